@@ -4,6 +4,6 @@ mod faulty;
 mod mock;
 
 pub use faulty::{Fault, FaultyStore};
-pub use mock::{Expectation, LeaseExpectation, MockStore, ScheduleExpectation, TimesRange};
+pub use mock::{Expectation, MockStore, TimesRange};
 #[doc(inline)]
 pub use tollgate_core::*;

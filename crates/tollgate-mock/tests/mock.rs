@@ -12,7 +12,7 @@ use tollgate_core::schedule::{Event, Placement, PlannedEvent, Reason, Refusal, S
 use tollgate_core::store::{BlockSpan, Check, MAX_EXACT, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, Store, SyncStore, Timestamp, Wait};
 use tollgate_core::{FixedWindow, SlidingLog};
-use tollgate_mock::{MockStore, ScheduleExpectation};
+use tollgate_mock::{Expectation, MockStore};
 
 fn limits() -> [Limit; 2] {
     let quota = Quota::per_minute(5);
@@ -275,14 +275,13 @@ fn debug_of_store_and_expectation_hides_answers() {
     let mut store = MockStore::new();
     assert_eq!(format!("{store:?}"), "MockStore { .. }");
     let expectation = format!("{:?}", store.expect_check("log", "k").cost(2));
-    let shown = r#"Expectation(Call { verb: Check, limit: "log", key: [107], cost: Some(2) })"#;
+    let shown = r#"Expectation(check of limit `log` for key "k" at cost 2)"#;
     assert_eq!(expectation, shown);
     let expectation = format!("{:?}", store.expect_add("plans", "k").id("a"));
-    let shown = r#"ScheduleExpectation(Call { verb: Add, schedule: "plans", key: [107], id: Some([97]), time: None })"#;
+    let shown = r#"Expectation(add of schedule `plans` for key "k", event "a" at any time)"#;
     assert_eq!(expectation, shown);
     let expectation = format!("{:?}", store.expect_renew("uploads", "k").id("a"));
-    let shown =
-        r#"LeaseExpectation(Call { verb: Renew, leases: "uploads", key: [107], id: Some([97]) })"#;
+    let shown = r#"Expectation(renew of leases `uploads` for key "k", lease "a")"#;
     assert_eq!(expectation, shown);
 }
 
@@ -718,7 +717,7 @@ fn one_of_several_events_is_expected_by_its_id_and_time() {
 
 #[test]
 fn the_first_of_several_events_that_has_the_reason_is_refused() {
-    let refused = |times: [Timestamp; 2], answer: fn(ScheduleExpectation<'_>)| {
+    let refused = |times: [Timestamp; 2], answer: fn(Expectation<'_, Schedule<MockStore>>)| {
         let mut store = MockStore::new();
         answer(store.expect_add("reminders", "k"));
         let events = [Event::new("a", times[0]), Event::new("b", times[1])];
@@ -730,7 +729,7 @@ fn the_first_of_several_events_that_has_the_reason_is_refused() {
     assert_eq!(refused([LATER, NOON], |call| call.beyond_horizon(NOON)), 0);
     assert_eq!(refused([NOON, LATER], |call| call.beyond_horizon(NOON)), 1);
     // A free time is after that of the refused event.
-    let between = |call: ScheduleExpectation<'_>| {
+    let between = |call: Expectation<'_, Schedule<MockStore>>| {
         let free = NOON.saturating_add(Duration::from_secs(1));
         call.refused_by("1/1m", Some(free));
     };

@@ -1,66 +1,52 @@
 //! `Expected`: an expected call, its answer, and how often it was made.
 
 use std::fmt;
-use std::ops;
 
-use tollgate_core::{ErrorKind, Wait};
+use tollgate_core::Timestamp;
 
-use super::received::{ReceivedCall, Verb, joined, literal};
+use super::answer::Answer;
+use super::received::{Detail, Part, literal};
+use super::times::{TimesRange, times};
+use super::verb::Verb;
 
 /// A complete expectation: a call with its answer.
-pub(super) struct Expected<C = Call, A: Clone + Send + 'static = Answer> {
-    pub(super) call: C,
+pub(super) struct Expected {
+    call: Call,
     times: TimesRange,
     called: usize,
-    answers: MockAnswers<A>,
+    answers: MockAnswers,
 }
 
 /// Stores an expectation's answer in a mock made by mockall, which also counts the calls and panics
 /// if there are more or fewer than expected.
 #[mockall::automock]
-trait Answers<A: Clone + Send + 'static> {
-    fn answer(&self) -> A;
-}
-
-/// The answer for one limit of a call.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
-    Allow { remaining: Option<u64> },
-    Delay(Wait),
-    Deny(Wait),
-    Fail(ErrorKind),
-    Grant(u64),
-    Succeed,
+trait Answers {
+    fn answer(&self) -> Answer;
 }
 
 /// The calls that an expectation matches.
-#[derive(Debug)]
 pub(super) struct Call {
     pub(super) verb: Verb,
-    pub(super) limit: String,
+    pub(super) name: String,
     pub(super) key: Vec<u8>,
     pub(super) cost: Option<u64>,
+    pub(super) id: Option<Vec<u8>>,
+    pub(super) time: Option<Timestamp>,
 }
 
-/// How the expectations match one limit of a call.
+/// How the expectations match one part of a call.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum Standing {
     /// The expectation at this index answers.
     Expected(usize),
     NotNamed,
-    OtherCost,
+    /// Expectations name it, and another cost, id or time.
+    Other,
     UsedUp,
 }
 
-/// A number of expected calls, or a range of numbers, such as `1..=3`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct TimesRange {
-    least: usize,
-    most: usize,
-}
-
-impl<C, A: Clone + Send + 'static> Expected<C, A> {
-    pub(super) fn new(call: C, times: TimesRange, answer: A) -> Self {
+impl Expected {
+    pub(super) fn new(call: Call, times: TimesRange, answer: Answer) -> Self {
         let mut answers = MockAnswers::new();
         let kept = answers.expect_answer().return_const(answer);
         match times.most {
@@ -76,43 +62,44 @@ impl<C, A: Clone + Send + 'static> Expected<C, A> {
     }
 
     /// Counts a call and returns its answer.
-    pub(super) fn answer(&mut self) -> A {
+    pub(super) fn answer(&mut self) -> Answer {
         self.called += 1;
         self.answers.answer()
     }
 
-    pub(super) fn is_used_up(&self) -> bool {
+    pub(super) fn is_met(&self) -> bool {
+        self.called >= self.times.least
+    }
+
+    fn is_used_up(&self) -> bool {
         self.called >= self.times.most
     }
 }
 
-/// An expectation of any kind, as messages list it.
-pub(super) trait Listed: fmt::Display {
-    fn is_met(&self) -> bool;
-}
+impl Call {
+    fn names(&self, verb: Verb, part: &Part<'_>) -> bool {
+        (self.verb, &self.name[..], &self.key) == (verb, part.name, &part.key)
+    }
 
-impl<C: fmt::Display, A: Clone + Send + 'static> Listed for Expected<C, A> {
-    fn is_met(&self) -> bool {
-        self.called >= self.times.least
+    fn fits(&self, detail: &Detail<'_>) -> bool {
+        (self.cost.is_none() || self.cost == detail.cost)
+            && (self.id.is_none() || self.id.as_deref() == detail.id)
+            && (self.time.is_none() || self.time == detail.time)
     }
 }
 
 impl Standing {
-    /// Matches `expected` against the limit at `index` of a call.
-    pub(super) fn of(expected: &[Expected], received: &ReceivedCall<'_>, index: usize) -> Self {
-        let (check, cost) = (&received.checks[index], received.cost(index));
-        let key = joined(check.key());
+    /// Matches `expected` against one part of a call.
+    pub(super) fn of(expected: &[Expected], verb: Verb, part: &Part<'_>) -> Self {
         let mut standing = Self::NotNamed;
         for (place, expected) in expected.iter().enumerate() {
             let call = &expected.call;
-            if (call.verb, &call.limit[..], &call.key)
-                != (received.verb, check.limit().name(), &key)
-            {
+            if !call.names(verb, part) {
                 continue;
             }
-            if call.cost.is_some() && call.cost != cost {
+            if !part.details.iter().any(|detail| call.fits(detail)) {
                 if standing == Self::NotNamed {
-                    standing = Self::OtherCost;
+                    standing = Self::Other;
                 }
             } else if !expected.is_used_up() {
                 return Self::Expected(place);
@@ -122,57 +109,16 @@ impl Standing {
         }
         standing
     }
-}
 
-impl TimesRange {
-    fn between(range: &impl ops::RangeBounds<usize>) -> Self {
-        let least = match range.start_bound() {
-            ops::Bound::Included(&least) => least,
-            ops::Bound::Excluded(_) | ops::Bound::Unbounded => 0,
-        };
-        let most = match range.end_bound() {
-            ops::Bound::Included(&most) => Some(most),
-            ops::Bound::Excluded(end) => end.checked_sub(1),
-            ops::Bound::Unbounded => Some(usize::MAX),
-        };
-        match most {
-            Some(most) if least <= most => Self { least, most },
-            _ => panic!("no number of calls is in this range: use `.never()` to expect none"),
-        }
+    /// Returns whether the whole call is unexpected.
+    pub(super) fn refuses(self) -> bool {
+        matches!(self, Self::Other | Self::UsedUp)
     }
 }
-
-impl From<usize> for TimesRange {
-    fn from(times: usize) -> Self {
-        Self::between(&(times..=times))
-    }
-}
-
-macro_rules! from_ranges {
-    ($($range:ty),+) => {
-        $(impl From<$range> for TimesRange {
-            /// # Panics
-            ///
-            /// If the range is empty.
-            fn from(range: $range) -> Self {
-                Self::between(&range)
-            }
-        })+
-    };
-}
-
-from_ranges!(
-    ops::Range<usize>,
-    ops::RangeFrom<usize>,
-    ops::RangeFull,
-    ops::RangeInclusive<usize>,
-    ops::RangeTo<usize>,
-    ops::RangeToInclusive<usize>
-);
 
 /// Formats the expectation as messages list it, for example ``check of limit `mail` for key "alice"
 /// at any cost, 1 time: called 0 times``.
-impl<C: fmt::Display, A: Clone + Send + 'static> fmt::Display for Expected<C, A> {
+impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (call, called) = (&self.call, times(self.called));
         write!(f, "{call}, {}: called {called}", self.times)
@@ -181,57 +127,23 @@ impl<C: fmt::Display, A: Clone + Send + 'static> fmt::Display for Expected<C, A>
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (verb, limit, key) = (self.verb, &self.limit, literal(&self.key));
-        write!(f, "{verb} of limit `{limit}` for key {key}")?;
+        let (verb, name, key) = (self.verb, &self.name, literal(&self.key));
+        let (noun, thing) = (verb.subject().noun, verb.subject().thing);
+        write!(f, "{verb} of {noun} `{name}` for key {key}")?;
         match self.cost {
-            Some(cost) => write!(f, " at cost {cost}"),
-            None if matches!(verb, Verb::Block | Verb::Reset) => Ok(()),
-            None => f.write_str(" at any cost"),
+            Some(cost) => write!(f, " at cost {cost}")?,
+            None if verb.has_cost() => f.write_str(" at any cost")?,
+            None => {}
         }
-    }
-}
-
-impl fmt::Display for TimesRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.least, self.most) {
-            (0, 0) => f.write_str("never"),
-            (0, usize::MAX) => f.write_str("any number of times"),
-            (least, usize::MAX) => write!(f, "at least {}", times(least)),
-            (0, most) => write!(f, "at most {}", times(most)),
-            (least, most) if least == most => f.write_str(&times(least)),
-            (least, most) => write!(f, "{least} to {}", times(most)),
+        match &self.id {
+            Some(id) => write!(f, ", {thing} {}", literal(id))?,
+            None if verb.has_id() => write!(f, ", any {thing}")?,
+            None => {}
         }
-    }
-}
-
-fn times(number: usize) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} time{plural}")
-}
-
-/// Formats the answer as it is written in a test.
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Allow { remaining: None } => f.write_str("allow()"),
-            Self::Allow { remaining: Some(n) } => write!(f, "allow_with_remaining({n})"),
-            Self::Delay(delay) => write!(f, "delay_by({delay})"),
-            Self::Deny(Wait::NEVER) => f.write_str("deny_forever()"),
-            Self::Deny(wait) => write!(f, "deny_for({wait})"),
-            Self::Fail(kind) => write!(f, "fail({kind:?})"),
-            Self::Grant(granted) => write!(f, "grant({granted})"),
-            Self::Succeed => f.write_str("succeed()"),
+        match self.time {
+            Some(time) => write!(f, " at {time}"),
+            None if verb.has_time() => f.write_str(" at any time"),
+            None => Ok(()),
         }
-    }
-}
-
-impl fmt::Display for Standing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expected(_) => "expected",
-            Self::NotNamed => "no expectation names this limit and key",
-            Self::OtherCost => "expected at another cost only",
-            Self::UsedUp => "every expectation that fits has had all its calls",
-        })
     }
 }

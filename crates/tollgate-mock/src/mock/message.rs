@@ -1,45 +1,36 @@
 //! The messages of tests that a mock fails.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
-use tollgate_core::Timestamp;
-
-use super::expected::{Listed, Standing};
-use super::received::{ReceivedCall, Verb, joined, literal};
+use super::expected::{Expected, Standing};
+use super::received::{Received, literal};
 
 /// Returns the message for an unexpected call: the call, all expectations, and what to add to the
 /// test.
 pub(super) fn unexpected(
-    expected: &[&dyn Listed],
-    received: &ReceivedCall<'_>,
+    expected: &[Expected],
+    received: &Received<'_>,
     standings: &[Standing],
 ) -> String {
-    let lines = standings.iter().enumerate();
-    let lines = lines.map(|(index, standing)| format!("{}: {standing}", received.line(index)));
-    unexpected_call(
-        &received.verb,
-        received.at,
-        lines,
-        expected,
-        &advice(received, standings),
-    )
-}
-
-/// Returns the message for an unexpected call, which `lines` describe.
-pub(super) fn unexpected_call(
-    verb: &dyn fmt::Display,
-    at: Option<Timestamp>,
-    lines: impl IntoIterator<Item = String>,
-    expected: &[&dyn Listed],
-    advice: &str,
-) -> String {
+    let verb = received.verb;
     let mut text = format!("unexpected {verb}");
-    if let Some(at) = at {
+    if let Some(at) = received.at {
         text += &format!(" at the caller's instant {at}");
     }
     text += ":";
-    for line in lines {
-        text += &format!("\n  {line}");
+    for (part, standing) in received.parts.iter().zip(standings) {
+        let line = &part.line;
+        text += &match standing {
+            Standing::Expected(_) => format!("\n  {line}: expected"),
+            Standing::NotNamed => {
+                let this = verb.subject().this;
+                format!("\n  {line}: no expectation names {this} and key")
+            }
+            Standing::Other => format!("\n  {line}: expected {} only", verb.subject().other),
+            Standing::UsedUp => {
+                format!("\n  {line}: every expectation that fits has had all its calls")
+            }
+        };
     }
     text += "\nexpected calls:";
     if expected.is_empty() {
@@ -48,36 +39,37 @@ pub(super) fn unexpected_call(
     for expected in expected {
         text += &format!("\n  {expected}");
     }
-    text + "\n" + advice
+    text + "\n" + &advice(received, standings)
 }
 
-/// Returns how to expect the call, using the first limit that refused it.
-fn advice(received: &ReceivedCall<'_>, standings: &[Standing]) -> String {
-    let refused = |standing: &Standing| matches!(standing, Standing::OtherCost | Standing::UsedUp);
-    let index = standings.iter().position(refused).unwrap_or(0);
-    let check = &received.checks[index];
-    let (verb, limit) = (received.verb, check.limit().name());
-    let key = literal(&joined(check.key()));
-    let mut call = format!("store.expect_{verb}(\"{limit}\", {key})");
+/// Returns how to expect the call, using the first part that refused it.
+fn advice(received: &Received<'_>, standings: &[Standing]) -> String {
+    let refused = standings.iter().position(|standing| standing.refuses());
+    let index = refused.unwrap_or(0);
+    let (verb, part) = (received.verb, &received.parts[index]);
+    let (method, name, key) = (verb.method(), part.name, literal(&part.key));
+    let mut call = format!("store.expect_{method}(\"{name}\", {key})");
     let what = match standings[index] {
-        Standing::OtherCost => {
-            let cost = received.cost(index).unwrap_or_default();
-            call += &format!(".cost({cost})");
-            "this cost, add"
+        Standing::Other => {
+            let detail = part.details.first().copied().unwrap_or_default();
+            let (only, what) = match (detail.cost, detail.id) {
+                (Some(cost), _) => (format!(".cost({cost})"), "this cost, add"),
+                (None, Some(id)) => (format!(".id({})", literal(id)), "this, add"),
+                (None, None) => (".time(..)".to_owned(), "this, add"),
+            };
+            call += &only;
+            what
         }
         Standing::UsedUp => "another call, raise `.times(..)`, or add",
         Standing::Expected(_) | Standing::NotNamed => "this call, add",
     };
-    let answer = match verb {
-        Verb::Block | Verb::Reset => "succeed",
-        _ => "allow",
-    };
-    format!("to expect {what} `{call}` with an answer, such as `.{answer}()`")
+    let answer = verb.usual_answer();
+    format!("to expect {what} `{call}` with an answer, such as `.{answer}`")
 }
 
 /// Panics unless every expectation is met; `when` completes the message "before ...".
-pub(super) fn assert_all_met(expected: &[&dyn Listed], when: &str) {
-    if expected.iter().all(|expected| expected.is_met()) {
+pub(super) fn assert_all_met(expected: &[Expected], when: &str) {
+    if expected.iter().all(Expected::is_met) {
         return;
     }
     let lines = expected.iter().fold(String::new(), |mut lines, expected| {

@@ -1,154 +1,92 @@
-//! `ReceivedCall`: a call that the code under test makes, and how messages describe it.
+//! `Received`: a call that the code under test makes, and how messages describe it.
 
 use std::fmt;
 use std::str;
-use std::time::Duration;
 
-use tollgate_core::store::{BlockSpan, Check, Operation, Request};
-use tollgate_core::{Key, Receipt, Timestamp};
+use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 
-/// A call of a store: one operation on one or more limits.
-#[derive(Clone, Copy)]
-pub(super) struct ReceivedCall<'r> {
+use super::answer::Answer;
+use super::verb::Verb;
+
+/// A call of a store: one operation on one or more limits, on a schedule, or on leases.
+pub(super) struct Received<'r> {
     pub(super) verb: Verb,
-    pub(super) checks: &'r [Check<'r>],
     pub(super) at: Option<Timestamp>,
-    receipt: Option<&'r Receipt>,
-    /// The longest delay that a reservation accepts.
-    pub(super) within: Option<Duration>,
-    /// How long the key is to be blocked.
-    pub(super) span: BlockSpan,
+    pub(super) parts: Vec<Part<'r>>,
 }
 
-/// The operation of a call, named like the methods of `RateLimiter`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Verb {
-    Block,
-    Check,
-    Lower,
-    Peek,
-    Refund,
-    Reserve,
-    Reset,
-    Settle,
-    TakeUpTo,
+/// One limit of a call, or its schedule or leases, and the key.
+pub(super) struct Part<'r> {
+    pub(super) name: &'r str,
+    /// Both parts of the key, concatenated, as an expectation names it.
+    pub(super) key: Vec<u8>,
+    /// What an expectation may be narrowed to, once for each event that the call is about.
+    pub(super) details: Vec<Detail<'r>>,
+    /// The line of a message that describes it.
+    pub(super) line: String,
 }
 
-impl<'r> ReceivedCall<'r> {
-    /// Converts `request`, or returns `None` if the mock does not know its operation.
-    pub(super) fn of(request: &'r Request<'r>) -> Option<Self> {
-        let (verb, receipt) = match request.operation() {
-            Operation::Block(_) => (Verb::Block, None),
-            Operation::Consume => (Verb::Check, None),
-            Operation::Lower => (Verb::Lower, None),
-            Operation::Peek => (Verb::Peek, None),
-            Operation::Refund(receipt) => (Verb::Refund, Some(receipt)),
-            Operation::Reserve { .. } => (Verb::Reserve, None),
-            Operation::Settle(_) => (Verb::Settle, None),
-            Operation::TakeUpTo => (Verb::TakeUpTo, None),
-            _ => return None,
+#[derive(Clone, Copy, Default)]
+pub(super) struct Detail<'r> {
+    pub(super) cost: Option<u64>,
+    pub(super) id: Option<&'r [u8]>,
+    pub(super) time: Option<Timestamp>,
+}
+
+impl<'r> Received<'r> {
+    /// Returns a call on the schedule or the leases called `name`; in messages, `more` follows the
+    /// key.
+    pub(super) fn of_one(
+        (verb, at): (Verb, Option<Timestamp>),
+        name: &'r str,
+        key: Key<'_>,
+        details: Vec<Detail<'r>>,
+        more: &str,
+    ) -> Self {
+        let parts = vec![Part::new(verb, (name, &name), key, details, more)];
+        Self { verb, at, parts }
+    }
+
+    /// Returns a reset of the schedule or the leases called `name`.
+    pub(super) fn reset(verb: Verb, name: &'r str, key: Key<'_>) -> Self {
+        Self::of_one((verb, None), name, key, vec![Detail::default()], "")
+    }
+
+    /// Fails the test because no store gives `answer` to the part at `index`, and says `why`.
+    pub(super) fn refuse(&self, index: usize, answer: &Answer, why: &str) -> ! {
+        let (verb, line) = (self.verb, &self.parts[index].line);
+        panic!("no store answers `{answer}` to this {verb}:\n  {line}\n{why}")
+    }
+}
+
+impl<'r> Part<'r> {
+    /// Returns a part of a call; in messages it is called `shown`, and `more` follows its key.
+    pub(super) fn new(
+        verb: Verb,
+        (name, shown): (&'r str, &dyn fmt::Display),
+        key: Key<'_>,
+        details: Vec<Detail<'r>>,
+        more: &str,
+    ) -> Self {
+        let partition = key.partition();
+        let rest = match key.rest() {
+            [] => String::new(),
+            rest => format!(" with rest {}", literal(rest)),
         };
-        Some(Self {
-            verb,
-            checks: request.checks(),
-            at: request.caller_time(),
-            receipt,
-            within: match request.operation() {
-                Operation::Reserve { max_delay } => Some(max_delay),
-                _ => None,
-            },
-            span: match request.operation() {
-                Operation::Block(span) => span,
-                _ => BlockSpan::Usual,
-            },
-        })
-    }
-
-    pub(super) fn reset(checks: &'r [Check<'r>]) -> Self {
+        let (noun, first) = (verb.subject().noun, literal(&partition));
         Self {
-            verb: Verb::Reset,
-            checks,
-            at: None,
-            receipt: None,
-            within: None,
-            span: BlockSpan::Usual,
-        }
-    }
-
-    /// Returns the instant of the decision: the caller's, or else the first of all.
-    pub(super) fn now(&self) -> Timestamp {
-        self.at.unwrap_or(Timestamp::UNIX_EPOCH)
-    }
-
-    /// Returns the cost for the limit at `index`; for a refund, what the receipt gives back to that
-    /// limit; for a settlement, the cost it is settled at; for `lower`, what may remain.
-    ///
-    /// A block and a reset have no cost.
-    pub(super) fn cost(&self, index: usize) -> Option<u64> {
-        match (self.verb, self.receipt) {
-            (Verb::Block | Verb::Reset, _) => None,
-            (_, Some(receipt)) => receipt
-                .consumed()
-                .get(index)
-                .map(|consumed| consumed.cost()),
-            (_, None) => Some(self.checks[index].cost()),
-        }
-    }
-
-    /// Returns the line of a message that describes the limit at `index`.
-    pub(super) fn line(&self, index: usize) -> String {
-        let check = &self.checks[index];
-        let cost = self.cost(index).map(|cost| format!(" at cost {cost}"));
-        format!(
-            "limit `{}` for {}{}",
-            check.limit(),
-            described(check.key()),
-            cost.unwrap_or_default()
-        )
-    }
-}
-
-impl Verb {
-    /// Returns the names of the answers that an expectation of this operation accepts.
-    pub(super) fn answers(self) -> &'static str {
-        match self {
-            Self::Block => "`succeed`, `deny_for`, `deny_forever` or `fail`",
-            Self::Check | Self::Peek => {
-                "`allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"
-            }
-            Self::Lower | Self::Refund | Self::Settle => {
-                "`allow`, `allow_with_remaining` or `fail`"
-            }
-            Self::Reserve => {
-                "`allow`, `allow_with_remaining`, `delay_by`, `deny_for`, `deny_forever` or `fail`"
-            }
-            Self::Reset => "`succeed` or `fail`",
-            Self::TakeUpTo => {
-                "`grant`, `allow`, `allow_with_remaining`, `deny_for`, `deny_forever` or `fail`"
-            }
+            name,
+            key: [&*partition, key.rest()].concat(),
+            details,
+            line: format!("{noun} `{shown}` for key {first}{rest}{more}"),
         }
     }
 }
 
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Block => "block",
-            Self::Check => "check",
-            Self::Lower => "lower",
-            Self::Peek => "peek",
-            Self::Refund => "refund",
-            Self::Reserve => "reservation",
-            Self::Reset => "reset",
-            Self::Settle => "settle",
-            Self::TakeUpTo => "take_up_to",
-        })
-    }
-}
-
-/// Returns both parts of `key`, concatenated, as an expectation names it.
-pub(super) fn joined(key: Key<'_>) -> Vec<u8> {
-    [&*key.partition(), key.rest()].concat()
+/// Returns the error for an operation that is newer than the mock.
+pub(super) fn unsupported() -> StoreError {
+    let message = "the mock does not know this operation: wrap another store";
+    StoreError::new(ErrorKind::Unsupported, message)
 }
 
 /// Returns `bytes` as a Rust literal: a string if they are UTF-8.
@@ -157,12 +95,4 @@ pub(super) fn literal(bytes: &[u8]) -> String {
         Ok(text) => format!("{text:?}"),
         Err(_) => format!("b\"{}\"", bytes.escape_ascii()),
     }
-}
-
-pub(super) fn described(key: Key<'_>) -> String {
-    let partition = literal(&key.partition());
-    if key.rest().is_empty() {
-        return format!("key {partition}");
-    }
-    format!("key {partition} with rest {}", literal(key.rest()))
 }

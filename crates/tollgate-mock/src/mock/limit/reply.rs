@@ -1,11 +1,14 @@
 //! Combines the answers for each limit of a call into the verdicts of the store.
 
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Request, Verdict};
-use tollgate_core::{StoreError, Wait};
+use std::slice;
+use std::time::Duration;
 
-use super::expected::Answer;
-use super::received::{ReceivedCall, Verb};
+use tollgate_core::store::{Check, Operation, Request, State, Verdict};
+use tollgate_core::{Timestamp, Wait};
+
+use super::super::answer::Answer;
+use super::super::received::Received;
+use super::super::verb::Verb;
 
 /// The outcome of a call for one limit on its own.
 struct Opinion {
@@ -20,30 +23,27 @@ struct Opinion {
 /// Returns the verdicts of a store whose limits each give their answer in `answers`. A limit
 /// without an answer acts as if nothing had been consumed.
 ///
-/// # Errors
-///
-/// If an answer says to fail; with several, the first one's error.
-///
 /// # Panics
 ///
 /// If no store could give one of the answers.
 pub(super) fn verdicts(
-    received: &ReceivedCall<'_>,
-    answers: &[Option<Answer>],
-) -> Result<Vec<Verdict>, StoreError> {
+    request: &Request<'_>,
+    received: &Received<'_>,
+    answers: Vec<Option<Answer>>,
+) -> Vec<Verdict> {
     let opinions: Vec<Opinion> = answers
-        .iter()
+        .into_iter()
         .enumerate()
-        .map(|(index, answer)| opinion(received, index, *answer))
-        .collect::<Result<_, _>>()?;
+        .map(|(index, answer)| opinion(request, received, index, answer))
+        .collect();
     let is_allowed = opinions.iter().all(|opinion| opinion.wait.is_zero());
-    let most = received.checks.iter().map(|check| check.cost()).min();
+    let most = request.checks().iter().map(|check| check.cost()).min();
     let least_left = opinions.iter().map(|opinion| opinion.left).min();
     // A limit that denies a `take_up_to` call has nothing left.
     let granted = most.min(least_left).unwrap_or_default();
     let verdicts = opinions
         .iter()
-        .zip(received.checks)
+        .zip(request.checks())
         .map(|(opinion, check)| {
             let consumed = match received.verb {
                 Verb::Check | Verb::Reserve if is_allowed => check.cost(),
@@ -62,24 +62,25 @@ pub(super) fn verdicts(
                 Verdict::deny(capacity, opinion.left, opinion.wait)
             };
             verdict
-                .with_reset_after(reset_after(received, check, &verdict))
-                .with_consumed(consumed, received.now())
+                .with_reset_after(reset_after(request, check, &verdict))
+                .with_consumed(consumed, now(request))
         });
-    Ok(verdicts.collect())
+    verdicts.collect()
 }
 
 fn opinion(
-    received: &ReceivedCall<'_>,
+    request: &Request<'_>,
+    received: &Received<'_>,
     index: usize,
     answer: Option<Answer>,
-) -> Result<Opinion, StoreError> {
-    let check = &received.checks[index];
+) -> Opinion {
+    let check = &request.checks()[index];
     let (capacity, cost) = (check.limit().algorithm().capacity(), check.cost());
     // What the call would consume if this were the only limit.
     let consumes = match received.verb {
         Verb::Check | Verb::Reserve => cost,
         Verb::TakeUpTo => cost.min(capacity),
-        Verb::Block | Verb::Lower | Verb::Peek | Verb::Refund | Verb::Reset | Verb::Settle => 0,
+        _ => 0,
     };
     // What remains at most if the call is allowed.
     let most = match received.verb {
@@ -89,62 +90,59 @@ fn opinion(
     let is_possible = match received.verb {
         Verb::Check | Verb::Peek | Verb::Reserve => cost <= capacity,
         Verb::TakeUpTo => cost == 0 || capacity > 0,
-        Verb::Block | Verb::Lower | Verb::Refund | Verb::Reset | Verb::Settle => true,
+        _ => true,
     };
-    let refuse = |why: String| -> ! {
-        let answer = answer.map_or_else(String::new, |answer| answer.to_string());
-        let (verb, line) = (received.verb, received.line(index));
-        panic!("no store answers `{answer}` to this {verb}:\n  {line}\n{why}")
-    };
+    let answer = answer.unwrap_or(match is_possible {
+        true => Answer::Succeed,
+        false => Answer::Deny(Wait::NEVER),
+    });
+    let refuse = |why: &str| -> ! { received.refuse(index, &answer, why) };
     let mut delay = Wait::ZERO;
     let (left, wait) = match answer {
-        None | Some(Answer::Deny(Wait::NEVER)) if !is_possible => (capacity, Wait::NEVER),
-        Some(Answer::Allow { .. } | Answer::Delay(_) | Answer::Deny(_)) if !is_possible => {
-            refuse(format!(
+        Answer::Deny(Wait::NEVER) if !is_possible => (capacity, Wait::NEVER),
+        Answer::Allow { .. } | Answer::Delay(_) | Answer::Deny(_) if !is_possible => {
+            refuse(&format!(
                 "a cost above the capacity, {capacity}, is always denied: expect a lower cost, or \
              answer with `.deny_forever()`"
             ))
         }
-        Some(Answer::Allow { remaining }) => {
+        Answer::Allow { remaining } => {
             if remaining.is_some_and(|remaining| remaining > most) {
-                refuse(format!(
+                refuse(&format!(
                     "at most {most} of the capacity, {capacity}, can remain after this call: \
                      lower the number"
                 ));
             }
             if received.verb == Verb::Peek && remaining.is_some_and(|remaining| remaining < cost) {
-                refuse(
-                    "a peek is allowed only if its cost remains: raise the number, or deny it"
-                        .to_owned(),
-                );
+                refuse("a peek is allowed only if its cost remains: raise the number, or deny it");
             }
             (remaining.unwrap_or(most) + consumes, Wait::ZERO)
         }
-        None | Some(Answer::Succeed) if received.verb == Verb::Block => {
-            let wait = blocked(received, check);
+        Answer::Succeed if received.verb == Verb::Block => {
+            let wait = blocked(request, check);
             (if wait.is_zero() { capacity } else { 0 }, wait)
         }
-        Some(Answer::Deny(_)) if cost == 0 => {
-            refuse("a call that costs nothing is always allowed: expect a higher cost".to_owned())
+        Answer::Deny(_) if cost == 0 => {
+            refuse("a call that costs nothing is always allowed: expect a higher cost")
         }
-        Some(Answer::Deny(wait)) => (0, wait),
-        Some(Answer::Delay(_)) if cost == 0 => {
-            refuse("a call that costs nothing is never delayed: expect a higher cost".to_owned())
+        Answer::Deny(wait) => (0, wait),
+        Answer::Delay(_) if cost == 0 => {
+            refuse("a call that costs nothing is never delayed: expect a higher cost")
         }
-        Some(Answer::Delay(by)) => {
-            if by.duration().is_none_or(|by| Some(by) > received.within) {
-                refuse(format!(
-                    "the call accepts a delay of at most {:?}: lower the delay, or deny it",
-                    received.within.unwrap_or_default()
+        Answer::Delay(by) => {
+            let within = within(request);
+            if by.duration().is_none_or(|by| by > within) {
+                refuse(&format!(
+                    "the call accepts a delay of at most {within:?}: lower the delay, or deny it"
                 ));
             }
             delay = by;
             (consumes, Wait::ZERO)
         }
-        Some(Answer::Grant(granted)) => {
+        Answer::Grant(granted) => {
             let most = cost.min(capacity);
             if granted > most {
-                refuse(format!(
+                refuse(&format!(
                     "at most {most} can be granted, the lower of the cost and the capacity, \
                      {capacity}: lower the number"
                 ));
@@ -153,20 +151,17 @@ fn opinion(
             let wait = if is_denied { ONE_SECOND } else { Wait::ZERO };
             (granted, wait)
         }
-        Some(Answer::Fail(kind)) => {
-            let message = format!("the test says to fail: {kind:?}");
-            return Err(StoreError::new(kind, message));
-        }
-        None | Some(Answer::Succeed) => (most + consumes, Wait::ZERO),
+        Answer::Succeed => (most + consumes, Wait::ZERO),
+        _ => refuse("it answers another operation"),
     };
-    Ok(Opinion { left, wait, delay })
+    Opinion { left, wait, delay }
 }
 
 /// Returns how long until a limit with this `verdict` has its full capacity again, if everything
 /// that was consumed from it was consumed at once.
-fn reset_after(received: &ReceivedCall<'_>, check: &Check<'_>, verdict: &Verdict) -> Wait {
+fn reset_after(request: &Request<'_>, check: &Check<'_>, verdict: &Verdict) -> Wait {
     let of_cost = |cost| Check::new(check.limit(), check.key(), cost);
-    let now = received.now();
+    let now = now(request);
     let mut state = State::default();
     let used = of_cost(verdict.capacity().saturating_sub(verdict.remaining()));
     let used = Request::consume(used).decide_on(&mut state, now);
@@ -175,14 +170,14 @@ fn reset_after(received: &ReceivedCall<'_>, check: &Check<'_>, verdict: &Verdict
     }
     // The call fits, or is delayed by no more than it accepts, when it is to be repeated. What is
     // missing then comes back after that.
-    let cost = match received.verb {
-        Verb::TakeUpTo => 1,
+    let cost = match request.operation() {
+        Operation::TakeUpTo => 1,
         _ => check.cost(),
     };
     let denied = Request::peek(of_cost(cost)).decide_on(&mut state, now);
     let missing = denied.reset_after().duration().unwrap_or_default();
     let missing = missing.saturating_sub(denied.retry_after().duration().unwrap_or_default());
-    let later = missing.saturating_add(received.within.unwrap_or_default());
+    let later = missing.saturating_add(within(request));
     let later = u64::try_from(later.as_micros()).map_or(Wait::NEVER, Wait::from_micros);
     sum(verdict.retry_after(), later)
 }
@@ -195,10 +190,23 @@ fn sum(first: Wait, second: Wait) -> Wait {
 }
 
 /// Returns how long a block lasts in a limit that blocked nothing before.
-fn blocked(received: &ReceivedCall<'_>, check: &Check<'_>) -> Wait {
-    let request = Request::block(received.span, *check);
-    let blocked = request.decide_on(&mut State::default(), received.now());
+fn blocked(request: &Request<'_>, check: &Check<'_>) -> Wait {
+    let block = Request::new(request.operation(), slice::from_ref(check));
+    let blocked = block.decide_on(&mut State::default(), now(request));
     blocked.retry_after()
+}
+
+/// Returns the instant of the decision: the caller's, or else the first of all.
+fn now(request: &Request<'_>) -> Timestamp {
+    request.caller_time().unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// Returns the longest delay that a reservation accepts.
+fn within(request: &Request<'_>) -> Duration {
+    match request.operation() {
+        Operation::Reserve { max_delay } => max_delay,
+        _ => Duration::ZERO,
+    }
 }
 
 /// How long a call is denied if it is granted nothing.
