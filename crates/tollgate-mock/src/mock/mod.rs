@@ -17,7 +17,11 @@ use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+#[cfg(doc)]
+use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
+#[cfg(doc)]
+use tollgate_core::store::Request;
 
 use answer::Answer;
 pub use expectation::Expectation;

@@ -1,0 +1,151 @@
+//! Which calls are counted, and which fail the test.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, SyncStore};
+use tollgate_mock::MockStore;
+
+use super::{SECOND, limits};
+
+#[test]
+fn debug_of_store_and_expectation_hides_answers() {
+    let mut store = MockStore::new();
+    assert_eq!(format!("{store:?}"), "MockStore { .. }");
+    let expectation = format!("{:?}", store.expect_check("log", "k").cost(2));
+    let shown = r#"Expectation(check of limit `log` for key "k" at cost 2)"#;
+    assert_eq!(expectation, shown);
+    let expectation = format!("{:?}", store.expect_add("plans", "k").id("a"));
+    let shown = r#"Expectation(add of schedule `plans` for key "k", event "a" at any time)"#;
+    assert_eq!(expectation, shown);
+    let expectation = format!("{:?}", store.expect_renew("uploads", "k").id("a"));
+    let shown = r#"Expectation(renew of leases `uploads` for key "k", lease "a")"#;
+    assert_eq!(expectation, shown);
+}
+
+#[test]
+fn malformed_requests_fail_as_in_every_store_and_are_no_calls() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "k").times(1).allow();
+    let [log, window] = limits();
+    let check = Check::new(&log, "k", 1);
+    let receipt = {
+        let decision = store.decide_now(&Request::consume(check)).unwrap();
+        decision.into_receipt().unwrap()
+    };
+    let many: Vec<Limit> = (0..33)
+        .map(|n| Limit::new(&format!("l{n}"), *log.algorithm()).unwrap())
+        .collect();
+    let malformed = [
+        Request::new(Operation::Consume, &[]),
+        Request::consume(check).and(check),
+        Request::new(
+            Operation::Consume,
+            many.iter().map(|limit| Check::new(limit, "k", 1)),
+        ),
+        Request::refund(&receipt, check).and(Check::new(&window, "k", 1)),
+    ];
+    for request in malformed {
+        let error = store.decide_now(&request).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+    }
+}
+
+#[test]
+fn call_expected_never_is_refused_for_every_operation() {
+    let refuses = |expect: fn(&mut MockStore), ask: fn(&RateLimiter<MockStore>)| {
+        let mut store = MockStore::new();
+        expect(&mut store);
+        let limiter = RateLimiter::new(store, limits()).unwrap();
+        catch_unwind(AssertUnwindSafe(|| ask(&limiter))).is_err()
+    };
+    assert!(refuses(
+        |store| {
+            store.expect_reset("log", "k").times(..).succeed();
+            store.expect_reset("window", "k").never();
+        },
+        |limiter| drop(limiter.reset("k").run()),
+    ));
+    assert!(refuses(
+        |store| {
+            store.expect_check("log", "k").times(..).allow();
+            store.expect_check("window", "k").never();
+        },
+        |limiter| drop(limiter.check("k").run()),
+    ));
+    assert!(!refuses(
+        |store| {
+            store.expect_check("log", "k").times(..).allow();
+            store.expect_check("window", "l").never();
+        },
+        |limiter| drop(limiter.check("k").run()),
+    ));
+}
+
+#[test]
+fn calls_of_many_threads_are_counted_one_by_one() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "k").times(40).allow();
+    store.expect_check("log", "k").times(40).deny_for(SECOND);
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(store, [log]).unwrap();
+    let allowed: usize = thread::scope(|scope| {
+        let calls: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let allowed = |_: &u32| limiter.check("k").run().unwrap().is_allowed();
+                    (0..10).filter(allowed).count()
+                })
+            })
+            .collect();
+        calls.into_iter().map(|call| call.join().unwrap()).sum()
+    });
+    assert_eq!(allowed, 40);
+}
+
+#[test]
+fn unexpected_call_fails_the_test() {
+    let refuses = |ask: fn(&RateLimiter<MockStore>)| {
+        let mut store = MockStore::new();
+        store.expect_check("log", "k").times(0..=1).cost(1).allow();
+        store.expect_check("log", "l").never();
+        let [log, _] = limits();
+        let limiter = RateLimiter::new(store, [log]).unwrap();
+        catch_unwind(AssertUnwindSafe(|| ask(&limiter))).is_err()
+    };
+    assert!(!refuses(|limiter| drop(limiter.check("k").run())));
+    assert!(
+        refuses(|limiter| drop(limiter.check("k").cost(2).run())),
+        "another cost"
+    );
+    assert!(
+        refuses(|limiter| drop(limiter.check("j").run())),
+        "another key"
+    );
+    assert!(
+        refuses(|limiter| drop(limiter.check("l").run())),
+        "a call never to be made"
+    );
+    assert!(
+        refuses(|limiter| drop(limiter.peek("k").run())),
+        "another operation"
+    );
+}
+
+#[test]
+fn receipt_of_another_key_is_refused_as_in_every_store() {
+    let mut store = MockStore::new();
+    store.expect_check("log", "alice").allow();
+    store.expect_refund("log", "bob").never();
+    let [log, _] = limits();
+    let limiter = RateLimiter::new(store, [log]).unwrap();
+    let receipt = limiter
+        .check("alice")
+        .run()
+        .unwrap()
+        .into_receipt()
+        .unwrap();
+    let error = limiter.refund("bob", receipt).run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+}

@@ -1,0 +1,138 @@
+//! Concurrency limiters.
+
+use std::time::Duration;
+
+use tollgate_core::lease::SyncStore as _;
+use tollgate_core::lease::{Acquisition, ConcurrencyLimiter, Lease};
+use tollgate_core::{ErrorKind, Key, Wait};
+use tollgate_mock::MockStore;
+
+use super::NOON;
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn uploads(store: MockStore) -> ConcurrencyLimiter<MockStore> {
+    ConcurrencyLimiter::new(store, "uploads", 3, TTL).unwrap()
+}
+
+fn lease(id: &str, token: u64, weight: u64) -> Lease {
+    Lease::new(id.as_bytes(), token, weight, NOON, NOON.saturating_add(TTL))
+}
+
+#[test]
+fn leases_get_the_answers_of_their_expectations() {
+    let mut store = MockStore::new();
+    store
+        .expect_acquire("uploads", "alice/x")
+        .id("a")
+        .times(1)
+        .granted(lease("a", 7, 2));
+    store
+        .expect_acquire("uploads", "alice/x")
+        .id("a")
+        .already_held(lease("a", 7, 2));
+    store
+        .expect_acquire("uploads", "alice/x")
+        .id("b")
+        .denied(2, Wait::from_micros(5));
+    store
+        .expect_acquire("uploads", "alice/x")
+        .granted_at(NOON, 8);
+    store
+        .expect_renew("uploads", "alice/x")
+        .id("a")
+        .renewed(lease("a", 7, 2));
+    store.expect_renew("uploads", "alice/x").lost();
+    store
+        .expect_release("uploads", "alice/x")
+        .times(1)
+        .released(true);
+    store.expect_release("uploads", "alice/x").released(false);
+    store.expect_peek_leases("uploads", "alice/x").occupied(2);
+    let uploads = uploads(store);
+    let key = Key::from("alice").with_rest("/x");
+    let acquire = |id: &'static str| uploads.acquire(key, id).weight(2).run().unwrap();
+    let granted = |lease, is_new| Acquisition::Granted { lease, is_new };
+    assert_eq!(acquire("a"), granted(lease("a", 7, 2), true));
+    assert_eq!(acquire("a"), granted(lease("a", 7, 2), false));
+    let denied = acquire("b").permit().unwrap_err();
+    assert_eq!((denied.held(), denied.amount()), (2, 3));
+    assert_eq!(denied.ends_within(), Wait::from_micros(5));
+    // Any id and weight, such as those of a guard.
+    assert_eq!(acquire("any"), granted(lease("any", 8, 2), true));
+    let renewed = |lease| uploads.renew(key, &lease).run().unwrap();
+    assert_eq!(renewed(lease("a", 7, 2)), Some(lease("a", 7, 2)));
+    assert_eq!(renewed(lease("b", 7, 2)), None);
+    assert!(uploads.release(key, &lease("a", 7, 2)).run().unwrap());
+    assert!(!uploads.release(key, &lease("a", 7, 2)).run().unwrap());
+    assert_eq!(uploads.peek(key).run().unwrap().remaining(), 1);
+}
+
+#[test]
+fn leases_get_answers_that_are_just_possible() {
+    let mut store = MockStore::new();
+    let short = Wait::from_micros(5);
+    // The whole amount, at the instant of the caller.
+    let expectation = store.expect_acquire("uploads", "k").id("all");
+    expectation.granted_at(NOON, 7);
+    let expectation = store.expect_acquire("uploads", "k").id("other");
+    expectation.denied(1, short);
+    // The amount was greater before, and a lease that is held keeps its weight.
+    let expectation = store.expect_acquire("uploads", "k").id("more");
+    expectation.denied(4, short);
+    let expectation = store.expect_acquire("uploads", "k").id("held");
+    expectation.already_held(lease("held", 7, 2));
+    let uploads = uploads(store);
+    let acquire = |id: &'static str, weight| {
+        let call = uploads.acquire("k", id).weight(weight).at(NOON);
+        call.run().unwrap()
+    };
+    assert_eq!(acquire("all", 3).permit(), Ok(lease("all", 7, 3)));
+    assert_eq!(acquire("other", 3).permit().unwrap_err().held(), 1);
+    assert_eq!(acquire("more", 1).permit().unwrap_err().held(), 4);
+    assert_eq!(acquire("held", 4).permit(), Ok(lease("held", 7, 2)));
+}
+
+#[tokio::test]
+async fn calls_of_leases_fail_as_the_test_says_and_are_counted() {
+    let mut store = MockStore::new();
+    store
+        .expect_acquire("uploads", "k")
+        .times(2)
+        .fail(ErrorKind::Unknown);
+    store.expect_renew("uploads", "k").fail(ErrorKind::Full);
+    store
+        .expect_release("uploads", "k")
+        .fail(ErrorKind::Unavailable);
+    store
+        .expect_peek_leases("uploads", "k")
+        .fail(ErrorKind::Protocol);
+    store.expect_reset_leases("uploads", "k").times(1).succeed();
+    store
+        .expect_reset_leases("uploads", "k")
+        .fail(ErrorKind::Unavailable);
+    let uploads = uploads(store);
+    let held = lease("a", 7, 1);
+    let error = uploads.acquire("k", "a").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    // A call that is not valid is no call.
+    for malformed in [
+        uploads.acquire("k", "").run(),
+        uploads.acquire("k", "a").weight(0).run(),
+    ] {
+        assert_eq!(malformed.unwrap_err().kind(), ErrorKind::Malformed);
+    }
+    let error = uploads.acquire("k", "a").run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    let error = uploads.renew("k", &held).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full);
+    let error = uploads.release("k", &held).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let error = uploads.peek("k").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    uploads.reset("k").await.unwrap();
+    let reset = uploads
+        .store()
+        .reset_leases_now(uploads.terms(), "k".into());
+    assert_eq!(reset.unwrap_err().kind(), ErrorKind::Unavailable);
+}
