@@ -16,14 +16,9 @@ pub(super) fn reply(
     answer: &Answer,
 ) -> lease::Answer {
     let refuse = |why: &str| -> ! { received.refuse(0, answer, why) };
-    let terms = request.terms();
-    let (id, weight, token) = match request.operation() {
-        Operation::Acquire { id, weight } => (id, weight, None),
-        Operation::Release { id, token } | Operation::Renew { id, token } => (id, 1, Some(token)),
-        _ => (&[][..], 1, None),
-    };
+    let (terms, amount) = (request.terms(), request.terms().amount());
     let held = |lease: &Lease| {
-        if lease.id() != id {
+        if Some(lease.id()) != received.parts[0].details[0].id {
             refuse("the lease has another id: expect only that one with `.id(..)`");
         }
         if lease.expires_at() <= lease.decided_at() {
@@ -34,25 +29,27 @@ pub(super) fn reply(
         }
         lease.clone()
     };
-    let granted = |lease: &Lease, is_new: bool| {
-        if weight > terms.amount() && is_new {
-            refuse("a weight above the amount is always denied: answer with `.denied`");
-        }
-        if lease.weight() != weight && is_new {
-            refuse("the lease has another weight: use that of the call");
-        }
+    let acquired = |lease: &Lease, is_new: bool| {
         let lease = held(lease);
         lease::Answer::Acquired(Acquisition::Granted { lease, is_new })
     };
-    match answer {
-        Answer::Granted(lease) => granted(lease, true),
-        Answer::GrantedAt(now, token) => {
-            let end = now.saturating_add(terms.ttl());
-            granted(&Lease::new(id, *token, weight, *now, end), true)
+    let granted = |lease: &Lease, weight: u64| {
+        if weight > amount {
+            refuse("a weight above the amount is always denied: answer with `.denied`");
         }
-        Answer::AlreadyHeld(lease) => granted(lease, false),
-        Answer::Denied(held, ends_within) => {
-            let amount = terms.amount();
+        if lease.weight() != weight {
+            refuse("the lease has another weight: use that of the call");
+        }
+        acquired(lease, true)
+    };
+    match (request.operation(), answer) {
+        (Operation::Acquire { weight, .. }, Answer::Granted(lease)) => granted(lease, weight),
+        (Operation::Acquire { id, weight }, Answer::GrantedAt(now, token)) => {
+            let end = now.saturating_add(terms.ttl());
+            granted(&Lease::new(id, *token, weight, *now, end), weight)
+        }
+        (_, Answer::AlreadyHeld(lease)) => acquired(lease, false),
+        (Operation::Acquire { weight, .. }, Answer::Denied(held, ends_within)) => {
             if weight <= amount.saturating_sub(*held) {
                 refuse(&format!(
                     "of {amount}, there is room for it: let more be held"
@@ -61,21 +58,18 @@ pub(super) fn reply(
             if ends_within.is_never() != (weight > amount) {
                 refuse("only a weight above the amount never finds room, and it never does");
             }
-            lease::Answer::Acquired(Acquisition::Denied(NoLease::new(
-                *held,
-                amount,
-                *ends_within,
-            )))
+            let denied = NoLease::new(*held, amount, *ends_within);
+            lease::Answer::Acquired(Acquisition::Denied(denied))
         }
-        Answer::Renewed(lease) => {
-            if token != Some(lease.token()) {
+        (Operation::Renew { token, .. }, Answer::Renewed(lease)) => {
+            if token != lease.token() {
                 refuse("the lease has another token: use that of the call");
             }
             lease::Answer::Renewed(Some(held(lease)))
         }
-        Answer::Lost => lease::Answer::Renewed(None),
-        Answer::Released(was_held) => lease::Answer::Released(*was_held),
-        Answer::Occupied(held) => lease::Answer::Occupied(Occupancy::new(*held, terms.amount())),
+        (_, Answer::Lost) => lease::Answer::Renewed(None),
+        (_, Answer::Released(was_held)) => lease::Answer::Released(*was_held),
+        (_, Answer::Occupied(held)) => lease::Answer::Occupied(Occupancy::new(*held, amount)),
         _ => refuse("it answers another operation"),
     }
 }

@@ -3,7 +3,7 @@
 use std::slice;
 
 use tollgate_core::Timestamp;
-use tollgate_core::schedule::{self, Event, Operation, Reason, Refusal};
+use tollgate_core::schedule::{self, Event, Operation, PlannedEvent, Reason, Refusal};
 
 use super::super::answer::Answer;
 use super::super::received::Received;
@@ -85,11 +85,11 @@ pub(super) fn reply(
             schedule::Answer::Found(*found)
         }
         Answer::Events(listed) => {
-            let is_between = |at| match request.operation() {
-                Operation::List { from, until } => (*from..*until).contains(&at),
-                _ => true,
+            let is_listed = |event: &PlannedEvent| match request.operation() {
+                Operation::List { from, until } => (*from..*until).contains(&event.time()),
+                _ => refuse("it answers another operation"),
             };
-            if !listed.iter().all(|event| is_between(event.time())) {
+            if !listed.iter().all(is_listed) {
                 refuse("not all of these events are between the times of the list");
             }
             schedule::Answer::Events(listed.clone())
