@@ -63,7 +63,7 @@ impl<'l> Decision<'l> {
     ) -> Result<Self, StoreError> {
         let mut decision = Ok(Self {
             limits,
-            verdicts: Verdicts::blank(limits.len()),
+            verdicts: Verdicts::none(),
         });
         if let Ok(Self { verdicts, .. }) = &mut decision {
             let decided = decide(verdicts);

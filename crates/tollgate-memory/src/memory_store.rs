@@ -606,18 +606,21 @@ impl SyncStore for MemoryStore {
         cost: u64,
         verdicts: &mut Verdicts,
     ) -> Result<(), StoreError> {
-        let check = |limit| Check::new(limit, key, cost);
         let is_decided = match limits {
             [one] => {
-                let (fingerprint, verdict) = self.consume_now(check(one))?;
+                let (fingerprint, verdict) = self.consume_now(Check::new(one, key, cost))?;
                 *verdicts = inside::verdicts(fingerprint, verdict);
                 true
             }
-            [one, two] => self.consume_stored([one, two].map(check), verdicts),
-            [one, two, three] => self.consume_stored([one, two, three].map(check), verdicts),
-            [one, two, three, four] => {
-                self.consume_stored([one, two, three, four].map(check), verdicts)
-            }
+            [_, _] => limits
+                .first_chunk::<2>()
+                .is_some_and(|limits| self.consume_stored(limits, key, cost, verdicts)),
+            [_, _, _] => limits
+                .first_chunk::<3>()
+                .is_some_and(|limits| self.consume_stored(limits, key, cost, verdicts)),
+            [_, _, _, _] => limits
+                .first_chunk::<4>()
+                .is_some_and(|limits| self.consume_stored(limits, key, cost, verdicts)),
             _ => false,
         };
         if !is_decided {

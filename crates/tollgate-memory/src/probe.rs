@@ -6,9 +6,9 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
-use tollgate_core::Key;
 use tollgate_core::inside::{self, Kind};
 use tollgate_core::store::{Check, Fingerprint};
+use tollgate_core::{Key, Limit};
 
 use crate::memory_store::Timeline;
 
@@ -42,14 +42,10 @@ impl<'r, 'k> Probe<'r, 'k> {
         }
     }
 
-    /// Returns the probe of a check of another limit for the same key.
+    /// Returns the hash of the same key under another limit.
     #[inline]
-    pub(crate) fn of_same_key(&self, check: &'r Check<'k>) -> Self {
-        Self {
-            check,
-            hash: self.key_hash ^ inside::identity_hash(check.limit()),
-            ..*self
-        }
+    pub(crate) fn hash_under(&self, limit: &Limit) -> u64 {
+        self.key_hash ^ inside::identity_hash(limit)
     }
 
     /// Returns the fingerprint of a request with this check alone.
@@ -158,13 +154,17 @@ impl KeyHasher {
         self.hash(key) ^ hasher.finish()
     }
 
-    /// Returns the fingerprint of a request with these checks, in this order.
+    /// Returns the fingerprint of a request whose probes have these hashes, in this order.
     #[inline]
-    pub(crate) fn fingerprint(&self, probes: &[Probe<'_, '_>], timeline: Timeline) -> Fingerprint {
+    pub(crate) fn fingerprint(
+        &self,
+        hashes: impl IntoIterator<Item = u64>,
+        timeline: Timeline,
+    ) -> Fingerprint {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
         timeline.hash(&mut hasher);
-        for probe in probes {
-            hasher.write_u64(probe.hash);
+        for hash in hashes {
+            hasher.write_u64(hash);
         }
         Fingerprint::new(hasher.finish())
     }

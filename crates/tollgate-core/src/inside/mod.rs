@@ -95,6 +95,22 @@ pub fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict 
     check.consume_from(state, now)
 }
 
+/// Consumes `cost` from each of `limits` if all of them admit and count it. There is one of `states`
+/// for each limit; `verdicts` may be any, and are overwritten.
+///
+/// Returns false, and changes nothing, if they do not: call [`consume_all`].
+#[inline(always)]
+pub fn consume_each<const N: usize>(
+    limits: &[Limit; N],
+    cost: u64,
+    fingerprint: Fingerprint,
+    states: &mut impl States,
+    now: Timestamp,
+    verdicts: &mut Verdicts,
+) -> bool {
+    evaluation::consume_each(limits, cost, fingerprint, states, now, verdicts)
+}
+
 /// Consumes the costs of `checks`, none of which may share a state, if all limits admit them, and
 /// otherwise nothing. There is one of `states` for each check; `verdicts` may be any, and are
 /// overwritten.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::algorithm::{BlockSpan, Change, Reserved, State, States};
+use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
 use crate::store::{Check, Fingerprint, Operation, Request, Verdicts};
 use crate::time::{Timestamp, Wait};
@@ -402,6 +403,38 @@ impl Evaluation {
             _ => check.cost(),
         }
     }
+}
+
+/// Consumes `cost` from each of `limits` if all of them admit and count it. There is one of `states`
+/// for each limit; `verdicts` may be any, and are overwritten.
+///
+/// Returns false, and changes nothing, if they do not.
+#[inline(always)]
+pub(crate) fn consume_each<const N: usize>(
+    limits: &[Limit; N],
+    cost: u64,
+    fingerprint: Fingerprint,
+    states: &mut impl States,
+    now: Timestamp,
+    verdicts: &mut Verdicts,
+) -> bool {
+    let admits = |index: usize| {
+        let algorithm = limits[index].algorithm();
+        algorithm.admits(states.state(index), now, cost)
+    };
+    if cost == 0 || !(0..N).all(admits) {
+        return false;
+    }
+    let Some(each) = verdicts.as_array::<N>() else {
+        return false;
+    };
+    for index in 0..N {
+        let algorithm = limits[index].algorithm();
+        each[index] = algorithm.consume(states.state_mut(index), now, cost);
+    }
+    verdicts.allowed = true;
+    verdicts.fingerprint = fingerprint;
+    true
 }
 
 /// Consumes the costs of `checks` if all limits admit them, and otherwise nothing. There is one of

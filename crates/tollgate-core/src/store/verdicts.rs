@@ -68,8 +68,19 @@ impl Verdicts {
         }
     }
 
+    /// Returns no verdicts, to be overwritten.
+    #[inline(always)]
+    pub(crate) fn none() -> Self {
+        Self {
+            allowed: false,
+            verdicts: OneOrMany::Many(Vec::new()),
+            fingerprint: Fingerprint::new(0),
+            reserved: None,
+        }
+    }
+
     /// Returns `length` verdicts to be overwritten.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn blank(length: usize) -> Self {
         Self {
             allowed: false,
@@ -85,6 +96,13 @@ impl Verdicts {
         if self.verdicts.len() != length || self.reserved.is_some() {
             *self = Self::blank(length);
         }
+    }
+
+    /// Makes these, whatever they are, `N` verdicts to be overwritten, and returns them.
+    #[inline(always)]
+    pub(crate) fn as_array<const N: usize>(&mut self) -> Option<&mut [Verdict; N]> {
+        *self = Self::blank(N);
+        <&mut [Verdict; N]>::try_from(self.each_mut()).ok()
     }
 
     /// Returns each limit's verdict, to overwrite it.
