@@ -9,7 +9,9 @@ use std::{fmt, slice};
 /// and nothing else is.
 // Not a `SmallVec`, which is invariant in its items: a `Request` with a longer lifetime could not
 // be used where one with a shorter lifetime is expected.
+// The tag is a word of its own: one inside of the first value would have it copied in pieces.
 #[derive(Clone)]
+#[repr(usize)]
 pub(crate) enum OneOrMany<T> {
     One(T),
     Two([T; 2]),
@@ -30,6 +32,15 @@ impl<T> OneOrMany<T> {
             4 => Self::Four([value(0), value(1), value(2), value(3)]),
             _ => Self::Many((0..length).map(value).collect()),
         }
+    }
+
+    /// Returns the list of `values`.
+    #[inline(always)]
+    pub(crate) fn of_array<const N: usize>(values: [T; N]) -> Self
+    where
+        T: Copy,
+    {
+        Self::from_fn(N, |index| values[index])
     }
 
     /// Returns the bytes that are allocated.

@@ -2,12 +2,12 @@
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
-use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdicts};
+use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
 use tollgate_core::store::{State, States};
 use tollgate_core::{Key, Limit, StoreError, Timestamp, inside};
 
 use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
-use crate::probe::{KeyHasher, Probe};
+use crate::probe::{KeyHasher, Probe, StoredKey};
 use crate::shard::{Entry, Shard};
 
 /// Requests with up to this many checks are decided without allocating.
@@ -52,8 +52,9 @@ impl MemoryStore {
         };
         let probes = checks.each_ref().map(|check| self.probe(check));
         let timeline = Timeline::of(request);
-        let number = self.shard_of(&probes[0], timeline);
-        let is_elsewhere = |probe: &Probe<'_, '_>| self.shard_of(probe, timeline) != number;
+        let number = self.shard_of(probes[0].key_hash, timeline);
+        let is_elsewhere =
+            |probe: &Probe<'_, '_>| self.shard_of(probe.key_hash, timeline) != number;
         let hashes = probes.each_ref().map(|probe| probe.hash);
         if has_equal_hashes(&hashes) || probes.iter().any(is_elsewhere) {
             return self.decide_any(request);
@@ -72,10 +73,23 @@ impl MemoryStore {
         Ok(inside::decide(request, fingerprint, &mut stored, now))
     }
 
+    /// Does as [`Self::consume_stored`] does, if there are `N` limits.
+    #[inline(always)]
+    pub(crate) fn consume_few<const N: usize>(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+        cost: u64,
+        verdicts: &mut [Verdict],
+    ) -> Option<Fingerprint> {
+        let limits: &[Limit; N] = limits.try_into().ok()?;
+        self.consume_stored(limits, key, cost, verdicts.try_into().ok()?)
+    }
+
     /// Consumes `cost` for `key` from each of `limits`, at the store's clock, or from none of them, if
     /// all states are stored.
     ///
-    /// Returns false, and changes no state, if [`Self::decide_several`] has to decide the call.
+    /// Returns `None`, and changes no state, if [`Self::decide_several`] has to decide the call.
     // Builds no checks: each would be a copy of the key.
     #[inline(always)]
     pub(crate) fn consume_stored<const N: usize>(
@@ -83,29 +97,28 @@ impl MemoryStore {
         limits: &[Limit; N],
         key: Key<'_>,
         cost: u64,
-        verdicts: &mut Verdicts,
-    ) -> bool {
-        let first = Check::new(&limits[0], key, cost);
-        let first = self.probe(&first);
-        let hashes = limits.each_ref().map(|limit| first.hash_under(limit));
+        verdicts: &mut [Verdict; N],
+    ) -> Option<Fingerprint> {
+        let stored_key = StoredKey::new(&key, &self.hasher);
+        let key_hash = self.hasher.hash(&stored_key);
+        let hash = |limit: &Limit| key_hash ^ inside::identity_hash(limit);
+        let hashes = limits.each_ref().map(hash);
         if has_equal_hashes(&hashes) {
-            return false;
+            return None;
         }
         let fingerprint = self.hasher.fingerprint(hashes, Timeline::Store);
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.clock.early_now();
-        let mut shard = self.lock(self.shard_of(&first, Timeline::Store));
-        let is_of = |index: usize, entry: &Entry| entry.is_at(&limits[index], &first.key);
-        let Some(entries) = shard.find_all_mut(hashes, is_of) else {
-            return false;
-        };
-        let limits_of = limits.each_ref();
+        let mut shard = self.lock(self.shard_of(key_hash, Timeline::Store));
+        let is_of = |index: usize, entry: &Entry| entry.is_at(&limits[index], &stored_key);
+        let entries = shard.find_all_mut(hashes, is_of)?;
         let mut stored = Stored {
-            limits: limits_of,
+            limits: limits.each_ref(),
             entries,
         };
-        inside::consume_each(limits, cost, fingerprint, &mut stored, now, verdicts)
-            || consume_or_deny(limits, key, cost, fingerprint, &mut stored, now, verdicts)
+        let is_decided = inside::consume_each(limits, cost, &mut stored, now, verdicts)
+            || consume_or_deny(key, cost, &mut stored, now, verdicts);
+        is_decided.then_some(fingerprint)
     }
 
     /// Decides a request whose states may be in several shards or not stored.
@@ -165,7 +178,7 @@ impl MemoryStore {
         probes: &'r [Probe<'r, 'k>],
         timeline: Timeline,
     ) -> Locked<'s, 'r, 'k> {
-        let number = |probe: &Probe<'_, '_>| self.shard_of(probe, timeline);
+        let number = |probe: &Probe<'_, '_>| self.shard_of(probe.key_hash, timeline);
         let mut numbers: SmallVec<[usize; INLINE]> = probes.iter().map(number).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -180,22 +193,20 @@ impl MemoryStore {
     }
 }
 
-/// Consumes `cost` for `key` from each of `limits`, or none of it if one denies the call.
+/// Consumes `cost` for `key` from the limit of each state, or none of it if one denies the call.
 ///
 /// Returns false, and changes no state, if a limit may have to count the denied call.
 #[cold]
 #[inline(never)]
 fn consume_or_deny<const N: usize>(
-    limits: &[Limit; N],
     key: Key<'_>,
     cost: u64,
-    fingerprint: Fingerprint,
-    states: &mut Stored<'_, '_, N>,
+    stored: &mut Stored<'_, '_, N>,
     now: Timestamp,
-    verdicts: &mut Verdicts,
+    verdicts: &mut [Verdict; N],
 ) -> bool {
-    let checks = limits.each_ref().map(|limit| Check::new(limit, key, cost));
-    inside::consume_all(&checks, fingerprint, states, now, verdicts)
+    let checks = stored.limits.map(|limit| Check::new(limit, key, cost));
+    inside::consume_all(&checks, stored, now, verdicts)
 }
 
 /// Returns whether two states may be the same. If not, the request is valid.

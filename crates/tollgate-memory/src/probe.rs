@@ -6,9 +6,9 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
+use tollgate_core::Key;
 use tollgate_core::inside::{self, Kind};
 use tollgate_core::store::{Check, Fingerprint};
-use tollgate_core::{Key, Limit};
 
 use crate::memory_store::Timeline;
 
@@ -40,12 +40,6 @@ impl<'r, 'k> Probe<'r, 'k> {
             hash: key_hash ^ inside::identity_hash(check.limit()),
             key,
         }
-    }
-
-    /// Returns the hash of the same key under another limit.
-    #[inline]
-    pub(crate) fn hash_under(&self, limit: &Limit) -> u64 {
-        self.key_hash ^ inside::identity_hash(limit)
     }
 
     /// Returns the fingerprint of a request with this check alone.

@@ -115,7 +115,7 @@ impl Shard {
 
     /// Returns the entries with `hashes` that `is_of` tells apart, each of another state, if all of
     /// them are stored.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_all_mut<const N: usize>(
         &mut self,
         hashes: [u64; N],

@@ -205,10 +205,10 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
         limits: &[Limit],
         key: Key<'_>,
         cost: u64,
-        verdicts: &mut Verdicts,
-    ) -> Result<(), StoreError> {
-        *verdicts = self.decide_now(&Request::consume_all(limits, key, cost))?;
-        Ok(())
+        verdicts: &mut [Verdict],
+    ) -> Result<Fingerprint, StoreError> {
+        let decided = self.decide_now(&Request::consume_all(limits, key, cost))?;
+        decided.write_to(verdicts)
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::algorithm::{BlockSpan, Change, Reserved, State, States};
 use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
+use crate::store::verdicts::all_allowed;
 use crate::store::{Check, Fingerprint, Operation, Request, Verdicts};
 use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
@@ -59,14 +60,16 @@ impl<'a> Request<'a> {
                 return Verdicts::of_one(fingerprint, check.consume_from(states.state_mut(0), now));
             }
             (_, Operation::Consume) => {
-                let mut verdicts = Verdicts::blank(checks.len());
-                if consume_all(checks, fingerprint, states, now, &mut verdicts) {
+                let mut verdicts = Verdicts::blank(fingerprint, checks.len());
+                if consume_all(checks, states, now, &mut verdicts.verdicts) {
+                    verdicts.allowed = all_allowed(&verdicts.verdicts);
                     return verdicts;
                 }
             }
             (_, Operation::Peek) => {
-                let mut verdicts = Verdicts::blank(checks.len());
-                peek_all(checks, states, now, &mut verdicts);
+                let mut verdicts = Verdicts::blank(fingerprint, checks.len());
+                peek_all(checks, states, now, &mut verdicts.verdicts);
+                verdicts.allowed = all_allowed(&verdicts.verdicts);
                 return verdicts;
             }
             _ => {}
@@ -406,34 +409,30 @@ impl Evaluation {
 }
 
 /// Consumes `cost` from each of `limits` if all of them admit and count it. There is one of `states`
-/// for each limit; `verdicts` may be any, and are overwritten.
+/// and one of `verdicts`, which are overwritten, for each limit.
 ///
 /// Returns false, and changes nothing, if they do not.
 #[inline(always)]
 pub(crate) fn consume_each<const N: usize>(
     limits: &[Limit; N],
     cost: u64,
-    fingerprint: Fingerprint,
     states: &mut impl States,
     now: Timestamp,
-    verdicts: &mut Verdicts,
+    verdicts: &mut [Verdict; N],
 ) -> bool {
-    let admits = |index: usize| {
-        let algorithm = limits[index].algorithm();
-        algorithm.admits(states.state(index), now, cost)
-    };
-    if cost == 0 || !(0..N).all(admits) {
+    if cost == 0 {
         return false;
     }
-    let Some(each) = verdicts.as_array::<N>() else {
-        return false;
-    };
     for index in 0..N {
         let algorithm = limits[index].algorithm();
-        each[index] = algorithm.consume(states.state_mut(index), now, cost);
+        if !algorithm.admits(states.state(index), now, cost) {
+            return false;
+        }
     }
-    verdicts.allowed = true;
-    verdicts.fingerprint = fingerprint;
+    for index in 0..N {
+        let algorithm = limits[index].algorithm();
+        verdicts[index] = algorithm.consume(states.state_mut(index), now, cost);
+    }
     true
 }
 
@@ -444,38 +443,31 @@ pub(crate) fn consume_each<const N: usize>(
 #[inline]
 pub(crate) fn consume_all(
     checks: &[Check<'_>],
-    fingerprint: Fingerprint,
     states: &mut (impl States + ?Sized),
     now: Timestamp,
-    verdicts: &mut Verdicts,
+    verdicts: &mut [Verdict],
 ) -> bool {
     if !all_admit(checks, states, now) {
         peek_all(checks, states, now, verdicts);
         let counts = |check: &Check<'_>| check.limit().algorithm().counts_denied();
-        return verdicts.is_denied() && !checks.iter().any(counts);
+        return !verdicts.iter().all(Verdict::is_allowed) && !checks.iter().any(counts);
     }
-    for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
+    for (index, (check, verdict)) in checks.iter().zip(verdicts).enumerate() {
         consume(check, states.state_mut(index), now, verdict);
     }
-    verdicts.allowed = !checks.is_empty();
-    verdicts.fingerprint = fingerprint;
     true
 }
 
-/// Writes the verdicts of a request that changes nothing. They need no fingerprint, because they have
-/// no receipt.
+/// Writes the verdicts of a request that changes nothing.
 fn peek_all(
     checks: &[Check<'_>],
     states: &(impl States + ?Sized),
     now: Timestamp,
-    verdicts: &mut Verdicts,
+    verdicts: &mut [Verdict],
 ) {
-    let mut allowed = !checks.is_empty();
-    for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
+    for (index, (check, verdict)) in checks.iter().zip(verdicts).enumerate() {
         *verdict = peek(check, states.state(index), now);
-        allowed &= verdict.allowed;
     }
-    verdicts.allowed = allowed;
 }
 
 /// Returns whether all limits admit what is to be consumed, and will count it.
