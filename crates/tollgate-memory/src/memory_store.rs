@@ -619,7 +619,7 @@ impl SyncStore for MemoryStore {
         };
         match decided {
             Some(fingerprint) => Ok(fingerprint),
-            None => self.consume_all(limits, key, cost)?.write_to(verdicts),
+            None => inside::write(self.consume_all(limits, key, cost)?, verdicts),
         }
     }
 
@@ -712,9 +712,9 @@ mod tests {
             let key = number.to_string();
             let check = Check::new(&limit, &key, 1);
             let probe = store.probe(&check);
-            let shard = store.shard_of(&probe, Timeline::Store);
+            let shard = store.shard_of(probe.key_hash, Timeline::Store);
             assert!(shard < count);
-            assert_eq!(store.shard_of(&probe, Timeline::Caller), shard + count);
+            assert_eq!(store.shard_of(probe.key_hash, Timeline::Caller), shard + count);
             let searched = (probe.hash & 0xff, probe.hash >> 57);
             shards.entry(shard).or_default().insert(searched);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_core::call::{Left, SettleError};
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, SyncStore, Timestamp};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, SyncStore, Timestamp, Wait};
 use tollgate_core::{FixedWindow, Gcra, SlidingLog};
 use tollgate_memory::{ManualClock, MemoryStore};
 

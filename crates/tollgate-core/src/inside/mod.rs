@@ -180,3 +180,12 @@ pub fn receipt(verdicts: &Verdicts) -> Option<Receipt> {
 pub fn verdicts(fingerprint: Fingerprint, verdict: Verdict) -> Verdicts {
     Verdicts::of_one(fingerprint, verdict)
 }
+
+/// Writes `decided` to `verdicts`, and returns the fingerprint.
+///
+/// # Errors
+///
+/// [`Protocol`](crate::ErrorKind::Protocol) if there is another number of `verdicts`.
+pub fn write(decided: Verdicts, verdicts: &mut [Verdict]) -> Result<Fingerprint, StoreError> {
+    decided.write_to(verdicts)
+}

@@ -124,7 +124,8 @@ impl Verdicts {
     /// # Errors
     ///
     /// [`ErrorKind::Protocol`] if there is another number of them.
-    pub fn write_to(self, verdicts: &mut [Verdict]) -> Result<Fingerprint, StoreError> {
+    #[inline(never)]
+    pub(crate) fn write_to(self, verdicts: &mut [Verdict]) -> Result<Fingerprint, StoreError> {
         if verdicts.len() != self.verdicts.len() {
             return Err(other_number(verdicts.len(), self.verdicts.len()));
         }
