@@ -9,9 +9,7 @@ use std::{fmt, slice};
 /// and nothing else is.
 // Not a `SmallVec`, which is invariant in its items: a `Request` with a longer lifetime could not
 // be used where one with a shorter lifetime is expected.
-// The tag is a word of its own: one inside of the first value would have it copied in pieces.
 #[derive(Clone)]
-#[repr(usize)]
 pub(crate) enum OneOrMany<T> {
     One(T),
     Two([T; 2]),

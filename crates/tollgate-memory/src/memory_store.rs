@@ -714,7 +714,10 @@ mod tests {
             let probe = store.probe(&check);
             let shard = store.shard_of(probe.key_hash, Timeline::Store);
             assert!(shard < count);
-            assert_eq!(store.shard_of(probe.key_hash, Timeline::Caller), shard + count);
+            assert_eq!(
+                store.shard_of(probe.key_hash, Timeline::Caller),
+                shard + count
+            );
             let searched = (probe.hash & 0xff, probe.hash >> 57);
             shards.entry(shard).or_default().insert(searched);
         }

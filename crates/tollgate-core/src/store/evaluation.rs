@@ -423,15 +423,15 @@ pub(crate) fn consume_each<const N: usize>(
     if cost == 0 {
         return false;
     }
-    for index in 0..N {
-        let algorithm = limits[index].algorithm();
-        if !algorithm.admits(states.state(index), now, cost) {
+    for (index, limit) in limits.iter().enumerate() {
+        let state = states.state(index);
+        if !limit.algorithm().admits(state, now, cost) {
             return false;
         }
     }
-    for index in 0..N {
-        let algorithm = limits[index].algorithm();
-        verdicts[index] = algorithm.consume(states.state_mut(index), now, cost);
+    for (index, (limit, verdict)) in limits.iter().zip(verdicts).enumerate() {
+        let state = states.state_mut(index);
+        *verdict = limit.algorithm().consume(state, now, cost);
     }
     true
 }
