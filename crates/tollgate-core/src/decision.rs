@@ -53,36 +53,25 @@ impl<'l> Decision<'l> {
         }
     }
 
-    /// Returns the decision on `limits` that `decide` writes.
-    // What is returned is made where the caller wants it: moving it several times took a third of a
-    // call.
-    #[inline(always)]
-    pub(crate) fn written(
-        limits: &'l [Limit],
-        decide: impl FnOnce(&mut Verdicts) -> Result<(), StoreError>,
-    ) -> Result<Self, StoreError> {
-        let mut decision = Ok(Self {
-            limits,
-            verdicts: Verdicts::blank(limits.len()),
-        });
-        if let Ok(Self { verdicts, .. }) = &mut decision {
-            let decided = decide(verdicts);
-            let found = verdicts.verdicts.len();
-            if let Err(error) = decided {
-                decision = Err(error);
-            } else if found != limits.len() {
-                decision = Err(other_number(limits.len(), found));
-            }
-        }
-        decision
-    }
-
     /// Returns the decision for a store's `verdict` on `limits`, which must hold one limit.
     #[inline(always)]
     pub(crate) fn of_one(limits: &'l [Limit], fingerprint: Fingerprint, verdict: Verdict) -> Self {
         Self {
             limits,
             verdicts: Verdicts::of_one(fingerprint, verdict),
+        }
+    }
+
+    /// Returns the decision for a store's `verdicts` on `limits`, which must hold `N` limits.
+    #[inline(always)]
+    pub(crate) fn of_each<const N: usize>(
+        limits: &'l [Limit; N],
+        fingerprint: Fingerprint,
+        verdicts: [Verdict; N],
+    ) -> Self {
+        Self {
+            limits,
+            verdicts: Verdicts::of_each(fingerprint, verdicts),
         }
     }
 

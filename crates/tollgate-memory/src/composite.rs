@@ -2,12 +2,12 @@
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
-use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
 use tollgate_core::store::{State, States};
-use tollgate_core::{StoreError, inside};
+use tollgate_core::{Key, Limit, StoreError, Timestamp, inside};
 
 use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
-use crate::probe::{KeyHasher, Probe};
+use crate::probe::{KeyHasher, Probe, StoredKey};
 use crate::shard::{Entry, Shard};
 
 /// Requests with up to this many checks are decided without allocating.
@@ -26,8 +26,8 @@ struct Locked<'s, 'r, 'k> {
 }
 
 /// The entries of a request, all of them in one shard.
-struct Stored<'e, 'r, 'k, const N: usize> {
-    checks: &'r [Check<'k>; N],
+struct Stored<'e, 'l, const N: usize> {
+    limits: [&'l Limit; N],
     entries: [Option<&'e mut Entry>; N],
 }
 
@@ -52,48 +52,73 @@ impl MemoryStore {
         };
         let probes = checks.each_ref().map(|check| self.probe(check));
         let timeline = Timeline::of(request);
-        let number = self.shard_of(&probes[0], timeline);
-        let is_elsewhere = |probe: &Probe<'_, '_>| self.shard_of(probe, timeline) != number;
-        if has_equal_hashes(&probes) || probes.iter().any(is_elsewhere) {
+        let number = self.shard_of(probes[0].key_hash, timeline);
+        let is_elsewhere =
+            |probe: &Probe<'_, '_>| self.shard_of(probe.key_hash, timeline) != number;
+        let hashes = probes.each_ref().map(|probe| probe.hash);
+        if has_equal_hashes(&hashes) || probes.iter().any(is_elsewhere) {
             return self.decide_any(request);
         }
-        let fingerprint = self.hasher.fingerprint(&probes, timeline);
+        let fingerprint = self.hasher.fingerprint(hashes, timeline);
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.early_now(request);
         let mut shard = self.lock(number);
-        let Some(entries) = shard.find_all_mut(&probes) else {
+        let is_of = |index: usize, entry: &Entry| entry.is_of(&probes[index]);
+        let Some(entries) = shard.find_all_mut(hashes, is_of) else {
             drop(shard);
             return self.decide_any(request);
         };
-        let mut stored = Stored { checks, entries };
+        let limits = checks.each_ref().map(Check::limit);
+        let mut stored = Stored { limits, entries };
         Ok(inside::decide(request, fingerprint, &mut stored, now))
     }
 
-    /// Consumes the costs of `checks`, all for one key, at the store's clock, or none of them, if all
-    /// states are stored.
+    /// Does as [`Self::consume_stored`] does, if there are `N` limits.
+    #[inline(always)]
+    pub(crate) fn consume_few<const N: usize>(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+        cost: u64,
+        verdicts: &mut [Verdict],
+    ) -> Option<Fingerprint> {
+        let limits: &[Limit; N] = limits.try_into().ok()?;
+        self.consume_stored(limits, key, cost, verdicts.try_into().ok()?)
+    }
+
+    /// Consumes `cost` for `key` from each of `limits`, at the store's clock, or from none of them, if
+    /// all states are stored.
     ///
-    /// Returns false, and changes no state, if [`Self::decide_several`] has to decide the call.
+    /// Returns `None`, and changes no state, if [`Self::decide_several`] has to decide the call.
+    // Builds no checks: each would be a copy of the key.
     #[inline(always)]
     pub(crate) fn consume_stored<const N: usize>(
         &self,
-        checks: [Check<'_>; N],
-        verdicts: &mut Verdicts,
-    ) -> bool {
-        let first = self.probe(&checks[0]);
-        let probes = checks.each_ref().map(|check| first.of_same_key(check));
-        if has_equal_hashes(&probes) {
-            return false;
+        limits: &[Limit; N],
+        key: Key<'_>,
+        cost: u64,
+        verdicts: &mut [Verdict; N],
+    ) -> Option<Fingerprint> {
+        let stored_key = StoredKey::new(&key, &self.hasher);
+        let key_hash = self.hasher.hash(&stored_key);
+        let hash = |limit: &Limit| key_hash ^ inside::identity_hash(limit);
+        let hashes = limits.each_ref().map(hash);
+        if has_equal_hashes(&hashes) {
+            return None;
         }
-        let fingerprint = self.hasher.fingerprint(&probes, Timeline::Store);
+        let fingerprint = self.hasher.fingerprint(hashes, Timeline::Store);
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.clock.early_now();
-        let mut shard = self.lock(self.shard_of(&first, Timeline::Store));
-        let Some(entries) = shard.find_all_mut(&probes) else {
-            return false;
+        let mut shard = self.lock(self.shard_of(key_hash, Timeline::Store));
+        let is_of = |index: usize, entry: &Entry| entry.is_at(&limits[index], &stored_key);
+        let entries = shard.find_all_mut(hashes, is_of)?;
+        let mut stored = Stored {
+            limits: limits.each_ref(),
+            entries,
         };
-        let checks = &checks;
-        let mut stored = Stored { checks, entries };
-        inside::consume_all(checks, fingerprint, &mut stored, now, verdicts)
+        let is_decided = inside::consume_each(limits, cost, &mut stored, now, verdicts)
+            || consume_or_deny(key, cost, &mut stored, now, verdicts);
+        is_decided.then_some(fingerprint)
     }
 
     /// Decides a request whose states may be in several shards or not stored.
@@ -104,7 +129,9 @@ impl MemoryStore {
             .iter()
             .map(|check| self.probe(check))
             .collect::<SmallVec<[_; INLINE]>>();
-        let fingerprint = self.hasher.fingerprint(&probes, timeline);
+        let fingerprint = self
+            .hasher
+            .fingerprint(probes.iter().map(|probe| probe.hash), timeline);
         request.validate(|_| fingerprint)?;
         let mut has_room = true;
         for _ in 0..LOOKS_FOR_ROOM {
@@ -151,7 +178,7 @@ impl MemoryStore {
         probes: &'r [Probe<'r, 'k>],
         timeline: Timeline,
     ) -> Locked<'s, 'r, 'k> {
-        let number = |probe: &Probe<'_, '_>| self.shard_of(probe, timeline);
+        let number = |probe: &Probe<'_, '_>| self.shard_of(probe.key_hash, timeline);
         let mut numbers: SmallVec<[usize; INLINE]> = probes.iter().map(number).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -166,16 +193,29 @@ impl MemoryStore {
     }
 }
 
-/// Returns whether two probes may be of one state. If not, the request is valid.
-#[inline]
-fn has_equal_hashes<const N: usize>(probes: &[Probe<'_, '_>; N]) -> bool {
-    (1..N).any(|index| {
-        let (before, probe) = (&probes[..index], &probes[index]);
-        before.iter().any(|other| other.hash == probe.hash)
-    })
+/// Consumes `cost` for `key` from the limit of each state, or none of it if one denies the call.
+///
+/// Returns false, and changes no state, if a limit may have to count the denied call.
+#[cold]
+#[inline(never)]
+fn consume_or_deny<const N: usize>(
+    key: Key<'_>,
+    cost: u64,
+    stored: &mut Stored<'_, '_, N>,
+    now: Timestamp,
+    verdicts: &mut [Verdict; N],
+) -> bool {
+    let checks = stored.limits.map(|limit| Check::new(limit, key, cost));
+    inside::consume_all(&checks, stored, now, verdicts)
 }
 
-impl<const N: usize> States for Stored<'_, '_, '_, N> {
+/// Returns whether two states may be the same. If not, the request is valid.
+#[inline]
+fn has_equal_hashes<const N: usize>(hashes: &[u64; N]) -> bool {
+    (1..N).any(|index| hashes[..index].contains(&hashes[index]))
+}
+
+impl<const N: usize> States for Stored<'_, '_, N> {
     #[inline]
     fn state(&self, index: usize) -> &State {
         match &self.entries[index] {
@@ -189,7 +229,7 @@ impl<const N: usize> States for Stored<'_, '_, '_, N> {
         let Some(entry) = &mut self.entries[index] else {
             unreachable!("all states are stored");
         };
-        entry.adopt(self.checks[index].limit());
+        entry.adopt(self.limits[index]);
         &mut entry.state
     }
 }

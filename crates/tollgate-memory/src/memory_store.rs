@@ -376,9 +376,9 @@ impl MemoryStore {
     }
 
     #[inline]
-    pub(crate) fn shard_of(&self, probe: &Probe<'_, '_>, timeline: Timeline) -> usize {
+    pub(crate) fn shard_of(&self, key_hash: u64, timeline: Timeline) -> usize {
         // The table uses the top bits as tags and the low bits as bucket indices, so take others.
-        let bits = usize::try_from(probe.key_hash >> 32).unwrap_or_default();
+        let bits = usize::try_from(key_hash >> 32).unwrap_or_default();
         let shard = bits & self.shard_mask;
         match timeline {
             Timeline::Caller => shard + self.shard_mask + 1,
@@ -399,7 +399,7 @@ impl MemoryStore {
         request.validate(|_| fingerprint)?;
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.early_now(request);
-        let mut shard = self.lock(self.shard_of(&probe, timeline));
+        let mut shard = self.lock(self.shard_of(probe.key_hash, timeline));
         let Some(entry) = shard.find_mut(&probe) else {
             drop(shard);
             return self.decide_new(request, &probe, timeline);
@@ -440,7 +440,7 @@ impl MemoryStore {
         let fingerprint = probe.fingerprint(timeline);
         let mut has_room = true;
         for _ in 0..LOOKS_FOR_ROOM {
-            let mut shard = self.lock(self.shard_of(probe, timeline));
+            let mut shard = self.lock(self.shard_of(probe.key_hash, timeline));
             // Read with the lock held. Another thread may just have dropped this key's expired
             // state; an earlier reading might fall into the window that is now forgotten.
             let now = self.now(request);
@@ -579,7 +579,7 @@ impl SyncStore for MemoryStore {
         let fingerprint = probe.fingerprint(Timeline::Store);
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.clock.early_now();
-        let mut shard = self.lock(self.shard_of(&probe, Timeline::Store));
+        let mut shard = self.lock(self.shard_of(probe.key_hash, Timeline::Store));
         let entry = shard.find_mut(&probe).filter(|_| check.cost() > 0);
         let Some(entry) = entry else {
             drop(shard);
@@ -598,39 +598,36 @@ impl SyncStore for MemoryStore {
         Ok((fingerprint, verdict))
     }
 
-    #[inline]
+    #[inline(always)]
     fn consume_all_now(
         &self,
         limits: &[Limit],
         key: Key<'_>,
         cost: u64,
-        verdicts: &mut Verdicts,
-    ) -> Result<(), StoreError> {
-        let check = |limit| Check::new(limit, key, cost);
-        let is_decided = match limits {
-            [one] => {
-                let (fingerprint, verdict) = self.consume_now(check(one))?;
-                *verdicts = inside::verdicts(fingerprint, verdict);
-                true
+        verdicts: &mut [Verdict],
+    ) -> Result<Fingerprint, StoreError> {
+        let decided = match (limits, &mut *verdicts) {
+            ([one], [verdict]) => {
+                let (fingerprint, decided) = self.consume_now(Check::new(one, key, cost))?;
+                *verdict = decided;
+                Some(fingerprint)
             }
-            [one, two] => self.consume_stored([one, two].map(check), verdicts),
-            [one, two, three] => self.consume_stored([one, two, three].map(check), verdicts),
-            [one, two, three, four] => {
-                self.consume_stored([one, two, three, four].map(check), verdicts)
-            }
-            _ => false,
+            ([_, _], _) => self.consume_few::<2>(limits, key, cost, verdicts),
+            ([_, _, _], _) => self.consume_few::<3>(limits, key, cost, verdicts),
+            ([_, _, _, _], _) => self.consume_few::<4>(limits, key, cost, verdicts),
+            _ => None,
         };
-        if !is_decided {
-            *verdicts = self.consume_all(limits, key, cost)?;
+        match decided {
+            Some(fingerprint) => Ok(fingerprint),
+            None => inside::write(self.consume_all(limits, key, cost)?, verdicts),
         }
-        Ok(())
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
         for check in checks {
             let probe = self.probe(check);
             for timeline in [Timeline::Caller, Timeline::Store] {
-                let shard = self.shard_of(&probe, timeline);
+                let shard = self.shard_of(probe.key_hash, timeline);
                 let removed = self.lock(shard).remove(&probe);
                 self.release(usize::from(removed));
             }
@@ -715,9 +712,12 @@ mod tests {
             let key = number.to_string();
             let check = Check::new(&limit, &key, 1);
             let probe = store.probe(&check);
-            let shard = store.shard_of(&probe, Timeline::Store);
+            let shard = store.shard_of(probe.key_hash, Timeline::Store);
             assert!(shard < count);
-            assert_eq!(store.shard_of(&probe, Timeline::Caller), shard + count);
+            assert_eq!(
+                store.shard_of(probe.key_hash, Timeline::Caller),
+                shard + count
+            );
             let searched = (probe.hash & 0xff, probe.hash >> 57);
             shards.entry(shard).or_default().insert(searched);
         }

@@ -42,16 +42,6 @@ impl<'r, 'k> Probe<'r, 'k> {
         }
     }
 
-    /// Returns the probe of a check of another limit for the same key.
-    #[inline]
-    pub(crate) fn of_same_key(&self, check: &'r Check<'k>) -> Self {
-        Self {
-            check,
-            hash: self.key_hash ^ inside::identity_hash(check.limit()),
-            ..*self
-        }
-    }
-
     /// Returns the fingerprint of a request with this check alone.
     #[inline]
     pub(crate) fn fingerprint(&self, timeline: Timeline) -> Fingerprint {
@@ -158,13 +148,17 @@ impl KeyHasher {
         self.hash(key) ^ hasher.finish()
     }
 
-    /// Returns the fingerprint of a request with these checks, in this order.
+    /// Returns the fingerprint of a request whose probes have these hashes, in this order.
     #[inline]
-    pub(crate) fn fingerprint(&self, probes: &[Probe<'_, '_>], timeline: Timeline) -> Fingerprint {
+    pub(crate) fn fingerprint(
+        &self,
+        hashes: impl IntoIterator<Item = u64>,
+        timeline: Timeline,
+    ) -> Fingerprint {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
         timeline.hash(&mut hasher);
-        for probe in probes {
-            hasher.write_u64(probe.hash);
+        for hash in hashes {
+            hasher.write_u64(hash);
         }
         Fingerprint::new(hasher.finish())
     }

@@ -38,9 +38,14 @@ impl Entry {
     }
 
     #[inline]
-    fn is_of(&self, probe: &Probe<'_, '_>) -> bool {
-        let limit = probe.check.limit();
-        self.key == probe.key
+    pub(crate) fn is_of(&self, probe: &Probe<'_, '_>) -> bool {
+        self.is_at(probe.check.limit(), &probe.key)
+    }
+
+    /// Returns whether this is the entry of `key` under `limit`.
+    #[inline]
+    pub(crate) fn is_at(&self, limit: &Limit, key: &StoredKey) -> bool {
+        self.key == *key
             && (inside::is_same(&self.limit, limit) || is_equivalent(&self.limit, limit))
     }
 
@@ -108,14 +113,14 @@ impl Shard {
         self.table.find_mut(probe.hash, |entry| entry.is_of(probe))
     }
 
-    /// Returns the entries of `probes`, each of another state, if all of them are stored.
-    #[inline]
+    /// Returns the entries with `hashes` that `is_of` tells apart, each of another state, if all of
+    /// them are stored.
+    #[inline(always)]
     pub(crate) fn find_all_mut<const N: usize>(
         &mut self,
-        probes: &[Probe<'_, '_>; N],
+        hashes: [u64; N],
+        is_of: impl FnMut(usize, &Entry) -> bool,
     ) -> Option<[Option<&mut Entry>; N]> {
-        let hashes = probes.each_ref().map(|probe| probe.hash);
-        let is_of = |index: usize, entry: &Entry| entry.is_of(&probes[index]);
         let entries = self.table.get_disjoint_mut(hashes, is_of);
         entries.iter().all(Option::is_some).then_some(entries)
     }

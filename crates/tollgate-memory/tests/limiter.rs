@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_core::call::{Left, SettleError};
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, SyncStore, Timestamp};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, SyncStore, Timestamp, Wait};
 use tollgate_core::{FixedWindow, Gcra, SlidingLog};
 use tollgate_memory::{ManualClock, MemoryStore};
 
@@ -357,7 +357,7 @@ fn no_limit_is_counted_twice_in_one_call() {
                 let request = Request::new(Operation::Consume, checks);
                 let error = limiter.store().decide_now(&request).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Malformed);
-                let mut verdicts = Verdicts::new(Fingerprint::new(0), []);
+                let mut verdicts = vec![Verdict::allow(99, 99); count];
                 let consumed =
                     limiter
                         .store()
@@ -370,6 +370,22 @@ fn no_limit_is_counted_twice_in_one_call() {
 }
 
 #[test]
+fn another_number_of_verdicts_than_of_limits_is_an_error() {
+    let limits = ["a", "b", "c", "d", "e"].map(|name| format!("{name}=gcra:10/1h"));
+    let limits = limits.map(|text| text.parse::<Limit>().unwrap());
+    for count in 1..=5 {
+        for verdicts in (0..=6).filter(|&verdicts| verdicts != count) {
+            let store = MemoryStore::new();
+            let mut verdicts = vec![Verdict::allow(99, 99); verdicts];
+            let error = store
+                .consume_all_now(&limits[..count], Key::from("k"), 1, &mut verdicts)
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Protocol);
+        }
+    }
+}
+
+#[test]
 fn verdicts_that_a_call_overwrites_may_be_any() {
     let limits = ["a", "b", "c", "d", "e"].map(|name| format!("{name}=gcra:10/1h"));
     let limits = limits.map(|text| text.parse::<Limit>().unwrap());
@@ -377,25 +393,21 @@ fn verdicts_that_a_call_overwrites_may_be_any() {
         let limits = &limits[..count];
         let limiter = limiter(limits);
         assert!(limiter.check("k").run().unwrap().is_allowed());
-        let reserve = || limiter.reserve("other").cost(9).within(Duration::MAX);
-        assert!(reserve().run().unwrap().is_allowed());
-        let delayed = reserve().run().unwrap().into_verdicts();
-        assert!(!delayed.delay().is_zero());
-        let some = |count| vec![Verdict::allow(99, 99); count];
-        let of = |verdicts| Verdicts::new(Fingerprint::new(0), verdicts);
-        for mut verdicts in [of(some(0)), of(some(1)), of(some(7)), delayed] {
-            for (cost, is_allowed, remaining) in [(100, false, 9), (2, true, 7)] {
-                let store = limiter.store();
-                store
-                    .consume_all_now(limits, Key::from("k"), cost, &mut verdicts)
-                    .unwrap();
-                assert_eq!(verdicts.is_allowed(), is_allowed);
-                let left = verdicts.as_slice().iter().map(Verdict::remaining);
-                assert_eq!(left.collect::<Vec<_>>(), vec![remaining; count]);
+        let mut verdicts = vec![Verdict::allow(99, 99).with_delay(Wait::NEVER); count];
+        let mut fingerprint = Fingerprint::new(0);
+        for (cost, is_allowed, remaining) in [(100, false, 9), (2, true, 7)] {
+            let store = limiter.store();
+            fingerprint = store
+                .consume_all_now(limits, Key::from("k"), cost, &mut verdicts)
+                .unwrap();
+            for verdict in &verdicts {
+                assert_eq!(verdict.is_allowed(), is_allowed);
+                assert_eq!((verdict.capacity(), verdict.remaining()), (10, remaining));
+                assert_eq!(verdict.delay(), Wait::ZERO);
             }
-            let receipt = verdicts.into_receipt().unwrap();
-            let given_back = limiter.refund("k", receipt).run().unwrap();
-            assert_eq!(given_back.remaining(), 9, "{count} limits");
         }
+        let receipt = Verdicts::new(fingerprint, verdicts).into_receipt().unwrap();
+        let given_back = limiter.refund("k", receipt).run().unwrap();
+        assert_eq!(given_back.remaining(), 9, "{count} limits");
     }
 }

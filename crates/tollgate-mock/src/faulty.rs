@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_core::store::{Check, Checks, Fingerprint, Request, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, SyncStore, lease, schedule};
+use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, SyncStore, inside, lease, schedule};
 
 /// What goes wrong with one call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -205,10 +205,10 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
         limits: &[Limit],
         key: Key<'_>,
         cost: u64,
-        verdicts: &mut Verdicts,
-    ) -> Result<(), StoreError> {
-        *verdicts = self.decide_now(&Request::consume_all(limits, key, cost))?;
-        Ok(())
+        verdicts: &mut [Verdict],
+    ) -> Result<Fingerprint, StoreError> {
+        let decided = self.decide_now(&Request::consume_all(limits, key, cost))?;
+        inside::write(decided, verdicts)
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

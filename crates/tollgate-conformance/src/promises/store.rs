@@ -111,10 +111,10 @@ pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
         takes_two("`decide_now`", second.remaining());
         let (_, third) = sync.consume_now(check).unwrap();
         takes_two("`consume_now`", third.remaining());
-        let mut fourth = second;
+        let mut fourth = [third];
         sync.consume_all_now(&limits, key.key(), 2, &mut fourth)
             .unwrap();
-        takes_two("`consume_all_now`", fourth.remaining());
+        takes_two("`consume_all_now`", fourth[0].remaining());
         for (way, remains) in [("them", 2), ("`reset_now`", 10)] {
             let seen = store.decide(Request::peek(check)).await.unwrap();
             let seen = seen.remaining();

@@ -132,6 +132,14 @@ impl Algorithm {
         with_machine!(self, machine => wait(machine, state, now, cost))
     }
 
+    /// Returns whether a call of `cost`, which is not zero, is admitted, and is then counted.
+    #[inline(always)]
+    pub(crate) fn admits(&self, state: &State, now: Timestamp, cost: u64) -> bool {
+        with_machine!(self, machine => {
+            machine.counts() && wait(machine, state, now, cost).is_zero()
+        })
+    }
+
     #[inline]
     pub(crate) fn status(&self, state: &State, now: Timestamp) -> Status {
         with_machine!(self, machine => status(machine, state, now))

@@ -95,21 +95,34 @@ pub fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict 
     check.consume_from(state, now)
 }
 
+/// Consumes `cost` from each of `limits` if all of them admit and count it. There is one of `states`,
+/// none of which may be shared, and one of `verdicts`, which are overwritten, for each limit.
+///
+/// Returns false, and changes nothing, if they do not: call [`consume_all`].
+#[inline(always)]
+pub fn consume_each<const N: usize>(
+    limits: &[Limit; N],
+    cost: u64,
+    states: &mut impl States,
+    now: Timestamp,
+    verdicts: &mut [Verdict; N],
+) -> bool {
+    evaluation::consume_each(limits, cost, states, now, verdicts)
+}
+
 /// Consumes the costs of `checks`, none of which may share a state, if all limits admit them, and
-/// otherwise nothing. There is one of `states` for each check; `verdicts` may be any, and are
-/// overwritten.
+/// otherwise nothing. There is one of `states` and one of `verdicts`, which are overwritten, for
+/// each check.
 ///
 /// Returns false, and changes no state, if a limit may have to count the denied call: [`decide`] it.
 #[inline]
 pub fn consume_all(
     checks: &[Check<'_>],
-    fingerprint: Fingerprint,
     states: &mut (impl States + ?Sized),
     now: Timestamp,
-    verdicts: &mut Verdicts,
+    verdicts: &mut [Verdict],
 ) -> bool {
-    verdicts.resize(checks.len());
-    evaluation::consume_all(checks, fingerprint, states, now, verdicts)
+    evaluation::consume_all(checks, states, now, verdicts)
 }
 
 /// Decides `request` at `now` on `states`, one for each check, and returns the decision with this
@@ -166,4 +179,13 @@ pub fn receipt(verdicts: &Verdicts) -> Option<Receipt> {
 #[inline(always)]
 pub fn verdicts(fingerprint: Fingerprint, verdict: Verdict) -> Verdicts {
     Verdicts::of_one(fingerprint, verdict)
+}
+
+/// Writes `decided` to `verdicts`, and returns the fingerprint.
+///
+/// # Errors
+///
+/// [`Protocol`](crate::ErrorKind::Protocol) if there is another number of `verdicts`.
+pub fn write(decided: Verdicts, verdicts: &mut [Verdict]) -> Result<Fingerprint, StoreError> {
+    decided.write_to(verdicts)
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::algorithm::{BlockSpan, Change, Reserved, State, States};
+use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
+use crate::store::verdicts::all_allowed;
 use crate::store::{Check, Fingerprint, Operation, Request, Verdicts};
 use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
@@ -58,14 +60,16 @@ impl<'a> Request<'a> {
                 return Verdicts::of_one(fingerprint, check.consume_from(states.state_mut(0), now));
             }
             (_, Operation::Consume) => {
-                let mut verdicts = Verdicts::blank(checks.len());
-                if consume_all(checks, fingerprint, states, now, &mut verdicts) {
+                let mut verdicts = Verdicts::blank(fingerprint, checks.len());
+                if consume_all(checks, states, now, &mut verdicts.verdicts) {
+                    verdicts.allowed = all_allowed(&verdicts.verdicts);
                     return verdicts;
                 }
             }
             (_, Operation::Peek) => {
-                let mut verdicts = Verdicts::blank(checks.len());
-                peek_all(checks, states, now, &mut verdicts);
+                let mut verdicts = Verdicts::blank(fingerprint, checks.len());
+                peek_all(checks, states, now, &mut verdicts.verdicts);
+                verdicts.allowed = all_allowed(&verdicts.verdicts);
                 return verdicts;
             }
             _ => {}
@@ -404,6 +408,34 @@ impl Evaluation {
     }
 }
 
+/// Consumes `cost` from each of `limits` if all of them admit and count it. There is one of `states`
+/// and one of `verdicts`, which are overwritten, for each limit.
+///
+/// Returns false, and changes nothing, if they do not.
+#[inline(always)]
+pub(crate) fn consume_each<const N: usize>(
+    limits: &[Limit; N],
+    cost: u64,
+    states: &mut impl States,
+    now: Timestamp,
+    verdicts: &mut [Verdict; N],
+) -> bool {
+    if cost == 0 {
+        return false;
+    }
+    for (index, limit) in limits.iter().enumerate() {
+        let state = states.state(index);
+        if !limit.algorithm().admits(state, now, cost) {
+            return false;
+        }
+    }
+    for (index, (limit, verdict)) in limits.iter().zip(verdicts).enumerate() {
+        let state = states.state_mut(index);
+        *verdict = limit.algorithm().consume(state, now, cost);
+    }
+    true
+}
+
 /// Consumes the costs of `checks` if all limits admit them, and otherwise nothing. There is one of
 /// `states` and one of `verdicts`, which are overwritten, for each check.
 ///
@@ -411,38 +443,31 @@ impl Evaluation {
 #[inline]
 pub(crate) fn consume_all(
     checks: &[Check<'_>],
-    fingerprint: Fingerprint,
     states: &mut (impl States + ?Sized),
     now: Timestamp,
-    verdicts: &mut Verdicts,
+    verdicts: &mut [Verdict],
 ) -> bool {
     if !all_admit(checks, states, now) {
         peek_all(checks, states, now, verdicts);
         let counts = |check: &Check<'_>| check.limit().algorithm().counts_denied();
-        return verdicts.is_denied() && !checks.iter().any(counts);
+        return !verdicts.iter().all(Verdict::is_allowed) && !checks.iter().any(counts);
     }
-    for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
+    for (index, (check, verdict)) in checks.iter().zip(verdicts).enumerate() {
         consume(check, states.state_mut(index), now, verdict);
     }
-    verdicts.allowed = !checks.is_empty();
-    verdicts.fingerprint = fingerprint;
     true
 }
 
-/// Writes the verdicts of a request that changes nothing. They need no fingerprint, because they have
-/// no receipt.
+/// Writes the verdicts of a request that changes nothing.
 fn peek_all(
     checks: &[Check<'_>],
     states: &(impl States + ?Sized),
     now: Timestamp,
-    verdicts: &mut Verdicts,
+    verdicts: &mut [Verdict],
 ) {
-    let mut allowed = !checks.is_empty();
-    for (index, (check, verdict)) in checks.iter().zip(verdicts.each_mut()).enumerate() {
+    for (index, (check, verdict)) in checks.iter().zip(verdicts).enumerate() {
         *verdict = peek(check, states.state(index), now);
-        allowed &= verdict.allowed;
     }
-    verdicts.allowed = allowed;
 }
 
 /// Returns whether all limits admit what is to be consumed, and will count it.

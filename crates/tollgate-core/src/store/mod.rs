@@ -143,7 +143,7 @@ pub trait SyncStore: Store {
     }
 
     /// Consumes `cost` for `key` from each of `limits`, or nothing, at the store's own clock, and
-    /// writes the result to `verdicts`.
+    /// writes the verdict of each to `verdicts`, of which there is one for each limit.
     ///
     /// Does the same as [`decide_now`](Self::decide_now); a store may override it with something
     /// faster. It returns no verdicts, because moving those of several limits takes as long as
@@ -151,17 +151,18 @@ pub trait SyncStore: Store {
     ///
     /// # Errors
     ///
-    /// Same as [`decide_now`](Self::decide_now).
+    /// Same as [`decide_now`](Self::decide_now), and
+    /// [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) if there is another number of `verdicts`.
     #[inline]
     fn consume_all_now(
         &self,
         limits: &[Limit],
         key: Key<'_>,
         cost: u64,
-        verdicts: &mut Verdicts,
-    ) -> Result<(), StoreError> {
-        *verdicts = self.decide_now(&Request::consume_all(limits, key, cost))?;
-        Ok(())
+        verdicts: &mut [Verdict],
+    ) -> Result<Fingerprint, StoreError> {
+        let decided = self.decide_now(&Request::consume_all(limits, key, cost))?;
+        decided.write_to(verdicts)
     }
 
     /// Forgets what was consumed, as [`Store::reset`] does.
@@ -229,8 +230,8 @@ macro_rules! forward {
                 limits: &[Limit],
                 key: Key<'_>,
                 cost: u64,
-                verdicts: &mut Verdicts,
-            ) -> Result<(), StoreError> {
+                verdicts: &mut [Verdict],
+            ) -> Result<Fingerprint, StoreError> {
                 (**self).consume_all_now(limits, key, cost, verdicts)
             }
 

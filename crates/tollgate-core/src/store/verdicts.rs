@@ -61,7 +61,7 @@ impl Verdicts {
     #[inline(always)]
     pub(crate) fn of(fingerprint: Fingerprint, verdicts: OneOrMany<Verdict>) -> Self {
         Self {
-            allowed: !verdicts.is_empty() && verdicts.iter().all(Verdict::is_allowed),
+            allowed: all_allowed(&verdicts),
             verdicts,
             fingerprint,
             reserved: None,
@@ -70,27 +70,13 @@ impl Verdicts {
 
     /// Returns `length` verdicts to be overwritten.
     #[inline]
-    pub(crate) fn blank(length: usize) -> Self {
+    pub(crate) fn blank(fingerprint: Fingerprint, length: usize) -> Self {
         Self {
             allowed: false,
-            verdicts: OneOrMany::from_fn(length, |_| Verdict::allow(0, 0)),
-            fingerprint: Fingerprint::new(0),
+            verdicts: OneOrMany::from_fn(length, |_| Verdict::BLANK),
+            fingerprint,
             reserved: None,
         }
-    }
-
-    /// Makes these, whatever they are, `length` verdicts to be overwritten.
-    #[inline]
-    pub(crate) fn resize(&mut self, length: usize) {
-        if self.verdicts.len() != length || self.reserved.is_some() {
-            *self = Self::blank(length);
-        }
-    }
-
-    /// Returns each limit's verdict, to overwrite it.
-    #[inline]
-    pub(crate) fn each_mut(&mut self) -> &mut [Verdict] {
-        &mut self.verdicts
     }
 
     /// Returns the verdicts on a request with one check.
@@ -100,6 +86,20 @@ impl Verdicts {
         Self {
             allowed: verdict.allowed,
             verdicts: OneOrMany::One(verdict),
+            fingerprint,
+            reserved: None,
+        }
+    }
+
+    /// Returns the verdicts on a request with `N` checks.
+    #[inline(always)]
+    pub(crate) fn of_each<const N: usize>(
+        fingerprint: Fingerprint,
+        verdicts: [Verdict; N],
+    ) -> Self {
+        Self {
+            allowed: all_allowed(&verdicts),
+            verdicts: OneOrMany::of_array(verdicts),
             fingerprint,
             reserved: None,
         }
@@ -116,6 +116,21 @@ impl Verdicts {
             [verdict] => Ok((self.fingerprint, verdict)),
             ref verdicts => Err(other_number(1, verdicts.len())),
         }
+    }
+
+    /// Writes the verdicts to `verdicts`, of which there must be as many, and returns the
+    /// fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Protocol`] if there is another number of them.
+    #[inline(never)]
+    pub(crate) fn write_to(self, verdicts: &mut [Verdict]) -> Result<Fingerprint, StoreError> {
+        if verdicts.len() != self.verdicts.len() {
+            return Err(other_number(verdicts.len(), self.verdicts.len()));
+        }
+        verdicts.copy_from_slice(&self.verdicts);
+        Ok(self.fingerprint)
     }
 
     /// Returns whether the call may go ahead.
@@ -288,6 +303,12 @@ impl fmt::Debug for Verdicts {
             .field("verdicts", &self.as_slice())
             .finish()
     }
+}
+
+/// Returns whether a request with these verdicts is allowed.
+#[inline(always)]
+pub(crate) fn all_allowed(verdicts: &[Verdict]) -> bool {
+    !verdicts.is_empty() && verdicts.iter().all(|verdict| verdict.allowed)
 }
 
 #[cold]

@@ -7,6 +7,7 @@ use crate::key::Key;
 use crate::limit::Limit;
 use crate::store::{Check, Checks, Operation, Request, SyncStore};
 use crate::time::Timestamp;
+use crate::verdict::Verdict;
 
 /// What a call asks of a limiter.
 #[derive(Clone, Copy)]
@@ -52,9 +53,7 @@ impl Charge for u64 {
                 cost,
                 at: None,
                 id: None,
-            } => Decision::written(limits, |verdicts| {
-                store.consume_all_now(limits, *key, *cost, verdicts)
-            }),
+            } => consume_all(limits, store, *key, *cost),
             _ => decide_request(limits, store, asked),
         }
     }
@@ -128,14 +127,48 @@ fn consume<'l>(
 }
 
 /// Decides the most common call under several limits.
-#[inline(never)]
+#[inline(always)]
 fn consume_all<'l>(
     limits: &'l [Limit],
-    store: &impl SyncStore,
+    store: &(impl SyncStore + ?Sized),
     key: Key<'_>,
     cost: u64,
 ) -> Result<Decision<'l>, StoreError> {
-    Decision::written(limits, |verdicts| {
-        store.consume_all_now(limits, key, cost, verdicts)
-    })
+    if let Ok(one) = <&[Limit; 1]>::try_from(limits) {
+        consume_each(one, store, key, cost)
+    } else if let Ok(two) = <&[Limit; 2]>::try_from(limits) {
+        consume_each(two, store, key, cost)
+    } else if let Ok(three) = <&[Limit; 3]>::try_from(limits) {
+        consume_each(three, store, key, cost)
+    } else if let Ok(four) = <&[Limit; 4]>::try_from(limits) {
+        consume_each(four, store, key, cost)
+    } else {
+        consume_any(limits, store, key, cost)
+    }
+}
+
+/// Decides the most common call under any number of limits.
+#[inline(never)]
+fn consume_any<'l>(
+    limits: &'l [Limit],
+    store: &(impl SyncStore + ?Sized),
+    key: Key<'_>,
+    cost: u64,
+) -> Result<Decision<'l>, StoreError> {
+    let request = Request::consume_all(limits, key, cost);
+    Decision::new(limits, store.decide_now(&request)?)
+}
+
+/// Decides the most common call under `N` limits.
+// Only as many verdicts as there are limits are moved.
+#[inline(never)]
+fn consume_each<'l, const N: usize>(
+    limits: &'l [Limit; N],
+    store: &(impl SyncStore + ?Sized),
+    key: Key<'_>,
+    cost: u64,
+) -> Result<Decision<'l>, StoreError> {
+    let mut verdicts = [Verdict::BLANK; N];
+    let fingerprint = store.consume_all_now(limits, key, cost, &mut verdicts)?;
+    Ok(Decision::of_each(limits, fingerprint, verdicts))
 }
