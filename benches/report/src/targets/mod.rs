@@ -105,8 +105,8 @@ pub(super) fn in_memory_targets(memory: &Rows) -> String {
         keys.flat_map(of).collect()
     };
     let others: Vec<f64> = scaling("governor").into_iter().flatten().collect();
-    let several = "each limit has an entry of its own, which is found, decided and recorded: some 260 \
-                   instructions, and 390 for having several verdicts at all, where a single limit \
+    let several = "each limit has an entry of its own, which is found, decided and recorded: some 220 \
+                   instructions, and 140 for having several verdicts at all, where a single limit \
                    takes 310; less would need one entry for all limits of a key";
     written(&[
         Target {

@@ -143,7 +143,7 @@ pub trait SyncStore: Store {
     }
 
     /// Consumes `cost` for `key` from each of `limits`, or nothing, at the store's own clock, and
-    /// writes the verdict of each to `verdicts`, of which there is one for each limit.
+    /// writes the verdict of each to `verdicts`, which must be as many as the limits.
     ///
     /// Does the same as [`decide_now`](Self::decide_now); a store may override it with something
     /// faster. It returns no verdicts, because moving those of several limits takes as long as

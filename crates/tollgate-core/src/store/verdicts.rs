@@ -118,8 +118,7 @@ impl Verdicts {
         }
     }
 
-    /// Writes the verdicts to `verdicts`, of which there must be as many, and returns the
-    /// fingerprint.
+    /// Writes the verdicts to `verdicts`, which must be as many, and returns the fingerprint.
     ///
     /// # Errors
     ///
