@@ -33,7 +33,7 @@ pub use quota::Quota;
 pub use store::{Receipt, Store, SyncStore};
 pub use time::{Timestamp, Wait};
 
-/// The calls that a [`RateLimiter`] makes, for programs that name their types.
+/// The calls that a [`RateLimiter`] makes, for programs that store one or name its type.
 pub mod call {
     pub use crate::limiter::{
         BlockCall, Call, Check, Consume, Consumes, Costs, Deciding, Kind, Left, Lower, Peek,

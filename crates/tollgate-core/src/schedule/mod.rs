@@ -75,8 +75,8 @@ struct Shared<S> {
 }
 
 impl<S> Schedule<S> {
-    /// Returns a schedule called `name` with these quotas on `store`, each a [`Quota`], a
-    /// [`Quota`](crate::Quota) or its text.
+    /// Returns a schedule called `name` with these quotas on `store`, each a
+    /// [`schedule::Quota`](Quota), a [`Quota`](crate::Quota) or its text.
     ///
     /// # Errors
     ///

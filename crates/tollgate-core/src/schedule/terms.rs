@@ -49,7 +49,7 @@ struct Inner {
 }
 
 impl Terms {
-    /// Returns the terms of a schedule called `name`, each quota a [`Quota`], a
+    /// Returns the terms of a schedule called `name`, each quota a [`schedule::Quota`](Quota), a
     /// [`Quota`](crate::Quota) or its text.
     ///
     /// The tolerance is one second. The horizon is 366 days, or less if a key could otherwise hold

@@ -1,6 +1,7 @@
 //! What kind a call is, which says what can be set.
 
-/// A call to [`RateLimiter::check`](crate::RateLimiter::check), which may wait: with the crate
+/// Marks the [`Call`](super::Call) that [`RateLimiter::check`](crate::RateLimiter::check) returns, and
+/// that may wait: with the crate
 /// `tollgate-tokio`, `wait_up_to` makes it wait until it is admitted.
 ///
 /// A check at a caller's [instant](super::Call::at), or with an [id](super::Call::id), is a
@@ -9,15 +10,15 @@
 #[non_exhaustive]
 pub enum Check {}
 
-/// A call that consumes, and is decided once: a [check](crate::RateLimiter::check) at a caller's
+/// Marks a [`Call`](super::Call) that consumes, and is decided once: a [check](crate::RateLimiter::check) at a caller's
 /// instant or with an id, a [reservation](crate::RateLimiter::reserve), or a
 /// [take](crate::RateLimiter::take_up_to).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Consume {}
 
-/// A call to [`RateLimiter::peek`](crate::RateLimiter::peek), which consumes nothing, and so has no
-/// [id](super::Call::id).
+/// Marks the [`Call`](super::Call) that [`RateLimiter::peek`](crate::RateLimiter::peek) returns: it
+/// consumes nothing, and so has no [id](super::Call::id).
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Peek {}

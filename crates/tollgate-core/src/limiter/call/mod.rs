@@ -27,7 +27,8 @@ use crate::time::Timestamp;
 /// A pending check, peek, reservation or take.
 ///
 /// Made by [`RateLimiter::check`], [`RateLimiter::peek`], [`RateLimiter::reserve`] and
-/// [`RateLimiter::take_up_to`]. End it with `.await` or [`run`](Self::run).
+/// [`RateLimiter::take_up_to`]. End it with `.await` or [`run`](Self::run), which return a
+/// `Result<Decision, StoreError>`.
 ///
 /// # Errors
 ///
@@ -40,7 +41,7 @@ use crate::time::Timestamp;
 /// # Type parameters
 ///
 /// - `S` is the store.
-/// - `V` says what else can be set: [`Check`], [`Consume`] or [`Peek`].
+/// - `V` marks what the call is, and so what can be set: [`Check`], [`Consume`] or [`Peek`].
 /// - `C` is the cost: a number for all limits, or [`Costs`] after [`cost_of`](Self::cost_of).
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Call<'l, 'k, S, V, C = u64> {
