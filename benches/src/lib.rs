@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 
 use governor::{DefaultKeyedRateLimiter, Quota as GovernorQuota, RateLimiter as Governor};
 use redis::aio::MultiplexedConnection;
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{Decision, Limit, LimitError, Quota, RateLimiter, Store};
+use tollgate_core::{
+    Algorithm, Decision, FixedWindow, Gcra, Limit, LimitError, Quota, RateLimiter, SlidingBuckets,
+    SlidingCounter, SlidingLog, Store,
+};
 use tollgate_memory::MemoryStore;
 use tollgate_redis::settings;
 use tollgate_testkit::{Flavor, Server};

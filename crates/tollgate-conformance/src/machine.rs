@@ -3,8 +3,7 @@
 
 use std::collections::HashMap;
 
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Request, Verdicts};
+use tollgate_core::store::{Check, Request, State, Verdicts};
 use tollgate_core::{Limit, Timestamp};
 
 /// The reference store: every store must answer as it does.

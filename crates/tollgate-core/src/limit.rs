@@ -29,8 +29,7 @@ static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::Gcra;
-/// use tollgate_core::{Limit, LimitError, Quota};
+/// use tollgate_core::{Gcra, Limit, LimitError, Quota};
 ///
 /// let limit = Limit::new("login", Gcra::new(Quota::per_minute(5))?)?;
 /// assert_eq!(limit.to_string(), "login=gcra:5/1m");

@@ -6,10 +6,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Consumed, Fingerprint, Operation, Request, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, Key, Limit, Quota, Receipt, Timestamp, Wait, inside};
-use tollgate_core::{FixedWindow, Gcra, SlidingLog};
+use tollgate_core::store::{
+    Check, Consumed, Fingerprint, Operation, Request, State, Verdict, Verdicts,
+};
+use tollgate_core::{
+    ErrorKind, FixedWindow, Gcra, Key, Limit, Quota, Receipt, SlidingLog, Timestamp, Wait, inside,
+};
 
 fn window(name: &str) -> Limit {
     Limit::new(name, FixedWindow::aligned(Quota::per_minute(5))).unwrap()

@@ -9,10 +9,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Operation, Request};
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{Limit, Quota, Receipt, Timestamp};
+use tollgate_core::store::{Check, Operation, Request, State};
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, Limit, Quota, Receipt, SlidingBuckets, SlidingCounter,
+    SlidingLog, Timestamp,
+};
 
 /// The sizes that are searched: an amount and a window in ticks.
 const SIZES: [(u64, u64); 5] = [(1, 3), (2, 4), (3, 4), (3, 6), (4, 4)];

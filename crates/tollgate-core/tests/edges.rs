@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use tollgate_core::lease::{self, ConcurrencyLimiter};
 use tollgate_core::schedule::{self, Schedule};
-use tollgate_core::store::State;
 use tollgate_core::store::{
-    Check, Fingerprint, MAX_CHECKS, MAX_EXACT, Operation, Request, Verdict, Verdicts,
+    Check, Fingerprint, MAX_CHECKS, MAX_EXACT, Operation, Request, State, Verdict, Verdicts,
 };
 use tollgate_core::{
-    ErrorKind, Key, Limit, LimitError, Quota, RateLimiter, StoreError, Timestamp, Wait, inside,
+    ErrorKind, FixedWindow, Gcra, Key, Limit, LimitError, Quota, RateLimiter, SlidingLog,
+    StoreError, Timestamp, Wait, inside,
 };
-use tollgate_core::{FixedWindow, Gcra, SlidingLog};
 
 #[test]
 fn the_first_limit_binds_if_several_are_equal() {

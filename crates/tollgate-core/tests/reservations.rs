@@ -6,10 +6,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, MAX_EXACT, Operation, Request, Verdicts};
-use tollgate_core::{Algorithm, Gcra};
-use tollgate_core::{Limit, Quota, Receipt, Timestamp};
+use tollgate_core::store::{Check, MAX_EXACT, Operation, Request, State, Verdicts};
+use tollgate_core::{Algorithm, Gcra, Limit, Quota, Receipt, Timestamp};
 
 /// A call that was admitted and not given back: when it starts, and its cost.
 #[derive(Clone, Copy, Debug)]

@@ -32,8 +32,9 @@ const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 /// # Errors
 ///
 /// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if fred does not accept
-/// the text of an address, or would not do what it says: if its scheme or a parameter is not one that fred knows, or if it asks for TLS and this program was
-/// built without. fred would ignore that, connect in the clear, and send the password in it.
+/// the text of an address, or would not do what it says: if its scheme or a parameter is not one
+/// that fred knows, or if it asks for TLS and this program was built without. fred would ignore
+/// that, connect in the clear, and send the password in it.
 ///
 /// # Examples
 ///

@@ -2,8 +2,9 @@
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
-use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
-use tollgate_core::store::{State, States};
+use tollgate_core::store::{
+    Check, Fingerprint, Operation, Request, State, States, Verdict, Verdicts,
+};
 use tollgate_core::{Key, Limit, StoreError, Timestamp, inside};
 
 use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};

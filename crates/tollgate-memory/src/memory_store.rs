@@ -9,8 +9,9 @@ use std::{fmt, future, thread};
 
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdict, Verdicts};
+use tollgate_core::store::{
+    Check, Checks, Fingerprint, Operation, Request, State, Verdict, Verdicts,
+};
 use tollgate_core::{
     ErrorKind, Key, Limit, Store, StoreError, SyncStore, Timestamp, inside, lease, schedule,
 };

@@ -2,8 +2,7 @@
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
-use tollgate_core::store::{Fingerprint, Request, Verdicts};
-use tollgate_core::store::{State, States};
+use tollgate_core::store::{Fingerprint, Request, State, States, Verdicts};
 use tollgate_core::{Limit, Timestamp, inside};
 
 use crate::probe::{KeyHasher, Probe, StoredKey};

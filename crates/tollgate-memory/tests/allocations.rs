@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use allocation_counter::measure;
 use tollgate_core::store::{Checks, Request, Verdicts};
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{Limit, Quota, RateLimiter, Store, StoreError, Timestamp};
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, Limit, Quota, RateLimiter, SlidingBuckets, SlidingCounter,
+    SlidingLog, Store, StoreError, Timestamp,
+};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn algorithms() -> Vec<Algorithm> {

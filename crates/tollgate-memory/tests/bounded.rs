@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use tollgate_core::schedule::Schedule;
 use tollgate_core::store::{Check, Operation, Request};
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, SyncStore, Timestamp};
+use tollgate_core::{
+    Algorithm, ErrorKind, FixedWindow, Gcra, Key, Limit, Quota, RateLimiter, SlidingBuckets,
+    SlidingCounter, SlidingLog, SyncStore, Timestamp,
+};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
 fn limit(name: &str, algorithm: impl Into<Algorithm>) -> Limit {

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use tollgate_core::lease::{ConcurrencyLimiter, Lease};
 use tollgate_core::schedule::{Placement, Schedule};
-use tollgate_core::{Decision, Limit, Quota, RateLimiter, Timestamp};
-use tollgate_core::{Gcra, SlidingLog};
+use tollgate_core::{Decision, Gcra, Limit, Quota, RateLimiter, SlidingLog, Timestamp};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
 const SECOND: Duration = Duration::from_secs(1);

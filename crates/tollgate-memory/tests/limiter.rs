@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tollgate_core::call::{Left, SettleError};
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, SyncStore, Timestamp, Wait};
-use tollgate_core::{FixedWindow, Gcra, SlidingLog};
+use tollgate_core::{
+    ErrorKind, FixedWindow, Gcra, Key, Limit, Quota, RateLimiter, SlidingLog, SyncStore, Timestamp,
+    Wait,
+};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn limits() -> [Limit; 2] {

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use tollgate_core::store::{Check, Operation, Request};
-use tollgate_core::{FixedWindow, Gcra, SlidingLog};
-use tollgate_core::{Limit, Quota, SyncStore};
+use tollgate_core::{FixedWindow, Gcra, Limit, Quota, SlidingLog, SyncStore};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 const THREADS: usize = 8;

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use tollgate_core::FixedWindow;
 use tollgate_core::lease::SyncStore as _;
 use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter};
-use tollgate_core::schedule::SyncStore as _;
-use tollgate_core::schedule::{Placement, Schedule};
+use tollgate_core::schedule::{Placement, Schedule, SyncStore as _};
 use tollgate_core::store::{Check, Checks, Request, Verdicts};
 use tollgate_core::{
     ErrorKind, Limit, Quota, RateLimiter, Store, StoreError, SyncStore, Timestamp,

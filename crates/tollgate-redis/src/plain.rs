@@ -156,9 +156,8 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use tollgate_core::FixedWindow;
-    use tollgate_core::Quota;
     use tollgate_core::store::Check;
+    use tollgate_core::{FixedWindow, Quota};
     use tollgate_testkit::FakeServer;
 
     use super::*;

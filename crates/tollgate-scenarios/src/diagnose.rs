@@ -3,8 +3,7 @@
 use std::slice;
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::Gcra;
-use tollgate_core::{Limit, Quota, RateLimiter, Timestamp};
+use tollgate_core::{Gcra, Limit, Quota, RateLimiter, Timestamp};
 use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
 use tollgate_wire::{Diagnosis, Finding, Operate, Options, Severity};
 

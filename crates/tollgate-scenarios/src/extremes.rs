@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
+use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_wire::{Options, TimeSource};
 
 /// Deadlines that are never reached; some exceed what timers and socket options can hold.

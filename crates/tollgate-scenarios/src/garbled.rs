@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_core::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store};
+use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store};
 use tollgate_testkit::Server;
 
 /// A proxy that forwards everything, except that it can replace one reply by noise.

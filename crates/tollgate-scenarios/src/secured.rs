@@ -3,8 +3,7 @@
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use tollgate_core::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
+use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_testkit::{SentinelGroup, Server};
 use tollgate_wire::Options;
 

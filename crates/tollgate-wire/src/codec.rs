@@ -12,9 +12,8 @@ use tollgate_core::inside::encoding::{Change, change, longest_delay_us, micros_c
 use tollgate_core::inside::twins::{
     CallContext, MOST_PARAMETERS, code, decode, double, integer, parameters, reserved, words,
 };
-use tollgate_core::store::State;
 use tollgate_core::store::{
-    BlockSpan, Check, Fingerprint, MAX_EXACT, Operation, Request, Verdicts,
+    BlockSpan, Check, Fingerprint, MAX_EXACT, Operation, Request, State, Verdicts,
 };
 use tollgate_core::{CallId, ErrorKind, StoreError, Timestamp};
 

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::store::State;
-use tollgate_core::store::{BlockSpan, Check, Operation, Request};
+use tollgate_core::store::{BlockSpan, Check, Operation, Request, State};
 use tollgate_core::{Limit, LimitError, Timestamp};
 
 use super::drawing::{STYLE, Svg, decimal};

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use tollgate_core::Algorithm;
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Request};
+use tollgate_core::store::{Check, Request, State};
 use tollgate_core::{Limit, LimitError, Timestamp};
 
 /// The end of the time axis.

@@ -3,8 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Request};
+use tollgate_core::store::{Check, Request, State};
 use tollgate_core::{Limit, LimitError, Timestamp};
 
 use super::drawing::STYLE;

@@ -3,8 +3,7 @@
 
 use std::fmt::Write;
 
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, State, Verdicts};
 use tollgate_core::{Limit, LimitError, Receipt, Timestamp};
 
 use super::drawing::{STYLE, Svg, decimal};

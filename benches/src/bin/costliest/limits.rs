@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_benches::Problem;
-use tollgate_core::Algorithm;
-use tollgate_core::{Limit, RateLimiter, Timestamp};
+use tollgate_core::{Algorithm, Limit, RateLimiter, Timestamp};
 use tollgate_wire::{Clear, Operate};
 
 use crate::{RedisStore, Table};

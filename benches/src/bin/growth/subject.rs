@@ -7,8 +7,10 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 use tollgate_benches::{Problem, connect};
-use tollgate_core::{Algorithm, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{Limit, Quota, RateLimiter, Timestamp};
+use tollgate_core::{
+    Algorithm, Gcra, Limit, Quota, RateLimiter, SlidingBuckets, SlidingCounter, SlidingLog,
+    Timestamp,
+};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::Server;
 use tollgate_wire::Options;

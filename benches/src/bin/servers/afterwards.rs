@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_benches::Outcome;
-use tollgate_core::Gcra;
-use tollgate_core::{CallId, Limit, Quota, RateLimiter, Store};
+use tollgate_core::{CallId, Gcra, Limit, Quota, RateLimiter, Store};
 
 use crate::Problem;
 use crate::clients::Client;

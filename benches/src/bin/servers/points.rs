@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_benches::Outcome;
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{Limit, LimitError, Quota, RateLimiter};
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, Limit, LimitError, Quota, RateLimiter, SlidingBuckets,
+    SlidingCounter, SlidingLog,
+};
 
 use crate::Problem;
 use crate::afterwards;

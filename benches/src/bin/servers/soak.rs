@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tollgate_benches::stamp;
-use tollgate_core::{Algorithm, FixedWindow, SlidingLog};
-use tollgate_core::{Limit, LimitError, Quota, RateLimiter, Store, StoreError};
+use tollgate_core::{
+    Algorithm, FixedWindow, Limit, LimitError, Quota, RateLimiter, SlidingLog, Store, StoreError,
+};
 use tollgate_testkit::Server;
 
 use crate::Problem;

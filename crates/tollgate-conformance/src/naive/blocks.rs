@@ -1,8 +1,7 @@
 //! `Blocks`: how long a key is blocked, from the list of all its blocks.
 
-use tollgate_core::Algorithm;
-use tollgate_core::Limit;
 use tollgate_core::store::{BlockSpan, MAX_EXACT};
+use tollgate_core::{Algorithm, Limit};
 
 /// The blocks of one key under one limit.
 #[derive(Clone, Debug)]

@@ -8,9 +8,8 @@ mod blocks;
 mod definitions;
 mod starts;
 
-use tollgate_core::Algorithm;
-use tollgate_core::Limit;
 use tollgate_core::store::Verdict;
+use tollgate_core::{Algorithm, Limit};
 
 pub(crate) use blocks::Blocks;
 use definitions::{Definition, Event};

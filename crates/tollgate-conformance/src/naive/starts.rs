@@ -4,8 +4,7 @@
 //! the order in which they were admitted, holds at most the burst and what the rate adds from the
 //! first start to the last. If starts are in that order, too, a run is a span of time.
 
-use tollgate_core::Algorithm;
-use tollgate_core::Limit;
+use tollgate_core::{Algorithm, Limit};
 
 /// A limit and a key, as indexes, and the cost of a call.
 #[derive(Clone, Copy, Debug)]

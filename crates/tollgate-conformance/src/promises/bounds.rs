@@ -1,7 +1,6 @@
 //! Promises about how much is admitted within any time span.
 
-use tollgate_core::Algorithm;
-use tollgate_core::{Limit, Timestamp};
+use tollgate_core::{Algorithm, Limit, Timestamp};
 
 use crate::bound::{Admitted, bound, most_within};
 use crate::harness::Stores;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use tollgate_core::store::{Check, MAX_EXACT};
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{Limit, Quota};
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, Limit, Quota, SlidingBuckets, SlidingCounter, SlidingLog,
+};
 
 use super::agreement::agree_on;
 use crate::harness::{OwnedKey, Stores};

@@ -9,8 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tollgate_core::Algorithm;
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdicts};
+use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, State, Verdicts};
 use tollgate_core::{ErrorKind, Limit, Store, StoreError, SyncStore, Timestamp};
 
 /// A limit's identity and a key's two parts.

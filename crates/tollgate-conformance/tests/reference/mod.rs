@@ -8,8 +8,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use tollgate_conformance::Harness;
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Checks, Fingerprint, Request, Verdicts};
+use tollgate_core::store::{Check, Checks, Fingerprint, Request, State, Verdicts};
 use tollgate_core::{CallId, ErrorKind, Store, StoreError, Timestamp};
 
 /// A limit's identity and a key's two parts.

@@ -48,8 +48,7 @@ algorithms! { $
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::Quota;
-/// use tollgate_core::{Algorithm, Gcra};
+/// use tollgate_core::{Quota, Algorithm, Gcra};
 ///
 /// let read: Algorithm = "gcra:10/1m,burst=3".parse()?;
 /// assert_eq!(read, Gcra::with_burst(Quota::per_minute(10), 3)?.into());

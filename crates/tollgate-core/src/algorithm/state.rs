@@ -10,8 +10,7 @@ use crate::time::Timestamp;
 ///
 /// ```
 /// use tollgate_core::Gcra;
-/// use tollgate_core::store::State;
-/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::store::{State, Check, Request};
 /// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("api", Gcra::new(Quota::per_second(1))?)?;

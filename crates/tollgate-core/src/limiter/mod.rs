@@ -48,8 +48,7 @@ use crate::store::{MAX_CHECKS, Operation, Receipt};
 /// cost or time, then end it with `.await`, or with `.run()` if the store is a [`SyncStore`]:
 ///
 /// ```
-/// use tollgate_core::FixedWindow;
-/// use tollgate_core::{Limit, Quota, RateLimiter, Store, StoreError, SyncStore};
+/// use tollgate_core::{FixedWindow, Limit, Quota, RateLimiter, Store, StoreError, SyncStore};
 ///
 /// # fn limiter<S>(store: S) -> RateLimiter<S> {
 /// let limit = Limit::new("login", FixedWindow::aligned(Quota::per_minute(5))).unwrap();

@@ -24,8 +24,7 @@ use crate::verdict::Verdict;
 ///
 /// ```
 /// use tollgate_core::FixedWindow;
-/// use tollgate_core::store::State;
-/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::store::{State, Check, Request};
 /// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("login", FixedWindow::aligned(Quota::per_minute(2)))?;

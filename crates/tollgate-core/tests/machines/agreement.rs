@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 use tollgate_conformance::naive::{Answer, Naive};
-use tollgate_core::Receipt;
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, Receipt, SlidingBuckets, SlidingCounter, SlidingLog,
+};
 
 use crate::histories::{Ask, Size, Step, Subject, backwards, cases, forwards, small, start};
 

@@ -2,8 +2,7 @@
 
 use proptest::prelude::*;
 use tollgate_core::Algorithm;
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, State, Verdict, Verdicts};
 use tollgate_core::{Limit, Receipt};
 
 use crate::histories::{algorithm, cases, time};
@@ -224,10 +223,8 @@ proptest! {
 fn the_binding_limit_has_the_longest_wait() {
     use std::time::Duration;
 
-    use tollgate_core::store::State;
-    use tollgate_core::store::{Check, Request};
-    use tollgate_core::{FixedWindow, Gcra};
-    use tollgate_core::{Limit, Quota, Timestamp};
+    use tollgate_core::store::{Check, Request, State};
+    use tollgate_core::{FixedWindow, Gcra, Limit, Quota, Timestamp};
 
     let pace = Gcra::with_burst(Quota::per_minute(1), 1).unwrap();
     let attempts = FixedWindow::aligned(Quota::per_hour(2)).count_denied();

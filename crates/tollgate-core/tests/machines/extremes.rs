@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate_core::store::{MAX_EXACT, Operation};
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{LimitError, Quota, Timestamp};
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, LimitError, Quota, SlidingBuckets, SlidingCounter, SlidingLog,
+    Timestamp,
+};
 
 use crate::histories::{Subject, cases, reset_us, retry_us};
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{Limit, Quota, Receipt, Timestamp};
+use tollgate_core::store::{Check, Operation, Request, State, Verdict, Verdicts};
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, Limit, Quota, Receipt, SlidingBuckets, SlidingCounter,
+    SlidingLog, Timestamp,
+};
 
 /// Returns a configuration with `cases` histories; saves failures beside the tests, to retry first.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tollgate_core::FixedWindow;
-use tollgate_core::{Decision, ErrorKind, Key, Limit, Quota, RateLimiter, StoreError, Timestamp};
+use tollgate_core::{
+    Decision, ErrorKind, FixedWindow, Key, Limit, Quota, RateLimiter, StoreError, Timestamp,
+};
 use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
 use tollgate_fred::{FredStore, Options};
 use tollgate_scenarios::lost;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use tollgate_core::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError, Timestamp};
+use tollgate_core::{
+    ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError, Timestamp,
+};
 use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
 use tollgate_fred::{FredStore, Options, settings};
 use tollgate_scenarios::crowd;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::lease::SyncStore as _;
-use tollgate_core::lease::{Acquisition, ConcurrencyLimiter, Lease};
+use tollgate_core::lease::{Acquisition, ConcurrencyLimiter, Lease, SyncStore as _};
 use tollgate_core::{ErrorKind, Key, Wait};
 use tollgate_mock::MockStore;
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate_core::{Decision, ErrorKind, Limit, Quota, RateLimiter};
-use tollgate_core::{FixedWindow, Gcra};
+use tollgate_core::{Decision, ErrorKind, FixedWindow, Gcra, Limit, Quota, RateLimiter};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
 use tollgate_redis::{Options, RedisStore, settings};

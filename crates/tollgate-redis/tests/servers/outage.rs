@@ -5,8 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
-use tollgate_core::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
+use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_scenarios::{crowd, lost};
 use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};

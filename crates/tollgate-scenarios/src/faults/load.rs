@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tollgate_core::Store;
-use tollgate_core::{Decision, RateLimiter};
+use tollgate_core::{Decision, RateLimiter, Store};
 
 use super::tally::Tally;
 

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
-use tollgate_core::FixedWindow;
-use tollgate_core::{Limit, Quota, RateLimiter, Store};
+use tollgate_core::{FixedWindow, Limit, Quota, RateLimiter, Store};
 use tollgate_testkit::Server;
 use tollgate_wire::Options;
 

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use tollgate_core::Block;
-use tollgate_core::{Limit, LimitError, RateLimiter};
+use tollgate_core::{Block, Limit, LimitError, RateLimiter};
 
 use super::{Outbound, Shared, stricter};
 

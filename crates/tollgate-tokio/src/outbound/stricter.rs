@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{Limit, LimitError, Quota};
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, Limit, LimitError, Quota, SlidingBuckets, SlidingCounter,
+    SlidingLog,
+};
 
 use super::OutboundError;
 use super::builder::counts;
@@ -151,8 +153,7 @@ mod tests {
     #[test]
     fn what_departs_within_stricter_limits_arrives_within_the_service_s() {
         use tollgate_core::Timestamp;
-        use tollgate_core::store::State;
-        use tollgate_core::store::{Check, Request};
+        use tollgate_core::store::{Check, Request, State};
 
         // Calls depart as soon as they may, and take the least or the most time, as a fixed
         // pattern says. The service is another limit, at the instants of arrival.

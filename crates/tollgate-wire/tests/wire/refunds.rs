@@ -2,8 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, State, Verdicts};
 use tollgate_core::{ErrorKind, Limit, Receipt, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::WireStore;

@@ -4,8 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::schedule::{self, Event, Reason, Schedule};
 use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
-use tollgate_testkit::shared;
-use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_testkit::{Flavor, Reply, Server, shared};
 use tollgate_wire::{
     Clear, Command, Engine, Failure, Node, Nodes, Options, Reply as AdminReply, ScriptCall,
     Severity, TimeSource, WireStore,

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
+use tollgate_core::store::{Check, Fingerprint, Operation, Request, State, Verdict, Verdicts};
 use tollgate_core::{Timestamp, schedule};
 use tollgate_wire::{Options, WireStore};
 

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, MAX_EXACT, Request};
-use tollgate_core::{Algorithm, Gcra};
-use tollgate_core::{ErrorKind, Key, Limit, Quota, Timestamp};
+use tollgate_core::store::{Check, MAX_EXACT, Request, State};
+use tollgate_core::{Algorithm, ErrorKind, Gcra, Key, Limit, Quota, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 

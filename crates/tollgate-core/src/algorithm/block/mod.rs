@@ -22,8 +22,7 @@ use crate::time::{MAX_EXACT, Wait, micros_ceil};
 /// ```
 /// use std::time::Duration;
 /// use tollgate_core::Block;
-/// use tollgate_core::store::State;
-/// use tollgate_core::store::{BlockSpan, Check, Request};
+/// use tollgate_core::store::{State, BlockSpan, Check, Request};
 /// use tollgate_core::{Limit, Timestamp};
 ///
 /// // One minute, then two, then four.

@@ -17,8 +17,7 @@ use crate::time::{MAX_EXACT, Wait};
 ///
 /// ```
 /// use tollgate_core::FixedWindow;
-/// use tollgate_core::store::State;
-/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::store::{State, Check, Request};
 /// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("hourly", FixedWindow::aligned(Quota::per_hour(20)))?;

@@ -15,8 +15,7 @@ use crate::time::{MAX_EXACT, Wait};
 ///
 /// ```
 /// use tollgate_core::Gcra;
-/// use tollgate_core::store::State;
-/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::store::{State, Check, Request};
 /// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// // Ten a minute, at most three at once: one token every six seconds.

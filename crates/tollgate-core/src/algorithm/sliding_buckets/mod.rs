@@ -20,8 +20,7 @@ const MOST_BUCKETS: u64 = 127;
 ///
 /// ```
 /// use tollgate_core::SlidingBuckets;
-/// use tollgate_core::store::State;
-/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::store::{State, Check, Request};
 /// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("export", SlidingBuckets::new(Quota::per_hour(20), 12)?)?;

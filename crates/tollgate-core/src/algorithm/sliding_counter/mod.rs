@@ -21,8 +21,7 @@ const LEAST_STEPS: u64 = 1_000;
 ///
 /// ```
 /// use tollgate_core::SlidingCounter;
-/// use tollgate_core::store::State;
-/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::store::{State, Check, Request};
 /// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("search", SlidingCounter::new(Quota::per_minute(10))?)?;

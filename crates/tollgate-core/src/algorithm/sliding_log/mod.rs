@@ -19,8 +19,7 @@ const MOST: u64 = 100_000;
 ///
 /// ```
 /// use tollgate_core::SlidingLog;
-/// use tollgate_core::store::State;
-/// use tollgate_core::store::{Check, Request};
+/// use tollgate_core::store::{State, Check, Request};
 /// use tollgate_core::{Limit, Quota, Timestamp};
 ///
 /// let limit = Limit::new("reset-password", SlidingLog::new(Quota::per_minute(2))?)?;

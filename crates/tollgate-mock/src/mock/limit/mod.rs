@@ -92,8 +92,7 @@ impl MockStore {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate_core::Gcra;
-    /// use tollgate_core::{Limit, Quota, RateLimiter};
+    /// use tollgate_core::{Gcra, Limit, Quota, RateLimiter};
     /// use tollgate_mock::MockStore;
     ///
     /// let mut store = MockStore::new();

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Request, Verdicts};
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog};
-use tollgate_core::{Limit, Quota, RateLimiter, Timestamp};
+use tollgate_core::store::{Check, Request, State, Verdicts};
+use tollgate_core::{
+    Algorithm, FixedWindow, Gcra, Limit, Quota, RateLimiter, SlidingBuckets, SlidingCounter,
+    SlidingLog, Timestamp,
+};
 use tollgate_redis::{Options, RedisStore};
 use tollgate_testkit::{Flavor, Server};
 

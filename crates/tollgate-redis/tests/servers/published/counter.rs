@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redis::RedisResult;
-use tollgate_core::FixedWindow;
-use tollgate_core::{ErrorKind, Quota};
+use tollgate_core::{ErrorKind, FixedWindow, Quota};
 use tollgate_redis::redis;
 use tollgate_testkit::Flavor;
 

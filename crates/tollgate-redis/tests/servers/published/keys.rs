@@ -1,7 +1,6 @@
 //! Keys: ambiguous when joined from texts, and several for one call in a cluster.
 
-use tollgate_core::FixedWindow;
-use tollgate_core::{Key, Limit, Quota, RateLimiter};
+use tollgate_core::{FixedWindow, Key, Limit, Quota, RateLimiter};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, shared};
 

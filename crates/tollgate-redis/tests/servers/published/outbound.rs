@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::Quota;
-use tollgate_core::{Algorithm, FixedWindow, Gcra, SlidingLog};
+use tollgate_core::{Algorithm, FixedWindow, Gcra, Quota, SlidingLog};
 
 use super::support::{Limiter, Place, START_MS, admitted_at, at_ms, log};
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::Quota;
-use tollgate_core::SlidingBuckets;
+use tollgate_core::{Quota, SlidingBuckets};
 
 use super::support::{Place, START_MS, admitted, admitted_at, at_ms};
 use tollgate_scenarios::published;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::FixedWindow;
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter};
+use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter};
 use tollgate_redis::{Options, RedisStore, redis, settings};
 use tollgate_testkit::{Flavor, Server};
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::Algorithm;
-use tollgate_core::store::State;
-use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, State, Verdict, Verdicts};
 use tollgate_core::{Limit, Quota, Timestamp};
 
 use super::caller::Asker;

@@ -4,8 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::store::State;
-use tollgate_core::store::{Fingerprint, Operation, Verdict, Verdicts};
+use tollgate_core::store::{Fingerprint, Operation, State, Verdict, Verdicts};
 use tollgate_core::{Key, Limit, Timestamp, Wait};
 
 use super::Forecast;

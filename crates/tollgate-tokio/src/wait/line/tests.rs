@@ -7,8 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tollgate_core::store::State;
-use tollgate_core::store::{Operation, Verdict, Verdicts};
+use tollgate_core::store::{Operation, State, Verdict, Verdicts};
 use tollgate_core::{Key, Limit, Timestamp, Wait};
 
 use super::{Line, Position, Start, TICK, Turn};
