@@ -33,6 +33,7 @@ async fn the_store_has_the_options_it_was_given() {
         .caller_slack(Duration::from_secs(1))
         .time_source(TimeSource::Caller)
         .deadline(Duration::from_secs(2))
+        .batches(true)
         .prefix("shop");
     let store = all.connect(&server.url()).await.unwrap();
     let options = Options::new()
@@ -40,6 +41,7 @@ async fn the_store_has_the_options_it_was_given() {
         .with_caller_slack(Duration::from_secs(1))
         .with_time_source(TimeSource::Caller)
         .with_deadline(Duration::from_secs(2))
+        .with_batches(true)
         .with_prefix("shop")
         .unwrap();
     assert_eq!(*store.options(), options);

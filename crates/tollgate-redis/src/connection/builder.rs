@@ -213,3 +213,26 @@ impl fmt::Debug for Certificates {
         f.debug_struct("Certificates").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use super::*;
+
+    #[test]
+    fn the_protocol_of_the_builder_comes_before_that_of_an_address() {
+        let (resp2, resp3) = (ProtocolVersion::RESP2, ProtocolVersion::RESP3);
+        for (chosen, url, expected) in [
+            (None, "redis://h", None),
+            (None, "redis://h?protocol=resp2", Some(resp2)),
+            (Some(resp3), "redis://h?protocol=resp2", Some(resp3)),
+            (Some(resp2), "redis://h", Some(resp2)),
+        ] {
+            let mut builder = RedisStore::builder();
+            builder.protocol = chosen;
+            builder.address(url).unwrap();
+            assert_eq!(builder.protocol, expected, "{chosen:?} and {url}");
+        }
+    }
+}
