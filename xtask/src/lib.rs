@@ -133,6 +133,9 @@ mod documents {
     #[doc = include_str!("../../docs/delayed-starts.md")]
     struct DelayedStarts;
 
+    #[doc = include_str!("../../docs/http.md")]
+    struct Http;
+
     #[doc = include_str!("../../docs/leases.md")]
     struct Leases;
 

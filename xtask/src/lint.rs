@@ -7,11 +7,14 @@ use crate::{Outcome, layers, names, tidy};
 
 /// Features that each must also compile alone, although tests enable them together. Those of the
 /// client crates are enabled by programs that use these as well.
-const APART: [(&str, &str); 10] = [
+const APART: [(&str, &str); 13] = [
     ("tollgate-core", "serde"),
     ("tollgate-fred", "fred/default"),
     ("tollgate-fred", "operate"),
-    ("tollgate-http", "tower"),
+    ("tollgate-http", "axum"),
+    ("tollgate-http", "inbound"),
+    ("tollgate-http", "outbound"),
+    ("tollgate-http", "tonic"),
     ("tollgate-redis", "redis/default"),
     ("tollgate-redis", "cluster"),
     ("tollgate-redis", "connection-manager"),

@@ -139,7 +139,7 @@ impl<'l> Decision<'l> {
 
     /// Returns each limit and its verdict, in the order of
     /// [`RateLimiter::limits`](crate::RateLimiter::limits).
-    pub fn verdicts(&self) -> impl ExactSizeIterator<Item = (&'l Limit, &Verdict)> {
+    pub fn verdicts(&self) -> impl ExactSizeIterator<Item = (&'l Limit, &Verdict)> + Clone {
         self.limits.iter().zip(self.verdicts.as_slice())
     }
 

@@ -1,14 +1,16 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "inbound")]
+mod fields;
 mod hints;
-#[cfg(feature = "tower")]
-mod outbound;
+#[cfg(feature = "inbound")]
+pub mod inbound;
+#[cfg(feature = "outbound")]
+pub mod outbound;
 mod spelled;
 mod standard;
 mod times;
 
+#[cfg(feature = "inbound")]
+pub use fields::{Draft, Fields, Reset};
 pub use hints::{Hints, LimitHint};
-#[cfg(feature = "tower")]
-pub use outbound::{
-    Once, OutboundLayer, OutboundRequestError, OutboundService, Repeat, Repetition,
-};

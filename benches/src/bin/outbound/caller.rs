@@ -9,7 +9,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
-use tollgate_http::OutboundLayer;
+use tollgate_http::outbound::OutboundLayer;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::clock_micros;
 use tollgate_tokio::Outbound;

@@ -61,7 +61,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 /// use std::time::Duration;
 ///
 /// use http::{Request, Response};
-/// use tollgate_http::OutboundLayer;
+/// use tollgate_http::outbound::OutboundLayer;
 /// use tollgate_memory::MemoryStore;
 /// use tollgate_tokio::Outbound;
 /// use tower::{Layer, Service, ServiceExt, service_fn};
@@ -172,7 +172,7 @@ impl<S, F, R> OutboundLayer<S, F, R> {
     /// use std::time::Duration;
     ///
     /// use http::{Request, StatusCode};
-    /// use tollgate_http::OutboundLayer;
+    /// use tollgate_http::outbound::OutboundLayer;
     /// use tollgate_memory::MemoryStore;
     /// use tollgate_tokio::{Outbound, OutboundError};
     ///

@@ -18,7 +18,7 @@ use super::{OutboundRequestError, Repetition, Settings, Shared};
 use crate::Hints;
 
 /// An HTTP client whose requests wait for a permit, made by
-/// [`OutboundLayer`](crate::OutboundLayer).
+/// [`OutboundLayer`](super::OutboundLayer).
 pub struct OutboundService<T, S, F, R> {
     inner: T,
     shared: Shared<S, F, R>,

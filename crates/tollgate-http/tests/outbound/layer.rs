@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use tokio::time::{Instant, sleep};
 use tollgate_core::ErrorKind;
-use tollgate_http::{OutboundLayer, OutboundRequestError};
+use tollgate_http::outbound::{OutboundLayer, OutboundRequestError};
 use tollgate_memory::MemoryStore;
 use tollgate_tokio::{Outbound, WaitError};
 use tower::{Layer, Service, ServiceExt, service_fn};

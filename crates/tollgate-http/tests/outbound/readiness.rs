@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::ErrorKind;
-use tollgate_http::{OutboundLayer, OutboundRequestError};
+use tollgate_http::outbound::{OutboundLayer, OutboundRequestError};
 use tollgate_mock::{Fault, FaultyStore};
 use tollgate_tokio::Outbound;
 use tower::limit::ConcurrencyLimit;

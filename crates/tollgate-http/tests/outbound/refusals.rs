@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
-use tollgate_http::OutboundLayer;
+use tollgate_http::outbound::OutboundLayer;
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::remote::*;

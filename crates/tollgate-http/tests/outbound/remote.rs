@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use tokio::time::Instant;
 use tollgate_core::Timestamp;
-use tollgate_http::OutboundLayer;
+use tollgate_http::outbound::OutboundLayer;
 use tollgate_memory::{Clock, MemoryStore};
 use tollgate_tokio::Outbound;
 use tower::util::BoxCloneSyncService;

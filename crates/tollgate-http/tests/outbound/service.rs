@@ -10,7 +10,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
-use tollgate_http::OutboundLayer;
+use tollgate_http::outbound::OutboundLayer;
 use tollgate_memory::MemoryStore;
 use tollgate_testkit::{Counts, Rule, Service, clock_micros};
 use tollgate_tokio::Outbound;

@@ -1,0 +1,341 @@
+//! `Fields`: writes what a decision says about limits into the headers of a response.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use tollgate_core::store::Verdict;
+use tollgate_core::{Algorithm, Decision, Limit, Wait};
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// The largest integer of a structured field (RFC 9651).
+const MAX_INTEGER: u64 = 999_999_999_999_999;
+
+/// Which headers say how much is left, and of which limits: by default `RateLimit` and
+/// `RateLimit-Policy` of the newest draft, of all limits, and `Retry-After` if the call was denied.
+///
+/// Everything is rounded so that a client that obeys is not refused: what remains down, times up to
+/// whole seconds. A client obeys if it sends no more than what remains until the time of the field
+/// has passed, and nothing before `Retry-After` has. The time is exact for fixed windows and GCRA:
+/// the earliest instant at which more than what remains is left. For the others it is the instant
+/// at which nothing is counted any more, which may be later.
+///
+/// [`Hints`](crate::Hints) reads what this writes.
+///
+/// # Examples
+///
+/// ```
+/// use http::HeaderMap;
+/// use tollgate_http::Fields;
+/// use tollgate_memory::{MemoryStore, RateLimiter};
+///
+/// let limiter = RateLimiter::new(MemoryStore::new(), ["login=gcra:5/1m"])?;
+/// let decision = limiter.check("203.0.113.7").run()?;
+/// let mut headers = HeaderMap::new();
+/// Fields::new().write(&decision, &mut headers);
+/// assert_eq!(headers["ratelimit-policy"], r#""login";q=5;w=60"#);
+/// assert_eq!(headers["ratelimit"], r#""login";r=4;t=12"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Fields {
+    draft: Option<Draft>,
+    x_rate_limit: Option<Reset>,
+    jitter: Duration,
+    hidden: Vec<Box<str>>,
+}
+
+/// A draft of the headers `RateLimit` and `RateLimit-Policy`
+/// ([draft-ietf-httpapi-ratelimit-headers](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/)).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Draft {
+    /// `RateLimit-Limit: 5`, `RateLimit-Remaining: 4`, `RateLimit-Reset: 12`, of the limit that
+    /// [binds](Decision::binding), and `RateLimit-Policy: 5;w=60` of all.
+    Six,
+    /// `RateLimit: limit=5, remaining=4, reset=12`, of the limit that binds, and
+    /// `RateLimit-Policy: 5;w=60` of all.
+    Seven,
+    /// `RateLimit: "login";r=4;t=12` and `RateLimit-Policy: "login";q=5;w=60`, of all limits; the
+    /// same in drafts 8 to 11.
+    Eleven,
+}
+
+/// How `X-RateLimit-Reset` says when the limit has its full capacity again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Reset {
+    /// In seconds from now, rounded up.
+    After,
+    /// In seconds since the Unix epoch, rounded up, by the clock of the store.
+    At,
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Fields {
+    /// Returns the default: `RateLimit` and `RateLimit-Policy` of draft 11, and `Retry-After`.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            draft: Some(Draft::Eleven),
+            x_rate_limit: None,
+            jitter: Duration::ZERO,
+            hidden: Vec::new(),
+        }
+    }
+
+    /// Returns fields of which only `Retry-After` is written.
+    #[must_use]
+    pub fn retry_after_only() -> Self {
+        Self {
+            draft: None,
+            ..Self::new()
+        }
+    }
+
+    /// Sets which draft of `RateLimit` is written.
+    #[must_use]
+    pub fn draft(mut self, draft: Draft) -> Self {
+        self.draft = Some(draft);
+        self
+    }
+
+    /// Also writes `X-RateLimit-Limit`, `-Remaining` and `-Reset`, of the limit that binds.
+    #[must_use]
+    pub fn x_rate_limit(mut self, reset: Reset) -> Self {
+        self.x_rate_limit = Some(reset);
+        self
+    }
+
+    /// Writes nothing about the limit called `name`. If it denies a call, `Retry-After` says for how
+    /// long all the same.
+    #[must_use]
+    pub fn hide(mut self, name: &str) -> Self {
+        self.hidden.push(name.into());
+        self
+    }
+
+    /// Makes `Retry-After` later by a random time of up to `most`, so that clients that were denied
+    /// together do not come back together.
+    #[must_use]
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most;
+        self
+    }
+
+    /// Writes what `decision` says into `headers`.
+    ///
+    /// `RateLimit` and `RateLimit-Policy` of draft 11 are lists, and are appended to what others said;
+    /// any other header replaces what was there.
+    pub fn write(&self, decision: &Decision<'_>, headers: &mut HeaderMap) {
+        let limits = decision.verdicts().map(|(limit, _)| limit);
+        if let Some(policy) = self.policy(limits) {
+            let _ = headers.append(RATE_LIMIT_POLICY, policy);
+        }
+        self.write_verdicts(decision.verdicts(), headers);
+    }
+
+    /// Returns whether fields say anything about this limit.
+    pub(crate) fn shows(&self, limit: &Limit) -> bool {
+        !self.hidden.iter().any(|name| **name == *limit.name())
+    }
+
+    /// Returns the value of `RateLimit-Policy`, if there is anything to say.
+    pub(crate) fn policy<'l>(
+        &self,
+        limits: impl IntoIterator<Item = &'l Limit>,
+    ) -> Option<HeaderValue> {
+        let draft = self.draft?;
+        let mut text = String::new();
+        for limit in limits {
+            // A block has no quota.
+            if !self.shows(limit) || limit.algorithm().can_block() {
+                continue;
+            }
+            let quota = limit.algorithm().quota();
+            let amount = quota.amount().min(MAX_INTEGER);
+            // A longer window promises less.
+            let window = Wait::from_micros(quota.window_us()).as_secs_ceil();
+            let window = window.unwrap_or(MAX_INTEGER);
+            separate(&mut text);
+            // Writing to a string cannot fail.
+            let _ = match draft {
+                Draft::Six | Draft::Seven => write!(text, "{amount};w={window}"),
+                Draft::Eleven => write!(text, "\"{}\";q={amount};w={window}", limit.name()),
+            };
+        }
+        (!text.is_empty()).then(|| value(text))
+    }
+
+    /// Writes what the limits say, except for their policy.
+    pub(crate) fn write_verdicts<'v>(
+        &self,
+        verdicts: impl Iterator<Item = (&'v Limit, &'v Verdict)> + Clone,
+        headers: &mut HeaderMap,
+    ) {
+        let waits = verdicts.clone().map(|(_, verdict)| verdict.retry_after());
+        let retry_after = waits.max().unwrap_or(Wait::ZERO);
+        if let Some(seconds) = self.with_jitter(retry_after) {
+            let _ = headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        // A block that denies nothing says nothing.
+        let shown = verdicts.filter(|(limit, verdict)| {
+            self.shows(limit) && (!verdict.is_allowed() || !limit.algorithm().can_block())
+        });
+        match self.draft {
+            Some(Draft::Eleven) => {
+                let mut text = String::with_capacity(32);
+                for (limit, verdict) in shown.clone() {
+                    separate(&mut text);
+                    let (name, remaining) = (limit.name(), integer(verdict.remaining()));
+                    let _ = write!(text, "\"{name}\";r={remaining}");
+                    if let Some(time) = seconds_without_more(limit, verdict) {
+                        let _ = write!(text, ";t={time}");
+                    }
+                }
+                if !text.is_empty() {
+                    let _ = headers.append(RATE_LIMIT, value(text));
+                }
+            }
+            Some(draft @ (Draft::Six | Draft::Seven)) => {
+                if let Some((limit, verdict)) = binding(shown.clone()) {
+                    let amount = limit.algorithm().quota().amount();
+                    let reset = seconds_without_more(limit, verdict).unwrap_or(MAX_INTEGER);
+                    write_three(draft, [amount, verdict.remaining(), reset], headers);
+                }
+            }
+            None => {}
+        }
+        if let Some(reset) = self.x_rate_limit
+            && let Some((limit, verdict)) = binding(shown)
+        {
+            write_x_rate_limit(reset, limit, verdict, headers);
+        }
+    }
+
+    /// Returns the seconds of `Retry-After`: none if there is nothing to wait for, or if waiting
+    /// does not help.
+    fn with_jitter(&self, wait: Wait) -> Option<u64> {
+        let micros = wait.as_micros().filter(|micros| *micros > 0)?;
+        let most = u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX);
+        let later = if most > 0 { random(most) } else { 0 };
+        Some(micros.saturating_add(later).div_ceil(1_000_000))
+    }
+}
+
+/// Returns a random number up to `most`.
+fn random(most: u64) -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    // Each state of the standard library has keys of its own.
+    let random = RandomState::new().hash_one(most);
+    random.checked_rem(most.saturating_add(1)).unwrap_or(random)
+}
+
+fn separate(text: &mut String) {
+    if !text.is_empty() {
+        text.push_str(", ");
+    }
+}
+
+/// Returns a header's value. Names of limits are ASCII without quotes.
+fn value(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+fn integer(amount: u64) -> u64 {
+    amount.min(MAX_INTEGER)
+}
+
+/// Returns the seconds, rounded up, within which no more than what remains is available: as long as
+/// it is exact, until one more is; otherwise until nothing is counted any more. `None` if that
+/// never ends.
+fn seconds_without_more(limit: &Limit, verdict: &Verdict) -> Option<u64> {
+    let wait = match verdict.retry_after() {
+        Wait::ZERO | Wait::NEVER => until_one_more(limit, verdict),
+        wait => wait,
+    };
+    wait.as_secs_ceil().map(integer)
+}
+
+/// Returns how long it takes at most until one more than what remains is available.
+fn until_one_more(limit: &Limit, verdict: &Verdict) -> Wait {
+    let reset = verdict.reset_after();
+    let (Algorithm::Gcra(gcra), Some(reset_us)) = (limit.algorithm(), reset.as_micros()) else {
+        return reset;
+    };
+    // The others return after that one, at the rate of the quota.
+    let others = gcra.burst().saturating_sub(verdict.remaining());
+    let others = u128::from(others.saturating_sub(1));
+    let quota = limit.algorithm().quota();
+    let later_us = others * u128::from(quota.window_us()) / u128::from(quota.amount().max(1));
+    let later_us = u64::try_from(later_us).unwrap_or(u64::MAX);
+    Wait::from_micros(reset_us.saturating_sub(later_us))
+}
+
+/// Returns the limit that determines the result, as [`Decision::binding`] does.
+fn binding<'v>(
+    verdicts: impl Iterator<Item = (&'v Limit, &'v Verdict)>,
+) -> Option<(&'v Limit, &'v Verdict)> {
+    // Of those that are equal, the first.
+    verdicts.reduce(|best, next| {
+        let rank = |verdict: &Verdict| {
+            let denies = !verdict.is_allowed();
+            let wait = verdict.retry_after();
+            (denies, wait, u64::MAX - verdict.remaining())
+        };
+        if rank(next.1) > rank(best.1) {
+            next
+        } else {
+            best
+        }
+    })
+}
+
+fn write_three(draft: Draft, numbers: [u64; 3], headers: &mut HeaderMap) {
+    const NAMES: [HeaderName; 3] = [
+        HeaderName::from_static("ratelimit-limit"),
+        HeaderName::from_static("ratelimit-remaining"),
+        HeaderName::from_static("ratelimit-reset"),
+    ];
+    let numbers = numbers.map(integer);
+    if draft == Draft::Six {
+        for (name, number) in NAMES.into_iter().zip(numbers) {
+            let _ = headers.insert(name, HeaderValue::from(number));
+        }
+    } else {
+        let [limit, remaining, reset] = numbers;
+        let text = format!("limit={limit}, remaining={remaining}, reset={reset}");
+        let _ = headers.insert(RATE_LIMIT, value(text));
+    }
+}
+
+fn write_x_rate_limit(reset: Reset, limit: &Limit, verdict: &Verdict, headers: &mut HeaderMap) {
+    const NAMES: [HeaderName; 3] = [
+        HeaderName::from_static("x-ratelimit-limit"),
+        HeaderName::from_static("x-ratelimit-remaining"),
+        HeaderName::from_static("x-ratelimit-reset"),
+    ];
+    let after = verdict.reset_after().max(verdict.retry_after());
+    let reset = match reset {
+        Reset::After => after.as_secs_ceil(),
+        // Of the state, not of when this is written: the same for all answers of one state.
+        Reset::At => after.as_micros().and_then(|after| {
+            let at = verdict.decided_at().as_micros().checked_add(after)?;
+            Some(at.div_ceil(1_000_000))
+        }),
+    };
+    let amount = limit.algorithm().quota().amount();
+    let numbers = [Some(amount), Some(verdict.remaining()), reset];
+    for (name, number) in NAMES.into_iter().zip(numbers) {
+        if let Some(number) = number {
+            let _ = headers.insert(name, HeaderValue::from(number));
+        }
+    }
+}

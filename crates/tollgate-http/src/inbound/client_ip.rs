@@ -1,0 +1,328 @@
+//! `ClientIp`: finds the IP address of the client that sent a request.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use http::header::{HeaderName, HeaderValue};
+use http::request::Parts;
+
+use super::forwarded::{self, Chain};
+use super::prefix::{PrefixError, Prefixes, canonical};
+
+/// The address that the connection came from, in the extensions of a request: for servers that set
+/// no other.
+///
+/// [`ClientIp`] also finds an [`IpAddr`] or a [`SocketAddr`] there, with the feature `axum` its
+/// `ConnectInfo<SocketAddr>`, and with the feature `tonic` its `TcpConnectInfo`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "servers make it")]
+pub struct Peer(pub IpAddr);
+
+/// Finds the IP address of the client that sent a request, by which it is counted.
+///
+/// A client can write any header, so only what was appended by a proxy that you trust says anything.
+/// There are four models, and the default trusts nobody:
+///
+/// | the server is reached | model |
+/// |---|---|
+/// | directly | [`peer`](Self::peer): the address of the connection |
+/// | through proxies with known addresses | [`behind`](Self::behind): the last address in `X-Forwarded-For` or [`Forwarded`](Self::forwarded) that is none of theirs |
+/// | through a proxy that sets a header of its own | [`header`](Self::header) |
+/// | only through a fixed number of proxies, whatever their addresses | [`hops`](Self::hops) |
+///
+/// An IPv6 client usually has a whole /64, so addresses that share their first 64 bits are one
+/// client ([`ipv6_prefix`](Self::ipv6_prefix)). An IPv4 address in IPv6 notation (`::ffff:0:0/96`),
+/// or behind the well-known prefix of NAT64 (`64:ff9b::/96`), is that IPv4 address.
+#[derive(Clone)]
+pub struct ClientIp {
+    model: Model,
+    peer: Option<PeerOf>,
+    pub(super) ipv6_prefix: u8,
+    allowed: Prefixes,
+    denied: Prefixes,
+}
+
+type PeerOf = Arc<dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync>;
+
+#[derive(Clone, Debug)]
+enum Model {
+    Peer,
+    Behind(Chain, Prefixes),
+    Hops(Chain, usize),
+    Header(HeaderName, Option<Prefixes>),
+}
+
+/// What is known of a request's client.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Client {
+    /// Is limited.
+    At(IpAddr),
+    /// Is never limited.
+    Allowed,
+    /// Is never served.
+    Denied,
+}
+
+/// Why the address of a client is not known.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Unknown {
+    /// The request has no peer.
+    Peer,
+    /// The chain of addresses in this header is shorter than the number of proxies.
+    Hops(HeaderName),
+    /// This header does not hold one address, or comes several times.
+    Header(HeaderName),
+}
+
+impl ClientIp {
+    fn new(model: Model) -> Self {
+        Self {
+            model,
+            peer: None,
+            ipv6_prefix: 64,
+            allowed: Prefixes::default(),
+            denied: Prefixes::default(),
+        }
+    }
+
+    /// Counts by the address of the connection, and reads no header.
+    ///
+    /// With axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`: without that,
+    /// requests have no such address. With other servers, insert [`Peer`] into the extensions of
+    /// each request, or set [`peer_by`](Self::peer_by).
+    #[must_use]
+    pub fn peer() -> Self {
+        Self::new(Model::Peer)
+    }
+
+    /// Counts by `X-Forwarded-For`, for servers behind proxies with these addresses: those of the
+    /// header are read from the last one on, beginning with the connection's, and the first that is
+    /// none of the proxies' is the client.
+    ///
+    /// So a client that connects past the proxies is counted by its own address, whatever it writes.
+    /// An entry that is no address ends the search at the proxy that wrote it.
+    ///
+    /// # Errors
+    ///
+    /// [`PrefixError`] if a text is no address and no prefix.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_http::inbound::ClientIp;
+    ///
+    /// let client = ClientIp::behind(["10.0.0.0/8", "2001:db8:ffff::/48"])?;
+    /// # let _ = client;
+    /// assert!(ClientIp::behind(["10.0.0.1/8"]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn behind<T: AsRef<str>>(
+        proxies: impl IntoIterator<Item = T>,
+    ) -> Result<Self, PrefixError> {
+        let proxies = Prefixes::read(proxies)?;
+        Ok(Self::new(Model::Behind(Chain::XForwardedFor, proxies)))
+    }
+
+    /// Counts by the address that the `proxies`th proxy before the server wrote into
+    /// `X-Forwarded-For`: with 1, the last address of the header.
+    ///
+    /// Only for servers that cannot be reached past these proxies: whoever can chooses the address.
+    /// A number of zero is the same as [`peer`](Self::peer).
+    #[must_use]
+    pub fn hops(proxies: usize) -> Self {
+        match proxies {
+            0 => Self::peer(),
+            proxies => Self::new(Model::Hops(Chain::XForwardedFor, proxies)),
+        }
+    }
+
+    /// Counts by a header that the proxy sets to the client's address, such as `CF-Connecting-IP`
+    /// or `X-Real-IP`. It must occur once and hold one address.
+    ///
+    /// Only for servers that cannot be reached past the proxy, or with
+    /// [`only_from`](Self::only_from): whoever can chooses the address, and may choose that of
+    /// another client, to lock it out. The proxy must replace what the client wrote.
+    #[must_use]
+    pub fn header(name: HeaderName) -> Self {
+        Self::new(Model::Header(name, None))
+    }
+
+    /// Makes [`header`](Self::header) count only if the connection comes from one of these proxies;
+    /// other clients are counted by the address of their connection.
+    ///
+    /// # Errors
+    ///
+    /// [`PrefixError`] if a text is no address and no prefix.
+    pub fn only_from<T: AsRef<str>>(
+        mut self,
+        proxies: impl IntoIterator<Item = T>,
+    ) -> Result<Self, PrefixError> {
+        let proxies = Prefixes::read(proxies)?;
+        if let Model::Header(_, from) = &mut self.model {
+            *from = Some(proxies);
+        }
+        Ok(self)
+    }
+
+    /// Reads `Forwarded` (RFC 7239) instead of `X-Forwarded-For`.
+    #[must_use]
+    pub fn forwarded(mut self) -> Self {
+        if let Model::Behind(chain, _) | Model::Hops(chain, _) = &mut self.model {
+            *chain = Chain::Forwarded;
+        }
+        self
+    }
+
+    /// Sets how the address of the connection is found, for servers that keep it elsewhere.
+    #[must_use]
+    pub fn peer_by(
+        mut self,
+        find: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
+    ) -> Self {
+        self.peer = Some(Arc::new(find));
+        self
+    }
+
+    /// Sets how many bits of an IPv6 address a client has; the default is 64.
+    ///
+    /// Many networks get a /56 or a /48. To bound what one of those does as a whole, add
+    /// [another policy](super::InboundLayer::also) with a shorter prefix: all are decided together.
+    /// More than 128 is 128.
+    #[must_use]
+    pub fn ipv6_prefix(mut self, bits: u8) -> Self {
+        self.ipv6_prefix = bits.min(128);
+        self
+    }
+
+    /// Never limits clients with these addresses.
+    ///
+    /// # Errors
+    ///
+    /// [`PrefixError`] if a text is no address and no prefix.
+    pub fn allow<T: AsRef<str>>(
+        mut self,
+        clients: impl IntoIterator<Item = T>,
+    ) -> Result<Self, PrefixError> {
+        self.allowed = Prefixes::read(clients)?;
+        Ok(self)
+    }
+
+    /// Answers clients with these addresses with the status 403, unless they are
+    /// [allowed](Self::allow).
+    ///
+    /// # Errors
+    ///
+    /// [`PrefixError`] if a text is no address and no prefix.
+    pub fn deny<T: AsRef<str>>(
+        mut self,
+        clients: impl IntoIterator<Item = T>,
+    ) -> Result<Self, PrefixError> {
+        self.denied = Prefixes::read(clients)?;
+        Ok(self)
+    }
+
+    /// Finds the client of a request.
+    pub(super) fn find(&self, parts: &Parts) -> Result<Client, Unknown> {
+        let address = canonical(self.address(parts)?);
+        Ok(match address {
+            _ if self.allowed.contain(address) => Client::Allowed,
+            _ if self.denied.contain(address) => Client::Denied,
+            _ => Client::At(address),
+        })
+    }
+
+    fn address(&self, parts: &Parts) -> Result<IpAddr, Unknown> {
+        match &self.model {
+            Model::Peer => self.peer_of(parts),
+            Model::Behind(chain, proxies) => {
+                let mut client = self.peer_of(parts)?;
+                for address in chain.addresses(&parts.headers) {
+                    if !proxies.contain(client) {
+                        break;
+                    }
+                    match address {
+                        Some(address) => client = address,
+                        None => break,
+                    }
+                }
+                Ok(client)
+            }
+            Model::Hops(chain, proxies) => {
+                let address = chain.addresses(&parts.headers).nth(proxies - 1);
+                address
+                    .flatten()
+                    .ok_or_else(|| Unknown::Hops(chain.header()))
+            }
+            Model::Header(name, from) => {
+                if let Some(from) = from {
+                    let peer = self.peer_of(parts)?;
+                    if !from.contain(peer) {
+                        return Ok(peer);
+                    }
+                }
+                let mut values = parts.headers.get_all(name).iter();
+                let value = values.next().map(HeaderValue::as_bytes);
+                let address = value.and_then(|value| forwarded::address(value.trim_ascii()));
+                address
+                    .filter(|_| values.next().is_none())
+                    .ok_or_else(|| Unknown::Header(name.clone()))
+            }
+        }
+    }
+
+    fn peer_of(&self, parts: &Parts) -> Result<IpAddr, Unknown> {
+        let peer = match &self.peer {
+            Some(find) => find(parts),
+            None => peer_in(parts),
+        };
+        peer.ok_or(Unknown::Peer)
+    }
+
+    /// Returns whether no header is read, although proxies may have written one.
+    pub(super) fn trusts_nobody(&self) -> bool {
+        matches!(self.model, Model::Peer)
+    }
+
+    /// Returns whether every address is a trusted proxy's.
+    pub(super) fn trusts_everybody(&self) -> bool {
+        match &self.model {
+            Model::Behind(_, proxies) | Model::Header(_, Some(proxies)) => {
+                proxies.hold_everything()
+            }
+            Model::Peer | Model::Hops(..) | Model::Header(_, None) => false,
+        }
+    }
+}
+
+/// Finds the address of the connection where servers put it.
+fn peer_in(parts: &Parts) -> Option<IpAddr> {
+    let extensions = &parts.extensions;
+    if let Some(Peer(address)) = extensions.get() {
+        return Some(*address);
+    }
+    #[cfg(feature = "axum")]
+    if let Some(axum::extract::ConnectInfo(address)) =
+        extensions.get::<axum::extract::ConnectInfo<SocketAddr>>()
+    {
+        return Some(address.ip());
+    }
+    // Also there if the connection is one of TLS.
+    #[cfg(feature = "tonic")]
+    if let Some(info) = extensions.get::<tonic::transport::server::TcpConnectInfo>()
+        && let Some(address) = info.remote_addr()
+    {
+        return Some(address.ip());
+    }
+    let socket = extensions.get::<SocketAddr>().map(SocketAddr::ip);
+    socket.or_else(|| extensions.get().copied())
+}
+
+impl fmt::Debug for ClientIp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientIp")
+            .field("model", &self.model)
+            .field("ipv6_prefix", &self.ipv6_prefix)
+            .finish_non_exhaustive()
+    }
+}

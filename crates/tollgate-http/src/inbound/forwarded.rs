@@ -1,0 +1,117 @@
+//! Reads the chain of addresses that proxies write, from its end: each proxy appends the address it
+//! was called from, so only what a trusted proxy appended is ever read.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::HeaderMap;
+use http::header::{FORWARDED, HeaderName};
+
+/// `X-Forwarded-For`.
+pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// A header with a chain of addresses.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Chain {
+    XForwardedFor,
+    Forwarded,
+}
+
+impl Chain {
+    pub(super) fn header(self) -> HeaderName {
+        match self {
+            Self::XForwardedFor => X_FORWARDED_FOR,
+            Self::Forwarded => FORWARDED,
+        }
+    }
+
+    /// Returns the addresses, the last first; `None` is an entry that holds no address.
+    pub(super) fn addresses(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+        // Lines are in the order in which they were appended.
+        let lines = headers.get_all(self.header()).iter().rev();
+        lines.flat_map(move |line| {
+            let entries = Entries {
+                rest: Some(line.as_bytes()),
+                quotes: self == Self::Forwarded,
+            };
+            entries.map(move |entry| match self {
+                Self::XForwardedFor => address(trim(entry)),
+                Self::Forwarded => address_of_element(entry),
+            })
+        })
+    }
+}
+
+/// What stands between commas, the last first.
+struct Entries<'h> {
+    rest: Option<&'h [u8]>,
+    /// Whether a comma between quotes separates nothing.
+    quotes: bool,
+}
+
+impl<'h> Iterator for Entries<'h> {
+    type Item = &'h [u8];
+
+    fn next(&mut self) -> Option<&'h [u8]> {
+        let rest = self.rest?;
+        // Read backwards: what a client wrote, such as a quote that never ends, comes first in the
+        // line and cannot hide what a proxy appended.
+        let mut is_quoted = false;
+        for (index, byte) in rest.iter().enumerate().rev() {
+            match byte {
+                b'"' if self.quotes && !is_escaped(rest, index) => is_quoted = !is_quoted,
+                b',' if !is_quoted => {
+                    self.rest = Some(&rest[..index]);
+                    return Some(&rest[index + 1..]);
+                }
+                _ => {}
+            }
+        }
+        self.rest = None;
+        Some(rest)
+    }
+}
+
+/// Returns whether an odd number of backslashes precedes the byte at `index`.
+fn is_escaped(text: &[u8], index: usize) -> bool {
+    let backslashes = text[..index].iter().rev().take_while(|b| **b == b'\\');
+    backslashes.count() % 2 == 1
+}
+
+/// Reads the address of an element such as `for="[2001:db8::1]:4711";proto=https`.
+fn address_of_element(element: &[u8]) -> Option<IpAddr> {
+    let mut pairs = element.split(|byte| *byte == b';');
+    let value = pairs.find_map(|pair| {
+        let pair = trim(pair);
+        let (name, value) = pair.split_at_checked(4)?;
+        name.eq_ignore_ascii_case(b"for=").then_some(value)
+    })?;
+    let quoted = value.strip_prefix(b"\"");
+    let value = match quoted {
+        Some(quoted) => quoted.strip_suffix(b"\"")?,
+        None => value,
+    };
+    address(value)
+}
+
+/// Reads an address, with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
+/// `[2001:db8::1]` or `[2001:db8::1]:80`.
+pub(super) fn address(text: &[u8]) -> Option<IpAddr> {
+    let text = str::from_utf8(text).ok()?;
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    if let Some(inner) = inner {
+        return inner.parse().ok().map(IpAddr::V6);
+    }
+    match text.parse().ok()? {
+        SocketAddr::V6(address) if address.scope_id() != 0 => None,
+        address => Some(address.ip()),
+    }
+}
+
+fn trim(text: &[u8]) -> &[u8] {
+    text.trim_ascii()
+}

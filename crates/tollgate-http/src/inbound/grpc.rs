@@ -1,0 +1,112 @@
+//! The responses to gRPC requests that are refused: a status in the headers, and no body.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD_NO_PAD;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Response};
+
+use super::refusal::{Cause, Refusal};
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+/// How long a client waits before it calls again by itself.
+const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// Returns the content type of a gRPC request, also one of gRPC-Web.
+pub(super) fn content_type(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let content_type = headers.get(CONTENT_TYPE)?;
+    let rest = content_type.as_bytes().strip_prefix(b"application/grpc")?;
+    let ends = matches!(rest.first(), None | Some(b'+' | b'-' | b';' | b' '));
+    ends.then_some(content_type)
+}
+
+/// Returns the response to a gRPC request: the status 200, and the code of `cause` in a header.
+pub(super) fn response(
+    cause: Cause,
+    content_type: &HeaderValue,
+    refusal: &Refusal<'_>,
+) -> Response<Bytes> {
+    let code = code(cause);
+    let mut response = Response::new(Bytes::new());
+    let headers = response.headers_mut();
+    let _ = headers.insert(CONTENT_TYPE, content_type.clone());
+    let _ = headers.insert(STATUS, HeaderValue::from(code));
+    // Of printable ASCII without `%`, so that nothing is to be escaped.
+    if let Ok(message) = HeaderValue::from_str(refusal.detail()) {
+        let _ = headers.insert(MESSAGE, message);
+    }
+    let wait = refusal.retry_after();
+    let pushback = match wait.as_micros() {
+        Some(micros) if micros > 0 => HeaderValue::from(micros.div_ceil(1_000)),
+        // A negative number asks not to call again.
+        None => HeaderValue::from_static("-1"),
+        Some(_) => return response,
+    };
+    let _ = headers.insert(PUSHBACK, pushback);
+    if let Some(micros) = wait.as_micros() {
+        let status = status(code, refusal.detail(), micros);
+        let details = BASE64_STANDARD_NO_PAD.encode(status);
+        if let Ok(details) = HeaderValue::try_from(details) {
+            let _ = headers.insert(DETAILS, details);
+        }
+    }
+    response
+}
+
+fn code(cause: Cause) -> u16 {
+    match cause {
+        // RESOURCE_EXHAUSTED.
+        Cause::Denied | Cause::TooManyAtOnce => 8,
+        // UNAVAILABLE.
+        Cause::StoreFailed => 14,
+        // PERMISSION_DENIED.
+        Cause::Forbidden => 7,
+        // UNAUTHENTICATED.
+        Cause::NoKey => 16,
+        // INTERNAL.
+        Cause::Misconfigured => 13,
+    }
+}
+
+/// Returns a `google.rpc.Status` with a `google.rpc.RetryInfo`.
+fn status(code: u16, message: &str, wait_us: u64) -> Vec<u8> {
+    let mut delay = Vec::new();
+    push_number(&mut delay, 1, wait_us / 1_000_000);
+    push_number(&mut delay, 2, wait_us % 1_000_000 * 1_000);
+    let mut info = Vec::new();
+    push_bytes(&mut info, 1, &delay);
+    let mut any = Vec::new();
+    push_bytes(&mut any, 1, b"type.googleapis.com/google.rpc.RetryInfo");
+    push_bytes(&mut any, 2, &info);
+    let mut status = Vec::new();
+    push_number(&mut status, 1, code.into());
+    push_bytes(&mut status, 2, message.as_bytes());
+    push_bytes(&mut status, 3, &any);
+    status
+}
+
+/// Appends a field of Protocol Buffers with a number; zero is left out.
+fn push_number(message: &mut Vec<u8>, field: u8, number: u64) {
+    if number > 0 {
+        message.push(field << 3);
+        push_varint(message, number);
+    }
+}
+
+/// Appends a field of Protocol Buffers with bytes.
+fn push_bytes(message: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+    message.push(field << 3 | 2);
+    push_varint(message, bytes.len() as u64);
+    message.extend_from_slice(bytes);
+}
+
+/// Appends a number in groups of seven bits, the lowest first.
+fn push_varint(message: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        message.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    message.push(number.to_le_bytes()[0]);
+}

@@ -1,0 +1,138 @@
+//! `Passing`: a request that was let through, until its response has ended.
+
+use std::sync::Arc;
+
+use http::response;
+use smallvec::SmallVec;
+use tokio::runtime::Handle;
+use tollgate_core::store::{Receipt, Verdicts};
+use tollgate_core::{ErrorKind, Store, StoreError};
+use tollgate_tokio::LeaseGuard;
+
+use super::body::UntilEnd;
+use super::extensions::{Charge, Decided};
+use super::policy::{Question, SettleBy};
+use super::shared::Shared;
+use super::warning::Warning;
+use crate::fields::RATE_LIMIT_POLICY;
+
+/// A request that was let through.
+pub(super) struct Passing<S: Store + 'static> {
+    pub(super) shared: Arc<Shared<S>>,
+    pub(super) decided: Option<(Question, Verdicts)>,
+    pub(super) charge: Option<Charge>,
+    pub(super) place: Option<Arc<LeaseGuard>>,
+}
+
+impl<S: Store + 'static> Passing<S> {
+    /// Writes what the limits say into the head of the response, and settles what the request turned
+    /// out to cost. Returns what lasts until its body ends.
+    pub(super) fn respond(self, head: &mut response::Parts) -> Option<Box<UntilEnd>> {
+        let mut until_end = self.place.map(|lease| {
+            Box::new(UntilEnd {
+                lease: Some(lease),
+                count: None,
+                bytes: 0,
+            })
+        });
+        let Some((question, verdicts)) = self.decided else {
+            return until_end;
+        };
+        let shared = self.shared;
+        for policy in question.policies() {
+            let _ = head.headers.append(RATE_LIMIT_POLICY, policy.clone());
+        }
+        shared
+            .fields
+            .write_verdicts(question.verdicts(&verdicts), &mut head.headers);
+        if shared.inserts_decision {
+            let _ = head.extensions.insert(Decided::new(&question, &verdicts));
+        }
+        let mut per_bytes = false;
+        let costs: SmallVec<_> = shared
+            .policies
+            .iter()
+            .map(|policy| match policy.settle.as_ref()? {
+                SettleBy::Response(cost_of) => cost_of(head),
+                SettleBy::Handler => self.charge.as_ref()?.said(),
+                SettleBy::Bytes(_) => {
+                    per_bytes = true;
+                    None
+                }
+            })
+            .collect();
+        if (per_bytes || costs.iter().any(Option::is_some))
+            && let Some(receipt) = verdicts.into_receipt()
+        {
+            let settlement = Settlement {
+                shared,
+                question,
+                receipt,
+                costs,
+                runtime: Handle::try_current().ok(),
+            };
+            if per_bytes {
+                let until_end = until_end.get_or_insert_default();
+                until_end.count = Some(Box::new(move |bytes| settlement.count(bytes)));
+            } else {
+                settlement.begin();
+            }
+        }
+        until_end
+    }
+}
+
+/// What a request turned out to cost, to be settled.
+struct Settlement<S> {
+    shared: Arc<Shared<S>>,
+    question: Question,
+    receipt: Receipt,
+    /// Of each policy; none keeps what was checked.
+    costs: SmallVec<[Option<u64>; 2]>,
+    runtime: Option<Handle>,
+}
+
+impl<S: Store + 'static> Settlement<S> {
+    /// Settles by the bytes that passed.
+    fn count(mut self, bytes: u64) {
+        for (cost, policy) in self.costs.iter_mut().zip(&self.shared.policies) {
+            if let Some(SettleBy::Bytes(per)) = policy.settle {
+                *cost = Some(bytes.div_ceil(per.get()));
+            }
+        }
+        self.begin();
+    }
+
+    /// Settles: at once if the store need not wait, otherwise in the background, so that no response
+    /// waits for it.
+    fn begin(self) {
+        let request = self.question.settlement(&self.receipt, &self.costs);
+        if let Some(store) = self.shared.limiter.store().as_sync() {
+            self.report(store.decide_now(&request).map(drop));
+            return;
+        }
+        drop(request);
+        match self.runtime.clone() {
+            Some(runtime) => {
+                drop(runtime.spawn(async move {
+                    let request = self.question.settlement(&self.receipt, &self.costs);
+                    let settled = self.shared.limiter.store().decide(request).await;
+                    self.report(settled.map(drop));
+                }));
+            }
+            None => self.report(Err(StoreError::new(
+                ErrorKind::Unavailable,
+                "there is no Tokio runtime to settle on: run the service on one",
+            ))),
+        }
+    }
+
+    fn report(&self, settled: Result<(), StoreError>) {
+        if let Err(error) = settled {
+            self.shared.told.tell(
+                Warning::NotSettled,
+                format_args!("a request keeps the cost it was checked at: {error}"),
+            );
+        }
+    }
+}

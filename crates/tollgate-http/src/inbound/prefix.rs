@@ -1,0 +1,145 @@
+//! `Prefixes`: ranges of IP addresses.
+
+use std::error::Error;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The prefix of IPv4 addresses in IPv6 notation, `::ffff:0:0/96`.
+const MAPPED: u128 = 0xffff << 32;
+/// The well-known prefix by which IPv6 clients and servers reach each other through IPv4,
+/// `64:ff9b::/96` (RFC 6052).
+const NAT64: u128 = 0x0064_ff9b << 96;
+
+/// Returns the address that stands for a client: an IPv4 address in IPv6 notation, or behind the
+/// well-known prefix of NAT64, is that IPv4 address.
+pub(super) fn canonical(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else {
+        return address;
+    };
+    let bits = v6.to_bits();
+    match bits >> 32 {
+        prefix if prefix == MAPPED >> 32 || prefix == NAT64 >> 32 => {
+            let [.., a, b, c, d] = v6.octets();
+            IpAddr::from([a, b, c, d])
+        }
+        _ => address,
+    }
+}
+
+/// Returns the address's bits in one space, in which IPv4 has its range of IPv6.
+fn bits(address: IpAddr) -> u128 {
+    match canonical(address) {
+        IpAddr::V4(v4) => MAPPED | u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+/// Returns the first address that shares the first `length` bits of `address`.
+pub(super) fn first_of(address: Ipv6Addr, length: u8) -> Ipv6Addr {
+    Ipv6Addr::from_bits(address.to_bits() & mask(length))
+}
+
+/// Returns a number of `length` ones and then zeros.
+fn mask(length: u8) -> u128 {
+    u128::MAX
+        .checked_shl(u32::from(128_u8.saturating_sub(length)))
+        .unwrap_or(0)
+}
+
+/// Ranges of IP addresses.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prefixes(Vec<(u128, u8)>);
+
+impl Prefixes {
+    /// Reads addresses and prefixes, such as `10.0.0.0/8`, `2001:db8::/32` or `192.0.2.1`.
+    pub(super) fn read<T: AsRef<str>>(
+        texts: impl IntoIterator<Item = T>,
+    ) -> Result<Self, PrefixError> {
+        let prefixes = texts.into_iter().map(|text| {
+            let text = text.as_ref();
+            read(text).map_err(|reason| PrefixError {
+                text: text.to_owned(),
+                reason,
+            })
+        });
+        prefixes.collect::<Result<_, _>>().map(Self)
+    }
+
+    pub(super) fn contain(&self, address: IpAddr) -> bool {
+        let bits = bits(address);
+        self.0
+            .iter()
+            .any(|(first, length)| bits & mask(*length) == *first)
+    }
+
+    /// Returns whether they hold all IPv4 or all IPv6 addresses.
+    pub(super) fn hold_everything(&self) -> bool {
+        let all = [(MAPPED, 96), (0, 0)];
+        self.0.iter().any(|prefix| all.contains(prefix))
+    }
+}
+
+fn read(text: &str) -> Result<(u128, u8), Reason> {
+    let (address, length) = match text.split_once('/') {
+        Some((address, length)) => (address, Some(length)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().map_err(|_| Reason::Address)?;
+    let (longest, offset) = if address.is_ipv4() {
+        (32, 96)
+    } else {
+        (128, 0)
+    };
+    let length = match length {
+        Some(length) => length.parse().map_err(|_| Reason::Length(longest))?,
+        None => longest,
+    };
+    if length > longest {
+        return Err(Reason::Length(longest));
+    }
+    let length = length + offset;
+    let bits = match address {
+        IpAddr::V4(_) => bits(address),
+        IpAddr::V6(v6) => v6.to_bits(),
+    };
+    if bits & mask(length) == bits {
+        return Ok((bits, length));
+    }
+    Err(Reason::HostBits)
+}
+
+/// A text that is no prefix of IP addresses.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PrefixError {
+    text: String,
+    reason: Reason,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Reason {
+    Address,
+    Length(u8),
+    HostBits,
+}
+
+impl fmt::Display for PrefixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.text;
+        match self.reason {
+            Reason::Address => write!(
+                f,
+                "{text:?} is no range of addresses: write it like `10.0.0.0/8`, `2001:db8::/32` or `192.0.2.1`"
+            ),
+            Reason::Length(longest) => write!(
+                f,
+                "{text:?} is no range of addresses: after `/` comes a length from 0 to {longest}"
+            ),
+            Reason::HostBits => write!(
+                f,
+                "{text:?} is no range of addresses: its address has ones after its length; write the first address of the range, or the address alone"
+            ),
+        }
+    }
+}
+
+impl Error for PrefixError {}

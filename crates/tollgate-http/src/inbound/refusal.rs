@@ -1,0 +1,241 @@
+//! `Refusal`: why a request is refused, and the response that says so.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::request::Parts;
+use http::{Response, StatusCode};
+use tollgate_core::store::{Verdict, Verdicts};
+use tollgate_core::{Limit, Wait};
+
+use super::client_ip::Unknown;
+use super::extensions::Decided;
+use super::grpc;
+use super::key_by::NoKey;
+use super::policy::{NotAsked, Question};
+use crate::Fields;
+use crate::fields::RATE_LIMIT_POLICY;
+
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+const REDUCED_CAPACITY: &str =
+    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// A limit denied it: status 429.
+    Denied,
+    /// The client has too many requests at once: status 429.
+    TooManyAtOnce,
+    /// The store failed, and the layer [refuses](super::OnStoreFailure::Refuse) then: status 503.
+    StoreFailed,
+    /// The client's addresses are [denied](super::ClientIp::deny): status 403.
+    Forbidden,
+    /// It lacks what requests are counted by, such as an API key: status 401.
+    NoKey,
+    /// The layer cannot tell who sent it, or does not know its plan, because it is not set up for
+    /// that: status 500.
+    Misconfigured,
+}
+
+impl Cause {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::Denied | Self::TooManyAtOnce => StatusCode::TOO_MANY_REQUESTS,
+            Self::StoreFailed => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::NoKey => StatusCode::UNAUTHORIZED,
+            Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+/// A request that is refused: for a response of your own, see
+/// [`InboundLayer::respond`](super::InboundLayer::respond).
+#[derive(Debug)]
+pub struct Refusal<'r> {
+    cause: Cause,
+    request: &'r Parts,
+    detail: String,
+    /// What the store said, if it denied the request.
+    decided: Option<(&'r Question, &'r Verdicts)>,
+    retry_after: Wait,
+}
+
+impl<'r> Refusal<'r> {
+    /// Returns the refusal of what a store denied.
+    pub(super) fn denied(
+        request: &'r Parts,
+        question: &'r Question,
+        verdicts: &'r Verdicts,
+    ) -> Self {
+        let retry_after = verdicts.retry_after();
+        let detail = if retry_after.is_never() {
+            "The request costs more than its limit ever allows."
+        } else {
+            "Try again later."
+        };
+        Self {
+            decided: Some((question, verdicts)),
+            retry_after,
+            ..Self::new(request, Cause::Denied, detail)
+        }
+    }
+
+    fn new(request: &'r Parts, cause: Cause, detail: impl Into<String>) -> Self {
+        Self {
+            cause,
+            request,
+            detail: detail.into(),
+            decided: None,
+            retry_after: Wait::ZERO,
+        }
+    }
+
+    /// Returns the refusal of a client with too many requests at once.
+    pub(super) fn too_many_at_once(request: &'r Parts) -> Self {
+        let detail = "Too many requests at once: wait until one has ended.";
+        Self::new(request, Cause::TooManyAtOnce, detail)
+    }
+
+    /// Returns the refusal of a request that the store could not decide.
+    pub(super) fn store_failed(request: &'r Parts) -> Self {
+        // What failed is nobody's business outside; it is in the log.
+        Self::new(request, Cause::StoreFailed, "Try again later.")
+    }
+
+    /// Returns the refusal of a request that is counted by something it lacks.
+    pub(super) fn not_asked(request: &'r Parts, why: &NotAsked) -> Self {
+        match why {
+            NotAsked::NoKey(NoKey::Header(name)) => {
+                let detail = format!("The request needs one header `{name}`.");
+                Self::new(request, Cause::NoKey, detail)
+            }
+            NotAsked::NoKey(NoKey::Nothing) => Self::new(
+                request,
+                Cause::NoKey,
+                "The request does not say who sends it.",
+            ),
+            NotAsked::NoKey(NoKey::Denied | NoKey::Allowed) => {
+                Self::new(request, Cause::Forbidden, "This address is not served.")
+            }
+            NotAsked::NoKey(NoKey::Unknown(
+                Unknown::Peer | Unknown::Hops(_) | Unknown::Header(_),
+            ))
+            | NotAsked::Plan(_) => {
+                let detail = "The server cannot tell how to limit the request; its log says why.";
+                Self::new(request, Cause::Misconfigured, detail)
+            }
+        }
+    }
+
+    /// Returns why the request is refused.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// Returns the status of the usual response.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.cause.status()
+    }
+
+    /// Returns the request without its body.
+    #[must_use]
+    pub fn request(&self) -> &'r Parts {
+        self.request
+    }
+
+    /// Returns how long to wait until the same request is allowed, if nobody else calls; zero if it
+    /// is not known, and [`Wait::NEVER`] if waiting does not help.
+    #[must_use]
+    pub fn retry_after(&self) -> Wait {
+        self.retry_after
+    }
+
+    /// Returns each limit with its verdict; none if no store decided.
+    pub fn verdicts(&self) -> impl Iterator<Item = (&'r Limit, &'r Verdict)> {
+        let decided = self.decided.into_iter();
+        decided.flat_map(|(question, verdicts)| question.verdicts(verdicts))
+    }
+
+    /// Returns what the store said, if it denied the request.
+    pub(super) fn decided(&self) -> Option<Decided> {
+        self.decided
+            .map(|(question, verdicts)| Decided::new(question, verdicts))
+    }
+
+    /// Returns a sentence for the client.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Returns the usual response: problem details (RFC 9457), or a gRPC status if the request is
+    /// one of gRPC.
+    pub(super) fn response(&self, fields: &Fields) -> Response<Bytes> {
+        let mut response = match grpc::content_type(&self.request.headers) {
+            Some(content_type) => grpc::response(self.cause, content_type, self),
+            None => self.problem(fields),
+        };
+        self.write_fields(fields, response.headers_mut());
+        response
+    }
+
+    /// Writes what the limits say into the headers of a response.
+    pub(super) fn write_fields(&self, fields: &Fields, headers: &mut http::HeaderMap) {
+        if let Some((question, verdicts)) = self.decided {
+            for policy in question.policies() {
+                let _ = headers.append(RATE_LIMIT_POLICY, policy.clone());
+            }
+            fields.write_verdicts(question.verdicts(verdicts), headers);
+        } else if matches!(self.cause, Cause::StoreFailed | Cause::TooManyAtOnce) {
+            let _ = headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+    }
+
+    fn problem(&self, fields: &Fields) -> Response<Bytes> {
+        let status = self.status();
+        let (kind, title) = match self.cause {
+            Cause::Denied | Cause::TooManyAtOnce => (
+                QUOTA_EXCEEDED,
+                "Request cannot be satisfied as assigned quota has been exceeded",
+            ),
+            Cause::StoreFailed => (
+                REDUCED_CAPACITY,
+                "Request cannot be satisfied due to temporary server capacity constraints",
+            ),
+            Cause::Forbidden | Cause::NoKey | Cause::Misconfigured => (
+                "about:blank",
+                status.canonical_reason().unwrap_or("Refused"),
+            ),
+        };
+        let code = status.as_u16();
+        // No text here has a character that JSON escapes: names are letters, digits, `-`, `_`, `.`.
+        let mut body = format!(
+            r#"{{"type":"{kind}","title":"{title}","status":{code},"detail":"{}""#,
+            self.detail
+        );
+        if self.cause == Cause::Denied {
+            body.push_str(r#","violated-policies":["#);
+            let denied = self
+                .verdicts()
+                .filter(|(limit, verdict)| !verdict.is_allowed() && fields.shows(limit));
+            for (index, (limit, _)) in denied.enumerate() {
+                let comma = if index == 0 { "" } else { "," };
+                // Writing to a string cannot fail.
+                let _ = write!(body, "{comma}\"{}\"", limit.name());
+            }
+            body.push(']');
+        }
+        body.push('}');
+        let mut response = Response::new(Bytes::from(body));
+        *response.status_mut() = status;
+        let json = HeaderValue::from_static("application/problem+json");
+        let _ = response.headers_mut().insert(CONTENT_TYPE, json);
+        response
+    }
+}

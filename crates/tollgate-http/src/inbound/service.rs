@@ -1,0 +1,235 @@
+//! `InboundService`: lets a request through if the limits allow it.
+
+use std::fmt;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tollgate_core::Store;
+use tower_service::Service;
+
+use super::body::InboundBody;
+use super::passing::Passing;
+use super::shared::{Admission, Answer, Shared, Step};
+
+/// A service whose requests are limited, made by [`InboundLayer`](super::InboundLayer).
+pub struct InboundService<T, S> {
+    inner: T,
+    shared: Arc<Shared<S>>,
+}
+
+impl<T, S> InboundService<T, S> {
+    pub(super) fn new(inner: T, shared: Arc<Shared<S>>) -> Self {
+        Self { inner, shared }
+    }
+
+    /// Returns the inner service.
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        self.inner
+    }
+}
+
+impl<T, S, B, R> Service<Request<B>> for InboundService<T, S>
+where
+    T: Service<Request<B>, Response = Response<R>> + Clone,
+    S: Store + 'static,
+    R: Body,
+    R::Data: From<Bytes>,
+{
+    type Response = Response<InboundBody<R>>;
+    type Error = T::Error;
+    type Future = InboundFuture<T, S, B>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), T::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (mut parts, body) = request.into_parts();
+        let question = match self.shared.step(&mut parts) {
+            Step::Ask(question) => question,
+            Step::Pass => {
+                let calling = self.inner.call(Request::from_parts(parts, body));
+                return InboundFuture::new(Stage::Calling {
+                    calling,
+                    passing: None,
+                });
+            }
+            Step::Refuse(response) => return InboundFuture::refused(response),
+        };
+        let shared = Arc::clone(&self.shared);
+        let Some(verdicts) = shared.answer_now(&question) else {
+            // The service that was made ready is the one that is called.
+            let next = self.inner.clone();
+            return InboundFuture::new(Stage::Asking {
+                asking: Box::pin(Arc::clone(&shared).answer(question)),
+                waiting: Some(Waiting {
+                    inner: mem::replace(&mut self.inner, next),
+                    parts,
+                    body,
+                    shared,
+                }),
+            });
+        };
+        let answer = Answer {
+            question,
+            verdicts: Some(verdicts),
+            place: None,
+        };
+        match shared.admit(&mut parts, answer) {
+            Admission::Passes(passing) => {
+                let calling = self.inner.call(Request::from_parts(parts, body));
+                InboundFuture::new(Stage::Calling {
+                    calling,
+                    passing: Some(passing),
+                })
+            }
+            Admission::Refused(response) => InboundFuture::refused(response),
+        }
+    }
+}
+
+pin_project! {
+    /// The future of a request to an [`InboundService`].
+    #[must_use = "futures do nothing unless polled"]
+    pub struct InboundFuture<T, S, B>
+    where
+        T: Service<Request<B>>,
+        S: Store,
+        S: 'static,
+    {
+        #[pin]
+        stage: Stage<T, S, B, T::Future>,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage<T, S, B, F>
+    where
+        S: Store,
+        S: 'static,
+    {
+        // The store is being asked.
+        Asking {
+            asking: Pin<Box<dyn Future<Output = Answer> + Send>>,
+            waiting: Option<Waiting<T, S, B>>,
+        },
+        // The inner service is being called.
+        Calling {
+            #[pin]
+            calling: F,
+            passing: Option<Passing<S>>,
+        },
+        Refused { response: Option<Response<Bytes>> },
+    }
+}
+
+/// A request whose answer is not there yet.
+struct Waiting<T, S, B> {
+    inner: T,
+    parts: Parts,
+    body: B,
+    shared: Arc<Shared<S>>,
+}
+
+impl<T, S, B> InboundFuture<T, S, B>
+where
+    T: Service<Request<B>>,
+    S: Store + 'static,
+{
+    fn new(stage: Stage<T, S, B, T::Future>) -> Self {
+        Self { stage }
+    }
+
+    fn refused(response: Response<Bytes>) -> Self {
+        Self::new(Stage::Refused {
+            response: Some(response),
+        })
+    }
+}
+
+impl<T, S, B, R> Future for InboundFuture<T, S, B>
+where
+    T: Service<Request<B>, Response = Response<R>>,
+    S: Store + 'static,
+{
+    type Output = Result<Response<InboundBody<R>>, T::Error>;
+
+    /// # Panics
+    ///
+    /// If it is polled again after it has completed.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut stage = self.project().stage;
+        loop {
+            let next = match stage.as_mut().project() {
+                StageProjection::Asking { asking, waiting } => {
+                    let answer = ready!(asking.as_mut().poll(context));
+                    let Waiting {
+                        mut inner,
+                        mut parts,
+                        body,
+                        shared,
+                    } = waiting.take().expect(POLLED_AGAIN);
+                    match shared.admit(&mut parts, answer) {
+                        Admission::Passes(passing) => Stage::Calling {
+                            calling: inner.call(Request::from_parts(parts, body)),
+                            passing: Some(passing),
+                        },
+                        Admission::Refused(response) => Stage::Refused {
+                            response: Some(response),
+                        },
+                    }
+                }
+                StageProjection::Calling { calling, passing } => {
+                    let response = ready!(calling.poll(context));
+                    let passing = passing.take();
+                    return Poll::Ready(response.map(|response| {
+                        let (mut head, body) = response.into_parts();
+                        let until_end = passing.and_then(|passing| passing.respond(&mut head));
+                        Response::from_parts(head, InboundBody::passed(body, until_end))
+                    }));
+                }
+                StageProjection::Refused { response } => {
+                    let response = response.take().expect(POLLED_AGAIN);
+                    return Poll::Ready(Ok(response.map(InboundBody::refused)));
+                }
+            };
+            stage.set(next);
+        }
+    }
+}
+
+const POLLED_AGAIN: &str = "the future of a request was polled after it had completed";
+
+impl<T: Clone, S> Clone for InboundService<T, S> {
+    fn clone(&self) -> Self {
+        Self::new(self.inner.clone(), Arc::clone(&self.shared))
+    }
+}
+
+impl<T: fmt::Debug, S> fmt::Debug for InboundService<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InboundService")
+            .field("inner", &self.inner)
+            .field("policies", &self.shared.policies)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T, S, B> fmt::Debug for InboundFuture<T, S, B>
+where
+    T: Service<Request<B>>,
+    S: Store + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InboundFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,380 @@
+//! What a layer and its services share: who is limited, how, and what is answered.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, FORWARDED};
+use http::request::Parts;
+use http::{Method, Response};
+use tollgate_core::lease::NoLease;
+use tollgate_core::store::Verdicts;
+use tollgate_core::{RateLimiter, Store, StoreError};
+use tollgate_tokio::LeaseGuard;
+
+use super::client_ip::{ClientIp, Unknown};
+use super::extensions::{Charge, Decided, Place};
+use super::forwarded::X_FORWARDED_FOR;
+use super::key_by::{NoKey, OwnedKey};
+use super::passing::Passing;
+use super::policy::{NotAsked, Policy, Question, SettleBy};
+use super::refusal::Refusal;
+use super::warning::{Told, Warning};
+use crate::Fields;
+
+/// What is done with a request that the store cannot decide.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum OnStoreFailure {
+    /// It is answered with the status 503 (fails closed).
+    Refuse,
+    /// It is let through without being counted (fails open).
+    Allow,
+}
+
+/// How many requests a layer examines for mistakes in its setup.
+const EXAMINED: u32 = 100;
+/// So many layers that each served one request are a mistake.
+const LAYERS_OF_ONE_REQUEST: u32 = 20;
+
+static OF_ONE_REQUEST: AtomicU32 = AtomicU32::new(0);
+static TOLD_FOR_ALL: Told = Told::new();
+
+pub(super) type Skips = dyn Fn(&Parts) -> bool + Send + Sync;
+pub(super) type Responds = dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync;
+pub(super) type Acquires = dyn Fn(OwnedKey) -> Acquiring + Send + Sync;
+pub(super) type Acquiring =
+    Pin<Box<dyn Future<Output = Result<Result<LeaseGuard, NoLease>, StoreError>> + Send>>;
+
+pub(super) struct Shared<S> {
+    /// Whose store decides all policies.
+    pub(super) limiter: RateLimiter<S>,
+    pub(super) policies: Vec<Policy>,
+    pub(super) fields: Fields,
+    pub(super) on_failure: OnStoreFailure,
+    pub(super) skips_preflight: bool,
+    pub(super) skips: Option<Arc<Skips>>,
+    pub(super) responds: Option<Arc<Responds>>,
+    pub(super) acquires: Option<Arc<Acquires>>,
+    pub(super) inserts_decision: bool,
+    pub(super) told: Arc<Told>,
+    /// How many requests came, up to [`EXAMINED`].
+    pub(super) examined: AtomicU32,
+}
+
+/// What to do with a request.
+pub(super) enum Step {
+    Pass,
+    Refuse(Response<Bytes>),
+    Ask(Question),
+}
+
+/// Whether a request goes on.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation for each request"
+)]
+pub(super) enum Admission<S: Store + 'static> {
+    Passes(Passing<S>),
+    Refused(Response<Bytes>),
+}
+
+/// The answer to a question.
+pub(super) struct Answer {
+    pub(super) question: Question,
+    /// None if no limit was to be asked.
+    pub(super) verdicts: Option<Result<Verdicts, StoreError>>,
+    pub(super) place: Option<Held>,
+}
+
+/// The result of asking for a place.
+pub(super) enum Held {
+    Place(Arc<LeaseGuard>),
+    Full,
+    Failed(StoreError),
+}
+
+impl<S: Store + 'static> Shared<S> {
+    /// Returns what to do with a request.
+    pub(super) fn step(&self, parts: &mut Parts) -> Step {
+        if self.skips_preflight && is_preflight(parts)
+            || self.skips.as_ref().is_some_and(|skips| skips(parts))
+        {
+            return Step::Pass;
+        }
+        let mut question = Question::default();
+        for policy in &self.policies {
+            match policy.ask(parts) {
+                Ok(asked) => question.push(asked),
+                Err(NotAsked::NoKey(NoKey::Allowed)) => return Step::Pass,
+                Err(why) => {
+                    self.tell(&why);
+                    return Step::Refuse(self.refuse(&Refusal::not_asked(parts, &why)));
+                }
+            }
+        }
+        if self.examined.load(Ordering::Relaxed) < EXAMINED {
+            self.examine(parts, &question);
+        }
+        if question.is_empty() && self.acquires.is_none() {
+            return Step::Pass;
+        }
+        Step::Ask(question)
+    }
+
+    /// Decides a question without waiting, if the store can do that.
+    pub(super) fn answer_now(&self, question: &Question) -> Option<Result<Verdicts, StoreError>> {
+        if self.acquires.is_some() {
+            return None;
+        }
+        let store = self.limiter.store().as_sync()?;
+        Some(store.decide_now(&question.request()))
+    }
+
+    /// Asks the store.
+    pub(super) async fn answer(self: Arc<Self>, question: Question) -> Answer {
+        let place = match (&self.acquires, question.asked().first()) {
+            (Some(acquires), Some(asked)) => Some(match acquires(asked.key.clone()).await {
+                Ok(Ok(guard)) => Held::Place(Arc::new(guard)),
+                Ok(Err(_)) => Held::Full,
+                Err(error) => Held::Failed(error),
+            }),
+            _ => None,
+        };
+        // Who has no place consumes nothing.
+        let verdicts = match place {
+            Some(Held::Full | Held::Failed(_)) => None,
+            _ if question.is_empty() => None,
+            _ => Some(self.limiter.store().decide(question.request()).await),
+        };
+        Answer {
+            question,
+            verdicts,
+            place,
+        }
+    }
+
+    /// Lets a request through, or returns the response that refuses it.
+    pub(super) fn admit(self: Arc<Self>, parts: &mut Parts, answer: Answer) -> Admission<S> {
+        let Answer {
+            question,
+            verdicts,
+            place,
+        } = answer;
+        let mut passing = Passing {
+            decided: None,
+            charge: None,
+            place: None,
+            shared: self,
+        };
+        let shared = &passing.shared;
+        let failed = match (place, verdicts) {
+            (Some(Held::Full), _) => {
+                let refusal = Refusal::too_many_at_once(parts);
+                return Admission::Refused(shared.refuse(&refusal));
+            }
+            (Some(Held::Failed(error)), _) | (_, Some(Err(error))) => Some(error),
+            (place, Some(Ok(verdicts))) => {
+                if shared.inserts_decision {
+                    let decided = Decided::new(&question, &verdicts);
+                    let _ = parts.extensions.insert(decided);
+                }
+                if verdicts.is_denied() {
+                    let refusal = Refusal::denied(parts, &question, &verdicts);
+                    return Admission::Refused(shared.refuse(&refusal));
+                }
+                if let Some(Held::Place(lease)) = place {
+                    passing.place = Some(lease);
+                }
+                passing.decided = Some((question, verdicts));
+                None
+            }
+            (Some(Held::Place(lease)), None) => {
+                passing.place = Some(lease);
+                None
+            }
+            (None, None) => None,
+        };
+        let shared = &passing.shared;
+        if let Some(error) = failed {
+            tracing::debug!(name: "tollgate.inbound", %error, "the store did not decide a request");
+            let does = match shared.on_failure {
+                OnStoreFailure::Refuse => "refused",
+                OnStoreFailure::Allow => "not limited",
+            };
+            shared.told.tell(
+                Warning::StoreFailed,
+                format_args!("while the store fails, requests are {does}: {error}"),
+            );
+            if shared.on_failure == OnStoreFailure::Refuse {
+                return Admission::Refused(shared.refuse(&Refusal::store_failed(parts)));
+            }
+        }
+        if let Some(place) = &passing.place {
+            let _ = parts.extensions.insert(Place(Arc::clone(place)));
+        }
+        if shared
+            .policies
+            .iter()
+            .any(|policy| matches!(policy.settle, Some(SettleBy::Handler)))
+        {
+            let charge = Charge::new();
+            let _ = parts.extensions.insert(charge.clone());
+            passing.charge = Some(charge);
+        }
+        Admission::Passes(passing)
+    }
+
+    fn refuse(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        let mut response = match &self.responds {
+            Some(responds) => {
+                let mut response = responds(refusal);
+                refusal.write_fields(&self.fields, response.headers_mut());
+                response
+            }
+            None => refusal.response(&self.fields),
+        };
+        if self.inserts_decision
+            && let Some(decided) = refusal.decided()
+        {
+            let _ = response.extensions_mut().insert(decided);
+        }
+        response
+    }
+
+    #[cold]
+    fn tell(&self, why: &NotAsked) {
+        match why {
+            NotAsked::NoKey(NoKey::Unknown(Unknown::Peer)) => self.told.tell(
+                Warning::NoPeer,
+                format_args!(
+                    "requests come without the address of their connection, and are refused: with \
+                     axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`; with \
+                     another server, insert `tollgate_http::inbound::Peer` into their extensions"
+                ),
+            ),
+            NotAsked::NoKey(NoKey::Unknown(Unknown::Hops(header))) => self.told.tell(
+                Warning::MissingHop,
+                format_args!(
+                    "a request had fewer addresses in `{header}` than there should be proxies, and \
+                     was refused: it came past a proxy, or their number is wrong"
+                ),
+            ),
+            NotAsked::NoKey(NoKey::Unknown(Unknown::Header(header))) => self.told.tell(
+                Warning::MissingClientHeader,
+                format_args!(
+                    "a request did not have one address in `{header}`, and was refused: let the \
+                     proxy set it, in place of what the client sent"
+                ),
+            ),
+            NotAsked::Plan(plan) => self.told.tell(
+                Warning::UnknownPlan,
+                format_args!(
+                    "a request had the plan {plan:?}, which the layer does not know, and was \
+                     refused: add it with `plan`, or let a layer before this one set it"
+                ),
+            ),
+            NotAsked::NoKey(_) => {}
+        }
+    }
+
+    /// Looks for mistakes in the setup.
+    #[cold]
+    fn examine(&self, parts: &mut Parts, question: &Question) {
+        let _ = self.examined.fetch_add(1, Ordering::Relaxed);
+        let clients = || {
+            self.policies
+                .iter()
+                .filter_map(|policy| policy.key.client())
+        };
+        if clients().any(ClientIp::trusts_everybody) {
+            self.told.tell(
+                Warning::EverythingTrusted,
+                format_args!(
+                    "every address is trusted as a proxy's, so any client chooses the address that \
+                     it is counted by: name the addresses of the proxies only"
+                ),
+            );
+        }
+        let headers = &parts.headers;
+        if clients().any(ClientIp::trusts_nobody)
+            && (headers.contains_key(X_FORWARDED_FOR) || headers.contains_key(FORWARDED))
+        {
+            self.told.tell(
+                Warning::UnusedForwarded,
+                format_args!(
+                    "a request came with the header of a proxy, but is counted by the address of \
+                     its connection: behind a proxy, all clients share that; use \
+                     `ClientIp::behind` with the proxy's address"
+                ),
+            );
+        }
+        if self.told.has_told(Warning::CountedTwice) {
+            return;
+        }
+        let counted = parts.extensions.get_or_insert_default::<Counted>();
+        for check in question.checks() {
+            let key = check.key();
+            let state = (
+                check.limit().identity().to_owned(),
+                key.partition().to_vec(),
+                key.rest().to_vec(),
+            );
+            if counted.0.contains(&state) {
+                self.told.tell(
+                    Warning::CountedTwice,
+                    format_args!(
+                        "a request is counted twice for one key by the limit `{}`: add the layer \
+                         once, or give the limits different names",
+                        check.limit().name()
+                    ),
+                );
+            } else {
+                counted.0.push(state);
+            }
+        }
+    }
+}
+
+/// By which limits and keys a request was counted, in its extensions.
+#[derive(Clone, Default)]
+struct Counted(Vec<(String, Vec<u8>, Vec<u8>)>);
+
+fn is_preflight(parts: &Parts) -> bool {
+    parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+impl<S> Clone for Shared<S> {
+    fn clone(&self) -> Self {
+        Self {
+            limiter: self.limiter.clone(),
+            policies: self.policies.clone(),
+            fields: self.fields.clone(),
+            on_failure: self.on_failure,
+            skips_preflight: self.skips_preflight,
+            skips: self.skips.clone(),
+            responds: self.responds.clone(),
+            acquires: self.acquires.clone(),
+            inserts_decision: self.inserts_decision,
+            told: Arc::clone(&self.told),
+            examined: AtomicU32::new(0),
+        }
+    }
+}
+
+impl<S> Drop for Shared<S> {
+    fn drop(&mut self) {
+        if *self.examined.get_mut() == 1
+            && OF_ONE_REQUEST.fetch_add(1, Ordering::Relaxed) >= LAYERS_OF_ONE_REQUEST
+        {
+            TOLD_FOR_ALL.tell(
+                Warning::LayerPerRequest,
+                format_args!(
+                    "many layers served one request each: make the layer once, or nothing is \
+                     limited in memory, and connections to a server are made for every request"
+                ),
+            );
+        }
+    }
+}

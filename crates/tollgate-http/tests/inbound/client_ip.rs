@@ -1,0 +1,379 @@
+//! Whom a request is from, whatever its headers say.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::{HeaderName, Request};
+use proptest::prelude::*;
+use tollgate_core::RateLimiter;
+use tollgate_http::inbound::{ClientIp, InboundLayer};
+use tollgate_memory::MemoryStore;
+
+use crate::support::*;
+
+fn from(peer: &str, headers: &[(&str, &str)]) -> Request<Body> {
+    let mut request = request_from(peer.parse::<IpAddr>().unwrap());
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().unwrap();
+        let _ = request.headers_mut().append(name, value.parse().unwrap());
+    }
+    request
+}
+
+/// Returns the key that the request is counted for, or the status of its refusal.
+async fn key_of(client: &ClientIp, request: Request<Body>) -> Result<String, u16> {
+    let limiter = RateLimiter::new(MemoryStore::new(), ["a=sliding-log:1/1m"]).unwrap();
+    let layer = InboundLayer::new(limiter.clone(), client.clone());
+    let answer = send(&layer, request).await;
+    if answer.status != 200 {
+        return Err(answer.status);
+    }
+    // The one key that was counted.
+    for candidate in CANDIDATES {
+        let (partition, rest) = candidate.split_once(' ').unwrap_or((candidate, ""));
+        if limiter.peek((partition, rest)).run().unwrap().remaining() == 0 {
+            return Ok((*candidate).to_owned());
+        }
+    }
+    Err(0)
+}
+
+/// What a request of these tests may be counted for: the partition, and the rest.
+const CANDIDATES: &[&str] = &[
+    "10.0.0.1",
+    "10.0.0.2",
+    "203.0.113.7",
+    "203.0.113.8",
+    "198.51.100.1",
+    "192.0.2.1",
+    "6.6.6.6",
+    "1.2.3.4",
+    "2001:db8:1::/48 2001:db8:1:2::/64",
+    "2001:db8:1::/48",
+    "2001:db8:1::/48 2001:db8:1:200::/56",
+    "2001:db8::/32",
+    "2001:db8::/48 2001:db8::/64",
+    "2001:db8:1::/48 2001:db8:1:2:3:4:5:6/128",
+];
+
+const XFF: &str = "x-forwarded-for";
+
+#[tokio::test]
+async fn the_default_trusts_no_header() {
+    let client = ClientIp::peer();
+    for name in [
+        XFF,
+        "forwarded",
+        "x-real-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+    ] {
+        let request = from("203.0.113.7", &[(name, "6.6.6.6")]);
+        assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    }
+    assert_eq!(
+        key_of(&client, Request::new(Body::default())).await,
+        Err(500)
+    );
+}
+
+#[tokio::test]
+async fn the_address_of_the_connection_is_found_where_servers_put_it() {
+    let client = ClientIp::peer();
+    let socket = SocketAddr::from((ALICE, 4711));
+    let mut request = Request::new(Body::default());
+    let _ = request.extensions_mut().insert(socket);
+    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    let mut request = Request::new(Body::default());
+    let _ = request.extensions_mut().insert(IpAddr::from(ALICE));
+    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    let mut request = Request::new(Body::default());
+    let _ = request
+        .extensions_mut()
+        .insert(axum::extract::ConnectInfo(socket));
+    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    let client = client.peer_by(|parts| parts.headers.get("peer")?.to_str().ok()?.parse().ok());
+    let request = from("203.0.113.7", &[("peer", "192.0.2.1")]);
+    assert_eq!(key_of(&client, request).await.unwrap(), "192.0.2.1");
+}
+
+#[tokio::test]
+async fn behind_trusted_proxies_the_last_address_that_is_not_theirs_counts() {
+    let client = ClientIp::behind(["10.0.0.0/8", "2001:db8:ff::/48"]).unwrap();
+    for (peer, lines, expected) in [
+        // Past the proxies, the header is the client's.
+        ("203.0.113.7", &["6.6.6.6"][..], "203.0.113.7"),
+        ("203.0.113.7", &["10.0.0.2"], "203.0.113.7"),
+        // The leftmost is whatever the client wrote.
+        ("10.0.0.1", &["6.6.6.6, 203.0.113.7"], "203.0.113.7"),
+        (
+            "10.0.0.1",
+            &["6.6.6.6, 203.0.113.7, 10.0.0.2"],
+            "203.0.113.7",
+        ),
+        // Several lines are one list: not the first line only.
+        ("10.0.0.1", &["6.6.6.6", "203.0.113.7"], "203.0.113.7"),
+        (
+            "10.0.0.1",
+            &["6.6.6.6", "203.0.113.7, 10.0.0.2"],
+            "203.0.113.7",
+        ),
+        (
+            "10.0.0.1",
+            &["6.6.6.6,203.0.113.7", "10.0.0.2"],
+            "203.0.113.7",
+        ),
+        // What cannot be read ends the search at the proxy that wrote it; what comes before it is
+        // never reached.
+        ("10.0.0.1", &["6.6.6.6, unknown"], "10.0.0.1"),
+        ("10.0.0.1", &["6.6.6.6, unknown, 10.0.0.2"], "10.0.0.2"),
+        ("10.0.0.1", &["6.6.6.6, "], "10.0.0.1"),
+        ("10.0.0.1", &["6.6.6.6", ""], "10.0.0.1"),
+        ("10.0.0.1", &["6.6.6.6, fe80::1%eth0"], "10.0.0.1"),
+        ("10.0.0.1", &["1.2.3.4.5, 999.1.1.1"], "10.0.0.1"),
+        // Only proxies: the first of them.
+        ("10.0.0.1", &["10.0.0.2"], "10.0.0.2"),
+        ("10.0.0.1", &[], "10.0.0.1"),
+        // Ports and brackets.
+        ("10.0.0.1", &["203.0.113.7:4711"], "203.0.113.7"),
+        (
+            "10.0.0.1",
+            &["[2001:db8:1:2::5]:4711"],
+            "2001:db8:1::/48 2001:db8:1:2::/64",
+        ),
+        (
+            "10.0.0.1",
+            &["[2001:db8:1:2::5]"],
+            "2001:db8:1::/48 2001:db8:1:2::/64",
+        ),
+        (
+            "10.0.0.1",
+            &["2001:db8:1:2::5"],
+            "2001:db8:1::/48 2001:db8:1:2::/64",
+        ),
+        // IPv4 in IPv6 notation is the IPv4 address, both of proxies and of clients.
+        ("::ffff:10.0.0.1", &["::ffff:203.0.113.7"], "203.0.113.7"),
+        ("::ffff:a00:1", &["::ffff:cb00:7107"], "203.0.113.7"),
+        ("2001:db8:ff::1", &["64:ff9b::cb00:7107"], "203.0.113.7"),
+    ] {
+        let headers: Vec<_> = lines.iter().map(|line| (XFF, *line)).collect();
+        let key = key_of(&client, from(peer, &headers)).await;
+        assert_eq!(key.as_deref(), Ok(expected), "{peer} {lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn forwarded_is_read_from_its_end() {
+    let client = ClientIp::behind(["10.0.0.0/8"]).unwrap().forwarded();
+    for (line, expected) in [
+        ("for=6.6.6.6, for=203.0.113.7", "203.0.113.7"),
+        (
+            "for=6.6.6.6, For=\"203.0.113.7:4711\";proto=https;by=10.0.0.1",
+            "203.0.113.7",
+        ),
+        (
+            "proto=https;for=\"[2001:db8:1:2::5]:80\"",
+            "2001:db8:1::/48 2001:db8:1:2::/64",
+        ),
+        // A quote that the client never ended.
+        ("for=\"6.6.6.6, for=203.0.113.7", "203.0.113.7"),
+        ("for=6.6.6.6;host=\"a, for=203.0.113.7", "203.0.113.7"),
+        // A comma in quotes, and an escaped quote.
+        ("for=203.0.113.7;host=\"a,for=6.6.6.6\"", "203.0.113.7"),
+        ("for=203.0.113.7;host=\"a\\\",for=6.6.6.6\"", "203.0.113.7"),
+        ("for=6.6.6.6, for=_hidden", "10.0.0.1"),
+        ("for=6.6.6.6, for=unknown", "10.0.0.1"),
+        ("for=6.6.6.6, proto=https", "10.0.0.1"),
+        ("for=6.6.6.6, for=\"203.0.113.7", "10.0.0.1"),
+        ("for=6.6.6.6, xfor=203.0.113.7", "10.0.0.1"),
+    ] {
+        let key = key_of(&client, from("10.0.0.1", &[("forwarded", line)])).await;
+        assert_eq!(key.as_deref(), Ok(expected), "{line}");
+    }
+    let ignored = from("10.0.0.1", &[(XFF, "203.0.113.7")]);
+    assert_eq!(key_of(&client, ignored).await.unwrap(), "10.0.0.1");
+}
+
+#[tokio::test]
+async fn hops_count_from_the_end() {
+    let one = ClientIp::hops(1);
+    let two = ClientIp::hops(2);
+    let request = || {
+        from(
+            "10.0.0.1",
+            &[(XFF, "6.6.6.6, 203.0.113.7"), (XFF, "10.0.0.2")],
+        )
+    };
+    assert_eq!(key_of(&one, request()).await.unwrap(), "10.0.0.2");
+    assert_eq!(key_of(&two, request()).await.unwrap(), "203.0.113.7");
+    let direct = || from("10.0.0.1", &[(XFF, "203.0.113.7")]);
+    assert_eq!(key_of(&two, direct()).await, Err(500));
+    let garbage = from("10.0.0.1", &[(XFF, "6.6.6.6, unknown")]);
+    assert_eq!(key_of(&one, garbage).await, Err(500));
+    assert_eq!(
+        key_of(&ClientIp::hops(0), direct()).await.unwrap(),
+        "10.0.0.1"
+    );
+    // A server on a socket of Unix has no address of its connection.
+    let mut on_socket = direct();
+    on_socket.extensions_mut().clear();
+    assert_eq!(key_of(&one, on_socket).await.unwrap(), "203.0.113.7");
+}
+
+#[tokio::test]
+async fn a_proxys_header_must_occur_once_and_come_from_it() {
+    let name = HeaderName::from_static("x-real-ip");
+    let anywhere = ClientIp::header(name.clone());
+    let client = ClientIp::header(name).only_from(["10.0.0.0/8"]).unwrap();
+    let real = |peer, values: &[&str]| {
+        let headers: Vec<_> = values.iter().map(|value| ("x-real-ip", *value)).collect();
+        from(peer, &headers)
+    };
+    for (peer, values, expected) in [
+        ("10.0.0.1", &["203.0.113.7"][..], Ok("203.0.113.7")),
+        ("10.0.0.1", &["203.0.113.7", "6.6.6.6"], Err(500)),
+        ("10.0.0.1", &["203.0.113.7, 6.6.6.6"], Err(500)),
+        ("10.0.0.1", &[], Err(500)),
+        ("10.0.0.1", &["unknown"], Err(500)),
+        // Nobody else locks a victim out, or evades.
+        ("192.0.2.1", &["203.0.113.7"], Ok("192.0.2.1")),
+    ] {
+        let key = key_of(&client, real(peer, values)).await;
+        assert_eq!(
+            key.as_deref().map_err(|status| *status),
+            expected,
+            "{peer} {values:?}"
+        );
+    }
+    let key = key_of(&anywhere, real("192.0.2.1", &["203.0.113.7"])).await;
+    assert_eq!(key.unwrap(), "203.0.113.7");
+}
+
+#[tokio::test]
+async fn ipv6_clients_are_counted_by_prefix() {
+    let address = "2001:db8:1:2:3:4:5:6";
+    for (bits, expected) in [
+        (64, "2001:db8:1::/48 2001:db8:1:2::/64"),
+        (56, "2001:db8:1::/48 2001:db8:1::/56"),
+        (48, "2001:db8:1::/48"),
+        (32, "2001:db8::/32"),
+        (128, "2001:db8:1::/48 2001:db8:1:2:3:4:5:6/128"),
+        (255, "2001:db8:1::/48 2001:db8:1:2:3:4:5:6/128"),
+    ] {
+        let client = ClientIp::peer().ipv6_prefix(bits);
+        let limiter = RateLimiter::new(MemoryStore::new(), ["a=sliding-log:1/1m"]).unwrap();
+        let layer = InboundLayer::new(limiter.clone(), client);
+        assert_eq!(send(&layer, from(address, &[])).await.status, 200);
+        let (partition, rest) = expected.split_once(' ').unwrap_or((expected, ""));
+        let left = limiter.peek((partition, rest)).run().unwrap().remaining();
+        assert_eq!(left, 0, "{expected}");
+    }
+    // Not by notation: an IPv6 address that is written with a dotted end stays one.
+    let dotted = key_of(&ClientIp::peer(), from("2001:db8::1.2.3.4", &[])).await;
+    assert_eq!(dotted.unwrap(), "2001:db8::/48 2001:db8::/64");
+    for mapped in ["::ffff:1.2.3.4", "::ffff:102:304", "64:ff9b::1.2.3.4"] {
+        assert_eq!(
+            key_of(&ClientIp::peer(), from(mapped, &[])).await.unwrap(),
+            "1.2.3.4"
+        );
+    }
+}
+
+#[tokio::test]
+async fn addresses_are_allowed_or_denied_by_range() {
+    let client = ClientIp::peer().allow(["10.0.0.0/8", "::1"]).unwrap();
+    let client = client
+        .deny(["6.6.6.0/24", "10.0.0.0/24", "2001:db8:bad::/48"])
+        .unwrap();
+    let limiter = RateLimiter::new(MemoryStore::new(), ["a=sliding-log:1/1m"]).unwrap();
+    let layer = InboundLayer::new(limiter, client);
+    for _ in 0..2 {
+        for allowed in ["10.0.0.1", "::1", "::ffff:10.9.9.9"] {
+            assert_eq!(send(&layer, from(allowed, &[])).await.status, 200);
+        }
+        for denied in ["6.6.6.6", "2001:db8:bad::1", "::ffff:6.6.6.7"] {
+            assert_eq!(send(&layer, from(denied, &[])).await.status, 403);
+        }
+    }
+}
+
+#[test]
+fn wrong_prefixes_say_what_to_write() {
+    for (text, part) in [
+        ("10.0.0.1/8", "ones after its length"),
+        ("2001:db8::1/64", "ones after its length"),
+        ("10.0.0.0/33", "from 0 to 32"),
+        ("::/129", "from 0 to 128"),
+        ("10.0.0.0/", "from 0 to 32"),
+        ("10.0.0.0/-1", "from 0 to 32"),
+        ("10.0.0", "write it like"),
+        ("", "write it like"),
+        ("example.com", "write it like"),
+        ("10.0.0.0/8, 10.1.0.0/16", "from 0 to 32"),
+    ] {
+        let error = ClientIp::behind([text]).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    for text in [
+        "0.0.0.0/0",
+        "::/0",
+        "10.0.0.1",
+        "10.0.0.1/32",
+        "::1/128",
+        "::ffff:10.0.0.0/104",
+    ] {
+        assert!(ClientIp::behind([text]).is_ok(), "{text}");
+    }
+}
+
+/// What hostile clients write.
+fn header_value() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("6.6.6.6".to_owned()),
+        Just("10.0.0.9".to_owned()),
+        Just("2001:db8:6::6".to_owned()),
+        Just("[::ffff:6.6.6.6]:1".to_owned()),
+        Just("for=6.6.6.6".to_owned()),
+        Just("for=\"[2001:db8:6::6]\"".to_owned()),
+        Just(",".to_owned()),
+        Just(";".to_owned()),
+        Just("\"".to_owned()),
+        Just("\\".to_owned()),
+        Just(" ".to_owned()),
+        Just("unknown".to_owned()),
+        "[ -~]{0,6}",
+    ];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    /// Outside of the trusted prefixes, nobody chooses the key; behind a proxy, only what it appended
+    /// counts.
+    #[test]
+    fn hostile_headers_choose_no_key(
+        lines in prop::collection::vec(header_value(), 0..4),
+        same_line in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let x_forwarded_for = ClientIp::behind(["10.0.0.0/8"]).unwrap();
+        let forwarded = x_forwarded_for.clone().forwarded();
+        for (client, name, appended) in [
+            (&x_forwarded_for, XFF, "203.0.113.7"),
+            (&forwarded, "forwarded", "for=203.0.113.7;proto=https"),
+        ] {
+            let headers: Vec<_> = lines.iter().map(|line| (name, &**line)).collect();
+            let direct = from("192.0.2.1", &headers);
+            let key = runtime.block_on(key_of(client, direct));
+            prop_assert_eq!(key.as_deref(), Ok("192.0.2.1"));
+
+            // The proxy appends the address of its connection, in the last line or in one of its own.
+            let mut lines = lines.clone();
+            match lines.last_mut() {
+                Some(last) if same_line => *last = format!("{last}, {appended}"),
+                _ => lines.push(appended.to_owned()),
+            }
+            let headers: Vec<_> = lines.iter().map(|line| (name, &**line)).collect();
+            let key = runtime.block_on(key_of(client, from("10.0.0.1", &headers)));
+            prop_assert_eq!(key.as_deref(), Ok("203.0.113.7"));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What requests are counted by.
+
+use http::{HeaderName, Request};
+use tollgate_http::inbound::{ClientIp, InboundLayer, KeyBy};
+
+use crate::support::*;
+
+fn request_with(headers: &[(&'static str, &str)]) -> Request<Body> {
+    let mut request = request_from(ALICE);
+    for (name, value) in headers {
+        let _ = request.headers_mut().append(*name, value.parse().unwrap());
+    }
+    request
+}
+
+/// Returns whether the two requests count for one key.
+async fn are_one(key: &KeyBy, requests: [Request<Body>; 2]) -> bool {
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), key.clone());
+    let [first, second] = requests;
+    assert_eq!(send(&layer, first).await.status, 200);
+    send(&layer, second).await.status == 429
+}
+
+#[tokio::test]
+async fn api_keys_are_stored_as_hashes() {
+    let key = KeyBy::header(HeaderName::from_static("x-api-key"));
+    let limiter = limiter(store().0, ["a=sliding-log:1/1m"]);
+    let layer = InboundLayer::new(limiter.clone(), key.clone());
+    let with = |value: &str| request_with(&[("x-api-key", value)]);
+    assert_eq!(send(&layer, with("secret")).await.status, 200);
+    assert_eq!(limiter.peek("secret").run().unwrap().remaining(), 1);
+    // The first half of the hash, as `printf secret | sha256sum` prints it.
+    let hash = "sha256-2bb80d537b1da3e38bd30361aa855686";
+    assert_eq!(limiter.peek(hash).run().unwrap().remaining(), 0);
+    assert!(are_one(&key, [with("a"), with("a")]).await);
+    assert!(!are_one(&key, [with("a"), with("b")]).await);
+
+    for (headers, status) in [
+        (&[][..], 401),
+        (&[("x-api-key", "a"), ("x-api-key", "b")][..], 401),
+        (&[("x-api-key", "")][..], 200),
+    ] {
+        assert_eq!(
+            send(&layer, request_with(headers)).await.status,
+            status,
+            "{headers:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn parts_never_flow_into_each_other() {
+    let part = |name: &'static str| {
+        KeyBy::function(move |parts| {
+            let value = parts.headers.get(name)?.to_str().ok()?;
+            Some(value.to_owned())
+        })
+    };
+    let two = part("a").and(part("b"));
+    let three = part("a").and(part("b")).and(part("c"));
+    let nested = part("a").and(part("b").and(part("c")));
+    let texts = [
+        "", "x", "xy", "|", "1|", "0|1|", "0|0|", "2|x", "1|1|x", "y",
+    ];
+    let mut all = Vec::new();
+    for a in texts {
+        for b in texts {
+            for c in texts {
+                all.push([("a", a), ("b", b), ("c", c)]);
+            }
+        }
+    }
+    for (key, parts) in [(two, 2), (three, 3), (nested, 3)] {
+        let store = store().0;
+        let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), key);
+        let mut seen = std::collections::HashSet::new();
+        for headers in &all {
+            let is_new = seen.insert(&headers[..parts]);
+            let status = if is_new { 200 } else { 429 };
+            let answer = send(&layer, request_with(headers)).await;
+            assert_eq!(answer.status, status, "{headers:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_stands_in_for_another_is_never_equal_to_it() {
+    let function = KeyBy::function(|parts| {
+        let value = parts.headers.get("a")?.to_str().ok()?;
+        Some(value.to_owned())
+    });
+    let key = function.or(ClientIp::peer());
+    let named = request_with(&[("a", "203.0.113.7")]);
+    assert!(!are_one(&key, [named, request_from(ALICE)]).await);
+    assert!(are_one(&key, [request_from(ALICE), request_from(ALICE)]).await);
+    let named = || request_with(&[("a", "x")]);
+    assert!(are_one(&key, [named(), named()]).await);
+}
+
+#[tokio::test]
+async fn values_in_extensions_are_keys() {
+    #[derive(Clone)]
+    struct User(String);
+    let key = KeyBy::extension(|user: &User| &user.0);
+    let of = |name: &str| {
+        let mut request = request_from(ALICE);
+        let _ = request.extensions_mut().insert(User(name.to_owned()));
+        request
+    };
+    assert!(are_one(&key, [of("a"), of("a")]).await);
+    assert!(!are_one(&key, [of("a"), of("b")]).await);
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), key);
+    assert_eq!(send(&layer, request_from(ALICE)).await.status, 401);
+}

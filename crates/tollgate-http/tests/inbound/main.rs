@@ -1,0 +1,12 @@
+//! `InboundLayer`: whom it counts, what it lets through, and what it says.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod body;
+mod client_ip;
+mod fields;
+mod keys;
+mod limits;
+mod refusals;
+mod service;
+mod support;

@@ -1,0 +1,123 @@
+//! The examples, run.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use tollgate_testkit::{Flavor, Server};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_types::StatusExt;
+
+use crate::client::*;
+
+#[allow(dead_code, reason = "`main` is for the example alone")]
+#[path = "../../examples/api_keys.rs"]
+mod api_keys;
+#[allow(dead_code, reason = "`main` is for the example alone")]
+#[path = "../../examples/grpc.rs"]
+mod grpc;
+#[allow(dead_code, reason = "`main` is for the example alone")]
+#[path = "../../examples/login.rs"]
+mod login;
+#[allow(dead_code, reason = "`main` is for the example alone")]
+#[path = "../../examples/upload.rs"]
+mod upload;
+
+/// Runs an example in the background.
+macro_rules! start {
+    ($serve:expr) => {
+        drop(tokio::spawn(async move {
+            let served = $serve.await;
+            served.map_err(|error| error.to_string()).unwrap();
+        }))
+    };
+}
+
+#[tokio::test]
+async fn login_serves_five_a_minute_in_memory_and_on_a_server() {
+    let server = Server::start(Flavor::System);
+    for store in [None, Some(server.url())] {
+        let (listener, address) = listener().await;
+        start!(login::serve(listener, store));
+        let post = || {
+            request("POST", address, "/login")
+                .body(Full::<Bytes>::default())
+                .unwrap()
+        };
+        for left in (0..5).rev() {
+            let answer = send(post()).await;
+            assert_eq!((answer.status, &*answer.body), (200, "welcome\n"));
+            assert!(
+                answer
+                    .header("ratelimit")
+                    .starts_with(&format!("\"minute\";r={left};"))
+            );
+        }
+        let answer = send(post()).await;
+        assert_eq!(answer.status, 429);
+        assert_eq!(answer.header("content-type"), "application/problem+json");
+        let retry_after: u64 = answer.header("retry-after").parse().unwrap();
+        assert!((50..=60).contains(&retry_after));
+        // What is denied uses up nothing.
+        assert!(
+            answer.header("ratelimit").contains("\"hour\";r=15;"),
+            "{answer:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn api_keys_have_plans() {
+    let (listener, address) = listener().await;
+    start!(api_keys::serve(listener));
+    let get = |key: &str| {
+        let request = request("GET", address, "/").header("x-api-key", key);
+        request.body(Full::<Bytes>::default()).unwrap()
+    };
+    for _ in 0..3 {
+        assert_eq!(send(get("trial")).await.status, 200);
+    }
+    assert_eq!(send(get("trial")).await.status, 429);
+    for _ in 0..10 {
+        assert_eq!(send(get("customer")).await.status, 200);
+    }
+    assert_eq!(send(get("stranger")).await.status, 401);
+}
+
+#[tokio::test]
+async fn uploads_cost_what_arrived() {
+    let (listener, address) = listener().await;
+    start!(upload::serve(listener));
+    let post = |mebibytes: usize| {
+        let body = Full::new(Bytes::from(vec![0; mebibytes << 20]));
+        request("POST", address, "/upload").body(body).unwrap()
+    };
+    assert_eq!(send(post(6)).await.body, "6291456 bytes\n");
+    let denied = send(post(6)).await;
+    assert_eq!(denied.status, 429);
+    assert_eq!(send(post(3)).await.status, 200);
+}
+
+#[tokio::test]
+async fn grpc_clients_are_told_when_to_call_again() {
+    let (listener, address) = listener().await;
+    start!(grpc::serve(listener));
+    let channel = tonic::transport::Endpoint::new(format!("http://{address}")).unwrap();
+    let mut client = HealthClient::new(channel.connect().await.unwrap());
+    let ask = HealthCheckRequest::default;
+    for _ in 0..5 {
+        let _ = client.check(ask()).await.unwrap();
+    }
+    let denied = client.check(ask()).await.unwrap_err();
+    assert_eq!(denied.code(), tonic::Code::ResourceExhausted);
+    let info = denied.get_details_retry_info().unwrap();
+    let delay = info.retry_delay.unwrap();
+    assert!(delay > Duration::ZERO && delay <= Duration::from_secs(1));
+    let pushback = denied.metadata().get("grpc-retry-pushback-ms").unwrap();
+    let pushback = Duration::from_millis(pushback.to_str().unwrap().parse().unwrap());
+    assert!(pushback >= delay && pushback < delay + Duration::from_millis(2));
+    // A client that waits for as long as it was told is served.
+    tokio::time::sleep(delay).await;
+    let _ = client.check(ask()).await.unwrap();
+}

@@ -1,0 +1,6 @@
+//! The layer in real servers, with real clients.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod client;
+mod examples;
