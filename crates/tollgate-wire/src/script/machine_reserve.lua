@@ -2,5 +2,6 @@
     @delay
     return own <= since, raw, function(amount, delay)
       @reserve
+      @save
     end, own
   end
