@@ -148,24 +148,63 @@ pub(super) fn slack(slack: Duration) -> u64 {
     u64::try_from(millis).map_or(MOST_SLACK, |millis| millis.min(MOST_SLACK))
 }
 
+/// What a script for any operation needs to know of a limit beside its cost: the field `detail` in
+/// `unit.lua`. The operation determines which of these it is.
+#[derive(Clone, Copy)]
+enum Detail {
+    /// An operation that needs no more.
+    None,
+    /// [`Operation::Reserve`]: the longest delay, in microseconds.
+    LongestDelay(u64),
+    /// [`Operation::Refund`] and [`Operation::Settle`], if the cost is given back: when it was
+    /// counted, in microseconds.
+    CountedAt(u64),
+    /// [`Operation::Settle`], if the cost is counted.
+    CountMore,
+    /// [`Operation::Block`] for the usual time: the cost is 1, or the script would record nothing.
+    BlockUsual,
+    /// [`Operation::Block`] until an instant: that is in the place of the cost.
+    BlockUntil,
+    /// [`Operation::Block`] for a time: that is in the place of the cost.
+    BlockLasting,
+}
+
+impl Detail {
+    /// Returns the number that is sent, or `None` for -1.
+    fn number(self) -> Option<u64> {
+        match self {
+            Self::None | Self::BlockUsual => Some(0),
+            Self::LongestDelay(time) => Some(time),
+            Self::CountedAt(instant) => Some(instant),
+            Self::CountMore => None,
+            Self::BlockUntil => Some(1),
+            Self::BlockLasting => Some(2),
+        }
+    }
+}
+
 fn push_member(text: &mut Vec<u8>, request: &Request<'_>, index: usize, check: &Check<'_>) {
     let algorithm = check.limit().algorithm();
-    let (cost, since) = match (change(request, index), request.operation()) {
-        (Some(Change::GiveBack { amount, at }), _) => (amount, Some(at.as_micros())),
-        (Some(Change::Count(more)), _) => (more, None),
+    let (cost, detail) = match (change(request, index), request.operation()) {
+        (Some(Change::GiveBack { amount, at }), _) => (amount, Detail::CountedAt(at.as_micros())),
+        (Some(Change::Count(more)), _) => (more, Detail::CountMore),
         (None, Operation::Reserve { max_delay }) => {
-            (check.cost(), Some(longest_delay_us(request, max_delay)))
+            let longest = longest_delay_us(request, max_delay);
+            (check.cost(), Detail::LongestDelay(longest))
         }
-        // Without a cost, a script records nothing.
-        (None, Operation::Block(BlockSpan::Usual)) => (1, Some(0)),
-        (None, Operation::Block(BlockSpan::Until(instant))) => (instant.as_micros(), Some(1)),
-        (None, Operation::Block(BlockSpan::Lasting(time))) => (micros_ceil(time), Some(2)),
-        (None, _) => (check.cost(), Some(0)),
+        (None, Operation::Block(BlockSpan::Usual)) => (1, Detail::BlockUsual),
+        (None, Operation::Block(BlockSpan::Until(instant))) => {
+            (instant.as_micros(), Detail::BlockUntil)
+        }
+        (None, Operation::Block(BlockSpan::Lasting(time))) => {
+            (micros_ceil(time), Detail::BlockLasting)
+        }
+        (None, _) => (check.cost(), Detail::None),
     };
     push(text, code(algorithm) as u64);
     push(text, u64::from(algorithm.counts_denied()));
     push(text, cost);
-    push_or_minus_one(text, since);
+    push_or_minus_one(text, detail.number());
     let parameters = parameters(algorithm);
     for index in 0..MOST_PARAMETERS {
         push(text, parameters.get(index).copied().unwrap_or(0));

@@ -18,7 +18,7 @@
 //! | `remaining` | an expression | | the largest cost that is admitted |
 //! | `answer` | statements (optional) | `fits` | `raw` |
 //! | `commit` | statements | `amount`, the cost to count, not 0; it may be more than fits | the new state, with a TTL |
-//! | `block` | statements (optional) | `cost`, an instant or a time; `mode`, 0 for neither, 1 for an instant, 2 for a time | `free`, whether the key is not blocked afterwards, and the new state, with a TTL, if it changes |
+//! | `block` | statements (optional) | `mode`, 0 for the usual time, 1 until an instant, 2 for a time; `span`, the instant or the time | `free`, whether the key is not blocked afterwards, and the new state, with a TTL, if it changes |
 //! | `delay` | statements (optional) | | `own`, how long this limit alone delays a call of `cost`; writes nothing |
 //! | `reserve` | statements (optional) | `amount`, and `delay`, at least `own` | the new state, with a TTL |
 //! | `locate` | statements (optional) | `amount`, the cost to give back, and `since`, when it was counted | what `refund` needs; writes nothing, and fails if `refund` would |

@@ -1,9 +1,9 @@
-local function @name(operation, key, counted, cost, since, taken, before, was_marked, @parameters)
+local function @name(operation, key, counted, cost, detail, taken, before, was_marked, @parameters)
   @load
   @read
   local state, ttl
   if operation == SETTLE or operation == CHECK then
-    local amount = cost
+    local amount, since = cost, detail
     @locate
     if operation == CHECK then return end
     @refund

@@ -1,5 +1,5 @@
   if operation == BLOCK then
-    local mode = since
+    local span, mode = cost, detail
     @block
     return free, raw, function()
       @save

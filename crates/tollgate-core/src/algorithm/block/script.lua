@@ -28,9 +28,9 @@ if mode == 0 then
     wanted = now + length
   end
 elseif mode == 1 then
-  wanted = cost
+  wanted = span
 else
-  wanted = now + cost
+  wanted = now + span
 end
 wanted = min(wanted, 9007199254740991)
 if wanted > now and wanted > ends then
