@@ -87,7 +87,7 @@ impl Runtime {
     /// Returns the runtime that has this `id` in the process, starts tasks by `spawn`, and whose time
     /// is `now`.
     ///
-    /// A task that is started must run although the task that starts it goes on for long.
+    /// `spawn` must run the task even while the spawning task keeps its thread busy.
     #[must_use]
     pub fn new(id: impl Hash, spawn: fn(Task), now: fn() -> Instant) -> Self {
         Self {

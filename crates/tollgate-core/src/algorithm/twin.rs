@@ -6,19 +6,24 @@
 //! `cost`, `counted` (1 if denied calls count), and the parameters, under the names in
 //! [`Paired::PARAMETERS`].
 //!
+//! If a state is a string, the script around the sections reads and writes it: `read` also receives
+//! `raw`, the value, which is empty if there is none, and a section that writes sets `state` to the new
+//! value and `ttl` to the milliseconds that it is kept, or sets neither. Sections for a
+//! [list](Paired::IS_LIST) call the commands themselves.
+//!
 //! | section | what it is | also receives | must leave or return |
 //! |---|---|---|---|
-//! | `read` | statements | | the state as of `now`, and `raw`, the bytes for [`Paired::decode`], unless `answer` leaves them |
+//! | `read` | statements | | the state as of `now`; for a list also `raw`, the bytes for [`Paired::decode`], unless `answer` leaves them |
 //! | `fits` | an expression | | whether `cost`, which is not 0, is admitted |
 //! | `remaining` | an expression | | the largest cost that is admitted |
 //! | `answer` | statements (optional) | `fits` | `raw` |
-//! | `commit` | statements | `amount`, the cost to count, not 0; it may be more than fits | the new state on the server, with a TTL |
-//! | `block` | statements (optional) | `cost`, an instant or a time; `mode`, 0 for neither, 1 for an instant, 2 for a time | `free`, whether the key is not blocked afterwards, and `record`, which writes the new state, with a TTL |
+//! | `commit` | statements | `amount`, the cost to count, not 0; it may be more than fits | the new state, with a TTL |
+//! | `block` | statements (optional) | `mode`, 0 for the usual time, 1 until an instant, 2 for a time; `span`, the instant or the time | `free`, whether the key is not blocked afterwards, and the new state, with a TTL, if it changes |
 //! | `delay` | statements (optional) | | `own`, how long this limit alone delays a call of `cost`; writes nothing |
-//! | `reserve` | statements (optional) | `amount`, and `delay`, at least `own` | the new state on the server, with a TTL |
+//! | `reserve` | statements (optional) | `amount`, and `delay`, at least `own` | the new state, with a TTL |
 //! | `locate` | statements (optional) | `amount`, the cost to give back, and `since`, when it was counted | what `refund` needs; writes nothing, and fails if `refund` would |
-//! | `refund` | statements | as `locate`, but `amount` is not 0; for a reservation, `taken`, `before` and `was_marked`, from [`Paired::reserved`] | the new state on the server, with a TTL, unless nothing is given back |
-//! | `search` | functions (optional) | | inserted wherever another section says `@search` |
+//! | `refund` | statements | as `locate`, but `amount` is not 0; for a reservation, `taken`, `before` and `was_marked`, from [`Paired::reserved`] | the new state, with a TTL, unless nothing is given back |
+//! | `search` | functions (optional) | | inserted wherever another section says `@search`; so is `commit` |
 //!
 //! An algorithm without `delay` has no reservations, and one without `block` blocks no key.
 //!
@@ -127,15 +132,11 @@ impl Twin {
         (self.numbers)(shape.strip_prefix(self.name)?)
     }
 
-    /// Returns the code under `--@ name`, with each `@search` replaced by the code under
-    /// `--@ search`.
+    /// Returns the code under `--@ name`.
     pub fn section(&self, name: &str) -> String {
         let is_code = |line: &&str| !line.trim_start().starts_with("--");
-        let lines = |name: &str| {
-            let lines = self.lines(name).lines().filter(is_code);
-            lines.collect::<Vec<_>>().join("\n")
-        };
-        lines(name).replace("@search", &lines("search"))
+        let lines = self.lines(name).lines().filter(is_code);
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the lines under `--@ name`, up to the next section.

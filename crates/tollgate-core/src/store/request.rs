@@ -253,8 +253,10 @@ impl<'a> Request<'a> {
         self.validate_checks()?;
         match self.receipt() {
             Some(receipt) if !receipt.has(fingerprint(self)) => Err(other_receipt()),
-            _ if !self.is_defined() => Err(self.undefined()),
-            _ => Ok(()),
+            _ => match self.undefined() {
+                Some(reason) => Err(StoreError::new(ErrorKind::Unsupported, reason)),
+                None => Ok(()),
+            },
         }
     }
 
@@ -302,35 +304,26 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn is_defined(&self) -> bool {
-        if self.id.is_some() {
-            return false;
-        }
-        let mut checks = self.checks().iter();
-        match self.operation {
-            Operation::Block(_) => checks.all(|check| check.limit().algorithm().can_block()),
-            Operation::Reserve { .. } => {
-                checks.all(|check| check.limit().algorithm().can_reserve())
-            }
-            _ => true,
-        }
+        self.undefined().is_none()
     }
 
-    /// Returns the error of a request that is not defined.
-    #[cold]
-    fn undefined(&self) -> StoreError {
-        let message = match self.operation {
-            _ if self.id.is_some() => {
-                "this store keeps no answers by id: leave out `id`, or use another store"
+    /// Returns why this request is not defined, if it is not.
+    #[inline]
+    fn undefined(&self) -> Option<&'static str> {
+        let mut algorithms = self.checks().iter().map(|check| check.limit().algorithm());
+        match self.operation {
+            _ if self.has_id() => {
+                Some("this store keeps no answers by id: leave out `id`, or use another store")
             }
-            Operation::Block(_) => {
-                "only a limit that blocks can block a key: add one, such as `ban=block:5m`"
+            Operation::Block(_) if !algorithms.all(|of| of.can_block()) => {
+                Some("only a limit that blocks can block a key: add one, such as `ban=block:5m`")
             }
-            _ => {
+            Operation::Reserve { .. } if !algorithms.all(|of| of.can_reserve()) => Some(
                 "only GCRA limits can delay a call: limit it by `gcra`, or check it and wait for \
-                 `retry_after`"
-            }
-        };
-        StoreError::new(ErrorKind::Unsupported, message)
+                 `retry_after`",
+            ),
+            _ => None,
+        }
     }
 
     /// Returns the longest delay that this request accepts, in microseconds, and that all of its

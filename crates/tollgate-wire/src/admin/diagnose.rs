@@ -1,10 +1,11 @@
-//! `Diagnosis`: what endangers limits on the servers of a store, and what to do about it.
+//! Checks the servers of a store for what endangers limits there.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{ErrorKind, StoreError, Timestamp};
+use tollgate_core::{StoreError, Timestamp};
 
+use super::finding::{Diagnosis, Finding, Severity};
 use super::names;
 use super::probe;
 use super::setup::{self, Setup};
@@ -30,121 +31,6 @@ const FAR_APART: Duration = Duration::from_secs(60);
 /// many other keys.
 const SAMPLED: usize = 1_000;
 const SCANS: usize = 200;
-
-/// How much a [`Finding`] endangers limits.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-#[non_exhaustive]
-pub enum Severity {
-    /// All is well.
-    Ok,
-    /// Worth knowing, but harmless by itself.
-    Note,
-    /// Unclear, because the server does not say.
-    Unknown,
-    /// Limits will be exceeded, or calls will fail, once something else goes wrong.
-    Warning,
-    /// Limits are exceeded, or calls fail, now or with certainty.
-    Serious,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Unknown => "unknown",
-            Self::Warning => "warning",
-            Self::Serious => "serious",
-        })
-    }
-}
-
-/// What one check found on one server.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// How much it endangers limits.
-    pub severity: Severity,
-    /// What was checked, such as `eviction`: a fixed word or phrase.
-    pub check: &'static str,
-    /// The cluster node, by its address if that is known; `server` for a single server; `cluster`
-    /// for the whole cluster.
-    pub server: String,
-    /// What was found.
-    pub found: String,
-    /// What to do about it; empty if there is nothing to do.
-    pub advice: String,
-}
-
-/// What [`Operate::diagnose`](super::Operate::diagnose) found on the servers of a store.
-///
-/// # Examples
-///
-/// ```
-/// use tollgate_wire::{Diagnosis, Severity};
-///
-/// assert_eq!(Diagnosis::default().worst(), Severity::Ok);
-/// assert!(Severity::Warning < Severity::Serious);
-/// ```
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Diagnosis {
-    findings: Vec<Finding>,
-}
-
-impl Diagnosis {
-    /// Returns what was found, server by server.
-    #[must_use]
-    pub fn findings(&self) -> &[Finding] {
-        &self.findings
-    }
-
-    /// Returns the greatest severity of all findings.
-    #[must_use]
-    pub fn worst(&self) -> Severity {
-        let severities = self.findings.iter().map(|finding| finding.severity);
-        severities.max().unwrap_or(Severity::Ok)
-    }
-}
-
-impl Finding {
-    pub(super) fn new(
-        severity: Severity,
-        check: &'static str,
-        found: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
-        Self {
-            severity,
-            check,
-            server: String::new(),
-            found: found.into(),
-            advice: advice.into(),
-        }
-    }
-
-    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self::new(Severity::Ok, check, found, "")
-    }
-
-    /// Returns the finding that a server could not be checked.
-    fn lost(error: &StoreError) -> Self {
-        const CHECK: &str = "connection";
-        match error.kind() {
-            ErrorKind::Unavailable | ErrorKind::Unknown => Self::new(
-                Severity::Serious,
-                CHECK,
-                format!("the server does not answer ({error})"),
-                "check that it is running, and that no firewall blocks it",
-            ),
-            _ => Self::new(
-                Severity::Serious,
-                CHECK,
-                "the server refused a command of the diagnosis",
-                error.to_string(),
-            ),
-        }
-    }
-}
 
 impl<E: Nodes> WireStore<E> {
     /// Checks every server of this store, and returns what endangers limits there.
@@ -213,16 +99,6 @@ impl<E: Nodes> WireStore<E> {
         findings.extend(probe::probe(self, sender, master).await?);
         findings.push(sample(sender, node, self.options().prefix()).await?);
         Ok(())
-    }
-}
-
-impl Diagnosis {
-    fn add(&mut self, server: &str, findings: impl IntoIterator<Item = Finding>) {
-        self.findings
-            .extend(findings.into_iter().map(|finding| Finding {
-                server: server.to_owned(),
-                ..finding
-            }));
     }
 }
 

@@ -6,15 +6,17 @@
 
 mod clear;
 mod diagnose;
+mod finding;
 mod latest;
 mod names;
 mod others;
 mod probe;
 mod setup;
+mod slot;
 mod states;
 
 pub use clear::{Clear, Cleared};
-pub use diagnose::{Diagnosis, Finding, Severity};
+pub use finding::{Diagnosis, Finding, Severity};
 pub use others::OtherState;
 
 use std::fmt;

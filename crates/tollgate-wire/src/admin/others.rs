@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_core::inside::encoding::{LEASES, SCHEDULE};
 use tollgate_core::{ErrorKind, Key, Limit, Quota, StoreError};
 
-use super::probe::slot_of;
+use super::slot::slot_of;
 use super::{Node, Nodes, Sender, accepted, command};
 use crate::fault::Effect;
 use crate::keyspace::Keyspace;

@@ -9,7 +9,8 @@ use tollgate_core::schedule::{self, Event};
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{Key, Limit, StoreError, Timestamp};
 
-use super::diagnose::{Finding, Severity};
+use super::finding::{Finding, Severity};
+use super::slot::slot_of;
 use super::{Command, Master, Nodes, Reply, Sender, command, refusal};
 use crate::fault::Effect;
 use crate::keyspace::Keyspace;
@@ -406,34 +407,9 @@ fn own_key<E: Nodes>(
     })
 }
 
-/// Returns the slot of `key`: CRC-16/XMODEM of its hash tag, modulo 16,384.
-pub(super) fn slot_of(key: &[u8]) -> u16 {
-    let tag = key.split(|&byte| byte == b'{').nth(1);
-    let tag = tag.and_then(|rest| rest.split(|&byte| byte == b'}').next());
-    let crc = tag.unwrap_or(key).iter().fold(0_u16, |crc, &byte| {
-        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-            let shifted = crc << 1;
-            if crc & 0x8000 == 0 {
-                shifted
-            } else {
-                shifted ^ 0x1021
-            }
-        })
-    });
-    crc % 16_384
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slots_equal_those_of_servers() {
-        // The check value of CRC-16/XMODEM.
-        assert_eq!(slot_of(b"123456789"), 0x31c3);
-        assert_eq!(slot_of(b"a{123456789}:b"), 0x31c3);
-        assert_eq!(slot_of(b"foo"), 12_182);
-    }
 
     #[test]
     fn a_diagnosis_tries_every_algorithm() {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::diagnose::{Finding, Severity};
+use super::finding::{Finding, Severity};
 use super::{Command, Reply, command};
 
 /// The settings to read, one by one: Redis 6.2 takes only one in a `CONFIG GET`.

@@ -1,4 +1,4 @@
-//! `BatchedCall`: a call that is to be sent in a batch, and `Kind`: what such calls have in common.
+//! `BatchedCall`: a call to be sent in a batch, and `Kind`: what calls share that differ only in keys.
 
 use std::mem;
 use std::task::Waker;
@@ -14,19 +14,19 @@ use crate::hash::{self, Hashes};
 use crate::keyspace::{Keys, Keyspace};
 use crate::options::Options;
 
-/// A call that is to be sent in a batch.
+/// A call to be sent in a batch.
 pub(crate) struct BatchedCall<'r> {
     pub(super) question: Question<'r>,
     keyspace: &'r Keyspace,
     pub(super) options: &'r Options,
     pub(super) deadline: Instant,
-    /// Woken when the call has ended. Its place in a batch takes it.
+    /// Wakes the caller when the call has ended. The call's place in the batch takes it.
     pub(super) waker: Option<Waker>,
-    /// The hashes of its limits and keys, and that of the key of its answer.
+    /// The hashes of its limits and keys, and that of the key of its answer if it has an id.
     pub(super) hashes: Hashes,
-    /// What the call has in common with others, unless they are compared by their arguments.
+    /// The operation, if calls of it are compared by limits and costs; others are compared by arguments.
     act: Option<Act>,
-    /// Whether it can be decided together with calls that are equal.
+    /// Whether the script may decide it as one with equal calls.
     joins: bool,
     pub(super) packed: Option<Packed>,
 }
@@ -34,12 +34,12 @@ pub(crate) struct BatchedCall<'r> {
 /// What is sent for a call.
 pub(crate) struct Packed {
     pub(crate) keys: Keys,
-    /// In the form of a script for any number of limits.
+    /// In the form for any number of limits.
     pub(crate) argument: Vec<u8>,
     pub(crate) has_id: bool,
 }
 
-/// An operation of which nothing but the limits and the costs must be known.
+/// An operation that is fully described by its limits and costs.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Act {
     Consume,
@@ -70,7 +70,7 @@ impl<'r> BatchedCall<'r> {
             let answers = packed.keys.iter().skip(checks.len());
             hashes.extend(answers.map(|key| hash::of_named(key)));
         }
-        // Calls that are denied are counted, and what remains of a block is no cost.
+        // A limit that counts denied calls changes with each, and a block has no remaining cost.
         let is_alone = |check: &Check<'_>| {
             let algorithm = check.limit().algorithm();
             algorithm.counts_denied() || algorithm.can_block()
@@ -88,14 +88,14 @@ impl<'r> BatchedCall<'r> {
         }
     }
 
-    /// Makes what is sent for the call if it has a group of its own.
+    /// Writes the keys and the argument that are sent for the call if it starts a group.
     pub(super) fn pack(&mut self) {
         if self.packed.is_none() {
             let Question { request, instant } = self.question;
             self.packed = Some(Packed {
                 keys: self.keyspace.of(request.checks(), instant.is_some()),
                 argument: match self.act {
-                    // Made once for all calls of a kind.
+                    // Written once for all calls of a kind.
                     Some(_) => Vec::new(),
                     None => self.argument(),
                 },
@@ -110,7 +110,7 @@ impl<'r> BatchedCall<'r> {
         codec::many_argument(request, instant, slack)
     }
 
-    /// Returns whether these are the keys of its checks.
+    /// Returns whether `keys` are the keys of its checks.
     pub(super) fn has_keys(&self, keys: &[Vec<u8>]) -> bool {
         let checks = self.question.request.checks();
         let is_caller = self.question.instant.is_some();
@@ -120,28 +120,28 @@ impl<'r> BatchedCall<'r> {
     }
 }
 
-/// What calls have in common that differ only in their keys.
+/// What calls share that differ only in their keys: the argument.
 pub(super) struct Kind {
     pub(super) argument: Vec<u8>,
-    /// What the argument was made from, if calls are compared by that.
+    /// What the argument was written from, if calls are compared by that.
     terms: Option<Terms>,
-    /// How many keys, with that of the answer if calls have an id.
+    /// The number of keys of a call, including that of the answer if it has an id.
     keys: usize,
     pub(super) has_id: bool,
-    /// Whether equal calls are decided together.
+    /// Whether the script decides equal calls as one.
     pub(super) joins: bool,
 }
 
 struct Terms {
     act: Act,
     instant: Option<Timestamp>,
-    /// Whether the caller chose the instant, which is part of what a receipt is for.
+    /// Whether the caller chose the instant: a receipt is valid for one clock only.
     is_chosen: bool,
     costs: SmallVec<[(Limit, u64); 1]>,
 }
 
 impl Kind {
-    /// Returns the kind of a call that is packed.
+    /// Returns the kind of a packed call.
     pub(super) fn of(call: &mut BatchedCall<'_>) -> Self {
         let Question { request, instant } = call.question;
         let terms = call.act.map(|act| Terms {
@@ -171,13 +171,14 @@ impl Kind {
     pub(super) fn is_of(&self, call: &BatchedCall<'_>) -> bool {
         match (&self.terms, call.act, &call.packed) {
             (Some(terms), Some(act), _) => terms.act == act && terms.are_of(&call.question),
-            // It begins with the operation, and is longer for each limit and for an id.
+            // Arguments with other operations, limits or ids differ: they begin with the operation, and
+            // each limit and an id make them longer.
             (None, None, Some(packed)) => self.argument == packed.argument,
             _ => false,
         }
     }
 
-    /// Returns how many limits the calls are about.
+    /// Returns how many limits each call has.
     pub(super) fn limits(&self) -> usize {
         self.keys - usize::from(self.has_id)
     }

@@ -1,9 +1,8 @@
-//! Batches: calls that are made while others are on their way wait for them, and then one script
-//! decides them together.
+//! Batches: one script decides many calls that are made at about the same time.
 //!
-//! A few calls are sent by themselves. When there are more, a task, the sender, sends those that wait
-//! as a batch, as soon as it can; while it waits for the reply, later calls gather in a queue. Nothing
-//! waits for a timer.
+//! While few calls are in flight, each is sent singly. Beyond that, new calls gather in a queue, and a
+//! task, the sender, sends all that wait as one batch; while it waits for the reply, the next batch
+//! gathers. No call waits for a timer.
 
 mod call;
 mod calls;
@@ -26,7 +25,7 @@ use super::engine::{Engine, Runtime, ScriptCall};
 use super::runner::Runner;
 use super::script::Script;
 
-/// A call's use of a queue.
+/// A call that has entered a queue: it is sent singly, or added to a batch.
 pub(super) struct InQueue {
     queue: Arc<Queue>,
     runtime: Runtime,
@@ -35,8 +34,7 @@ pub(super) struct InQueue {
 }
 
 impl InQueue {
-    /// Puts a call that `runtime` polls into the queue of `partition`; without one, all its calls have
-    /// the same queue.
+    /// Enters the queue of `runtime`, which polls the call, and of `partition`, if there is one.
     pub(super) fn enter(queues: &Queues, runtime: Runtime, partition: Option<&[u8]>) -> Self {
         let now = (runtime.now)();
         let queue = queues.get(runtime.id, partition.unwrap_or_default());
@@ -58,12 +56,12 @@ impl InQueue {
         self.now
     }
 
-    /// Returns whether the call is sent by itself.
+    /// Returns whether the call is sent singly.
     pub(super) fn is_alone(&self) -> bool {
         self.is_alone
     }
 
-    /// Sends the call with others.
+    /// Adds the call to a batch, and starts a sender if one is needed.
     pub(super) fn add<E: Engine>(
         &self,
         runner: &Arc<Runner<E>>,
@@ -81,23 +79,22 @@ impl InQueue {
     }
 }
 
-/// Waits for the end of a call that `runtime` polls and that was made in the same poll, with the same
-/// waker.
+/// Waits for the end of a call that `runtime` polls. The call was added to its batch in this same poll,
+/// with the waker of this poll.
 pub(super) async fn ended(member: &Member, engine: &impl Engine, runtime: &Runtime) -> Ended {
-    // The batch has the waker of this poll.
+    // The batch has this poll's waker already.
     next_poll().await;
     match ended_on(member, engine, runtime.id).await {
         Ok(ended) => ended,
-        // In a box, so that calls which stay where they are have small futures.
+        // In a box, so that calls which stay on their runtime have small futures.
         Err(other) => Box::pin(ended_elsewhere(member, engine, other)).await,
     }
 }
 
-/// Waits for the end of a call that a program has moved to another runtime.
+/// Waits for the end of a call whose future was moved to another runtime.
 async fn ended_elsewhere(member: &Member, engine: &impl Engine, mut runtime: Runtime) -> Ended {
     loop {
-        // The sender ends calls at their deadlines, but the first runtime, which it is on, may stand
-        // still.
+        // The sender ends calls at their deadlines, but it runs on the first runtime, which may stall.
         let left = member.deadline().saturating_duration_since((runtime.now)());
         let stays = ended_on(member, engine, runtime.id);
         match engine.within(left, stays).await {
@@ -108,8 +105,8 @@ async fn ended_elsewhere(member: &Member, engine: &impl Engine, mut runtime: Run
     }
 }
 
-/// Waits for the end of a call while the runtime with this `id` polls it. If another one does, fails
-/// with that one.
+/// Waits for the end of a call while the runtime with this `id` polls it. Fails with the other runtime
+/// if the call's future is moved to one.
 fn ended_on(
     member: &Member,
     engine: &impl Engine,
@@ -134,7 +131,7 @@ impl Drop for InQueue {
     }
 }
 
-/// What a sender needs.
+/// What a sender's task needs.
 struct Sending<E> {
     runner: Arc<Runner<E>>,
     runtime: Runtime,
@@ -149,13 +146,13 @@ impl<E> Clone for Sending<E> {
     }
 }
 
-/// Starts the task of a sender. If it never runs, the sender ends when the task is dropped.
+/// Spawns the task of a sender. If it never runs, the sender ends when the task is dropped.
 fn start<E: Engine>(sending: Sending<E>, sender: Sender) {
     let spawn = sending.runtime.spawn;
     spawn(Box::pin(send_batches(sending, sender)));
 }
 
-/// Sends batches, one after the other, as long as there are any.
+/// Sends the batches of a queue, one after the other, while there are any.
 async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
     let now = sending.runtime.now;
     while let Some((batch, needs_sender)) = sender.next(now()) {
@@ -170,7 +167,7 @@ async fn send_batches<E: Engine>(sending: Sending<E>, mut sender: Sender) {
     }
 }
 
-/// Sends the calls of a batch and tells their callers how they ended.
+/// Sends a batch, and ends its calls with the outcome.
 async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch: &Batch) {
     let Sending {
         runner, runtime, ..
@@ -191,7 +188,7 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
         if let Some(outcome) = runner.engine().within(left, work.as_mut()).await {
             break Some(outcome);
         }
-        // By now, more deadlines may have passed than the one that was waited for.
+        // More deadlines may have passed than the one that the timer was set to.
         match batch.expire(deadline.max((runtime.now)())) {
             Some(next) => deadline = next,
             None => break None,
@@ -199,21 +196,20 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
     };
     batch.end(outcome);
     // A client often reads the replies to two batches at once. If the callers of both were woken now,
-    // their next calls would leave at once, too, and the server would wait for all of them.
+    // the next two batches would leave together, and the server would be idle until then.
     if sender.is_another_idle() {
         yield_once().await;
     }
     sender.replied();
-    // A runtime polls tasks in the order in which they were woken. So a task that starts halfway sends
-    // what half of the callers call next, and the server has work while the other half calls, which is
-    // woken at the end.
+    // A runtime polls tasks in the order in which they were woken. Starting a sender after waking half of
+    // the callers gives the server their next calls while the other half is still being woken.
     batch.wake_half();
     if let Some(sender) = sender.hand_over() {
         start(sending.clone(), sender);
     }
 }
 
-/// A batch that finishes in any case, even if its task is dropped with the runtime, or panics.
+/// Finishes a batch when dropped, even if its task panics or is dropped with the runtime.
 struct Unfinished<'d>(&'d Batch);
 
 impl Drop for Unfinished<'_> {
@@ -222,7 +218,7 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Returns the waker of the task.
+/// Returns the current task's waker.
 pub(super) async fn waker() -> Waker {
     poll_fn(|context| Poll::Ready(context.waker().clone())).await
 }
@@ -237,7 +233,7 @@ async fn yield_once() {
     next_poll().await;
 }
 
-/// Returns at its second poll, and does not cause it.
+/// Returns at the second poll, without asking for one.
 async fn next_poll() {
     let mut is_first = true;
     poll_fn(|_| match mem::take(&mut is_first) {

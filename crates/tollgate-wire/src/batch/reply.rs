@@ -1,11 +1,11 @@
-//! The argument of the script for several requests, and its reply.
+//! The argument and the reply of the script of a batch.
 
 use std::ops::Range;
 
 use super::call::Kind;
 use super::calls::Group;
 
-/// Returns the argument of the script for groups of calls; `shares` if groups have a key in common.
+/// Returns the argument for groups of calls. `shares` says whether several groups may use the same key.
 pub(super) fn argument<'g>(
     shares: bool,
     kinds: &[Kind],
@@ -35,25 +35,25 @@ pub(super) fn argument<'g>(
     text
 }
 
-/// Appends a number of kinds or of limits; a batch has few.
+/// Appends a small number, of kinds or of limits.
 fn push_short(text: &mut Vec<u8>, number: usize) {
     let number = u16::try_from(number).unwrap_or(u16::MAX);
     text.extend_from_slice(&number.to_le_bytes());
 }
 
-/// What the script replied about a group of equal calls.
+/// The script's answer to a group of equal calls.
 #[derive(Clone)]
 pub(super) enum Answer {
-    /// None was sent.
+    /// The group was not sent.
     Nothing,
-    /// The server's error.
+    /// The server's error line.
     Refused(Range<usize>),
     /// The reply, and how many of the calls are admitted.
     Reply(Range<usize>, u32),
 }
 
-/// Reads where the reply to each group of so many calls is, or returns `None` if no script replies
-/// so.
+/// Returns where in `reply` the answer to each group is, or `None` if the script never gives such a
+/// reply. `sent` holds the number of calls of each group.
 pub(super) fn read(sent: impl Iterator<Item = u32>, reply: &[u8]) -> Option<Vec<Answer>> {
     let mut answers = Vec::with_capacity(sent.size_hint().0);
     let mut left = reply;

@@ -4,13 +4,13 @@ local shares, count = unpack('<BI2', requests)
 -- Reads all strings in one command. A key without a value may be missing or of another type; reading
 -- it by itself tells which. A user who may not run MGET gets an error, which holds no value either.
 local values = @has_strings and #KEYS > 1 and pcall('MGET', table_unpack(KEYS)) or {}
-local known, is_written, number_before, text = {}, false, nil, nil
+local known, is_written, format_any, number_before, text = {}, false, format, nil, nil
 -- What is written after the last request: keys and values in turn, and the TTL of each, in milliseconds.
 -- Only the first `written` of them count; tables that begin with entries need not grow so often.
 local written, later, ttls, place_of = 0, { table_unpack(KEYS) }, { table_unpack(KEYS) }, {}
--- Returns a number as text, which is often that of the call before.
-local function text_of(number)
-  if number ~= number_before then number_before, text = number, format('%d', number) end
+-- Returns a whole number as text, which is often that of the call before.
+local function format(_, number)
+  if number ~= number_before then number_before, text = number, format_any('%d', number) end
   return text
 end
 local function get(key)
@@ -33,7 +33,7 @@ local function set(key, value, ttl)
   else
     -- A server that is out of memory, or a replica, refuses the first write of a script, and then
     -- each of them.
-    call('SET', key, value, 'PX', text_of(ttl))
+    call('SET', key, value, 'PX', format('%d', ttl))
     is_written = true
   end
   if shares == 1 or known[key] ~= nil then known[key] = value end
@@ -52,15 +52,21 @@ end
 local function answer(argument, base, count, calls, has_id)
   if has_id == 0 then return decide(argument, base, count, calls) end
   local answer_key = KEYS[base + count + 1]
-@recall
+  -- As in recall.lua and remember.lua.
+  local known_answer = get(answer_key)
+  if known_answer then return known_answer end
   local reply = decide(argument, base, count, calls)
-@remember
+  local answer = sub(argument, -16, -9) .. reply
+  if sub(reply, 1, 1) == '\1' then
+    set(answer_key, answer, (unpack('<d', argument, #argument - 7)))
+  end
+  return answer
 end
 -- Successive requests of one kind for as many equal calls are a run: how many are left of it, and for
 -- how many calls each stands.
 local left, calls = 0, 0
 @alone
-local alone = { @names_alone }
+local alone = { @names_of_alone }
 -- Requests that differ only in their keys are of one kind.
 local kinds, are_alone = {}, shares == 0
 for i = 1, count do
@@ -125,7 +131,7 @@ for i = 1, written do
   local key = later[2 * i - 1]
   -- The user may have no permission but for SET.
   if not are_set or pcall(expire, key, format('%d', from + ttls[i])) ~= 1 then
-    call('SET', key, later[2 * i], 'PX', text_of(ttls[i]))
+    call('SET', key, later[2 * i], 'PX', format('%d', ttls[i]))
   end
 end
 return concat(answers)

@@ -1,10 +1,13 @@
-local function @name(operation, key, counted, cost, since, taken, before, was_marked, @parameters)
+local function @name(operation, key, counted, cost, detail, taken, before, was_marked, @parameters)
+  @load
   @read
+  local state, ttl
   if operation == SETTLE or operation == CHECK then
-    local amount = cost
+    local amount, since = cost, detail
     @locate
     if operation == CHECK then return end
     @refund
+    @save
     return
   end
   @later
@@ -12,6 +15,8 @@ local function @name(operation, key, counted, cost, since, taken, before, was_ma
   local fits = cost == 0 or @fits
   @answer
   return fits, raw, function(amount)
+    local state, ttl
     @commit
+    @save
   end, operation == TAKE and @remaining
 end

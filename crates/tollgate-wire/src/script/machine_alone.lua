@@ -1,4 +1,4 @@
-local function @name_alone(counted, each, @parameters)
+local function alone_@name(counted, each, @parameters)
   -- What precedes an answer, by the length of the state.
   local admits, denies = {}, {}
   return function()
@@ -7,6 +7,7 @@ local function @name_alone(counted, each, @parameters)
       left = left - 1
       -- Of several calls, as many as fit are admitted, and the next one is the first that is denied.
       local key, cost, admitted, amount = KEYS[base + 1], each, calls, 0
+      @load
       @read
       if calls > 1 and cost > 0 then
         admitted = min(calls, floor(@remaining / cost))
@@ -20,7 +21,9 @@ local function @name_alone(counted, each, @parameters)
         amount = cost
       end
       if amount > 0 then
+        local state, ttl
         @commit
+        @save
       end
       local heads = fits and admits or denies
       local head = calls == 1 and heads[#raw]

@@ -1,5 +1,7 @@
   if operation == BLOCK then
-    local mode = since
+    local span, mode = cost, detail
     @block
-    return free, raw, record
+    return free, raw, function()
+      @save
+    end
   end

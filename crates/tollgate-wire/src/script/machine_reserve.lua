@@ -1,6 +1,8 @@
   if operation == RESERVE then
     @delay
-    return own <= since, raw, function(amount, delay)
+    local longest = detail
+    return own <= longest, raw, function(amount, delay)
       @reserve
+      @save
     end, own
   end

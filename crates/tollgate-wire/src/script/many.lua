@@ -1,4 +1,2 @@
-@recall
 @unit
-@return (decide(ARGV[1], 0, @count, 1))
-@remember
+local reply = decide(ARGV[1], 0, @count, 1)

@@ -33,9 +33,9 @@ const MACHINE_RESERVE: &str = include_str!("machine_reserve.lua");
 /// The part of [`MACHINE`] for [`Operation::Block`], if the algorithm can block.
 const MACHINE_BLOCK: &str = include_str!("machine_block.lua");
 
-/// The part of a script before it decides a call that has an id.
+/// What precedes a script that decides a call which has an id.
 const RECALL: &str = include_str!("recall.lua");
-/// The part of a script after it decided a call that has an id.
+/// What follows a script that decides a call which has an id, instead of `return reply`.
 const REMEMBER: &str = include_str!("remember.lua");
 
 /// The most limits that [`FEW`] decides.
@@ -182,6 +182,31 @@ impl Form {
     }
 }
 
+/// How a frame reads and writes a state that is a string, at `key`.
+struct Access {
+    /// The value, or false.
+    get: &'static str,
+    /// Writes `state`, to be kept for `ttl` milliseconds.
+    set: &'static str,
+}
+
+/// One command for each state.
+const AT_ONCE: Access = Access {
+    get: "call('GET', key)",
+    set: "call('SET', key, state, 'PX', format('%d', ttl))",
+};
+/// The functions of [`BATCH`], which reads the states of all requests together, and writes a state
+/// that several share once.
+const TOGETHER: Access = Access {
+    get: "get(key)",
+    set: "set(key, state, ttl)",
+};
+/// The same, in [`MACHINE_ALONE`].
+const TOGETHER_ALONE: Access = Access {
+    get: "(values[base + 1] or get(key))",
+    set: "set_alone(key, state, ttl)",
+};
+
 /// Returns the script without a loop, for one limit of each of `twins`, in this order.
 fn few(twins: &[&Twin], act: Act, has_id: bool) -> String {
     let [first, scope, record] = match act {
@@ -192,35 +217,27 @@ fn few(twins: &[&Twin], act: Act, has_id: bool) -> String {
     // Each scope contains the next, so build them from last to first.
     let mut scopes = String::new();
     for (index, twin) in twins.iter().enumerate().rev() {
-        let frame = match index {
-            0 => fill(first, twin),
-            _ => fill(scope, twin),
-        };
         let before: usize = twins[..index].iter().map(|twin| doubles(twin)).sum();
-        let record = fill(record, twin);
-        scopes = frame
-            .replace("@index", &(index + 1).to_string())
-            .replace("@formats", &"d".repeat(doubles(twin)))
-            .replace("@place", &(8 * (act.head() + before) + 1).to_string())
-            .replace("@record", record.trim_end())
-            .replace("@inner", scopes.trim_end());
+        let frame = if index == 0 { first } else { scope };
+        scopes = fill(frame, &|name| match name {
+            "index" => (index + 1).to_string(),
+            "formats" => "d".repeat(doubles(twin)),
+            "place" => (8 * (act.head() + before) + 1).to_string(),
+            "record" => fill(record, &|name| part(twin, &AT_ONCE, name)),
+            "inner" => scopes.clone(),
+            name => part(twin, &AT_ONCE, name),
+        });
     }
-    with_names(&answering(&scopes, has_id))
+    answering(&scopes, has_id)
 }
 
-/// Fills in whether the script keeps its answer.
+/// Returns the whole script, which returns its `reply`; if the call `has_id`, it keeps that, too.
 fn answering(text: &str, has_id: bool) -> String {
-    let [returns, recall, remember, count] = if has_id {
-        ["local reply =", RECALL, REMEMBER, "#KEYS - 1"]
+    with_names(&if has_id {
+        [RECALL, text, REMEMBER].concat()
     } else {
-        ["return", "", "", "#KEYS"]
-    };
-    text.replace("@return", returns)
-        .replace("@recall\n", recall)
-        .replace("@remember\n", remember)
-        .replace("@answer_key", "KEYS[#KEYS]")
-        .replace("@argument", "ARGV[1]")
-        .replace("@count", count)
+        [text, "return reply\n"].concat()
+    })
 }
 
 /// Returns how many doubles a limit takes in the argument of [`few`]: its cost, whether denied
@@ -231,38 +248,47 @@ fn doubles(twin: &Twin) -> usize {
 
 /// Returns the script for any number of limits with the algorithms in `set`.
 fn many(set: usize, has_id: bool) -> String {
-    with_names(&answering(
-        &MANY.replace("@unit", unit(set).trim_end()),
-        has_id,
-    ))
+    let text = fill(MANY, &|name| match name {
+        "unit" => unit(set, &AT_ONCE),
+        // The last key is that of the answer.
+        "count" if has_id => "#KEYS - 1".to_owned(),
+        "count" => "#KEYS".to_owned(),
+        name => unknown(name),
+    });
+    answering(&text, has_id)
 }
 
 /// Returns the script for several requests with the algorithms in `set`.
 fn batch(set: usize) -> String {
-    let alone: String = used(set)
-        .map(|(_, twin)| fill(MACHINE_ALONE, twin))
-        .collect();
-    // The states of all requests are read together, and those that several share are written once.
-    let together = |text: &str| {
-        text.replace("call('GET', ", "get(")
-            .replace("call('SET', ", "set(")
-            .replace("'PX', format('%d', ", "(")
-            .replace("format('%d', ", "text_of(")
-    };
-    let alone = alone
-        .replace("call('GET', key)", "(values[base + 1] or get(key))")
-        .replace("call('SET', ", "set_alone(");
+    let alone = |twin| fill(MACHINE_ALONE, &|name| part(twin, &TOGETHER_ALONE, name));
     let has_strings = used(set).any(|(_, twin)| !twin.is_list);
-    let text = BATCH
-        .replace("@has_strings", &has_strings.to_string())
-        .replace("@unit", &together(unit(set).trim_end()))
-        .replace("@alone", &together(alone.trim_end()))
-        .replace("@names_alone", &names(set, "_alone"))
-        .replace("@recall\n", &together(RECALL))
-        .replace("@remember\n", &together(REMEMBER))
-        .replace("@answer_key", "answer_key")
-        .replace("@argument", "argument");
-    with_names(&text)
+    with_names(&fill(BATCH, &|name| match name {
+        "has_strings" => has_strings.to_string(),
+        "unit" => unit(set, &TOGETHER),
+        "alone" => used(set).map(|(_, twin)| alone(twin)).collect(),
+        "names_of_alone" => names(set, "alone_"),
+        name => unknown(name),
+    }))
+}
+
+/// Returns the function that decides a request with the algorithms in `set`.
+fn unit(set: usize, access: &Access) -> String {
+    let machine = |twin: &Twin| {
+        let only_with = |section: &str, frame: &str| match twin.section(section).as_str() {
+            "" => String::new(),
+            _ => fill(frame, &|name| part(twin, access, name)),
+        };
+        fill(MACHINE, &|name| match name {
+            "later" => only_with("delay", MACHINE_RESERVE),
+            "blocking" => only_with("block", MACHINE_BLOCK),
+            name => part(twin, access, name),
+        })
+    };
+    fill(UNIT, &|name| match name {
+        "machines" => used(set).map(|(_, twin)| machine(twin)).collect(),
+        "names" => names(set, ""),
+        name => unknown(name),
+    })
 }
 
 /// Returns the algorithms in `set`, with their codes.
@@ -272,54 +298,47 @@ fn used(set: usize) -> impl Iterator<Item = (usize, &'static Twin)> {
 }
 
 /// Returns the functions of the algorithms in `set` by their codes, as the fields of a table.
-fn names(set: usize, suffix: &str) -> String {
-    let fields = used(set).map(|(code, twin)| format!("[{code}] = {}{suffix}", twin.function()));
+fn names(set: usize, prefix: &str) -> String {
+    let fields = used(set).map(|(code, twin)| format!("[{code}] = {prefix}{}", twin.function()));
     fields.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the function that decides a request with the algorithms in `set`.
-fn unit(set: usize) -> String {
-    let machine = |twin: &Twin| {
-        let only = |section: &str, part: &'static str| {
-            if twin.section(section).is_empty() {
-                ""
-            } else {
-                part.trim()
-            }
-        };
-        let whole = MACHINE
-            .replace("@later", only("delay", MACHINE_RESERVE))
-            .replace("@blocking", only("block", MACHINE_BLOCK));
-        fill(&whole, twin)
-    };
-    let machines: String = used(set).map(|(_, twin)| machine(twin)).collect();
-    UNIT.replace("@machines", machines.trim_end())
-        .replace("@names", &names(set, ""))
+/// Returns the part of a frame that is called `name`, for a limit with this algorithm.
+fn part(twin: &Twin, access: &Access, name: &str) -> String {
+    match name {
+        "name" => twin.function(),
+        "parameters" => twin.parameters.join(", "),
+        "load" | "save" if twin.is_list => String::new(),
+        "load" => format!("local raw = {} or ''", access.get),
+        "save" => format!("if state then {} end", access.set),
+        "read" | "search" | "fits" | "remaining" | "answer" | "block" | "delay" | "reserve"
+        | "commit" | "locate" | "refund" => {
+            fill(&twin.section(name), &|name| part(twin, access, name))
+        }
+        name => unknown(name),
+    }
+}
+
+/// Leaves a name that no frame has, for the test of assembled scripts to find.
+fn unknown(name: &str) -> String {
+    format!("@{name}")
+}
+
+/// Returns `frame` with the part called `name` in the place of each `@name`.
+fn fill(frame: &str, part: &dyn Fn(&str) -> String) -> String {
+    let mut pieces = frame.split('@');
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end = piece.find(|c| !is_in_name(c)).unwrap_or(piece.len());
+        let (name, rest) = piece.split_at(end);
+        text.push_str(part(name).trim_end());
+        text.push_str(rest);
+    }
+    text
 }
 
 fn is_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
-}
-
-/// Fills the sections of an algorithm's script into `frame`.
-fn fill(frame: &str, twin: &Twin) -> String {
-    let mut text = frame.replace("@name", &twin.function());
-    text = text.replace("@parameters", &twin.parameters.join(", "));
-    for section in [
-        "read",
-        "fits",
-        "answer",
-        "block",
-        "delay",
-        "reserve",
-        "commit",
-        "locate",
-        "refund",
-        "remaining",
-    ] {
-        text = text.replace(&format!("@{section}"), &twin.section(section));
-    }
-    text
 }
 
 /// Declares the functions that `text` calls as locals before it.

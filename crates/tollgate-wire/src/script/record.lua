@@ -1,4 +1,5 @@
 if cost > 0 and (all or counted == 1) then
-local amount = cost
+local amount, state, ttl = cost
 @commit
+@save
 end

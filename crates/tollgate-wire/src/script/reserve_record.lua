@@ -1,4 +1,5 @@
 if cost > 0 and delay <= most then
-local amount = cost
+local amount, state, ttl = cost
 @reserve
+@save
 end

@@ -1,5 +1,6 @@
 do
 local key, cost, counted, @parameters = KEYS[@index], unpack('<@formats', ARGV[1], @place)
+@load
 @read
 local fits = cost == 0 or @fits
 @answer

@@ -26,7 +26,7 @@ fn assembled_scripts_have_no_gaps() {
 fn sections_hide_no_names_of_the_batch() {
     let of_frame = [
         "admits", "admitted", "answers", "base", "calls", "denies", "each", "left", "replied",
-        "values",
+        "state", "ttl", "values",
     ];
     for name in of_frame {
         assert!(
@@ -56,4 +56,16 @@ fn sections_hide_no_names_of_the_batch() {
 fn scripts_define_only_the_functions_they_call() {
     let text = with_names("local x = floor(1) + my_ceil(2) + a.max(3) + admin(4) + x2rep(5)\n");
     assert!(text.starts_with("local floor = math.floor\n"), "{text}");
+}
+
+/// A batch has a `format` of its own, which is for these only.
+#[test]
+fn sections_format_whole_numbers_only() {
+    let sections = ["read", "answer", "commit", "block", "reserve", "refund"];
+    for (twin, section) in TWINS.iter().flat_map(|t| sections.map(|s| (t, s))) {
+        let text = twin.section(section);
+        let mut formats = text.split("format(").skip(1);
+        let are_whole = formats.all(|rest| rest.starts_with("'%d', "));
+        assert!(are_whole, "{section} of {}", twin.name);
+    }
 }

@@ -3,6 +3,12 @@
 -- if each came after the one before it. Returns the answer, and how many calls are admitted.
 -- A settlement counts more or gives back; a refund is one that gives back all. A check is a
 -- settlement that writes nothing.
+-- For each limit there are a cost and a detail, which the operation gives a meaning (`Detail` in
+-- codec.rs):
+-- RESERVE: the longest delay.
+-- SETTLE and CHECK: when the cost that is given back was counted, or -1 if the cost is counted.
+-- BLOCK: 1 if the cost is the instant until which, 2 if it is the time for which, 0 if it is neither.
+-- Others: 0.
 local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8
 local now, slack, server_now
 local function set_clock(instant, millis)
@@ -23,14 +29,14 @@ local function decide(argument, base, count, calls)
   local raws, commits, costs, counts = {}, {}, {}, {}
   local allowed, most, least, delay = true, nil, nil, 0
   local function look(i, as, instead)
-    local code, counted, cost, since, a, b, c, d = unpack('<dddddddd', argument, 64 * i - 39)
+    local code, counted, cost, detail, a, b, c, d = unpack('<dddddddd', argument, 64 * i - 39)
     costs[i], counts[i] = instead or cost, counted == 1
     local taken, before, was_marked
     if operation == SETTLE and #argument > 24 + 64 * count then
       -- The receipt of a reservation that is refunded.
       taken, before, was_marked = unpack('<ddd', argument, 64 * count + 24 * i + 1)
     end
-    return machines[code](as, KEYS[base + i], counted, costs[i], since, taken, before, was_marked, a, b, c, d)
+    return machines[code](as, KEYS[base + i], counted, costs[i], detail, taken, before, was_marked, a, b, c, d)
   end
   local function cost_of(i)
     return (unpack('<d', argument, 64 * i - 23))
@@ -54,12 +60,12 @@ local function decide(argument, base, count, calls)
   for i = 1, count do
     local fits, remaining
     if operation == SETTLE then
-      local more, since = unpack('<dd', argument, 64 * i - 23)
-      if since >= 0 then
+      local cost, counted_at = unpack('<dd', argument, 64 * i - 23)
+      if counted_at >= 0 then
         look(i, SETTLE)
-      elseif more > 0 then
+      elseif cost > 0 then
         local _, _, commit = look(i, CONSUME)
-        commit(more)
+        commit(cost)
       end
       -- What is left is looked at as it is afterwards.
       fits, raws[i] = look(i, PEEK, 0)

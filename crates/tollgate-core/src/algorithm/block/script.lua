@@ -2,7 +2,6 @@
 -- whose caller did not say how long.
 
 --@ read
-local raw = call('GET', key) or ''
 local ends, blocked_at, length = 0, 0, 0
 if raw ~= '' then ends, blocked_at, length = unpack('<ddd', raw) end
 
@@ -29,15 +28,14 @@ if mode == 0 then
     wanted = now + length
   end
 elseif mode == 1 then
-  wanted = cost
+  wanted = span
 else
-  wanted = now + cost
+  wanted = now + span
 end
 wanted = min(wanted, 9007199254740991)
-local function record()
-  if wanted <= now or wanted <= ends then return end
+if wanted > now and wanted > ends then
   local kept = wanted - now
   if length > 0 then kept = kept + memory end
-  call('SET', key, pack('<ddd', wanted, max(now, blocked_at), length), 'PX', format('%d', ceil(kept / 1000) + slack))
+  state, ttl = pack('<ddd', wanted, max(now, blocked_at), length), ceil(kept / 1000) + slack
 end
 local free = wanted <= now and ends <= now

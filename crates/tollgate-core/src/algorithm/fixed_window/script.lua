@@ -1,7 +1,6 @@
 -- Fixed window: one count, for the window that starts at `start`.
 
 --@ read
-local raw = call('GET', key) or ''
 local start, kept, at_start = 0, 0, 0
 if raw ~= '' then start, kept, at_start = unpack('<ddd', raw) end
 local used = 0
@@ -30,7 +29,7 @@ if counted_at == start and (kept == 0 or at_start > 0) then
   at_start = min(at_start + amount, 9007199254740991)
 end
 kept = min(kept + amount, 9007199254740991)
-call('SET', key, pack('<ddd', start, kept, at_start), 'PX', format('%d', ceil(((start - now) + window) / 1000) + slack))
+state, ttl = pack('<ddd', start, kept, at_start), ceil(((start - now) + window) / 1000) + slack
 
 --@ refund
 if used > 0 and since >= start and since - start < window then
@@ -38,5 +37,5 @@ if used > 0 and since >= start and since - start < window then
   if since == start then at_start = max(at_start - amount, 0) end
   local reset = 0
   if kept > 0 then reset = (start - now) + window end
-  call('SET', key, pack('<ddd', start, kept, at_start), 'PX', format('%d', max(ceil(reset / 1000), 1) + slack))
+  state, ttl = pack('<ddd', start, kept, at_start), max(ceil(reset / 1000), 1) + slack
 end

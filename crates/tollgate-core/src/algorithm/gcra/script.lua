@@ -2,7 +2,6 @@
 -- call may not have started yet, although the debt is at most `full`.
 
 --@ read
-local raw = call('GET', key) or ''
 local debt, at, marked = 0, now, false
 if raw ~= '' then
   local counted_in
@@ -53,9 +52,8 @@ floor(max(full - debt, 0) / unit)
 
 --@ commit
 debt = min(debt + amount * unit, 9007199254740991)
-local state = pack('<ddd', debt, at, unit)
+state, ttl = pack('<ddd', debt, at, unit), ceil((ceil(debt / leak) + (at - now)) / 1000) + slack
 if marked then state = state .. pack('<d', 1) end
-call('SET', key, state, 'PX', format('%d', ceil((ceil(debt / leak) + (at - now)) / 1000) + slack))
 
 --@ delay
 local own, room = 0, full - cost * unit
@@ -93,7 +91,6 @@ if rest < debt then
   debt = rest
   local reset = 0
   if debt > 0 then reset = ceil(debt / leak) + (at - now) end
-  local state = pack('<ddd', debt, at, unit)
+  state, ttl = pack('<ddd', debt, at, unit), max(ceil(reset / 1000), 1) + slack
   if marked then state = state .. pack('<d', 1) end
-  call('SET', key, state, 'PX', format('%d', max(ceil(reset / 1000), 1) + slack))
 end

@@ -1,7 +1,6 @@
 -- Sliding buckets: a head, a total, and a ring of `buckets + 1` counts.
 
 --@ read
-local raw = call('GET', key) or ''
 local ring = buckets + 1
 local bucket = floor(now / width)
 local head, used, passed = bucket, 0, ring
@@ -55,7 +54,7 @@ if amount == 0 then
     newest = newest - 1
   end
 end
-call('SET', key, pack('<dd', bucket, used + amount) .. counts, 'PX', format('%d', ceil(((newest * width - now) + ring * width) / 1000) + slack))
+state, ttl = pack('<dd', bucket, used + amount) .. counts, ceil(((newest * width - now) + ring * width) / 1000) + slack
 
 --@ refund
 local j = floor(since / width)
@@ -74,6 +73,6 @@ if raw ~= '' and j <= head and bucket - j <= buckets then
     local reset = 0
     if newest > bucket - ring then reset = (newest * width - now) + ring * width end
     -- Only a recorded call moves the head.
-    call('SET', key, pack('<dd', head, total - returned) .. counts, 'PX', format('%d', max(ceil(reset / 1000), 1) + slack))
+    state, ttl = pack('<dd', head, total - returned) .. counts, max(ceil(reset / 1000), 1) + slack
   end
 end

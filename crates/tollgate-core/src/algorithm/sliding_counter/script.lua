@@ -1,7 +1,6 @@
 -- Sliding counter: two counts, the older one weighted by how much of its window still counts.
 
 --@ read
-local raw = call('GET', key) or ''
 local start, current, previous, into = 0, 0, 0, 0
 if raw ~= '' then
   start, current, previous = unpack('<ddd', raw)
@@ -39,7 +38,7 @@ current = min(current + amount, amount_per_window)
 local ends = ceil(((start - now) + 2 * window) / 1000)
 -- A quota of zero counts nothing.
 if current == 0 then ends = 1 end
-call('SET', key, pack('<ddd', start, current, previous), 'PX', format('%d', ends + slack))
+state, ttl = pack('<ddd', start, current, previous), ends + slack
 
 --@ refund
 local returned = 0
@@ -57,5 +56,5 @@ if returned > 0 then
   elseif previous > 0 then
     reset = (start - now) + window
   end
-  call('SET', key, pack('<ddd', start, current, previous), 'PX', format('%d', max(ceil(reset / 1000), 1) + slack))
+  state, ttl = pack('<ddd', start, current, previous), max(ceil(reset / 1000), 1) + slack
 end

@@ -41,7 +41,7 @@ fn begin_together<'a>(
 }
 
 #[test]
-fn a_few_calls_go_by_themselves_and_later_ones_together() {
+fn few_calls_are_sent_singly_and_later_ones_in_a_batch() {
     let options = Options::new().with_batch_gap(HOUR);
     let (store, limit) = (gated(options), limit("gcra:100/1s"));
     a_rush(&store, &limit);
@@ -341,7 +341,7 @@ fn every_call_that_waits_is_woken_when_its_runtime_ends() {
 }
 
 #[test]
-fn a_runtime_that_stands_still_holds_up_no_other() {
+fn stalled_runtime_delays_no_other() {
     let store = gated(Options::new().with_batch_gap(HOUR));
     let limit = limit("gcra:100/1s");
     let request = Request::consume(Check::new(&limit, "alice", 1));
@@ -363,7 +363,7 @@ fn a_runtime_that_stands_still_holds_up_no_other() {
 }
 
 #[test]
-fn nothing_waits_for_a_server_that_is_far_away() {
+fn calls_to_a_distant_idle_server_are_sent_singly() {
     let options = Options::new().with_batch_gap(Duration::ZERO);
     let (store, limit) = (gated(options), limit("gcra:100/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
@@ -457,7 +457,7 @@ fn equal_calls_are_one_request_unless_another_call_of_their_key_is_between_them(
 }
 
 #[test]
-fn what_calls_have_in_common_is_sent_once() {
+fn calls_that_differ_only_in_keys_share_one_argument() {
     let (gcra, log) = (limit("gcra:100/1s"), limit("sliding-log:100/1s"));
     let keys: Vec<_> = (0..9).map(|key| format!("user-{key}")).collect();
     let check = |limit, key: &'static str, cost| Request::consume(Check::new(limit, key, cost));
@@ -817,7 +817,7 @@ fn a_sender_starts_between_many_callers_if_few_others_have_called() {
 /// A client often reads two replies at once. If the callers of both called before the next batch left,
 /// the server would wait for all of them.
 #[test]
-fn callers_of_a_second_reply_are_woken_after_the_next_calls_of_the_first_ones_are_sent() {
+fn second_reply_wakes_callers_after_first_batch_departs() {
     let options = Options::new().with_batch_gap(HOUR);
     let (store, limit) = (gated(options), limit("gcra:1000/1s"));
     let request = Request::consume(Check::new(&limit, "alice", 1));
@@ -871,7 +871,7 @@ fn an_answer_that_was_read_is_given_even_if_the_runtime_ends_before_its_callers_
 /// Otherwise there would be three groups of callers, and one would wait until the batches of both others
 /// have been answered.
 #[test]
-fn what_waits_leaves_together_with_what_the_callers_call_next_who_just_got_their_answers() {
+fn waiting_calls_are_sent_with_the_next_calls_of_answered_callers() {
     // Both are about one limit, and so there is just room for them.
     let options = Options::new().with_batch_gap(HOUR).with_batch_limits(2);
     let (store, limit) = (gated(options), limit("gcra:1000/1s"));
@@ -893,7 +893,7 @@ fn what_waits_leaves_together_with_what_the_callers_call_next_who_just_got_their
 }
 
 #[test]
-fn what_waits_leaves_at_once_if_there_is_no_room_for_what_the_callers_call_next() {
+fn waiting_calls_are_sent_at_once_if_the_next_calls_would_not_fit() {
     let options = Options::new().with_batch_gap(HOUR).with_batch_limits(1);
     let (store, limit) = (gated(options), limit("gcra:100/1s"));
     let of = |key| Request::consume(Check::new(&limit, key, 1));
@@ -916,7 +916,7 @@ fn what_waits_leaves_at_once_if_there_is_no_room_for_what_the_callers_call_next(
 }
 
 #[test]
-fn a_sender_too_many_ends_before_its_callers_call() {
+fn surplus_sender_ends_before_waking_callers() {
     let gap = Duration::from_millis(1);
     let (store, limit) = (
         gated(Options::new().with_batch_gap(gap)),

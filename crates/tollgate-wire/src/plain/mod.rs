@@ -1,13 +1,17 @@
 //! `PlainStore`: a store without scripts, which sends one transaction per decision.
 
+mod call;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use tollgate_core::inside::twins::{self, CounterPlan, CounterReply};
-use tollgate_core::store::{Check, Checks, Fingerprint, MAX_EXACT, Operation, Request, Verdicts};
-use tollgate_core::{ErrorKind, Limit, Store, StoreError, SyncStore, Timestamp};
+use tollgate_core::inside::twins::{CounterPlan, CounterReply};
+use tollgate_core::store::{Check, Checks, Fingerprint, Request, Verdicts};
+use tollgate_core::{ErrorKind, Limit, Store, StoreError, SyncStore};
+
+use self::call::{Answer, CounterCall, Step, counter_call, decision, plan, unsupported};
 
 use super::engine::Engine;
 use super::failure::Failure;
@@ -116,21 +120,6 @@ impl Reading {
     }
 }
 
-/// A request that plain commands can decide.
-struct CounterCall<'a> {
-    check: Check<'a>,
-    plan: CounterPlan,
-    step: Step,
-}
-
-/// What to do to a counter.
-#[derive(Clone, Copy)]
-enum Step {
-    Add(u64),
-    GiveBack { amount: u64, at: u64 },
-    Look,
-}
-
 impl<E: Transact> PlainStore<E> {
     /// Returns a store for `limits` that sends its commands through `engine`.
     ///
@@ -235,12 +224,6 @@ impl<E: Transact> PlainStore<E> {
     }
 }
 
-/// A server's reply, and the window it is about.
-struct Answer {
-    window: Option<u64>,
-    reply: CounterReply,
-}
-
 /// Returns the command that reads a counter, and may change it.
 fn bitfield(key: &[u8], change: Option<[Vec<u8>; 6]>) -> Command {
     // `BITFIELD_RO` also works on servers that refuse writes.
@@ -270,68 +253,6 @@ fn reply(replies: &[Vec<Option<i64>>]) -> Option<CounterReply> {
         counted: counter.get(1).map(Option::is_some),
         expires,
     })
-}
-
-fn plan(limit: &Limit) -> Result<CounterPlan, &'static str> {
-    match limit.algorithm() {
-        // The state machine counts denied calls up to `MAX_EXACT`, and a refund subtracts from
-        // there.
-        algorithm if algorithm.counts_denied() && algorithm.capacity() > MAX_EXACT / 2 => {
-            Err("the amount is too large: a refund after many denied calls would not be exact")
-        }
-        algorithm => twins::plan(algorithm),
-    }
-}
-
-fn unsupported(what: &str) -> StoreError {
-    StoreError::new(
-        ErrorKind::Unsupported,
-        format!(
-            "without scripts this cannot be decided exactly: {what}; use the store with scripts"
-        ),
-    )
-}
-
-/// Returns how plain commands decide `request`, or why they cannot.
-fn counter_call<'a>(request: &Request<'a>) -> Result<CounterCall<'a>, &'static str> {
-    let &[check] = request.checks() else {
-        return Err("several limits are decided all-or-nothing only by a script");
-    };
-    if request.has_id() {
-        return Err("only a script decides a call and keeps its answer in one step");
-    }
-    if request.caller_time().is_some() {
-        return Err("counters expire by the server's clock");
-    }
-    let plan = plan(check.limit())?;
-    let step = match request.operation() {
-        Operation::Consume
-            if plan.may_count(check.cost(), check.limit().algorithm().capacity()) =>
-        {
-            Step::Add(check.cost())
-        }
-        Operation::Consume | Operation::Peek => Step::Look,
-        Operation::Refund(_) if plan.is_anchored() => {
-            return Err(
-                "a refund in an anchored window depends on its first call, which a counter does not record",
-            );
-        }
-        Operation::Refund(receipt) => {
-            let consumed = receipt.consumed()[0];
-            Step::GiveBack {
-                amount: consumed.cost(),
-                at: consumed.at().as_micros(),
-            }
-        }
-        Operation::Reserve { .. } => return Err("a counter cannot delay a call"),
-        Operation::TakeUpTo => return Err("a counter cannot take part of a cost"),
-        Operation::Block(_) => return Err("a counter cannot block a key"),
-        Operation::Lower | Operation::Settle(_) => {
-            return Err("a counter cannot count more than fits");
-        }
-        _ => return Err("counters do not know this operation"),
-    };
-    Ok(CounterCall { check, plan, step })
 }
 
 impl<E: Transact> PlainStore<E> {
@@ -424,46 +345,5 @@ impl<E: Transact> Store for PlainStore<E> {
     }
 }
 
-/// Returns the verdicts that the state machine derives from the reply, or `None` if the server
-/// counted otherwise.
-fn decision(request: &Request<'_>, call: &CounterCall<'_>, answer: &Answer) -> Option<Verdicts> {
-    let (mut state, now) = call.plan.state(answer.window, answer.reply)?;
-    let decision = request.decide_on(&mut state, Timestamp::from_micros(now).ok()?);
-    let counts = decision.is_allowed() || call.check.limit().algorithm().counts_denied();
-    match answer.reply.counted {
-        Some(counted) if counted != counts => None,
-        _ => Some(decision),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The engine's clock may be fast by one part in a thousand, and is read in whole microseconds.
-    #[test]
-    fn the_estimate_of_the_servers_clock_is_never_ahead_of_it() {
-        let last = Reading {
-            server: 5_000_000,
-            local: 700,
-        };
-        for (local, earliest) in [
-            (700, 5_000_000),
-            (701, 5_000_000),
-            (702, 5_000_001),
-            (1_699, 5_000_998),
-            (1_700, 5_000_998),
-            (1_701, 5_000_999),
-            (1_000_700, 5_998_999),
-            // A clock that is not monotonic.
-            (0, 5_000_000),
-        ] {
-            assert_eq!(last.earliest(local), earliest, "at {local}");
-        }
-        let late = Reading {
-            server: u64::MAX - 1,
-            local: 0,
-        };
-        assert_eq!(late.earliest(1_000), u64::MAX);
-    }
-}
+mod tests;

@@ -1,4 +1,6 @@
-//! `Batch`: calls that one script decides.
+//! `Batch`: the calls that one script decides together.
+
+mod member;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,56 +8,55 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use tollgate_core::StoreError;
-use tollgate_core::store::Verdicts;
-
 use super::call::{BatchedCall, Kind};
 use super::reply::{self, Answer};
-use crate::codec::{Question, Series, Turn};
+use crate::codec::Series;
 use crate::failure::{Failure, SharedFailure};
 use crate::keyspace::Keys;
 use crate::script::set_of;
 
-/// Calls that wait for each other, and then for their answers.
+pub(crate) use self::member::{Ended, Member, Undecided};
+
+/// Calls that are sent together, from the first one's arrival until the last one has its answer.
 #[derive(Default)]
 pub(crate) struct Batch {
     calls: Mutex<Calls>,
-    /// Whether the server may be counting the calls.
+    /// Whether the batch was sent, so that the server may count the calls.
     is_out: AtomicBool,
-    /// Whether there is a reply, to be read without the lock.
+    /// Whether there is a reply. Readable without the lock.
     is_answered: AtomicBool,
 }
 
 #[derive(Default)]
 struct Calls {
-    /// The algorithms of all kinds.
+    /// The algorithms of all calls, as a set.
     set: usize,
     kinds: Vec<Kind>,
     groups: Vec<Group>,
-    /// The hashes of all limits and keys.
+    /// The hashes of the limits and keys of all groups.
     hashes: Vec<u64>,
-    /// Whether several groups may have the same key.
+    /// Whether several groups may use the same key.
     shares: bool,
     places: Vec<Place>,
-    /// Whether it was sent, or had no call left.
+    /// Whether no more calls may join, because the batch was sent or all its calls are gone.
     is_closed: bool,
     outcome: Option<Outcome>,
 }
 
-/// Equal calls, with no call between them that has one of their keys.
+/// Equal calls, which the script decides as one: no call between them uses one of their keys.
 pub(super) struct Group {
     pub(super) kind: usize,
     keys: Keys,
-    /// How many calls are sent, once they are.
+    /// How many of its calls are sent; 0 until then.
     pub(super) calls: u32,
-    /// The states in the reply, once the first of several calls has read them.
+    /// The states in the reply, decoded by the first of several calls that reads it.
     series: Option<Box<Series>>,
 }
 
-/// A call of a group.
+/// A call in the batch.
 struct Place {
     group: usize,
-    /// Which one of the calls of its group it is.
+    /// Index of this call among those of its group that are sent.
     number: u32,
     deadline: Instant,
     waker: Option<Waker>,
@@ -65,39 +66,20 @@ struct Place {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waits,
-    /// Its deadline has passed while it was on its way.
+    /// Its deadline passed after it was sent.
     Late,
-    /// It is not sent, or nobody waits for it any more.
+    /// It is not sent, or its caller no longer waits.
     Gone,
 }
 
 enum Outcome {
     Failed(SharedFailure),
-    /// The reply, and where the answer to each group is.
+    /// The reply, and where each group's part of it is.
     Answered(Arc<[u8]>, Vec<Answer>),
-    /// The reply is not one that the script gives.
+    /// The script never gives such a reply.
     NotUnderstood,
-    /// No reply came before the last deadline; the server may have counted the calls if this is true.
+    /// No reply came before the last deadline. If true, the server may have counted the calls.
     Late(bool),
-}
-
-/// Whether a call ended with a reply, which its [`Member`] reads, or with what kind of failure.
-#[derive(Clone, Copy)]
-pub(crate) enum Ended {
-    Answered,
-    Failed,
-    /// Its deadline has passed; it may have been counted if this is true.
-    Late(bool),
-}
-
-/// Why a call was not decided.
-pub(crate) enum Undecided {
-    Failed(Failure),
-    /// Its deadline has passed; it may have been counted if this is true.
-    Late(bool),
-    NotUnderstood,
-    /// The server refused this call, with this error.
-    Refused(String),
 }
 
 /// What is sent for a batch.
@@ -109,7 +91,7 @@ pub(crate) struct Load {
 
 impl Batch {
     pub(super) fn new() -> Arc<Self> {
-        // Batches of fewer calls need not grow.
+        // A batch of up to this many calls allocates once.
         const CALLS: usize = 32;
         let calls = Calls {
             groups: Vec::with_capacity(CALLS),
@@ -127,17 +109,17 @@ impl Batch {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether a call can have a group of its own.
+    /// Returns whether a new group for this call fits under the limit on limits per batch.
     pub(super) fn has_room(&self, call: &BatchedCall<'_>) -> bool {
         self.limits() + call.hashes.len() <= call.options.batch_limits
     }
 
-    /// Returns how many limits it decides: equal calls count once, and an id as one more.
+    /// Returns how many limits the batch decides: equal calls count once, and an id counts as one more.
     pub(super) fn limits(&self) -> usize {
         self.lock().hashes.len()
     }
 
-    /// Adds a call to a group, or returns `None` if it is not equal to the calls in it.
+    /// Adds a call to a group, or returns `None` if it differs from the calls in that group.
     pub(super) fn join(
         self: &Arc<Self>,
         call: &mut BatchedCall<'_>,
@@ -150,7 +132,7 @@ impl Batch {
         Some(Member::new(self, place))
     }
 
-    /// Adds a call, which is packed, in a group of its own.
+    /// Adds a packed call in a new group, and returns the group's index.
     pub(super) fn add(self: &Arc<Self>, call: &mut BatchedCall<'_>) -> (usize, Member) {
         let mut calls = self.lock();
         let group = calls.group(call);
@@ -158,7 +140,7 @@ impl Batch {
         (group, Member::new(self, place))
     }
 
-    /// Notes that several groups may have the same key.
+    /// Notes that several groups may use the same key.
     pub(super) fn share(&self) {
         self.lock().shares = true;
     }
@@ -168,13 +150,13 @@ impl Batch {
         self.lock().places.len()
     }
 
-    /// Calls `each` with the hashes of all limits and keys.
+    /// Calls `each` with the hashes of the limits and keys of all groups.
     pub(super) fn for_each_hash(&self, each: impl FnMut(u64)) {
         self.lock().hashes.iter().copied().for_each(each);
     }
 
-    /// Closes the batch at `now`, and returns what to send and the first deadline, or `None` if
-    /// nobody is left.
+    /// Closes the batch to further calls, and returns what to send and the earliest deadline, or `None`
+    /// if no caller is left.
     pub(super) fn close(&self, now: Instant) -> Option<(Load, Instant)> {
         let mut late = Vec::new();
         let mut calls = self.lock();
@@ -196,8 +178,8 @@ impl Batch {
         closed
     }
 
-    /// Ends the calls whose deadlines have passed at `now`, after they were sent, and returns the next
-    /// deadline. If that was the last one, all is left to [`end`](Self::end).
+    /// Ends the sent calls whose deadlines are not after `now`, and returns the next deadline. After the
+    /// last deadline it ends none and returns `None`: [`end`](Self::end) ends them all.
     pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
         let mut calls = self.lock();
         let next = calls.first_deadline_after(Some(now))?;
@@ -214,18 +196,18 @@ impl Batch {
         Some(next)
     }
 
-    /// Returns where to note whether the server may be counting the calls.
+    /// Returns the flag to set when the batch is sent.
     pub(super) fn out(&self) -> &AtomicBool {
         &self.is_out
     }
 
-    /// Returns whether the server may be counting the calls.
+    /// Returns whether the batch was sent, so that the server may count the calls.
     pub(super) fn is_out(&self) -> bool {
         self.is_out.load(Ordering::Relaxed)
     }
 
-    /// Wakes all callers that have not been woken. If their calls have not ended, they end now, because
-    /// the task that was to send them has ended.
+    /// Wakes all callers that have not been woken. Calls that have not ended fail, because the task that
+    /// should send them is gone.
     pub(super) fn finish(&self) {
         if self.lock().outcome.is_none() {
             let ended = "the task that sends calls together has ended, as it does with its runtime";
@@ -239,7 +221,7 @@ impl Batch {
         wake(self.wakers(usize::MAX));
     }
 
-    /// Ends all calls: with the reply to them, with a failure, or, if there was neither, as late.
+    /// Ends all calls: with their reply, with a failure, or, if there was neither, as late.
     pub(super) fn end(&self, outcome: Option<Result<Vec<u8>, Failure>>) {
         let mut calls = self.lock();
         let sent = calls.groups.iter().map(|group| group.calls);
@@ -256,13 +238,13 @@ impl Batch {
         });
     }
 
-    /// Wakes half of the callers, after their calls have ended.
+    /// Wakes the first half of the callers, whose calls have ended.
     pub(super) fn wake_half(&self) {
         let half = self.calls() / 2;
         wake(self.wakers(half));
     }
 
-    /// Takes the wakers of the first `calls` calls, of those that have not been woken.
+    /// Takes the wakers that are left among the first `calls` calls.
     fn wakers(&self, calls: usize) -> Vec<Waker> {
         let mut locked = self.lock();
         let places = locked.places.iter_mut().take(calls);
@@ -270,7 +252,7 @@ impl Batch {
     }
 }
 
-/// Wakes callers. A waker that panics keeps neither the others nor the task from going on.
+/// Wakes callers. If a waker panics, the others are still woken.
 fn wake(wakers: Vec<Waker>) {
     for waker in wakers {
         let _panic = catch_unwind(AssertUnwindSafe(|| waker.wake()));
@@ -278,7 +260,7 @@ fn wake(wakers: Vec<Waker>) {
 }
 
 impl Calls {
-    /// Returns what to send and the first deadline, or `None` if nobody waits.
+    /// Returns what to send and the earliest deadline, or `None` if no call waits.
     fn load(&mut self) -> Option<(Load, Instant)> {
         let first = self.first_deadline_after(None)?;
         let sent = self.groups.iter().filter(|group| group.calls > 0);
@@ -295,21 +277,21 @@ impl Calls {
         Some((load, first))
     }
 
-    /// Returns the first deadline of calls that wait, of those after `now` if that is given.
+    /// Returns the earliest deadline of the calls that wait, after `now` if that is given.
     fn first_deadline_after(&self, now: Option<Instant>) -> Option<Instant> {
         let waiting = self.places.iter().filter(|place| place.waits());
         let deadlines = waiting.map(|place| place.deadline);
         deadlines.filter(|deadline| Some(*deadline) > now).min()
     }
 
-    /// Returns whether the call is one more call of this group.
+    /// Returns whether the call equals those in this group.
     fn is_joined_by(&self, call: &BatchedCall<'_>, group: usize) -> bool {
         let group = &self.groups[group];
         let kind = &self.kinds[group.kind];
         kind.joins && kind.is_of(call) && call.has_keys(&group.keys)
     }
 
-    /// Adds a call to a group, and returns its place.
+    /// Adds a call to a group, and returns the index of its place.
     fn place(&mut self, call: &mut BatchedCall<'_>, group: usize) -> usize {
         self.places.push(Place {
             group,
@@ -321,7 +303,7 @@ impl Calls {
         self.places.len() - 1
     }
 
-    /// Adds a group for a call that is packed.
+    /// Adds a group for a packed call, and returns its index.
     fn group(&mut self, call: &mut BatchedCall<'_>) -> usize {
         self.hashes.extend_from_slice(&call.hashes);
         let known = self.kinds.iter().rposition(|kind| kind.is_of(call));
@@ -344,137 +326,5 @@ impl Calls {
 impl Place {
     fn waits(&self) -> bool {
         self.state == State::Waits
-    }
-}
-
-/// The place of a call in a batch. If it is dropped before the batch, the call is not sent.
-pub(crate) struct Member {
-    batch: Arc<Batch>,
-    place: usize,
-}
-
-impl Member {
-    fn new(batch: &Arc<Batch>, place: usize) -> Self {
-        Self {
-            batch: Arc::clone(batch),
-            place,
-        }
-    }
-
-    /// Returns how the call ended, or `None` if it still waits: then `waker` is woken later.
-    pub(super) fn poll(&self, waker: &Waker) -> Option<Ended> {
-        if self.batch.is_answered.load(Ordering::Acquire) {
-            return Some(Ended::Answered);
-        }
-        // Dropped after the lock is released: a waker may drop a future, and so a member.
-        let _replaced;
-        let mut calls = self.batch.lock();
-        let calls = &mut *calls;
-        let place = &mut calls.places[self.place];
-        if place.state == State::Gone {
-            return Some(Ended::Late(false));
-        }
-        Some(match &calls.outcome {
-            Some(Outcome::Answered(..)) => Ended::Answered,
-            Some(Outcome::Failed(_) | Outcome::NotUnderstood) => Ended::Failed,
-            Some(Outcome::Late(is_out)) => Ended::Late(*is_out),
-            None if place.state == State::Late => Ended::Late(true),
-            None => {
-                _replaced = place.waker.replace(waker.clone());
-                return None;
-            }
-        })
-    }
-
-    /// Returns how the batch failed, if it did.
-    pub(crate) fn failure(&self) -> Undecided {
-        match &self.batch.lock().outcome {
-            Some(Outcome::Failed(failure)) => Undecided::Failed(failure.again()),
-            _ => Undecided::NotUnderstood,
-        }
-    }
-
-    /// Decides about the call, which asks `question`, after its batch was answered: `alone` reads a
-    /// reply to this call only.
-    ///
-    /// # Errors
-    ///
-    /// The error of the reply, or what `error` makes of the reason why there is no decision.
-    pub(crate) fn decide(
-        &self,
-        question: &Question<'_>,
-        alone: impl FnOnce(&[u8]) -> Result<Verdicts, StoreError>,
-        error: impl FnOnce(Undecided) -> StoreError,
-    ) -> Result<Verdicts, StoreError> {
-        let mut locked = self.batch.lock();
-        let calls = &mut *locked;
-        let place = &calls.places[self.place];
-        let (Some(Outcome::Answered(reply, answers)), State::Waits | State::Late) =
-            (&calls.outcome, place.state)
-        else {
-            return Err(error(Undecided::Late(false)));
-        };
-        let group = &mut calls.groups[place.group];
-        match &answers[place.group] {
-            Answer::Nothing => Err(error(Undecided::NotUnderstood)),
-            Answer::Refused(part) => {
-                let line = String::from_utf8_lossy(&reply[part.clone()]);
-                Err(error(Undecided::Refused(line.into_owned())))
-            }
-            Answer::Reply(part, _) if group.calls == 1 => {
-                // Nothing is shared with others, so they need not wait.
-                let (reply, part) = (Arc::clone(reply), part.clone());
-                drop(locked);
-                alone(&reply[part])
-            }
-            Answer::Reply(part, admitted) => {
-                let turn = Turn {
-                    before: place.number,
-                    calls: group.calls,
-                    admitted: *admitted,
-                };
-                group.decide(&reply[part.clone()], question, turn)
-            }
-        }
-    }
-}
-
-impl Group {
-    /// Decides about one of several equal calls.
-    fn decide(
-        &mut self,
-        reply: &[u8],
-        question: &Question<'_>,
-        turn: Turn,
-    ) -> Result<Verdicts, StoreError> {
-        let series = match &mut self.series {
-            Some(series) => series,
-            none => none.insert(Box::new(Series::read(question, reply, turn)?)),
-        };
-        series.decide(question.request, turn)
-    }
-}
-
-impl Member {
-    /// Returns the deadline of the call.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.batch.lock().places[self.place].deadline
-    }
-
-    /// Gives the call up, and returns how it ended.
-    pub(super) fn late(&self) -> Ended {
-        let mut calls = self.batch.lock();
-        let was_sent = calls.places[self.place].state != State::Gone && calls.is_closed;
-        calls.places[self.place].state = State::Gone;
-        Ended::Late(was_sent)
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        if !self.batch.is_answered.load(Ordering::Relaxed) {
-            let mut calls = self.batch.lock();
-            calls.places[self.place].state = State::Gone;
-        }
     }
 }

@@ -1,0 +1,261 @@
+//! How `WireStore` decides a request: it sends the call by itself, or in a batch.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use tollgate_core::store::{Fingerprint, Operation, Request, Verdicts};
+use tollgate_core::{CallId, StoreError};
+
+use super::{Patience, WireStore};
+use crate::batch::{self, BatchedCall, Ended, InQueue, Member, Packed, Undecided};
+use crate::codec::{self, Question};
+use crate::engine::{Engine, ScriptCall};
+use crate::failure::Failure;
+use crate::fault::{self, Effect};
+use crate::keyspace::Keys;
+use crate::options::{Batches, Options};
+use crate::script::Script;
+
+/// Longer than any call takes, and short enough to be added to an instant.
+const LONGEST: Duration = Duration::from_secs(1 << 31);
+
+/// A valid request, as a call to the server.
+#[derive(Clone, Copy)]
+struct Call<'r> {
+    /// The request has no id: that is `id`.
+    question: Question<'r>,
+    id: Option<&'r CallId<'r>>,
+    effect: Effect,
+}
+
+/// What is sent for a call.
+struct Sent {
+    keys: Keys,
+    argument: Vec<u8>,
+    /// The hash of a call that has an id, which precedes the reply.
+    hash: Option<[u8; 8]>,
+}
+
+impl<E: Engine> WireStore<E> {
+    /// Decides `request`, like [`Store::decide`](tollgate_core::Store::decide).
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`](tollgate_core::Store::decide).
+    pub async fn execute(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        // In a box, because most calls have no id, and so their futures are small.
+        let split = if request.has_id() {
+            Some(Box::new(request.split_id()?))
+        } else {
+            None
+        };
+        let (id, request) = match split.as_deref() {
+            Some((id, request)) => (id.as_ref(), request),
+            None => (None, request),
+        };
+        let call = self.call(request, id)?;
+        // A call that is sent by itself stays in its queue until it is over.
+        let queue = self.enter(request);
+        if let Some(queue) = queue.as_ref().filter(|queue| !queue.is_alone()) {
+            return self.decide_in_batch(&call, queue).await;
+        }
+        let patience = Patience {
+            deadline: self.options().deadline,
+            repeats: call.is_repeated(),
+        };
+        // In a box, because clients have large futures, and calls in batches need none.
+        Box::pin(self.decide_alone(&call, patience)).await
+    }
+
+    /// Returns a call for `request`, which had this `id`.
+    ///
+    /// # Errors
+    ///
+    /// An error if the request is not valid, or if this store cannot decide it.
+    fn call<'r>(
+        &self,
+        request: &'r Request<'r>,
+        id: Option<&'r CallId<'r>>,
+    ) -> Result<Call<'r>, StoreError> {
+        request.validate(Fingerprint::of)?;
+        self.can_send(request)?;
+        let effect = match (request.operation(), id) {
+            (Operation::Peek, _) => Effect::Nothing,
+            (_, None) => Effect::Counts,
+            (_, Some(_)) => Effect::CountsOnce,
+        };
+        let instant = self.instant(request.caller_time())?;
+        Ok(Call {
+            question: Question { request, instant },
+            id,
+            effect,
+        })
+    }
+
+    /// Returns the queue of a call, or `None` if every call is sent by itself.
+    fn enter(&self, request: &Request<'_>) -> Option<InQueue> {
+        let Options {
+            batches, deadline, ..
+        } = self.options();
+        if *batches == Batches::Never || deadline.is_zero() {
+            return None;
+        }
+        let runtime = self.engine().runtime()?;
+        let key = request.checks().first()?.key();
+        let partition = self.engine().is_clustered().then(|| key.partition());
+        Some(InQueue::enter(&self.queues, runtime, partition.as_deref()))
+    }
+
+    /// Sends a call by itself.
+    async fn decide_alone(
+        &self,
+        call: &Call<'_>,
+        patience: Patience,
+    ) -> Result<Verdicts, StoreError> {
+        let Question { request, instant } = call.question;
+        let argument = codec::argument(request, instant, self.options().caller_slack);
+        let sent = self.sent(call, argument);
+        let script = ScriptCall {
+            script: Script::of(request, call.id.is_some()),
+            keys: &sent.keys,
+            argument: &sent.argument,
+            ids: &[],
+        };
+        let reply = self.reply(&script, call.effect, patience).await?;
+        call.verdicts(sent.hash, &reply)
+    }
+
+    /// Sends a call in a batch; if the server did not run that, by itself.
+    async fn decide_in_batch(
+        &self,
+        call: &Call<'_>,
+        queue: &InQueue,
+    ) -> Result<Verdicts, StoreError> {
+        // The batch gets it at once, so the first poll need not lock the batch again.
+        let waker = batch::waker().await;
+        let (packed, hash) = self.packed(call).unzip();
+        let member = self.join(call, queue, packed, waker);
+        let undecided = match batch::ended(&member, self.engine(), queue.runtime()).await {
+            Ended::Answered => {
+                return member.decide(
+                    &call.question,
+                    |reply| call.verdicts(hash, reply),
+                    |undecided| self.error(call, undecided),
+                );
+            }
+            Ended::Failed => member.failure(),
+            Ended::Late(is_out) => Undecided::Late(is_out),
+        };
+        match again(call, queue, &member, &undecided) {
+            Some(patience) => Box::pin(self.decide_alone(call, patience)).await,
+            None => Err(self.error(call, undecided)),
+        }
+    }
+
+    /// Returns what a batch sends for a call that has an id, and the hash of the call.
+    fn packed(&self, call: &Call<'_>) -> Option<(Box<Packed>, [u8; 8])> {
+        call.id?;
+        let Question { request, instant } = call.question;
+        let slack = codec::slack_at(instant, self.options().caller_slack);
+        let argument = codec::many_argument(request, instant, slack);
+        let sent = self.sent(call, argument);
+        let packed = Packed {
+            keys: sent.keys,
+            argument: sent.argument,
+            has_id: true,
+        };
+        Some((Box::new(packed), sent.hash?))
+    }
+
+    /// Adds a call to those that wait for a batch. It is `packed` already if it has an id, and
+    /// `waker` is woken when it has ended.
+    fn join(
+        &self,
+        call: &Call<'_>,
+        queue: &InQueue,
+        packed: Option<Box<Packed>>,
+        waker: Waker,
+    ) -> Member {
+        let (keyspace, options) = (&self.keyspace, self.options());
+        let deadline = queue.now().checked_add(options.deadline);
+        let deadline = deadline.unwrap_or_else(|| queue.now() + LONGEST);
+        let call = BatchedCall::new(call.question, keyspace, options, deadline, waker, packed);
+        queue.add(&self.runner, call)
+    }
+
+    /// Returns the error of a call that its batch did not decide.
+    fn error(&self, call: &Call<'_>, undecided: Undecided) -> StoreError {
+        match undecided {
+            Undecided::NotUnderstood => codec::not_understood(),
+            Undecided::Late(is_out) => {
+                fault::too_late(self.options().deadline, call.effect, is_out)
+            }
+            Undecided::Refused(line) => {
+                let Question { request, instant } = call.question;
+                let keys = self.keyspace.of(request.checks(), instant.is_some());
+                let failure = Failure::refused(line.clone(), line);
+                fault::error(failure.redacted(&keys), call.effect)
+            }
+            Undecided::Failed(failure) => fault::error(failure, call.effect),
+        }
+    }
+
+    /// Returns what is sent for a call: `argument`, and for a call that has an id also what the
+    /// script needs to keep the answer.
+    fn sent(&self, call: &Call<'_>, mut argument: Vec<u8>) -> Sent {
+        let Question { request, instant } = call.question;
+        let mut keys = self.keyspace.of(request.checks(), instant.is_some());
+        let hash = call.id.map(|id| {
+            let slack = codec::slack_at(instant, self.options().caller_slack);
+            let hash = codec::push_id(&mut argument, request, &keys, (id, slack));
+            let first = &request.checks()[0];
+            keys.push(self.keyspace.answer(first, id.bytes(), instant.is_some()));
+            hash
+        });
+        Sent {
+            keys,
+            argument,
+            hash,
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Returns whether the call is sent once more if it is lost.
+    fn is_repeated(&self) -> bool {
+        self.id.is_some_and(CallId::is_repeated)
+    }
+
+    /// Returns the verdicts that follow from the reply; a call that has an id has this `hash`.
+    fn verdicts(&self, hash: Option<[u8; 8]>, reply: &[u8]) -> Result<Verdicts, StoreError> {
+        match hash {
+            None => codec::decision(&self.question, reply),
+            // The answer may be one to an earlier call, at another instant.
+            Some(hash) => {
+                let question = Question {
+                    request: self.question.request,
+                    instant: None,
+                };
+                codec::decision(&question, codec::answer_to(hash, reply)?)
+            }
+        }
+    }
+}
+
+/// Returns how to send a call by itself after its batch failed, if the server has run nothing or the
+/// call may be sent once more, and if there is time.
+fn again(
+    call: &Call<'_>,
+    queue: &InQueue,
+    member: &Member,
+    undecided: &Undecided,
+) -> Option<Patience> {
+    let repeats = match undecided {
+        Undecided::Failed(failure) if fault::is_about_the_keys(failure) => call.is_repeated(),
+        Undecided::Failed(Failure::Lost(_)) if call.is_repeated() => false,
+        _ => return None,
+    };
+    let now = (queue.runtime().now)();
+    let deadline = member.deadline().saturating_duration_since(now);
+    (!deadline.is_zero()).then_some(Patience { deadline, repeats })
+}

@@ -1,0 +1,216 @@
+//! `WireStore`: a store on a server that speaks the Redis protocol.
+
+mod decide;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tollgate_core::store::{Check, Checks, Request, Verdicts};
+use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, Timestamp};
+
+use super::batch::Queues;
+use super::codec;
+use super::engine::{Engine, ScriptCall};
+use super::failure::Failure;
+use super::fault::{self, Effect};
+use super::keyspace::Keyspace;
+use super::options::{Options, TimeSource};
+use super::runner::{Runner, place, until};
+
+/// A [`Store`] on a server that speaks the Redis protocol, through any [`Engine`].
+///
+/// A decision takes one round trip. If the server does not have the script, the call takes two
+/// more, to load it and to run it again; it is still counted once.
+///
+/// The inherent methods do what the methods of [`Store`] do, but do not box their futures: a store
+/// that wraps this one calls them, and boxes once.
+#[derive(Debug)]
+pub struct WireStore<E> {
+    runner: Arc<Runner<E>>,
+    queues: Queues,
+    keyspace: Keyspace,
+}
+
+impl<E: Engine> WireStore<E> {
+    /// Returns a store that sends its commands through `engine`.
+    pub fn new(engine: E, options: Options) -> Self {
+        Self {
+            keyspace: Keyspace::new(&options),
+            queues: Queues::new(options.batches.gap()),
+            runner: Arc::new(Runner::new(engine, options)),
+        }
+    }
+
+    /// Returns the engine.
+    pub fn engine(&self) -> &E {
+        self.runner.engine()
+    }
+
+    /// Returns the options: key prefix, clock and deadline.
+    pub fn options(&self) -> &Options {
+        self.runner.options()
+    }
+
+    /// Returns the reply of a script, which does `effect`, to a call that never is sent with others.
+    pub(super) async fn once(
+        &self,
+        call: &ScriptCall<'_>,
+        effect: Effect,
+    ) -> Result<Vec<u8>, StoreError> {
+        let once = Patience {
+            deadline: self.options().deadline,
+            repeats: false,
+        };
+        self.reply(call, effect, once).await
+    }
+
+    /// Returns the reply of a script, which does `effect`.
+    async fn reply(
+        &self,
+        call: &ScriptCall<'_>,
+        effect: Effect,
+        Patience { deadline, repeats }: Patience,
+    ) -> Result<Vec<u8>, StoreError> {
+        let is_out = AtomicBool::new(false);
+        let work = pin!(async {
+            match self.runner.run(call, &is_out).await {
+                Err(Failure::Lost(_)) if repeats => self.runner.run(call, &is_out).await,
+                outcome => outcome,
+            }
+        });
+        let is_out = || is_out.load(Ordering::Relaxed);
+        until(deadline, self.engine(), effect, is_out, work).await
+    }
+
+    /// Deletes the states of `checks`, like [`Store::reset`].
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::reset`].
+    pub async fn reset(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+        let keys = |check: &Check<'_>| self.keyspace.both(check.limit().identity(), check.key());
+        if !self.engine().is_clustered() || share_partition(checks) {
+            let keys: Vec<_> = checks.iter().flat_map(keys).collect();
+            return match keys.as_slice() {
+                [] => Ok(()),
+                keys => self.forget(keys).await,
+            };
+        }
+        for check in checks {
+            self.forget_states(check.limit().identity(), check.key())
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether this store can decide `request`, like [`Store::supports`].
+    pub fn supports(&self, request: &Request<'_>) -> bool {
+        let split = request.split_id();
+        split.is_ok_and(|(_, request)| request.is_defined() && self.can_send(&request).is_ok())
+    }
+
+    /// Returns an error if no script decides this operation, or not under these limits together.
+    fn can_send(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        if codec::operation_number(request.operation()).is_none() {
+            return Err(fault::unknown_operation());
+        }
+        if self.engine().is_clustered() && !share_partition(request.checks()) {
+            return Err(StoreError::new(
+                ErrorKind::Unsupported,
+                "a cluster can only decide keys of one hash slot together: give the keys of one \
+                 request the same partition (`Key::new(tenant).with_rest(...)`), or check them \
+                 separately",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the key of the state of `identity` for `key` that is decided at `instant`.
+    pub(super) fn state_key(
+        &self,
+        identity: &str,
+        key: Key<'_>,
+        instant: Option<Timestamp>,
+    ) -> Vec<u8> {
+        self.keyspace.one(identity, key, instant.is_some())
+    }
+
+    /// Returns the instant to decide at, or `None` for the server's clock.
+    pub(super) fn instant(
+        &self,
+        caller: Option<Timestamp>,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        match (caller, self.options().clock) {
+            (Some(instant), _) => Ok(Some(instant)),
+            (None, TimeSource::Server) => Ok(None),
+            (None, TimeSource::Caller) => match Timestamp::try_from(self.engine().now()) {
+                Ok(now) => Ok(Some(now)),
+                Err(error) => Err(StoreError::new(
+                    ErrorKind::Misconfigured,
+                    "this machine's clock is out of range: set it",
+                )
+                .with_source(error)),
+            },
+        }
+    }
+
+    /// Deletes the states of `identity` for `key`.
+    pub(super) async fn forget_states(
+        &self,
+        identity: &str,
+        key: Key<'_>,
+    ) -> Result<(), StoreError> {
+        self.forget(&self.keyspace.both(identity, key)).await
+    }
+
+    /// Deletes `keys`, which are in one hash slot.
+    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
+        let (engine, deadline) = (self.engine(), self.options().deadline);
+        let is_out = AtomicBool::new(false);
+        let work = pin!(async {
+            let _place = place(engine, deadline).await?;
+            is_out.store(true, Ordering::Relaxed);
+            let forgotten = engine.forget(keys).await;
+            forgotten.map_err(|failure| failure.redacted(keys))
+        });
+        let is_out = || is_out.load(Ordering::Relaxed);
+        until(deadline, engine, Effect::Forgets, is_out, work).await
+    }
+}
+
+/// How long the reply to a call may take, and what happens if it is lost.
+#[derive(Clone, Copy)]
+struct Patience {
+    deadline: Duration,
+    /// Whether the call is sent once more if it is lost.
+    repeats: bool,
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<E: Engine> Store for WireStore<E> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.execute(&request).await
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.reset(&checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.supports(request)
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        None
+    }
+}
+
+fn share_partition(checks: &[Check<'_>]) -> bool {
+    checks
+        .windows(2)
+        .all(|pair| pair[0].key().partition() == pair[1].key().partition())
+}
