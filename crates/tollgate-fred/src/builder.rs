@@ -20,9 +20,9 @@ impl FredStore<Client> {
     /// `url` is `redis://host:port`, `redis-cluster://host:port?node=host:port` or
     /// `redis-sentinel://host:port?sentinelServiceName=name`, as in fred, with `rediss` for TLS.
     /// Another scheme, or a parameter that fred would ignore, is an error. It can also be a
-    /// [`Config`](fred::types::config::Config). TLS trusts the
-    /// certificate authorities that the system trusts. For others, and for a client certificate,
-    /// see [`connection::builder`](connection::builder()). Dropping the store, or this future, ends the connections.
+    /// [`Config`](fred::types::config::Config). TLS trusts the certificate authorities that the
+    /// system trusts. For others, and for a client certificate, see [`connection::builder`].
+    /// Dropping the store, or this future, ends the connections.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl FredStoreBuilder {
 
     /// Connects the client that `builder` builds, and returns a store on it.
     ///
-    /// `builder` should come from [`connection::builder`](connection::builder()), which shows how to add certificates.
+    /// `builder` should come from [`connection::builder`], which shows how to add certificates.
     ///
     /// # Errors
     ///

@@ -3,7 +3,7 @@
 //! [`FredStore::connect`](crate::FredStore::connect) and its siblings need nothing from here. Take
 //!
 //! - [`Address`] to see what they accept as an address;
-//! - [`builder()`] for a client that you set up further, such as one with certificates of your own:
+//! - [`builder`] for a client that you set up further, such as one with certificates of your own:
 //!   it has the [settings](crate#settings) of fred that suit a rate limiter;
 //! - [`Clients`] for code that is generic over what a store sends its commands through.
 //!

@@ -14,7 +14,7 @@ use crate::redis_store::RedisStore;
 
 impl RedisStore<ClusterConnection> {
     /// Connects to the cluster that the nodes at `urls` belong to, and returns a store on it, with
-    /// the default [`Options`](crate::Options) and [settings](connection::cluster()) for a rate
+    /// the default [`Options`](crate::Options) and [settings](connection::cluster) for a rate
     /// limiter.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Addresses, connections, and their settings.
 //!
-//! `RedisStore::connect` and its siblings need nothing from here. Take
+//! [`RedisStore::connect`](crate::RedisStore::connect) and its siblings need nothing from here. Take
 //!
 //! - [`Address`] to see what they accept as an address;
 //! - [`ServerConnection`] or `SentinelConnection` (feature `sentinel`) for a client of redis-rs that
