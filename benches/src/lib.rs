@@ -25,7 +25,7 @@ use tollgate_core::{
     SlidingCounter, SlidingLog, Store,
 };
 use tollgate_memory::MemoryStore;
-use tollgate_redis::settings;
+use tollgate_redis::connection;
 use tollgate_testkit::{Flavor, Server};
 
 /// Waits until the processes end, and returns the two numbers that each printed.
@@ -80,7 +80,7 @@ pub fn ended(outcome: Result<(), Problem>) -> ExitCode {
 /// If the server cannot be reached.
 pub async fn connect(url: &str) -> Result<MultiplexedConnection, Problem> {
     let client = redis::Client::open(url)?;
-    let config = settings::connection();
+    let config = connection::multiplexed();
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     Ok(connection.await?)
 }

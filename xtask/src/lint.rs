@@ -7,7 +7,7 @@ use crate::{Outcome, layers, names, tidy};
 
 /// Features that each must also compile alone, although tests enable them together. Those of the
 /// client crates are enabled by programs that use these as well.
-const APART: [(&str, &str); 13] = [
+const APART: [(&str, &str); 12] = [
     ("tollgate-core", "serde"),
     ("tollgate-fred", "fred/default"),
     ("tollgate-fred", "operate"),
@@ -17,7 +17,6 @@ const APART: [(&str, &str); 13] = [
     ("tollgate-http", "tonic"),
     ("tollgate-redis", "redis/default"),
     ("tollgate-redis", "cluster"),
-    ("tollgate-redis", "connection-manager"),
     ("tollgate-redis", "operate"),
     ("tollgate-redis", "sentinel"),
     ("tollgate-redis", "tls-rustls"),

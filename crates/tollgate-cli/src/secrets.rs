@@ -143,7 +143,7 @@ mod tests {
             ("http://example.com/a:b", "http://example.com/a:b"),
             ("redis://h:1", "redis://h:1"),
             ("--key=a", "--key=a"),
-            ("--within", "--within"),
+            ("--wait-up-to", "--wait-up-to"),
         ] {
             assert_eq!(hidden(text, argument), text, "{argument}");
         }

@@ -11,7 +11,7 @@ use tollgate_core::{Algorithm, Key, Limit, LimitError, RateLimiter, StoreError};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::signals::Signal;
-use crate::store::{Clock, PATIENCE, Remote, ServerOptions, hashing, wait_for};
+use crate::store::{KeyOptions, PATIENCE, Remote, ServerOptions, wait_for};
 
 /// How long to wait for what is given back: the call on its way may take [`PATIENCE`], and so may its
 /// refund.
@@ -29,21 +29,8 @@ pub(crate) struct SubjectOptions {
     #[arg(long = "limit", required = true, value_name = "LIMIT")]
     pub(crate) limits: Vec<String>,
 
-    /// The key's partition: whom the limit is counted for
-    #[arg(long, value_name = "PARTITION")]
-    pub(crate) key: String,
-
-    /// The rest of the key, if the service uses one
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub(crate) rest: String,
-
-    /// The clock that the service uses
-    #[arg(long, value_enum, default_value_t = Clock::Server)]
-    pub(crate) clock: Clock,
-
-    /// With TOLLGATE_KEY_SECRET: the service hashes only key parts longer than 64 bytes
-    #[arg(long)]
-    pub(crate) hash_only_long: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyOptions,
 }
 
 /// Connects to the server of `options`, and calls `question` with its limits and key.
@@ -59,17 +46,15 @@ pub(crate) fn ask<T>(
     let limits = limits(&options.limits)?;
     // Check the limits before sending anything.
     RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;
-    let settings = options.server.settings(options.clock)?;
-    let settings = hashing(settings, options.hash_only_long)?;
+    let settings = options.key.settings(&options.server)?;
     let answer = wait_for(async {
         let store: Arc<dyn Remote> = server.connect(settings).await?.into();
         let users = Arc::downgrade(&store);
         let limiter = RateLimiter::new(store, limits.clone()).map_err(Failure::Limits)?;
-        let key = Key::new(&options.key).with_rest(&options.rest);
         let signal = select! {
             biased;
             signal = Signal::received() => signal,
-            answer = question(&limiter, key) => return Ok(answer?),
+            answer = question(&limiter, options.key.key()) => return Ok(answer?),
         };
         drop(limiter);
         if let Err(reason) = given_back(&users).await {

@@ -62,6 +62,19 @@ pub enum Kind {
     Ipv6,
 }
 
+/// A partition before a number or an address is written as text.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "only the crates of this workspace see it"
+)]
+#[derive(Clone, Copy, Debug)]
+pub enum RawPartition<'a> {
+    /// The bytes.
+    Bytes(&'a [u8]),
+    /// The value of a number or an address, the low half first.
+    Value(Kind, [u64; 2]),
+}
+
 impl<'a> Key<'a> {
     /// Returns a key with this partition and an empty rest.
     #[inline]
@@ -103,18 +116,18 @@ impl<'a> Key<'a> {
     #[inline]
     #[must_use]
     pub fn partition(&self) -> Partition<'a> {
-        match self.bytes_or_value() {
-            Ok(bytes) => Partition(Part::Bytes(bytes)),
-            Err((kind, value)) => Partition::of_value(kind, value),
+        match self.raw_partition() {
+            RawPartition::Bytes(bytes) => Partition(Part::Bytes(bytes)),
+            RawPartition::Value(kind, value) => Partition::of_value(kind, value),
         }
     }
 
-    /// See [`inside::bytes_or_value`](crate::inside::bytes_or_value).
+    /// See [`inside::raw_partition`](crate::inside::raw_partition).
     #[inline(always)]
-    pub(crate) fn bytes_or_value(&self) -> Result<&'a [u8], (Kind, [u64; 2])> {
+    pub(crate) fn raw_partition(&self) -> RawPartition<'a> {
         match self.kind {
-            Kind::Bytes => Ok(self.bytes),
-            kind => Err((kind, self.value)),
+            Kind::Bytes => RawPartition::Bytes(self.bytes),
+            kind => RawPartition::Value(kind, self.value),
         }
     }
 

@@ -15,8 +15,7 @@ use tokio::runtime::Handle;
 use tokio::time::{self, Instant};
 use tollgate_wire::{Engine, Failure, Pauses, Runtime, ScriptCall};
 
-use crate::clients::Clients;
-use crate::connect::Connection;
+use crate::connection::{Clients, Connection};
 use crate::failure;
 use crate::places::Places;
 

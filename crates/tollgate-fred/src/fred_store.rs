@@ -9,8 +9,7 @@ use tollgate_core::store::{Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, lease, schedule};
 use tollgate_wire::{Options, WireStore};
 
-use crate::clients::Clients;
-use crate::connect::Connection;
+use crate::connection::{Clients, Connection};
 use crate::engine::FredEngine;
 
 /// A [`Store`] on Redis or Valkey, through fred's [`Client`] or [`Pool`](fred::clients::Pool).

@@ -8,8 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{self, Instant};
 
-use crate::clients::Clients;
-use crate::settings::MOST_IN_FLIGHT;
+use crate::connection::{Clients, MOST_IN_FLIGHT};
 
 /// The longest time that calls wait for clients that connect again; later, fred refuses them.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);

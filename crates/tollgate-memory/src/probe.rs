@@ -7,7 +7,7 @@ use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use tollgate_core::Key;
-use tollgate_core::inside::{self, Kind};
+use tollgate_core::inside::{self, Kind, RawPartition};
 use tollgate_core::store::{Check, Fingerprint};
 
 use crate::memory_store::Timeline;
@@ -66,8 +66,8 @@ impl StoredKey {
     #[inline]
     pub(crate) fn new(key: &Key<'_>, hasher: &KeyHasher) -> Self {
         let rest = key.rest();
-        match inside::bytes_or_value(key) {
-            Ok(partition) => match u8::try_from(partition.len()) {
+        match inside::raw_partition(key) {
+            RawPartition::Bytes(partition) => match u8::try_from(partition.len()) {
                 Ok(length) if partition.len() <= SHORT && rest.is_empty() => Self {
                     length,
                     words: pack(partition),
@@ -79,7 +79,7 @@ impl StoredKey {
             },
             // Each in registers: a key that was returned in memory would be written to memory for all
             // other keys, too.
-            Err((kind, [low, high])) => Self {
+            RawPartition::Value(kind, [low, high]) => Self {
                 length: Self::length_of_value(kind, low, high, rest),
                 words: Self::words_of_value(kind, low, high, rest, hasher),
             },

@@ -19,11 +19,11 @@ fn limiter(store: MockStore, limit: &str) -> RateLimiter<MockStore> {
 fn reservations_are_delayed_denied_or_start_at_once() {
     let mut store = MockStore::new();
     store
-        .expect_reservation("mail", "a")
+        .expect_reserve("mail", "a")
         .cost(2)
         .delay_by(SECOND / 4);
-    store.expect_reservation("mail", "b").deny_for(SECOND);
-    store.expect_reservation("mail", "c").allow();
+    store.expect_reserve("mail", "b").deny_for(SECOND);
+    store.expect_reserve("mail", "c").allow();
     let limiter = limiter(store, "mail=gcra:4/1s");
     let decide = |key: &str| limiter.reserve(key).cost(2).within(SECOND).run().unwrap();
     let delayed = decide("a");
@@ -43,7 +43,7 @@ fn reservations_are_delayed_denied_or_start_at_once() {
 fn a_delay_is_rounded_up_to_microseconds() {
     let mut store = MockStore::new();
     let nanos = Duration::from_nanos(1_001);
-    store.expect_reservation("mail", "a").delay_by(nanos);
+    store.expect_reserve("mail", "a").delay_by(nanos);
     let limiter = limiter(store, "mail=gcra:4/1s");
     let delayed = limiter.reserve("a").within(SECOND).run().unwrap();
     assert_eq!(delayed.delay(), Wait::from_micros(2));
@@ -52,8 +52,8 @@ fn a_delay_is_rounded_up_to_microseconds() {
 #[test]
 fn no_limit_delays_a_reservation_that_another_denies() {
     let mut store = MockStore::new();
-    store.expect_reservation("mail", "a").delay_by(SECOND);
-    store.expect_reservation("sms", "a").deny_for(2 * SECOND);
+    store.expect_reserve("mail", "a").delay_by(SECOND);
+    store.expect_reserve("sms", "a").deny_for(2 * SECOND);
     let limiter = RateLimiter::new(store, ["mail=gcra:4/1s", "sms=gcra:4/1s"]).unwrap();
     let denied = limiter.reserve("a").within(SECOND).run().unwrap();
     assert!(denied.is_denied());
@@ -64,7 +64,7 @@ fn no_limit_delays_a_reservation_that_another_denies() {
 /// Returns the message with which a reservation fails that costs `cost` and is delayed by `delay`.
 fn message(cost: u64, delay: Duration) -> String {
     let mut store = MockStore::new();
-    store.expect_reservation("mail", "a").delay_by(delay);
+    store.expect_reserve("mail", "a").delay_by(delay);
     let limiter = limiter(store, "mail=gcra:4/1s");
     let call = || limiter.reserve("a").cost(cost).within(SECOND).run();
     let panic = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
@@ -106,7 +106,7 @@ fn an_algorithm_without_reservations_is_not_supported() {
 #[test]
 fn a_lost_reply_to_a_reservation_is_unknown() {
     let mut store = MockStore::new();
-    store.expect_reservation("mail", "a").delay_by(SECOND);
+    store.expect_reserve("mail", "a").delay_by(SECOND);
     let store = FaultyStore::new(store, [Fault::LoseReply]);
     let limiter = RateLimiter::new(store, ["mail=gcra:4/1s"]).unwrap();
     let lost: Result<_, StoreError> = limiter.reserve("a").within(SECOND).run();

@@ -97,10 +97,10 @@ fn reservation_is_reset_after_its_delay() {
     first.permit().unwrap();
 
     let mut mock = MockStore::new();
-    mock.expect_reservation("mail", "k")
+    mock.expect_reserve("mail", "k")
         .times(1)
         .deny_for(quarter / 2);
-    mock.expect_reservation("mail", "k").delay_by(quarter);
+    mock.expect_reserve("mail", "k").delay_by(quarter);
     let mock = limiter(&mock as &dyn SyncStore, text);
     let denied = reserve(&real, quarter / 2);
     assert_eq!(denied, reserve(&mock, quarter / 2));

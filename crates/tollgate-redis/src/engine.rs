@@ -10,10 +10,10 @@ use tollgate_wire::{Engine, Failure, Runtime, ScriptCall};
 
 use crate::cluster::{Cluster, Importers};
 use crate::commands::{evalsha, script_load, unlink};
+use crate::connection::MOST_IN_FLIGHT;
 use crate::failure;
 #[cfg(feature = "cluster")]
 use crate::home::Home;
-use crate::settings::MOST_IN_FLIGHT;
 
 /// A connection, and how long a call through it may take.
 pub(crate) struct RedisEngine<C> {

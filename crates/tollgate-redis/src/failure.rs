@@ -48,7 +48,6 @@ pub(crate) fn of_answer(error: RedisError) -> Failure {
 }
 
 /// Returns the error in a reply.
-#[cfg(feature = "connection-manager")]
 pub(crate) fn within(reply: &redis::Value) -> Option<RedisError> {
     match reply {
         redis::Value::ServerError(error) => Some(error.clone().into()),
@@ -66,7 +65,6 @@ pub(crate) fn line(error: &ServerError) -> String {
 
 /// Returns whether the server says that it is out of service; in a transaction that is nested inside
 /// `EXECABORT`.
-#[cfg(any(feature = "connection-manager", feature = "sentinel"))]
 pub(crate) fn is_out_of_service(error: &RedisError) -> bool {
     is_any(error, tollgate_wire::is_out_of_service)
 }
@@ -77,7 +75,6 @@ pub(crate) fn is_of_replica(error: &RedisError) -> bool {
     is_any(error, tollgate_wire::is_of_replica)
 }
 
-#[cfg(any(feature = "connection-manager", feature = "sentinel"))]
 fn is_any(error: &RedisError, is: fn(&str) -> bool) -> bool {
     let errors = error.clone().into_server_errors().unwrap_or_default();
     errors.iter().any(|(_, said)| is(&line(said)))

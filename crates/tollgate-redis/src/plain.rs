@@ -38,12 +38,12 @@ where
     /// # Examples
     ///
     /// ```no_run
-    /// use tollgate_redis::{FixedWindow, Limit, Options, PlainStore, Quota, settings};
     /// use tollgate_redis::redis::Client;
+    /// use tollgate_redis::{FixedWindow, Limit, Options, PlainStore, Quota, connection};
     ///
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// let client = Client::open("redis://127.0.0.1:6379")?;
-    /// let config = settings::connection();
+    /// let config = connection::multiplexed();
     /// let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
     /// let hourly = Limit::new("hourly", FixedWindow::aligned(Quota::per_hour(20)))?;
     /// let store = PlainStore::new(connection, Options::new(), &[hourly])?;

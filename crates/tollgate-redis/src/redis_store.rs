@@ -9,13 +9,14 @@ use tollgate_core::store::{Checks, Request, Verdicts};
 use tollgate_core::{Key, Store, StoreError, SyncStore, lease, schedule};
 use tollgate_wire::{Options, WireStore};
 
+use crate::connection::ServerConnection;
 use crate::engine::RedisEngine;
 
 /// A [`Store`] on Redis or Valkey, through any connection of redis-rs that can be cloned.
 ///
 /// Each call is one `EVALSHA`, sent once. A call whose outcome is unknown fails with
 /// [`ErrorKind::Unknown`](tollgate_core::ErrorKind::Unknown), and is never sent again.
-pub struct RedisStore<C>(WireStore<RedisEngine<C>>);
+pub struct RedisStore<C = ServerConnection>(WireStore<RedisEngine<C>>);
 
 impl<C> RedisStore<C>
 where
@@ -23,9 +24,9 @@ where
 {
     /// Returns a store that sends its commands through `connection`, with the default [`Options`].
     ///
-    /// Use suitable [settings](crate::settings) for the connection. It MUST NOT retry commands by
-    /// itself, or a call can be counted twice. A cluster connection does, unless its client was
-    /// built with [`settings::cluster`](crate::settings) or `retries(0)`.
+    /// Use [settings](crate::connection) for a rate limiter. The connection MUST NOT retry commands
+    /// by itself, or a call can be counted twice. A cluster connection does, unless its client was
+    /// built with [`connection::cluster`](crate::connection) or `retries(0)`.
     ///
     /// The store recognizes a `ClusterConnection` by its type. If you wrap it in a type of your
     /// own, the store takes it for a connection to one server.
@@ -34,11 +35,11 @@ where
     ///
     /// ```no_run
     /// use tollgate_redis::redis::Client;
-    /// use tollgate_redis::{RedisStore, settings};
+    /// use tollgate_redis::{RedisStore, connection};
     ///
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// let client = Client::open("redis://127.0.0.1:6379")?;
-    /// let config = settings::connection();
+    /// let config = connection::multiplexed();
     /// let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
     /// let store = RedisStore::new(connection);
     /// # Ok(())
@@ -58,7 +59,7 @@ where
         Self(WireStore::new(engine, options))
     }
 
-    /// Returns the store of core that this wraps.
+    /// Returns the store that this wraps.
     #[cfg(feature = "operate")]
     pub(crate) fn wire(&self) -> &WireStore<RedisEngine<C>> {
         &self.0

@@ -9,7 +9,7 @@ use tollgate_conformance::{
     Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
 };
 use tollgate_core::{Store, lease, schedule};
-use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
+use tollgate_redis::{Options, PlainStore, RedisStore, connection, redis};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedCluster, SharedServer};
 
@@ -37,7 +37,7 @@ impl Multiplexed {
     async fn connect(&self) -> redis::aio::MultiplexedConnection {
         let server = self.server.get_or_init(|| shared::standalone(self.flavor));
         let client = redis::Client::open(server.url()).unwrap();
-        let config = settings::connection();
+        let config = connection::multiplexed();
         let connection = client.get_multiplexed_async_connection_with_config(&config);
         connection.await.unwrap()
     }

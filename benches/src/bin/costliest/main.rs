@@ -14,11 +14,11 @@ use std::time::Duration;
 use clap::Parser;
 use tokio::runtime::Builder;
 use tollgate_benches::Problem;
-use tollgate_redis::{RedisStore as AnyRedisStore, ServerConnection};
+use tollgate_redis::RedisStore as AnyRedisStore;
 use tollgate_testkit::{Flavor, Reply, Server};
 
 /// The store that makes the calls.
-type RedisStore = Arc<AnyRedisStore<ServerConnection>>;
+type RedisStore = Arc<AnyRedisStore>;
 
 /// Prints the server's time for the costliest calls of each kind.
 #[derive(Debug, Parser)]

@@ -36,12 +36,12 @@ impl Clients {
         let settings = info.redis_settings().clone();
         let info = info
             .set_redis_settings(settings.set_protocol(ProtocolVersion::RESP3))
-            .set_tcp_settings(tollgate_redis::settings::tcp());
-        let config = tollgate_redis::settings::connection();
+            .set_tcp_settings(tollgate_redis::connection::tcp());
+        let config = tollgate_redis::connection::multiplexed();
         let redis = redis::Client::open(info)?
             .get_multiplexed_async_connection_with_config(&config)
             .await?;
-        let fred = tollgate_fred::settings::builder(server.url(), &options())?.build()?;
+        let fred = tollgate_fred::connection::builder(server.url(), &options())?.build()?;
         fred.init().await?;
         Ok(Self {
             redis: RedisRs(redis),

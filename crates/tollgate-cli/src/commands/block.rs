@@ -40,15 +40,15 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
     let blocks = limits.iter().filter(|limit| limit.algorithm().can_block());
     let answer = Blocked {
         command: "block",
-        key: &subject.key,
-        rest: &subject.rest,
+        key: &subject.key.key,
+        rest: &subject.key.rest,
         limits: blocks.map(Limit::to_string).collect(),
         wait: blocked_for.duration(),
     };
     say(subject.server.json, output, &answer, || {
         format!(
             "block {}: blocked for {} by {}\n",
-            readable(&subject.key, &subject.rest),
+            readable(&subject.key.key, &subject.key.rest),
             wait(answer.wait),
             answer.limits.join(", ")
         )

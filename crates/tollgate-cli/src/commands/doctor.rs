@@ -8,7 +8,7 @@ use tollgate_wire::{Diagnosis, Finding, Severity};
 
 use crate::failure::Failure;
 use crate::output::{Output, say};
-use crate::store::{Clock, ServerOptions, wait_for};
+use crate::store::{ServerOptions, TimeSource, wait_for};
 use crate::text::{Table, printable};
 
 /// The exit status if a finding is serious.
@@ -22,14 +22,14 @@ pub(crate) struct DoctorOptions {
     pub(crate) server: ServerOptions,
 
     /// The clock that the service uses
-    #[arg(long, value_enum, default_value_t = Clock::Server)]
-    pub(crate) clock: Clock,
+    #[arg(long, value_enum, default_value_t = TimeSource::Server)]
+    pub(crate) time_source: TimeSource,
 }
 
 /// Runs `tollgate doctor`.
 pub(super) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, Failure> {
     let server = options.server.server()?;
-    let settings = options.server.settings(options.clock)?;
+    let settings = options.server.settings(options.time_source)?;
     let diagnosis = wait_for(async {
         let store = server.connect(settings).await?;
         Ok(store.diagnose().await)

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 const SECRET: &str = "TOLLGATE_KEY_SECRET";
 
 /// Returns `settings` with the key-hashing secret of the service, if there is one.
-pub(crate) fn hashing(settings: Options, only_long: bool) -> Result<Options, Failure> {
+pub(super) fn hashing(settings: Options, only_long: bool) -> Result<Options, Failure> {
     let Some(secret) = env::var_os(SECRET) else {
         return if only_long {
             Err(Failure::Secret)

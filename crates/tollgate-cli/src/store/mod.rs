@@ -7,8 +7,7 @@ mod options;
 mod remote;
 mod server;
 
-pub(crate) use hashing::hashing;
-pub(crate) use options::{Clock, ServerOptions};
+pub(crate) use options::{KeyOptions, LocationOptions, ServerOptions, TimeSource};
 pub(crate) use remote::{PATIENCE, Remote};
 pub(crate) use server::{Location, Server};
 

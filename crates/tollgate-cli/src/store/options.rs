@@ -1,12 +1,14 @@
-//! `ServerOptions` and `Clock`: the options of every command for a live server.
+//! Which server, which key, and whose clock: options that several commands have.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use tollgate_wire::{Options, TimeSource};
+use tollgate_core::Key;
+use tollgate_wire::Options;
 
+use super::hashing::hashing;
 use super::remote::PATIENCE;
-use super::server::Server;
+use super::server::{Location, Server};
 use crate::failure::Failure;
 
 /// The options for a live server and the output format.
@@ -35,13 +37,74 @@ pub(crate) struct ServerOptions {
     pub(crate) json: bool,
 }
 
+/// A key of the service, and how the service decides and stores it.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct KeyOptions {
+    /// The key's partition: whom the service counts for
+    #[arg(long, value_name = "PARTITION")]
+    pub(crate) key: String,
+
+    /// The rest of the key, if the service uses one
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) rest: String,
+
+    /// The clock that the service uses
+    #[arg(long, value_enum, default_value_t = TimeSource::Server)]
+    pub(crate) time_source: TimeSource,
+
+    /// With TOLLGATE_KEY_SECRET: the service hashes only key parts longer than 64 bytes
+    #[arg(long)]
+    pub(crate) hashed_long_keys: bool,
+}
+
+/// Where a command does all of its work under keys of its own.
+#[derive(Args, Debug)]
+pub(crate) struct LocationOptions {
+    /// Where to run: memory, or a server as redis://HOST:PORT/DB or
+    /// redis-cluster://HOST:PORT,HOST:PORT; use fred in place of redis for the fred client, and
+    /// rediss or freds for TLS
+    ///
+    /// The answer is the same everywhere. A server decides by the times in the file, under keys of
+    /// this run only, which are deleted at the end: the service's own keys are neither read nor
+    /// changed.
+    #[arg(long, default_value = "memory", value_name = "URL")]
+    pub(crate) store: String,
+
+    /// A PEM file with the certificate authorities to trust for TLS, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+
+    /// The prefix of the keys on a server, to which this command adds its own part
+    #[arg(long, default_value = "tollgate")]
+    pub(crate) prefix: String,
+}
+
 /// The clock by which a service decides.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum Clock {
+pub(crate) enum TimeSource {
     /// The server's clock, which services use by default
     Server,
     /// Each caller's own clock; this command uses the clock of this machine
     Caller,
+}
+
+impl LocationOptions {
+    /// Parses the address, and reads the file of authorities.
+    pub(crate) fn location(&self) -> Result<Location, Failure> {
+        Location::new(&self.store, self.tls_ca.as_deref())
+    }
+}
+
+impl KeyOptions {
+    /// Returns the key.
+    pub(crate) fn key(&self) -> Key<'_> {
+        Key::new(&self.key).with_rest(&self.rest)
+    }
+
+    /// Returns the options of a service on `server` that has this key.
+    pub(crate) fn settings(&self, server: &ServerOptions) -> Result<Options, Failure> {
+        hashing(server.settings(self.time_source)?, self.hashed_long_keys)
+    }
 }
 
 impl ServerOptions {
@@ -50,17 +113,17 @@ impl ServerOptions {
         Server::new(&self.store, self.tls_ca.as_deref())
     }
 
-    /// Returns the options for the service's key prefix and `clock`.
-    pub(crate) fn settings(&self, clock: Clock) -> Result<Options, Failure> {
-        let clock = match clock {
-            Clock::Server => TimeSource::Server,
-            Clock::Caller => TimeSource::Caller,
+    /// Returns the options for the service's key prefix and `source`.
+    pub(crate) fn settings(&self, source: TimeSource) -> Result<Options, Failure> {
+        let source = match source {
+            TimeSource::Server => tollgate_wire::TimeSource::Server,
+            TimeSource::Caller => tollgate_wire::TimeSource::Caller,
         };
         let settings = Options::new().with_prefix(&self.prefix);
         let settings = settings.map_err(|source| Failure::Prefix {
             prefix: self.prefix.clone(),
             source,
         })?;
-        Ok(settings.with_time_source(clock).with_deadline(PATIENCE))
+        Ok(settings.with_time_source(source).with_deadline(PATIENCE))
     }
 }

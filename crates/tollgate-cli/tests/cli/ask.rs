@@ -93,7 +93,7 @@ fn a_check_waits_until_it_is_allowed() {
         ("fred", "mail=sliding-log:1/1s"),
     ] {
         let desk = Desk::new(scheme);
-        let subject = ["check", "--limit", limit, "--key", "alice", "--within"];
+        let subject = ["check", "--limit", limit, "--key", "alice", "--wait-up-to"];
         let ask = |status, more: &[&str]| desk.says(status, &[&subject, more].concat());
         let waited = |answer: &Value| answer["waited_us"].as_u64().unwrap();
         let first = ask(0, &["5s"]);
@@ -104,7 +104,7 @@ fn a_check_waits_until_it_is_allowed() {
         let refused = ask(1, &["1ms"]);
         let wait = refused["wait_us"].as_u64().unwrap();
         assert!((1_001..=1_000_000).contains(&wait), "{refused}");
-        assert_eq!(refused["within_us"], 1_000);
+        assert_eq!(refused["wait_up_to_us"], 1_000);
         assert_eq!(
             (&refused["allowed"], &refused["limit"]),
             (&false.into(), &limit.into())
@@ -128,8 +128,8 @@ fn a_check_waits_until_it_is_allowed() {
         assert!(never.contains("denied forever"), "{never}");
     }
     let desk = Desk::new("redis");
-    let wrong = desk.ask(&[&["check"][..], &LOGIN, &["--within", "soon"]].concat());
-    fails(&wrong, &["--within soon: that is not a length of time"]);
+    let wrong = desk.ask(&[&["check"][..], &LOGIN, &["--wait-up-to", "soon"]].concat());
+    fails(&wrong, &["--wait-up-to soon: that is not a length of time"]);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn keys_are_hashed_with_the_secret_of_the_service() {
         let output = desk.ask_with(&arguments, &[secret]);
         assert!(output.status.success(), "{}", stderr(&output));
     };
-    check(&["--hash-only-long"]);
+    check(&["--hashed-long-keys"]);
     assert_eq!(desk.keys(), [desk.key("login:gcra:v1:{alice}")]);
     check(&[]);
     let hashed = desk.keys().remove(0);
@@ -221,7 +221,7 @@ fn keys_are_hashed_with_the_secret_of_the_service() {
     for (variables, options) in [
         (&[("TOLLGATE_KEY_SECRET", "0001")][..], &[][..]),
         (&[("TOLLGATE_KEY_SECRET", "")], &[]),
-        (&[], &["--hash-only-long"]),
+        (&[], &["--hashed-long-keys"]),
     ] {
         let output = desk.ask_with(&[&["peek"], &LOGIN[..], options].concat(), variables);
         fails(&output, &["TOLLGATE_KEY_SECRET", "32 hex digits"]);
@@ -232,7 +232,7 @@ fn keys_are_hashed_with_the_secret_of_the_service() {
 fn states_on_the_callers_clock_are_separate() {
     let desk = Desk::new("redis");
     let ask = |command, clock| {
-        let arguments = [&[command, "--clock", clock], &LOGIN[..]].concat();
+        let arguments = [&[command, "--time-source", clock], &LOGIN[..]].concat();
         desk.says(0, &arguments)["remaining"].as_u64().unwrap()
     };
     assert_eq!(ask("check", "caller"), 1);

@@ -48,7 +48,7 @@ fn every_command_takes_keys_of_any_length() {
     let event = [&schedule[..], &["--id", "a"]].concat();
     for (command, options) in [
         (&["check"][..], &limit[..]),
-        (&["check", "--within", "1s"], &limit),
+        (&["check", "--wait-up-to", "1s"], &limit),
         (&["peek"], &limit),
         (&["block"], &block),
         (&["reset"], &limit),

@@ -34,7 +34,7 @@ fn a_password_in_the_wrong_place_is_not_printed() {
                 address,
             ],
             &["doctor", "--store", "redis://127.0.0.1:1", address],
-            &["doctor", "--clock", address],
+            &["doctor", "--time-source", address],
             &[
                 "doctor",
                 "--store",

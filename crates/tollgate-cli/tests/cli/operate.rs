@@ -188,7 +188,7 @@ fn doctors_rate_findings_and_say_what_to_do() {
         assert!(text.contains("\nserious   server  eviction      `maxmemory-policy` is"));
         assert!(text.contains("\nWhat to do:\n") && text.contains("\n- eviction: set "));
         // With a prefix, and for a service that uses callers' clocks.
-        let options = ["doctor", "--prefix", "shop", "--clock", "caller"];
+        let options = ["doctor", "--prefix", "shop", "--time-source", "caller"];
         says(&store(&healthy), 0, &options);
     }
     for server in [healthy, evicting] {

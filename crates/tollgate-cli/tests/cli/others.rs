@@ -59,7 +59,7 @@ fn peek_names_states_of_other_algorithms() {
 #[test]
 fn peek_names_states_of_other_clocks_and_kinds() {
     let desk = Desk::new("redis");
-    let by_caller = ["--clock", "caller"];
+    let by_caller = ["--time-source", "caller"];
     say(&desk, 0, "check", "login=gcra:1/1h", &by_caller);
     say(&desk, 0, "block", "login=block:5m", &[]);
     say(&desk, 0, "check", "mail=gcra:1/1h", &[]);
@@ -85,7 +85,7 @@ fn peek_names_states_of_other_clocks_and_kinds() {
     let output = desk.ask(&arguments);
     let text = stdout(&output);
     let end = "\n\nThe server holds other states of this key, which these limits do not read:\n\
-               - login=gcra:N/WINDOW, by the clocks of callers (--clock caller)\n\
+               - login=gcra:N/WINDOW, by the clocks of callers (--time-source caller)\n\
                - login=block:LENGTH\n\
                - the schedule called login\n\
                - the leases called mail\n\

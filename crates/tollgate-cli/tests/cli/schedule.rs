@@ -221,9 +221,9 @@ fn keys_are_hashed_and_clocks_are_apart() {
         let output = desk.ask_with(&[&add, more].concat(), variables);
         assert!(output.status.success(), "{}", stderr(&output));
     };
-    run(&["--hash-only-long"], &[secret]);
+    run(&["--hashed-long-keys"], &[secret]);
     assert_eq!(desk.keys(), [desk.key("reminders:schedule:v1:{alice}")]);
-    run(&["--clock", "caller"], &[]);
+    run(&["--time-source", "caller"], &[]);
     let caller = desk.key("reminders:schedule:v1-caller:{alice}");
     assert!(desk.keys().contains(&caller), "{:?}", desk.keys());
     run(&["--rest", "x"], &[]);

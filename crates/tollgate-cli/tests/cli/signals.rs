@@ -51,7 +51,7 @@ fn interrupted(desk: &Desk, signal: &str, options: &[&str], key: &str) -> Option
     };
     let _ = check().output().unwrap();
     let before = desk.server.command(&["GET", key]);
-    let mut child = check().args(["--within", "1h"]).spawn().unwrap();
+    let mut child = check().args(["--wait-up-to", "1h"]).spawn().unwrap();
     while desk.server.command(&["GET", key]) == before {
         if child.try_wait().unwrap().is_some() {
             return None;
@@ -91,7 +91,7 @@ fn an_interrupted_wait_for_longer_has_consumed_nothing() {
     let store = format!("redis://{}", desk.server.address());
     for (signal, status) in SIGNALS {
         let child = tollgate()
-            .args(["check", "--within", "1h"])
+            .args(["check", "--wait-up-to", "1h"])
             .args(subject)
             .args(["--store", &store, "--prefix", &desk.prefix])
             .stdout(Stdio::piped())
@@ -113,17 +113,17 @@ fn an_interrupted_wait_for_longer_has_consumed_nothing() {
 #[test]
 fn an_interrupted_wait_says_so_if_the_server_is_lost() {
     let server = Server::start(Flavor::System);
-    let check = |within: &[&str]| {
+    let check = |waits: &[&str]| {
         let mut command = tollgate();
         command
             .arg("check")
             .args(["--limit", "mail=gcra:1/1m", "--key", "alice"]);
-        command.args(["--store", &server.url()]).args(within);
+        command.args(["--store", &server.url()]).args(waits);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
     assert!(check(&[]).wait().unwrap().success());
-    let child = check(&["--within", "1h"]);
+    let child = check(&["--wait-up-to", "1h"]);
     let asked = |server: &Server| {
         let stats = server.command(&["INFO", "commandstats"]);
         let stats = stats.text().unwrap().to_owned();

@@ -11,8 +11,8 @@ use crate::algorithm::{State, States};
 pub use crate::companion::Companion;
 use crate::decision::Decision;
 use crate::error::StoreError;
-pub use crate::key::Kind;
 use crate::key::{Key, Partition};
+pub use crate::key::{Kind, RawPartition};
 use crate::lease::ConcurrencyLimiter;
 use crate::limit::Limit;
 use crate::limiter::{self, Call, RateLimiter};
@@ -24,13 +24,10 @@ use crate::verdict::Verdict;
 pub const FRESH: &State = State::FRESH;
 
 /// Returns the bytes of the partition of `key`, or the value that it is the text of.
-///
-/// # Errors
-///
-/// The value, if it is the text of a number or an address.
 #[inline(always)]
-pub fn bytes_or_value<'k>(key: &Key<'k>) -> Result<&'k [u8], (Kind, [u64; 2])> {
-    key.bytes_or_value()
+#[must_use]
+pub fn raw_partition<'k>(key: &Key<'k>) -> RawPartition<'k> {
+    key.raw_partition()
 }
 
 /// Returns the text of a number or an address.

@@ -1,4 +1,23 @@
-//! `Store`: the trait that a backend implements.
+//! What a backend implements, and what it is given and returns.
+//!
+//! To write a store, in this order:
+//!
+//! 1. Implement [`Store`], whose documentation lists what its methods must do; and [`SyncStore`], if
+//!    it decides without waiting.
+//! 2. `decide` is given a [`Request`]: an [`Operation`] and one or several [`Check`]s, each of a
+//!    limit, a key and a cost. Call [`Request::validate`] first, with [`Fingerprint::of`] or a
+//!    [`Fingerprint`] of your own.
+//! 3. Keep a [`State`] for each limit and key; a [`Partition`] is the part of the key that says
+//!    where. [`Request::decide_on`] decides on the [`States`] of a request and updates them.
+//! 4. If states must be inserted, make room between [`Request::evaluate`] and
+//!    [`Evaluation::apply`].
+//! 5. Return [`Verdicts`], one [`Verdict`] for each check. What was consumed is in their
+//!    [`Receipt`], as [`Consumed`] amounts; [`Operation::Refund`] and [`Operation::Settle`] bring it
+//!    back.
+//! 6. `reset` is given [`Checks`], and deletes their states.
+//!
+//! To call a store without a limiter, such as with keys of several kinds in one request, make a
+//! [`Request`] and pass it to [`Store::decide`].
 
 mod check;
 pub(crate) mod evaluation;

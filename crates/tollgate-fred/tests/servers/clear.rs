@@ -1,7 +1,8 @@
 //! States are cleared in bulk, on one server and in a cluster.
 
 use tollgate_core::ErrorKind;
-use tollgate_fred::{Clear, FredStore, Operate};
+use tollgate_fred::FredStore;
+use tollgate_fred::operate::{Clear, Operate};
 use tollgate_scenarios::clear as shared;
 use tollgate_testkit::{Cluster, Flavor, Server};
 

@@ -1,6 +1,7 @@
 //! Diagnoses servers and clusters that are misconfigured in various ways.
 
-use tollgate_fred::{FredStore, Operate, Options};
+use tollgate_fred::operate::Operate;
+use tollgate_fred::{FredStore, Options};
 use tollgate_scenarios::diagnose::{self as shared, Client};
 use tollgate_testkit::Cluster;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_fred::lease::ConcurrencyLimiter;
 use tollgate_fred::store::{Check, Operation, Request};
-use tollgate_fred::{ErrorKind, FredStore, Options, RateLimiter, Store, TimeSource, settings};
+use tollgate_fred::{ErrorKind, FredStore, Options, RateLimiter, Store, TimeSource, connection};
 use tollgate_scenarios::extremes as shared;
 use tollgate_testkit::{Cluster, Flavor, Server};
 
@@ -58,7 +58,7 @@ async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
     // it.
     let wrong = || FredStore::builder().prefix("a b").deadline(Duration::ZERO);
     let url = "redis://127.0.0.1:1";
-    let builder = settings::builder(url, &Options::new()).unwrap();
+    let builder = connection::builder(url, &Options::new()).unwrap();
     let errors = [
         wrong().connect(url).await.unwrap_err(),
         wrong().connect_pool(url, 2).await.unwrap_err(),

@@ -8,7 +8,7 @@ use tollgate_core::{
     ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError, Timestamp,
 };
 use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
-use tollgate_fred::{FredStore, Options, settings};
+use tollgate_fred::{FredStore, Options, connection};
 use tollgate_scenarios::crowd;
 use tollgate_testkit::{Flavor, Proxy, Reply, Server};
 
@@ -63,7 +63,7 @@ async fn calls_beyond_those_in_flight_are_known_not_to_be_sent() {
 async fn a_full_queue_is_not_taken_for_a_lost_connection() {
     let server = Server::start(Flavor::System);
     let options = options(Duration::from_secs(2)).with_batches(false);
-    let mut builder = settings::builder(server.url(), &options).unwrap();
+    let mut builder = connection::builder(server.url(), &options).unwrap();
     builder.with_connection_config(|connection| connection.max_command_buffer_len = 8);
     let client = builder.build().unwrap();
     client.init().await.unwrap();

@@ -12,7 +12,8 @@ use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, Store};
 use tollgate_fred::fred::interfaces::ClientLike;
 use tollgate_fred::fred::prelude::Client;
 use tollgate_fred::fred::types::config::Blocking;
-use tollgate_fred::{FredStore, Operate, Options, settings};
+use tollgate_fred::operate::Operate;
+use tollgate_fred::{FredStore, Options, connection};
 use tollgate_testkit::{Answer, FakeServer};
 
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -58,7 +59,7 @@ async fn connect(url: &str) -> FredStore {
 /// a connection with one that blocks it.
 async fn brought(url: &str, deadline: Duration) -> (FredStore, Client) {
     let options = Options::default().with_deadline(deadline);
-    let mut builder = settings::builder(url, &options).unwrap();
+    let mut builder = connection::builder(url, &options).unwrap();
     builder.with_connection_config(|connection| connection.max_command_attempts = 3);
     builder.with_config(|config| config.blocking = Blocking::Error);
     let client = builder.build().unwrap();

@@ -7,7 +7,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tollgate_core::{ErrorKind, StoreError};
 use tollgate_fred::fred::types::config::TlsConnector;
-use tollgate_fred::{FredStore, settings};
+use tollgate_fred::{FredStore, connection};
 use tollgate_scenarios::secured as shared;
 use tollgate_testkit::{Authority, Cluster, Flavor, Identity, SentinelGroup, Server};
 
@@ -46,7 +46,7 @@ async fn with(
             own.unwrap()
         }
     };
-    let mut builder = settings::builder(url, &options()).unwrap();
+    let mut builder = connection::builder(url, &options()).unwrap();
     builder.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
     FredStore::builder()
         .options(options())

@@ -39,7 +39,7 @@ use super::verb::Verb;
 /// let mut store = MockStore::new();
 /// store.expect_add("reminders", "alice").id("msg-1").planned();
 /// store.expect_add("reminders", "alice").id("msg-2").refused_by("1/1m", Some(later));
-/// store.expect_reserve("reminders", "alice").id("msg-2").planned_at(later);
+/// store.expect_reserve_next("reminders", "alice").id("msg-2").planned_at(later);
 ///
 /// let schedule = Schedule::new(store, "reminders", ["1/1m"])?;
 /// assert_eq!(send(&schedule, "msg-1", noon), noon);

@@ -87,27 +87,29 @@ use verb::Verb;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_mock::{ErrorKind, Limit, MockStore, Quota, RateLimiter, SlidingLog, SyncStore};
+/// use tollgate_mock::{ErrorKind, MockStore, RateLimiter, Store};
 ///
-/// fn login(limiter: &RateLimiter<impl SyncStore>, user: &str) -> String {
-///     match limiter.check(user).run() {
+/// async fn login(limiter: &RateLimiter<impl Store>, user: &str) -> String {
+///     match limiter.check(user).await {
 ///         Ok(decision) if decision.is_allowed() => "welcome".to_owned(),
 ///         Ok(decision) => format!("wait {}", decision.retry_after()),
 ///         Err(_) => "try again later".to_owned(),
 ///     }
 /// }
 ///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), tollgate_mock::LimitError> {
 /// let mut store = MockStore::new();
 /// store.expect_check("attempts", "alice").times(1).allow();
 /// store.expect_check("attempts", "alice").deny_for(Duration::from_secs(30));
 /// store.expect_check("attempts", "bob").fail(ErrorKind::Unavailable);
 ///
-/// let attempts = Limit::new("attempts", SlidingLog::new(Quota::per_minute(5))?)?;
-/// let limiter = RateLimiter::new(store, [attempts])?;
-/// assert_eq!(login(&limiter, "alice"), "welcome");
-/// assert_eq!(login(&limiter, "alice"), "wait 30s");
-/// assert_eq!(login(&limiter, "bob"), "try again later");
-/// # Ok::<(), tollgate_core::LimitError>(())
+/// let limiter = RateLimiter::new(store, ["attempts=sliding-log:5/1m"])?;
+/// assert_eq!(login(&limiter, "alice").await, "welcome");
+/// assert_eq!(login(&limiter, "alice").await, "wait 30s");
+/// assert_eq!(login(&limiter, "bob").await, "try again later");
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// One of two limits denies the call. Nothing is consumed from the other, which no expectation

@@ -93,8 +93,8 @@ impl Verb {
             Self::Release => "release",
             Self::Renew => "renew",
             Self::Reschedule => "reschedule",
-            Self::Reserve => "reservation",
-            Self::ReserveNext => "reserve",
+            Self::Reserve => "reserve",
+            Self::ReserveNext => "reserve_next",
             Self::Reset => "reset",
             Self::ResetLeases => "reset_leases",
             Self::ResetSchedule => "reset_schedule",
@@ -185,7 +185,6 @@ impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PeekLeases => "peek",
-            Self::ReserveNext => "reserve_next",
             Self::ResetLeases | Self::ResetSchedule => "reset",
             other => other.method(),
         })

@@ -20,7 +20,7 @@ fn unexpected_event_is_named_beside_all_expectations() {
         .allow();
     store.expect_add("reminders", "alice").id("a").planned();
     store
-        .expect_reserve("reminders", "alice")
+        .expect_reserve_next("reminders", "alice")
         .time(NOON)
         .times(..)
         .planned_at(LATER);
@@ -189,7 +189,7 @@ fn answers_that_no_store_gives_to_a_schedule_fail_the_test() {
         (
             "answer with `.planned_at`",
             |store| {
-                let expectation = store.expect_reserve("reminders", "k");
+                let expectation = store.expect_reserve_next("reminders", "k");
                 expectation.refused_by("1/1m", Some(LATER));
             },
             reserve,
@@ -198,7 +198,9 @@ fn answers_that_no_store_gives_to_a_schedule_fail_the_test() {
             "name a later",
             |store| {
                 let earlier = Timestamp::UNIX_EPOCH;
-                store.expect_reserve("reminders", "k").planned_at(earlier);
+                store
+                    .expect_reserve_next("reminders", "k")
+                    .planned_at(earlier);
             },
             reserve,
         ),
@@ -244,7 +246,7 @@ fn answers_of_other_operations_fail_the_test() {
     let table: [(&str, Expect); 9] = [
         (
             "`past(2027-01-15T08:01:00Z)` answers no reserve_next: answer with `planned`",
-            |store| store.expect_reserve("reminders", "k").past(LATER),
+            |store| store.expect_reserve_next("reminders", "k").past(LATER),
         ),
         (
             "`cancelled(true)` answers no add: answer with `planned`",

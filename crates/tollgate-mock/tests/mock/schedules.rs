@@ -59,15 +59,15 @@ fn schedules_get_the_answers_of_their_expectations() {
 async fn schedules_search_reserve_and_list_what_the_test_says() {
     let mut store = MockStore::new();
     store
-        .expect_reserve("reminders", "k")
+        .expect_reserve_next("reminders", "k")
         .id("a")
         .planned_at(LATER);
     store
-        .expect_reserve("reminders", "k")
+        .expect_reserve_next("reminders", "k")
         .id("b")
         .already_planned();
     store
-        .expect_reserve("reminders", "k")
+        .expect_reserve_next("reminders", "k")
         .id("c")
         .refused_by("1/1m", None);
     store
@@ -165,7 +165,7 @@ fn the_first_of_several_events_that_has_the_reason_is_refused() {
 fn schedules_get_answers_that_are_just_possible() {
     let mut store = MockStore::new();
     // A time that is free already.
-    store.expect_reserve("reminders", "k").planned_at(NOON);
+    store.expect_reserve_next("reminders", "k").planned_at(NOON);
     store.expect_next_free("reminders", "k").found(Some(NOON));
     store.expect_latest_free("reminders", "k").found(Some(NOON));
     // Reasons that only some operations have.

@@ -12,8 +12,8 @@ use redis::{
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use crate::connection::multiplexed;
 use crate::lock::lock;
-use crate::settings;
 
 /// How long a connection is kept without use. A migrating slot is used more often than that, and
 /// nodes come and go.
@@ -106,7 +106,7 @@ impl Importers {
         let client = Client::open(self.info.clone().set_addr(address))?;
         // Weak, because the connection holds this closure and `entries` hold the connection.
         let entries = (Arc::downgrade(&self.entries), Arc::downgrade(connecting));
-        let config = settings::connection().set_push_sender(move |news: PushInfo| {
+        let config = multiplexed().set_push_sender(move |news: PushInfo| {
             // Forget the connection now: a call that finds it lost would not know whether it was
             // executed.
             let (entries, connecting) = (entries.0.upgrade(), entries.1.upgrade());

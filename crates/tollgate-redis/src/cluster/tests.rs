@@ -8,7 +8,7 @@ use redis::parse_redis_value;
 use tollgate_testkit::{Answer, FakeServer};
 use tollgate_wire::Options;
 
-use crate::settings;
+use crate::connection::cluster;
 
 use super::*;
 
@@ -136,7 +136,7 @@ async fn sent(
         _ => "+OK\r\n".into(),
     });
     let builder = ClusterClientBuilder::new([node.url()]);
-    let client = settings::cluster(builder, &Options::default()).build();
+    let client = cluster(builder, &Options::default()).build();
     let connection = client.unwrap().get_async_connection().await.unwrap();
     let cluster = Cluster::of(&connection, None, Duration::from_secs(1)).unwrap();
     let mut commands = redis::pipe();

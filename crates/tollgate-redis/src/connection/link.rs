@@ -10,8 +10,8 @@ use redis::{Client, PushInfo, PushKind, RedisError, RedisResult};
 use tokio::sync::watch;
 use tollgate_wire::Failure;
 
+use super::multiplexed;
 use crate::failure;
-use crate::settings;
 
 /// How long a server's refusal to let the client in answers further calls, so that not every call
 /// asks it.
@@ -32,7 +32,7 @@ impl Link {
     /// Starts to connect to the server of `client`, on the current runtime.
     pub(super) fn open(client: &Client) -> Self {
         let is_spent = Arc::<AtomicBool>::default();
-        let mut config = settings::connection();
+        let mut config = multiplexed();
         let settings = client.get_connection_info().redis_settings();
         if settings.protocol().supports_resp3() {
             let is_spent = Arc::clone(&is_spent);

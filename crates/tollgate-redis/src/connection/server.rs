@@ -6,70 +6,11 @@ use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Client, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
-use tollgate_core::StoreError;
 use tollgate_wire::Options;
 
-use super::address::Address;
-use super::builder::{RedisStoreBuilder, greet, speaking};
 use super::link::Link;
 use crate::failure;
 use crate::lock::lock;
-use crate::redis_store::RedisStore;
-
-impl RedisStore<ServerConnection> {
-    /// Connects to the server at `url` and returns a store on it, with the default
-    /// [`Options`] and [settings](crate::settings::connection) for a rate limiter.
-    ///
-    /// If the connection is lost, the next call connects again. While the server rejects the client,
-    /// such as during a password change, calls keep trying to connect. If the address leads to
-    /// another server after a failover, but the old server keeps the connection, its answers tell:
-    /// see [`ServerConnection`].
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if `url` is not valid,
-    /// the server refuses its user or password, or a certificate is refused;
-    /// [`ErrorKind::Unavailable`](tollgate_core::ErrorKind::Unavailable) if the server cannot be
-    /// reached.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use tollgate_redis::RedisStore;
-    ///
-    /// # async fn example() -> Result<(), tollgate_redis::StoreError> {
-    /// let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn connect(url: impl Address) -> Result<Self, StoreError> {
-        RedisStore::builder().connect(url).await
-    }
-}
-
-impl RedisStoreBuilder {
-    /// Connects to the server at `url`, and returns a store on it.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`RedisStore::connect`], and
-    /// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if an option is not
-    /// valid, or if there are certificates and the URL is not `rediss://`.
-    pub async fn connect(
-        mut self,
-        url: impl Address,
-    ) -> Result<RedisStore<ServerConnection>, StoreError> {
-        let address = self.address(url)?;
-        let options = self.options?;
-        let deadline = options.deadline();
-        let connect = |protocol| {
-            let client = Client::open(speaking(protocol, &address));
-            async move { ServerConnection::open(client?, deadline).await }
-        };
-        let connection = greet(self.protocol, connect).await?;
-        Ok(RedisStore::with_options(connection, options))
-    }
-}
 
 /// A connection to one server that reconnects when it is lost.
 ///
@@ -88,10 +29,10 @@ struct Shared {
 }
 
 impl ServerConnection {
-    /// Connects to the server of `client`, with [settings](crate::settings::connection) for a rate limiter
+    /// Connects to the server of `client`, with the settings of [`multiplexed`](super::multiplexed)
     /// and for calls with the default deadline.
     ///
-    /// Use [`settings::tcp`](crate::settings::tcp) and RESP3 for the client. With RESP3, it notices a lost connection
+    /// Use [`tcp`](super::tcp) and RESP3 for the client. With RESP3, it notices a lost connection
     /// before the next call is sent.
     ///
     /// # Errors
@@ -101,7 +42,7 @@ impl ServerConnection {
         Self::open(client, Options::default().deadline()).await
     }
 
-    async fn open(client: Client, deadline: Duration) -> RedisResult<Self> {
+    pub(crate) async fn open(client: Client, deadline: Duration) -> RedisResult<Self> {
         let link = Link::open(&client);
         link.connection().await?;
         Ok(Self(Arc::new(Shared {

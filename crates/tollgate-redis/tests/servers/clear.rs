@@ -6,8 +6,9 @@ use std::time::Duration;
 use tollgate_core::FixedWindow;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Limit, Quota, Store};
+use tollgate_redis::operate::{Clear, Operate};
 use tollgate_redis::redis::Client;
-use tollgate_redis::{Clear, Operate, PlainStore, RedisStore, settings};
+use tollgate_redis::{PlainStore, RedisStore, connection};
 use tollgate_scenarios::clear as shared;
 use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 
@@ -109,7 +110,7 @@ async fn keys_of_a_slot_that_is_moving_are_cleared() {
 async fn counters_without_scripts_are_cleared_too() {
     let server = Server::start(Flavor::System);
     let client = Client::open(server.url()).unwrap();
-    let config = settings::connection();
+    let config = connection::multiplexed();
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     let connection = connection.await.unwrap();
     let day = Quota::per_day(5);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_core::{Decision, ErrorKind, FixedWindow, Gcra, Limit, Quota, RateLimiter};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
-use tollgate_redis::{Options, RedisStore, settings};
+use tollgate_redis::{Options, RedisStore, connection};
 use tollgate_scenarios::lost;
 use tollgate_testkit::{Cluster, Flavor, Server};
 
@@ -60,7 +60,7 @@ async fn follows_a_slot_on_a_given_connection() {
 
 async fn brought(cluster: &Cluster, options: Options) -> RedisStore<ClusterConnection> {
     let builder = ClusterClientBuilder::new(cluster.urls());
-    let client = settings::cluster(builder, &options).build().unwrap();
+    let client = connection::cluster(builder, &options).build().unwrap();
     RedisStore::with_options(client.get_async_connection().await.unwrap(), options)
 }
 

@@ -1,6 +1,7 @@
 //! Diagnoses servers and clusters that are misconfigured in various ways.
 
-use tollgate_redis::{Operate, Options, RedisStore};
+use tollgate_redis::operate::Operate;
+use tollgate_redis::{Options, RedisStore};
 use tollgate_scenarios::diagnose::{self as shared, Client};
 use tollgate_testkit::Cluster;
 

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use tollgate_core::{ErrorKind, RateLimiter, Store};
+use tollgate_redis::connection::{self, SentinelConnection};
 use tollgate_redis::redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use tollgate_redis::redis::{ConnectionAddr, ProtocolVersion};
-use tollgate_redis::{PlainStore, RedisStore, SentinelConnection, settings};
+use tollgate_redis::{PlainStore, RedisStore};
 use tollgate_scenarios::secured as shared;
 use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 
@@ -226,7 +227,7 @@ fn client(
         .unwrap()
         .set_client_to_redis_password(secret.1)
         .set_client_to_redis_protocol(ProtocolVersion::RESP3)
-        .set_client_to_redis_tcp_settings(settings::tcp());
+        .set_client_to_redis_tcp_settings(connection::tcp());
     if let Some(user) = secret.0 {
         builder = builder.set_client_to_redis_username(user);
     }

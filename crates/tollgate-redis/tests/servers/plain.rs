@@ -9,7 +9,7 @@ use tollgate_core::Algorithm;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Limit, Store, Timestamp};
 use tollgate_redis::redis::aio::MultiplexedConnection;
-use tollgate_redis::{Options, PlainStore, TimeSource, redis, settings};
+use tollgate_redis::{Options, PlainStore, TimeSource, connection, redis};
 use tollgate_testkit::{Flavor, Reply, Server};
 
 fn limit(text: &str) -> Limit {
@@ -19,7 +19,7 @@ fn limit(text: &str) -> Limit {
 
 async fn connect(url: String) -> MultiplexedConnection {
     let client = redis::Client::open(url).unwrap();
-    let config = settings::connection();
+    let config = connection::multiplexed();
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     connection.await.unwrap()
 }

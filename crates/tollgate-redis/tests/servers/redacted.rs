@@ -6,7 +6,7 @@ use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Key, Store};
 use tollgate_redis::redis::aio::MultiplexedConnection;
 use tollgate_redis::redis::{self, RedisError, TlsCertificates};
-use tollgate_redis::{PlainStore, RedisStore, settings};
+use tollgate_redis::{PlainStore, RedisStore, connection};
 use tollgate_scenarios::redacted as shared;
 use tollgate_testkit::{Cluster, Flavor, Server};
 
@@ -16,7 +16,7 @@ use shared::{
 
 async fn multiplexed(url: String) -> MultiplexedConnection {
     let client = redis::Client::open(url).unwrap();
-    let config = settings::connection();
+    let config = connection::multiplexed();
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     connection.await.unwrap()
 }

@@ -8,7 +8,7 @@ use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
-use tollgate_redis::{Options, PlainStore, RedisStore, settings};
+use tollgate_redis::{Options, PlainStore, RedisStore, connection};
 use tollgate_testkit::{Answer, FakeServer};
 
 type Limiter = RateLimiter<RedisStore<ClusterConnection>>;
@@ -49,7 +49,7 @@ async fn limiter(node: &FakeServer, is_its_own: bool) -> Limiter {
         let builder = RedisStore::builder().options(options);
         builder.connect_cluster([node.url()]).await.unwrap()
     } else {
-        let builder = settings::cluster(ClusterClientBuilder::new([node.url()]), &options);
+        let builder = connection::cluster(ClusterClientBuilder::new([node.url()]), &options);
         let connection = builder.build().unwrap().get_async_connection().await;
         RedisStore::with_options(connection.unwrap(), options)
     };

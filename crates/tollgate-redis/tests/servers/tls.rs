@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
+use tollgate_redis::RedisStore;
+use tollgate_redis::connection::{self, SentinelConnection};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use tollgate_redis::redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, ProtocolVersion, TlsCertificates,
     TlsMode,
 };
-use tollgate_redis::{RedisStore, SentinelConnection, settings};
 use tollgate_scenarios::secured as shared;
 use tollgate_testkit::{Authority, Cluster, Flavor, Identity, SentinelGroup, Server};
 
@@ -298,7 +299,7 @@ async fn a_cluster_is_followed_on_a_given_connection() {
     let cluster = secured_cluster(&authority).await;
     let builder = ClusterClientBuilder::new(cluster.urls());
     let builder = builder.certs(certificates(&authority, None));
-    let client = settings::cluster(builder, &options()).build().unwrap();
+    let client = connection::cluster(builder, &options()).build().unwrap();
     let connection = client.get_async_connection().await.unwrap();
     let limiter = limiter(RedisStore::with_options(connection, options()));
     follows_a_slot(&cluster, &limiter).await;
@@ -328,7 +329,7 @@ async fn a_primary_is_followed_behind_sentinels() {
         .set_client_to_redis_tls_mode(TlsMode::Secure)
         .set_client_to_redis_certificates(certificates(&authority, None))
         .set_client_to_redis_protocol(ProtocolVersion::RESP3)
-        .set_client_to_redis_tcp_settings(settings::tcp())
+        .set_client_to_redis_tcp_settings(connection::tcp())
         .build()
         .unwrap();
     let connection = SentinelConnection::new(client).await.unwrap();

@@ -834,9 +834,7 @@ async fn an_item_that_waits_is_still_to_come() {
 async fn a_mock_is_asked_for_a_reservation_or_a_check() {
     let mut mock = MockStore::new();
     let half = SECOND / 2;
-    mock.expect_reservation("mail", "alice")
-        .times(1)
-        .delay_by(half);
+    mock.expect_reserve("mail", "alice").times(1).delay_by(half);
     mock.expect_check("login", "alice").times(1).deny_for(half);
     mock.expect_check("login", "alice").times(1).allow();
     let mock = Arc::new(mock);

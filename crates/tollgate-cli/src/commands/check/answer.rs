@@ -6,10 +6,10 @@ use serde::Serialize;
 use tollgate_core::Limit;
 use tollgate_core::store::{Verdict, Verdicts};
 use tollgate_tokio::TooLong;
-use tollgate_wire::{OtherState, TimeSource};
+use tollgate_wire::OtherState;
 
 use super::options::CallOptions;
-use crate::store::Clock;
+use crate::store::TimeSource;
 use crate::subject::SubjectOptions;
 use crate::text::{Grouped, Span, Table, micros, readable, wait};
 
@@ -18,7 +18,7 @@ const CALLER: &str = "caller";
 const SERVER: &str = "server";
 const FOREVER: &str = "denied forever: the cost exceeds a limit's capacity";
 
-/// The answer of `check --within` to a call that would wait too long.
+/// The answer of `check --wait-up-to` to a call that would wait too long.
 #[derive(Serialize)]
 pub(super) struct Refused<'a> {
     command: &'static str,
@@ -28,8 +28,8 @@ pub(super) struct Refused<'a> {
     allowed: bool,
     /// The limit with the longest wait.
     limit: Limit,
-    #[serde(serialize_with = "micros", rename = "within_us")]
-    within: Option<Duration>,
+    #[serde(serialize_with = "micros", rename = "wait_up_to_us")]
+    wait_up_to: Option<Duration>,
     #[serde(serialize_with = "micros", rename = "wait_us")]
     wait: Option<Duration>,
 }
@@ -38,12 +38,12 @@ impl<'a> Refused<'a> {
     pub(super) fn new(options: &'a CallOptions, longest: Duration, refused: &TooLong) -> Self {
         Self {
             command: "check",
-            key: &options.subject.key,
-            rest: &options.subject.rest,
+            key: &options.subject.key.key,
+            rest: &options.subject.key.rest,
             cost: options.cost,
             allowed: false,
             limit: refused.limit().clone(),
-            within: Some(longest),
+            wait_up_to: Some(longest),
             wait: refused.wait().duration(),
         }
     }
@@ -55,7 +55,7 @@ impl<'a> Refused<'a> {
         };
         format!(
             "check {}, cost {}: {verdict}\nlimit: {}\n",
-            readable(&options.key, &options.rest),
+            readable(&options.key.key, &options.key.rest),
             Grouped(self.cost),
             self.limit
         )
@@ -100,17 +100,17 @@ impl Other {
         Self {
             state: other.to_string(),
             clock: match other.clock {
-                TimeSource::Caller => CALLER,
+                tollgate_wire::TimeSource::Caller => CALLER,
                 _ => SERVER,
             },
         }
     }
 
     /// Returns the line for a command that uses the clock `asked`.
-    fn to_text(&self, asked: Clock) -> String {
+    fn to_text(&self, asked: TimeSource) -> String {
         let clock = match (self.clock, asked) {
-            (CALLER, Clock::Server) => ", by the clocks of callers (--clock caller)",
-            (SERVER, Clock::Caller) => ", by the server's clock (--clock server)",
+            (CALLER, TimeSource::Server) => ", by the clocks of callers (--time-source caller)",
+            (SERVER, TimeSource::Caller) => ", by the server's clock (--time-source server)",
             _ => "",
         };
         format!("- {}{clock}\n", self.state)
@@ -147,8 +147,8 @@ impl<'a> Answer<'a> {
         };
         Self {
             command,
-            key: &options.subject.key,
-            rest: &options.subject.rest,
+            key: &options.subject.key.key,
+            rest: &options.subject.key.rest,
             cost: options.cost,
             allowed: decision.is_allowed(),
             waited: None,
@@ -190,13 +190,16 @@ impl<'a> Answer<'a> {
         let mut text = format!(
             "{} {}, cost {}: {verdict}\n\n{table}",
             self.command,
-            readable(&options.key, &options.rest),
+            readable(&options.key.key, &options.key.rest),
             Grouped(self.cost),
         );
         if !self.others.is_empty() {
             text +=
                 "\nThe server holds other states of this key, which these limits do not read:\n";
-            let lines = self.others.iter().map(|other| other.to_text(options.clock));
+            let lines = self
+                .others
+                .iter()
+                .map(|other| other.to_text(options.key.time_source));
             text.extend(lines);
             text += "If the service has one of them, ask with its limit.\n";
         }

@@ -21,8 +21,8 @@ use crate::time::length;
 
 /// Runs `tollgate check`.
 pub(super) fn check(options: &CheckOptions, output: &Output) -> Result<ExitCode, Failure> {
-    match &options.within {
-        Some(longest) => check_within(length("--within", longest)?, &options.call, output),
+    match &options.wait_up_to {
+        Some(longest) => check_and_wait(length("--wait-up-to", longest)?, &options.call, output),
         None => {
             let id = options.id.as_deref();
             print_decision(("check", Operation::Consume), &options.call, id, output)
@@ -31,7 +31,7 @@ pub(super) fn check(options: &CheckOptions, output: &Output) -> Result<ExitCode,
 }
 
 /// Waits until the call is allowed, for at most `longest`.
-fn check_within(
+fn check_and_wait(
     longest: Duration,
     options: &CallOptions,
     output: &Output,

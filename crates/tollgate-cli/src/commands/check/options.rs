@@ -25,11 +25,11 @@ pub(crate) struct CheckOptions {
     /// Wait until the call is allowed, for at most this long, such as 5s; it is denied at once if
     /// it would take longer
     #[arg(long, value_name = "LENGTH")]
-    pub(crate) within: Option<String>,
+    pub(crate) wait_up_to: Option<String>,
 
     /// An id of the call: repeated with the same id within 10 minutes, it gets the first answer and
     /// is not counted again
-    #[arg(long, conflicts_with = "within")]
+    #[arg(long, conflicts_with = "wait_up_to")]
     pub(crate) id: Option<String>,
 }
 
@@ -45,4 +45,4 @@ Exit status: 0 if the call is allowed, 1 if it is denied, 2 if there is no answe
 
 Examples:
   tollgate peek --store redis://127.0.0.1:6379 --limit login=gcra:10/1m --key alice
-  tollgate check --store redis://127.0.0.1:6379 --limit mail=gcra:1/1s --key alice --within 5s";
+  tollgate check --store redis://127.0.0.1:6379 --limit mail=gcra:1/1s --key alice --wait-up-to 5s";

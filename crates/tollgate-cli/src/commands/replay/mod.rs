@@ -25,9 +25,9 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let key: KeyParts = options.log.key.parse()?;
     let algorithms = algorithms(&options.limits)?;
     limiter((), &algorithms)?;
-    let run = match Location::new(&options.store, options.tls_ca.as_deref())? {
+    let run = match options.location.location()? {
         Location::Memory => None,
-        Location::Server(server) => Some(Run::new(server, &options.prefix, "replay")?),
+        Location::Server(server) => Some(Run::new(server, &options.location.prefix, "replay")?),
     };
     let answer = &options.answer;
     spare_logs(answer.report.as_deref(), &options.log.files)?;

@@ -1,11 +1,10 @@
 //! The command line of `tollgate replay`, as clap parses it.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use crate::input::LogOptions;
 use crate::report::AnswerOptions;
+use crate::store::LocationOptions;
 
 /// The options of `replay`.
 #[derive(Args, Debug)]
@@ -21,22 +20,8 @@ pub(crate) struct ReplayOptions {
     #[arg(long = "limit", required = true, value_name = "LIMIT")]
     pub(crate) limits: Vec<String>,
 
-    /// Where to decide: memory, or a server as redis://HOST:PORT/DB or
-    /// redis-cluster://HOST:PORT,HOST:PORT; use fred in place of redis for the fred client, and
-    /// rediss or freds for TLS
-    ///
-    /// The decisions are the same everywhere. A server decides at the times of the requests, under
-    /// keys of this replay only, which are deleted at the end.
-    #[arg(long, default_value = "memory", value_name = "URL")]
-    pub(crate) store: String,
-
-    /// A PEM file with the certificate authorities to trust for TLS, instead of the system's
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tls_ca: Option<PathBuf>,
-
-    /// The prefix of the keys on a server, to which the replay adds its own part
-    #[arg(long, default_value = "tollgate")]
-    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) location: LocationOptions,
 
     #[command(flatten)]
     pub(crate) answer: AnswerOptions,

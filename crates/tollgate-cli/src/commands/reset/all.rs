@@ -10,7 +10,7 @@ use super::options::ResetOptions;
 use crate::failure::Failure;
 use crate::output::{Output, say};
 use crate::progress::Progress;
-use crate::store::{Clock, wait_for};
+use crate::store::{TimeSource, wait_for};
 use crate::text::{Grouped, plural};
 
 /// How far the clocks of healthy servers may be apart.
@@ -19,7 +19,7 @@ const APART: Duration = Duration::from_secs(1);
 /// Runs `tollgate reset --all`.
 pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
-    let settings = options.server.settings(Clock::Server)?;
+    let settings = options.server.settings(TimeSource::Server)?;
     let what = what(options)?;
     let progress = Progress::new(output.is_watched());
     let mut forgotten = None;

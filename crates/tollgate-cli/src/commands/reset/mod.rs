@@ -28,14 +28,14 @@ fn one(options: &SubjectOptions, output: &Output) -> Result<(), Failure> {
     })?;
     let answer = Forgotten {
         command: "reset",
-        key: &options.key,
-        rest: &options.rest,
+        key: &options.key.key,
+        rest: &options.key.rest,
         limits: limits.iter().map(Limit::to_string).collect(),
     };
     say(options.server.json, output, &answer, || {
         format!(
             "reset {}: forgotten by {}\n",
-            readable(&options.key, &options.rest),
+            readable(&options.key.key, &options.key.rest),
             answer.limits.join(", ")
         )
     })

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::store::{Clock, ServerOptions};
+use crate::store::{KeyOptions, ServerOptions, TimeSource};
 use crate::subject::SubjectOptions;
 
 /// The options of `reset` for all keys; with them, `--key` is not required.
@@ -20,7 +20,7 @@ pub(crate) struct ResetOptions {
     #[arg(long = "limit", required_unless_present_any = ALL_KEYS, value_name = "LIMIT")]
     pub(crate) limits: Vec<String>,
 
-    /// The key's partition: whom the limit is counted for
+    /// The key's partition: whom the service counts for
     #[arg(
         long,
         value_name = "PARTITION",
@@ -39,12 +39,12 @@ pub(crate) struct ResetOptions {
     pub(crate) rest: String,
 
     /// The clock that the service uses; a reset covers both clocks
-    #[arg(long, value_enum, default_value_t = Clock::Server, hide = true)]
-    pub(crate) clock: Clock,
+    #[arg(long, value_enum, default_value_t = TimeSource::Server, hide = true)]
+    pub(crate) time_source: TimeSource,
 
     /// With TOLLGATE_KEY_SECRET: the service hashes only key parts longer than 64 bytes
     #[arg(long, conflicts_with = "all")]
-    pub(crate) hash_only_long: bool,
+    pub(crate) hashed_long_keys: bool,
 
     /// Reset every key, for all limits or those given
     #[arg(long)]
@@ -67,10 +67,12 @@ impl ResetOptions {
         Some(SubjectOptions {
             server: self.server.clone(),
             limits: self.limits.clone(),
-            key: self.key.clone()?,
-            rest: self.rest.clone(),
-            clock: self.clock,
-            hash_only_long: self.hash_only_long,
+            key: KeyOptions {
+                key: self.key.clone()?,
+                rest: self.rest.clone(),
+                time_source: self.time_source,
+                hashed_long_keys: self.hashed_long_keys,
+            },
         })
     }
 }

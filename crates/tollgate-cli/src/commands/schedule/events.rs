@@ -14,7 +14,7 @@ use super::options::{
 use super::refusal::{Refused, reason};
 use crate::failure::Failure;
 use crate::output::{DENIED, Output, say};
-use crate::store::{Remote, hashing, wait_for};
+use crate::store::{Remote, wait_for};
 use crate::text::{Grouped, Table, plural, printable, readable, rfc3339};
 use crate::time;
 
@@ -170,13 +170,11 @@ fn ask<T>(
     question: impl AsyncFnOnce(&OnServer, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     let server = subject.server.server()?;
-    let settings = subject.server.settings(subject.clock)?;
-    let settings = hashing(settings, subject.hash_only_long)?;
+    let settings = subject.key.settings(&subject.server)?;
     wait_for(async {
         let store = server.connect(settings).await?;
         let schedule = Schedule::with_terms(store, terms);
-        let key = Key::new(&subject.key).with_rest(&subject.rest);
-        Ok(question(&schedule, key).await?)
+        Ok(question(&schedule, subject.key.key()).await?)
     })
 }
 
@@ -202,7 +200,10 @@ fn status(is_done: bool) -> ExitCode {
 
 /// Returns what the answer is about, for people.
 fn title(command: &str, subject: &SubjectOptions, id: Option<&str>) -> String {
-    let mut title = format!("{command} {}", readable(&subject.key, &subject.rest));
+    let mut title = format!(
+        "{command} {}",
+        readable(&subject.key.key, &subject.key.rest)
+    );
     if let Some(id) = id {
         title += &format!(", {}", printable(id.as_bytes()));
     }
@@ -260,8 +261,8 @@ impl<'a> About<'a> {
         Self {
             command,
             schedule: &subject.schedule,
-            key: &subject.key,
-            rest: &subject.rest,
+            key: &subject.key.key,
+            rest: &subject.key.rest,
         }
     }
 }

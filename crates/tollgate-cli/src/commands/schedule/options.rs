@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::store::{Clock, ServerOptions};
+use crate::store::{KeyOptions, LocationOptions, ServerOptions};
 
 #[derive(Args, Debug)]
 pub(crate) struct ScheduleOptions {
@@ -81,21 +81,8 @@ pub(crate) struct SubjectOptions {
     #[arg(long, value_name = "LENGTH")]
     pub(crate) tolerance: Option<String>,
 
-    /// The key's partition: whom the events are counted for
-    #[arg(long, value_name = "PARTITION")]
-    pub(crate) key: String,
-
-    /// The rest of the key, if the service uses one
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub(crate) rest: String,
-
-    /// The clock that the service uses
-    #[arg(long, value_enum, default_value_t = Clock::Server)]
-    pub(crate) clock: Clock,
-
-    /// With TOLLGATE_KEY_SECRET: the service hashes only key parts longer than 64 bytes
-    #[arg(long)]
-    pub(crate) hash_only_long: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyOptions,
 }
 
 /// The options of `schedule add`.
@@ -234,22 +221,8 @@ pub(crate) struct PlanOptions {
     #[arg(long, value_name = "LENGTH")]
     pub(crate) horizon: Option<String>,
 
-    /// Where to plan: memory, or a server as redis://HOST:PORT/DB or
-    /// redis-cluster://HOST:PORT,HOST:PORT; use fred in place of redis for the fred client, and
-    /// rediss or freds for TLS
-    ///
-    /// The plan is the same everywhere. A server plans under keys of this run only, which are
-    /// deleted at the end: the service's own schedules are neither read nor changed.
-    #[arg(long, default_value = "memory", value_name = "URL")]
-    pub(crate) store: String,
-
-    /// A PEM file with the certificate authorities to trust for TLS, instead of the system's
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tls_ca: Option<PathBuf>,
-
-    /// The prefix of the keys on a server, to which the plan adds its own part
-    #[arg(long, default_value = "tollgate")]
-    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) location: LocationOptions,
 
     /// Print one JSON object instead of a table
     #[arg(long)]

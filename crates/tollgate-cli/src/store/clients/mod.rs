@@ -6,7 +6,7 @@ use std::error::Error;
 
 use tollgate_core::{ErrorKind, StoreError};
 use tollgate_fred::fred::types::config::TlsConnector;
-use tollgate_fred::{FredStore, settings};
+use tollgate_fred::{FredStore, connection};
 use tollgate_redis::RedisStore;
 use tollgate_wire::Options;
 
@@ -32,7 +32,7 @@ pub(crate) async fn open(
     };
     Ok(match client {
         Client::Fred(url) => {
-            let mut builder = settings::builder(url, &options)?;
+            let mut builder = connection::builder(url, &options)?;
             if let Some(authorities) = authorities {
                 let tls = authorities.config();
                 let tls = TlsConnector::from(tls.map_err(|error| unusable(error.into()))?);

@@ -97,7 +97,7 @@ impl MockStore {
     ///
     /// let mut store = MockStore::new();
     /// let half = Duration::from_millis(500);
-    /// store.expect_reservation("mail", "alice").delay_by(half);
+    /// store.expect_reserve("mail", "alice").delay_by(half);
     ///
     /// let mail = Limit::new("mail", Gcra::with_burst(Quota::per_second(2), 1)?)?;
     /// let limiter = RateLimiter::new(store, [mail])?;
@@ -105,7 +105,7 @@ impl MockStore {
     /// assert_eq!(decision.delay().duration(), Some(half));
     /// # Ok::<(), tollgate_core::LimitError>(())
     /// ```
-    pub fn expect_reservation(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
+    pub fn expect_reserve(&mut self, limit: &str, key: impl AsRef<[u8]>) -> Expectation<'_> {
         self.expect(Verb::Reserve, limit, key)
     }
 

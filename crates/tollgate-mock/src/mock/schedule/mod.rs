@@ -34,7 +34,7 @@ impl MockStore {
     }
 
     /// Expects a `reserve_next` in `schedule` for `key`.
-    pub fn expect_reserve(
+    pub fn expect_reserve_next(
         &mut self,
         schedule: &str,
         key: impl AsRef<[u8]>,

@@ -8,89 +8,16 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
-use redis::{
-    Cmd, Pipeline, PushInfo, PushKind, RedisConnectionInfo, RedisError, RedisFuture, RedisResult,
-    Value,
-};
+use redis::sentinel::SentinelClient;
+use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisFuture, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
-#[cfg(doc)]
-use tollgate_core::ErrorKind;
-use tollgate_core::StoreError;
 use tollgate_wire::Pauses;
 
-use super::address::Address;
-use super::builder::{RedisStoreBuilder, greet};
+use super::multiplexed;
 use crate::failure;
 use crate::home::Home;
 use crate::lock::lock;
-use crate::redis_store::RedisStore;
-use crate::settings;
-
-impl RedisStore<SentinelConnection> {
-    /// Connects to the primary that the Sentinels at `urls` call `service`, and returns a store on
-    /// it, with the default [`Options`](crate::Options) and settings for a rate limiter.
-    ///
-    /// A password or TLS in `urls` applies only to the Sentinels. If the primary requires either,
-    /// make a [`SentinelConnection`] of your own.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Misconfigured`] if a URL is not valid, or a password or a certificate is
-    /// refused; [`ErrorKind::Unavailable`] if no Sentinel can be reached, or none knows a primary
-    /// of `service`.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use tollgate_redis::RedisStore;
-    ///
-    /// # async fn example() -> Result<(), tollgate_redis::StoreError> {
-    /// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"];
-    /// let store = RedisStore::connect_sentinel(sentinels, "mymaster").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn connect_sentinel<U: Address>(
-        urls: impl IntoIterator<Item = U>,
-        service: &str,
-    ) -> Result<Self, StoreError> {
-        RedisStore::builder().connect_sentinel(urls, service).await
-    }
-}
-
-impl RedisStoreBuilder {
-    /// Connects to the primary that the Sentinels at `urls` call `service`, and returns a store on
-    /// it.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`RedisStore::connect_sentinel`], and [`ErrorKind::Misconfigured`] if an option
-    /// is not valid, or if there are certificates and a URL is not `rediss://`.
-    pub async fn connect_sentinel<U: Address>(
-        mut self,
-        urls: impl IntoIterator<Item = U>,
-        service: &str,
-    ) -> Result<RedisStore<SentinelConnection>, StoreError> {
-        let sentinels: Result<Vec<_>, _> = urls.into_iter().map(|url| self.address(url)).collect();
-        let sentinels = sentinels?;
-        let options = self.options?;
-        let connect = |protocol| {
-            let redis = RedisConnectionInfo::default().set_protocol(protocol);
-            let node = SentinelNodeConnectionInfo::default()
-                .set_tcp_settings(settings::tcp())
-                .set_redis_connection_info(redis);
-            let primary = SentinelServerType::Master;
-            // Without other features of redis-rs, this must be a `String`.
-            let service = service.to_owned();
-            let client = SentinelClient::build(sentinels.clone(), service, Some(node), primary);
-            async move { SentinelConnection::new(client?).await }
-        };
-        let connection = greet(self.protocol, connect).await?;
-        Ok(RedisStore::with_options(connection, options))
-    }
-}
 
 /// The first pause before Sentinels are asked again; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -111,7 +38,7 @@ pub struct SentinelConnection(Arc<Shared>);
 impl SentinelConnection {
     /// Connects to the primary that `client` finds.
     ///
-    /// The client must look for a primary (`SentinelServerType::Master`). Use [`settings::tcp`] and
+    /// The client must look for a primary (`SentinelServerType::Master`). Use [`tcp`](super::tcp) and
     /// RESP3 for the connection to it. With RESP3, this notices a lost connection before the next
     /// call does.
     ///
@@ -129,7 +56,8 @@ impl SentinelConnection {
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// use tollgate_redis::redis::sentinel::{SentinelClientBuilder, SentinelServerType};
     /// use tollgate_redis::redis::{ConnectionAddr, ProtocolVersion, TlsCertificates, TlsMode};
-    /// use tollgate_redis::{RedisStore, SentinelConnection, settings};
+    /// use tollgate_redis::RedisStore;
+    /// use tollgate_redis::connection::{SentinelConnection, tcp};
     ///
     /// let certificates = TlsCertificates {
     ///     client_tls: None,
@@ -149,7 +77,7 @@ impl SentinelConnection {
     ///     .set_client_to_redis_tls_mode(TlsMode::Secure)
     ///     .set_client_to_redis_certificates(certificates)
     ///     .set_client_to_redis_protocol(ProtocolVersion::RESP3)
-    ///     .set_client_to_redis_tcp_settings(settings::tcp())
+    ///     .set_client_to_redis_tcp_settings(tcp())
     ///     .build()?;
     /// let store = RedisStore::new(SentinelConnection::new(client).await?);
     /// # Ok(())
@@ -286,7 +214,7 @@ impl Shared {
         let client = client.async_get_client().await?;
         let generation = lock(&self.state).generation + 1;
         let is_lost = Arc::new(AtomicBool::new(false));
-        let mut config = settings::connection();
+        let mut config = multiplexed();
         let settings = client.get_connection_info().redis_settings();
         if settings.protocol().supports_resp3() {
             config = config.set_push_sender(self.listener(generation, &is_lost));

@@ -1,6 +1,6 @@
 //! Tests of `SentinelConnection`.
 
-use redis::sentinel::SentinelClientBuilder;
+use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{Client, ConnectionAddr, ProtocolVersion};
 use tollgate_testkit::{FakeServer, Flavor, Server};
 
@@ -8,7 +8,7 @@ use super::*;
 
 async fn connect(server: &Server) -> MultiplexedConnection {
     let client = Client::open(server.url()).unwrap();
-    let config = settings::connection();
+    let config = multiplexed();
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     connection.await.unwrap()
 }
@@ -181,7 +181,9 @@ async fn a_client_without_resp3_works() {
 async fn a_store_asks_the_primary_for_resp3() {
     let service = Service::start();
     let urls = [service.sentinel.url()];
-    RedisStore::connect_sentinel(urls, "primary").await.unwrap();
+    crate::RedisStore::connect_sentinel(urls, "primary")
+        .await
+        .unwrap();
     assert_ne!(service.primary.count("HELLO"), 0);
 }
 

@@ -10,7 +10,7 @@ use redis::{FromRedisValue, ToRedisArgs};
 use tokio::task::JoinSet;
 use tollgate_core::schedule::Schedule;
 use tollgate_core::{Algorithm, Limit, Quota, RateLimiter, SlidingLog, Store, Timestamp};
-use tollgate_redis::{Options, PlainStore, RedisStore, redis, settings};
+use tollgate_redis::{Options, PlainStore, RedisStore, connection, redis};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedServer};
 
@@ -39,7 +39,7 @@ impl Place {
     pub(crate) async fn on(flavor: Flavor) -> Self {
         let server = shared::standalone(flavor);
         let client = redis::Client::open(server.url()).unwrap();
-        let config = settings::connection();
+        let config = connection::multiplexed();
         let connection = client.get_multiplexed_async_connection_with_config(&config);
         Self {
             connection: connection.await.unwrap(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter};
-use tollgate_redis::{Options, RedisStore, redis, settings};
+use tollgate_redis::{Options, RedisStore, connection, redis};
 use tollgate_testkit::{Flavor, Server};
 
 use super::support::{Place, START_MS, START_S, admitted, admitted_at, admitted_at_once, log};
@@ -185,7 +185,7 @@ async fn clocks_that_differ_have_a_second_each() {
 async fn a_count_that_fails_unseen_limits_nothing() {
     let server = Server::start(Flavor::System);
     let client = redis::Client::open(server.url()).unwrap();
-    let config = settings::connection();
+    let config = connection::multiplexed();
     let connection = client.get_multiplexed_async_connection_with_config(&config);
     let mut connection = connection.await.unwrap();
     // The server rejects writes, as one that has lost its replica does.

@@ -33,9 +33,9 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
     let horizon = options.horizon.as_deref();
     let horizon = horizon.map(|text| time::length("--horizon", text));
     let horizon = horizon.transpose()?;
-    let run = match Location::new(&options.store, options.tls_ca.as_deref())? {
+    let run = match options.location.location()? {
         Location::Memory => None,
-        Location::Server(server) => Some(Run::new(server, &options.prefix, "plan")?),
+        Location::Server(server) => Some(Run::new(server, &options.location.prefix, "plan")?),
     };
     spare_logs(options.report.as_deref(), slice::from_ref(&options.file))?;
 

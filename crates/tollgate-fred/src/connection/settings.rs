@@ -1,4 +1,4 @@
-//! Settings of fred for a rate limiter, for clients of your own.
+//! Settings of fred for a rate limiter.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use fred::types::config::{
 use tollgate_core::StoreError;
 use tollgate_wire::Options;
 
-use crate::address::Address;
+use super::address::Address;
 
 /// The most calls of a store in flight; the next call waits until one of them ends.
 ///
@@ -39,9 +39,9 @@ const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 /// # Examples
 ///
 /// ```
-/// use tollgate_fred::{Options, settings};
+/// use tollgate_fred::{Options, connection};
 ///
-/// let builder = settings::builder("redis://127.0.0.1:6379", &Options::default())?;
+/// let builder = connection::builder("redis://127.0.0.1:6379", &Options::default())?;
 /// assert_eq!(builder.get_connection_config().max_command_attempts, 1);
 /// # Ok::<(), tollgate_core::StoreError>(())
 /// ```
@@ -55,7 +55,7 @@ const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 /// use rustls::pki_types::pem::PemObject;
 /// use rustls::{ClientConfig, RootCertStore};
 /// use tollgate_fred::fred::types::config::TlsConnector;
-/// use tollgate_fred::{FredStore, Options, settings};
+/// use tollgate_fred::{FredStore, Options, connection};
 ///
 /// let mut roots = RootCertStore::empty();
 /// for certificate in CertificateDer::pem_file_iter("authority.pem")? {
@@ -63,7 +63,7 @@ const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 /// }
 /// let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
 /// let options = Options::default();
-/// let mut builder = settings::builder("rediss://:secret@10.0.0.1:6379", &options)?;
+/// let mut builder = connection::builder("rediss://:secret@10.0.0.1:6379", &options)?;
 /// builder.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
 /// let store = FredStore::builder().options(options).connect_with(&builder).await?;
 /// # Ok(())

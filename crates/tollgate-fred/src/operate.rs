@@ -1,4 +1,30 @@
-//! `Operate` and `Nodes` through fred: any command, to any server of a store.
+//! What operators do on a server: check its settings, and delete or find states.
+//!
+//! Import [`Operate`], and call on a store
+//!
+//! - [`diagnose`](Operate::diagnose) to check the settings of its servers: a [`Diagnosis`] has
+//!   [`Finding`]s, each with a [`Severity`] and advice;
+//! - [`clear`](Operate::clear) to delete the states of all keys, of some limits, or only those ahead
+//!   of the server's clock, as a [`Clear`] says; [`Cleared`] counts them;
+//! - [`other_states`](Operate::other_states) to find states of a key that your limits do not read,
+//!   because they belong to another algorithm, window or clock: [`OtherState`]s.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use tollgate_fred::operate::{Operate, Severity};
+//! use tollgate_fred::FredStore;
+//!
+//! # async fn example() -> Result<(), tollgate_fred::StoreError> {
+//! let store = FredStore::connect("redis://127.0.0.1:6379").await?;
+//! for finding in store.diagnose().await.findings() {
+//!     if finding.severity >= Severity::Warning {
+//!         println!("{}: {}: {}", finding.server, finding.found, finding.advice);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 use async_trait::async_trait;
 use fred::interfaces::Resp3Frame;
@@ -6,11 +32,10 @@ use fred::types::config::Server;
 use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::join_all;
 use tollgate_core::{Key, Limit, StoreError};
-use tollgate_wire::{
-    Clear, Cleared, Command, Diagnosis, Failure, Node, Nodes, Operate, OtherState, Reply,
-};
+pub use tollgate_wire::{Clear, Cleared, Diagnosis, Finding, Operate, OtherState, Severity};
+use tollgate_wire::{Command, Failure, Node, Nodes, Reply};
 
-use crate::clients::Clients;
+use crate::connection::Clients;
 use crate::engine::{FredEngine, bytes, send_once};
 use crate::fred_store::FredStore;
 

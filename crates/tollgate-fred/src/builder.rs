@@ -1,28 +1,17 @@
-//! Connections that a store makes itself, with settings for a rate limiter.
+//! `FredStoreBuilder`: sets up a store, and connects it.
 
-use std::future;
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use fred::clients::{Client, Pool};
 use fred::error::{Error, ErrorKind as FredErrorKind};
-use fred::interfaces::ClientLike;
-use fred::types::{Builder, ConnectHandle};
-use tokio::task::JoinHandle;
-use tokio::time;
+use fred::types::Builder;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
 use tollgate_wire::{NoConnection, Options, TimeSource};
 
-use crate::address::Address;
-use crate::clients::Clients;
+use crate::connection::{self, Address, Clients, Connection};
 use crate::fred_store::{FredStore, follows_nothing};
-use crate::settings;
-
-/// How long to wait before a client that has stopped is started again.
-const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
 impl FredStore<Client> {
     /// Connects to `url` and returns a store on it, with the default [`Options`] and settings for a
@@ -31,9 +20,9 @@ impl FredStore<Client> {
     /// `url` is `redis://host:port`, `redis-cluster://host:port?node=host:port` or
     /// `redis-sentinel://host:port?sentinelServiceName=name`, as in fred, with `rediss` for TLS.
     /// Another scheme, or a parameter that fred would ignore, is an error. It can also be a
-    /// [`Config`](fred::types::config::Config). TLS trusts the
-    /// certificate authorities that the system trusts. For others, and for a client certificate,
-    /// see [`settings::builder`]. Dropping the store, or this future, ends the connections.
+    /// [`Config`](fred::types::config::Config). TLS trusts the certificate authorities that the
+    /// system trusts. For others, and for a client certificate, see [`connection::builder`].
+    /// Dropping the store, or this future, ends the connections.
     ///
     /// # Errors
     ///
@@ -137,7 +126,7 @@ impl FredStoreBuilder {
     /// valid.
     pub async fn connect(self, url: impl Address) -> Result<FredStore, StoreError> {
         let options = self.0?;
-        let builder = settings::builder(url, &options)?;
+        let builder = connection::builder(url, &options)?;
         Self(Ok(options)).connect_with(&builder).await
     }
 
@@ -155,13 +144,13 @@ impl FredStoreBuilder {
         size: usize,
     ) -> Result<FredStore<Pool>, StoreError> {
         let options = self.0?;
-        let builder = settings::builder(url, &options)?;
+        let builder = connection::builder(url, &options)?;
         open(builder.build_pool(size).map_err(refused)?, options).await
     }
 
     /// Connects the client that `builder` builds, and returns a store on it.
     ///
-    /// `builder` should come from [`settings::builder`], which shows how to add certificates.
+    /// `builder` should come from [`connection::builder`], which shows how to add certificates.
     ///
     /// # Errors
     ///
@@ -171,62 +160,6 @@ impl FredStoreBuilder {
         let client = builder.build().map_err(refused)?;
         follows_nothing(&client)?;
         open(client, options).await
-    }
-}
-
-/// The task of a client, which is restarted when it stops by itself, and ends when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Connection(JoinHandle<()>);
-
-impl Connection {
-    async fn open(client: &Client) -> Result<Self, Error> {
-        // Not `init`: if this future were dropped while it waits, fred's task would go on forever.
-        let mut connected = pin!(client.wait_for_connect());
-        // Poll it before connecting, because it only sees what happens after its first poll.
-        let first = future::poll_fn(|context| Poll::Ready(connected.as_mut().poll(context))).await;
-        let task = Task(client.connect());
-        match first {
-            Poll::Ready(already) => already?,
-            Poll::Pending => connected.await?,
-        }
-        Ok(Self(tokio::spawn(keep(client.clone(), task))))
-    }
-
-    /// Returns whether the task has ended: with its runtime, or after someone called the client's
-    /// `quit`.
-    pub(crate) fn is_over(&self) -> bool {
-        self.0.is_finished()
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// fred's task, which ends when this is dropped.
-struct Task(ConnectHandle);
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Keeps `client` running until someone calls its `quit`.
-///
-/// fred's task ends on some passing failures, such as a full queue at the moment when the
-/// connection is lost. Nothing would connect the client again then.
-async fn keep(client: Client, mut task: Task) {
-    loop {
-        match (&mut task.0).await {
-            Ok(Ok(())) => return,
-            Err(error) if error.is_cancelled() => return,
-            Ok(Err(_)) | Err(_) => {}
-        }
-        time::sleep(RESTART_PAUSE).await;
-        task = Task(client.connect());
     }
 }
 
@@ -269,45 +202,9 @@ pub(crate) fn refused(error: Error) -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use tollgate_core::ErrorKind;
-    use tollgate_testkit::FakeServer;
 
     use super::*;
-
-    /// Keeps a client whose task is `task`, and returns whether and when it was started again.
-    async fn restarted(task: ConnectHandle) -> Option<Duration> {
-        let server = FakeServer::start(|_| "+OK\r\n".into());
-        let builder = settings::builder(server.url(), &Options::default()).unwrap();
-        let client = builder.build().unwrap();
-        let begun = Instant::now();
-        let kept = keep(client.clone(), Task(task));
-        let connected = async {
-            client.wait_for_connect().await.unwrap();
-            begun.elapsed()
-        };
-        tokio::select! {
-            () = kept => None,
-            after = connected => Some(after),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_client_that_stopped_by_itself_is_started_again() {
-        let failed = tokio::spawn(async { Err(Error::new(FredErrorKind::IO, "queue full")) });
-        assert!(restarted(failed).await.unwrap() >= RESTART_PAUSE);
-        let panicked = tokio::spawn(async { panic!("a task of fred") });
-        assert!(restarted(panicked).await.unwrap() >= RESTART_PAUSE);
-    }
-
-    #[tokio::test]
-    async fn a_client_that_was_stopped_is_left_alone() {
-        assert_eq!(restarted(tokio::spawn(async { Ok(()) })).await, None);
-        let aborted = tokio::spawn(future::pending());
-        aborted.abort();
-        assert_eq!(restarted(aborted).await, None);
-    }
 
     #[test]
     fn what_an_operator_can_mend_is_misconfigured() {

@@ -6,16 +6,15 @@ use redis::cluster_async::ClusterConnection;
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
 
-use super::address::Address;
-use super::builder::{RedisStoreBuilder, greet, speaking};
+use super::{RedisStoreBuilder, greet, speaking};
 use crate::cluster::Importers;
+use crate::connection::{self, Address};
 use crate::engine::RedisEngine;
 use crate::redis_store::RedisStore;
-use crate::settings;
 
 impl RedisStore<ClusterConnection> {
     /// Connects to the cluster that the nodes at `urls` belong to, and returns a store on it, with
-    /// the default [`Options`](crate::Options) and [settings](settings::cluster) for a rate
+    /// the default [`Options`](crate::Options) and [settings](connection::cluster) for a rate
     /// limiter.
     ///
     /// # Errors
@@ -60,7 +59,7 @@ impl RedisStoreBuilder {
         let options = self.options?;
         let connect = |protocol| {
             let builder = ClusterClientBuilder::new(nodes.iter().cloned());
-            let builder = settings::cluster(builder, &options).use_protocol(protocol);
+            let builder = connection::cluster(builder, &options).use_protocol(protocol);
             #[cfg(feature = "tls-rustls")]
             let builder = match &self.certificates {
                 Some(certificates) => builder.certs(certificates.0.clone()),

@@ -1,12 +1,8 @@
-//! Settings of redis-rs for a rate limiter, for connections of your own.
-//!
-//! [`RedisStore::connect`](crate::RedisStore) and the other constructors also use these.
+//! Settings of redis-rs for a rate limiter.
 
 use std::time::Duration;
 
 use redis::AsyncConnectionConfig;
-#[cfg(feature = "connection-manager")]
-use redis::aio::ConnectionManagerConfig;
 use redis::io::tcp::TcpSettings;
 #[cfg(feature = "cluster")]
 use redis::{ProtocolVersion, cluster::ClusterClientBuilder};
@@ -45,23 +41,8 @@ pub fn tcp() -> TcpSettings {
 /// Returns the settings of a multiplexed connection: at most [`MOST_IN_FLIGHT`] calls at once, and
 /// no response timeout, because the store's deadline ends a call.
 #[must_use]
-pub fn connection() -> AsyncConnectionConfig {
+pub fn multiplexed() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECTING))
-        .set_response_timeout(None)
-        .set_concurrency_limit(MOST_IN_FLIGHT)
-}
-
-/// Returns the settings of a connection manager: those of [`connection`], and no retries, so that a
-/// call fails at once if the server cannot be reached.
-///
-/// Use [`tcp`] and RESP3 for its client. With RESP3, it notices a lost connection before the next
-/// call does.
-#[cfg(feature = "connection-manager")]
-#[must_use]
-pub fn manager() -> ConnectionManagerConfig {
-    ConnectionManagerConfig::new()
-        .set_number_of_retries(0)
         .set_connection_timeout(Some(CONNECTING))
         .set_response_timeout(None)
         .set_concurrency_limit(MOST_IN_FLIGHT)
@@ -103,15 +84,6 @@ mod tests {
         assert_eq!(tcp.user_timeout(), Some(Duration::from_secs(5)));
     }
 
-    #[cfg(feature = "connection-manager")]
-    #[test]
-    fn managers_are_set_up_as_documented() {
-        let manager = manager();
-        assert_eq!(manager.number_of_retries(), 0);
-        assert_eq!(manager.connection_timeout(), Some(Duration::from_secs(1)));
-        assert_eq!(manager.response_timeout(), None);
-    }
-
     #[tokio::test]
     async fn a_slow_reply_is_waited_for() {
         let server = FakeServer::start(|words| {
@@ -122,7 +94,7 @@ mod tests {
             "+OK\r\n".into()
         });
         let client = redis::Client::open(server.url()).unwrap();
-        let settings = connection();
+        let settings = multiplexed();
         let connection = client.get_multiplexed_async_connection_with_config(&settings);
         let mut connection = connection.await.unwrap();
         let mut set = redis::cmd("SET");
@@ -152,7 +124,7 @@ mod tests {
     async fn connecting_to_a_server_that_hangs_takes_a_second() {
         let server = FakeServer::start(|_| Answer::Nothing);
         let client = redis::Client::open(server.url()).unwrap();
-        let settings = connection();
+        let settings = multiplexed();
         let connection = client.get_multiplexed_async_connection_with_config(&settings);
         let limit = 5 * CONNECTING;
         let outcome = tokio::time::timeout(limit, connection).await;

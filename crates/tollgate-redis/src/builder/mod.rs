@@ -1,4 +1,11 @@
-//! `RedisStoreBuilder`: sets up a store before it connects.
+//! `RedisStoreBuilder`: sets up a store, and connects it.
+
+#[cfg(feature = "cluster")]
+mod cluster;
+mod refused;
+#[cfg(feature = "sentinel")]
+mod sentinel;
+mod server;
 
 #[cfg(feature = "tls-rustls")]
 use std::fmt;
@@ -11,10 +18,9 @@ use tollgate_core::StoreError;
 use tollgate_wire::NoConnection;
 use tollgate_wire::{Options, TimeSource};
 
-use super::address::Address;
-use super::refused::{invalid_address, refused, refuses_hello};
+use crate::connection::{self, Address};
 use crate::redis_store::RedisStore;
-use crate::settings;
+use refused::{invalid_address, refused, refuses_hello};
 
 /// Sets up a [`RedisStore`], and connects it to one server, a cluster, or the primary that
 /// Sentinels name.
@@ -28,7 +34,6 @@ use crate::settings;
 /// use std::time::Duration;
 /// use tollgate_redis::RedisStore;
 ///
-/// # #[cfg(feature = "connection-manager")]
 /// # async fn example() -> Result<(), tollgate_redis::StoreError> {
 /// let store = RedisStore::builder()
 ///     .prefix("shop")
@@ -41,14 +46,14 @@ use crate::settings;
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it connects"]
 pub struct RedisStoreBuilder {
-    pub(super) options: Result<Options, StoreError>,
-    pub(super) protocol: Option<ProtocolVersion>,
+    options: Result<Options, StoreError>,
+    protocol: Option<ProtocolVersion>,
     #[cfg(feature = "tls-rustls")]
-    pub(super) certificates: Option<Certificates>,
+    certificates: Option<Certificates>,
 }
 
 #[cfg(feature = "tls-rustls")]
-pub(super) struct Certificates(pub(super) redis::TlsCertificates);
+struct Certificates(redis::TlsCertificates);
 
 impl RedisStore<MultiplexedConnection> {
     /// Returns a builder that sets up a store and connects it.
@@ -113,7 +118,6 @@ impl RedisStoreBuilder {
     /// use tollgate_redis::RedisStore;
     /// use tollgate_redis::redis::ProtocolVersion;
     ///
-    /// # #[cfg(feature = "connection-manager")]
     /// # async fn example() -> Result<(), tollgate_redis::StoreError> {
     /// let builder = RedisStore::builder().protocol(ProtocolVersion::RESP2);
     /// let store = builder.connect("redis://127.0.0.1:6379").await?;
@@ -164,7 +168,7 @@ impl RedisStoreBuilder {
 
     /// Returns the address at `url`, with the settings of its sockets and of TLS, and speaks the
     /// protocol that it names, unless one was chosen before.
-    pub(super) fn address(&mut self, url: impl Address) -> Result<ConnectionInfo, StoreError> {
+    fn address(&mut self, url: impl Address) -> Result<ConnectionInfo, StoreError> {
         let (info, protocol) = url.read().map_err(invalid_address)?;
         self.protocol = self.protocol.or(protocol);
         #[cfg(feature = "tls-rustls")]
@@ -177,13 +181,13 @@ impl RedisStoreBuilder {
             }
             None => info,
         };
-        Ok(info.set_tcp_settings(settings::tcp()))
+        Ok(info.set_tcp_settings(connection::tcp()))
     }
 }
 
 /// Connects with the version of the protocol that was `chosen`, or else with RESP3, or with RESP2 if
 /// the server refuses `HELLO`.
-pub(super) async fn greet<T, F>(
+async fn greet<T, F>(
     chosen: Option<ProtocolVersion>,
     connect: impl Fn(ProtocolVersion) -> F,
 ) -> Result<T, StoreError>
@@ -198,8 +202,7 @@ where
 }
 
 /// Returns `address` with the `protocol`.
-#[cfg(any(feature = "cluster", feature = "connection-manager"))]
-pub(super) fn speaking(protocol: ProtocolVersion, address: &ConnectionInfo) -> ConnectionInfo {
+fn speaking(protocol: ProtocolVersion, address: &ConnectionInfo) -> ConnectionInfo {
     let redis = address.redis_settings().clone();
     address
         .clone()
