@@ -6,6 +6,10 @@ use std::path::Path;
 
 use xshell::{Shell, cmd};
 
+/// The folders of the workspaces, from the project's root: the main one, and that of the peers, which
+/// has a lock file of its own.
+pub const WORKSPACES: [&str; 2] = [".", "benches/peers"];
+
 /// Returns a shell in the project's root folder.
 ///
 /// # Errors
