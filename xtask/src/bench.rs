@@ -3,7 +3,7 @@
 use clap::Args;
 use xshell::{Shell, cmd};
 
-use crate::project::WORKSPACES;
+use crate::project::PEERS;
 use crate::{Outcome, pictures, replay, servers};
 
 /// Which benchmarks to run, and how.
@@ -192,14 +192,13 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
     pictures::run(shell, &pictures::Arguments::write())
 }
 
-/// Runs one of the programs that measure; that of the peers has a command for each that measures them.
+/// Runs one of the programs that measure. With peers, it is a command of their program.
 fn measure(shell: &Shell, with_peers: bool, program: &str, rest: &[&str]) -> Outcome {
     let command = if with_peers {
-        let [_, peers] = WORKSPACES;
         let target = servers::target(shell);
         cmd!(
             shell,
-            "cargo run --release --quiet --locked --manifest-path {peers}/Cargo.toml --target-dir {target} -- {program} {rest...}"
+            "cargo run --release --quiet --locked --manifest-path {PEERS}/Cargo.toml --target-dir {target} -- {program} {rest...}"
         )
     } else {
         cmd!(

@@ -23,14 +23,14 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::cores::Cores;
-use crate::saved::Saved;
-use crate::{Named, Outcome, Peer, Problem, stamp};
 use clap::Parser;
 use tollgate_testkit::{Flavor, Server};
 
-use clients::Clients;
-use measure::Plan;
+use self::clients::Clients;
+use self::measure::Plan;
+use crate::cores::Cores;
+use crate::saved::Saved;
+use crate::{Named, Outcome, Peer, Problem, stamp};
 
 /// Measures decisions on servers that it starts, one after another.
 #[derive(Debug, Parser)]

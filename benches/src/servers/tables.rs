@@ -2,9 +2,6 @@
 
 use std::io::{self, Write};
 
-use crate::saved::Saved;
-use crate::{Outcome, Problem, median};
-
 use super::afterwards::{REFUNDED, SETTLED, WITH_ID};
 use super::clients::{Client, Fred, RedisRs};
 use super::measure::{DEPTHS, Measured, Sample};
@@ -12,6 +9,8 @@ use super::points::{
     COSTLY_LOG, FOUR, INCREMENT, LOG, LONG_LOG, ONE, PLAIN, Point, TRANSACTION, TWO, by_hand, row,
 };
 use super::schedules::SCHEDULE;
+use crate::saved::Saved;
+use crate::{Outcome, Problem, median};
 
 const CLIENTS: [&str; 2] = [RedisRs::NAME, Fred::NAME];
 const NOTHING: &str = "–";

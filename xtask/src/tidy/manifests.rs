@@ -10,16 +10,15 @@ const SHARED: &str = "[workspace.lints.rust]";
 /// than the main one.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let main = files.text("Cargo.toml").unwrap_or_default();
-    let shared = main.find(SHARED).map_or("", |start| &main[start..]);
+    let shared = main.find(SHARED).map(|start| &main[start..]);
     let mut findings = Vec::new();
-    for (path, text) in files
-        .iter()
-        .filter(|(path, _)| path.ends_with("/Cargo.toml"))
-    {
+    let manifests = files.ending("toml");
+    for (path, text) in manifests.filter(|(path, _)| path.ends_with("/Cargo.toml")) {
         if !inherits_lints(text) {
             findings.push(format!("{path} lacks `[lints] workspace = true`"));
         }
-        if text.lines().any(|line| line == "[workspace]") && !text.ends_with(shared) {
+        let is_workspace = text.lines().any(|line| line == "[workspace]");
+        if is_workspace && !shared.is_some_and(|shared| text.ends_with(shared)) {
             findings.push(format!(
                 "{path} does not end as Cargo.toml does, from {SHARED} on"
             ));
