@@ -1,10 +1,11 @@
 //! Shared parts of the benchmarks: keys, subjects and measurement.
 
+pub mod admitted;
 pub mod cores;
-#[cfg(feature = "peers")]
-pub mod peers;
 pub mod processor;
+pub mod ratios;
 pub mod saved;
+pub mod servers;
 pub mod stamp;
 
 use std::error::Error;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use governor::{DefaultKeyedRateLimiter, Quota as GovernorQuota, RateLimiter as Governor};
 use redis::aio::MultiplexedConnection;
 use tollgate_core::{
@@ -97,7 +99,7 @@ pub type Problem = Box<dyn Error + Send + Sync>;
 
 /// Whether the calls of a benchmark are all admitted or all denied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "a call has no third outcome")]
 pub enum Outcome {
     /// All admitted: a quota that no loop exhausts.
     Allowed,
@@ -166,11 +168,21 @@ impl Subject for DefaultKeyedRateLimiter<String> {
     }
 }
 
-/// A subject with its name.
-pub type Named = (&'static str, Box<dyn Subject>);
+/// A rate limiter of others on a server.
+#[async_trait]
+pub trait Peer: Send + Sync {
+    /// Decides a call, and returns whether it is allowed.
+    ///
+    /// # Errors
+    ///
+    /// If the limiter fails.
+    async fn check(&self, key: &str) -> Result<bool, Problem>;
+}
 
-/// Returns all subjects with their names, `governor` first; with the feature `peers`, also other rate
-/// limiters.
+/// A rate limiter with its name.
+pub type Named<S = dyn Subject> = (&'static str, Box<S>);
+
+/// Returns all subjects with their names, `governor` first.
 ///
 /// # Errors
 ///
@@ -221,8 +233,6 @@ pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
     let store = MemoryStore::builder().max_keys(2_000_000).build();
     let limiter = RateLimiter::new(store, [Limit::new("reserve", Gcra::with_burst(quota, 1)?)?])?;
     subjects.push(("gcra-reserve", Box::new(Reserves { limiter, within })));
-    #[cfg(feature = "peers")]
-    subjects.extend(peers::subjects(outcome)?);
     Ok(subjects)
 }
 
@@ -239,32 +249,6 @@ fn algorithms(
         ("sliding-buckets-10", SlidingBuckets::new(quota, 10)?.into()),
         ("sliding-log", SlidingLog::new(log_quota)?.into()),
     ])
-}
-
-/// Returns limiters in memory with a quota of `amount` a second, one for each algorithm, each with the
-/// most that it admits within any second.
-///
-/// # Errors
-///
-/// If a limit is not valid.
-pub fn bounded(amount: u32) -> Result<Vec<(Named, u64)>, LimitError> {
-    let quota = Quota::per_second(amount);
-    let amount = u64::from(amount);
-    let mut limiters: Vec<(Named, u64)> = Vec::new();
-    let bounds = [
-        2 * amount - 1,
-        2 * amount,
-        2 * amount - 1,
-        2 * amount - 1,
-        amount,
-        amount,
-    ];
-    for ((name, algorithm), bound) in algorithms(quota, quota)?.into_iter().zip(bounds) {
-        let limit = Limit::new(name, algorithm)?;
-        let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
-        limiters.push(((name, Box::new(limiter)), bound));
-    }
-    Ok(limiters)
 }
 
 /// Returns `count` keys in an order that caches cannot predict.

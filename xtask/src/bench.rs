@@ -3,6 +3,7 @@
 use clap::Args;
 use xshell::{Shell, cmd};
 
+use crate::project::PEERS;
 use crate::{Outcome, pictures, replay, servers};
 
 /// Which benchmarks to run, and how.
@@ -44,9 +45,9 @@ pub(crate) struct Arguments {
     /// rows, such as `list`.
     #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches", "growth"])]
     costliest: bool,
-    /// Counts what other rate limiters in memory admit instead, next to the most that they should; with
-    /// `--ratios`, or with criterion if an argument follows, measures them beside the algorithms.
-    #[arg(long, conflicts_with_all = ["test", "replay", "servers", "waiting", "outbound", "batches", "growth", "costliest"])]
+    /// Counts what other rate limiters admit instead, next to the most that they should; with `--ratios`
+    /// or `--servers`, measures them beside the algorithms.
+    #[arg(long, conflicts_with_all = ["test", "replay", "waiting", "outbound", "batches", "growth", "costliest"])]
     peers: bool,
     /// Measures all that `docs/benchmarks.md` shows instead, and writes its tables and charts, and the
     /// numbers to `benches/results`; with `--quick`, within five minutes.
@@ -89,12 +90,17 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         ("batches", arguments.batches),
         ("growth", arguments.growth),
         ("costliest", arguments.costliest),
-        ("peers", arguments.peers && rest.is_empty()),
+        ("admitted", arguments.peers),
     ];
-    let features = if arguments.peers { "peers" } else { "" };
     let Some((program, _)) = programs.into_iter().find(|(_, is_chosen)| *is_chosen) else {
         servers::ensure_system(shell)?;
-        return benchmarks(shell, "bench", features, &rest);
+        // The glob selects only the benchmarks: the library's test harness does not know criterion's
+        // options.
+        let benches = cmd!(
+            shell,
+            "cargo bench --package tollgate-benches --bench * -- {rest...}"
+        );
+        return Ok(benches.run()?);
     };
     if program != "ratios" {
         servers::ensure_system(shell)?;
@@ -102,7 +108,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     if program == "servers" {
         servers::run(shell)?;
     }
-    measure(shell, "release", features, program, &rest)
+    measure(shell, arguments.peers, program, &rest)
 }
 
 /// Runs every benchmark once, as the tests are built: only that they work matters. All is built
@@ -148,7 +154,7 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
             &[][..],
             &["--rounds", "5", "--most", "10000"][..],
         ),
-        ("peers", "peers", &[], &["--quick"]),
+        ("admitted", "peers", &[], &["--quick"]),
         (
             "servers",
             "peers-on-server",
@@ -179,30 +185,28 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
         let amount = if is_quick { quick } else { full };
         let arguments = [&["--csv", &*path], amount].concat();
         println!("measuring {file}");
-        measure(shell, "release", "peers", program, &arguments)?;
+        let with_peers = ["ratios", "admitted", "servers"].contains(&program);
+        measure(shell, with_peers, program, &arguments)?;
     }
     tollgate_report::save_machine(shell, command)?;
     pictures::run(shell, &pictures::Arguments::write())
 }
 
-/// Runs the benchmarks that use criterion.
-fn benchmarks(shell: &Shell, profile: &str, features: &str, rest: &[&str]) -> Outcome {
-    // The glob selects only the benchmarks: the library's test harness does not know criterion's
-    // options.
-    let benches = cmd!(
-        shell,
-        "cargo bench --profile {profile} --package tollgate-benches --features={features} --bench * -- {rest...}"
-    );
-    Ok(benches.run()?)
-}
-
-/// Runs one of the programs that measure.
-fn measure(shell: &Shell, profile: &str, features: &str, program: &str, rest: &[&str]) -> Outcome {
-    let program = cmd!(
-        shell,
-        "cargo run --profile {profile} --quiet --package tollgate-benches --features={features} --bin {program} -- {rest...}"
-    );
-    Ok(program.run()?)
+/// Runs one of the programs that measure. With peers, it is a command of their program.
+fn measure(shell: &Shell, with_peers: bool, program: &str, rest: &[&str]) -> Outcome {
+    let command = if with_peers {
+        let target = servers::target(shell);
+        cmd!(
+            shell,
+            "cargo run --release --quiet --locked --manifest-path {PEERS}/Cargo.toml --target-dir {target} -- {program} {rest...}"
+        )
+    } else {
+        cmd!(
+            shell,
+            "cargo run --release --quiet --package tollgate-benches --bin {program} -- {rest...}"
+        )
+    };
+    Ok(command.run()?)
 }
 
 #[cfg(test)]
@@ -226,6 +230,8 @@ mod tests {
         let line = Line::parse_from(["bench", "--servers", "gcra", "--flavor", "redis_6_2"]);
         assert!(line.arguments.servers);
         assert_eq!(line.arguments.rest, ["gcra", "--flavor", "redis_6_2"]);
+        let line = Line::parse_from(["bench", "--servers", "--peers", "peer"]);
+        assert!(line.arguments.servers && line.arguments.peers);
         let line = Line::parse_from(["bench", "--servers", "--soak", "60"]);
         assert_eq!(line.arguments.rest, ["--soak", "60"]);
     }

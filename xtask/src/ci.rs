@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use xshell::{Shell, cmd};
+use xshell::{Cmd, Shell, cmd};
 
+use crate::project::WORKSPACES;
 use crate::{Outcome, bench, instructions, lint, mutants, test};
 
 /// How many mutants are tried; all of them take hours.
@@ -11,8 +12,16 @@ const MUTANTS: usize = 30;
 
 /// Runs the steps until one fails, and prints how long each took.
 pub(crate) fn run(shell: &Shell) -> Outcome {
-    step("fetch", || Ok(cmd!(shell, "cargo fetch --locked").run()?))?;
+    step("fetch", || {
+        in_each_workspace(|folder| {
+            cmd!(
+                shell,
+                "cargo fetch --locked --manifest-path {folder}/Cargo.toml"
+            )
+        })
+    })?;
     step("lint", || lint::run(shell))?;
+    step("peers", || lint::clippy_peers(shell))?;
     step("oldest compiler", || oldest_compiler(shell))?;
     step("dependencies", || dependencies(shell))?;
     // Only checks that the benchmarks run, each once; not how fast they are.
@@ -34,6 +43,14 @@ fn step(name: &str, run: impl FnOnce() -> Outcome) -> Outcome {
     let outcome = run();
     println!("== {name} took {} s", started.elapsed().as_secs());
     outcome.map_err(|error| format!("{name}: {error}").into())
+}
+
+/// Runs a command for the folder of each workspace.
+fn in_each_workspace<'s>(command: impl Fn(&str) -> Cmd<'s>) -> Outcome {
+    for folder in WORKSPACES {
+        command(folder).run()?;
+    }
+    Ok(())
 }
 
 /// Compiles the libraries and the program with the oldest supported compiler.
@@ -77,5 +94,10 @@ fn dependencies(shell: &Shell) -> Outcome {
         );
         return Ok(());
     }
-    Ok(cmd!(shell, "cargo deny --offline check bans licenses sources").run()?)
+    in_each_workspace(|folder| {
+        cmd!(
+            shell,
+            "cargo deny --manifest-path {folder}/Cargo.toml --offline check bans licenses sources"
+        )
+    })
 }

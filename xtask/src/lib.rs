@@ -39,8 +39,8 @@ struct Arguments {
 enum Command {
     /// Runs the benchmarks.
     Bench(bench::Arguments),
-    /// Runs all checks that must pass before a change lands: lints, the oldest compiler, licences,
-    /// every benchmark once, and every test on every server.
+    /// Runs all checks that must pass before a change lands: lints, also of `benches/peers`, the oldest
+    /// compiler, licences, every benchmark once, and every test on every server.
     Ci,
     /// Counts the instructions of decisions in memory, with valgrind, and checks that they take no more
     /// than is recorded.

@@ -6,6 +6,11 @@ use std::path::Path;
 
 use xshell::{Shell, cmd};
 
+/// The folder of the workspace of the peers.
+pub const PEERS: &str = "benches/peers";
+/// The folders of all workspaces, from the project's root. Each has a lock file of its own.
+pub const WORKSPACES: [&str; 2] = [".", PEERS];
+
 /// Returns a shell in the project's root folder.
 ///
 /// # Errors

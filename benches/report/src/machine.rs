@@ -26,9 +26,9 @@ const PACKAGES: [&str; 7] = [
 pub fn save(shell: &Shell, command: &str) -> Result<(), Box<dyn Error>> {
     let information = shell.read_file("/proc/cpuinfo").unwrap_or_default();
     let cores = thread::available_parallelism()?;
-    let lock = shell.read_file("Cargo.lock")?;
+    let locks = shell.read_file("benches/peers/Cargo.lock")? + &shell.read_file("Cargo.lock")?;
     let packages =
-        PACKAGES.map(|name| Ok::<_, String>(format!("{name} {}", version(&lock, name)?)));
+        PACKAGES.map(|name| Ok::<_, String>(format!("{name} {}", version(&locks, name)?)));
     let packages = packages.into_iter().collect::<Result<Vec<_>, _>>()?;
     let rustc = cmd!(shell, "rustc --version").read()?;
     let system = std::env::consts::OS;
@@ -59,12 +59,12 @@ fn model(information: &str) -> &str {
     line.map_or("unknown", |line| line.trim_start_matches([' ', '\t', ':']))
 }
 
-/// Returns the version of a package in `Cargo.lock`; of several, the last.
+/// Returns the version of a package in a lock file; of several, the last.
 fn version<'l>(lock: &'l str, name: &str) -> Result<&'l str, String> {
     let head = format!("name = \"{name}\"\nversion = \"");
     let found = lock.rsplit_once(&head).map(|(_, after)| after);
     let version = found.and_then(|after| after.split('"').next());
-    version.ok_or_else(|| format!("Cargo.lock has no package {name}"))
+    version.ok_or_else(|| format!("no lock file has package {name}"))
 }
 
 #[cfg(test)]

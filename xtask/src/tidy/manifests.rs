@@ -1,15 +1,30 @@
-//! Checks that every package inherits the lints of the workspace.
+//! Checks that every package inherits the lints of its workspace, and that all workspaces have the
+//! same lints and profiles.
 
 use crate::project::Files;
 
-/// Returns the packages that do not inherit the lints.
+/// Where the lints and profiles begin, with which the manifest of a workspace ends.
+const SHARED: &str = "[workspace.lints.rust]";
+
+/// Returns the packages that do not inherit the lints, and the workspaces with other lints or profiles
+/// than the main one.
 pub(super) fn findings(files: &Files) -> Vec<String> {
-    files
-        .iter()
-        .filter(|(path, _)| path.ends_with("/Cargo.toml"))
-        .filter(|(_, text)| !inherits_lints(text))
-        .map(|(path, _)| format!("{path} lacks `[lints] workspace = true`"))
-        .collect()
+    let main = files.text("Cargo.toml").unwrap_or_default();
+    let shared = main.find(SHARED).map(|start| &main[start..]);
+    let mut findings = Vec::new();
+    let manifests = files.ending("toml");
+    for (path, text) in manifests.filter(|(path, _)| path.ends_with("/Cargo.toml")) {
+        if !inherits_lints(text) {
+            findings.push(format!("{path} lacks `[lints] workspace = true`"));
+        }
+        let is_workspace = text.lines().any(|line| line == "[workspace]");
+        if is_workspace && !shared.is_some_and(|shared| text.ends_with(shared)) {
+            findings.push(format!(
+                "{path} does not end as Cargo.toml does, from {SHARED} on"
+            ));
+        }
+    }
+    findings
 }
 
 fn inherits_lints(manifest: &str) -> bool {
@@ -36,5 +51,19 @@ mod tests {
         let root = ("Cargo.toml", "[workspace]\n");
         assert_eq!(findings(&Files::of(&[good, root])), [""; 0]);
         assert_eq!(findings(&Files::of(&[good, none, own, root])).len(), 2);
+    }
+
+    #[test]
+    fn a_workspace_with_other_lints_is_found() {
+        let root = (
+            "Cargo.toml",
+            "[workspace]\n\n[workspace.lints.rust]\nmissing_docs = \"warn\"\n",
+        );
+        let inherits = "[lints]\nworkspace = true\n\n";
+        let same = format!("{inherits}{}", root.1);
+        let other = same.replace("warn", "allow");
+        let found = |text: &str| findings(&Files::of(&[root, ("a/Cargo.toml", text)]));
+        assert_eq!(found(&same), [""; 0]);
+        assert_eq!(found(&other).len(), 1);
     }
 }

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tollgate_benches::stamp;
 use tollgate_core::{
     Algorithm, FixedWindow, Limit, LimitError, Quota, RateLimiter, SlidingLog, Store, StoreError,
 };
 use tollgate_testkit::Server;
 
-use crate::Problem;
-use crate::clients::{Client, Clients, Fred, RedisRs, options};
+use super::clients::{Client, Clients, Fred, RedisRs, options};
+use crate::{Problem, stamp};
 
 /// The number of calls in flight through each client.
 const CALLERS: usize = 64;

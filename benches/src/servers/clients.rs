@@ -15,8 +15,8 @@ use tollgate_redis::{PlainStore, RedisStore};
 use tollgate_testkit::Server;
 use tollgate_wire::Options;
 
+use super::capture::Sent;
 use crate::Problem;
-use crate::capture::Sent;
 
 /// The TTL of a counter that is set by hand, in milliseconds.
 const MINUTE_MS: u32 = 60_000;

@@ -5,20 +5,24 @@
 //! above the bound is a fault of the limiter, not of the measurement.
 
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Parser;
+use governor::{DefaultKeyedRateLimiter, Quota as GovernorQuota, RateLimiter as Governor};
 use tokio::runtime::{Handle, Runtime};
-use tollgate_benches::peers::servers::Peer;
-use tollgate_benches::saved::Saved;
-use tollgate_benches::{Problem, Subject, bounded, peers};
+use tollgate_core::{Limit, Quota, RateLimiter};
+use tollgate_memory::MemoryStore;
 use tollgate_testkit::{Flavor, Server};
 
+use crate::saved::Saved;
+use crate::{Named, Peer, Problem, Subject, algorithms};
+
 /// How many calls a second the quota allows.
-const AMOUNT: u32 = 100;
+const AMOUNT: u16 = 100;
 const WINDOW: Duration = Duration::from_secs(1);
 /// By how much the clocks of a limiter and of this program may differ in a window, with rounding.
 const SLACK: Duration = Duration::from_micros(50);
@@ -27,12 +31,15 @@ const LATE: Duration = Duration::from_millis(900);
 const SPAN: Duration = Duration::from_millis(1_600);
 const THREADS: [usize; 2] = [1, 4];
 
+/// Rate limiters, each with the most calls that it should admit within a second.
+pub type Bounded<S = dyn Subject> = Vec<(Named<S>, u64)>;
+
 /// When an admitted call began and ended.
 type Call = (Instant, Instant);
 
-/// Counts what rate limiters in memory admit within a second.
+/// Counts what rate limiters admit within a second.
 #[derive(Debug, Parser)]
-struct Arguments {
+pub struct Arguments {
     /// Writes the numbers to this file, too.
     #[arg(long)]
     csv: Option<PathBuf>,
@@ -41,11 +48,19 @@ struct Arguments {
     quick: bool,
 }
 
-fn main() -> Result<(), Problem> {
-    let arguments = Arguments::parse();
-    let path = arguments.csv;
+/// Counts what the limiters of this library admit, and those that `in_memory` and `on_server` return
+/// for a quota of so many calls a second.
+///
+/// # Errors
+///
+/// If a limiter or the server fails, or the file cannot be written.
+pub fn run(
+    arguments: &Arguments,
+    in_memory: impl FnOnce(u16) -> Result<Bounded, Problem>,
+    on_server: impl AsyncFnOnce(&str, u16) -> Result<Bounded<dyn Peer>, Problem>,
+) -> Result<(), Problem> {
     let columns = ["limiter", "threads", "admitted", "should_be_at_most"];
-    let mut saved = Saved::to(path.as_deref(), &columns)?;
+    let mut saved = Saved::to(arguments.csv.as_deref(), &columns)?;
     let mut out = io::stdout();
     writeln!(
         out,
@@ -57,7 +72,7 @@ fn main() -> Result<(), Problem> {
         THREADS[1]
     )?;
     writeln!(out, "|---|---:|---:|---:|")?;
-    let in_memory = [bounded(AMOUNT)?, peers::bounded(AMOUNT)?];
+    let in_memory = [bounded()?, in_memory(AMOUNT)?];
     let mut all: Vec<(String, Box<dyn Subject>, u64)> = in_memory
         .into_iter()
         .flatten()
@@ -67,8 +82,7 @@ fn main() -> Result<(), Problem> {
     let runtime = Runtime::new()?;
     let failed = Arc::new(OnceLock::new());
     let url = server.url();
-    let on_server = peers::servers::bounded(&url, u16::try_from(AMOUNT)?);
-    for ((name, peer), bound) in runtime.block_on(on_server)? {
+    for ((name, peer), bound) in runtime.block_on(on_server(&url, AMOUNT))? {
         let awaited = Awaited {
             peer,
             runtime: runtime.handle().clone(),
@@ -109,6 +123,31 @@ fn main() -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Returns the limiters of this library, one for each algorithm, and governor.
+fn bounded() -> Result<Bounded, Problem> {
+    let quota = Quota::per_second(AMOUNT.into());
+    let window = u64::from(AMOUNT);
+    let bounds = [
+        2 * window - 1,
+        2 * window,
+        2 * window - 1,
+        2 * window - 1,
+        window,
+        window,
+    ];
+    let mut limiters: Bounded = Vec::new();
+    for ((name, algorithm), bound) in algorithms(quota, quota)?.into_iter().zip(bounds) {
+        let limit = Limit::new(name, algorithm)?;
+        let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
+        limiters.push(((name, Box::new(limiter)), bound));
+    }
+    let amount = NonZeroU32::new(AMOUNT.into()).unwrap_or(NonZeroU32::MIN);
+    let governor: DefaultKeyedRateLimiter<String> =
+        Governor::keyed(GovernorQuota::per_second(amount));
+    limiters.push((("governor", Box::new(governor)), 2 * window));
+    Ok(limiters)
 }
 
 /// A limiter on a server, for which a thread waits.

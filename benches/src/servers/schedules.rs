@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tollgate_benches::Outcome;
 use tollgate_core::Timestamp;
 use tollgate_core::schedule::{self, Event, Placement, Schedule};
 
-use crate::Problem;
-use crate::capture;
-use crate::clients::{self, Client};
-use crate::keys::Keys;
-use crate::measure::Plan;
-use crate::points::{KEYS, Point, by_hand, row};
-use crate::raw::ByHand;
-use crate::run::{Subject, erase};
+use super::capture;
+use super::clients::{self, Client};
+use super::keys::Keys;
+use super::measure::Plan;
+use super::points::{KEYS, Point, by_hand, row};
+use super::raw::ByHand;
+use super::run::{Subject, erase};
+use crate::{Outcome, Problem};
 
 pub(crate) const SCHEDULE: &str = "schedule with 10 events in reach";
 

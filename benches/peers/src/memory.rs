@@ -1,24 +1,19 @@
-//! Other rate limiters in memory, each used as its documentation shows; those on servers are in
-//! `servers`.
-
-pub mod servers;
+//! Rate limiters in memory, each used as its documentation shows.
 
 use std::collections::HashMap;
-use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter as Governor};
 use limitador::RateLimiter as Limitador;
 use limitador::limit::{Expression, Limit, Namespace};
 use throttlecrab::{AdaptiveStore, RateLimiter as Throttlecrab};
 use tokio_rate_limit::{RateLimiter as TokioRateLimit, RateLimiterConfig};
+use tollgate_benches::admitted::Bounded;
+use tollgate_benches::{Named, Outcome, Problem, Subject};
 use trypema::local::LocalRateLimiterProvider;
 use trypema::{BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize};
 
-use crate::{Named, Outcome, Problem, Subject};
-
-/// Returns all of them but governor, with quotas for `outcome`.
+/// Returns all of them, with quotas for `outcome`.
 pub(crate) fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
     let (amount, seconds) = match outcome {
         Outcome::Allowed => (1_000_000_000, 1),
@@ -35,21 +30,15 @@ pub(crate) fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
 /// Returns all of them with a quota of `amount` a second, each with the most that it should admit in
 /// a second: a token bucket a full bucket and a second's refill, a fixed window the same, a sliding
 /// window its amount.
-///
-/// # Errors
-///
-/// If one of them refuses the quota.
-pub fn bounded(amount: u32) -> Result<Vec<(Named, u64)>, Problem> {
+pub(crate) fn bounded(amount: u16) -> Result<Bounded, Problem> {
     let window = u64::from(amount);
     let bucket = 2 * window;
-    let quota = Quota::per_second(NonZeroU32::new(amount).unwrap_or(NonZeroU32::MIN));
-    let governor: DefaultKeyedRateLimiter<String> = Governor::keyed(quota);
-    let limitador = limitador(i64::from(amount), 1)?;
-    let throttlecrab = throttlecrab(i64::from(amount), 1);
-    let tokio_rate_limit = tokio_rate_limit(i64::from(amount))?;
-    let trypema = trypema(i64::from(amount), 1)?;
+    let amount = i64::from(amount);
+    let limitador = limitador(amount, 1)?;
+    let throttlecrab = throttlecrab(amount, 1);
+    let tokio_rate_limit = tokio_rate_limit(amount)?;
+    let trypema = trypema(amount, 1)?;
     Ok(vec![
-        (("governor", Box::new(governor)), bucket),
         (("limitador", Box::new(limitador)), bucket),
         (("throttlecrab", Box::new(throttlecrab)), bucket),
         (("tokio-rate-limit", Box::new(tokio_rate_limit)), bucket),
@@ -117,18 +106,20 @@ impl Subject for Locked {
 }
 
 /// A token bucket whose rate is at least one a second.
-fn tokio_rate_limit(amount: i64) -> Result<TokioRateLimit, Problem> {
+struct Bucket(TokioRateLimit);
+
+fn tokio_rate_limit(amount: i64) -> Result<Bucket, Problem> {
     let amount = u64::try_from(amount)?;
-    Ok(TokioRateLimit::new(RateLimiterConfig {
+    Ok(Bucket(TokioRateLimit::new(RateLimiterConfig {
         requests_per_second: amount,
         burst: amount,
-    })?)
+    })?))
 }
 
-impl Subject for TokioRateLimit {
+impl Subject for Bucket {
     #[inline]
     fn check(&self, key: &String) -> bool {
-        let decision = Self::check(self, key);
+        let decision = self.0.check(key);
         std::hint::black_box(&decision).permitted
     }
 }

@@ -3,12 +3,11 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use tollgate_benches::{Outcome, processor};
 use tollgate_testkit::Server;
 
-use crate::Problem;
-use crate::points::Point;
-use crate::run::{Run, percentile};
+use super::points::Point;
+use super::run::{Run, percentile};
+use crate::{Outcome, Problem, processor};
 
 /// The numbers of calls in flight.
 pub(crate) const DEPTHS: [usize; 3] = [1, 64, 256];

@@ -10,7 +10,6 @@ mod clients;
 mod keys;
 mod measure;
 mod originals;
-#[cfg(feature = "peers")]
 mod peers;
 mod points;
 mod raw;
@@ -21,21 +20,21 @@ mod tables;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::pin::Pin;
 use std::time::Duration;
 
 use clap::Parser;
-use tollgate_benches::cores::Cores;
-use tollgate_benches::saved::Saved;
-use tollgate_benches::{Problem, ended, stamp};
 use tollgate_testkit::{Flavor, Server};
 
-use crate::clients::Clients;
-use crate::measure::Plan;
+use self::clients::Clients;
+use self::measure::Plan;
+use crate::cores::Cores;
+use crate::saved::Saved;
+use crate::{Named, Outcome, Peer, Problem, stamp};
 
 /// Measures decisions on servers that it starts, one after another.
 #[derive(Debug, Parser)]
-struct Arguments {
+pub struct Arguments {
     /// Selects the subjects whose names contain this.
     filter: Option<String>,
     /// The server: `redis_system`, `redis_6_2` or `valkey_9_1`; default: all of them.
@@ -67,11 +66,19 @@ fn flavor(text: &str) -> Result<Flavor, String> {
     })
 }
 
-fn main() -> ExitCode {
-    ended(all(&Arguments::parse()))
-}
+/// Connects rate limiters to the server at a URL.
+pub type Connect = for<'u> fn(&'u str, Outcome) -> Connecting<'u>;
 
-fn all(arguments: &Arguments) -> Result<(), Problem> {
+/// What [`Connect`] returns: a future of limiters with quotas for the outcome.
+pub type Connecting<'u> =
+    Pin<Box<dyn Future<Output = Result<Vec<Named<dyn Peer>>, Problem>> + Send + 'u>>;
+
+/// Measures this library's decisions and, beside them, those of the peers that `connect` returns.
+///
+/// # Errors
+///
+/// If a server or a subject fails, or the file cannot be written.
+pub fn run(arguments: &Arguments, connect: Connect) -> Result<(), Problem> {
     let cores = Cores::take();
     // A single thread: with several, they compete with the server for two cores, and results vary
     // by half from one minute to the next.
@@ -84,7 +91,7 @@ fn all(arguments: &Arguments) -> Result<(), Problem> {
     };
     let mut saved = Saved::to(arguments.csv.as_deref(), &tables::COLUMNS)?;
     for &flavor in flavors {
-        runtime.block_on(one(arguments, flavor, &cores, &mut saved))?;
+        runtime.block_on(one(arguments, flavor, &cores, &mut saved, connect))?;
     }
     Ok(())
 }
@@ -95,6 +102,7 @@ async fn one(
     flavor: Flavor,
     cores: &Cores,
     saved: &mut Saved,
+    connect: Connect,
 ) -> Result<(), Problem> {
     let mut out = io::stdout();
     let server = Server::start(flavor);
@@ -117,12 +125,8 @@ async fn one(
             }
         };
         let filter = arguments.filter.as_deref().unwrap_or_default();
-        let points = points::all(&clients, &plan, filter).await?;
-        #[cfg(feature = "peers")]
-        let points = {
-            let peers = peers::all(&server.url(), &plan, filter).await?;
-            points.into_iter().chain(peers).collect::<Vec<_>>()
-        };
+        let mut points = points::all(&clients, &plan, filter).await?;
+        points.extend(peers::all(&server.url(), &plan, filter, connect).await?);
         let measured = measure::all(&points, &plan, &server).await?;
         tables::write(&mut out, &points, &measured)?;
         tables::save(saved, &release, &points, &measured)?;

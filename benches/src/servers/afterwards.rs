@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_benches::Outcome;
 use tollgate_core::{CallId, Gcra, Limit, Quota, RateLimiter, Store};
 
-use crate::Problem;
-use crate::clients::Client;
-use crate::keys::Keys;
-use crate::measure::Plan;
-use crate::points::{KEYS, Point, row};
-use crate::run::{Subject, erase};
+use super::clients::Client;
+use super::keys::Keys;
+use super::measure::Plan;
+use super::points::{KEYS, Point, row};
+use super::run::{Subject, erase};
+use crate::{Outcome, Problem};
 
 /// What is done besides a check of one GCRA limit.
 #[derive(Clone, Copy)]

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use tollgate_benches::Outcome;
-use tollgate_benches::peers::servers::{Peer, subjects};
-
-use crate::Problem;
-use crate::clients::{Client, RedisRs};
-use crate::keys::Keys;
-use crate::measure::Plan;
-use crate::points::{KEYS, Point, row};
-use crate::run::{Subject, erase};
+use super::Connect;
+use super::clients::{Client, RedisRs};
+use super::keys::Keys;
+use super::measure::Plan;
+use super::points::{KEYS, Point, row};
+use super::run::{Subject, erase};
+use crate::{Outcome, Peer, Problem};
 
 /// A peer, and its keys.
 struct Called {
@@ -32,11 +30,16 @@ impl Subject for Called {
     }
 }
 
-/// Returns the points whose rows contain `filter`. Each peer has a connection of its own.
-pub(crate) async fn all(url: &str, plan: &Plan, filter: &str) -> Result<Vec<Point>, Problem> {
+/// Returns the points of the peers that `connect` returns, if their rows contain `filter`.
+pub(crate) async fn all(
+    url: &str,
+    plan: &Plan,
+    filter: &str,
+    connect: Connect,
+) -> Result<Vec<Point>, Problem> {
     let mut points = Vec::new();
     for outcome in [Outcome::Allowed, Outcome::Denied] {
-        for (name, peer) in subjects(url, outcome).await? {
+        for (name, peer) in connect(url, outcome).await? {
             let keys = Arc::new(Keys::new(KEYS));
             let subject = Called {
                 peer,

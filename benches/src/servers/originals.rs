@@ -8,12 +8,12 @@ use redis::aio::MultiplexedConnection;
 
 use tollgate_scenarios::published as systems;
 
+use super::clients::{Client, RedisRs};
+use super::keys::Keys;
+use super::measure::Plan;
+use super::points::Point;
+use super::run::{Subject, erase};
 use crate::Problem;
-use crate::clients::{Client, RedisRs};
-use crate::keys::Keys;
-use crate::measure::Plan;
-use crate::points::Point;
-use crate::run::{Subject, erase};
 
 /// The number of keys: as many as most other subjects use.
 const KEYS: usize = 1_000;

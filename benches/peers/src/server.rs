@@ -1,4 +1,4 @@
-//! Other rate limiters on a server, each used as its documentation shows.
+//! Rate limiters on a server, each used as its documentation shows.
 //!
 //! Each has a connection of its own, by the version of redis-rs that it is written for.
 
@@ -11,6 +11,8 @@ use axum_limit::{RateLimitBackend as _, TokenBucketPolicy, build_storage_key};
 use http::{Request, Response, StatusCode};
 use redis::aio::MultiplexedConnection;
 use throttle_kit::RateLimitBackend as _;
+use tollgate_benches::admitted::Bounded;
+use tollgate_benches::{Named, Outcome, Peer, Problem, connect};
 use tollgate_core::{Gcra, Limit, Quota, RateLimiter};
 use tollgate_redis::RedisStore;
 use tollgate_wire::Options;
@@ -18,22 +20,6 @@ use tower::{Layer, ServiceExt, service_fn};
 use tower_rate_limit_redis::{KeyResolver, RateLimitLayer};
 use trypema::redis::{ConnectionManager, RedisKey, RedisRateLimiterProvider};
 use trypema::{BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize};
-
-use crate::{Outcome, Problem, connect};
-
-/// A rate limiter on a server.
-#[async_trait]
-pub trait Peer: Send + Sync {
-    /// Decides a call, and returns whether it is allowed.
-    ///
-    /// # Errors
-    ///
-    /// If the limiter fails.
-    async fn check(&self, key: &str) -> Result<bool, Problem>;
-}
-
-/// A peer with its name.
-pub type Named = (&'static str, Box<dyn Peer>);
 
 /// How much a limiter allows.
 #[derive(Clone, Copy)]
@@ -51,11 +37,7 @@ impl Rate {
 }
 
 /// Connects all of them to a server, and this library with batches, with quotas for `outcome`.
-///
-/// # Errors
-///
-/// If one of them cannot connect, or refuses its quota.
-pub async fn subjects(url: &str, outcome: Outcome) -> Result<Vec<Named>, Problem> {
+pub(crate) async fn subjects(url: &str, outcome: Outcome) -> Result<Vec<Named<dyn Peer>>, Problem> {
     // The most that all of them accept. It is allowed for each key.
     let (amount, interval) = match outcome {
         Outcome::Allowed => (u16::MAX, Duration::from_millis(1)),
@@ -91,11 +73,7 @@ impl Peer for InBatches {
 
 /// Connects all of them to a server, with a quota of `amount` a second, each with the most that it
 /// should admit in a second.
-///
-/// # Errors
-///
-/// If one of them cannot connect, or refuses its quota.
-pub async fn bounded(url: &str, amount: u16) -> Result<Vec<(Named, u64)>, Problem> {
+pub(crate) async fn bounded(url: &str, amount: u16) -> Result<Bounded<dyn Peer>, Problem> {
     let interval = Duration::from_secs(1) / u32::from(amount);
     let window = u64::from(amount);
     let all = all(url, Rate { amount, interval }).await?;
@@ -109,7 +87,7 @@ pub async fn bounded(url: &str, amount: u16) -> Result<Vec<(Named, u64)>, Proble
 
 const TRYPEMA: &str = "trypema";
 
-async fn all(url: &str, rate: Rate) -> Result<Vec<Named>, Problem> {
+async fn all(url: &str, rate: Rate) -> Result<Vec<Named<dyn Peer>>, Problem> {
     Ok(vec![
         ("axum-limit", Box::new(AxumLimit::connect(url, rate).await?)),
         (

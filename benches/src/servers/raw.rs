@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tollgate_core::{RateLimiter, Store};
 
+use super::capture::Sent;
+use super::clients::Client;
+use super::keys::Keys;
+use super::run::Subject;
 use crate::Problem;
-use crate::capture::Sent;
-use crate::clients::Client;
-use crate::keys::Keys;
-use crate::run::Subject;
 
 /// `PING`: the cost of a round trip.
 pub(crate) struct Ping<C>(pub(crate) C);

@@ -3,22 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_benches::Outcome;
 use tollgate_core::{
     Algorithm, FixedWindow, Gcra, Limit, LimitError, Quota, RateLimiter, SlidingBuckets,
     SlidingCounter, SlidingLog,
 };
 
-use crate::Problem;
-use crate::afterwards;
-use crate::capture;
-use crate::clients::{self, Client, Clients, RedisRs};
-use crate::keys::Keys;
-use crate::measure::Plan;
-use crate::originals;
-use crate::raw::{ByHand, Decides, Increment, Nothing, Ping, Transaction};
-use crate::run::{Runs, Subject, erase};
-use crate::schedules;
+use super::afterwards;
+use super::capture;
+use super::clients::{self, Client, Clients, RedisRs};
+use super::keys::Keys;
+use super::measure::Plan;
+use super::originals;
+use super::raw::{ByHand, Decides, Increment, Nothing, Ping, Transaction};
+use super::run::{Runs, Subject, erase};
+use super::schedules;
+use crate::{Outcome, Problem};
 
 pub(crate) const INCREMENT: &str = "INCR";
 pub(crate) const TRANSACTION: &str = "MULTI, INCR, PEXPIRE NX";

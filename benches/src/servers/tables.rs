@@ -2,16 +2,15 @@
 
 use std::io::{self, Write};
 
-use tollgate_benches::saved::Saved;
-use tollgate_benches::{Outcome, Problem, median};
-
-use crate::afterwards::{REFUNDED, SETTLED, WITH_ID};
-use crate::clients::{Client, Fred, RedisRs};
-use crate::measure::{DEPTHS, Measured, Sample};
-use crate::points::{
+use super::afterwards::{REFUNDED, SETTLED, WITH_ID};
+use super::clients::{Client, Fred, RedisRs};
+use super::measure::{DEPTHS, Measured, Sample};
+use super::points::{
     COSTLY_LOG, FOUR, INCREMENT, LOG, LONG_LOG, ONE, PLAIN, Point, TRANSACTION, TWO, by_hand, row,
 };
-use crate::schedules::SCHEDULE;
+use super::schedules::SCHEDULE;
+use crate::saved::Saved;
+use crate::{Outcome, Problem, median};
 
 const CLIENTS: [&str; 2] = [RedisRs::NAME, Fred::NAME];
 const NOTHING: &str = "–";
@@ -297,9 +296,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Problem;
-    use crate::keys::Keys;
-    use crate::run::{Subject, erase};
+    use crate::servers::keys::Keys;
+    use crate::servers::run::{Subject, erase};
 
     struct Never;
 
