@@ -99,7 +99,7 @@ end
 local known_weights, heavies, unknown = nil, nil, 0
 
 -- Returns the weights of the events with these `names`. Looking up each of many costs more than to read
--- all weights other than 1.
+-- all weights other than 1. The scores of these are below -1, like that of `c`.
 local function weights_of(names, n)
   unknown = unknown + n
   local heavy = {}
@@ -113,7 +113,7 @@ local function weights_of(names, n)
       return heavy
     end
     known_weights = {}
-    local all = call('ZRANGE', key, 0, heavies - 1, 'WITHSCORES')
+    local all = call('ZRANGEBYSCORE', key, '-inf', '(-1', 'WITHSCORES')
     for i = 1, #all, 2 do known_weights['e' .. sub(all[i], 2)] = -all[i + 1] end
   end
   for i = 1, n do heavy[i] = known_weights[names[i]] or 1 end
@@ -146,12 +146,27 @@ local function read(index, many)
   return found, heavy, names
 end
 
+-- The times of all events, and how much the events up to each weigh together, once all are read. A call
+-- that looks at most events more than once reads them once.
+local all_times, all_sums
+
 -- Appends `many` events from `index` on to the first `n` of a search, and returns how many these are
 -- then: in the order of the search, with their times multiplied by its sign, and, if there is a table
 -- for that, with how much all up to each of them weigh together.
 local function append(index, many, sign, to_times, to_sums, n)
   local from, to = 1, many
   if sign == -1 then from, to = many, 1 end
+  if all_times and not moved then
+    local before = index - lowest
+    for i = before + from, before + to, sign do
+      n = n + 1
+      to_times[n] = sign * all_times[i]
+      if to_sums then
+        to_sums[n] = to_sums[n - 1] + (all_sums and all_sums[i] - all_sums[i - 1] or 1)
+      end
+    end
+    return n
+  end
   if is_set and (weighted == 0 or known_weights) then
     local range, known = call('ZRANGE', key, index, index + many - 1, 'WITHSCORES'), known_weights
     for i = 2 * from, 2 * to, 2 * sign do
@@ -174,12 +189,22 @@ local function append(index, many, sign, to_times, to_sums, n)
   return n
 end
 
+-- Reads all events. Entries before the first and behind the last end a walk through them.
+local function read_all()
+  local times, sums, n = { [0] = -1 }, weighted == 1 and { [0] = 0 } or nil, 0
+  for i = 0, held - 1, PART do
+    n = append(lowest + i, min(PART, held - i), 1, times, sums, n)
+  end
+  times[n + 1] = AFTER_ALL
+  all_times, all_sums = times, sums
+end
+
 -- The instant that no period of a calendar holds.
 local uncovered
 local find_period, weight_within, free_in_calendar
 if periods_at then
-  -- Returns the period of the calendar `q` that holds `time`, and its place, if the call brought it. Looks
-  -- first at `place` and soon after it, if that is the place of a period.
+  -- Returns the period of the calendar `q` that holds `time`, and its place, if the call brought it.
+  -- Tries the period at `place` first, if there is one, and then periods ever farther behind it.
   find_period = function(q, time, place)
     local low, high, at, step = 0, quota[3 * q], periods_at[q], 1
     if not place or place < 0 or place >= high then place, step = floor(high / 2), high end
@@ -197,8 +222,8 @@ if periods_at then
     end
   end
 
-  -- Returns the weight of the held events from `start` until before `stop`, and what looking them up
-  -- cost, as a number of events that could have been read instead.
+  -- Returns the weight of the held events from `start` until before `stop`, and about how many events
+  -- could have been read in the same time.
   local function look_up(start, stop)
     if is_set and weighted == 0 then
       local sum = call('ZCOUNT', key, start, stop - 1)
@@ -223,29 +248,21 @@ if periods_at then
     return sum, 24 + 2 * (after - first)
   end
 
-  -- How much it cost to look up the events of periods, until all are read.
+  -- How many events could have been read in the time that all these took.
   local looked_up = 0
-  -- Then all events in order, how much those up to each weigh together, and an index among them.
-  local all_times, all_sums, near
+  -- Where the last period ended among all events.
+  local near = 1
 
-  -- Returns the weight of the events from `start` until before `stop`. Those that the call adds count from
-  -- the place `next_added` on.
+  -- Returns the weight of the events from `start` until before `stop`, of the added ones only from the
+  -- place `next_added` on.
   weight_within = function(start, stop, next_added)
     local sum
-    if looked_up < held then
+    if not all_times and looked_up < held then
       local cost
       sum, cost = look_up(start, stop)
       looked_up = looked_up + cost
     else
-      if not all_times then
-        local n = 0
-        all_times, near = { [0] = -1 }, 1
-        if weighted == 1 then all_sums = { [0] = 0 } end
-        for i = 0, held - 1, PART do
-          n = append(lowest + i, min(PART, held - i), 1, all_times, all_sums, n)
-        end
-        all_times[n + 1] = AFTER_ALL
-      end
+      if not all_times then read_all() end
       local times, i = all_times, near
       while times[i] < start do i = i + 1 end
       while times[i - 1] >= start do i = i - 1 end
@@ -291,7 +308,7 @@ end
 local function search(sign, weight, from, last)
   -- The events that have been read, in the order of the search, and how many more there are.
   -- If there are other weights than 1, also how much all events up to each weigh together.
-  -- What follows the last that was read counts as after every window, and too heavy for any.
+  -- The entry behind the last event that was read is later than any window, and too heavy for any.
   local event_times, event_sums, loaded, left, load
   if sign == 1 and not is_set and added == 0 and held > 0 and held <= 64 then
     local heavy
@@ -579,7 +596,7 @@ local function first_without_room()
     end
   end
 
-  local done = 0
+  local done, nearby = 0, 0
   while reach > 0 and done < added do
     -- Events that are so far apart that nothing between them counts for both are looked at alone.
     local until_added = done + 1
@@ -588,14 +605,16 @@ local function first_without_room()
     end
     local index = first_after(added_times[done + 1] - reach)
     local after = first_after(added_times[until_added] + reach - 1)
+    nearby = nearby + after - index
+    if not all_times and 4 * nearby > 3 * held then read_all() end
     -- All these events by time, and the places of the added ones among them.
-    local all_times, all_weights, n = {}, {}, 0
+    local event_times, event_weights, n = {}, {}, 0
     local places, orders, many, next_added = {}, {}, 0, done + 1
     local function merge(time)
       while next_added <= until_added and added_times[next_added] <= time do
         if added_orders[next_added] < from_order then
           n, many = n + 1, many + 1
-          all_times[n], all_weights[n] = added_times[next_added], added_weights[next_added]
+          event_times[n], event_weights[n] = added_times[next_added], added_weights[next_added]
           places[many], orders[many] = n, added_orders[next_added]
         end
         next_added = next_added + 1
@@ -608,23 +627,35 @@ local function first_without_room()
         local time = some_times[i]
         if next_added <= until_added and added_times[next_added] <= time then merge(time) end
         n = n + 1
-        all_times[n], all_weights[n] = time, some_sums[i] - some_sums[i - 1]
+        event_times[n], event_weights[n] = time, some_sums[i] - some_sums[i - 1]
       end
       index = index + PART
     end
     merge(NEVER)
-    all_times[n + 1] = AFTER_ALL
+    event_times[n + 1] = AFTER_ALL
     for q = 1, quotas do
       local amount, length, periods = quota[3 * q - 2], quota[3 * q - 1], quota[3 * q]
-      local first, stop, sum, nearest = 1, 1, 0, 1
+      -- The place of the first added event in the window, and its index among the places.
+      local first, stop, sum, place, nearest = 1, 1, 0, 0, 0
       while periods == 0 and first <= n do
-        local ends = all_times[first] + length
-        while all_times[stop] < ends do
-          sum = sum + all_weights[stop]
+        if place < first then
+          repeat nearest = nearest + 1 until nearest > many or places[nearest] >= first
+          if nearest > many then break end
+          place = places[nearest]
+          -- Windows that end before that event are skipped.
+          local over = event_times[place] - length
+          while event_times[first] <= over do
+            if first < stop then sum = sum - event_weights[first] end
+            first = first + 1
+          end
+          if stop < first then stop = first end
+        end
+        local ends = event_times[first] + length
+        while event_times[stop] < ends do
+          sum = sum + event_weights[stop]
           stop = stop + 1
         end
         if sum > amount then
-          while nearest <= many and places[nearest] < first do nearest = nearest + 1 end
           -- Without the events that are too many, from the last of the call.
           while sum > amount and nearest <= many and places[nearest] < stop do
             local last, i = 0, nearest
@@ -639,15 +670,16 @@ local function first_without_room()
                 kept = kept + 1
                 places[kept], orders[kept] = place_of, orders[j]
               else
-                if place_of >= first and place_of < stop then sum = sum - all_weights[place_of] end
-                all_weights[place_of] = 0
+                if place_of >= first and place_of < stop then sum = sum - event_weights[place_of] end
+                event_weights[place_of] = 0
               end
             end
             many, nearest = kept, 1
             while nearest <= many and places[nearest] < first do nearest = nearest + 1 end
           end
+          place, nearest = 0, 0
         end
-        sum = sum - all_weights[first]
+        sum = sum - event_weights[first]
         first = first + 1
       end
     end
