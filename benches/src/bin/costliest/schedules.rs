@@ -250,7 +250,9 @@ async fn searches(table: &Table) -> Result<(), Problem> {
         for (name, is_planned) in [("", true), (", the last refused", false)] {
             let mut added = gaps.clone();
             if let Some(time) = added.last_mut().filter(|_| !is_planned) {
-                *time = time.saturating_add(gap + Duration::from_millis(1));
+                // Just after the event before the gap, so that the latest free time is far away.
+                let before = times.iter().rfind(|other| *other < time).unwrap_or(time);
+                *time = before.saturating_add(Duration::from_millis(1));
             }
             table
                 .row(
@@ -284,7 +286,8 @@ async fn calendars(table: &Table) -> Result<(), Problem> {
         if heaviest > 1 {
             times.remove(1);
         }
-        let (first, last) = (times[0], times[times.len() - 1]);
+        // The first day and the last one may have room.
+        let (first, last) = (times[10], times[times.len() - 11]);
         let at = now()?;
         let events = format!(
             "{} events, {quotas} quotas of `{amount}/day`{}",
