@@ -14,8 +14,11 @@ local operation, now, slack, tolerance, horizon, retention, wants_latest, small,
   unpack('<dddddddddd', argument)
 local ADD, RESCHEDULE, CANCEL, NEXT, LATEST, RESERVE, LIST = 1, 2, 3, 4, 5, 6, 7
 local NEVER = 9007199254740992
+local AFTER_ALL = 2 * NEVER
 -- A list ends with the first time after so many events.
 local PAGE = 500
+-- The most events that are read from a set with one command.
+local PART = 512
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -91,32 +94,33 @@ local function first_after(time)
   return low
 end
 
--- In the set, the weights other than 1 by the event's member, once they are known, and how many events
--- have been read without knowing them.
-local known_weights, unknown = nil, 0
+-- In the set, the weights other than 1 by the event's member, once they are known; how many there are,
+-- and how many events have been read without knowing them.
+local known_weights, heavies, unknown = nil, nil, 0
 
 -- Returns the weights of the events with these `names`. Looking up each of many costs more than to read
--- all weights of the set.
+-- all weights other than 1. The scores of these are below -1, like that of `c`.
 local function weights_of(names, n)
   unknown = unknown + n
   local heavy = {}
-  if not known_weights and unknown <= lowest then
-    local of = {}
-    for i = 1, n do of[i] = 'w' .. sub(names[i], 2) end
-    heavy = call('ZMSCORE', key, table_unpack(of))
-    for i = 1, n do heavy[i] = heavy[i] and -heavy[i] or 1 end
-    return heavy
-  end
   if not known_weights then
+    heavies = heavies or call('ZCOUNT', key, '-inf', '(-1')
+    if 2 * unknown <= heavies then
+      local of = {}
+      for i = 1, n do of[i] = 'w' .. sub(names[i], 2) end
+      heavy = call('ZMSCORE', key, table_unpack(of))
+      for i = 1, n do heavy[i] = heavy[i] and -heavy[i] or 1 end
+      return heavy
+    end
     known_weights = {}
-    local all = call('ZRANGE', key, 0, lowest - 1, 'WITHSCORES')
+    local all = call('ZRANGEBYSCORE', key, '-inf', '(-1', 'WITHSCORES')
     for i = 1, #all, 2 do known_weights['e' .. sub(all[i], 2)] = -all[i + 1] end
   end
   for i = 1, n do heavy[i] = known_weights[names[i]] or 1 end
   return heavy
 end
 
--- Returns the times of up to 64 events from `index` on, and, if there are such, the weights other than
+-- Returns the times of `many` events from `index` on, and, if there are such, the weights other than
 -- 1. In the set, it also returns their members, and leaves out the event that is being moved.
 local function read(index, many)
   local found, heavy
@@ -142,20 +146,35 @@ local function read(index, many)
   return found, heavy, names
 end
 
+-- The times of all events, and how much the events up to each weigh together, once all are read. A call
+-- that looks at most events more than once reads them once.
+local all_times, all_sums
+
 -- Appends `many` events from `index` on to the first `n` of a search, and returns how many these are
 -- then: in the order of the search, with their times multiplied by its sign, and, if there is a table
 -- for that, with how much all up to each of them weigh together.
 local function append(index, many, sign, to_times, to_sums, n)
   local from, to = 1, many
   if sign == -1 then from, to = many, 1 end
+  if all_times and not moved then
+    local before = index - lowest
+    for i = before + from, before + to, sign do
+      n = n + 1
+      to_times[n] = sign * all_times[i]
+      if to_sums then
+        to_sums[n] = to_sums[n - 1] + (all_sums and all_sums[i] - all_sums[i - 1] or 1)
+      end
+    end
+    return n
+  end
   if is_set and (weighted == 0 or known_weights) then
-    local range = call('ZRANGE', key, index, index + many - 1, 'WITHSCORES')
+    local range, known = call('ZRANGE', key, index, index + many - 1, 'WITHSCORES'), known_weights
     for i = 2 * from, 2 * to, 2 * sign do
       local name = range[i - 1]
       if name ~= moved then
         n = n + 1
         to_times[n] = sign * range[i]
-        if to_sums then to_sums[n] = to_sums[n - 1] + (known_weights and known_weights[name] or 1) end
+        if to_sums then to_sums[n] = to_sums[n - 1] + (known and known[name] or 1) end
       end
     end
     return n
@@ -170,58 +189,115 @@ local function append(index, many, sign, to_times, to_sums, n)
   return n
 end
 
+-- Reads all events. Entries before the first and behind the last end a walk through them.
+local function read_all()
+  local times, sums, n = { [0] = -1 }, weighted == 1 and { [0] = 0 } or nil, 0
+  for i = 0, held - 1, PART do
+    n = append(lowest + i, min(PART, held - i), 1, times, sums, n)
+  end
+  times[n + 1] = AFTER_ALL
+  all_times, all_sums = times, sums
+end
+
 -- The instant that no period of a calendar holds.
 local uncovered
-local period_of, weight_within, free_in_calendar
+local find_period, weight_within, free_in_calendar
 if periods_at then
-  -- Returns the period of the calendar `q` that holds `time`, if the call brought it.
-  period_of = function(q, time)
-    -- The first period that ends after this time.
-    local low, high = 0, quota[3 * q]
+  -- Returns the period of the calendar `q` that holds `time`, and its place, if the call brought it.
+  -- Tries the period at `place` first, if there is one, and then periods ever farther behind it.
+  find_period = function(q, time, place)
+    local low, high, at, step = 0, quota[3 * q], periods_at[q], 1
+    if not place or place < 0 or place >= high then place, step = floor(high / 2), high end
     while low < high do
-      local middle = floor((low + high) / 2)
-      local _, stop = unpack('<dd', argument, periods_at[q] + 16 * middle)
-      if stop <= time then low = middle + 1 else high = middle end
+      local start, stop = unpack('<dd', argument, at + 16 * place)
+      if stop <= time then
+        low = place + 1
+        place, step = min(low + step, floor((low + high) / 2)), 2 * step
+      elseif start > time then
+        high = place
+        place = floor((low + high) / 2)
+      else
+        return start, stop, place
+      end
     end
-    if low == quota[3 * q] then return nil end
-    local start, stop = unpack('<dd', argument, periods_at[q] + 16 * low)
-    if start <= time then return start, stop end
   end
 
-  -- Returns the weight of the events from `start` until before `stop`.
-  weight_within = function(start, stop)
-    local first, after = first_after(start - 1), first_after(stop - 1)
-    local sum = after - first
-    if weighted == 1 then
-      sum = 0
-      for i = first, after - 1, 64 do
-        local found, heavy = read(i, min(64, after - i))
-        for j = 1, #found do sum = sum + heavy[j] end
-      end
-    elseif moved and moved_time >= start and moved_time < stop then
-      sum = sum - 1
+  -- Returns the weight of the held events from `start` until before `stop`, and about how many events
+  -- could have been read in the same time.
+  local function look_up(start, stop)
+    if is_set and weighted == 0 then
+      local sum = call('ZCOUNT', key, start, stop - 1)
+      if moved and moved_time >= start and moved_time < stop then sum = sum - 1 end
+      return sum, 8
     end
-    for i = 1, added do
-      if added_times[i] >= start and added_times[i] < stop then sum = sum + added_weights[i] end
+    local first, after = first_after(start - 1), first_after(stop - 1)
+    if weighted == 0 then return after - first, 8 end
+    local sum = 0
+    for i = first, after - 1, PART do
+      local heavy, names
+      if is_set then
+        names = call('ZRANGE', key, i, min(i + PART, after) - 1)
+        heavy = weights_of(names, #names)
+      else
+        names, heavy = read(i, min(PART, after - i))
+      end
+      for j = 1, #names do
+        if names[j] ~= moved then sum = sum + heavy[j] end
+      end
+    end
+    return sum, 24 + 2 * (after - first)
+  end
+
+  -- How many events could have been read in the time that all these took.
+  local looked_up = 0
+  -- Where the last period ended among all events.
+  local near = 1
+
+  -- Returns the weight of the events from `start` until before `stop`, of the added ones only from the
+  -- place `next_added` on.
+  weight_within = function(start, stop, next_added)
+    local sum
+    if not all_times and looked_up < held then
+      local cost
+      sum, cost = look_up(start, stop)
+      looked_up = looked_up + cost
+    else
+      if not all_times then read_all() end
+      local times, i = all_times, near
+      while times[i] < start do i = i + 1 end
+      while times[i - 1] >= start do i = i - 1 end
+      local first = i
+      while times[i] < stop do i = i + 1 end
+      near = i
+      sum = all_sums and all_sums[i - 1] - all_sums[first - 1] or i - first
+    end
+    for i = next_added, added do
+      local time = added_times[i]
+      if time >= stop then break end
+      if time >= start then sum = sum + added_weights[i] end
     end
     return sum
   end
 
   -- Returns the first time from `time` whose period of the calendar `q` has room. `cursors` keeps the
-  -- start of the period, and the weight of its events.
+  -- period, its place, and the weight of its events.
   free_in_calendar = function(sign, q, time, last, spare, cursors)
+    local cursor = cursors[q]
+    local start, stop, period, sum = cursor.start, cursor.stop, cursor.period, cursor.sum
     while time <= last do
       local real = sign * time + 0
-      local start, stop = period_of(q, real)
-      if not start then
-        uncovered = uncovered or real
-        return NEVER
+      if not start or real >= stop or real < start then
+        start, stop, period = find_period(q, real, period and period + sign)
+        if not start then
+          uncovered = uncovered or real
+          return NEVER
+        end
+        sum = weight_within(start, stop, 1)
       end
-      local cursor = cursors[q]
-      if cursor.start ~= start then cursor.start, cursor.sum = start, weight_within(start, stop) end
-      if cursor.sum <= spare then break end
+      if sum <= spare then break end
       if sign == 1 then time = stop else time = 1 - start end
     end
+    cursor.start, cursor.stop, cursor.period, cursor.sum = start, stop, period, sum
     return time
   end
 end
@@ -232,6 +308,7 @@ end
 local function search(sign, weight, from, last)
   -- The events that have been read, in the order of the search, and how many more there are.
   -- If there are other weights than 1, also how much all events up to each weigh together.
+  -- The entry behind the last event that was read is later than any window, and too heavy for any.
   local event_times, event_sums, loaded, left, load
   if sign == 1 and not is_set and added == 0 and held > 0 and held <= 64 then
     local heavy
@@ -240,10 +317,12 @@ local function search(sign, weight, from, last)
     if heavy then
       event_sums = { [0] = 0 }
       for i = 1, held do event_sums[i] = event_sums[i - 1] + heavy[i] end
+      event_sums[held + 1] = AFTER_ALL
     end
+    event_times[held + 1] = AFTER_ALL
   else
     -- First those within reach of the first time.
-    local index, unread, next_added = nil, nil, 1
+    local index, unread, next_added, part = nil, nil, 1, 64
     if sign == 1 then
       index = first_after(from - reach)
       unread = lowest + held - index
@@ -251,8 +330,8 @@ local function search(sign, weight, from, last)
       index = first_after(from + reach - 1)
       unread, next_added = index - lowest, added
     end
-    event_times, loaded, left = {}, 0, unread + added
-    if weighted == 1 or heavy_added then event_sums = { [0] = 0 } end
+    event_times, loaded, left = { AFTER_ALL }, 0, unread + added
+    if weighted == 1 or heavy_added then event_sums = { [0] = 0, AFTER_ALL } end
     -- Appends the added events up to `time`.
     local function merge(time)
       while left > unread and sign * added_times[next_added] <= time do
@@ -266,7 +345,8 @@ local function search(sign, weight, from, last)
     end
     load = function()
       if unread > 0 then
-        local many = min(unread, 64)
+        local many = min(unread, part)
+        part = min(2 * part, PART)
         if sign == -1 then index = index - many end
         if left == unread then
           loaded = append(index, many, sign, event_times, event_sums, loaded)
@@ -285,13 +365,15 @@ local function search(sign, weight, from, last)
         unread, left = unread - many, left - many
       end
       if unread == 0 and left > 0 then merge(NEVER) end
+      event_times[loaded + 1] = AFTER_ALL
+      if event_sums then event_sums[loaded + 1] = AFTER_ALL end
     end
   end
 
   from, last = sign * from, sign * last
   -- The first event after `from`, of those that have been read.
   local middle = 1
-  while middle <= loaded and event_times[middle] <= from do middle = middle + 1 end
+  while event_times[middle] <= from do middle = middle + 1 end
   local time, in_the_way, alone = from, nil, true
   -- For each quota, how far it has come: to the runs of events that begin with `first`.
   local cursors = {}
@@ -316,31 +398,37 @@ local function search(sign, weight, from, last)
           first, stop = cursors[q].first, cursors[q].stop
         end
         while free <= last do
-          while first > loaded and left > 0 do load() end
           local oldest = event_times[first]
-          if not oldest or oldest - length >= free then break end
           local leaves = oldest + length
-          if leaves > free then
-            -- The last of the fewest events from `first` on, all within one window, that leave no room.
-            if not event_sums then
-              stop = first + spare
-              while stop > loaded and left > 0 and event_times[loaded] < leaves do load() end
-            else
+          if leaves <= free then
+            first = first + 1
+          elseif oldest - length >= free then
+            if first <= loaded or left == 0 then break end
+            load()
+          else
+            -- The last of the fewest events from `first` on that leave no room.
+            if event_sums then
               local most = event_sums[first - 1] + spare
-              repeat
-                while stop > loaded and left > 0 and event_times[loaded] < leaves do load() end
-                local is_last = stop > loaded or event_sums[stop] > most
-                if not is_last then stop = stop + 1 end
-              until is_last
+              while event_sums[stop] <= most do stop = stop + 1 end
+            else
+              stop = first + spare
             end
-            local newest = event_times[stop]
-            -- They leave none at times within a window of all of them.
-            if newest and newest < leaves then
-              if newest - length >= free then break end
-              free = leaves
+            if stop <= loaded then
+              local newest = event_times[stop]
+              -- They leave none at times within a window of all of them.
+              if newest < leaves then
+                if newest - length >= free then break end
+                free = leaves
+              end
+              first = first + 1
+            elseif left == 0 then
+              break
+            elseif event_times[loaded] < leaves then
+              load()
+            else
+              first = first + 1
             end
           end
-          first = first + 1
         end
         cursors[q].first, cursors[q].stop = first, stop
       end
@@ -384,8 +472,8 @@ elseif operation == LIST then
     if page < after then after, next = page, last + 1 end
   end
   local texts = { pack('<bddddd', DONE, now, max(after - first, 0), -1, next, -1) }
-  for index = first, after - 1, 64 do
-    local many = min(64, after - index)
+  for index = first, after - 1, PART do
+    local many = min(PART, after - index)
     local found, heavy, names = read(index, many)
     for i = 1, many do
       local id
@@ -483,13 +571,14 @@ local function first_without_room()
   -- Events from this place in the call on do not count.
   local from_order = NEVER
   for q = 1, quotas do
-    local i = 1
+    local i, next_place = 1, nil
     while quota[3 * q] > 0 and i <= added do
-      local start, stop = period_of(q, added_times[i])
+      local start, stop, period = find_period(q, added_times[i], next_place)
       if not start then
         from_order, i = min(from_order, added_orders[i]), i + 1
       else
-        local sum, first = weight_within(start, stop), i
+        next_place = period + 1
+        local sum, first = weight_within(start, stop, i), i
         while i <= added and added_times[i] < stop do i = i + 1 end
         -- Without the events that are too many, from the last of the call.
         local last = NEVER
@@ -507,7 +596,7 @@ local function first_without_room()
     end
   end
 
-  local done = 0
+  local done, nearby = 0, 0
   while reach > 0 and done < added do
     -- Events that are so far apart that nothing between them counts for both are looked at alone.
     local until_added = done + 1
@@ -516,14 +605,16 @@ local function first_without_room()
     end
     local index = first_after(added_times[done + 1] - reach)
     local after = first_after(added_times[until_added] + reach - 1)
+    nearby = nearby + after - index
+    if not all_times and 4 * nearby > 3 * held then read_all() end
     -- All these events by time, and the places of the added ones among them.
-    local all_times, all_weights, n = {}, {}, 0
+    local event_times, event_weights, n = {}, {}, 0
     local places, orders, many, next_added = {}, {}, 0, done + 1
     local function merge(time)
       while next_added <= until_added and added_times[next_added] <= time do
         if added_orders[next_added] < from_order then
           n, many = n + 1, many + 1
-          all_times[n], all_weights[n] = added_times[next_added], added_weights[next_added]
+          event_times[n], event_weights[n] = added_times[next_added], added_weights[next_added]
           places[many], orders[many] = n, added_orders[next_added]
         end
         next_added = next_added + 1
@@ -531,28 +622,40 @@ local function first_without_room()
     end
     while index < after do
       local some_times, some_sums = {}, { [0] = 0 }
-      local some = append(index, min(64, after - index), 1, some_times, some_sums, 0)
+      local some = append(index, min(PART, after - index), 1, some_times, some_sums, 0)
       for i = 1, some do
         local time = some_times[i]
         if next_added <= until_added and added_times[next_added] <= time then merge(time) end
         n = n + 1
-        all_times[n], all_weights[n] = time, some_sums[i] - some_sums[i - 1]
+        event_times[n], event_weights[n] = time, some_sums[i] - some_sums[i - 1]
       end
-      index = index + 64
+      index = index + PART
     end
     merge(NEVER)
-    all_times[n + 1] = 2 * NEVER
+    event_times[n + 1] = AFTER_ALL
     for q = 1, quotas do
       local amount, length, periods = quota[3 * q - 2], quota[3 * q - 1], quota[3 * q]
-      local first, stop, sum, nearest = 1, 1, 0, 1
+      -- The place of the first added event in the window, and its index among the places.
+      local first, stop, sum, place, nearest = 1, 1, 0, 0, 0
       while periods == 0 and first <= n do
-        local ends = all_times[first] + length
-        while all_times[stop] < ends do
-          sum = sum + all_weights[stop]
+        if place < first then
+          repeat nearest = nearest + 1 until nearest > many or places[nearest] >= first
+          if nearest > many then break end
+          place = places[nearest]
+          -- Windows that end before that event are skipped.
+          local over = event_times[place] - length
+          while event_times[first] <= over do
+            if first < stop then sum = sum - event_weights[first] end
+            first = first + 1
+          end
+          if stop < first then stop = first end
+        end
+        local ends = event_times[first] + length
+        while event_times[stop] < ends do
+          sum = sum + event_weights[stop]
           stop = stop + 1
         end
         if sum > amount then
-          while nearest <= many and places[nearest] < first do nearest = nearest + 1 end
           -- Without the events that are too many, from the last of the call.
           while sum > amount and nearest <= many and places[nearest] < stop do
             local last, i = 0, nearest
@@ -567,15 +670,16 @@ local function first_without_room()
                 kept = kept + 1
                 places[kept], orders[kept] = place_of, orders[j]
               else
-                if place_of >= first and place_of < stop then sum = sum - all_weights[place_of] end
-                all_weights[place_of] = 0
+                if place_of >= first and place_of < stop then sum = sum - event_weights[place_of] end
+                event_weights[place_of] = 0
               end
             end
             many, nearest = kept, 1
             while nearest <= many and places[nearest] < first do nearest = nearest + 1 end
           end
+          place, nearest = 0, 0
         end
-        sum = sum - all_weights[first]
+        sum = sum - event_weights[first]
         first = first + 1
       end
     end

@@ -16,7 +16,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const NOW: u64 = 1_800_000_000_000_000;
 
 pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
-    many_quotas(table).await?;
+    calendars(table).await?;
     batches(table).await?;
     searches(table).await
 }
@@ -31,20 +31,24 @@ fn now() -> Result<Timestamp, Problem> {
     Ok(Timestamp::from_micros(NOW)?)
 }
 
-/// Plans events at these times, each of this weight, a hundred with each call.
+/// Plans events at these times, a hundred with each call, the first of one weight and the others of
+/// another.
 async fn plan(
     store: &RedisStore,
     terms: &schedule::Terms,
     times: &[Timestamp],
-    weight: u64,
+    (first, others): (u64, u64),
 ) -> Result<(), Problem> {
     let schedule = Schedule::with_terms(store, terms.clone());
     for (batch, times) in times.chunks(100).enumerate() {
         let ids: Vec<_> = (0..times.len())
             .map(|event| format!("msg-{batch}-{event}"))
             .collect();
-        let events = ids.iter().zip(times);
-        let events = events.map(|(id, time)| Event::new(id, *time).with_weight(weight));
+        let events = ids.iter().zip(times).enumerate();
+        let events = events.map(|(event, (id, time))| {
+            let is_first = (batch, event) == (0, 0);
+            Event::new(id, *time).with_weight(if is_first { first } else { others })
+        });
         let added = schedule.add_all(KEY, events).at(now()?).await?;
         added.permit()?;
     }
@@ -82,7 +86,7 @@ async fn batches(table: &Table) -> Result<(), Problem> {
             table
                 .row(
                     &name,
-                    async |store| plan(store, &terms, &held, 1).await,
+                    async |store| plan(store, &terms, &held, (1, 1)).await,
                     async |store| {
                         let schedule = Schedule::with_terms(store, terms.clone());
                         let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
@@ -105,11 +109,21 @@ async fn batches(table: &Table) -> Result<(), Problem> {
 
 /// The most events that a key can hold under so many quotas, all of them in the way.
 async fn searches(table: &Table) -> Result<(), Problem> {
-    for (label, quotas, weight) in [
-        ("1 quota", &["1/1m"][..], 1),
-        ("1 quota, weights of 2", &["2/1m"], 2),
-        ("3 quotas", &["1/1m", "5/5m", "60/1h"], 1),
-        ("32 quotas", &[], 1),
+    let (one, three) = (&["1/1m"][..], &["1/1m", "5/5m", "60/1h"][..]);
+    let (one_of_two, three_of_two) = (&["2/1m"][..], &["2/1m", "10/5m", "120/1h"][..]);
+    for (label, quotas, gap, (heaviest, weight)) in [
+        ("1 quota", one, MINUTE, (1, 1)),
+        ("1 quota, weights of 2", one_of_two, MINUTE, (2, 2)),
+        ("1 quota, one weight of 2", one_of_two, MINUTE / 2, (2, 1)),
+        ("3 quotas", three, MINUTE, (1, 1)),
+        ("3 quotas, weights of 2", three_of_two, MINUTE, (2, 2)),
+        (
+            "3 quotas, one weight of 2",
+            three_of_two,
+            MINUTE / 2,
+            (2, 1),
+        ),
+        ("32 quotas", &[], MINUTE, (1, 1)),
     ] {
         let quotas: Vec<String> = if quotas.is_empty() {
             (1..=32)
@@ -119,11 +133,15 @@ async fn searches(table: &Table) -> Result<(), Problem> {
             quotas.iter().map(|&quota| quota.to_owned()).collect()
         };
         let terms = schedule::Terms::new("plans", quotas)?;
-        let minutes = terms.horizon().as_secs() / 60;
-        let times = every(MINUTE, u32::try_from(minutes)?)?;
+        let most = terms.horizon().as_secs() / gap.as_secs();
+        let mut times = every(gap, u32::try_from(most)?)?;
+        if heaviest > weight {
+            times.remove(1);
+        }
         let count = times.len();
-        let events = format!("{count} events a minute apart, {label}");
-        let fill = async |store: &RedisStore| plan(store, &terms, &times, weight).await;
+        let events = format!("{count} events, {label}");
+        let weights = (heaviest, weight);
+        let fill = async |store: &RedisStore| plan(store, &terms, &times, weights).await;
         let (first, last) = (times[0], times[count - 1]);
         let middle = times[count / 2];
         let at = now()?;
@@ -219,7 +237,93 @@ async fn searches(table: &Table) -> Result<(), Problem> {
         // One in each neighborhood.
         let gaps: Vec<_> = times
             .iter()
-            .step_by(count / 100)
+            .skip(2)
+            .step_by(count / 101)
+            .take(100)
+            .copied()
+            .collect();
+        let without: Vec<_> = times
+            .iter()
+            .filter(|time| !gaps.contains(time))
+            .copied()
+            .collect();
+        for (name, is_planned) in [("", true), (", the last refused", false)] {
+            let mut added = gaps.clone();
+            if let Some(time) = added.last_mut().filter(|_| !is_planned) {
+                // Just after the event before the gap, so that the latest free time is far away.
+                let before = times.iter().rfind(|other| *other < time).unwrap_or(time);
+                *time = before.saturating_add(Duration::from_millis(1));
+            }
+            table
+                .row(
+                    &format!("schedule: add 100 events scattered among {events}{name}"),
+                    async |store: &RedisStore| plan(store, &terms, &without, weights).await,
+                    async |store: &RedisStore| {
+                        let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
+                        let events = ids.iter().zip(&added);
+                        let events =
+                            events.map(|(id, time)| Event::new(id, *time).with_weight(weight));
+                        let schedule = schedule(store);
+                        let call = schedule.add_all(KEY, events).at(at).with_latest();
+                        assert_eq!(call.await?.is_planned(), is_planned);
+                        Ok(())
+                    },
+                )
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+/// The most full days that a key can hold under so many quotas.
+async fn calendars(table: &Table) -> Result<(), Problem> {
+    for (quotas, amount, heaviest) in [(32, 1, 1), (3, 10, 1), (3, 10, 2)] {
+        let days: Vec<_> = (0..quotas).map(|_| format!("{amount}/day@UTC")).collect();
+        let terms = schedule::Terms::new("plans", days)?;
+        let gap = 24 * HOUR / amount;
+        let most = terms.horizon().as_secs() / gap.as_secs();
+        let mut times = every(gap, u32::try_from(most)?)?;
+        if heaviest > 1 {
+            times.remove(1);
+        }
+        // The first day and the last one may have room.
+        let (first, last) = (times[10], times[times.len() - 11]);
+        let at = now()?;
+        let events = format!(
+            "{} events, {quotas} quotas of `{amount}/day`{}",
+            times.len(),
+            if heaviest > 1 {
+                ", one weight of 2"
+            } else {
+                ""
+            }
+        );
+        let fill = async |store: &RedisStore| plan(store, &terms, &times, (heaviest, 1)).await;
+        let schedule = |store: &RedisStore| Schedule::with_terms(Arc::clone(store), terms.clone());
+        table
+            .row(
+                &format!("schedule: find the next free time behind {events}"),
+                fill,
+                async |store: &RedisStore| {
+                    schedule(store).next_free(KEY, first).at(at).await?;
+                    Ok(())
+                },
+            )
+            .await?;
+        table
+            .row(
+                &format!("schedule: find the latest free time before {events}"),
+                fill,
+                async |store: &RedisStore| {
+                    schedule(store).latest_free(KEY, last).at(at).await?;
+                    Ok(())
+                },
+            )
+            .await?;
+        let gaps: Vec<_> = times
+            .iter()
+            .skip(2)
+            .step_by(times.len() / 101)
             .take(100)
             .copied()
             .collect();
@@ -231,11 +335,11 @@ async fn searches(table: &Table) -> Result<(), Problem> {
         table
             .row(
                 &format!("schedule: add 100 events scattered among {events}"),
-                async |store: &RedisStore| plan(store, &terms, &without, weight).await,
+                async |store: &RedisStore| plan(store, &terms, &without, (heaviest, 1)).await,
                 async |store: &RedisStore| {
                     let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
                     let events = ids.iter().zip(&gaps);
-                    let events = events.map(|(id, time)| Event::new(id, *time).with_weight(weight));
+                    let events = events.map(|(id, time)| Event::new(id, *time));
                     let placement = schedule(store).add_all(KEY, events).at(at).await?;
                     assert!(placement.is_planned());
                     Ok(())
@@ -244,26 +348,4 @@ async fn searches(table: &Table) -> Result<(), Problem> {
             .await?;
     }
     Ok(())
-}
-
-/// Days of many zones, all full for as long as a key can hold.
-async fn many_quotas(table: &Table) -> Result<(), Problem> {
-    let quotas: Vec<String> = (1..=32)
-        .map(|amount| format!("{amount}/day@Europe/Berlin"))
-        .collect();
-    let terms = schedule::Terms::new("plans", quotas)?;
-    let days = terms.horizon().as_secs() / 86_400;
-    let times = every(24 * HOUR, u32::try_from(days)?)?;
-    let name = format!("schedule: find the next free time behind {days} full days, 32 quotas");
-    table
-        .row(
-            &name,
-            async |store| plan(store, &terms, &times, 1).await,
-            async |store| {
-                let schedule = Schedule::with_terms(store, terms.clone());
-                schedule.next_free(KEY, now()?).at(now()?).await?;
-                Ok(())
-            },
-        )
-        .await
 }

@@ -965,6 +965,22 @@ fn the_mark_of_weights_is_no_event() {
     }
 }
 
+/// Once no event is left whose weight is not 1, each of the others counts once, also at the epoch.
+#[test]
+fn events_count_once_when_the_heavy_ones_are_cancelled() {
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let terms = schedule::Terms::new("plans", ["2/10us"]).unwrap();
+            let terms = terms.with_tolerance(micros(20, 1)).unwrap();
+            let heavy = add([event("a", 40).with_weight(2)]);
+            let light = add([event("b", 80), event("c", 81)]);
+            let cancel = schedule::Operation::Cancel(b"a");
+            let answer = both(&store, &terms, 0, [heavy, light, cancel, latest(85, 1)]);
+            assert_eq!(answer, found(71), "{flavor}");
+        }
+    }
+}
+
 /// A search into the past finds the epoch itself.
 #[test]
 fn the_epoch_can_be_free() {
