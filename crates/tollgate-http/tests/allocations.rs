@@ -1,0 +1,90 @@
+//! A request that is allowed costs no allocation beside those of the headers that are written.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::net::IpAddr;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use allocation_counter::measure;
+use http::header::{HeaderName, HeaderValue};
+use http::{Request, Response};
+use tollgate_http::Fields;
+use tollgate_http::inbound::{ClientIp, InboundLayer, Peer};
+use tollgate_memory::{MemoryStore, RateLimiter};
+use tower::{Layer, Service};
+
+const FIELDS: [(HeaderName, &str); 2] = [
+    (HeaderName::from_static("ratelimit-policy"), "policy"),
+    (HeaderName::from_static("ratelimit"), "r"),
+];
+
+/// Answers each request, with headers like those of the layer if it is told to.
+#[derive(Clone, Copy)]
+struct Answers {
+    with_fields: bool,
+}
+
+impl Service<Request<String>> for Answers {
+    type Response = Response<http_body_util::Empty<bytes::Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<String>) -> Self::Future {
+        let mut response = Response::new(http_body_util::Empty::new());
+        if self.with_fields {
+            for (name, value) in FIELDS {
+                let headers = response.headers_mut();
+                let _ = headers.insert(name, HeaderValue::from_static(value));
+            }
+        }
+        ready(Ok(response))
+    }
+}
+
+fn request() -> Request<String> {
+    let mut request = Request::new(String::new());
+    let peer = Peer(IpAddr::from([203, 0, 113, 7]));
+    let _ = request.extensions_mut().insert(peer);
+    request
+}
+
+/// Returns how many allocations a call to the service makes.
+fn allocations<S: Service<Request<String>, Error = Infallible>>(service: &mut S) -> u64 {
+    let mut counted = 0;
+    // The first call may allocate what is kept for the key.
+    for _ in 0..200 {
+        let request = request();
+        let calls = || {
+            let mut call = pin!(service.call(request));
+            let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_ready());
+        };
+        counted = measure(calls).count_total;
+    }
+    counted
+}
+
+#[test]
+fn an_allowed_request_allocates_only_for_headers() {
+    let limits = ["a=gcra:1000000/1s", "b=fixed-window:1000000/1s"];
+    for limits in [&limits[..1], &limits[..]] {
+        let limiter = RateLimiter::new(MemoryStore::new(), limits.iter().copied()).unwrap();
+        let layer = InboundLayer::new(limiter, ClientIp::peer());
+        let with_headers = allocations(&mut Answers { with_fields: true });
+        let limited = allocations(&mut layer.layer(Answers { with_fields: false }));
+        // Of the two values, one is made anew, and grows at most once.
+        assert!(limited <= with_headers + 2, "{limited} for {with_headers}");
+
+        let silent = layer.fields(Fields::retry_after_only());
+        let without = allocations(&mut Answers { with_fields: false });
+        let limited = allocations(&mut silent.layer(Answers { with_fields: false }));
+        assert_eq!(limited, without);
+    }
+}
