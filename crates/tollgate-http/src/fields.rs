@@ -1,15 +1,20 @@
 //! `Fields`: writes what a decision says about limits into the headers of a response.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use smallvec::SmallVec;
 use tollgate_core::store::Verdict;
 use tollgate_core::{Algorithm, Decision, Limit, Wait};
 
+use crate::text::append;
+
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// A header's value while it is written.
+type Text = SmallVec<[u8; 128]>;
+
 /// The largest integer of a structured field (RFC 9651).
 const MAX_INTEGER: u64 = 999_999_999_999_999;
 
@@ -153,7 +158,7 @@ impl Fields {
         limits: impl IntoIterator<Item = &'l Limit>,
     ) -> Option<HeaderValue> {
         let draft = self.draft?;
-        let mut text = String::new();
+        let mut text = Text::new();
         for limit in limits {
             // A block has no quota.
             if !self.shows(limit) || limit.algorithm().can_block() {
@@ -165,13 +170,17 @@ impl Fields {
             let window = Wait::from_micros(quota.window_us()).as_secs_ceil();
             let window = window.unwrap_or(MAX_INTEGER);
             separate(&mut text);
-            // Writing to a string cannot fail.
-            let _ = match draft {
-                Draft::Six | Draft::Seven => write!(text, "{amount};w={window}"),
-                Draft::Eleven => write!(text, "\"{}\";q={amount};w={window}", limit.name()),
-            };
+            let name = limit.name();
+            match draft {
+                Draft::Six | Draft::Seven => {
+                    append(&mut text, format_args!("{amount};w={window}"));
+                }
+                Draft::Eleven => {
+                    append(&mut text, format_args!("\"{name}\";q={amount};w={window}"));
+                }
+            }
         }
-        (!text.is_empty()).then(|| value(text))
+        (!text.is_empty()).then(|| value(&text))
     }
 
     /// Writes what the limits say, except for their policy.
@@ -191,17 +200,17 @@ impl Fields {
         });
         match self.draft {
             Some(Draft::Eleven) => {
-                let mut text = String::with_capacity(32);
+                let mut text = Text::new();
                 for (limit, verdict) in shown.clone() {
                     separate(&mut text);
                     let (name, remaining) = (limit.name(), integer(verdict.remaining()));
-                    let _ = write!(text, "\"{name}\";r={remaining}");
+                    append(&mut text, format_args!("\"{name}\";r={remaining}"));
                     if let Some(time) = seconds_without_more(limit, verdict) {
-                        let _ = write!(text, ";t={time}");
+                        append(&mut text, format_args!(";t={time}"));
                     }
                 }
                 if !text.is_empty() {
-                    let _ = headers.append(RATE_LIMIT, value(text));
+                    let _ = headers.append(RATE_LIMIT, value(&text));
                 }
             }
             Some(draft @ (Draft::Six | Draft::Seven)) => {
@@ -238,15 +247,15 @@ fn random(most: u64) -> u64 {
     random.checked_rem(most.saturating_add(1)).unwrap_or(random)
 }
 
-fn separate(text: &mut String) {
+fn separate(text: &mut Text) {
     if !text.is_empty() {
-        text.push_str(", ");
+        text.extend_from_slice(b", ");
     }
 }
 
 /// Returns a header's value. Names of limits are ASCII without quotes.
-fn value(text: String) -> HeaderValue {
-    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+fn value(text: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 fn integer(amount: u64) -> u64 {
@@ -312,7 +321,7 @@ fn write_three(draft: Draft, numbers: [u64; 3], headers: &mut HeaderMap) {
     } else {
         let [limit, remaining, reset] = numbers;
         let text = format!("limit={limit}, remaining={remaining}, reset={reset}");
-        let _ = headers.insert(RATE_LIMIT, value(text));
+        let _ = headers.insert(RATE_LIMIT, value(text.as_bytes()));
     }
 }
 

@@ -9,6 +9,8 @@ pub mod inbound;
 pub mod outbound;
 mod spelled;
 mod standard;
+#[cfg(feature = "inbound")]
+mod text;
 mod times;
 
 #[cfg(feature = "inbound")]

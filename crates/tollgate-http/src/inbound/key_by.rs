@@ -1,6 +1,6 @@
 //! `KeyBy`: what requests are counted by.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use tollgate_core::Key;
 
 use super::client_ip::{Client, ClientIp, Unknown};
 use super::prefix;
+use crate::text::append;
 
 /// How many bits of an IPv6 address its keys have in their partition: those of one network are
 /// decided together, also in a cluster.
@@ -270,20 +271,6 @@ fn hashed(secret: &[u8]) -> Part {
         append(&mut part, format_args!("{byte:02x}"));
     }
     part
-}
-
-fn append(part: &mut Part, text: fmt::Arguments<'_>) {
-    struct Writer<'p>(&'p mut Part);
-
-    impl Write for Writer<'_> {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            self.0.extend_from_slice(text.as_bytes());
-            Ok(())
-        }
-    }
-
-    // Writing to memory cannot fail.
-    let _ = Writer(part).write_fmt(text);
 }
 
 impl fmt::Debug for KeyBy {
