@@ -17,7 +17,9 @@ use crate::text::append;
 /// How many bits of an IPv6 address its keys have in their partition: those of one network are
 /// decided together, also in a cluster.
 const PARTITION_BITS: u8 = 48;
-/// How many bytes of a hash stand for a header's value.
+/// Longer parts are hashed: a client may have chosen them, and stores keep them.
+const LONGEST_PART: usize = 128;
+/// How many bytes of a hash stand for a value.
 const HASH_BYTES: usize = 16;
 
 /// What requests are counted by: the client's address, a header such as an API key, the route, a
@@ -114,7 +116,7 @@ impl KeyBy {
     }
 
     /// Counts by a value that an earlier layer left in the extensions of the request, such as the
-    /// user. A request without one is answered with the status 401.
+    /// user; more than 128 bytes are counted by their hash. A request without one is answered with the status 401.
     ///
     /// # Examples
     ///
@@ -143,7 +145,7 @@ impl KeyBy {
         })))
     }
 
-    /// Counts by what `name` returns. A request for which it returns `None` is answered with the
+    /// Counts by what `name` returns; more than 128 bytes are counted by their hash. A request for which it returns `None` is answered with the
     /// status 401.
     #[must_use]
     pub fn function<K: AsRef<str>>(
@@ -191,6 +193,9 @@ impl KeyBy {
             Source::Found(find) => {
                 let mut part = Part::new();
                 if find(parts, &mut part) {
+                    if part.len() > LONGEST_PART {
+                        part = hashed(&part);
+                    }
                     Ok(of_partition(part))
                 } else {
                     Err(NoKey::Nothing)

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, response};
 use tollgate_core::lease::{self, ConcurrencyLimiter};
+use tollgate_core::store::MAX_CHECKS;
 use tollgate_core::{Limit, LimitError, RateLimiter};
 use tollgate_tokio::LeaseGuard;
 use tower_layer::Layer;
@@ -185,6 +186,7 @@ impl<S> InboundLayer<S> {
     /// # Errors
     ///
     /// - [`LimitError::DuplicateLimit`] if the layer has a limit of the same name.
+    /// - [`LimitError::TooManyLimits`] if a request would have more than [`MAX_CHECKS`].
     /// - The parse error if a limit's text is not valid.
     ///
     /// # Examples
@@ -210,6 +212,14 @@ impl<S> InboundLayer<S> {
     {
         let limits: Result<Vec<Limit>, _> = limits.into_iter().map(TryInto::try_into).collect();
         let limits = limits?;
+        let before = self.shared.policies.iter().map(Policy::most_limits);
+        let count = limits.len() + before.sum::<usize>();
+        if count > MAX_CHECKS {
+            return Err(LimitError::TooManyLimits {
+                count,
+                most: MAX_CHECKS,
+            });
+        }
         for (index, limit) in limits.iter().enumerate() {
             let before = self.shared.policies.iter().flat_map(Policy::limits);
             let mut others = before.chain(&limits[..index]);

@@ -85,6 +85,17 @@ impl Policy {
         limits.flat_map(|limits| &limits.limits)
     }
 
+    /// Returns the most limits that a request is checked against.
+    pub(super) fn most_limits(&self) -> usize {
+        match &self.choice {
+            Choice::Always(limits) => limits.limits.len(),
+            Choice::ByPlan(_, plans) => {
+                let lengths = plans.values().map(|limits| limits.limits.len());
+                lengths.max().unwrap_or(0)
+            }
+        }
+    }
+
     /// Writes the policies anew.
     pub(super) fn set_fields(&mut self, fields: &Fields) {
         match &mut self.choice {

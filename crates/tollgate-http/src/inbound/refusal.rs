@@ -35,8 +35,8 @@ pub enum Cause {
     Forbidden,
     /// It lacks what requests are counted by, such as an API key: status 401.
     NoKey,
-    /// The layer cannot tell who sent it, or does not know its plan, because it is not set up for
-    /// that: status 500.
+    /// The layer is not set up for it: it cannot tell who sent it, does not know its plan, or asks the
+    /// store for what it does not support: status 500.
     Misconfigured,
 }
 
@@ -106,6 +106,12 @@ impl<'r> Refusal<'r> {
         Self::new(request, Cause::StoreFailed, "Try again later.")
     }
 
+    /// Returns the refusal of a request that no store can decide.
+    pub(super) fn not_decidable(request: &'r Parts) -> Self {
+        let detail = "The server cannot tell how to limit the request; its log says why.";
+        Self::new(request, Cause::Misconfigured, detail)
+    }
+
     /// Returns the refusal of a request that is counted by something it lacks.
     pub(super) fn not_asked(request: &'r Parts, why: &NotAsked) -> Self {
         match why {
@@ -124,10 +130,7 @@ impl<'r> Refusal<'r> {
             NotAsked::NoKey(NoKey::Unknown(
                 Unknown::Peer | Unknown::Hops(_) | Unknown::Header(_),
             ))
-            | NotAsked::Plan(_) => {
-                let detail = "The server cannot tell how to limit the request; its log says why.";
-                Self::new(request, Cause::Misconfigured, detail)
-            }
+            | NotAsked::Plan(_) => Self::not_decidable(request),
         }
     }
 

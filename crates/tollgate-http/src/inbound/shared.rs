@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Method, Response};
 use tollgate_core::lease::NoLease;
 use tollgate_core::store::Verdicts;
-use tollgate_core::{RateLimiter, Store, StoreError};
+use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
 use tollgate_tokio::LeaseGuard;
 
 use super::client_ip::{ClientIp, Unknown};
@@ -169,13 +169,20 @@ impl<S: Store + 'static> Shared<S> {
             shared: self,
         };
         let shared = &passing.shared;
-        let failed = match (place, verdicts) {
-            (Some(Held::Full), _) => {
+        let failed = match place {
+            Some(Held::Full) => {
                 let refusal = Refusal::too_many_at_once(parts);
                 return Admission::Refused(shared.refuse(&refusal));
             }
-            (Some(Held::Failed(error)), _) | (_, Some(Err(error))) => Some(error),
-            (place, Some(Ok(verdicts))) => {
+            Some(Held::Failed(error)) => Some(error),
+            Some(Held::Place(lease)) => {
+                passing.place = Some(lease);
+                None
+            }
+            None => None,
+        };
+        let failed = match verdicts {
+            Some(Ok(verdicts)) => {
                 if shared.inserts_decision {
                     let decided = Decided::new(&question, &verdicts);
                     let _ = parts.extensions.insert(decided);
@@ -184,32 +191,16 @@ impl<S: Store + 'static> Shared<S> {
                     let refusal = Refusal::denied(parts, &question, &verdicts);
                     return Admission::Refused(shared.refuse(&refusal));
                 }
-                if let Some(Held::Place(lease)) = place {
-                    passing.place = Some(lease);
-                }
                 passing.decided = Some((question, verdicts));
-                None
+                failed
             }
-            (Some(Held::Place(lease)), None) => {
-                passing.place = Some(lease);
-                None
-            }
-            (None, None) => None,
+            Some(Err(error)) => Some(error),
+            None => failed,
         };
-        let shared = &passing.shared;
-        if let Some(error) = failed {
-            tracing::debug!(name: "tollgate.inbound", %error, "the store did not decide a request");
-            let does = match shared.on_failure {
-                OnStoreFailure::Refuse => "refused",
-                OnStoreFailure::Allow => "not limited",
-            };
-            shared.told.tell(
-                Warning::StoreFailed,
-                format_args!("while the store fails, requests are {does}: {error}"),
-            );
-            if shared.on_failure == OnStoreFailure::Refuse {
-                return Admission::Refused(shared.refuse(&Refusal::store_failed(parts)));
-            }
+        if let Some(error) = failed
+            && let Some(refusal) = shared.failed(parts, &error)
+        {
+            return Admission::Refused(shared.refuse(&refusal));
         }
         if let Some(place) = &passing.place {
             let _ = parts.extensions.insert(Place(Arc::clone(place)));
@@ -224,6 +215,29 @@ impl<S: Store + 'static> Shared<S> {
             passing.charge = Some(charge);
         }
         Admission::Passes(passing)
+    }
+
+    /// Returns the refusal of a request that the store did not decide, or nothing if it goes on.
+    #[cold]
+    fn failed<'r>(&self, parts: &'r Parts, error: &StoreError) -> Option<Refusal<'r>> {
+        tracing::debug!(name: "tollgate.inbound", %error, "the store did not decide a request");
+        // The store works. Who makes such a request must not get around the limits by it.
+        if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) {
+            self.told.tell(
+                Warning::NotDecidable,
+                format_args!("requests that the store cannot decide are refused: {error}"),
+            );
+            return Some(Refusal::not_decidable(parts));
+        }
+        let (does, refusal) = match self.on_failure {
+            OnStoreFailure::Refuse => ("refused", Some(Refusal::store_failed(parts))),
+            OnStoreFailure::Allow => ("not limited", None),
+        };
+        self.told.tell(
+            Warning::StoreFailed,
+            format_args!("while the store fails, requests are {does}: {error}"),
+        );
+        refusal
     }
 
     fn refuse(&self, refusal: &Refusal<'_>) -> Response<Bytes> {

@@ -15,6 +15,7 @@ pub(super) enum Warning {
     CountedTwice,
     LayerPerRequest,
     StoreFailed,
+    NotDecidable,
     NotSettled,
 }
 
@@ -31,6 +32,7 @@ impl Warning {
             Self::CountedTwice => "counted-twice",
             Self::LayerPerRequest => "layer-per-request",
             Self::StoreFailed => "store-failed",
+            Self::NotDecidable => "not-decidable",
             Self::NotSettled => "not-settled",
         }
     }

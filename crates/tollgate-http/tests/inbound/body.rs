@@ -10,9 +10,11 @@ use futures_util::stream;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::{BodyExt, StreamBody};
+use tollgate_core::ErrorKind;
 use tollgate_core::lease::ConcurrencyLimiter;
-use tollgate_http::inbound::{InboundLayer, Place};
+use tollgate_http::inbound::{InboundLayer, OnStoreFailure, Place};
 use tollgate_memory::MemoryStore;
+use tollgate_mock::{Fault, FaultyStore};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::*;
@@ -131,6 +133,27 @@ async fn requests_that_are_refused_or_given_up_keep_no_place() {
         .await
         .unwrap_err();
     assert_eq!(held().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_held_also_if_the_limits_cannot_be_asked() {
+    let (store, _) = store();
+    let failing = FaultyStore::new(store.clone(), [Fault::Fail(ErrorKind::Unavailable)]);
+    let leases = ConcurrencyLimiter::new(store, "open", 1, Duration::from_secs(30)).unwrap();
+    let layer = InboundLayer::new(limiter(failing, ["a=sliding-log:9/1m"]), by_user())
+        .hold(leases.clone())
+        .on_store_failure(OnStoreFailure::Allow);
+    let service = service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::from("abc")))
+    });
+    let response = layer
+        .layer(service)
+        .oneshot(request("alice"))
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(leases.peek("alice").await.unwrap().held(), 1);
+    drop(response);
 }
 
 #[tokio::test(start_paused = true)]

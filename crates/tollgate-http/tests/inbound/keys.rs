@@ -84,6 +84,29 @@ async fn parts_never_flow_into_each_other() {
 }
 
 #[tokio::test]
+async fn long_parts_are_stored_as_hashes() {
+    let key = KeyBy::function(|parts| Some(parts.uri.path().to_owned()));
+    let limiter = limiter(store().0, ["a=sliding-log:1/1m"]);
+    let layer = InboundLayer::new(limiter.clone(), key);
+    let to = |path: &str| {
+        let mut request = request_from(ALICE);
+        *request.uri_mut() = path.parse().unwrap();
+        request
+    };
+    let (short, long) = (
+        format!("/{}", "a".repeat(127)),
+        format!("/{}", "a".repeat(128)),
+    );
+    let longer = format!("/{}", "a".repeat(60_000));
+    for path in [&short, &long, &longer] {
+        assert_eq!(send(&layer, to(path)).await.status, 200);
+        assert_eq!(send(&layer, to(path)).await.status, 429);
+    }
+    assert_eq!(limiter.peek(&short).run().unwrap().remaining(), 0);
+    assert_eq!(limiter.peek(&long).run().unwrap().remaining(), 1);
+}
+
+#[tokio::test]
 async fn a_key_that_stands_in_for_another_is_never_equal_to_it() {
     let function = KeyBy::function(|parts| {
         let value = parts.headers.get("a")?.to_str().ok()?;

@@ -303,6 +303,31 @@ async fn a_failed_store_refuses_with_503_or_allows() {
 }
 
 #[tokio::test]
+async fn a_request_that_no_store_decides_is_refused_even_if_failures_allow() {
+    for kind in [ErrorKind::Malformed, ErrorKind::Unsupported] {
+        let store = FaultyStore::new(store().0, [Fault::Fail(kind)]);
+        let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user());
+        let layer = layer.on_store_failure(OnStoreFailure::Allow);
+        assert_eq!(send(&layer, request("alice")).await.status, 500);
+    }
+}
+
+#[tokio::test]
+async fn more_limits_than_a_request_can_have_are_refused() {
+    let limits = |prefix: char, count: usize| {
+        (0..count).map(move |index| format!("{prefix}{index}=gcra:1/1s"))
+    };
+    let layer = InboundLayer::new(limiter(store().0, limits('a', 20)), by_user());
+    let layer = layer.also(limits('b', 12), by_user()).unwrap();
+    let error = layer.also(["c=gcra:1/1s"], by_user()).unwrap_err();
+    let expected = LimitError::TooManyLimits {
+        count: 33,
+        most: 32,
+    };
+    assert_eq!(error, expected);
+}
+
+#[tokio::test]
 async fn the_decision_is_in_the_extensions() {
     let (store, _) = store();
     let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user());
