@@ -63,7 +63,7 @@ impl Series {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Protocol`] if the state machines decide otherwise than the script did.
+    /// [`ErrorKind::Protocol`](tollgate_core::ErrorKind::Protocol) if the state machines decide otherwise than the script did.
     pub(crate) fn decide(
         &mut self,
         request: &Request<'_>,
