@@ -21,7 +21,7 @@ const FIELDS: [(HeaderName, &str); 2] = [
     (HeaderName::from_static("ratelimit"), "r"),
 ];
 
-/// Answers each request, with headers like those of the layer if it is told to.
+/// Answers each request, if asked to with headers like those of the layer.
 #[derive(Clone, Copy)]
 struct Answers {
     with_fields: bool,
