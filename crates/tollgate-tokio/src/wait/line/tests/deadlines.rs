@@ -1,0 +1,195 @@
+//! What a call does at its deadline, and a line that loses to others.
+
+use super::*;
+
+#[test]
+fn a_call_asks_once_at_its_deadline_whatever_is_on_its_way() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+    let first = scene.enter(1);
+    scene.asks(&first);
+    let second = scene.try_enter(1, 300 * MS).unwrap();
+    assert_eq!(scene.waits(&second), Some(300 * MS));
+    scene.now += 299 * MS;
+    assert_eq!(scene.waits(&second), Some(MS));
+    scene.now += MS;
+    scene.asks(&second);
+}
+
+#[test]
+fn a_call_behind_the_first_one_asks_at_its_deadline_if_nothing_is_known() {
+    let mut scene = Scene::new(&["a=fixed-window:9/1s", "b=sliding-log:1/1s"]);
+    let _ = scene.decide(1);
+    let (_, second) = (scene.enter(1), scene.try_enter(1, 300 * MS).unwrap());
+    scene.now += 299 * MS + 999 * US;
+    assert_eq!(scene.waits(&second), Some(US));
+    scene.now += US;
+    assert!(!scene.ask(&second));
+    let refused = scene.is_too_long(&second);
+    assert_eq!(refused.wait().duration(), Some(SECOND));
+    assert_eq!(refused.limit().name(), "b");
+    scene.now += SECOND;
+    let refused = scene.is_too_long(&second);
+    assert_eq!(refused.wait().duration(), Some(1300 * MS));
+}
+
+#[test]
+fn a_refused_call_names_the_limit_and_the_time_that_the_line_waits_for() {
+    let mut scene = Scene::new(&["a=sliding-log:9/1s", "b=sliding-log:1/1s"]);
+    let _ = scene.decide(1);
+    let (first, second) = (
+        scene.try_enter(1, 500 * MS).unwrap(),
+        scene.try_enter(1, 700 * MS).unwrap(),
+    );
+    scene.now += 100 * MS;
+    assert!(!scene.ask(&first));
+    // 900 ms from now, which is later than it may wait, counted from when it entered.
+    let refused = scene.is_too_long(&first);
+    assert_eq!(refused.wait().duration(), Some(SECOND));
+    assert_eq!(refused.limit().name(), "b");
+    assert_eq!(scene.waits(&second), Some(600 * MS));
+    scene.now += 600 * MS;
+    let refused = scene.is_too_long(&second);
+    assert_eq!(refused.wait().duration(), Some(SECOND));
+}
+
+#[test]
+fn a_call_that_is_ready_exactly_at_its_deadline_asks_then() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+    let _ = scene.decide(1);
+    let first = scene.try_enter(1, SECOND).unwrap();
+    assert!(!scene.ask(&first));
+    assert_eq!(scene.waits(&first), Some(SECOND));
+    scene.now += SECOND;
+    assert!(scene.ask(&first));
+}
+
+/// Returns a line that lets others go first for 8 ms, as a new one does after its fourth wait, and
+/// the calls that wait in it: one whose deadline is after 3 ms of these, and one without.
+fn letting_others_go_first() -> (Scene, Caller, Caller) {
+    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+    let callers = [(); 4].map(|()| scene.enter(1));
+    let hurried = scene.try_enter(1, 4 * SECOND + 3 * MS).unwrap();
+    let patient = scene.enter(1);
+    for caller in &callers {
+        scene.now = scene.line.ready;
+        assert!(scene.ask(caller));
+    }
+    assert_eq!(scene.line.ready.duration_since(scene.started), 4 * SECOND);
+    assert_eq!(scene.line.jitter, 8 * MS);
+    (scene, hurried, patient)
+}
+
+#[test]
+fn a_call_asks_at_its_deadline_even_if_others_have_not_gone_first_yet() {
+    let (mut scene, hurried, patient) = letting_others_go_first();
+    assert_eq!(scene.waits(&hurried), Some(SECOND + 3 * MS));
+    scene.now += SECOND + 2 * MS;
+    assert_eq!(scene.waits(&hurried), Some(MS));
+    scene.now += MS;
+    assert!(scene.ask(&hurried));
+    // So they go first before the next call, for as long.
+    assert_eq!(scene.waits(&patient), Some(SECOND + 8 * MS));
+}
+
+#[test]
+fn a_line_that_loses_at_a_deadline_asks_earlier_the_next_time() {
+    let (mut scene, hurried, patient) = letting_others_go_first();
+    scene.now += SECOND + MS;
+    assert!(scene.decide(1).is_allowed(), "others take it");
+    scene.now += 2 * MS;
+    assert!(!scene.ask(&hurried));
+    let _ = scene.is_too_long(&hurried);
+    scene.leave(&hurried);
+    // It is owed the whole limit, and lets nobody go first but for a part of a step.
+    let ready = SECOND - 2 * MS;
+    let waits = scene.waits(&patient).unwrap();
+    assert!(waits >= ready && waits < ready + MS, "{waits:?}");
+}
+
+#[test]
+fn a_call_is_refused_by_the_answer_that_it_asked_for_at_its_deadline_however_old() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1h"]);
+    let _ = scene.decide(1);
+    let caller = scene.try_enter(1, Duration::from_millis(100)).unwrap();
+    let mut questions = 0;
+    while let Turn::Ask(_) = scene.turn(&caller) {
+        questions += 1;
+        let asked = scene.now;
+        let denied = scene.decide(1);
+        scene.now += Duration::from_millis(1_200);
+        scene.answer(&caller, asked, Some(&denied));
+    }
+    assert_eq!(questions, 2);
+    scene.is_too_long(&caller);
+}
+
+#[test]
+fn a_call_asks_at_its_deadline_if_what_it_was_to_get_has_not_come() {
+    let mut scene = Scene::new(&["l=sliding-log:2/1s"]);
+    let first = scene.enter(1);
+    scene.asks(&first);
+    scene.leave(&first);
+    let second = scene.try_enter(1, Duration::from_millis(100)).unwrap();
+    assert_eq!(scene.waits(&second), Some(Duration::from_millis(100)));
+    scene.now += Duration::from_millis(100);
+    scene.asks(&second);
+}
+
+#[test]
+fn a_line_that_is_denied_at_the_very_instant_that_it_expected_has_lost() {
+    let mut scene = Scene::new(&["l=sliding-log:80/1s"]);
+    let (first, second) = (scene.enter(80), scene.enter(80));
+    assert!(scene.ask(&first));
+    assert_eq!(scene.waits(&second), Some(SECOND));
+    scene.now += SECOND;
+    assert!(scene.decide(80).is_allowed(), "others take everything");
+    assert!(!scene.ask(&second));
+    // It is owed an eighth, and lets others go first for seven steps of nine.
+    let waits = scene.waits(&second).unwrap();
+    assert!(waits >= SECOND + 6 * MS, "{waits:?}");
+}
+
+/// Plays a line that is denied although it could expect to be admitted, `losses` times.
+fn losing(scene: &mut Scene, caller: &Caller, losses: usize) -> ControlFlow<(), Duration> {
+    let mut delay = Duration::ZERO;
+    for _ in 0..losses {
+        scene.now = scene.line.ready + scene.line.jitter;
+        // Others took everything.
+        let capacity = scene.limits[0].algorithm().capacity();
+        let _ = scene.decide(capacity);
+        if scene.ask(caller) {
+            return ControlFlow::Break(());
+        }
+        delay = scene.line.jitter;
+    }
+    ControlFlow::Continue(delay)
+}
+
+#[test]
+fn a_line_that_loses_asks_earlier_each_time_and_later_after_it_won() {
+    let mut scene = Scene::new(&["l=fixed-window:80/72ms"]);
+    let first = scene.enter(1);
+    // At first it does not know that it could have been admitted.
+    let unknown = losing(&mut scene, &first, 1);
+    assert_eq!(unknown, ControlFlow::Continue(Duration::ZERO));
+    let mut last = Duration::MAX;
+    for _ in 0..8 {
+        let ControlFlow::Continue(delay) = losing(&mut scene, &first, 1) else {
+            panic!("admitted");
+        };
+        // A step is up to 889 us, and its random part is less than that.
+        assert!(delay < last, "{delay:?} after {last:?}");
+        last = delay;
+    }
+    assert!(last < MS, "{last:?}");
+    // It takes half of the limit, and lets others go before it again.
+    let (half, next) = (scene.enter(40), scene.enter(41));
+    scene.now = scene.line.ready + scene.line.jitter;
+    assert!(scene.ask(&first));
+    assert!(scene.ask(&half));
+    let waits = scene.waits(&next).unwrap();
+    let ready = scene.line.ready.duration_since(scene.now);
+    let delay = scene.line.jitter;
+    assert_eq!(waits, ready + delay);
+    assert!(delay > 4 * MS && delay < 6 * MS, "{delay:?}");
+}
