@@ -163,7 +163,7 @@ impl<S> InboundLayer<S> {
                 policies: vec![policy],
                 fields,
                 on_failure: OnStoreFailure::Refuse,
-                skips_preflight: true,
+                skips_preflight: false,
                 skips: None,
                 responds: None,
                 acquires: None,
@@ -291,10 +291,14 @@ impl<S> InboundLayer<S> {
         self
     }
 
-    /// Counts preflight requests of CORS, too: by default, requests with the method `OPTIONS` and
-    /// `Access-Control-Request-Method` are let through.
-    pub fn count_preflight(mut self) -> Self {
-        self.shared().skips_preflight = false;
+    /// Lets preflight requests of CORS through without counting them: those with the method `OPTIONS`
+    /// and `Access-Control-Request-Method`. A layer for CORS that is around this one answers them
+    /// before, so only one inside needs this.
+    ///
+    /// Any client can send such a request. So only set it if the inner service does no work for the
+    /// method `OPTIONS`: tonic, for example, serves calls whatever their method is.
+    pub fn skip_preflight(mut self) -> Self {
+        self.shared().skips_preflight = true;
         self
     }
 

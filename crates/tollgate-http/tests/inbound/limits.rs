@@ -244,7 +244,8 @@ async fn what_is_skipped_is_not_counted() {
     let (store, _) = store();
     let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), ClientIp::peer())
         .skip(|parts| parts.uri.path() == "/health")
-        .skip(|parts| parts.uri.path() == "/metrics");
+        .skip(|parts| parts.uri.path() == "/metrics")
+        .skip_preflight();
     let to = |method: Method, path: &str, preflight: bool| {
         let mut request = request_from(ALICE);
         *request.method_mut() = method;
@@ -270,11 +271,18 @@ async fn what_is_skipped_is_not_counted() {
         200
     );
     assert_eq!(send(&layer, to(Method::GET, "/", false)).await.status, 429);
-    let layer = layer.count_preflight();
-    assert_eq!(
-        send(&layer, to(Method::OPTIONS, "/", true)).await.status,
-        429
-    );
+}
+
+#[tokio::test]
+async fn no_method_gets_around_the_limits() {
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), by_user());
+    for status in [200, 429] {
+        let mut request = request("alice");
+        *request.method_mut() = Method::OPTIONS;
+        let headers = request.headers_mut();
+        let _ = headers.insert("access-control-request-method", "POST".parse().unwrap());
+        assert_eq!(send(&layer, request).await.status, status);
+    }
 }
 
 #[tokio::test]
