@@ -180,6 +180,9 @@ async fn forwarded_is_read_from_its_end() {
         // A comma in quotes, and an escaped quote.
         ("for=203.0.113.7;host=\"a,for=6.6.6.6\"", "203.0.113.7"),
         ("for=203.0.113.7;host=\"a\\\",for=6.6.6.6\"", "203.0.113.7"),
+        // Semicolons in quotes: a client chooses the name of the host.
+        ("host=\"a;for=6.6.6.6;\";for=203.0.113.7", "203.0.113.7"),
+        ("host=\"a\\\";for=6.6.6.6\";for=203.0.113.7", "203.0.113.7"),
         ("for=6.6.6.6, for=_hidden", "10.0.0.1"),
         ("for=6.6.6.6, for=unknown", "10.0.0.1"),
         ("for=6.6.6.6, proto=https", "10.0.0.1"),
