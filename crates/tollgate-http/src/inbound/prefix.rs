@@ -65,6 +65,10 @@ impl Prefixes {
         prefixes.collect::<Result<_, _>>().map(Self)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn contain(&self, address: IpAddr) -> bool {
         let bits = bits(address);
         self.0
