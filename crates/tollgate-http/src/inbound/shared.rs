@@ -142,9 +142,10 @@ impl<S: Store + 'static> Shared<S> {
             }),
             _ => None,
         };
-        // Who has no place consumes nothing.
-        let verdicts = match place {
-            Some(Held::Full | Held::Failed(_)) => None,
+        // Who has no place consumes nothing, except if only places fail and failures allow.
+        let verdicts = match &place {
+            Some(Held::Full) => None,
+            Some(Held::Failed(error)) if self.on_failed(error) == OnStoreFailure::Refuse => None,
             _ if question.is_empty() => None,
             _ => Some(self.limiter.store().decide(question.request()).await),
         };
@@ -217,11 +218,19 @@ impl<S: Store + 'static> Shared<S> {
         Admission::Passes(passing)
     }
 
+    /// Returns what is done with a request that the store did not decide.
+    fn on_failed(&self, error: &StoreError) -> OnStoreFailure {
+        match error.kind() {
+            // The store works. Who makes such a request must not get around the limits by it.
+            ErrorKind::Malformed | ErrorKind::Unsupported => OnStoreFailure::Refuse,
+            _ => self.on_failure,
+        }
+    }
+
     /// Returns the refusal of a request that the store did not decide, or nothing if it goes on.
     #[cold]
     fn failed<'r>(&self, parts: &'r Parts, error: &StoreError) -> Option<Refusal<'r>> {
         tracing::debug!(name: "tollgate.inbound", %error, "the store did not decide a request");
-        // The store works. Who makes such a request must not get around the limits by it.
         if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) {
             self.told.tell(
                 Warning::NotDecidable,
@@ -229,7 +238,7 @@ impl<S: Store + 'static> Shared<S> {
             );
             return Some(Refusal::not_decidable(parts));
         }
-        let (does, refusal) = match self.on_failure {
+        let (does, refusal) = match self.on_failed(error) {
             OnStoreFailure::Refuse => ("refused", Some(Refusal::store_failed(parts))),
             OnStoreFailure::Allow => ("not limited", None),
         };

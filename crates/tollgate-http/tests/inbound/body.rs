@@ -157,6 +157,24 @@ async fn a_place_is_held_also_if_the_limits_cannot_be_asked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn limits_are_asked_also_if_places_fail() {
+    let fails = || Fault::Fail(ErrorKind::Unavailable);
+    for (does, answers) in [
+        (OnStoreFailure::Allow, [200, 429, 429]),
+        (OnStoreFailure::Refuse, [503, 503, 200]),
+    ] {
+        let failing = FaultyStore::new(store().0, [fails(), fails()]);
+        let leases = ConcurrencyLimiter::new(failing, "open", 5, Duration::from_secs(30)).unwrap();
+        let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), by_user())
+            .hold(leases)
+            .on_store_failure(does);
+        for status in answers {
+            assert_eq!(send(&layer, request("alice")).await.status, status);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_has_no_place_consumes_nothing() {
     let (store, _) = store();
     let (layer, _) = one_at_once(store.clone());
