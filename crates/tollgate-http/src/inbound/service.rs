@@ -78,6 +78,8 @@ where
         let question = match self.shared.step(&mut parts) {
             Step::Ask(question) => question,
             Step::Pass => {
+                // Nobody settles by it, but the handler may expect it.
+                drop(self.shared.charge(&mut parts));
                 let calling = self.inner.call(Request::from_parts(parts, body));
                 return InboundFuture::new(Stage::Calling {
                     calling,

@@ -203,19 +203,22 @@ impl<S: Store + 'static> Shared<S> {
         {
             return Admission::Refused(shared.refuse(&refusal));
         }
-        if let Some(place) = &passing.place {
-            let _ = parts.extensions.insert(Place(Arc::clone(place)));
+        if let Some(lease) = &passing.place {
+            let place = Place::beside(Arc::clone(lease), parts.extensions.remove());
+            let _ = parts.extensions.insert(place);
         }
-        if shared
-            .policies
-            .iter()
-            .any(|policy| matches!(policy.settle, Some(SettleBy::Handler)))
-        {
-            let charge = Charge::new();
-            let _ = parts.extensions.insert(charge.clone());
-            passing.charge = Some(charge);
-        }
+        passing.charge = shared.charge(parts);
         Admission::Passes(passing)
+    }
+
+    /// Returns what the handler says by what its request costs, if a policy settles by that. It may be
+    /// there already, from a layer before this one.
+    pub(super) fn charge(&self, parts: &mut Parts) -> Option<Charge> {
+        let mut policies = self.policies.iter();
+        if !policies.any(|policy| matches!(policy.settle, Some(SettleBy::Handler))) {
+            return None;
+        }
+        Some(parts.extensions.get_or_insert_with(Charge::new).clone())
     }
 
     /// Returns what is done with a request that the store did not decide.

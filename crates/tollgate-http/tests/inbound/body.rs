@@ -207,6 +207,34 @@ async fn what_goes_on_after_the_response_keeps_its_place() {
     assert_eq!(held().await, 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_after_the_response_keeps_the_places_of_all_layers() {
+    let store = store().0;
+    let leases = ["outer", "inner"].map(|name| {
+        ConcurrencyLimiter::new(store.clone(), name, 1, Duration::from_secs(30)).unwrap()
+    });
+    let [around, within] = ["a", "b"].map(|name| {
+        let limit = format!("{name}=sliding-log:100/1m");
+        InboundLayer::new(limiter(store.clone(), [limit]), by_user())
+    });
+    let kept = Arc::new(std::sync::Mutex::new(None));
+    let keeps = Arc::clone(&kept);
+    let service = service_fn(move |request: Request<Body>| {
+        *keeps.lock().unwrap() = request.extensions().get::<Place>().cloned();
+        async { Ok::<_, Infallible>(Response::new(Body::default())) }
+    });
+    let service = within.hold(leases[1].clone()).layer(service);
+    let service = around.hold(leases[0].clone()).layer(service);
+    drop(service.oneshot(request("alice")).await.unwrap());
+    for held in [1, 0] {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for leases in &leases {
+            assert_eq!(leases.peek("alice").await.unwrap().held(), held);
+        }
+        *kept.lock().unwrap() = None;
+    }
+}
+
 #[tokio::test]
 async fn bytes_count_until_the_body_ends_however_it_ends() {
     for (frames, read, cost) in [

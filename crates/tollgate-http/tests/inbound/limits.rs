@@ -1,11 +1,12 @@
 //! What is counted: keys, costs, plans, several policies, and what is not counted at all.
 
+use std::convert::Infallible;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use tollgate_core::{ErrorKind, LimitError};
-use tollgate_http::inbound::{Charge, ClientIp, Decided, InboundLayer, OnStoreFailure};
+use tollgate_http::inbound::{Charge, ClientIp, Decided, InboundLayer, OnStoreFailure, Place};
 use tollgate_mock::{Fault, FaultyStore};
 
 use crate::support::*;
@@ -219,6 +220,48 @@ async fn a_handler_says_what_its_request_cost() {
 }
 
 #[tokio::test]
+async fn a_handler_says_to_all_layers_what_its_request_cost() {
+    use tower::{Layer, ServiceExt, service_fn};
+
+    let (store, _) = store();
+    let outer = limiter(store.clone(), ["outer=sliding-log:100/1m"]);
+    let inner = limiter(store, ["inner=sliding-log:100/1m"]);
+    let [around, within] = [&outer, &inner]
+        .map(|limiter| InboundLayer::new(limiter.clone(), by_user()).settle_by_handler());
+    let service = service_fn(|request: Request<Body>| async move {
+        request.extensions().get::<Charge>().unwrap().set(30);
+        Ok::<_, Infallible>(Response::new(Body::default()))
+    });
+    let service = around.layer(within.layer(service));
+    let _ = service.oneshot(request("alice")).await.unwrap();
+    for limiter in [outer, inner] {
+        assert_eq!(limiter.peek("alice").run().unwrap().remaining(), 70);
+    }
+}
+
+#[tokio::test]
+async fn handlers_serve_requests_that_are_not_counted() {
+    use axum::{Router, routing::get};
+    use tower::ServiceExt;
+
+    let client = ClientIp::peer().allow(["203.0.113.7"]).unwrap();
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), client)
+        .insert_decision()
+        .settle_by_handler();
+    let handler = async |charge: Charge, decided: Option<Decided>, place: Option<Place>| {
+        charge.set(3);
+        format!("{} {}", decided.is_some(), place.is_some())
+    };
+    let app: Router = Router::new().route("/", get(handler)).layer(layer);
+    for (peer, expected) in [(7, "false false"), (8, "true false")] {
+        let request = request_from([203, 0, 113, peer]).map(axum::body::Body::new);
+        let response = app.clone().oneshot(request).await.unwrap();
+        let body = axum::body::to_bytes(response.into_body(), 100).await;
+        assert_eq!(body.unwrap(), expected);
+    }
+}
+
+#[tokio::test]
 async fn a_service_that_fails_keeps_the_estimate() {
     use tower::{Layer, ServiceExt, service_fn};
 
@@ -352,7 +395,7 @@ async fn the_decision_is_in_the_extensions() {
 
     use tower::{Layer, ServiceExt, service_fn};
     let service = service_fn(|_: Request<Body>| async {
-        Ok::<_, std::convert::Infallible>(Response::new(Body::default()))
+        Ok::<_, Infallible>(Response::new(Body::default()))
     });
     let refused = layer
         .layer(service)
