@@ -196,7 +196,10 @@ impl<'r> Refusal<'r> {
             }
             fields.write_verdicts(question.verdicts(verdicts), headers);
         } else if matches!(self.cause, Cause::StoreFailed | Cause::TooManyAtOnce) {
-            let _ = headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            // A response of one's own may know better.
+            let _ = headers
+                .entry(RETRY_AFTER)
+                .or_insert(HeaderValue::from_static("1"));
         }
     }
 

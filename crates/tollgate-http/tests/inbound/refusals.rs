@@ -1,8 +1,11 @@
 //! What a client that is refused gets.
 
 use http::Response;
+use http::header::RETRY_AFTER;
+use tollgate_core::ErrorKind;
 use tollgate_http::Fields;
 use tollgate_http::inbound::{Cause, ClientIp, InboundLayer};
+use tollgate_mock::{Fault, FaultyStore};
 
 use crate::support::*;
 
@@ -73,6 +76,24 @@ async fn a_response_of_ones_own_gets_the_fields() {
     );
     assert_eq!(answer.header("retry-after"), "60");
     assert_eq!(answer.header("ratelimit"), r#""a";r=0;t=60"#);
+}
+
+#[tokio::test]
+async fn a_response_of_ones_own_says_when_to_come_back_if_the_store_fails() {
+    for (own, expected) in [(Some("30"), "30"), (None, "1")] {
+        let store = FaultyStore::new(store().0, [Fault::Fail(ErrorKind::Unavailable)]);
+        let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user());
+        let layer = layer.respond(move |_| {
+            let mut response = Response::new(bytes::Bytes::new());
+            let own = own.map(http::HeaderValue::from_static);
+            response
+                .headers_mut()
+                .extend(own.map(|own| (RETRY_AFTER, own)));
+            response
+        });
+        let answer = send(&layer, request("alice")).await;
+        assert_eq!(answer.header("retry-after"), expected);
+    }
 }
 
 #[tokio::test]
