@@ -299,6 +299,25 @@ async fn addresses_are_allowed_or_denied_by_range() {
     }
 }
 
+#[tokio::test]
+async fn ranges_of_ipv6_hold_no_ipv4_address() {
+    let addresses = ["6.6.6.6", "::ffff:6.6.6.6", "2001:db8::1"];
+    for (range, statuses) in [
+        ("::/0", [200, 200, 403]),
+        ("::/1", [200, 200, 403]),
+        ("0.0.0.0/0", [403, 403, 200]),
+        ("::ffff:0:0/96", [403, 403, 200]),
+    ] {
+        let client = ClientIp::peer().deny([range]).unwrap();
+        let limiter = RateLimiter::new(MemoryStore::new(), ["a=sliding-log:9/1m"]).unwrap();
+        let layer = InboundLayer::new(limiter, client);
+        for (address, status) in addresses.into_iter().zip(statuses) {
+            let answer = send(&layer, from(address, &[])).await;
+            assert_eq!(answer.status, status, "{range} {address}");
+        }
+    }
+}
+
 #[test]
 fn wrong_prefixes_say_what_to_write() {
     for (text, part) in [
