@@ -236,6 +236,9 @@ impl<S> InboundLayer<S> {
     }
 
     /// Sets what a request costs under the policy added last, from its head.
+    ///
+    /// If the policy settles what a request turns out to cost, it is checked at 1 at least: what costs
+    /// nothing is always allowed, and never settled.
     pub fn cost(mut self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
         self.last().cost = Some(Arc::new(cost));
         self

@@ -196,6 +196,28 @@ async fn a_response_says_what_its_request_cost() {
 }
 
 #[tokio::test]
+async fn what_is_expected_to_cost_nothing_is_settled() {
+    let (store, _) = store();
+    let limiter = limiter(store, ["a=sliding-log:10/1m"]);
+    let layer = InboundLayer::new(limiter.clone(), by_user())
+        .cost(|_| 0)
+        .settle(|head| (head.status != StatusCode::NO_CONTENT).then_some(6));
+    let answers = |status| {
+        move |_| {
+            let mut response = Response::new(Body::default());
+            *response.status_mut() = status;
+            response
+        }
+    };
+    for (answer, status, left) in [(200, 200, 4), (204, 204, 3), (200, 200, 0), (200, 429, 0)] {
+        let answer = answers(StatusCode::from_u16(answer).unwrap());
+        let answer = send_to(&layer, request("alice"), answer).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(limiter.peek("alice").run().unwrap().remaining(), left);
+    }
+}
+
+#[tokio::test]
 async fn a_handler_says_what_its_request_cost() {
     let (store, _) = store();
     let layer = InboundLayer::new(limiter(store, ["rows=sliding-log:100/1m"]), by_user())
