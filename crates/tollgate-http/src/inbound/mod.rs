@@ -181,7 +181,7 @@ impl<S> InboundLayer<S> {
 
     /// Adds limits for another key, decided together with those before, on the same store. In a
     /// cluster, the keys of all must have the same partition, such as one address with several
-    /// prefixes.
+    /// prefixes of 48 bits or more.
     ///
     /// # Errors
     ///

@@ -29,7 +29,8 @@ use crate::Fields;
 pub enum OnStoreFailure {
     /// It is answered with the status 503 (fails closed).
     Refuse,
-    /// It is let through without being counted (fails open).
+    /// It is let through without being counted (fails open). That is also so while the store is
+    /// [full](ErrorKind::Full), which clients that choose their keys can bring about.
     Allow,
 }
 
