@@ -127,7 +127,7 @@ impl Fields {
         self
     }
 
-    /// Makes `Retry-After` later by a random time of up to `most`, so that clients that were denied
+    /// Makes `Retry-After`, and what gRPC has for it, later by a random time of up to `most`, so that clients that were denied
     /// together do not come back together.
     #[must_use]
     pub fn jitter(mut self, most: Duration) -> Self {
@@ -192,7 +192,8 @@ impl Fields {
     ) {
         let waits = verdicts.clone().map(|(_, verdict)| verdict.retry_after());
         let retry_after = waits.max().unwrap_or(Wait::ZERO);
-        if let Some(seconds) = self.with_jitter(retry_after) {
+        if let Some(micros) = self.with_jitter(retry_after) {
+            let seconds = micros.div_ceil(1_000_000);
             let _ = headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         // A block that denies nothing says nothing.
@@ -230,13 +231,13 @@ impl Fields {
         }
     }
 
-    /// Returns the seconds of `Retry-After`: none if there is nothing to wait for, or if waiting
+    /// Returns the microseconds of `Retry-After`: none if there is nothing to wait for, or if waiting
     /// does not help.
-    fn with_jitter(&self, wait: Wait) -> Option<u64> {
+    pub(crate) fn with_jitter(&self, wait: Wait) -> Option<u64> {
         let micros = wait.as_micros().filter(|micros| *micros > 0)?;
         let most = u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX);
         let later = if most > 0 { random(most) } else { 0 };
-        Some(micros.saturating_add(later).div_ceil(1_000_000))
+        Some(micros.saturating_add(later))
     }
 }
 

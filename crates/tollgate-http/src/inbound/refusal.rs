@@ -181,7 +181,7 @@ impl<'r> Refusal<'r> {
     /// one of gRPC.
     pub(super) fn response(&self, fields: &Fields) -> Response<Bytes> {
         let mut response = match grpc::content_type(&self.request.headers) {
-            Some(content_type) => grpc::response(self.cause, content_type, self),
+            Some(content_type) => grpc::response(self.cause, content_type, self, fields),
             None => self.problem(fields),
         };
         self.write_fields(fields, response.headers_mut());

@@ -130,3 +130,23 @@ async fn grpc_gets_a_status_of_grpc() {
     let answer = send(&impossible, of("application/grpc")).await;
     assert_eq!(answer.header("grpc-retry-pushback-ms"), "-1");
 }
+
+#[tokio::test]
+async fn clients_of_grpc_do_not_come_back_all_at_once() {
+    let fields = Fields::new().jitter(std::time::Duration::from_secs(3_600));
+    let limiter = limiter(store().0, ["a=gcra:1/1m"]);
+    let layer = InboundLayer::new(limiter, by_user()).fields(fields);
+    let mut waits = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        let mut request = request("alice");
+        let content_type = "application/grpc".parse().unwrap();
+        let _ = request.headers_mut().insert("content-type", content_type);
+        let answer = send(&layer, request).await;
+        if answer.header("grpc-status") == "8" {
+            let wait: u64 = answer.header("grpc-retry-pushback-ms").parse().unwrap();
+            assert!((60_000..=3_660_000).contains(&wait), "{wait}");
+            let _ = waits.insert(wait);
+        }
+    }
+    assert!(waits.len() > 10, "{waits:?}");
+}
