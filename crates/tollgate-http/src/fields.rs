@@ -127,7 +127,7 @@ impl Fields {
         self
     }
 
-    /// Makes `Retry-After` later by a random time of up to `most`, so that clients that were denied
+    /// Makes `Retry-After`, and what gRPC has for it, later by a random time of up to `most`, so that clients that were denied
     /// together do not come back together.
     #[must_use]
     pub fn jitter(mut self, most: Duration) -> Self {
@@ -137,8 +137,9 @@ impl Fields {
 
     /// Writes what `decision` says into `headers`.
     ///
-    /// `RateLimit` and `RateLimit-Policy` of draft 11 are lists, and are appended to what others said;
-    /// any other header replaces what was there.
+    /// `RateLimit` and `RateLimit-Policy` of draft 11 are lists, and are appended to what others said.
+    /// Those that are of one limit stay if what was there leaves less. `Retry-After` replaces what was
+    /// there.
     pub fn write(&self, decision: &Decision<'_>, headers: &mut HeaderMap) {
         let limits = decision.verdicts().map(|(limit, _)| limit);
         if let Some(policy) = self.policy(limits) {
@@ -191,7 +192,8 @@ impl Fields {
     ) {
         let waits = verdicts.clone().map(|(_, verdict)| verdict.retry_after());
         let retry_after = waits.max().unwrap_or(Wait::ZERO);
-        if let Some(seconds) = self.with_jitter(retry_after) {
+        if let Some(micros) = self.with_jitter(retry_after) {
+            let seconds = micros.div_ceil(1_000_000);
             let _ = headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         // A block that denies nothing says nothing.
@@ -229,13 +231,13 @@ impl Fields {
         }
     }
 
-    /// Returns the seconds of `Retry-After`: none if there is nothing to wait for, or if waiting
+    /// Returns the microseconds of `Retry-After`: none if there is nothing to wait for, or if waiting
     /// does not help.
-    fn with_jitter(&self, wait: Wait) -> Option<u64> {
+    pub(crate) fn with_jitter(&self, wait: Wait) -> Option<u64> {
         let micros = wait.as_micros().filter(|micros| *micros > 0)?;
         let most = u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX);
         let later = if most > 0 { random(most) } else { 0 };
-        Some(micros.saturating_add(later).div_ceil(1_000_000))
+        Some(micros.saturating_add(later))
     }
 }
 
@@ -314,15 +316,37 @@ fn write_three(draft: Draft, numbers: [u64; 3], headers: &mut HeaderMap) {
         HeaderName::from_static("ratelimit-reset"),
     ];
     let numbers = numbers.map(integer);
+    let [limit, remaining, reset] = numbers;
     if draft == Draft::Six {
-        for (name, number) in NAMES.into_iter().zip(numbers) {
-            let _ = headers.insert(name, HeaderValue::from(number));
+        let said = [&NAMES[1], &NAMES[2]].map(|name| number(headers.get(name)?.as_bytes()));
+        if !is_stricter(said, remaining, Some(reset)) {
+            for (name, number) in NAMES.into_iter().zip(numbers) {
+                let _ = headers.insert(name, HeaderValue::from(number));
+            }
         }
-    } else {
-        let [limit, remaining, reset] = numbers;
+        return;
+    }
+    let said = headers
+        .get(RATE_LIMIT)
+        .map_or(&b""[..], HeaderValue::as_bytes);
+    let said = [&b"remaining="[..], b"reset="].map(|name| {
+        let mut items = said.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        items.find_map(|item| number(item.strip_prefix(name)?))
+    });
+    if !is_stricter(said, remaining, Some(reset)) {
         let text = format!("limit={limit}, remaining={remaining}, reset={reset}");
         let _ = headers.insert(RATE_LIMIT, value(text.as_bytes()));
     }
+}
+
+/// Returns whether what another layer said, what remains and until when, is stricter.
+fn is_stricter(said: [Option<u64>; 2], remaining: u64, reset: Option<u64>) -> bool {
+    let [said, until] = said;
+    said.is_some_and(|said| said < remaining || said == remaining && until > reset)
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    str::from_utf8(text).ok()?.parse().ok()
 }
 
 fn write_x_rate_limit(reset: Reset, limit: &Limit, verdict: &Verdict, headers: &mut HeaderMap) {
@@ -340,6 +364,10 @@ fn write_x_rate_limit(reset: Reset, limit: &Limit, verdict: &Verdict, headers: &
             Some(at.div_ceil(1_000_000))
         }),
     };
+    let said = [&NAMES[1], &NAMES[2]].map(|name| number(headers.get(name)?.as_bytes()));
+    if is_stricter(said, verdict.remaining(), reset) {
+        return;
+    }
     let amount = limit.algorithm().quota().amount();
     let numbers = [Some(amount), Some(verdict.remaining()), reset];
     for (name, number) in NAMES.into_iter().zip(numbers) {

@@ -232,6 +232,11 @@ impl ClientIp {
         })
     }
 
+    /// Returns whether some addresses are allowed or denied.
+    pub(super) fn has_lists(&self) -> bool {
+        !self.allowed.is_empty() || !self.denied.is_empty()
+    }
+
     fn address(&self, parts: &Parts) -> Result<IpAddr, Unknown> {
         match &self.model {
             Model::Peer => self.peer_of(parts),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use smallvec::SmallVec;
 use tollgate_core::Limit;
 use tollgate_core::Wait;
 use tollgate_core::store::{Verdict, Verdicts};
@@ -14,7 +15,9 @@ use super::policy::Question;
 /// What the limits said about a request, in the extensions of the request and of its response: see
 /// [`InboundLayer::insert_decision`](super::InboundLayer::insert_decision).
 ///
-/// With the feature `axum`, handlers can extract it.
+/// With the feature `axum`, handlers can extract it, as an `Option` if there are requests that no
+/// store decides: those that are skipped or [allowed](super::ClientIp::allow), or that pass although
+/// the store [fails](super::OnStoreFailure::Allow).
 #[derive(Clone, Debug)]
 pub struct Decided {
     verdicts: Arc<[(Limit, Verdict)]>,
@@ -65,7 +68,8 @@ impl Decided {
 /// What a request costs, said by its handler: see
 /// [`InboundLayer::settle_by_handler`](super::InboundLayer::settle_by_handler).
 ///
-/// With the feature `axum`, handlers can extract it.
+/// With the feature `axum`, handlers can extract it. If several layers settle by it, all get the cost
+/// that is set; one that does not count the request ignores it.
 #[derive(Clone)]
 pub struct Charge(Arc<AtomicU64>);
 
@@ -99,15 +103,27 @@ impl fmt::Debug for Charge {
 ///
 /// The layer gives the place back when the response's body has ended. What goes on after that, such
 /// as a WebSocket or an upgraded connection, keeps the place for as long as it keeps a clone of this.
+/// If several layers hold a place for the request, this is all of them.
+///
+/// With the feature `axum`, handlers can extract it, as an `Option` if there are requests that hold
+/// none: those that are skipped or [allowed](super::ClientIp::allow), or that pass although the store
+/// [fails](super::OnStoreFailure::Allow).
 #[derive(Clone)]
-pub struct Place(pub(super) Arc<LeaseGuard>);
+pub struct Place(SmallVec<[Arc<LeaseGuard>; 1]>);
 
 impl Place {
+    /// Returns this place, and beside it those that layers before this one hold.
+    pub(super) fn beside(lease: Arc<LeaseGuard>, before: Option<Self>) -> Self {
+        let mut leases = before.map_or_else(SmallVec::new, |before| before.0);
+        leases.push(lease);
+        Self(leases)
+    }
+
     /// Returns whether the place is certainly still held: a store that cannot be reached for longer
     /// than the lease lives gives it to another.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.0.is_held()
+        self.0.iter().all(|lease| lease.is_held())
     }
 }
 
@@ -122,7 +138,9 @@ impl fmt::Debug for Place {
 /// Extracts what the layer left in the extensions.
 #[cfg(feature = "axum")]
 mod extract {
-    use axum::extract::FromRequestParts;
+    use std::convert::Infallible;
+
+    use axum::extract::{FromRequestParts, OptionalFromRequestParts};
     use http::StatusCode;
     use http::request::Parts;
 
@@ -147,6 +165,17 @@ mod extract {
                     _: &S,
                 ) -> Result<Self, Self::Rejection> {
                     found(parts, $missing)
+                }
+            }
+
+            impl<S: Sync> OptionalFromRequestParts<S> for $type {
+                type Rejection = Infallible;
+
+                async fn from_request_parts(
+                    parts: &mut Parts,
+                    _: &S,
+                ) -> Result<Option<Self>, Self::Rejection> {
+                    Ok(parts.extensions.get::<Self>().cloned())
                 }
             }
         )*};

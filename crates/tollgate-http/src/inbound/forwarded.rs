@@ -79,7 +79,16 @@ fn is_escaped(text: &[u8], index: usize) -> bool {
 
 /// Reads the address of an element such as `for="[2001:db8::1]:4711";proto=https`.
 fn address_of_element(element: &[u8]) -> Option<IpAddr> {
-    let mut pairs = element.split(|byte| *byte == b';');
+    // Between quotes may stand what a client chose, such as the name of a host.
+    let mut is_quoted = false;
+    let mut index = 0;
+    let mut pairs = element.split(|byte| {
+        if *byte == b'"' && !is_escaped(element, index) {
+            is_quoted = !is_quoted;
+        }
+        index += 1;
+        *byte == b';' && !is_quoted
+    });
     let value = pairs.find_map(|pair| {
         let pair = trim(pair);
         let (name, value) = pair.split_at_checked(4)?;

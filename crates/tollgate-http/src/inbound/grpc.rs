@@ -7,6 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response};
 
 use super::refusal::{Cause, Refusal};
+use crate::Fields;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -27,6 +28,7 @@ pub(super) fn response(
     cause: Cause,
     content_type: &HeaderValue,
     refusal: &Refusal<'_>,
+    fields: &Fields,
 ) -> Response<Bytes> {
     let code = code(cause);
     let mut response = Response::new(Bytes::new());
@@ -38,14 +40,11 @@ pub(super) fn response(
         let _ = headers.insert(MESSAGE, message);
     }
     let wait = refusal.retry_after();
-    let pushback = match wait.as_micros() {
-        Some(micros) if micros > 0 => HeaderValue::from(micros.div_ceil(1_000)),
+    if wait.is_never() {
         // A negative number asks not to call again.
-        None => HeaderValue::from_static("-1"),
-        Some(_) => return response,
-    };
-    let _ = headers.insert(PUSHBACK, pushback);
-    if let Some(micros) = wait.as_micros() {
+        let _ = headers.insert(PUSHBACK, HeaderValue::from_static("-1"));
+    } else if let Some(micros) = fields.with_jitter(wait) {
+        let _ = headers.insert(PUSHBACK, HeaderValue::from(micros.div_ceil(1_000)));
         let status = status(code, refusal.detail(), micros);
         let details = BASE64_STANDARD_NO_PAD.encode(status);
         if let Ok(details) = HeaderValue::try_from(details) {

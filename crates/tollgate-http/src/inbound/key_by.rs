@@ -21,6 +21,8 @@ const PARTITION_BITS: u8 = 48;
 const LONGEST_PART: usize = 128;
 /// How many bytes of a hash stand for a value.
 const HASH_BYTES: usize = 16;
+/// What precedes the text of a hash.
+const HASHED: &[u8] = b"sha256-";
 
 /// What requests are counted by: the client's address, a header such as an API key, the route, a
 /// value that earlier layers left in the extensions, or what a function returns.
@@ -169,6 +171,9 @@ impl KeyBy {
     }
 
     /// Counts a request that has no such key by another: never together with a request that has one.
+    ///
+    /// Addresses that the other [allows](ClientIp::allow) or [denies](ClientIp::deny) stay allowed or
+    /// denied if the request has such a key.
     #[must_use]
     pub fn or(self, other: impl Into<Self>) -> Self {
         Self(Source::Either(Arc::new([self, other.into()])))
@@ -193,7 +198,8 @@ impl KeyBy {
             Source::Found(find) => {
                 let mut part = Part::new();
                 if find(parts, &mut part) {
-                    if part.len() > LONGEST_PART {
+                    // What is spelled like a hash is hashed, or it would be the one that it spells.
+                    if part.len() > LONGEST_PART || part.starts_with(HASHED) {
                         part = hashed(&part);
                     }
                     Ok(of_partition(part))
@@ -219,7 +225,18 @@ impl KeyBy {
                 let [first, second] = &**either;
                 let (mut key, of) = match first.find(parts) {
                     Err(NoKey::Header(_) | NoKey::Nothing) => (second.find(parts)?, b"2|"),
-                    found => (found?, b"1|"),
+                    found => {
+                        let found = found?;
+                        // No header makes an address one that is denied or allowed, or another.
+                        if let Some(client) = second.client().filter(|client| client.has_lists()) {
+                            match client.find(parts) {
+                                Ok(Client::Denied) => return Err(NoKey::Denied),
+                                Ok(Client::Allowed) => return Err(NoKey::Allowed),
+                                Ok(Client::At(_)) | Err(_) => {}
+                            }
+                        }
+                        (found, b"1|")
+                    }
                 };
                 key.rest.insert_from_slice(0, of);
                 Ok(key)
@@ -271,7 +288,7 @@ fn of_address(address: IpAddr, ipv6_prefix: u8) -> OwnedKey {
 
 /// Returns the text of a hash that stands for a secret.
 fn hashed(secret: &[u8]) -> Part {
-    let mut part = Part::from_slice(b"sha256-");
+    let mut part = Part::from_slice(HASHED);
     for byte in &Sha256::digest(secret)[..HASH_BYTES] {
         append(&mut part, format_args!("{byte:02x}"));
     }

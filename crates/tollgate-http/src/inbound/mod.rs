@@ -163,7 +163,7 @@ impl<S> InboundLayer<S> {
                 policies: vec![policy],
                 fields,
                 on_failure: OnStoreFailure::Refuse,
-                skips_preflight: true,
+                skips_preflight: false,
                 skips: None,
                 responds: None,
                 acquires: None,
@@ -181,7 +181,7 @@ impl<S> InboundLayer<S> {
 
     /// Adds limits for another key, decided together with those before, on the same store. In a
     /// cluster, the keys of all must have the same partition, such as one address with several
-    /// prefixes.
+    /// prefixes of 48 bits or more.
     ///
     /// # Errors
     ///
@@ -236,6 +236,9 @@ impl<S> InboundLayer<S> {
     }
 
     /// Sets what a request costs under the policy added last, from its head.
+    ///
+    /// If the policy settles what a request turns out to cost, it is checked at 1 at least: what costs
+    /// nothing is always allowed, and never settled.
     pub fn cost(mut self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
         self.last().cost = Some(Arc::new(cost));
         self
@@ -291,10 +294,14 @@ impl<S> InboundLayer<S> {
         self
     }
 
-    /// Counts preflight requests of CORS, too: by default, requests with the method `OPTIONS` and
-    /// `Access-Control-Request-Method` are let through.
-    pub fn count_preflight(mut self) -> Self {
-        self.shared().skips_preflight = false;
+    /// Lets preflight requests of CORS through without counting them: those with the method `OPTIONS`
+    /// and `Access-Control-Request-Method`. A layer for CORS that is around this one answers them
+    /// before, so only one inside needs this.
+    ///
+    /// Any client can send such a request. So only set it if the inner service does no work for the
+    /// method `OPTIONS`: tonic, for example, serves calls whatever their method is.
+    pub fn skip_preflight(mut self) -> Self {
+        self.shared().skips_preflight = true;
         self
     }
 

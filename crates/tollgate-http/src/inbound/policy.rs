@@ -129,10 +129,13 @@ impl Policy {
                 limits.ok_or_else(|| NotAsked::Plan(plan.map(str::to_owned)))?
             }
         };
+        // What costs nothing has no receipt, and so could never be settled.
+        let least = u64::from(self.settle.is_some());
+        let cost = self.cost.as_ref().map_or(1, |cost_of| cost_of(parts));
         Ok(Asked {
             limits: Arc::clone(limits),
             key,
-            cost: self.cost.as_ref().map_or(1, |cost_of| cost_of(parts)),
+            cost: cost.max(least),
         })
     }
 }

@@ -65,11 +65,16 @@ impl Prefixes {
         prefixes.collect::<Result<_, _>>().map(Self)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn contain(&self, address: IpAddr) -> bool {
+        // No range of IPv6 holds IPv4 addresses, except within their own.
+        let shortest = if canonical(address).is_ipv4() { 96 } else { 0 };
         let bits = bits(address);
-        self.0
-            .iter()
-            .any(|(first, length)| bits & mask(*length) == *first)
+        let mut prefixes = self.0.iter();
+        prefixes.any(|(first, length)| *length >= shortest && bits & mask(*length) == *first)
     }
 
     /// Returns whether they hold all IPv4 or all IPv6 addresses.

@@ -181,7 +181,7 @@ impl<'r> Refusal<'r> {
     /// one of gRPC.
     pub(super) fn response(&self, fields: &Fields) -> Response<Bytes> {
         let mut response = match grpc::content_type(&self.request.headers) {
-            Some(content_type) => grpc::response(self.cause, content_type, self),
+            Some(content_type) => grpc::response(self.cause, content_type, self, fields),
             None => self.problem(fields),
         };
         self.write_fields(fields, response.headers_mut());
@@ -196,7 +196,10 @@ impl<'r> Refusal<'r> {
             }
             fields.write_verdicts(question.verdicts(verdicts), headers);
         } else if matches!(self.cause, Cause::StoreFailed | Cause::TooManyAtOnce) {
-            let _ = headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            // A response of one's own may know better.
+            let _ = headers
+                .entry(RETRY_AFTER)
+                .or_insert(HeaderValue::from_static("1"));
         }
     }
 

@@ -34,6 +34,28 @@ impl<T, S> InboundService<T, S> {
     pub fn into_inner(self) -> T {
         self.inner
     }
+
+    /// Returns the inner service that was made ready, and leaves one that was not.
+    fn take_inner(&mut self) -> T
+    where
+        T: Clone,
+    {
+        let next = self.inner.clone();
+        mem::replace(&mut self.inner, next)
+    }
+
+    /// Answers a request without the inner service, which then keeps nothing of what it reserved
+    /// when it became ready.
+    fn refuse<B>(&mut self, response: Response<Bytes>) -> InboundFuture<T, S, B>
+    where
+        T: Service<Request<B>> + Clone,
+        S: Store + 'static,
+    {
+        drop(self.take_inner());
+        InboundFuture::new(Stage::Refused {
+            response: Some(response),
+        })
+    }
 }
 
 impl<T, S, B, R> Service<Request<B>> for InboundService<T, S>
@@ -56,22 +78,23 @@ where
         let question = match self.shared.step(&mut parts) {
             Step::Ask(question) => question,
             Step::Pass => {
+                // Nobody settles by it, but the handler may expect it.
+                drop(self.shared.charge(&mut parts));
                 let calling = self.inner.call(Request::from_parts(parts, body));
                 return InboundFuture::new(Stage::Calling {
                     calling,
                     passing: None,
                 });
             }
-            Step::Refuse(response) => return InboundFuture::refused(response),
+            Step::Refuse(response) => return self.refuse(response),
         };
         let shared = Arc::clone(&self.shared);
         let Some(verdicts) = shared.answer_now(&question) else {
             // The service that was made ready is the one that is called.
-            let next = self.inner.clone();
             return InboundFuture::new(Stage::Asking {
                 asking: Box::pin(Arc::clone(&shared).answer(question)),
                 waiting: Some(Waiting {
-                    inner: mem::replace(&mut self.inner, next),
+                    inner: self.take_inner(),
                     parts,
                     body,
                     shared,
@@ -91,7 +114,7 @@ where
                     passing: Some(passing),
                 })
             }
-            Admission::Refused(response) => InboundFuture::refused(response),
+            Admission::Refused(response) => self.refuse(response),
         }
     }
 }
@@ -147,12 +170,6 @@ where
 {
     fn new(stage: Stage<T, S, B, T::Future>) -> Self {
         Self { stage }
-    }
-
-    fn refused(response: Response<Bytes>) -> Self {
-        Self::new(Stage::Refused {
-            response: Some(response),
-        })
     }
 }
 

@@ -29,7 +29,8 @@ use crate::Fields;
 pub enum OnStoreFailure {
     /// It is answered with the status 503 (fails closed).
     Refuse,
-    /// It is let through without being counted (fails open).
+    /// It is let through without being counted (fails open). That is also so while the store is
+    /// [full](ErrorKind::Full), which clients that choose their keys can bring about.
     Allow,
 }
 
@@ -142,9 +143,10 @@ impl<S: Store + 'static> Shared<S> {
             }),
             _ => None,
         };
-        // Who has no place consumes nothing.
-        let verdicts = match place {
-            Some(Held::Full | Held::Failed(_)) => None,
+        // Who has no place consumes nothing, except if only places fail and failures allow.
+        let verdicts = match &place {
+            Some(Held::Full) => None,
+            Some(Held::Failed(error)) if self.on_failed(error) == OnStoreFailure::Refuse => None,
             _ if question.is_empty() => None,
             _ => Some(self.limiter.store().decide(question.request()).await),
         };
@@ -202,26 +204,37 @@ impl<S: Store + 'static> Shared<S> {
         {
             return Admission::Refused(shared.refuse(&refusal));
         }
-        if let Some(place) = &passing.place {
-            let _ = parts.extensions.insert(Place(Arc::clone(place)));
+        if let Some(lease) = &passing.place {
+            let place = Place::beside(Arc::clone(lease), parts.extensions.remove());
+            let _ = parts.extensions.insert(place);
         }
-        if shared
-            .policies
-            .iter()
-            .any(|policy| matches!(policy.settle, Some(SettleBy::Handler)))
-        {
-            let charge = Charge::new();
-            let _ = parts.extensions.insert(charge.clone());
-            passing.charge = Some(charge);
-        }
+        passing.charge = shared.charge(parts);
         Admission::Passes(passing)
+    }
+
+    /// Returns what the handler says by what its request costs, if a policy settles by that. It may be
+    /// there already, from a layer before this one.
+    pub(super) fn charge(&self, parts: &mut Parts) -> Option<Charge> {
+        let mut policies = self.policies.iter();
+        if !policies.any(|policy| matches!(policy.settle, Some(SettleBy::Handler))) {
+            return None;
+        }
+        Some(parts.extensions.get_or_insert_with(Charge::new).clone())
+    }
+
+    /// Returns what is done with a request that the store did not decide.
+    fn on_failed(&self, error: &StoreError) -> OnStoreFailure {
+        match error.kind() {
+            // The store works. Who makes such a request must not get around the limits by it.
+            ErrorKind::Malformed | ErrorKind::Unsupported => OnStoreFailure::Refuse,
+            _ => self.on_failure,
+        }
     }
 
     /// Returns the refusal of a request that the store did not decide, or nothing if it goes on.
     #[cold]
     fn failed<'r>(&self, parts: &'r Parts, error: &StoreError) -> Option<Refusal<'r>> {
         tracing::debug!(name: "tollgate.inbound", %error, "the store did not decide a request");
-        // The store works. Who makes such a request must not get around the limits by it.
         if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) {
             self.told.tell(
                 Warning::NotDecidable,
@@ -229,7 +242,7 @@ impl<S: Store + 'static> Shared<S> {
             );
             return Some(Refusal::not_decidable(parts));
         }
-        let (does, refusal) = match self.on_failure {
+        let (does, refusal) = match self.on_failed(error) {
             OnStoreFailure::Refuse => ("refused", Some(Refusal::store_failed(parts))),
             OnStoreFailure::Allow => ("not limited", None),
         };

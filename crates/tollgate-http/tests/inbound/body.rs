@@ -157,6 +157,24 @@ async fn a_place_is_held_also_if_the_limits_cannot_be_asked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn limits_are_asked_also_if_places_fail() {
+    let fails = || Fault::Fail(ErrorKind::Unavailable);
+    for (does, answers) in [
+        (OnStoreFailure::Allow, [200, 429, 429]),
+        (OnStoreFailure::Refuse, [503, 503, 200]),
+    ] {
+        let failing = FaultyStore::new(store().0, [fails(), fails()]);
+        let leases = ConcurrencyLimiter::new(failing, "open", 5, Duration::from_secs(30)).unwrap();
+        let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), by_user())
+            .hold(leases)
+            .on_store_failure(does);
+        for status in answers {
+            assert_eq!(send(&layer, request("alice")).await.status, status);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_has_no_place_consumes_nothing() {
     let (store, _) = store();
     let (layer, _) = one_at_once(store.clone());
@@ -187,6 +205,34 @@ async fn what_goes_on_after_the_response_keeps_its_place() {
     assert!(kept.lock().unwrap().as_ref().unwrap().is_held());
     *kept.lock().unwrap() = None;
     assert_eq!(held().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_after_the_response_keeps_the_places_of_all_layers() {
+    let store = store().0;
+    let leases = ["outer", "inner"].map(|name| {
+        ConcurrencyLimiter::new(store.clone(), name, 1, Duration::from_secs(30)).unwrap()
+    });
+    let [around, within] = ["a", "b"].map(|name| {
+        let limit = format!("{name}=sliding-log:100/1m");
+        InboundLayer::new(limiter(store.clone(), [limit]), by_user())
+    });
+    let kept = Arc::new(std::sync::Mutex::new(None));
+    let keeps = Arc::clone(&kept);
+    let service = service_fn(move |request: Request<Body>| {
+        *keeps.lock().unwrap() = request.extensions().get::<Place>().cloned();
+        async { Ok::<_, Infallible>(Response::new(Body::default())) }
+    });
+    let service = within.hold(leases[1].clone()).layer(service);
+    let service = around.hold(leases[0].clone()).layer(service);
+    drop(service.oneshot(request("alice")).await.unwrap());
+    for held in [1, 0] {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for leases in &leases {
+            assert_eq!(leases.peek("alice").await.unwrap().held(), held);
+        }
+        *kept.lock().unwrap() = None;
+    }
 }
 
 #[tokio::test]

@@ -180,6 +180,9 @@ async fn forwarded_is_read_from_its_end() {
         // A comma in quotes, and an escaped quote.
         ("for=203.0.113.7;host=\"a,for=6.6.6.6\"", "203.0.113.7"),
         ("for=203.0.113.7;host=\"a\\\",for=6.6.6.6\"", "203.0.113.7"),
+        // Semicolons in quotes: a client chooses the name of the host.
+        ("host=\"a;for=6.6.6.6;\";for=203.0.113.7", "203.0.113.7"),
+        ("host=\"a\\\";for=6.6.6.6\";for=203.0.113.7", "203.0.113.7"),
         ("for=6.6.6.6, for=_hidden", "10.0.0.1"),
         ("for=6.6.6.6, for=unknown", "10.0.0.1"),
         ("for=6.6.6.6, proto=https", "10.0.0.1"),
@@ -292,6 +295,25 @@ async fn addresses_are_allowed_or_denied_by_range() {
         }
         for denied in ["6.6.6.6", "2001:db8:bad::1", "::ffff:6.6.6.7"] {
             assert_eq!(send(&layer, from(denied, &[])).await.status, 403);
+        }
+    }
+}
+
+#[tokio::test]
+async fn ranges_of_ipv6_hold_no_ipv4_address() {
+    let addresses = ["6.6.6.6", "::ffff:6.6.6.6", "2001:db8::1"];
+    for (range, statuses) in [
+        ("::/0", [200, 200, 403]),
+        ("::/1", [200, 200, 403]),
+        ("0.0.0.0/0", [403, 403, 200]),
+        ("::ffff:0:0/96", [403, 403, 200]),
+    ] {
+        let client = ClientIp::peer().deny([range]).unwrap();
+        let limiter = RateLimiter::new(MemoryStore::new(), ["a=sliding-log:9/1m"]).unwrap();
+        let layer = InboundLayer::new(limiter, client);
+        for (address, status) in addresses.into_iter().zip(statuses) {
+            let answer = send(&layer, from(address, &[])).await;
+            assert_eq!(answer.status, status, "{range} {address}");
         }
     }
 }

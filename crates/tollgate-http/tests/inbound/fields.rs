@@ -163,6 +163,46 @@ async fn the_fields_of_nested_layers_stand_beside_each_other() {
     assert!(hints.limits().iter().all(|limit| limit.amount().is_some()));
 }
 
+/// What only one limit can say, the strictest of all layers says.
+#[tokio::test]
+async fn of_nested_layers_the_one_with_the_least_left_is_heard() {
+    use tower::{Layer, ServiceExt, service_fn};
+    for limits in [
+        ["100/1m", "1/1m"],
+        ["1/1m", "100/1m"],
+        ["1/1h", "1/1m"],
+        ["1/1m", "1/1h"],
+    ] {
+        for draft in [Draft::Six, Draft::Seven] {
+            let [outer, inner] = limits.map(|limit| {
+                let fields = Fields::new().draft(draft).x_rate_limit(Reset::After);
+                let limiter = limiter(store().0, [format!("a=sliding-log:{limit}")]);
+                InboundLayer::new(limiter, by_user()).fields(fields)
+            });
+            let reset = if limits.contains(&"1/1h") { 3600 } else { 60 };
+            let layers = outer.layer(inner.layer(service_fn(|_: http::Request<Body>| async {
+                Ok::<_, std::convert::Infallible>(http::Response::new(Body::default()))
+            })));
+            for _ in 0..2 {
+                let response = layers.clone().oneshot(request("alice")).await.unwrap();
+                let headers = response.headers();
+                assert_eq!(headers["x-ratelimit-limit"], "1");
+                assert_eq!(headers["x-ratelimit-remaining"], "0");
+                if response.status() == 200 {
+                    assert_eq!(headers["x-ratelimit-reset"], reset.to_string());
+                }
+                match draft {
+                    Draft::Six => assert_eq!(headers["ratelimit-remaining"], "0"),
+                    _ => {
+                        let said = headers["ratelimit"].to_str().unwrap();
+                        assert!(said.starts_with("limit=1, remaining=0, "), "{said}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A limit of any algorithm.
 fn limit() -> impl Strategy<Value = String> {
     let window = prop::sample::select(vec!["500ms", "1s", "1500ms", "7s", "1m"]);

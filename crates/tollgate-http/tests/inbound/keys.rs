@@ -1,7 +1,7 @@
 //! What requests are counted by.
 
 use http::{HeaderName, Request};
-use tollgate_http::inbound::{ClientIp, InboundLayer, KeyBy};
+use tollgate_http::inbound::{ClientIp, InboundLayer, KeyBy, Peer};
 
 use crate::support::*;
 
@@ -134,4 +134,39 @@ async fn values_in_extensions_are_keys() {
     assert!(!are_one(&key, [of("a"), of("b")]).await);
     let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), key);
     assert_eq!(send(&layer, request_from(ALICE)).await.status, 401);
+}
+
+#[tokio::test]
+async fn no_header_makes_an_address_another() {
+    let by_key = || KeyBy::header(HeaderName::from_static("x-api-key"));
+    let listed = ClientIp::peer()
+        .allow(["203.0.113.7"])
+        .unwrap()
+        .deny(["203.0.113.0/24"])
+        .unwrap();
+    for key in [
+        by_key().or(listed.clone()),
+        by_user().or(by_key()).or(listed),
+    ] {
+        let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), key);
+        for headers in [&[][..], &[("x-api-key", "a")][..], &[("user", "a")][..]] {
+            for (peer, statuses) in [(7, [200, 200]), (8, [403, 403])] {
+                for status in statuses {
+                    let mut request = request_with(headers);
+                    let peer = Peer([203, 0, 113, peer].into());
+                    let _ = request.extensions_mut().insert(peer);
+                    assert_eq!(send(&layer, request).await.status, status);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_spells_a_hash_is_not_the_name_that_it_spells() {
+    // As `printf 'a%.0s' {1..200} | sha256sum` prints it.
+    let spelled = "sha256-c2a908d98f5df987ade41b5fce213067";
+    let of = |name: &str| request_with(&[("user", name)]);
+    assert!(!are_one(&by_user(), [of(spelled), of(&"a".repeat(200))]).await);
+    assert!(are_one(&by_user(), [of(spelled), of(spelled)]).await);
 }

@@ -1,11 +1,12 @@
 //! What is counted: keys, costs, plans, several policies, and what is not counted at all.
 
+use std::convert::Infallible;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use tollgate_core::{ErrorKind, LimitError};
-use tollgate_http::inbound::{Charge, ClientIp, Decided, InboundLayer, OnStoreFailure};
+use tollgate_http::inbound::{Charge, ClientIp, Decided, InboundLayer, OnStoreFailure, Place};
 use tollgate_mock::{Fault, FaultyStore};
 
 use crate::support::*;
@@ -195,6 +196,28 @@ async fn a_response_says_what_its_request_cost() {
 }
 
 #[tokio::test]
+async fn what_is_expected_to_cost_nothing_is_settled() {
+    let (store, _) = store();
+    let limiter = limiter(store, ["a=sliding-log:10/1m"]);
+    let layer = InboundLayer::new(limiter.clone(), by_user())
+        .cost(|_| 0)
+        .settle(|head| (head.status != StatusCode::NO_CONTENT).then_some(6));
+    let answers = |status| {
+        move |_| {
+            let mut response = Response::new(Body::default());
+            *response.status_mut() = status;
+            response
+        }
+    };
+    for (answer, status, left) in [(200, 200, 4), (204, 204, 3), (200, 200, 0), (200, 429, 0)] {
+        let answer = answers(StatusCode::from_u16(answer).unwrap());
+        let answer = send_to(&layer, request("alice"), answer).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(limiter.peek("alice").run().unwrap().remaining(), left);
+    }
+}
+
+#[tokio::test]
 async fn a_handler_says_what_its_request_cost() {
     let (store, _) = store();
     let layer = InboundLayer::new(limiter(store, ["rows=sliding-log:100/1m"]), by_user())
@@ -216,6 +239,48 @@ async fn a_handler_says_what_its_request_cost() {
         answer.header("ratelimit").starts_with(r#""rows";r=68;"#),
         "{answer:?}"
     );
+}
+
+#[tokio::test]
+async fn a_handler_says_to_all_layers_what_its_request_cost() {
+    use tower::{Layer, ServiceExt, service_fn};
+
+    let (store, _) = store();
+    let outer = limiter(store.clone(), ["outer=sliding-log:100/1m"]);
+    let inner = limiter(store, ["inner=sliding-log:100/1m"]);
+    let [around, within] = [&outer, &inner]
+        .map(|limiter| InboundLayer::new(limiter.clone(), by_user()).settle_by_handler());
+    let service = service_fn(|request: Request<Body>| async move {
+        request.extensions().get::<Charge>().unwrap().set(30);
+        Ok::<_, Infallible>(Response::new(Body::default()))
+    });
+    let service = around.layer(within.layer(service));
+    let _ = service.oneshot(request("alice")).await.unwrap();
+    for limiter in [outer, inner] {
+        assert_eq!(limiter.peek("alice").run().unwrap().remaining(), 70);
+    }
+}
+
+#[tokio::test]
+async fn handlers_serve_requests_that_are_not_counted() {
+    use axum::{Router, routing::get};
+    use tower::ServiceExt;
+
+    let client = ClientIp::peer().allow(["203.0.113.7"]).unwrap();
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), client)
+        .insert_decision()
+        .settle_by_handler();
+    let handler = async |charge: Charge, decided: Option<Decided>, place: Option<Place>| {
+        charge.set(3);
+        format!("{} {}", decided.is_some(), place.is_some())
+    };
+    let app: Router = Router::new().route("/", get(handler)).layer(layer);
+    for (peer, expected) in [(7, "false false"), (8, "true false")] {
+        let request = request_from([203, 0, 113, peer]).map(axum::body::Body::new);
+        let response = app.clone().oneshot(request).await.unwrap();
+        let body = axum::body::to_bytes(response.into_body(), 100).await;
+        assert_eq!(body.unwrap(), expected);
+    }
 }
 
 #[tokio::test]
@@ -244,7 +309,8 @@ async fn what_is_skipped_is_not_counted() {
     let (store, _) = store();
     let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), ClientIp::peer())
         .skip(|parts| parts.uri.path() == "/health")
-        .skip(|parts| parts.uri.path() == "/metrics");
+        .skip(|parts| parts.uri.path() == "/metrics")
+        .skip_preflight();
     let to = |method: Method, path: &str, preflight: bool| {
         let mut request = request_from(ALICE);
         *request.method_mut() = method;
@@ -270,11 +336,18 @@ async fn what_is_skipped_is_not_counted() {
         200
     );
     assert_eq!(send(&layer, to(Method::GET, "/", false)).await.status, 429);
-    let layer = layer.count_preflight();
-    assert_eq!(
-        send(&layer, to(Method::OPTIONS, "/", true)).await.status,
-        429
-    );
+}
+
+#[tokio::test]
+async fn no_method_gets_around_the_limits() {
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), by_user());
+    for status in [200, 429] {
+        let mut request = request("alice");
+        *request.method_mut() = Method::OPTIONS;
+        let headers = request.headers_mut();
+        let _ = headers.insert("access-control-request-method", "POST".parse().unwrap());
+        assert_eq!(send(&layer, request).await.status, status);
+    }
 }
 
 #[tokio::test]
@@ -344,7 +417,7 @@ async fn the_decision_is_in_the_extensions() {
 
     use tower::{Layer, ServiceExt, service_fn};
     let service = service_fn(|_: Request<Body>| async {
-        Ok::<_, std::convert::Infallible>(Response::new(Body::default()))
+        Ok::<_, Infallible>(Response::new(Body::default()))
     });
     let refused = layer
         .layer(service)

@@ -1,8 +1,11 @@
 //! What a client that is refused gets.
 
 use http::Response;
+use http::header::RETRY_AFTER;
+use tollgate_core::ErrorKind;
 use tollgate_http::Fields;
 use tollgate_http::inbound::{Cause, ClientIp, InboundLayer};
+use tollgate_mock::{Fault, FaultyStore};
 
 use crate::support::*;
 
@@ -76,6 +79,24 @@ async fn a_response_of_ones_own_gets_the_fields() {
 }
 
 #[tokio::test]
+async fn a_response_of_ones_own_says_when_to_come_back_if_the_store_fails() {
+    for (own, expected) in [(Some("30"), "30"), (None, "1")] {
+        let store = FaultyStore::new(store().0, [Fault::Fail(ErrorKind::Unavailable)]);
+        let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user());
+        let layer = layer.respond(move |_| {
+            let mut response = Response::new(bytes::Bytes::new());
+            let own = own.map(http::HeaderValue::from_static);
+            response
+                .headers_mut()
+                .extend(own.map(|own| (RETRY_AFTER, own)));
+            response
+        });
+        let answer = send(&layer, request("alice")).await;
+        assert_eq!(answer.header("retry-after"), expected);
+    }
+}
+
+#[tokio::test]
 async fn grpc_gets_a_status_of_grpc() {
     let layer = InboundLayer::new(limiter(store().0, ["a=gcra:1/1m"]), by_user());
     let of = |content_type: &str| {
@@ -108,4 +129,24 @@ async fn grpc_gets_a_status_of_grpc() {
     let impossible = layer.cost(|_| 2);
     let answer = send(&impossible, of("application/grpc")).await;
     assert_eq!(answer.header("grpc-retry-pushback-ms"), "-1");
+}
+
+#[tokio::test]
+async fn clients_of_grpc_do_not_come_back_all_at_once() {
+    let fields = Fields::new().jitter(std::time::Duration::from_secs(3_600));
+    let limiter = limiter(store().0, ["a=gcra:1/1m"]);
+    let layer = InboundLayer::new(limiter, by_user()).fields(fields);
+    let mut waits = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        let mut request = request("alice");
+        let content_type = "application/grpc".parse().unwrap();
+        let _ = request.headers_mut().insert("content-type", content_type);
+        let answer = send(&layer, request).await;
+        if answer.header("grpc-status") == "8" {
+            let wait: u64 = answer.header("grpc-retry-pushback-ms").parse().unwrap();
+            assert!((60_000..=3_660_000).contains(&wait), "{wait}");
+            let _ = waits.insert(wait);
+        }
+    }
+    assert!(waits.len() > 10, "{waits:?}");
 }

@@ -5,6 +5,7 @@ use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -13,7 +14,8 @@ use http_body_util::{BodyExt, StreamBody};
 use proptest::prelude::*;
 use tollgate_core::Store;
 use tollgate_http::inbound::InboundLayer;
-use tower::{Layer, Service, ServiceExt};
+use tower::limit::ConcurrencyLimit;
+use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::support::*;
 
@@ -83,6 +85,33 @@ async fn the_service_that_was_made_ready_is_the_one_that_is_called() {
         .await,
         3
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_refused_keeps_nothing_of_the_service_that_was_made_ready() {
+    let limits = ["a=sliding-log:1/1m"];
+    let store: Arc<dyn Store> = store().0;
+    let waiting: Arc<dyn Store> = waiting_store().0;
+    for store in [store, waiting] {
+        let layer = InboundLayer::new(limiter(store, limits), by_user());
+        let inner = service_fn(|_: Request<Body>| async {
+            Ok::<_, Infallible>(Response::new(Body::default()))
+        });
+        let mut first = layer.layer(ConcurrencyLimit::new(inner, 1));
+        let mut second = first.clone();
+        // The last has no key.
+        for (request, status) in [
+            (request("alice"), 200),
+            (request("alice"), 429),
+            (Request::new(Body::default()), 401),
+        ] {
+            let response = first.ready().await.unwrap().call(request).await.unwrap();
+            assert_eq!(response.status(), status);
+            let ready = tokio::time::timeout(Duration::from_secs(1), second.ready()).await;
+            assert!(ready.is_ok(), "{status}");
+            second = first.clone();
+        }
+    }
 }
 
 #[tokio::test]
@@ -156,7 +185,7 @@ proptest! {
         let store: Arc<dyn Store> = if waits { waiting_store().0 } else { store().0 };
         let layer = InboundLayer::new(limiter(store, ["a=gcra:1/1s"]), by_user());
         let serves = inner.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let service = service_fn(move |request: Request<Body>| {
             assert_eq!(request.extensions().get::<u16>(), Some(&9));
             assert_eq!(request.headers()["user"], "alice");
             let served = serves.respond();

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use tollgate_testkit::{Flavor, Server};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
@@ -120,4 +122,27 @@ async fn grpc_clients_are_told_when_to_call_again() {
     // A client that waits for as long as it was told is served.
     tokio::time::sleep(delay).await;
     let _ = client.check(ask()).await.unwrap();
+}
+
+/// tonic serves a call whatever its method is.
+#[tokio::test]
+async fn grpc_calls_that_look_like_preflight_requests_are_limited() {
+    let (listener, address) = listener().await;
+    start!(grpc::serve(listener));
+    let client = Client::builder(TokioExecutor::new())
+        .http2_only(true)
+        .build_http();
+    let mut codes = Vec::new();
+    for _ in 0..6 {
+        let call = request("OPTIONS", address, "/grpc.health.v1.Health/Check")
+            .header("access-control-request-method", "POST")
+            .header("content-type", "application/grpc")
+            .body(Full::new(Bytes::from_static(&[0; 5])))
+            .unwrap();
+        let (head, body) = client.request(call).await.unwrap().into_parts();
+        let trailers = body.collect().await.unwrap().trailers().cloned();
+        let status = head.headers.get("grpc-status").cloned();
+        codes.push(status.or_else(|| trailers?.remove("grpc-status")).unwrap());
+    }
+    assert_eq!(codes, ["0", "0", "0", "0", "0", "8"]);
 }
