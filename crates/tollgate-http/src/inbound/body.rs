@@ -47,7 +47,12 @@ impl Drop for UntilEnd {
 }
 
 impl<B> InboundBody<B> {
-    pub(super) fn passed(body: B, until_end: Option<Box<UntilEnd>>) -> Self {
+    pub(super) fn passed(body: B, until_end: Option<Box<UntilEnd>>) -> Self
+    where
+        B: Body,
+    {
+        // A server need not poll a body that is over from the start.
+        let until_end = until_end.filter(|_| !body.is_end_stream());
         Self {
             body: Kind::Passed { body },
             until_end,

@@ -39,6 +39,7 @@ pub struct ClientIp {
     model: Model,
     peer: Option<PeerOf>,
     pub(super) ipv6_prefix: u8,
+    only_from: Option<Prefixes>,
     allowed: Prefixes,
     denied: Prefixes,
 }
@@ -50,7 +51,7 @@ enum Model {
     Peer,
     Behind(Chain, Prefixes),
     Hops(Chain, usize),
-    Header(HeaderName, Option<Prefixes>),
+    Header(HeaderName),
 }
 
 /// What is known of a request's client.
@@ -81,6 +82,7 @@ impl ClientIp {
             model,
             peer: None,
             ipv6_prefix: 64,
+            only_from: None,
             allowed: Prefixes::default(),
             denied: Prefixes::default(),
         }
@@ -127,7 +129,8 @@ impl ClientIp {
     /// Counts by the address that the `proxies`th proxy before the server wrote into
     /// `X-Forwarded-For`: with 1, the last address of the header.
     ///
-    /// Only for servers that cannot be reached past these proxies: whoever can chooses the address.
+    /// Only for servers that cannot be reached past these proxies, or with
+    /// [`only_from`](Self::only_from): whoever can chooses the address.
     /// A number of zero is the same as [`peer`](Self::peer).
     #[must_use]
     pub fn hops(proxies: usize) -> Self {
@@ -145,11 +148,11 @@ impl ClientIp {
     /// another client, to lock it out. The proxy must replace what the client wrote.
     #[must_use]
     pub fn header(name: HeaderName) -> Self {
-        Self::new(Model::Header(name, None))
+        Self::new(Model::Header(name))
     }
 
-    /// Makes [`header`](Self::header) count only if the connection comes from one of these proxies;
-    /// other clients are counted by the address of their connection.
+    /// Reads a header only if the connection comes from one of these proxies; other clients are
+    /// counted by the address of their connection.
     ///
     /// # Errors
     ///
@@ -158,10 +161,7 @@ impl ClientIp {
         mut self,
         proxies: impl IntoIterator<Item = T>,
     ) -> Result<Self, PrefixError> {
-        let proxies = Prefixes::read(proxies)?;
-        if let Model::Header(_, from) = &mut self.model {
-            *from = Some(proxies);
-        }
+        self.only_from = Some(Prefixes::read(proxies)?);
         Ok(self)
     }
 
@@ -238,6 +238,12 @@ impl ClientIp {
     }
 
     fn address(&self, parts: &Parts) -> Result<IpAddr, Unknown> {
+        if let Some(proxies) = &self.only_from {
+            let peer = self.peer_of(parts)?;
+            if !proxies.contain(peer) {
+                return Ok(peer);
+            }
+        }
         match &self.model {
             Model::Peer => self.peer_of(parts),
             Model::Behind(chain, proxies) => {
@@ -259,13 +265,7 @@ impl ClientIp {
                     .flatten()
                     .ok_or_else(|| Unknown::Hops(chain.header()))
             }
-            Model::Header(name, from) => {
-                if let Some(from) = from {
-                    let peer = self.peer_of(parts)?;
-                    if !from.contain(peer) {
-                        return Ok(peer);
-                    }
-                }
+            Model::Header(name) => {
                 let mut values = parts.headers.get_all(name).iter();
                 let value = values.next().map(HeaderValue::as_bytes);
                 let address = value.and_then(|value| forwarded::address(value.trim_ascii()));
@@ -291,12 +291,12 @@ impl ClientIp {
 
     /// Returns whether every address is a trusted proxy's.
     pub(super) fn trusts_everybody(&self) -> bool {
-        match &self.model {
-            Model::Behind(_, proxies) | Model::Header(_, Some(proxies)) => {
-                proxies.hold_everything()
-            }
-            Model::Peer | Model::Hops(..) | Model::Header(_, None) => false,
-        }
+        let behind = match &self.model {
+            Model::Behind(_, proxies) => Some(proxies),
+            Model::Peer | Model::Hops(..) | Model::Header(_) => None,
+        };
+        let mut trusted = behind.into_iter().chain(&self.only_from);
+        trusted.any(Prefixes::hold_everything)
     }
 }
 

@@ -105,6 +105,8 @@ fn read(text: &str) -> Result<(u128, u8), Reason> {
     let length = length + offset;
     let bits = match address {
         IpAddr::V4(_) => bits(address),
+        // Of clients behind NAT64, the IPv4 address is compared.
+        IpAddr::V6(_) if length >= 96 => bits(address),
         IpAddr::V6(v6) => v6.to_bits(),
     };
     if bits & mask(length) == bits {

@@ -177,6 +177,7 @@ impl<T, S, B, R> Future for InboundFuture<T, S, B>
 where
     T: Service<Request<B>, Response = Response<R>>,
     S: Store + 'static,
+    R: Body,
 {
     type Output = Result<Response<InboundBody<R>>, T::Error>;
 

@@ -113,6 +113,17 @@ async fn a_body_that_says_it_is_over_with_its_last_frame_gives_its_place_back() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_that_is_over_from_the_start_keeps_no_place() {
+    let (layer, held) = one_at_once(store().0);
+    let service = service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::default()))
+    });
+    let response = layer.layer(service).oneshot(request("alice")).await;
+    assert_eq!(held().await, 0);
+    drop(response);
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_that_are_refused_or_given_up_keep_no_place() {
     let (layer, held) = one_at_once(store().0);
     let denied = layer.clone().cost(|_| 101);

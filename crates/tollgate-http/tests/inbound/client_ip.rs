@@ -223,6 +223,25 @@ async fn hops_count_from_the_end() {
 }
 
 #[tokio::test]
+async fn whoever_comes_past_the_proxies_is_counted_by_its_connection() {
+    let hops = ClientIp::hops(1).only_from(["10.0.0.0/8"]).unwrap();
+    let past = from("192.0.2.1", &[(XFF, "203.0.113.7")]);
+    assert_eq!(key_of(&hops, past).await.unwrap(), "192.0.2.1");
+    let through = from("10.0.0.1", &[(XFF, "203.0.113.7")]);
+    assert_eq!(key_of(&hops, through).await.unwrap(), "203.0.113.7");
+}
+
+#[tokio::test]
+async fn ranges_behind_nat64_are_those_of_ipv4() {
+    let client = ClientIp::peer().deny(["64:ff9b::203.0.113.0/120"]).unwrap();
+    let denied = from("64:ff9b::cb00:7107", &[]);
+    assert_eq!(key_of(&client, denied).await, Err(403));
+    assert_eq!(key_of(&client, from("203.0.113.7", &[])).await, Err(403));
+    let other = from("64:ff9b::c633:6401", &[]);
+    assert_eq!(key_of(&client, other).await.unwrap(), "198.51.100.1");
+}
+
+#[tokio::test]
 async fn a_proxys_header_must_occur_once_and_come_from_it() {
     let name = HeaderName::from_static("x-real-ip");
     let anywhere = ClientIp::header(name.clone());
