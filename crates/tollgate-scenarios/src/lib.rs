@@ -17,4 +17,5 @@ pub mod leases;
 pub mod lost;
 pub mod published;
 pub mod redacted;
+pub mod refusals;
 pub mod secured;
