@@ -8,6 +8,8 @@
 
 pub mod batches;
 pub mod clear;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod crowd;
 pub mod diagnose;
 pub mod extremes;
