@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tollgate_core::{Limit, RateLimiter, Timestamp};
-use tollgate_testkit::{Cluster, Server};
+use tollgate_testkit::{Cluster, Migration, Server};
 use tollgate_wire::{Clear, Cleared, Operate, Options};
 
 /// One limit of each algorithm and of each kind of window.
@@ -24,11 +24,13 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const YEARS: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// More keys than one step clears or one scan returns.
 const MANY: u64 = 4_000;
+/// The prefix of the stores.
+const PREFIX: &str = "shop";
 
-/// Returns options with `prefix` and a long deadline, for busy servers.
-pub fn options(prefix: &str) -> Options {
+/// Returns options with a prefix and a long deadline, for busy servers.
+pub fn options() -> Options {
     let options = Options::new().with_deadline(Duration::from_secs(5));
-    options.with_prefix(prefix).unwrap()
+    options.with_prefix(PREFIX).unwrap()
 }
 
 fn limits() -> Vec<Limit> {
@@ -63,20 +65,20 @@ pub fn snapshot(servers: &[Server], keep: impl Fn(&str) -> bool) -> BTreeMap<Str
 }
 
 /// Sets keys of other programs, of other prefixes and of another release, and returns their names.
-fn foreign(servers: &[Server], prefix: &str) -> Vec<String> {
+fn foreign(servers: &[Server]) -> Vec<String> {
     let names = [
         "session:{alice}".to_owned(),
-        prefix.to_owned(),
-        format!("{prefix}:"),
-        format!("{prefix}:notes"),
-        format!("{prefix}:a:gcra"),
-        format!("{prefix}:a:hits:v1:{{k}}"),
-        format!("{prefix}:a:gcra:v1:k"),
-        format!("{prefix}:eu:a:gcra:v1:{{k}}"),
-        format!("{prefix}:gcra:gcra:gcra:v1:{{k}}"),
-        format!("{prefix}2:a:gcra:v1:{{k}}"),
-        format!("x{prefix}:a:gcra:v1:{{k}}"),
-        format!("{prefix}:a:gcra:v999:{{k}}"),
+        PREFIX.to_owned(),
+        format!("{PREFIX}:"),
+        format!("{PREFIX}:notes"),
+        format!("{PREFIX}:a:gcra"),
+        format!("{PREFIX}:a:hits:v1:{{k}}"),
+        format!("{PREFIX}:a:gcra:v1:k"),
+        format!("{PREFIX}:eu:a:gcra:v1:{{k}}"),
+        format!("{PREFIX}:gcra:gcra:gcra:v1:{{k}}"),
+        format!("{PREFIX}2:a:gcra:v1:{{k}}"),
+        format!("x{PREFIX}:a:gcra:v1:{{k}}"),
+        format!("{PREFIX}:a:gcra:v999:{{k}}"),
     ];
     for name in &names {
         let set = servers
@@ -98,13 +100,9 @@ async fn begin_early_in_a_minute() {
 }
 
 /// Clears the states that are ahead of the clock, for every algorithm, then all others.
-pub async fn clears_what_is_ahead<S: Operate + 'static>(
-    store: S,
-    servers: &[Server],
-    prefix: &str,
-) {
+pub async fn clears_what_is_ahead<S: Operate + 'static>(store: S, servers: &[Server]) {
     begin_early_in_a_minute().await;
-    let theirs = foreign(servers, prefix);
+    let theirs = foreign(servers);
     let is_theirs = |key: &str| theirs.iter().any(|theirs| theirs == key);
     let foreign = snapshot(servers, is_theirs);
     let store = Arc::new(store);
@@ -193,12 +191,12 @@ fn owner<'a>(servers: &'a [Server], key: &str) -> &'a Server {
 }
 
 /// Writes `count` states, and as many keys of another prefix, in bulk.
-fn fill(servers: &[Server], prefix: &str, count: u64) {
+fn fill(servers: &[Server], count: u64) {
     for server in servers {
         let mut connection = server.connection();
         for number in 0..count {
             for key in [
-                format!("{prefix}:bucket:gcra:v1:{{key-{number}}}"),
+                format!("{PREFIX}:bucket:gcra:v1:{{key-{number}}}"),
                 format!("other:bucket:gcra:v1:{{key-{number}}}"),
             ] {
                 connection.command(&["SET", &key, "theirs"]).unwrap();
@@ -220,12 +218,8 @@ fn calls(servers: &[Server], command: &str) -> u64 {
 }
 
 /// Clears thousands of keys in small steps, while other keys are written and deleted.
-pub async fn clears_many_in_small_steps<S: Operate + 'static>(
-    store: S,
-    servers: &[Server],
-    prefix: &str,
-) {
-    fill(servers, prefix, MANY);
+pub async fn clears_many_in_small_steps<S: Operate + 'static>(store: S, servers: &[Server]) {
+    fill(servers, MANY);
     let other = |key: &str| key.starts_with("other:");
     let others = snapshot(servers, other);
     assert_eq!(others.len(), usize::try_from(MANY).unwrap());
@@ -233,21 +227,21 @@ pub async fn clears_many_in_small_steps<S: Operate + 'static>(
     let addresses: Vec<String> = servers.iter().map(Server::address).collect();
     let owners: Vec<usize> = (0..50)
         .map(|number| {
-            let key = format!("{prefix}:bucket:gcra:v1:{{new-{number}}}");
+            let key = format!("{PREFIX}:bucket:gcra:v1:{{new-{number}}}");
             let owner = owner(servers, &key).port();
             servers.iter().position(|server| server.port() == owner)
         })
         .collect::<Option<_>>()
         .unwrap();
     let traffic = std::thread::spawn({
-        let (running, prefix) = (Arc::clone(&running), prefix.to_owned());
+        let running = Arc::clone(&running);
         move || {
             let open = |address: &String| tollgate_testkit::Connection::open(address).unwrap();
             let mut connections: Vec<_> = addresses.iter().map(open).collect();
             let mut rounds = 0;
             while running.load(Ordering::Relaxed) {
                 for (number, &owner) in owners.iter().enumerate() {
-                    let key = format!("{prefix}:bucket:gcra:v1:{{new-{number}}}");
+                    let key = format!("{PREFIX}:bucket:gcra:v1:{{new-{number}}}");
                     let connection = &mut connections[owner];
                     connection.command(&["SET", &key, "x", "PX", "1"]).unwrap();
                     connection.command(&["DEL", &key]).unwrap();
@@ -276,4 +270,19 @@ pub async fn clears_many_in_small_steps<S: Operate + 'static>(
 /// Returns a cluster of three masters.
 pub fn cluster() -> Cluster {
     Cluster::masters_only(tollgate_testkit::Flavor::System, 3)
+}
+
+/// Stores 20 states of one slot, and moves seven of them to another node.
+pub fn begin_migration(cluster: &Cluster) -> Migration<'_> {
+    let slot = Cluster::slot_of("moving");
+    let from = cluster.master_of(slot);
+    for number in 0..20 {
+        let key = format!("{PREFIX}:bucket:gcra:v1:{{moving}}:{number}");
+        assert_eq!(from.command(&["SET", &key, "x"]).error(), None);
+    }
+    let mut nodes = cluster.nodes().iter();
+    let to = nodes.find(|node| node.port() != from.port()).unwrap();
+    let migration = cluster.begin_migration(slot, to);
+    assert_eq!(migration.move_keys(7), 7);
+    migration
 }

@@ -1,4 +1,4 @@
-//! The longest and shortest durations that options accept.
+//! Options, and the longest and shortest durations that they accept.
 
 use std::time::Duration;
 
@@ -69,4 +69,16 @@ pub async fn are_taken<S: Store, F: Future<Output = Result<S, StoreError>>>(
     }
     let counted = before - remaining().await;
     assert!(counted <= may_be_counted, "{counted} were counted");
+}
+
+/// Returns options of which none is the default.
+pub fn changed() -> Options {
+    Options::new()
+        .with_hashed_long_keys([1; 16])
+        .with_caller_slack(Duration::from_secs(1))
+        .with_time_source(TimeSource::Caller)
+        .with_deadline(Duration::from_secs(2))
+        .with_batches(true)
+        .with_prefix("shop")
+        .unwrap()
 }

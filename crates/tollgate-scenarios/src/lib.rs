@@ -8,6 +8,8 @@
 
 pub mod batches;
 pub mod clear;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod crowd;
 pub mod diagnose;
 pub mod extremes;
@@ -17,4 +19,5 @@ pub mod leases;
 pub mod lost;
 pub mod published;
 pub mod redacted;
+pub mod refusals;
 pub mod secured;

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use tollgate_core::FixedWindow;
 use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{ErrorKind, Key, Limit, Quota, Receipt, Store, StoreError};
-use tollgate_testkit::{Reply, Server};
+use tollgate_testkit::{Cluster, Flavor, Reply, Server};
 use tollgate_wire::Options;
 
 /// The two parts of a key, each with a word that occurs nowhere else.
@@ -135,8 +135,18 @@ async fn receipt(store: &impl Store) -> Receipt {
     decision.into_receipt().unwrap()
 }
 
-/// Checks that no error of `server` shows the key of a call on `store`.
-pub async fn hides_keys<S: Store + Debug>(server: &Server, store: &S) {
+/// Checks that no refusal of a server of each flavor shows the key of its call.
+pub async fn refusals_hide_the_key<S: Store + Debug>(
+    flavors: Vec<Flavor>,
+    connect: impl AsyncFn(String) -> S,
+) {
+    for flavor in flavors {
+        let server = Server::start(flavor);
+        hides_keys(&server, &connect(server.url()).await).await;
+    }
+}
+
+async fn hides_keys<S: Store + Debug>(server: &Server, store: &S) {
     let mut control = server.connection();
     let mut tell = |commands: &[&str]| {
         for command in commands {
@@ -170,7 +180,7 @@ pub async fn hides_keys<S: Store + Debug>(server: &Server, store: &S) {
 }
 
 /// Returns arguments for a server that knows none of the commands of a decision.
-pub fn without_commands() -> Vec<String> {
+fn without_commands() -> Vec<String> {
     let renamed = ["EVALSHA", "BITFIELD", "BITFIELD_RO", "UNLINK"];
     let rename = |name: &str| {
         ["--rename-command", name, &format!("{name}-OF-ANOTHER-NAME")].map(str::to_owned)
@@ -178,13 +188,73 @@ pub fn without_commands() -> Vec<String> {
     renamed.into_iter().flat_map(rename).collect()
 }
 
-/// Checks that errors of a server that does not know the commands do not show the key.
-pub async fn hides_keys_of_unknown_commands<S: Store + Debug>(store: &S, known: &S) {
-    let receipt = receipt(known).await;
-    let errors = ask(store, &receipt).await;
-    assert!(errors.len() >= 3, "{errors:?}");
-    for error in errors {
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        is_redacted(&error, "a command");
+/// Checks that errors of servers that do not know the commands do not show the key.
+pub async fn unknown_commands_hide_the_key<S: Store + Debug>(
+    flavors: Vec<Flavor>,
+    connect: impl AsyncFn(String) -> S,
+) {
+    for flavor in flavors {
+        let known = Server::start(flavor);
+        let server = Server::options(flavor).args(without_commands()).start();
+        let receipt = receipt(&connect(known.url()).await).await;
+        let errors = ask(&connect(server.url()).await, &receipt).await;
+        assert!(errors.len() >= 3, "{errors:?}");
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            is_redacted(&error, "a command");
+        }
     }
+}
+
+/// Checks that errors of a cluster that does not know the commands do not show the key.
+pub async fn a_cluster_hides_the_key<S: Store>(connect: impl AsyncFnOnce(&Cluster) -> S) {
+    let options = Cluster::options(Flavor::System).masters(2).replicas(0);
+    let cluster = options.args(without_commands()).start();
+    let store = connect(&cluster).await;
+    let limit = limit();
+    let check = Check::new(&limit, key(), 1);
+    let error = store.decide(Request::consume(check)).await.unwrap_err();
+    is_redacted(&error, "unknown command");
+    let error = store.reset([check].into()).await.unwrap_err();
+    is_redacted(&error, "unknown command");
+}
+
+/// Checks that errors of nodes of a cluster do not show the key: the redirection, which contains
+/// `moved`, and the refusal of keys of several slots. The stores follow no redirections.
+pub async fn redirections_and_crossed_slots_hide_the_key<S: Store>(
+    connect: impl AsyncFn(String) -> S,
+    moved: &str,
+) {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let limit = limit();
+    let check = Check::new(&limit, key(), 1);
+    let other = Check::new(&limit, Key::from("erin").with_rest("/"), 1);
+    let mut redirections = 0;
+    for node in cluster.nodes() {
+        let store = connect(node.url()).await;
+        if let Err(error) = store.decide(Request::consume(check)).await {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            is_redacted(&error, moved);
+            redirections += 1;
+        }
+        let crossed = Request::consume(check).and(other);
+        let error = store.decide(crossed).await.unwrap_err();
+        is_redacted(&error, "CROSSSLOT");
+    }
+    assert_eq!(redirections, 1);
+}
+
+/// Checks that the error of a server that does not know `greeting`, and that repeats it, does not
+/// show the password.
+pub async fn an_unknown_greeting_hides_the_password<S>(
+    greeting: &str,
+    connect: impl AsyncFnOnce(String) -> Result<S, StoreError>,
+) {
+    let rename = ["--rename-command", greeting, "HOWDY"];
+    let server = Server::options(Flavor::System).args(rename).start();
+    let url = server.url().replace("//", "//carol4711:dave0815@");
+    let Err(error) = connect(url).await else {
+        panic!("a connection without {greeting}");
+    };
+    is_redacted(&error, "");
 }

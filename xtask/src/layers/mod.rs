@@ -94,7 +94,7 @@ fn refusal(from: &str, to: &str) -> Option<&'static str> {
     if from == "tollgate-core" && !CORE_MAY_NAME.contains(&to) {
         return Some("core does no I/O and names no runtime, client or store");
     }
-    if to == "tollgate-conformance" {
+    if to == "tollgate-conformance" && from != "tollgate-scenarios" {
         return Some("the suite is for tests: name it under dev-dependencies");
     }
     let for_tests = ["tollgate-scenarios", "tollgate-testkit"];
@@ -182,6 +182,7 @@ mod tests {
             ("tollgate-cli", "tollgate-memory"),
             ("tollgate-benches", "tollgate-testkit"),
             ("tollgate-benches", "tollgate-scenarios"),
+            ("tollgate-scenarios", "tollgate-conformance"),
             ("tollgate-scenarios", "tollgate-testkit"),
             ("xtask", "tollgate-core"),
             ("xtask-mutants", "xtask"),

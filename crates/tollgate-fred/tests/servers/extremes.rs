@@ -6,6 +6,7 @@ use tollgate_fred::lease::ConcurrencyLimiter;
 use tollgate_fred::store::{Check, Operation, Request};
 use tollgate_fred::{ErrorKind, FredStore, Options, RateLimiter, Store, TimeSource, connection};
 use tollgate_scenarios::extremes as shared;
+use tollgate_scenarios::secured::is_misconfigured;
 use tollgate_testkit::{Cluster, Flavor, Server};
 
 #[tokio::test]
@@ -36,14 +37,7 @@ async fn the_store_has_the_options_it_was_given() {
         .batches(true)
         .prefix("shop");
     let store = all.connect(&server.url()).await.unwrap();
-    let options = Options::new()
-        .with_hashed_long_keys([1; 16])
-        .with_caller_slack(Duration::from_secs(1))
-        .with_time_source(TimeSource::Caller)
-        .with_deadline(Duration::from_secs(2))
-        .with_batches(true)
-        .with_prefix("shop")
-        .unwrap();
+    let options = shared::changed();
     assert_eq!(*store.options(), options);
     let more = FredStore::builder()
         .options(options.clone())
@@ -59,26 +53,16 @@ async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
     let wrong = || FredStore::builder().prefix("a b").deadline(Duration::ZERO);
     let url = "redis://127.0.0.1:1";
     let builder = connection::builder(url, &Options::new()).unwrap();
-    let errors = [
-        wrong().connect(url).await.unwrap_err(),
-        wrong().connect_pool(url, 2).await.unwrap_err(),
-        wrong().connect_with(&builder).await.unwrap_err(),
-    ];
-    for error in errors {
-        assert_eq!(error.kind(), ErrorKind::Misconfigured);
-        assert!(error.to_string().contains("\"a b\""), "{error}");
-    }
+    let hint = "\"a b\"";
+    is_misconfigured(wrong().connect(url).await, hint);
+    is_misconfigured(wrong().connect_pool(url, 2).await, hint);
+    is_misconfigured(wrong().connect_with(&builder).await, hint);
 }
 
 #[tokio::test]
 async fn an_error_shows_how_to_write_an_address() {
     for address in ["127.0.0.1:6379", "redis://"] {
-        let error = FredStore::connect(address).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{address}");
-        assert!(
-            error.to_string().contains("redis://user"),
-            "{address}: {error}"
-        );
+        is_misconfigured(FredStore::connect(address).await, "redis://user");
     }
 }
 

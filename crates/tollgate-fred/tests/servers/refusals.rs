@@ -1,50 +1,24 @@
 //! What servers say to a command that they do not run, and what the store sends then.
 
 use std::future::IntoFuture;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
-use tollgate_core::FixedWindow;
 use tollgate_core::store::{Check, Request};
-use tollgate_core::{ErrorKind, Key, Limit, Quota, RateLimiter, Store};
+use tollgate_core::{ErrorKind, Key, Store};
 use tollgate_fred::fred::interfaces::ClientLike;
 use tollgate_fred::fred::prelude::Client;
 use tollgate_fred::fred::types::config::Blocking;
 use tollgate_fred::operate::Operate;
 use tollgate_fred::{FredStore, Options, connection};
+use tollgate_scenarios::refusals as shared;
 use tollgate_testkit::{Answer, FakeServer};
 
+use shared::{DONE, limit, limiter, replies};
+
 const DEADLINE: Duration = Duration::from_secs(2);
-/// The reply to a command that is run.
-const DONE: &str = ":1\r\n";
-
-/// Returns a function that answers commands about keys with `replies`, one after another, and then
-/// with the last of them.
-fn replies(replies: &[Answer]) -> impl Fn(&[String]) -> Answer + Send + Sync + 'static {
-    let mut left = replies.to_vec();
-    left.reverse();
-    let left = Mutex::new(left);
-    move |words| match &*words[0] {
-        "UNLINK" | "EVALSHA" => {
-            let mut left = left.lock().unwrap();
-            match left.len() {
-                1 => left[0].clone(),
-                _ => left.pop().unwrap(),
-            }
-        }
-        _ => "+OK\r\n".into(),
-    }
-}
-
-fn limit() -> Limit {
-    Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(5))).unwrap()
-}
-
-fn limiter(store: FredStore) -> RateLimiter<FredStore> {
-    RateLimiter::new(store, [limit()]).unwrap()
-}
 
 fn url(server: &FakeServer, scheme: &str) -> String {
     format!("{scheme}://127.0.0.1:{}", server.port())
@@ -70,23 +44,8 @@ async fn brought(url: &str, deadline: Duration) -> (FredStore, Client) {
 
 #[tokio::test]
 async fn only_what_was_not_run_is_sent_again_in_a_cluster() {
-    for (lines, expected, sent) in [
-        (&[DONE][..], None, 1),
-        (
-            &["-TRYAGAIN later\r\n", "-TRYAGAIN later\r\n", DONE],
-            None,
-            3,
-        ),
-        (&["-OOM no\r\n", DONE], Some(ErrorKind::Full), 1),
-    ] {
-        let answers: Vec<_> = lines.iter().map(|&line| line.into()).collect();
-        let node = FakeServer::start_node(&[], replies(&answers));
-        let limiter = limiter(connect(&url(&node, "redis-cluster")).await);
-        let outcome = limiter.reset("key").await;
-        let kind = outcome.err().map(|error| error.kind());
-        assert_eq!(kind, expected, "{lines:?}");
-        assert_eq!(node.count("UNLINK"), sent, "{lines:?}");
-    }
+    let connect = async |node: &FakeServer| connect(&url(node, "redis-cluster")).await;
+    shared::only_what_was_not_run_is_sent_again("-TRYAGAIN later\r\n", connect).await;
 }
 
 #[tokio::test]

@@ -6,21 +6,31 @@ use std::time::Duration;
 use tollgate_core::FixedWindow;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Limit, Quota, Store};
+use tollgate_redis::connection::{self, ServerConnection};
 use tollgate_redis::operate::{Clear, Operate};
 use tollgate_redis::redis::Client;
-use tollgate_redis::{PlainStore, RedisStore, connection};
+use tollgate_redis::redis::cluster_async::ClusterConnection;
+use tollgate_redis::{PlainStore, RedisStore};
 use tollgate_scenarios::clear as shared;
 use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 
-use shared::{clears_many_in_small_steps, clears_what_is_ahead, cluster, options, snapshot};
+use shared::{
+    begin_migration, clears_many_in_small_steps, clears_what_is_ahead, cluster, options, snapshot,
+};
+
+async fn connect(url: String) -> RedisStore<ServerConnection> {
+    let builder = RedisStore::builder().options(options());
+    builder.connect(url).await.unwrap()
+}
+
+async fn connect_cluster(cluster: &Cluster) -> RedisStore<ClusterConnection> {
+    let builder = RedisStore::builder().options(options());
+    builder.connect_cluster(cluster.urls()).await.unwrap()
+}
 
 async fn clears_a_server(flavor: Flavor) {
     let server = Server::start(flavor);
-    let store = RedisStore::builder()
-        .options(options("shop"))
-        .connect(server.url())
-        .await;
-    clears_what_is_ahead(store.unwrap(), &[server], "shop").await;
+    clears_what_is_ahead(connect(server.url()).await, &[server]).await;
 }
 
 #[tokio::test]
@@ -41,11 +51,7 @@ async fn only_states_ahead_are_cleared_on_valkey_9_1() {
 #[tokio::test]
 async fn only_states_ahead_are_cleared_in_a_cluster() {
     let cluster = cluster();
-    let store = RedisStore::builder()
-        .options(options("shop"))
-        .connect_cluster(cluster.urls())
-        .await;
-    clears_what_is_ahead(store.unwrap(), cluster.nodes(), "shop").await;
+    clears_what_is_ahead(connect_cluster(&cluster).await, cluster.nodes()).await;
 }
 
 #[tokio::test]
@@ -54,51 +60,30 @@ async fn only_states_ahead_are_cleared_behind_sentinels() {
     let urls = group.sentinel_urls();
     let name = group.primary_name();
     let store = RedisStore::builder()
-        .options(options("shop"))
+        .options(options())
         .connect_sentinel(urls, name)
         .await;
     let primary = slice::from_ref(group.primary());
-    clears_what_is_ahead(store.unwrap(), primary, "shop").await;
+    clears_what_is_ahead(store.unwrap(), primary).await;
 }
 
 #[tokio::test]
 async fn many_keys_are_cleared_in_small_steps_on_a_server() {
     let server = Server::start(Flavor::System);
-    let store = RedisStore::builder()
-        .options(options("shop"))
-        .connect(server.url())
-        .await;
-    clears_many_in_small_steps(store.unwrap(), &[server], "shop").await;
+    clears_many_in_small_steps(connect(server.url()).await, &[server]).await;
 }
 
 #[tokio::test]
 async fn many_keys_are_cleared_in_small_steps_in_a_cluster() {
     let cluster = cluster();
-    let store = RedisStore::builder()
-        .options(options("shop"))
-        .connect_cluster(cluster.urls())
-        .await;
-    clears_many_in_small_steps(store.unwrap(), cluster.nodes(), "shop").await;
+    clears_many_in_small_steps(connect_cluster(&cluster).await, cluster.nodes()).await;
 }
 
 #[tokio::test]
 async fn keys_of_a_slot_that_is_moving_are_cleared() {
     let cluster = cluster();
-    let store = RedisStore::builder()
-        .options(options("shop"))
-        .connect_cluster(cluster.urls())
-        .await;
-    let store = store.unwrap();
-    let slot = Cluster::slot_of("moving");
-    let from = cluster.master_of(slot);
-    for number in 0..20 {
-        let key = format!("shop:bucket:gcra:v1:{{moving}}:{number}");
-        assert_eq!(from.command(&["SET", &key, "x"]).error(), None);
-    }
-    let mut nodes = cluster.nodes().iter();
-    let to = nodes.find(|node| node.port() != from.port()).unwrap();
-    let migration = cluster.begin_migration(slot, to);
-    assert_eq!(migration.move_keys(7), 7);
+    let store = connect_cluster(&cluster).await;
+    let migration = begin_migration(&cluster);
     let cleared = store.clear(&Clear::new(), &mut |_| ()).await.unwrap();
     assert_eq!(cleared.found, 20);
     assert_eq!(snapshot(cluster.nodes(), |_| true).len(), 0);
@@ -118,7 +103,7 @@ async fn counters_without_scripts_are_cleared_too() {
         Limit::new("aligned", FixedWindow::aligned(day)).unwrap(),
         Limit::new("anchored", FixedWindow::anchored(day)).unwrap(),
     ];
-    let plain = PlainStore::new(connection.clone(), options("shop"), &limits).unwrap();
+    let plain = PlainStore::new(connection.clone(), options(), &limits).unwrap();
     for limit in &limits {
         let check = Check::new(limit, "alice", 1);
         let _ = plain.decide(Request::consume(check)).await.unwrap();
@@ -126,7 +111,7 @@ async fn counters_without_scripts_are_cleared_too() {
     let keys: Vec<String> = snapshot(slice::from_ref(&server), |_| true)
         .into_keys()
         .collect();
-    let store = RedisStore::with_options(connection, options("shop"));
+    let store = RedisStore::with_options(connection, options());
     let what = Clear::new().ahead_by(Duration::from_secs(1));
     let cleared = store
         .clear(&what.clone().dry_run(), &mut |_| ())
@@ -169,11 +154,7 @@ async fn clearing_without_permission_is_an_error_that_names_the_command() {
         words.extend(commands.iter().filter(|name| **name != missing));
         assert_eq!(server.command(&words).text(), Some("OK"));
         let url = format!("redis://{user}:secret@{}", server.address());
-        let store = RedisStore::builder()
-            .options(options("shop"))
-            .connect(url)
-            .await
-            .unwrap();
+        let store = connect(url).await;
         let what = Clear::new().ahead_by(Duration::ZERO);
         let cleared = store.clear(&what, &mut |_| ()).await;
         // A state that the user may not read could be ahead.

@@ -4,8 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate_redis::redis::aio::ConnectionLike;
-use tollgate_redis::{ErrorKind, Options, RedisStore, TimeSource};
+use tollgate_redis::{Options, RedisStore, TimeSource};
 use tollgate_scenarios::extremes as shared;
+use tollgate_scenarios::secured::is_misconfigured;
 use tollgate_testkit::{Cluster, FakeServer, Flavor, SentinelGroup, Server};
 
 #[tokio::test]
@@ -64,14 +65,7 @@ async fn the_store_has_the_options_it_was_given() {
         .batches(true)
         .prefix("shop");
     let store = all.connect(server.url()).await.unwrap();
-    let options = Options::new()
-        .with_hashed_long_keys([1; 16])
-        .with_caller_slack(Duration::from_secs(1))
-        .with_time_source(TimeSource::Caller)
-        .with_deadline(Duration::from_secs(2))
-        .with_batches(true)
-        .with_prefix("shop")
-        .unwrap();
+    let options = shared::changed();
     assert_eq!(*store.options(), options);
     let more = RedisStore::builder()
         .options(options.clone())
@@ -86,29 +80,16 @@ async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
     // it.
     let wrong = || RedisStore::builder().prefix("a b").deadline(Duration::ZERO);
     let url = "redis://127.0.0.1:1";
-    let errors = [
-        wrong().connect(url).await.unwrap_err(),
-        wrong().connect_cluster([url]).await.unwrap_err(),
-        wrong()
-            .connect_sentinel([url], "primary")
-            .await
-            .unwrap_err(),
-    ];
-    for error in errors {
-        assert_eq!(error.kind(), ErrorKind::Misconfigured);
-        assert!(error.to_string().contains("\"a b\""), "{error}");
-    }
+    let hint = "\"a b\"";
+    is_misconfigured(wrong().connect(url).await, hint);
+    is_misconfigured(wrong().connect_cluster([url]).await, hint);
+    is_misconfigured(wrong().connect_sentinel([url], "primary").await, hint);
 }
 
 #[tokio::test]
 async fn an_error_shows_how_to_write_an_address() {
     for address in ["127.0.0.1:6379", "http://127.0.0.1", "redis://"] {
-        let error = RedisStore::connect(address).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{address}");
-        assert!(
-            error.to_string().contains("redis://user"),
-            "{address}: {error}"
-        );
+        is_misconfigured(RedisStore::connect(address).await, "redis://user");
     }
 }
 

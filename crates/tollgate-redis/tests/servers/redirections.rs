@@ -3,58 +3,34 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate_core::FixedWindow;
 use tollgate_core::store::{Check, Request};
-use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, StoreError};
+use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
 use tollgate_redis::{Options, PlainStore, RedisStore, connection};
+use tollgate_scenarios::refusals as shared;
 use tollgate_testkit::{Answer, FakeServer};
 
-type Limiter = RateLimiter<RedisStore<ClusterConnection>>;
-
-/// A reply that is executed, and that no script gives.
-const DONE: &str = ":1\r\n";
-
-/// Answers the setup of a connection.
-fn greet(words: &[String]) -> Answer {
-    match &*words[0] {
-        "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
-        _ => "+OK\r\n".into(),
-    }
-}
-
-/// Returns a function that answers commands that concern keys with `replies`, one after another,
-/// and then with the last of them.
-fn replies(replies: &[Answer]) -> impl Fn(&[String]) -> Answer + Send + Sync + 'static {
-    let mut left = replies.to_vec();
-    left.reverse();
-    let left = Mutex::new(left);
-    move |words| match &*words[0] {
-        "UNLINK" | "EVALSHA" => {
-            let mut left = left.lock().unwrap();
-            match left.len() {
-                1 => left[0].clone(),
-                _ => left.pop().unwrap(),
-            }
-        }
-        _ => greet(words),
-    }
-}
+use shared::{DONE, greet, kind, replies};
 
 /// Connects to the cluster of `node`, as the store does itself or as a program may.
-async fn limiter(node: &FakeServer, is_its_own: bool) -> Limiter {
+async fn store(node: &FakeServer, is_its_own: bool) -> RedisStore<ClusterConnection> {
     let options = Options::default().with_deadline(Duration::from_secs(2));
-    let store = if is_its_own {
+    if is_its_own {
         let builder = RedisStore::builder().options(options);
         builder.connect_cluster([node.url()]).await.unwrap()
     } else {
         let builder = connection::cluster(ClusterClientBuilder::new([node.url()]), &options);
         let connection = builder.build().unwrap().get_async_connection().await;
         RedisStore::with_options(connection.unwrap(), options)
-    };
-    let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(5)));
-    RateLimiter::new(store, [limit.unwrap()]).unwrap()
+    }
+}
+
+async fn limiter(
+    node: &FakeServer,
+    is_its_own: bool,
+) -> RateLimiter<RedisStore<ClusterConnection>> {
+    shared::limiter(store(node, is_its_own).await)
 }
 
 /// Returns the nodes that the other one tells of. A connection of the program's own only reaches
@@ -63,28 +39,10 @@ fn known(new: &FakeServer, is_its_own: bool) -> Vec<&FakeServer> {
     if is_its_own { vec![] } else { vec![new] }
 }
 
-/// Returns what a reset comes to: nothing, or the kind of its error.
-fn kind(outcome: Result<(), StoreError>) -> Option<ErrorKind> {
-    outcome.err().map(|error| error.kind())
-}
-
 #[tokio::test]
 async fn only_what_was_not_run_is_sent_again() {
-    for (lines, expected, sent) in [
-        (&[DONE][..], None, 1),
-        (
-            &["-TRYAGAIN later\r\n", "-CLUSTERDOWN later\r\n", DONE],
-            None,
-            3,
-        ),
-        (&["-OOM no\r\n", DONE], Some(ErrorKind::Full), 1),
-    ] {
-        let answers: Vec<_> = lines.iter().map(|&line| line.into()).collect();
-        let node = FakeServer::start_node(&[], replies(&answers));
-        let limiter = limiter(&node, true).await;
-        assert_eq!(kind(limiter.reset("key").await), expected, "{lines:?}");
-        assert_eq!(node.count("UNLINK"), sent, "{lines:?}");
-    }
+    let connect = async |node: &FakeServer| store(node, true).await;
+    shared::only_what_was_not_run_is_sent_again("-CLUSTERDOWN later\r\n", connect).await;
 }
 
 /// redis-rs reads the slots again, and finds that they have not changed.
@@ -237,8 +195,7 @@ async fn a_node_that_a_slot_migrates_to_is_greeted_as_the_others_are() {
         [old.url(), with_password("second")],
     ] {
         let store = RedisStore::connect_cluster(urls).await.unwrap();
-        let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(5)));
-        let limiter = RateLimiter::new(store, [limit.unwrap()]).unwrap();
+        let limiter = shared::limiter(store);
         limiter.reset("key").await.unwrap();
         let greeting = |node: &FakeServer| {
             let mut commands = node.commands().into_iter().rev();

@@ -1,0 +1,69 @@
+//! Commands that a server does not run: only those are sent again.
+
+use std::sync::Mutex;
+
+use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError};
+use tollgate_testkit::{Answer, FakeServer};
+
+/// The reply to a command that is run. No script gives it.
+pub const DONE: &str = ":1\r\n";
+
+/// Answers the setup of a connection.
+pub fn greet(words: &[String]) -> Answer {
+    match &*words[0] {
+        "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
+        _ => "+OK\r\n".into(),
+    }
+}
+
+/// Returns a function that answers commands about keys with `replies`, one after another, and then
+/// with the last of them.
+pub fn replies(replies: &[Answer]) -> impl Fn(&[String]) -> Answer + Send + Sync + use<> {
+    let mut left = replies.to_vec();
+    left.reverse();
+    let left = Mutex::new(left);
+    move |words| match &*words[0] {
+        "UNLINK" | "EVALSHA" => {
+            let mut left = left.lock().unwrap();
+            match left.len() {
+                1 => left[0].clone(),
+                _ => left.pop().unwrap(),
+            }
+        }
+        _ => greet(words),
+    }
+}
+
+/// Returns a limit of five calls per hour.
+pub fn limit() -> Limit {
+    Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(5))).unwrap()
+}
+
+/// Returns a limiter of five calls per hour.
+pub fn limiter<S: Store>(store: S) -> RateLimiter<S> {
+    RateLimiter::new(store, [limit()]).unwrap()
+}
+
+/// Returns what a reset comes to: nothing, or the kind of its error.
+pub fn kind(outcome: Result<(), StoreError>) -> Option<ErrorKind> {
+    outcome.err().map(|error| error.kind())
+}
+
+/// Checks that a command is sent again to a cluster's node that refuses it for now, at last with the
+/// line `later`, and not to one that refuses it for good.
+pub async fn only_what_was_not_run_is_sent_again<S: Store>(
+    later: &str,
+    connect: impl AsyncFn(&FakeServer) -> S,
+) {
+    for (lines, expected, sent) in [
+        (&[DONE][..], None, 1),
+        (&["-TRYAGAIN later\r\n", later, DONE], None, 3),
+        (&["-OOM no\r\n", DONE], Some(ErrorKind::Full), 1),
+    ] {
+        let answers: Vec<_> = lines.iter().map(|&line| line.into()).collect();
+        let node = FakeServer::start_node(&[], replies(&answers));
+        let limiter = limiter(connect(&node).await);
+        assert_eq!(kind(limiter.reset("key").await), expected, "{lines:?}");
+        assert_eq!(node.count("UNLINK"), sent, "{lines:?}");
+    }
+}
