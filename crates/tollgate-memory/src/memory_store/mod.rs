@@ -1,44 +1,30 @@
 //! `MemoryStore`: a sharded, bounded store within one process.
 
-use std::num::NonZero;
+mod builder;
+mod room;
+#[cfg(test)]
+mod tests;
+
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
-use std::{fmt, future, thread};
+use std::{fmt, future};
 
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::store::{
     Check, Checks, Fingerprint, Operation, Request, State, Verdict, Verdicts,
 };
-use tollgate_core::{
-    ErrorKind, Key, Limit, Store, StoreError, SyncStore, Timestamp, inside, lease, schedule,
-};
+use tollgate_core::{Key, Limit, Store, StoreError, SyncStore, Timestamp, inside, lease, schedule};
 
 use crate::answers::Answers;
-use crate::clock::{Clock, Source, SystemClock};
+use crate::clock::Source;
 use crate::probe::{KeyHasher, Probe};
 use crate::shard::Shard;
 use crate::tables::Tables;
 
-/// The default bound on keys: 75 to 300 MB, without the counts of sliding buckets and sliding logs,
-/// and without events of schedules and leases.
-const DEFAULT_MAX_KEYS: usize = 1_000_000;
-
-/// Shards per processor: enough that threads rarely contend and that growing one shard is short.
-const SHARDS_PER_PROCESSOR: usize = 32;
-
-/// How many hash table buckets each insertion checks for expired states. More than one, so that the
-/// sweep outpaces the table's growth.
-const PLACES_PER_INSERTION: usize = 4;
-
-/// How long a state must have been expired before an insertion drops it. Dropping and reinserting
-/// the state of a key that is called now and then costs several times as much as finding it.
-const GRACE_US: u64 = 1_000_000;
-
-/// The most buckets to check when making room for one new key.
-const PLACES_PER_NEW_KEY: usize = 512;
+use builder::DEFAULT_MAX_KEYS;
+pub use builder::MemoryStoreBuilder;
 
 /// How often to try to make room, since another thread may take what was freed.
 pub(crate) const LOOKS_FOR_ROOM: usize = 3;
@@ -57,7 +43,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// The store never drops a state that has not expired: that would give its key a fresh limit for
 /// free. A call for a *new* key in a full store checks up to 512 hash table buckets for expired
 /// states to drop, and as many for schedules and for leases that are over. If it finds none, it
-/// fails with [`ErrorKind::Full`] and consumes nothing. Calls for stored keys still work, and so do
+/// fails with [`ErrorKind::Full`](tollgate_core::ErrorKind::Full) and consumes nothing. Calls for stored keys still work, and so do
 /// denials and peeks for new keys, which store nothing. Calls with a new [id](tollgate_core::CallId)
 /// fail, whatever they would be answered, because the answer could not be kept.
 ///
@@ -106,7 +92,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 ///
 /// # Time
 ///
-/// Requests are decided at the time of the store's [`Clock`], or at [`Request::at`]; the two are
+/// Requests are decided at the time of the store's [`Clock`](crate::Clock), or at [`Request::at`]; the two are
 /// counted separately. States from [`Request::at`] expire by the callers' instants: only
 /// [`sweep_at`](Self::sweep_at), or a later such request that needs room, drops them. All callers
 /// of one store must therefore take their instants from the same clock.
@@ -162,83 +148,8 @@ impl Timeline {
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
-/// A builder for a [`MemoryStore`].
-///
-/// # Examples
-///
-/// ```
-/// use tollgate_memory::MemoryStore;
-///
-/// let store = MemoryStore::builder().max_keys(10_000).build();
-/// assert_eq!(store.max_keys(), 10_000);
-/// ```
-#[derive(Debug)]
-pub struct MemoryStoreBuilder {
-    max_keys: usize,
-    clock: Option<DebugClock>,
-}
-
-struct DebugClock(Arc<dyn Clock>);
-
-impl fmt::Debug for DebugClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Clock").field(&self.0.now()).finish()
-    }
-}
-
-impl MemoryStoreBuilder {
-    /// Sets the most keys to hold; a key under two limits, schedules or leases counts twice. The
-    /// default is one million.
-    ///
-    /// A key takes at most 300 bytes, and more for sliding buckets, logs, schedules and leases: see
-    /// [Memory](MemoryStore#memory).
-    #[must_use]
-    pub fn max_keys(mut self, max_keys: usize) -> Self {
-        self.max_keys = max_keys;
-        self
-    }
-
-    /// Sets the clock. The default is a [`SystemClock`].
-    #[must_use]
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Some(DebugClock(Arc::new(clock)));
-        self
-    }
-
-    /// Builds the store.
-    #[must_use]
-    pub fn build(self) -> MemoryStore {
-        let processors = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        let shards = shards(processors.get(), self.max_keys);
-        MemoryStore {
-            shards: (0..2 * shards).map(|_| Padded::default()).collect(),
-            shard_mask: shards - 1,
-            hasher: KeyHasher::new(),
-            clock: match self.clock {
-                Some(DebugClock(clock)) => Source::Other(clock),
-                None => Source::System(SystemClock::new()),
-            },
-            schedules: Tables::default(),
-            leases: Tables::default(),
-            answers: Answers::default(),
-            max_keys: self.max_keys,
-            held: AtomicUsize::default(),
-            hand: AtomicUsize::default(),
-        }
-    }
-}
-
-/// Returns the number of shards per timeline, a power of two.
-fn shards(processors: usize, max_keys: usize) -> usize {
-    // A small store has few shards, so that making room soon covers all of it.
-    (processors * SHARDS_PER_PROCESSOR)
-        .min(max_keys / 8)
-        .min(1 << 16)
-        .next_power_of_two()
-}
-
 impl MemoryStore {
-    /// Returns a store of at most one million keys, on a [`SystemClock`].
+    /// Returns a store of at most one million keys, on a [`SystemClock`](crate::SystemClock).
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
@@ -280,72 +191,6 @@ impl MemoryStore {
             + self.schedules.bytes()
             + self.leases.bytes()
             + self.answers.tables.bytes()
-    }
-
-    /// Drops all expired states kept by the store's own clock, and returns how many there were.
-    ///
-    /// New keys drop expired states as they come; call this on a store that gets no new keys.
-    pub fn sweep(&self) -> usize {
-        let tables = self.sweep_tables(Timeline::Store, self.clock.now());
-        tables + self.sweep_shards(0..=self.shard_mask, || self.clock.now())
-    }
-
-    /// Drops all states kept by callers' instants that have expired at `now`, and returns how many
-    /// there were.
-    pub fn sweep_at(&self, now: Timestamp) -> usize {
-        let tables = self.sweep_tables(Timeline::Caller, now);
-        tables + self.sweep_shards(self.shard_mask + 1..=2 * self.shard_mask + 1, || now)
-    }
-
-    /// Drops all states, whichever clock they are kept by, and returns how many there were. All
-    /// keys start afresh.
-    ///
-    /// Use it to remove states written while a clock was far ahead, which deny until time catches
-    /// up.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate_memory::{Gcra, Limit, MemoryStore, Quota, RateLimiter, Timestamp};
-    ///
-    /// let limit = Limit::new("login", Gcra::new(Quota::per_minute(1))?)?;
-    /// let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
-    /// let now = Timestamp::from_micros(1_780_000_000_000_000)?;
-    /// let wrong = now.saturating_add(Duration::from_secs(3_600));
-    /// limiter.check("alice").at(wrong).run()?;
-    /// assert!(limiter.check("alice").at(now).run()?.is_denied());
-    /// assert_eq!(limiter.store().clear(), 1);
-    /// assert!(limiter.check("alice").at(now).run()?.is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn clear(&self) -> usize {
-        let shards = 0..self.shards.len();
-        let dropped: usize = shards.map(|shard| self.lock(shard).clear()).sum();
-        let dropped =
-            dropped + self.schedules.clear() + self.leases.clear() + self.answers.tables.clear();
-        self.release(dropped);
-        dropped
-    }
-
-    fn sweep_tables(&self, timeline: Timeline, now: Timestamp) -> usize {
-        let dropped = self.schedules.sweep(timeline, now)
-            + self.leases.sweep(timeline, now)
-            + self.answers.tables.sweep(timeline, now);
-        self.release(dropped);
-        dropped
-    }
-
-    fn sweep_shards(
-        &self,
-        shards: impl Iterator<Item = usize>,
-        now: impl Fn() -> Timestamp,
-    ) -> usize {
-        let dropped = shards
-            .map(|shard| self.lock(shard).sweep(usize::MAX, now(), &self.hasher))
-            .sum();
-        self.release(dropped);
-        dropped
     }
 
     #[inline]
@@ -468,77 +313,6 @@ impl MemoryStore {
             has_room = self.make_room(1, now, timeline);
         }
         Err(self.full())
-    }
-
-    /// After an insertion into `shard`, drops some states that expired long ago.
-    pub(crate) fn sweep_some(&self, shard: &mut Shard, now: Timestamp, timeline: Timeline) {
-        if timeline == Timeline::Store {
-            let long_ago = now.as_micros().saturating_sub(GRACE_US);
-            let long_ago = Timestamp::saturating_from_micros(long_ago);
-            self.release(shard.sweep(PLACES_PER_INSERTION, long_ago, &self.hasher));
-        }
-    }
-
-    /// Reserves room for `keys` more keys, or returns false if there is none.
-    pub(crate) fn reserve(&self, keys: usize) -> bool {
-        let add = |held: usize| Some(held + keys).filter(|&held| held <= self.max_keys);
-        self.held
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
-            .is_ok()
-    }
-
-    #[inline]
-    pub(crate) fn release(&self, keys: usize) {
-        if keys > 0 {
-            self.held.fetch_sub(keys, Ordering::Relaxed);
-        }
-    }
-
-    /// Drops expired states until there is room for `keys`, and returns whether there is.
-    ///
-    /// Must be called without holding a lock.
-    pub(crate) fn make_room(&self, keys: usize, now: Timestamp, timeline: Timeline) -> bool {
-        let mut places = PLACES_PER_NEW_KEY;
-        for _ in 0..self.shards.len() {
-            let next = self.hand.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-            // States kept by callers' instants can only be judged by such an instant.
-            let now = match (next > self.shard_mask, timeline) {
-                (true, Timeline::Store) => continue,
-                (false, Timeline::Caller) => self.clock.now(),
-                _ => now,
-            };
-            let mut shard = self.lock(next);
-            // A table has at least one bucket, so the loop ends.
-            let looked_at = places.min(shard.places());
-            self.release(shard.sweep(places, now, &self.hasher));
-            places -= looked_at;
-            if self.len() + keys <= self.max_keys {
-                return true;
-            }
-            if places == 0 {
-                break;
-            }
-        }
-        // States kept by callers' instants can only be judged by such an instant.
-        let known = |of| match (of, timeline) {
-            (Timeline::Caller, Timeline::Store) => None,
-            (Timeline::Store, Timeline::Caller) => Some(self.clock.now()),
-            _ => Some(now),
-        };
-        let schedules = self.schedules.make_room(PLACES_PER_NEW_KEY, known);
-        let leases = self.leases.make_room(PLACES_PER_NEW_KEY, known);
-        let answers = self.answers.tables.make_room(PLACES_PER_NEW_KEY, known);
-        self.release(schedules + leases + answers);
-        self.len() + keys <= self.max_keys
-    }
-
-    pub(crate) fn full(&self) -> StoreError {
-        let message = format!(
-            "no room for a new key: {} of at most {} keys are held; raise max_keys, or limit by a coarser key",
-            self.len(),
-            self.max_keys
-        );
-        StoreError::new(ErrorKind::Full, message)
     }
 }
 
@@ -666,72 +440,5 @@ impl Store for MemoryStore {
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         Some(self)
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-
-    use tollgate_core::FixedWindow;
-    use tollgate_core::store::Check;
-    use tollgate_core::{Limit, Quota};
-
-    use super::{MemoryStore, Timeline, shards};
-
-    #[test]
-    fn shards_are_many_for_the_processors_and_few_for_the_keys() {
-        for (processors, max_keys, expected) in [
-            (1, 1_000_000, 32),
-            (2, 1_000_000, 64),
-            (3, 1_000_000, 128),
-            (64, 1_000_000, 2_048),
-            (1 << 20, usize::MAX, 1 << 16),
-            (64, 1_000, 128),
-            (64, 24, 4),
-            (64, 23, 2),
-            (64, 16, 2),
-            (64, 15, 1),
-            (64, 1, 1),
-            (64, 0, 1),
-        ] {
-            let found = shards(processors, max_keys);
-            assert_eq!(found, expected, "{processors} processors, {max_keys} keys");
-        }
-    }
-
-    /// A table finds an entry by the lowest and the highest bits of its hash. If the entries of a
-    /// shard had some of those in common, finding one would be slow.
-    #[test]
-    fn keys_are_spread_evenly_over_shards_and_within_each() {
-        let store = MemoryStore::new();
-        let limit = Limit::new("one", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
-        let count = store.shard_mask + 1;
-        let mut shards: BTreeMap<usize, BTreeSet<(u64, u64)>> = BTreeMap::new();
-        for number in 0..count * 200 {
-            let key = number.to_string();
-            let check = Check::new(&limit, &key, 1);
-            let probe = store.probe(&check);
-            let shard = store.shard_of(probe.key_hash, Timeline::Store);
-            assert!(shard < count);
-            assert_eq!(
-                store.shard_of(probe.key_hash, Timeline::Caller),
-                shard + count
-            );
-            let searched = (probe.hash & 0xff, probe.hash >> 57);
-            shards.entry(shard).or_default().insert(searched);
-        }
-        assert_eq!(shards.len(), count);
-        for (shard, searched) in shards {
-            // Out of 200 random values, more than a hundred are distinct.
-            assert!(searched.len() > 100, "{} in shard {shard}", searched.len());
-            let lowest: BTreeSet<u64> = searched.iter().map(|of| of.0).collect();
-            assert!(
-                lowest.len() > 64,
-                "{} places in shard {shard}",
-                lowest.len()
-            );
-        }
     }
 }
