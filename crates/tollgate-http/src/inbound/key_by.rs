@@ -118,7 +118,8 @@ impl KeyBy {
     }
 
     /// Counts by a value that an earlier layer left in the extensions of the request, such as the
-    /// user; more than 128 bytes are counted by their hash. A request without one is answered with the status 401.
+    /// user; more than 128 bytes are counted by their hash. A request without one is answered with
+    /// the status 401.
     ///
     /// # Examples
     ///
@@ -147,8 +148,8 @@ impl KeyBy {
         })))
     }
 
-    /// Counts by what `name` returns; more than 128 bytes are counted by their hash. A request for which it returns `None` is answered with the
-    /// status 401.
+    /// Counts by what `name` returns; more than 128 bytes are counted by their hash. A request for
+    /// which it returns `None` is answered with the status 401.
     #[must_use]
     pub fn function<K: AsRef<str>>(
         name: impl Fn(&Parts) -> Option<K> + Send + Sync + 'static,

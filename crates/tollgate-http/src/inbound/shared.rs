@@ -299,7 +299,7 @@ impl<S: Store + 'static> Shared<S> {
                 Warning::UnknownPlan,
                 format_args!(
                     "a request had the plan {plan:?}, which the layer does not know, and was \
-                     refused: add it with `plan`, or let a layer before this one set it"
+                     refused: pass a limiter for it to `by_plan`, or let a layer before set it"
                 ),
             ),
             NotAsked::NoKey(_) => {}
