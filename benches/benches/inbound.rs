@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use http::{Request, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response};
 use http_body_util::Empty;
 use hyper::body::Bytes;
 use tollgate_core::{LimitError, RateLimiter};
@@ -17,7 +18,7 @@ use tollgate_http::inbound::{ClientIp, InboundLayer, Peer};
 use tollgate_memory::MemoryStore;
 use tower::{Layer, Service};
 
-/// Answers each request at once.
+/// Answers each request at once, with the header that most responses have.
 #[derive(Clone, Copy)]
 struct Answers;
 
@@ -31,7 +32,10 @@ impl Service<Request<()>> for Answers {
     }
 
     fn call(&mut self, _: Request<()>) -> Self::Future {
-        ready(Ok(Response::new(Empty::new())))
+        let mut response = Response::new(Empty::new());
+        let text = HeaderValue::from_static("text/plain");
+        let _ = response.headers_mut().insert(CONTENT_TYPE, text);
+        ready(Ok(response))
     }
 }
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tollgate_core::store::Verdict;
 use tollgate_core::{Algorithm, Decision, Limit, Wait};
 
-use crate::text::append;
+use crate::text::append_number;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -171,15 +171,13 @@ impl Fields {
             let window = Wait::from_micros(quota.window_us()).as_secs_ceil();
             let window = window.unwrap_or(MAX_INTEGER);
             separate(&mut text);
-            let name = limit.name();
-            match draft {
-                Draft::Six | Draft::Seven => {
-                    append(&mut text, format_args!("{amount};w={window}"));
-                }
-                Draft::Eleven => {
-                    append(&mut text, format_args!("\"{name}\";q={amount};w={window}"));
-                }
+            if draft == Draft::Eleven {
+                quote(&mut text, limit.name());
+                text.extend_from_slice(b";q=");
             }
+            append_number(&mut text, amount);
+            text.extend_from_slice(b";w=");
+            append_number(&mut text, window);
         }
         (!text.is_empty()).then(|| value(&text))
     }
@@ -205,10 +203,12 @@ impl Fields {
                 let mut text = Text::new();
                 for (limit, verdict) in shown.clone() {
                     separate(&mut text);
-                    let (name, remaining) = (limit.name(), integer(verdict.remaining()));
-                    append(&mut text, format_args!("\"{name}\";r={remaining}"));
+                    quote(&mut text, limit.name());
+                    text.extend_from_slice(b";r=");
+                    append_number(&mut text, integer(verdict.remaining()));
                     if let Some(time) = seconds_without_more(limit, verdict) {
-                        append(&mut text, format_args!(";t={time}"));
+                        text.extend_from_slice(b";t=");
+                        append_number(&mut text, time);
                     }
                 }
                 if !text.is_empty() {
@@ -253,6 +253,13 @@ fn separate(text: &mut Text) {
     if !text.is_empty() {
         text.extend_from_slice(b", ");
     }
+}
+
+/// Appends a limit's name as a string. Names of limits are ASCII without quotes.
+fn quote(text: &mut Text, name: &str) {
+    text.push(b'"');
+    text.extend_from_slice(name.as_bytes());
+    text.push(b'"');
 }
 
 /// Returns a header's value. Names of limits are ASCII without quotes.

@@ -12,7 +12,7 @@ use tollgate_core::Key;
 
 use super::client_ip::{Client, ClientIp, Unknown};
 use super::prefix;
-use crate::text::append;
+use crate::text::{append, append_number};
 
 /// How many bits of an IPv6 address its keys have in their partition: those of one network are
 /// decided together, also in a cluster.
@@ -55,18 +55,27 @@ enum Source {
 }
 
 /// The bytes of a part of a key.
-pub(super) type Part = SmallVec<[u8; 64]>;
+pub(super) type Part = SmallVec<[u8; 48]>;
 
 /// Who a request is counted for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnedKey {
-    partition: Part,
-    rest: Part,
+    /// The partition, and then the rest.
+    bytes: Part,
+    partition: usize,
 }
 
 impl OwnedKey {
     pub(super) fn as_key(&self) -> Key<'_> {
-        Key::new(&self.partition).with_rest(&self.rest)
+        Key::new(self.partition()).with_rest(self.rest())
+    }
+
+    fn partition(&self) -> &[u8] {
+        &self.bytes[..self.partition]
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.partition..]
     }
 }
 
@@ -210,16 +219,16 @@ impl KeyBy {
             }
             Source::Both(both) => {
                 let [first, second] = &**both;
-                let mut key = first.find(parts)?;
-                let other = second.find(parts)?;
+                let first = first.find(parts)?;
+                let second = second.find(parts)?;
+                let mut key = of_partition(Part::from_slice(first.partition()));
                 // The lengths come first, so that no two pairs have the same text.
-                let lengths = (key.rest.len(), other.partition.len());
-                let mut rest = Part::new();
-                append(&mut rest, format_args!("{}|{}|", lengths.0, lengths.1));
-                for part in [&key.rest, &other.partition, &other.rest] {
-                    rest.extend_from_slice(part);
+                for length in [first.rest().len(), second.partition] {
+                    append_number(&mut key.bytes, length);
+                    key.bytes.push(b'|');
                 }
-                key.rest = rest;
+                key.bytes.extend_from_slice(first.rest());
+                key.bytes.extend_from_slice(&second.bytes);
                 Ok(key)
             }
             Source::Either(either) => {
@@ -239,7 +248,7 @@ impl KeyBy {
                         (found, b"1|")
                     }
                 };
-                key.rest.insert_from_slice(0, of);
+                key.bytes.insert_from_slice(key.partition, of);
                 Ok(key)
             }
         }
@@ -261,30 +270,39 @@ impl From<ClientIp> for KeyBy {
     }
 }
 
-fn of_partition(partition: Part) -> OwnedKey {
+fn of_partition(bytes: Part) -> OwnedKey {
     OwnedKey {
-        partition,
-        rest: Part::new(),
+        partition: bytes.len(),
+        bytes,
     }
 }
 
 /// Returns the key of an IPv4 address: its text, or of an IPv6 prefix: its first 48 bits, and then,
 /// if it is longer, the prefix.
 fn of_address(address: IpAddr, ipv6_prefix: u8) -> OwnedKey {
-    let mut key = OwnedKey::default();
+    let mut bytes = Part::new();
     match address {
-        IpAddr::V4(v4) => append(&mut key.partition, format_args!("{v4}")),
+        IpAddr::V4(v4) => {
+            for octet in v4.octets() {
+                if !bytes.is_empty() {
+                    bytes.push(b'.');
+                }
+                append_number(&mut bytes, octet);
+            }
+            of_partition(bytes)
+        }
         IpAddr::V6(v6) => {
             let shared = ipv6_prefix.min(PARTITION_BITS);
             let first = prefix::first_of(v6, shared);
-            append(&mut key.partition, format_args!("{first}/{shared}"));
+            append(&mut bytes, format_args!("{first}/{shared}"));
+            let mut key = of_partition(bytes);
             if ipv6_prefix > shared {
                 let first = prefix::first_of(v6, ipv6_prefix);
-                append(&mut key.rest, format_args!("{first}/{ipv6_prefix}"));
+                append(&mut key.bytes, format_args!("{first}/{ipv6_prefix}"));
             }
+            key
         }
     }
-    key
 }
 
 /// Returns the text of a hash that stands for a secret.

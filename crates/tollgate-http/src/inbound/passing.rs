@@ -27,26 +27,26 @@ pub(super) struct Passing<S: Store + 'static> {
 impl<S: Store + 'static> Passing<S> {
     /// Writes what the limits say into the head of the response, and settles what the request turned
     /// out to cost. Returns what lasts until its body ends.
-    pub(super) fn respond(self, head: &mut response::Parts) -> Option<Box<UntilEnd>> {
-        let mut until_end = self.place.map(|lease| {
+    pub(super) fn respond(&mut self, head: &mut response::Parts) -> Option<Box<UntilEnd>> {
+        let mut until_end = self.place.take().map(|lease| {
             Box::new(UntilEnd {
                 lease: Some(lease),
                 count: None,
                 bytes: 0,
             })
         });
-        let Some((question, verdicts)) = self.decided else {
+        let Some((question, verdicts)) = &self.decided else {
             return until_end;
         };
-        let shared = self.shared;
+        let shared = &self.shared;
         for policy in question.policies() {
             let _ = head.headers.append(RATE_LIMIT_POLICY, policy.clone());
         }
         shared
             .fields
-            .write_verdicts(question.verdicts(&verdicts), &mut head.headers);
+            .write_verdicts(question.verdicts(verdicts), &mut head.headers);
         if shared.inserts_decision {
-            let _ = head.extensions.insert(Decided::new(&question, &verdicts));
+            let _ = head.extensions.insert(Decided::new(question, verdicts));
         }
         let mut per_bytes = false;
         let costs: SmallVec<_> = shared
@@ -62,10 +62,11 @@ impl<S: Store + 'static> Passing<S> {
             })
             .collect();
         if (per_bytes || costs.iter().any(Option::is_some))
+            && let Some((question, verdicts)) = self.decided.take()
             && let Some(receipt) = verdicts.into_receipt()
         {
             let settlement = Settlement {
-                shared,
+                shared: Arc::clone(&self.shared),
                 question,
                 receipt,
                 costs,

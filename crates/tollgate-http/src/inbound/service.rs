@@ -208,12 +208,20 @@ where
                 }
                 StageProjection::Calling { calling, passing } => {
                     let response = ready!(calling.poll(context));
-                    let passing = passing.take();
-                    return Poll::Ready(response.map(|response| {
-                        let (mut head, body) = response.into_parts();
-                        let until_end = passing.and_then(|passing| passing.respond(&mut head));
-                        Response::from_parts(head, InboundBody::passed(body, until_end))
-                    }));
+                    let response = match response {
+                        Ok(response) => {
+                            let (mut head, body) = response.into_parts();
+                            let until_end = passing.as_mut();
+                            let until_end =
+                                until_end.and_then(|passing| passing.respond(&mut head));
+                            let body = InboundBody::passed(body, until_end);
+                            Ok(Response::from_parts(head, body))
+                        }
+                        Err(error) => Err(error),
+                    };
+                    // What the request held is given back now, not when the future is dropped.
+                    *passing = None;
+                    return Poll::Ready(response);
                 }
                 StageProjection::Refused { response } => {
                     let response = response.take().expect(POLLED_AGAIN);
