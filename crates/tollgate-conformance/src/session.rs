@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, Source, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Limit, Receipt, Store, Timestamp, inside};
 
 use crate::clock::takes;
@@ -210,7 +210,12 @@ impl Session {
 
     /// Fails unless the store and the machine gave the same answer, field by field.
     pub(crate) fn alike(&self, answers: &Answers) -> Outcome {
-        self.ensure(answers.store == answers.machine, || {
+        let (store, machine) = (&answers.store, &answers.machine);
+        let is_alike = match store.source() {
+            Source::Cache { .. } => is_known_denial(store, machine),
+            _ => store == machine,
+        };
+        self.ensure(is_alike, || {
             format!("the machines say\n  {}", told(&answers.machine))
         })
     }
@@ -368,4 +373,16 @@ pub(crate) fn told(decision: &Verdicts) -> String {
         "denied"
     };
     format!("{answer} [{}]", verdicts.join("; "))
+}
+
+/// Returns whether a denial that was remembered agrees with the machine's: what denies, denies for at
+/// least as long. It says nothing about other limits.
+fn is_known_denial(known: &Verdicts, machine: &Verdicts) -> bool {
+    let mut each = known.as_slice().iter().zip(machine.as_slice());
+    machine.is_denied()
+        && known.is_denied()
+        && each.all(|(known, machine)| {
+            known.is_allowed()
+                || (!machine.is_allowed() && known.retry_after() <= machine.retry_after())
+        })
 }

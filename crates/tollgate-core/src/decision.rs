@@ -6,7 +6,7 @@ use std::task::Poll;
 use crate::error::StoreError;
 use crate::limit::Limit;
 use crate::store::verdicts::other_number;
-use crate::store::{Fingerprint, Receipt, Verdicts};
+use crate::store::{Fingerprint, Receipt, Source, Verdicts};
 use crate::time::Wait;
 use crate::verdict::Verdict;
 
@@ -189,6 +189,12 @@ impl<'l> Decision<'l> {
     #[must_use]
     pub fn consumed(&self) -> u64 {
         self.verdicts.consumed()
+    }
+
+    /// Returns where the decision came from: the store, or a layer around it.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.verdicts.source()
     }
 
     /// Returns the receipt that a refund needs, or `None` if nothing was consumed.

@@ -105,8 +105,10 @@ fn refusal(from: &str, to: &str) -> Option<&'static str> {
         return Some("mockall is tollgate-mock's alone");
     }
     let is_store = from.starts_with("tollgate-") && !TOPMOST.contains(&from);
-    // The layer for HTTP clients waits for permits, and clients of servers share an encoding.
+    // The layer for HTTP clients waits for permits, clients of servers share an encoding, and what
+    // decides while a store fails is a store in memory.
     let is_layer = match to {
+        "tollgate-memory" => from == "tollgate-layers",
         "tollgate-tokio" => from == "tollgate-http",
         "tollgate-wire" => ["tollgate-redis", "tollgate-fred"].contains(&from),
         _ => false,

@@ -51,6 +51,34 @@ pub fn parts<'l, 'k, S>(
     call.into_parts()
 }
 
+/// Returns verdicts whose receipts are told from those of others by this `mark`.
+pub fn marked(mut verdicts: Verdicts, mark: u64) -> Verdicts {
+    verdicts.fingerprint = verdicts.fingerprint.marked(mark);
+    verdicts
+}
+
+/// Returns the receipt that [`marked`] verdicts had before they were.
+#[must_use]
+pub fn unmarked(receipt: &Receipt, mark: u64) -> Receipt {
+    receipt.with_fingerprint(receipt.fingerprint().marked(mark))
+}
+
+/// Returns the verdicts in units that are `parts` times as large; what is less than one is left out.
+pub fn divided(mut verdicts: Verdicts, parts: u64) -> Verdicts {
+    for verdict in verdicts.verdicts.iter_mut() {
+        verdict.capacity /= parts;
+        verdict.remaining /= parts;
+        verdict.consumed /= parts;
+    }
+    verdicts
+}
+
+/// Returns the receipt in units of which there are `parts` in each of its own.
+#[must_use]
+pub fn multiplied(receipt: &Receipt, parts: u64) -> Receipt {
+    receipt.with_costs(|cost| cost.saturating_mul(parts))
+}
+
 /// Returns the decision for a store's `verdicts` on `limits`.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use crate::algorithm::{BlockSpan, Change, Reserved, State, States};
 use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
 use crate::store::verdicts::all_allowed;
-use crate::store::{Check, Fingerprint, Operation, Request, Verdicts};
+use crate::store::{Check, Fingerprint, Operation, Request, Source, Verdicts};
 use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
 
@@ -275,6 +275,7 @@ impl Evaluation {
             verdicts: OneOrMany::from_fn(request.checks().len(), record),
             fingerprint,
             reserved: None,
+            source: Source::Store,
         }
     }
 
@@ -322,6 +323,7 @@ impl Evaluation {
             verdicts,
             fingerprint,
             reserved: Some(Box::new(reserved)),
+            source: Source::Store,
         }
     }
 

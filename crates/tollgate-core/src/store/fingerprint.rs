@@ -22,6 +22,11 @@ impl Fingerprint {
         Self(hash)
     }
 
+    /// Returns another fingerprint, which is this one again if it is marked again.
+    pub(crate) fn marked(self, mark: u64) -> Self {
+        Self(self.0 ^ mark)
+    }
+
     /// Returns the fingerprint of `request`: equal for equal limits, keys and clock in one process.
     ///
     /// Do not store it or send it elsewhere: another compiler may hash otherwise.

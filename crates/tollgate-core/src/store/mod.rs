@@ -25,6 +25,7 @@ mod fingerprint;
 mod operation;
 mod receipt;
 mod request;
+mod source;
 pub(crate) mod verdicts;
 
 use std::pin::Pin;
@@ -41,6 +42,7 @@ pub use fingerprint::Fingerprint;
 pub use operation::Operation;
 pub use receipt::{Consumed, Receipt};
 pub use request::{MAX_CHECKS, Request};
+pub use source::Source;
 pub use verdicts::Verdicts;
 
 use crate::error::StoreError;

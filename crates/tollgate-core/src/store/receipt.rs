@@ -68,6 +68,30 @@ impl Receipt {
         self.fingerprint == fingerprint
     }
 
+    /// Returns the same receipt with another fingerprint.
+    pub(crate) fn with_fingerprint(&self, fingerprint: Fingerprint) -> Self {
+        Self {
+            consumed: self.consumed.clone(),
+            fingerprint,
+            reserved: self.reserved.clone(),
+        }
+    }
+
+    /// Returns the same receipt with other costs.
+    pub(crate) fn with_costs(&self, other: impl Fn(u64) -> u64) -> Self {
+        let mut receipt = self.with_fingerprint(self.fingerprint);
+        for consumed in receipt.consumed.iter_mut() {
+            consumed.cost = other(consumed.cost);
+        }
+        receipt
+    }
+
+    /// Returns the fingerprint of the request that consumed.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
     /// Returns what was consumed from each limit, in the order of the request's checks.
     #[must_use]
     pub fn consumed(&self) -> &[Consumed] {

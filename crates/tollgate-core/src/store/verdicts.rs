@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::fingerprint::Fingerprint;
 use super::receipt::{Consumed, Receipt};
+use super::source::Source;
 use crate::algorithm::Reserved;
 use crate::error::{ErrorKind, StoreError};
 use crate::one_or_many::OneOrMany;
@@ -43,6 +44,7 @@ pub struct Verdicts {
     pub(crate) fingerprint: Fingerprint,
     /// Of a reservation that starts later: what each limit recorded.
     pub(crate) reserved: Option<Box<OneOrMany<Reserved>>>,
+    pub(crate) source: Source,
 }
 
 impl Verdicts {
@@ -64,6 +66,7 @@ impl Verdicts {
             verdicts,
             fingerprint,
             reserved: None,
+            source: Source::Store,
         }
     }
 
@@ -75,6 +78,7 @@ impl Verdicts {
             verdicts: OneOrMany::from_fn(length, |_| Verdict::BLANK),
             fingerprint,
             reserved: None,
+            source: Source::Store,
         }
     }
 
@@ -87,6 +91,7 @@ impl Verdicts {
             verdicts: OneOrMany::One(verdict),
             fingerprint,
             reserved: None,
+            source: Source::Store,
         }
     }
 
@@ -101,6 +106,7 @@ impl Verdicts {
             verdicts: OneOrMany::of_array(verdicts),
             fingerprint,
             reserved: None,
+            source: Source::Store,
         }
     }
 
@@ -129,6 +135,24 @@ impl Verdicts {
         }
         verdicts.copy_from_slice(&self.verdicts);
         Ok(self.fingerprint)
+    }
+
+    /// Sets where the verdicts came from, for a layer that answers in the store's place.
+    pub fn with_source(mut self, source: Source) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// Returns where the verdicts came from.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Returns the fingerprint of the request.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 
     /// Returns whether the call may go ahead.
@@ -247,6 +271,7 @@ impl Verdicts {
             verdicts: self.verdicts.clone(),
             fingerprint: self.fingerprint,
             reserved: self.reserved.clone(),
+            source: self.source,
         }
     }
 
@@ -284,7 +309,7 @@ impl Verdicts {
     }
 }
 
-/// Compares the verdicts, and ignores the request's fingerprint.
+/// Compares the verdicts, and ignores the request's fingerprint and the source.
 impl PartialEq for Verdicts {
     fn eq(&self, other: &Self) -> bool {
         (self.allowed, &self.verdicts, &self.reserved)

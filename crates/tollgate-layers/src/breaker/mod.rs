@@ -1,0 +1,186 @@
+//! `Breaker`: leaves a store alone that has failed or is slow.
+
+mod circuit;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{ErrorKind, Store, StoreError};
+use tollgate_memory::{Clock, SystemClock};
+
+use circuit::{Circuit, End, Sent};
+
+/// Wraps a store that may be down or slow, so that callers pay microseconds for that, not
+/// deadlines: what was asked too often in vain is left alone, and calls fail at once with
+/// [`ErrorKind::Unavailable`].
+///
+/// It does so after three calls in a row have failed, after half of the last 16 have, or when no call
+/// has been answered for as long as [`slow_after`](Self::slow_after) while some wait. A call fails if its error says
+/// that the store did not answer ([`Unavailable`](ErrorKind::Unavailable),
+/// [`Unknown`](ErrorKind::Unknown), [`Protocol`](ErrorKind::Protocol)), or if it takes longer than
+/// that; its answer counts all the same. From then on one caller at a time asks again, every
+/// [`retry_every`](Self::retry_every); after three successes in a row, everybody does.
+///
+/// The store needs a deadline of its own: a breaker cannot end a call.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_layers::Breaker;
+/// use tollgate_mock::{ErrorKind, Fault, FaultyStore, RateLimiter};
+/// use tollgate_memory::MemoryStore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate_core::LimitError> {
+/// let down = [Fault::Fail(ErrorKind::Unavailable); 3];
+/// let store = Breaker::new(FaultyStore::new(MemoryStore::new(), down));
+/// let limiter = RateLimiter::new(&store, ["login=gcra:5/1m"])?;
+/// for _ in 0..3 {
+///     assert!(limiter.check("alice").await.is_err());
+/// }
+/// // The store would answer by now, but nobody asks it.
+/// assert!(store.is_open());
+/// assert!(limiter.check("alice").await.is_err());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Breaker<S> {
+    store: S,
+    circuit: Mutex<Circuit>,
+    clock: Arc<dyn Clock>,
+}
+
+impl<S> Breaker<S> {
+    /// Wraps `store`, with the default durations.
+    pub fn new(store: S) -> Self {
+        Self {
+            store,
+            circuit: Mutex::new(Circuit::new(
+                Duration::from_millis(100),
+                Duration::from_millis(200),
+            )),
+            clock: Arc::new(SystemClock::new()),
+        }
+    }
+
+    /// Sets how long a call may take before it counts as failed; the default is 100 ms.
+    ///
+    /// Choose less than the deadline of the store, and more than an answer takes.
+    #[must_use]
+    pub fn slow_after(mut self, slow_after: Duration) -> Self {
+        self.circuit_mut().slow_after = slow_after;
+        self
+    }
+
+    /// Sets how long after a failure one caller asks again; the default is 200 ms.
+    #[must_use]
+    pub fn retry_every(mut self, retry_every: Duration) -> Self {
+        self.circuit_mut().retry_every = retry_every;
+        self
+    }
+
+    /// Sets the clock by which calls are slow, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Returns whether the store is left alone.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.with_circuit(|circuit| circuit.is_open())
+    }
+
+    fn circuit_mut(&mut self) -> &mut Circuit {
+        let circuit = self.circuit.get_mut();
+        circuit.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with_circuit<T>(&self, use_it: impl FnOnce(&mut Circuit) -> T) -> T {
+        let circuit = self.circuit.lock();
+        use_it(&mut circuit.unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<S: Sync> Breaker<S> {
+    /// Makes a call to the store, unless that is left alone.
+    async fn pass_on<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let now = self.clock.now();
+        let Some(sent) = self.with_circuit(|circuit| circuit.send(now)) else {
+            return Err(StoreError::new(
+                ErrorKind::Unavailable,
+                "the store has failed or was slow, and is left alone for now: see to it, or choose what decides meanwhile by `Fallback`",
+            ));
+        };
+        let mut ending = Ending {
+            breaker: self,
+            sent,
+            end: End::Dropped,
+        };
+        let answer = call.await;
+        ending.end = match &answer {
+            Err(error) if did_not_answer(error.kind()) => End::Failed,
+            _ => End::Answered,
+        };
+        answer
+    }
+}
+
+/// Returns whether an error says that the store did not answer as it should.
+fn did_not_answer(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Protocol | ErrorKind::Unavailable | ErrorKind::Unknown
+    )
+}
+
+/// Records how a call ended when it is dropped, also if its caller goes away.
+struct Ending<'b, S> {
+    breaker: &'b Breaker<S>,
+    sent: Sent,
+    end: End,
+}
+
+impl<S> Drop for Ending<'_, S> {
+    fn drop(&mut self) {
+        let now = self.breaker.clock.now();
+        let (sent, end) = (self.sent, self.end);
+        self.breaker
+            .with_circuit(|circuit| circuit.end(sent, end, now));
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for Breaker<S> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.pass_on(self.store.decide(request)).await
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.pass_on(self.store.reset(checks)).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+}
+
+crate::forward::forward!(Breaker<S>);
+
+impl<S: fmt::Debug> fmt::Debug for Breaker<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Breaker")
+            .field("store", &self.store)
+            .field("is_open", &self.is_open())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,216 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate_core::Timestamp;
+
+use super::circuit::{Circuit, End, Sent};
+
+const SLOW: Duration = Duration::from_millis(100);
+const RETRY: Duration = Duration::from_millis(200);
+
+/// A circuit, and the time.
+struct Scene {
+    circuit: Circuit,
+    now: Timestamp,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            circuit: Circuit::new(SLOW, RETRY),
+            now: Timestamp::from_micros(1_000_000).unwrap(),
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now.saturating_add(time);
+    }
+
+    fn send(&mut self) -> Option<Sent> {
+        self.circuit.send(self.now)
+    }
+
+    /// Makes a call that ends at once; returns whether it reached the store.
+    fn call(&mut self, end: End) -> bool {
+        let sent = self.send();
+        if let Some(sent) = sent {
+            self.circuit.end(sent, end, self.now);
+        }
+        sent.is_some()
+    }
+
+    fn open() -> Self {
+        let mut scene = Self::new();
+        for _ in 0..3 {
+            assert!(scene.call(End::Failed));
+        }
+        assert!(scene.circuit.is_open());
+        scene
+    }
+}
+
+#[test]
+fn three_failures_in_a_row_open_it() {
+    let mut scene = Scene::new();
+    for end in [
+        End::Failed,
+        End::Failed,
+        End::Answered,
+        End::Failed,
+        End::Failed,
+    ] {
+        assert!(scene.call(end));
+    }
+    assert!(!scene.circuit.is_open());
+    assert!(scene.call(End::Failed));
+    assert!(!scene.call(End::Answered));
+}
+
+#[test]
+fn a_store_that_answers_every_third_call_opens_it() {
+    let mut scene = Scene::new();
+    let calls = [End::Failed, End::Failed, End::Answered]
+        .into_iter()
+        .cycle();
+    let reached = calls.take_while(|end| scene.call(*end)).count();
+    assert_eq!(reached, 11);
+}
+
+#[test]
+fn slow_answers_are_failures() {
+    let mut scene = Scene::new();
+    for _ in 0..3 {
+        let sent = scene.send().unwrap();
+        scene.pass(SLOW + Duration::from_micros(1));
+        scene.circuit.end(sent, End::Answered, scene.now);
+    }
+    assert!(scene.circuit.is_open());
+}
+
+#[test]
+fn callers_who_give_up_on_a_slow_store_are_failures() {
+    let mut scene = Scene::new();
+    for wait in [SLOW, SLOW * 2, SLOW * 2, SLOW * 2] {
+        assert!(!scene.circuit.is_open());
+        let sent = scene.send().unwrap();
+        scene.pass(wait);
+        scene.circuit.end(sent, End::Dropped, scene.now);
+    }
+    assert!(scene.circuit.is_open());
+}
+
+#[test]
+fn nobody_waits_for_a_store_that_answers_nobody() {
+    let mut scene = Scene::new();
+    // None of these has ended.
+    assert!(scene.send().is_some());
+    scene.pass(SLOW);
+    assert!(scene.send().is_some());
+    scene.pass(Duration::from_micros(1));
+    assert!(scene.send().is_none());
+}
+
+#[test]
+fn an_idle_store_is_not_a_silent_one() {
+    let mut scene = Scene::new();
+    let sent = scene.send().unwrap();
+    scene.circuit.end(sent, End::Dropped, scene.now);
+    scene.pass(SLOW * 100);
+    assert!(scene.send().is_some());
+    assert!(scene.send().is_some());
+}
+
+#[test]
+fn one_caller_at_a_time_asks_a_store_that_failed() {
+    let mut scene = Scene::open();
+    scene.pass(RETRY - Duration::from_micros(1));
+    assert!(scene.send().is_none());
+    scene.pass(Duration::from_micros(1));
+    let first = scene.send().unwrap();
+    assert!(scene.send().is_none());
+    scene.circuit.end(first, End::Answered, scene.now);
+    let second = scene.send().unwrap();
+    assert!(scene.send().is_none());
+    // Who goes away leaves the place, and the store alone.
+    scene.circuit.end(second, End::Dropped, scene.now);
+    assert!(scene.send().is_none());
+    scene.pass(RETRY);
+    for _ in 0..3 {
+        assert!(scene.circuit.is_open());
+        assert!(scene.call(End::Answered));
+    }
+    assert!(!scene.circuit.is_open());
+}
+
+#[test]
+fn what_was_sent_before_says_nothing_after() {
+    let mut scene = Scene::new();
+    let early = scene.send().unwrap();
+    for _ in 0..3 {
+        assert!(scene.call(End::Failed));
+    }
+    scene.circuit.end(early, End::Answered, scene.now);
+    assert!(scene.circuit.is_open());
+    assert!(scene.send().is_none());
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Send,
+    End(usize, End),
+    Pass(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let end = prop_oneof![Just(End::Answered), Just(End::Failed), Just(End::Dropped)];
+    let step = prop_oneof![
+        3 => Just(Step::Send),
+        3 => (any::<usize>(), end).prop_map(|(index, end)| Step::End(index, end)),
+        1 => (0..300_u64).prop_map(Step::Pass),
+    ];
+    proptest::collection::vec(step, 0..200)
+}
+
+proptest! {
+    /// Whatever happened: once the store answers at once, everybody reaches it within the time
+    /// between two tries, and what reached it before was never more than one call while it was left
+    /// alone.
+    #[test]
+    fn it_closes_once_the_store_answers(steps in steps()) {
+        let mut scene = Scene::new();
+        let mut pending = Vec::new();
+        let mut probing: Option<Sent> = None;
+        for step in steps {
+            match step {
+                Step::Send => {
+                    let was_open = scene.circuit.is_open();
+                    if let Some(sent) = scene.send() {
+                        if was_open {
+                            prop_assert_eq!(probing, None);
+                            probing = Some(sent);
+                        }
+                        pending.push(sent);
+                    }
+                }
+                Step::End(index, end) if !pending.is_empty() => {
+                    let sent = pending.swap_remove(index % pending.len());
+                    scene.circuit.end(sent, end, scene.now);
+                    if probing == Some(sent) {
+                        probing = None;
+                    }
+                }
+                Step::End(..) => {}
+                Step::Pass(millis) => scene.pass(Duration::from_millis(millis)),
+            }
+        }
+        for sent in pending {
+            scene.circuit.end(sent, End::Answered, scene.now);
+        }
+        scene.pass(RETRY);
+        for _ in 0..3 {
+            scene.call(End::Answered);
+        }
+        prop_assert!(!scene.circuit.is_open());
+        prop_assert!(scene.send().is_some() && scene.send().is_some());
+    }
+}

@@ -1,0 +1,148 @@
+//! `Known`: what a store said about one limit and key, and for how long it holds.
+
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use quick_cache::Equivalent;
+use tollgate_core::store::{Check, Verdict};
+use tollgate_core::{Limit, Timestamp, Wait};
+
+/// What a store said about one limit for one key.
+#[derive(Clone, Copy)]
+pub(super) struct Known {
+    /// What it was asked for.
+    cost: u64,
+    verdict: Verdict,
+    /// Before it was asked.
+    asked_at: Timestamp,
+    /// From when on it may allow that.
+    until: Timestamp,
+}
+
+impl Known {
+    pub(super) fn new(cost: u64, verdict: Verdict, asked_at: Timestamp, max_age: Duration) -> Self {
+        let wait = verdict.retry_after().duration();
+        let wait = wait.unwrap_or(Duration::MAX).min(max_age);
+        Self {
+            cost,
+            verdict,
+            asked_at,
+            until: asked_at.saturating_add(wait),
+        }
+    }
+
+    /// Returns whether the store would deny `cost`.
+    pub(super) fn denies(&self, cost: u64, now: Timestamp) -> bool {
+        cost >= self.cost && now < self.until
+    }
+
+    pub(super) fn age(&self, now: Timestamp) -> Duration {
+        now.saturating_duration_since(self.asked_at)
+    }
+
+    /// Returns the verdict on `cost` as it would be now, or `None` if it was on another cost or is
+    /// older than `max_age`.
+    pub(super) fn verdict(&self, cost: u64, now: Timestamp, max_age: Duration) -> Option<Verdict> {
+        let before = &self.verdict;
+        let age = self.age(now);
+        let verdict = if self.denies(cost, now) {
+            let retry_after = less(before.retry_after(), age);
+            Verdict::deny(before.capacity(), before.remaining(), retry_after)
+        } else if before.is_allowed() && self.cost == cost && age <= max_age {
+            Verdict::allow(before.capacity(), before.remaining())
+        } else {
+            return None;
+        };
+        let reset_after = less(before.reset_after(), age).max(verdict.retry_after());
+        let decided_at = before.decided_at().saturating_add(age);
+        Some(
+            verdict
+                .with_reset_after(reset_after)
+                .with_consumed(0, decided_at),
+        )
+    }
+}
+
+/// Returns what is left of `wait` after `passed`.
+fn less(wait: Wait, passed: Duration) -> Wait {
+    let passed = u64::try_from(passed.as_micros()).unwrap_or(u64::MAX);
+    match wait.as_micros() {
+        Some(micros) => Wait::from_micros(micros.saturating_sub(passed)),
+        None => Wait::NEVER,
+    }
+}
+
+/// A limit and the key it is counted for.
+pub(super) struct OwnedState {
+    limit: Limit,
+    partition: Box<[u8]>,
+    rest: Box<[u8]>,
+}
+
+/// The same, of a request.
+pub(super) struct State<'r> {
+    limit: &'r Limit,
+    partition: &'r [u8],
+    rest: &'r [u8],
+}
+
+impl Hash for State<'_> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.limit.identity().hash(hasher);
+        self.partition.hash(hasher);
+        self.rest.hash(hasher);
+    }
+}
+
+impl Hash for OwnedState {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.borrow().hash(hasher);
+    }
+}
+
+impl OwnedState {
+    fn borrow(&self) -> State<'_> {
+        State {
+            limit: &self.limit,
+            partition: &self.partition,
+            rest: &self.rest,
+        }
+    }
+}
+
+impl PartialEq for OwnedState {
+    fn eq(&self, other: &Self) -> bool {
+        other.borrow().equivalent(self)
+    }
+}
+
+impl Eq for OwnedState {}
+
+impl Equivalent<OwnedState> for State<'_> {
+    fn equivalent(&self, of: &OwnedState) -> bool {
+        *self.partition == *of.partition && *self.rest == *of.rest && *self.limit == of.limit
+    }
+}
+
+impl State<'_> {
+    pub(super) fn to_owned(&self) -> OwnedState {
+        OwnedState {
+            limit: self.limit.clone(),
+            partition: self.partition.into(),
+            rest: self.rest.into(),
+        }
+    }
+}
+
+/// Calls `with` for each check and its state.
+pub(super) fn for_each<'a>(checks: &[Check<'a>], mut with: impl FnMut(&Check<'a>, State<'_>)) {
+    for check in checks {
+        let key = check.key();
+        let state = State {
+            limit: check.limit(),
+            partition: &key.partition(),
+            rest: key.rest(),
+        };
+        with(check, state);
+    }
+}

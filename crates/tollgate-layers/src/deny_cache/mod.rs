@@ -1,0 +1,258 @@
+//! `DenyCache`: refuses here what the store is known to refuse.
+
+mod known;
+
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use foldhash::quality::RandomState;
+use quick_cache::UnitWeighter;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use smallvec::SmallVec;
+use tollgate_core::store::{
+    Check, Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts,
+};
+use tollgate_core::{Store, StoreError};
+use tollgate_memory::{Clock, SystemClock};
+
+use known::{Known, OwnedState, State, for_each};
+
+/// How many groups of keys tell of changes apart.
+const GROUPS: usize = 64;
+const DEFAULT_KEYS: usize = 100_000;
+const DEFAULT_AGE: Duration = Duration::from_secs(1);
+
+/// Wraps a store, and remembers what it denied: until the earliest instant at which the store could
+/// allow it, the same limit denies the same key here, at that cost or more, alone or together with
+/// other limits.
+///
+/// So a client that keeps calling costs the store one call per
+/// [`retry_after`](tollgate_core::Decision::retry_after), and callers who call at the same time as
+/// that one. The answer is exact: a limit that lacks the units now cannot have them before, unless
+/// something is given back. What this value itself gives back (a refund, a settlement, a reset, a
+/// block that ends) is known at once; what other processes do is known within
+/// [`max_age`](Self::max_age). A limit with another amount is another limit.
+///
+/// A decision's [`source`](tollgate_core::Decision::source) says whether it came from here, and how
+/// long ago the store was asked. What it says about other limits of the call is as old, or nothing:
+/// then nothing remains of them.
+///
+/// Asked every time: calls with an [id](tollgate_core::CallId), calls at a caller's instant, limits
+/// that count denied calls, and everything but a [`check`](tollgate_core::RateLimiter::check).
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::store::Source;
+/// use tollgate_layers::DenyCache;
+/// use tollgate_memory::{MemoryStore, RateLimiter};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let redis = MemoryStore::new();
+/// let limiter = RateLimiter::new(DenyCache::new(redis), ["login=sliding-log:1/1h"])?;
+/// assert!(limiter.check("alice").await?.is_allowed());
+/// assert_eq!(limiter.check("alice").await?.source(), Source::Store); // denied
+/// let denied = limiter.check("alice").await?;
+/// assert!(matches!(denied.source(), Source::Cache { .. }));
+/// assert!(denied.is_denied());
+/// # Ok(())
+/// # }
+/// ```
+pub struct DenyCache<S> {
+    store: S,
+    known: Cache<OwnedState, Known, UnitWeighter, RandomState>,
+    hasher: RandomState,
+    /// Counts what may have given something back, for each group of keys.
+    changes: [AtomicU64; GROUPS],
+    max_age: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl<S> DenyCache<S> {
+    /// Wraps `store`, and remembers up to 100,000 limits of keys.
+    pub fn new(store: S) -> Self {
+        Self::with_capacity(store, DEFAULT_KEYS)
+    }
+
+    /// Wraps `store`, and remembers as many limits of keys as `capacity`, each in some 300 bytes.
+    pub fn with_capacity(store: S, capacity: usize) -> Self {
+        let hasher = RandomState::default();
+        Self {
+            store,
+            known: Cache::with(
+                capacity,
+                u64::try_from(capacity).unwrap_or(u64::MAX),
+                UnitWeighter,
+                hasher.clone(),
+                DefaultLifecycle::default(),
+            ),
+            hasher,
+            changes: [const { AtomicU64::new(0) }; GROUPS],
+            max_age: DEFAULT_AGE,
+            clock: Arc::new(SystemClock::new()),
+        }
+    }
+
+    /// Sets how long a denial is remembered at most; the default is one second.
+    ///
+    /// It bounds how long a key is refused after another process has given something back for it, or
+    /// the server has lost its states. Choose more if neither happens.
+    #[must_use]
+    pub fn max_age(mut self, max_age: Duration) -> Self {
+        self.max_age = max_age;
+        self
+    }
+
+    /// Sets the clock by which denials end, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Returns the denial of a request that the store is known to deny.
+    fn remembered(&self, request: &Request<'_>) -> Option<Verdicts> {
+        if !can_remember(request) {
+            return None;
+        }
+        let now = self.clock.now();
+        let mut age = None;
+        let mut verdicts = SmallVec::<[Verdict; 4]>::new();
+        for_each(request.checks(), |check, state| {
+            let known = self.known.get(&state);
+            if let Some(known) = known.filter(|known| known.denies(check.cost(), now)) {
+                age = age.max(Some(known.age(now)));
+            }
+            let verdict = known.and_then(|known| known.verdict(check.cost(), now, self.max_age));
+            let capacity = check.limit().algorithm().capacity();
+            verdicts.push(verdict.unwrap_or_else(|| Verdict::allow(capacity, 0)));
+        });
+        let age = age?;
+        // Nothing was consumed, so there is no receipt that needs a fingerprint.
+        let verdicts = Verdicts::new(Fingerprint::new(0), verdicts);
+        Some(verdicts.with_source(Source::Cache { age }))
+    }
+
+    /// Asks the store, and remembers what it denies.
+    async fn ask(&self, request: Request<'_>) -> Result<Verdicts, StoreError>
+    where
+        S: Store,
+    {
+        if !can_remember(&request) {
+            return self.store.decide(request).await;
+        }
+        let asked_at = self.clock.now();
+        let mut changes = SmallVec::<[u64; 4]>::new();
+        for_each(request.checks(), |_, state| {
+            changes.push(self.group(&state).load(Ordering::SeqCst));
+        });
+        let verdicts = self.store.decide(request.clone()).await?;
+        if verdicts.is_denied() && verdicts.source() == Source::Store {
+            let mut answers = verdicts.as_slice().iter().zip(changes);
+            for_each(request.checks(), |check, state| {
+                let Some((verdict, changes)) = answers.next() else {
+                    return;
+                };
+                let known = Known::new(check.cost(), *verdict, asked_at, self.max_age);
+                self.known.insert(state.to_owned(), known);
+                // What was given back meanwhile may not be in the answer.
+                if self.group(&state).load(Ordering::SeqCst) != changes {
+                    let _ = self.known.remove(&state);
+                }
+            });
+        }
+        Ok(verdicts)
+    }
+
+    fn group(&self, state: &State<'_>) -> &AtomicU64 {
+        let hash = self.hasher.hash_one(state);
+        &self.changes[usize::try_from(hash).unwrap_or(0) % GROUPS]
+    }
+
+    /// Forgets what is known of these checks once something may have been given back to them: when
+    /// the returned value is dropped.
+    fn changing<'c, 'a>(&'c self, checks: Checks<'a>) -> Changing<'c, 'a, S> {
+        Changing {
+            cache: self,
+            checks,
+        }
+    }
+
+    async fn pass_on<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        call.await
+    }
+}
+
+/// Returns whether a denial of this request says anything about the next one.
+fn can_remember(request: &Request<'_>) -> bool {
+    let counts_denied = |check: &Check<'_>| check.limit().algorithm().counts_denied();
+    matches!(request.operation(), Operation::Consume)
+        && request.caller_time().is_none()
+        && !request.has_id()
+        && !request.checks().iter().any(counts_denied)
+}
+
+/// Returns whether an operation may give something back.
+fn gives_back(operation: Operation<'_>) -> bool {
+    !matches!(
+        operation,
+        Operation::Consume | Operation::Peek | Operation::Reserve { .. } | Operation::TakeUpTo
+    )
+}
+
+/// A call that may give something back to these checks, also if its caller goes away.
+struct Changing<'c, 'a, S> {
+    cache: &'c DenyCache<S>,
+    checks: Checks<'a>,
+}
+
+impl<S> Drop for Changing<'_, '_, S> {
+    fn drop(&mut self) {
+        for_each(&self.checks, |_, state| {
+            let _ = self.cache.group(&state).fetch_add(1, Ordering::SeqCst);
+            let _ = self.cache.known.remove(&state);
+        });
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for DenyCache<S> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        if let Some(verdicts) = self.remembered(&request) {
+            return Ok(verdicts);
+        }
+        let _changing = gives_back(request.operation())
+            .then(|| self.changing(request.checks().iter().copied().collect()));
+        // A box of its own, so that a denial that is remembered needs a small one.
+        Box::pin(self.ask(request)).await
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        let _changing = self.changing(checks.clone());
+        self.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+}
+
+crate::forward::forward!(DenyCache<S>);
+
+impl<S: fmt::Debug> fmt::Debug for DenyCache<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DenyCache")
+            .field("store", &self.store)
+            .field("known", &self.known.len())
+            .field("max_age", &self.max_age)
+            .finish_non_exhaustive()
+    }
+}

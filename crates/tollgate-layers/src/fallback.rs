@@ -1,0 +1,196 @@
+//! `Fallback`: what decides when a store cannot.
+
+use std::hash::{BuildHasher, RandomState};
+
+use async_trait::async_trait;
+use tollgate_core::store::{
+    Checks, Fingerprint, Operation, Receipt, Request, Source, Verdict, Verdicts,
+};
+use tollgate_core::{ErrorKind, Store, StoreError, Timestamp, inside};
+
+/// Wraps a store, and decides in its place when it fails: by allowing the call
+/// ([`allow`](Self::allow)), or by another store ([`to`](Self::to)).
+///
+/// A decision's [`source`](tollgate_core::Decision::source) says whether it did. Denials and errors stay apart: a
+/// store that denies has not failed.
+///
+/// Only calls that consume, and peeks, are decided so; a refund, a settlement, a block, a reset and
+/// a lowering need the store itself. A request that no store could decide
+/// ([`Malformed`](ErrorKind::Malformed), [`Unsupported`](ErrorKind::Unsupported)) stays an error:
+/// whoever sends one must not get around the limits by it. So do errors that are
+/// [excluded](Self::fail_on).
+///
+/// # How much is admitted
+///
+/// Of a limit of `N`, while the store works or fails for all processes alike:
+///
+/// | | per window, at most |
+/// |---|---|
+/// | [`allow`](Self::allow) | everything |
+/// | to a [`Share`](crate::Share) of memory, one for each process | `N` by the store and `N` by all processes; a window that includes neither change, `N` |
+/// | the same, with the store in a `Share` of 2 and each process in one of twice the number of processes | `N`, whoever reaches the store and whoever does not |
+///
+/// # Examples
+///
+/// ```
+/// use std::num::NonZeroU32;
+/// use tollgate_core::store::Source;
+/// use tollgate_layers::{Fallback, Share};
+/// use tollgate_mock::{ErrorKind, Fault, FaultyStore, RateLimiter};
+/// use tollgate_memory::MemoryStore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let redis = FaultyStore::new(MemoryStore::new(), [Fault::Fail(ErrorKind::Unavailable)]);
+/// let processes = NonZeroU32::new(4).unwrap();
+/// let store = Fallback::to(redis, Share::new(MemoryStore::new(), processes));
+/// let limiter = RateLimiter::new(store, ["api=gcra:100/1s"])?;
+/// let decision = limiter.check("alice").await?; // the store is down
+/// assert_eq!((decision.source(), decision.remaining()), (Source::Fallback, 24));
+/// assert_eq!(limiter.check("alice").await?.source(), Source::Store);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Fallback<S, L = Everything> {
+    store: S,
+    instead: L,
+    fail_on: Vec<ErrorKind>,
+    /// Tells the receipts of the one from those of the other.
+    mark: u64,
+}
+
+impl<S> Fallback<S> {
+    /// Allows what `store` cannot decide (fails open). Such a decision has consumed nothing.
+    pub fn allow(store: S) -> Self {
+        Self::to(store, Everything)
+    }
+}
+
+impl<S, L> Fallback<S, L> {
+    /// Lets `instead` decide what `store` cannot.
+    ///
+    /// What `instead` counted does not flow back when `store` works again. A receipt is given back to
+    /// the store that counted.
+    pub fn to(store: S, instead: L) -> Self {
+        Self {
+            store,
+            instead,
+            fail_on: vec![ErrorKind::Malformed, ErrorKind::Unsupported],
+            mark: RandomState::new().hash_one(0),
+        }
+    }
+
+    /// Leaves errors of these kinds to the caller, who then denies the call or not.
+    #[must_use]
+    pub fn fail_on(mut self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
+        self.fail_on.extend(kinds);
+        self
+    }
+
+    fn of_instead(&self, verdicts: Verdicts) -> Verdicts {
+        inside::marked(verdicts, self.mark).with_source(Source::Fallback)
+    }
+
+    async fn pass_on<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        call.await
+    }
+}
+
+#[async_trait]
+impl<S: Store, L: Store> Store for Fallback<S, L> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        match request.operation() {
+            Operation::Consume
+            | Operation::Peek
+            | Operation::Reserve { .. }
+            | Operation::TakeUpTo => {}
+            Operation::Refund(receipt) | Operation::Settle(receipt) => {
+                let receipt = inside::unmarked(receipt, self.mark);
+                let instead = with_receipt(&request, &receipt);
+                // A store refuses the receipts of another, and changes nothing.
+                return match self.instead.decide(instead).await {
+                    Ok(verdicts) => Ok(self.of_instead(verdicts)),
+                    Err(_) => self.store.decide(request).await,
+                };
+            }
+            _ => return self.store.decide(request).await,
+        }
+        let error = match self.store.decide(request.clone()).await {
+            Ok(verdicts) => return Ok(verdicts),
+            Err(error) => error,
+        };
+        if self.fail_on.contains(&error.kind()) {
+            return Err(error);
+        }
+        match self.instead.decide(request).await {
+            Ok(verdicts) => Ok(self.of_instead(verdicts)),
+            Err(_) => Err(error),
+        }
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.instead.reset(checks.clone()).await?;
+        self.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+}
+
+crate::forward::forward!(Fallback<S, L>);
+
+/// Returns the request to give back, or to settle, another receipt.
+pub(crate) fn with_receipt<'r>(request: &Request<'r>, receipt: &'r Receipt) -> Request<'r> {
+    let operation = match request.operation() {
+        Operation::Settle(_) => Operation::Settle(receipt),
+        _ => Operation::Refund(receipt),
+    };
+    let other = Request::new(operation, request.checks());
+    match request.caller_time() {
+        Some(at) => other.at(at),
+        None => other,
+    }
+}
+
+/// A store that allows everything and counts nothing.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Everything;
+
+/// The fingerprint of all that is allowed so.
+const COUNTED_NOTHING: Fingerprint = Fingerprint::new(0);
+
+#[async_trait]
+impl Store for Everything {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let is_take = matches!(request.operation(), Operation::TakeUpTo);
+        if let Operation::Refund(receipt) | Operation::Settle(receipt) = request.operation()
+            && receipt.fingerprint() != COUNTED_NOTHING
+        {
+            return Err(StoreError::new(
+                ErrorKind::Malformed,
+                "the receipt is another store's",
+            ));
+        }
+        let verdicts = request.checks().iter().map(|check| {
+            let capacity = check.limit().algorithm().capacity();
+            // What was taken is what the caller asks for; of another call, nothing was consumed.
+            let taken = if is_take { check.cost() } else { 0 };
+            Verdict::allow(capacity, 0).with_consumed(taken, Timestamp::UNIX_EPOCH)
+        });
+        Ok(Verdicts::new(COUNTED_NOTHING, verdicts))
+    }
+
+    async fn reset<'a>(&self, _: Checks<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn supports<'a>(&self, _: &Request<'a>) -> bool {
+        true
+    }
+}

@@ -1,0 +1,106 @@
+//! `Share`: a store that admits a part of each limit.
+
+use std::num::NonZeroU32;
+
+use async_trait::async_trait;
+use tollgate_core::store::{Check, Checks, Operation, Receipt, Request, Verdicts};
+use tollgate_core::{Store, StoreError, inside};
+
+/// Wraps a store so that each of several processes admits its part of every limit: with 4 parts, a
+/// quarter, rounded down.
+///
+/// A unit costs as many units of the store as there are parts, so no division is inexact: all parts
+/// together never admit more than one whole. A limit whose capacity is smaller than the number of
+/// parts admits nothing.
+///
+/// What [`take_up_to`](tollgate_core::RateLimiter::take_up_to) takes beyond whole units stays
+/// consumed.
+///
+/// # Examples
+///
+/// Ten processes, each with a store of its own, that never admit more than 100 per minute together:
+///
+/// ```
+/// use std::num::NonZeroU32;
+/// use tollgate_layers::Share;
+/// use tollgate_memory::{MemoryStore, RateLimiter};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let processes = NonZeroU32::new(10).unwrap();
+/// let store = Share::new(MemoryStore::new(), processes);
+/// let limiter = RateLimiter::new(store, ["api=sliding-log:100/1m"])?;
+/// assert_eq!(limiter.check("alice").cost(10).await?.remaining(), 0);
+/// assert!(limiter.check("alice").await?.is_denied());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Share<S> {
+    store: S,
+    parts: u64,
+}
+
+impl<S> Share<S> {
+    /// Wraps `store`, which admits one of `parts`.
+    pub fn new(store: S, parts: NonZeroU32) -> Self {
+        Self {
+            store,
+            parts: u64::from(parts.get()),
+        }
+    }
+
+    /// Returns the receipt of the whole for one of a part.
+    fn receipt(&self, request: &Request<'_>) -> Option<Receipt> {
+        match request.operation() {
+            Operation::Refund(receipt) | Operation::Settle(receipt) => {
+                Some(inside::multiplied(receipt, self.parts))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the request for the whole that is equivalent to one for a part.
+    fn whole<'r>(
+        &self,
+        request: &Request<'r>,
+        receipt: Option<&'r Receipt>,
+    ) -> Result<Request<'r>, StoreError> {
+        let (id, request) = request.split_id()?;
+        let operation = match (request.operation(), receipt) {
+            (Operation::Refund(_), Some(receipt)) => Operation::Refund(receipt),
+            (Operation::Settle(_), Some(receipt)) => Operation::Settle(receipt),
+            (operation, _) => operation,
+        };
+        let checks = request.checks().iter().map(|check| {
+            let cost = check.cost().saturating_mul(self.parts);
+            Check::new(check.limit(), check.key(), cost)
+        });
+        let mut whole = Request::new(operation, checks);
+        if let Some(at) = request.caller_time() {
+            whole = whole.at(at);
+        }
+        Ok(match id {
+            Some(id) => whole.id(id),
+            None => whole,
+        })
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for Share<S> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let receipt = self.receipt(&request);
+        let whole = self.whole(&request, receipt.as_ref())?;
+        let verdicts = self.store.decide(whole).await?;
+        Ok(inside::divided(verdicts, self.parts))
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+}

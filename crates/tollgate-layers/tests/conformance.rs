@@ -1,0 +1,75 @@
+//! A store that is wrapped in a layer still keeps every promise.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use tollgate_conformance::{
+    Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
+};
+use tollgate_core::{Store, lease, schedule};
+use tollgate_layers::{Breaker, DenyCache, Fallback, Share};
+use tollgate_memory::MemoryStore;
+
+/// Checks a layer around a store in memory.
+macro_rules! layer {
+    ($name:ident, $module:ident, $layer:expr) => {
+        struct $name;
+
+        impl Harness for $name {
+            async fn store(&self) -> Arc<dyn Store> {
+                Arc::new($layer(MemoryStore::new()))
+            }
+
+            // The store by itself is checked with more.
+            fn histories(&self) -> u32 {
+                16
+            }
+        }
+
+        mod $module {
+            use super::*;
+
+            conformance!($name);
+        }
+    };
+}
+
+layer!(Broken, breaker, Breaker::new);
+layer!(Cached, deny_cache, DenyCache::new);
+layer!(Open, open, Fallback::allow);
+layer!(Local, local, |store| Fallback::to(
+    store,
+    MemoryStore::new()
+));
+layer!(Whole, share, |store| Share::new(store, NonZeroU32::MIN));
+layer!(Stacked, stack, |store| Fallback::to(
+    DenyCache::new(Breaker::new(store)),
+    Share::new(MemoryStore::new(), NonZeroU32::MIN),
+));
+
+impl ScheduleHarness for Stacked {
+    async fn store(&self) -> Arc<dyn schedule::Store> {
+        Arc::new(Fallback::allow(DenyCache::new(Breaker::new(
+            MemoryStore::new(),
+        ))))
+    }
+
+    fn histories(&self) -> u32 {
+        8
+    }
+}
+
+impl LeaseHarness for Stacked {
+    async fn store(&self) -> Arc<dyn lease::Store> {
+        Arc::new(Fallback::allow(DenyCache::new(Breaker::new(
+            MemoryStore::new(),
+        ))))
+    }
+
+    fn histories(&self) -> u32 {
+        8
+    }
+}
+
+schedule_conformance!(Stacked);
+lease_conformance!(Stacked);

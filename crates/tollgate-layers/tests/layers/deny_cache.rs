@@ -1,0 +1,304 @@
+//! `DenyCache` refuses what the store would refuse, and nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tokio::sync::Notify;
+use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
+use tollgate_core::{Limit, RateLimiter, Receipt, Store, StoreError, Wait};
+use tollgate_layers::DenyCache;
+use tollgate_memory::{ManualClock, MemoryStore};
+
+use crate::support::Counted;
+
+const FOREVER: Duration = Duration::from_secs(1 << 30);
+
+fn memory(clock: &ManualClock) -> MemoryStore {
+    MemoryStore::builder().clock(clock.clone()).build()
+}
+
+fn cache<S>(store: S, clock: &ManualClock) -> DenyCache<S> {
+    DenyCache::new(store).clock(clock.clone()).max_age(FOREVER)
+}
+
+fn limits() -> Vec<Limit> {
+    let texts = [
+        "a=sliding-log:3/1s",
+        "b=gcra:5/1s,burst=2",
+        "c=fixed-window:4/1s",
+        "d=sliding-counter:4/2s",
+        "e=sliding-buckets:6/3s,buckets=3",
+        "f=fixed-window:2/500ms,anchored",
+    ];
+    texts.map(|text| text.parse().unwrap()).into()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Limits by number, the key, the cost, and whether the call comes from another process.
+    Check(Vec<usize>, u8, u64, bool),
+    Refund,
+    Settle(u64),
+    Reset(usize, u8),
+    Pass(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let some = proptest::sample::subsequence((0..6).collect::<Vec<_>>(), 1..4);
+    let step = prop_oneof![
+        12 => (some, 0..2_u8, 0..5_u64, proptest::bool::weighted(0.3))
+            .prop_map(|(limits, key, cost, other)| Step::Check(limits, key, cost, other)),
+        1 => Just(Step::Refund),
+        1 => (0..6_u64).prop_map(Step::Settle),
+        1 => (0..6_usize, 0..2_u8).prop_map(|(limit, key)| Step::Reset(limit, key)),
+        4 => prop_oneof![0..3_u64, 0..400_000_u64, Just(1_000_000_u64)].prop_map(Step::Pass),
+    ];
+    proptest::collection::vec(step, 1..150)
+}
+
+/// A call that consumed, on both stores.
+struct Held {
+    limits: Vec<usize>,
+    key: u8,
+    cached: Receipt,
+    twin: Receipt,
+}
+
+fn checks<'l>(limits: &'l [Limit], chosen: &[usize], key: u8, cost: u64) -> Vec<Check<'l>> {
+    let name = ["alice", "bob"][usize::from(key)];
+    let check = |index: &usize| Check::new(&limits[*index], name, cost);
+    chosen.iter().map(check).collect()
+}
+
+async fn play(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let clock = ManualClock::new();
+    let limits = limits();
+    let server = Arc::new(memory(&clock));
+    // The same calls go to a store that nothing is in front of.
+    let twin = memory(&clock);
+    let cached = cache(Arc::clone(&server), &clock);
+    let mut held = Vec::new();
+    for step in steps {
+        match step {
+            Step::Check(chosen, key, cost, other) => {
+                let request = Request::new(Operation::Consume, checks(&limits, &chosen, key, cost));
+                let store: &dyn Store = if other { &server } else { &cached };
+                let here = store.decide(request.clone()).await.unwrap();
+                let there = twin.decide(request).await.unwrap();
+                prop_assert_eq!(here.is_allowed(), there.is_allowed());
+                prop_assert!(here.retry_after() <= there.retry_after());
+                if let (Some(cached), Some(twin)) = (here.into_receipt(), there.into_receipt())
+                    && !other
+                {
+                    held.push(Held {
+                        limits: chosen,
+                        key,
+                        cached,
+                        twin,
+                    });
+                }
+            }
+            Step::Refund | Step::Settle(_) => {
+                let Some(of) = held.pop() else { continue };
+                let cost = if let Step::Settle(cost) = step {
+                    Some(cost)
+                } else {
+                    None
+                };
+                for (store, receipt) in [(&cached as &dyn Store, &of.cached), (&twin, &of.twin)] {
+                    let operation = match cost {
+                        Some(_) => Operation::Settle(receipt),
+                        None => Operation::Refund(receipt),
+                    };
+                    let checks = checks(&limits, &of.limits, of.key, cost.unwrap_or(0));
+                    let _ = store.decide(Request::new(operation, checks)).await.unwrap();
+                }
+            }
+            Step::Reset(limit, key) => {
+                for store in [&cached as &dyn Store, &twin] {
+                    let checks: Checks<'_> =
+                        checks(&limits, &[limit], key, 0).into_iter().collect();
+                    store.reset(checks).await.unwrap();
+                }
+            }
+            Step::Pass(micros) => clock.advance(Duration::from_micros(micros)),
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn it_allows_exactly_what_the_store_would(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(play(steps))?;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_keeps_calling_costs_one_call_for_each_retry_after() {
+    for text in ["a=sliding-log:1/1s", "a=gcra:1/1s", "a=fixed-window:1/1s"] {
+        let clock = ManualClock::new();
+        let store = Counted::new(memory(&clock));
+        let limiter = RateLimiter::new(cache(&store, &clock), [text]).unwrap();
+        let mut allowed = 0;
+        // Ten seconds of a call every millisecond.
+        for _ in 0..10_000 {
+            let decision = limiter.check("mallory").await.unwrap();
+            allowed += usize::from(decision.is_allowed());
+            clock.advance(Duration::from_millis(1));
+        }
+        assert!((10..=11).contains(&allowed), "{text}: {allowed}");
+        // Beside each that is allowed, one that is denied.
+        assert!(store.calls() <= 2 * allowed, "{text}: {}", store.calls());
+    }
+}
+
+#[tokio::test]
+async fn a_known_denial_says_how_old_it_is_and_how_long_it_lasts() {
+    let clock = ManualClock::new();
+    let limits = ["a=sliding-log:1/1h", "b=gcra:5/1s"];
+    let limiter = RateLimiter::new(cache(memory(&clock), &clock), limits).unwrap();
+    let _ = limiter.check("alice").await.unwrap();
+    let denied = limiter.check("alice").await.unwrap();
+    let (wait, ends) = (denied.retry_after(), denied.reset_after());
+    assert_eq!(denied.source(), Source::Store);
+    clock.advance(Duration::from_secs(60));
+    let known = limiter.check("alice").await.unwrap();
+    let minute = Duration::from_secs(60);
+    assert_eq!(known.source(), Source::Cache { age: minute });
+    assert_eq!(
+        known.retry_after().duration(),
+        Some(wait.duration().unwrap() - minute)
+    );
+    assert_eq!(
+        known.reset_after().duration(),
+        Some(ends.duration().unwrap() - minute)
+    );
+    assert_eq!(known.verdict("b").unwrap().remaining(), 4);
+    // What costs more is denied at least as long, and what costs nothing is allowed.
+    assert!(limiter.check("alice").cost(2).await.unwrap().is_denied());
+    assert!(limiter.check("alice").cost(0).await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn any_call_that_a_known_denial_is_a_part_of_is_denied() {
+    let clock = ManualClock::new();
+    let store = Counted::new(memory(&clock));
+    let cached = cache(&store, &clock);
+    let login = RateLimiter::new(&cached, ["login=sliding-log:1/1h"]).unwrap();
+    let _ = login.check("alice").await.unwrap();
+    assert!(login.check("alice").await.unwrap().is_denied());
+    let both = RateLimiter::new(&cached, ["all=gcra:9/1s", "login=sliding-log:1/1h"]).unwrap();
+    let before = store.calls();
+    let denied = both.check("alice").await.unwrap();
+    assert_eq!(
+        (denied.binding().0.name(), store.calls()),
+        ("login", before)
+    );
+    // Nothing is known of the other limit.
+    assert_eq!(denied.verdict("all").unwrap().remaining(), 0);
+    assert!(both.check("bob").await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn a_raised_limit_is_another_limit() {
+    let clock = ManualClock::new();
+    let cached = cache(memory(&clock), &clock);
+    let low = RateLimiter::new(&cached, ["login=sliding-log:1/1h"]).unwrap();
+    let _ = low.check("alice").await.unwrap();
+    assert!(low.check("alice").await.unwrap().is_denied());
+    let high = RateLimiter::new(&cached, ["login=sliding-log:2/1h"]).unwrap();
+    assert!(high.check("alice").await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn what_another_process_gives_back_is_known_within_the_age() {
+    let clock = ManualClock::new();
+    let server = Arc::new(memory(&clock));
+    let cached = DenyCache::new(Arc::clone(&server)).clock(clock.clone());
+    let here = RateLimiter::new(cached, ["login=sliding-log:1/1h"]).unwrap();
+    let there = RateLimiter::new(server, ["login=sliding-log:1/1h"]).unwrap();
+    let _ = here.check("alice").await.unwrap();
+    assert!(here.check("alice").await.unwrap().is_denied());
+    there.reset("alice").await.unwrap();
+    clock.advance(Duration::from_micros(999_999));
+    assert!(here.check("alice").await.unwrap().is_denied());
+    clock.advance(Duration::from_micros(1));
+    assert!(here.check("alice").await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn limits_that_count_denied_calls_are_asked_every_time() {
+    let clock = ManualClock::new();
+    let store = Counted::new(memory(&clock));
+    let limits = ["a=fixed-window:1/1s,anchored,count-denied"];
+    let limiter = RateLimiter::new(cache(&store, &clock), limits).unwrap();
+    for calls in 1..=5 {
+        let _ = limiter.check("alice").await.unwrap();
+        assert_eq!(store.calls(), calls);
+    }
+}
+
+#[tokio::test]
+async fn it_keeps_no_more_than_its_capacity() {
+    let cached = DenyCache::with_capacity(MemoryStore::new(), 100);
+    let limiter = RateLimiter::new(&cached, ["a=sliding-log:0/1h"]).unwrap();
+    for key in 0..10_000_u64 {
+        assert_eq!(limiter.check(key).await.unwrap().retry_after(), Wait::NEVER);
+    }
+    let known = format!("{cached:?}");
+    let known = known.split_once("known: ").unwrap().1;
+    let known: usize = known.split(',').next().unwrap().parse().unwrap();
+    assert!((1..=100).contains(&known), "{known}");
+}
+
+/// A store whose answers are late until it is notified.
+struct Late {
+    store: MemoryStore,
+    decided: Notify,
+    answers: Notify,
+}
+
+#[async_trait::async_trait]
+impl Store for Late {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let verdicts = self.store.decide(request).await;
+        if verdicts.as_ref().is_ok_and(Verdicts::is_denied) {
+            self.decided.notify_one();
+            self.answers.notified().await;
+        }
+        verdicts
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+}
+
+#[tokio::test]
+async fn a_denial_from_before_a_reset_is_not_remembered() {
+    let clock = ManualClock::new();
+    let store = Arc::new(Late {
+        store: memory(&clock),
+        decided: Notify::new(),
+        answers: Notify::new(),
+    });
+    let limits = ["a=sliding-log:1/1h"];
+    let limiter = RateLimiter::new(cache(Arc::clone(&store), &clock), limits).unwrap();
+    let _ = limiter.check("alice").await.unwrap();
+    let late = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.check("alice").await.unwrap().is_denied() }
+    });
+    store.decided.notified().await;
+    limiter.reset("alice").await.unwrap();
+    store.answers.notify_one();
+    assert!(late.await.unwrap());
+    assert!(limiter.check("alice").await.unwrap().is_allowed());
+}

@@ -1,0 +1,208 @@
+//! `Fallback` decides in the place of a store that failed, and `Share` by a part of the limits.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate_core::store::Source;
+use tollgate_core::{ErrorKind, RateLimiter};
+use tollgate_layers::{Fallback, Share};
+use tollgate_memory::{ManualClock, MemoryStore};
+use tollgate_mock::{Fault, FaultyStore};
+
+const KINDS: [ErrorKind; 7] = [
+    ErrorKind::Full,
+    ErrorKind::Malformed,
+    ErrorKind::Misconfigured,
+    ErrorKind::Protocol,
+    ErrorKind::Unavailable,
+    ErrorKind::Unknown,
+    ErrorKind::Unsupported,
+];
+
+#[tokio::test]
+async fn it_decides_what_the_store_could_not() {
+    let faults = KINDS.map(Fault::Fail);
+    let store =
+        Fallback::allow(FaultyStore::new(MemoryStore::new(), faults)).fail_on([ErrorKind::Full]);
+    let limiter = RateLimiter::new(store, ["a=gcra:1/1h"]).unwrap();
+    for kind in KINDS {
+        let decision = limiter.check("alice").await;
+        match kind {
+            ErrorKind::Full | ErrorKind::Malformed | ErrorKind::Unsupported => {
+                assert_eq!(decision.unwrap_err().kind(), kind);
+            }
+            _ => {
+                let decision = decision.unwrap();
+                assert!(decision.is_allowed(), "{kind}");
+                assert_eq!(decision.source(), Source::Fallback);
+                assert_eq!(decision.into_receipt(), None);
+            }
+        }
+    }
+    // The store works again, and its denials are no failures.
+    assert_eq!(
+        limiter.check("alice").await.unwrap().source(),
+        Source::Store
+    );
+    let denied = limiter.check("alice").await.unwrap();
+    assert!(denied.is_denied() && denied.source() == Source::Store);
+}
+
+#[tokio::test]
+async fn what_changes_states_needs_the_store() {
+    let down = std::iter::repeat(Fault::Fail(ErrorKind::Unavailable));
+    let store = Fallback::to(
+        FaultyStore::new(MemoryStore::new(), down),
+        MemoryStore::new(),
+    );
+    let limits = RateLimiter::new(&store, ["a=gcra:1/1h"]).unwrap();
+    let blocks = RateLimiter::new(&store, ["ban=block:1h"]).unwrap();
+    assert!(limits.lower("alice", 0).await.is_err());
+    assert!(limits.reset("alice").await.is_err());
+    assert!(blocks.block("alice").await.is_err());
+    assert!(limits.check("alice").await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn a_receipt_goes_back_to_the_store_that_counted() {
+    let clock = ManualClock::new();
+    let memory = || MemoryStore::builder().clock(clock.clone()).build();
+    let local = Arc::new(memory());
+    let server = Arc::new(memory());
+    let faults = [Fault::None, Fault::Fail(ErrorKind::Unknown)];
+    let store = Fallback::to(
+        FaultyStore::new(Arc::clone(&server), faults),
+        Arc::clone(&local),
+    );
+    let limit = "a=sliding-log:5/1h";
+    let limiter = RateLimiter::new(store, [limit]).unwrap();
+    let left = async |store: &Arc<MemoryStore>| {
+        let limiter = RateLimiter::new(Arc::clone(store), [limit]).unwrap();
+        limiter.peek("alice").await.unwrap().remaining()
+    };
+    let of_server = limiter.check("alice").cost(2).await.unwrap().into_receipt();
+    let of_local = limiter.check("alice").cost(3).await.unwrap().into_receipt();
+    assert_eq!((left(&server).await, left(&local).await), (3, 2));
+    limiter.settle("alice", of_local.unwrap(), 1).await.unwrap();
+    assert_eq!((left(&server).await, left(&local).await), (3, 4));
+    limiter.refund("alice", of_server.unwrap()).await.unwrap();
+    assert_eq!((left(&server).await, left(&local).await), (5, 4));
+}
+
+#[tokio::test]
+async fn a_share_counts_in_its_own_units() {
+    let clock = ManualClock::new();
+    let memory = MemoryStore::builder().clock(clock.clone()).build();
+    let share = Share::new(memory, NonZeroU32::new(4).unwrap());
+    let limiter = RateLimiter::new(share, ["a=sliding-log:11/1s"]).unwrap();
+    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 2);
+    assert_eq!(limiter.peek("alice").await.unwrap().capacity(), 2);
+    let taken = limiter.take_up_to("alice", 9).await.unwrap();
+    assert_eq!((taken.consumed(), taken.remaining()), (2, 0));
+    let denied = limiter.check("alice").await.unwrap();
+    assert_eq!(
+        denied.retry_after().duration(),
+        Some(Duration::from_secs(1))
+    );
+    limiter
+        .refund("alice", taken.into_receipt().unwrap())
+        .await
+        .unwrap();
+    let decision = limiter.check("alice").cost(1).await.unwrap();
+    assert_eq!(
+        (
+            decision.is_allowed(),
+            decision.consumed(),
+            decision.remaining()
+        ),
+        (true, 1, 1)
+    );
+    limiter
+        .settle("alice", decision.into_receipt().unwrap(), 0)
+        .await
+        .unwrap();
+    assert_eq!(limiter.lower("alice", 1).await.unwrap().remaining(), 1);
+}
+
+const PROCESSES: usize = 3;
+const WINDOW: u64 = 1_000_000;
+
+/// What happens: a process calls, and reaches the server or not; or time passes.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Call { process: usize, reaches: bool },
+    Pass(u64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let call = (0..PROCESSES, any::<bool>())
+        .prop_map(|(process, reaches)| Event::Call { process, reaches });
+    let pass = prop_oneof![0..1_000_u64, 0..WINDOW].prop_map(Event::Pass);
+    proptest::collection::vec(prop_oneof![6 => call, 1 => pass], 1..200)
+}
+
+/// Returns the most calls that a fleet admitted in any window.
+async fn most_in_a_window(amount: u64, halves: bool, events: Vec<Event>) -> usize {
+    let clock = ManualClock::new();
+    let memory = || MemoryStore::builder().clock(clock.clone()).build();
+    let of = |parts: usize| NonZeroU32::new(u32::try_from(parts).unwrap()).unwrap();
+    let parts = if halves { 2 } else { 1 };
+    let server = Arc::new(memory());
+    let fleet: Vec<_> = (0..PROCESSES)
+        .map(|_| {
+            let local = Share::new(memory(), of(parts * PROCESSES));
+            let server = Share::new(Arc::clone(&server), of(parts));
+            let is_cut = Arc::new(AtomicBool::new(false));
+            let faults = std::iter::repeat(Arc::clone(&is_cut)).map(|is_cut| {
+                match is_cut.load(Ordering::Relaxed) {
+                    true => Fault::Fail(ErrorKind::Unavailable),
+                    false => Fault::None,
+                }
+            });
+            let store = Fallback::to(FaultyStore::new(server, faults), local);
+            let limit = format!("a=sliding-log:{amount}/1s");
+            (is_cut, RateLimiter::new(store, [limit]).unwrap())
+        })
+        .collect();
+    let (mut now, mut admitted) = (0, Vec::new());
+    for event in events {
+        match event {
+            Event::Call { process, reaches } => {
+                let (is_cut, limiter) = &fleet[process];
+                is_cut.store(!reaches, Ordering::Relaxed);
+                let decision = limiter.check("alice").await.unwrap();
+                if decision.is_allowed() {
+                    admitted.push(now);
+                }
+            }
+            Event::Pass(micros) => {
+                clock.advance(Duration::from_micros(micros));
+                now += micros;
+            }
+        }
+    }
+    let within = |from: u64| {
+        admitted
+            .iter()
+            .filter(|at| (from..from + WINDOW).contains(*at))
+            .count()
+    };
+    admitted.iter().map(|from| within(*from)).max().unwrap_or(0)
+}
+
+proptest! {
+    #[test]
+    fn a_fleet_stays_within_its_bound_whoever_is_cut_off(
+        amount in 0..20_u64,
+        halves: bool,
+        events in events(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let most = runtime.block_on(most_in_a_window(amount, halves, events));
+        let bound = if halves { amount } else { 2 * amount };
+        prop_assert!(u64::try_from(most).unwrap() <= bound, "{most} of {bound}");
+    }
+}

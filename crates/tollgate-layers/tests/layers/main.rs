@@ -1,0 +1,7 @@
+//! What each layer does around a store.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod deny_cache;
+mod fallback;
+mod support;
