@@ -5,6 +5,7 @@
 mod body;
 mod client_ip;
 mod fields;
+mod hostile;
 mod keys;
 mod limits;
 mod refusals;
