@@ -8,12 +8,11 @@ use std::process::Command;
 use clap::Args;
 use xshell::{Shell, cmd};
 
+use crate::project::OTHER_SERVERS;
 use crate::{Outcome, servers};
 
 /// The environment variable that makes tests run on every server.
 const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
-/// Parts of the names of tests on other servers than the system's.
-const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
 
 /// Which tests to run.
 #[derive(Args, Debug)]
