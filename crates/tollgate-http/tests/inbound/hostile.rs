@@ -1,7 +1,7 @@
 //! Whatever clients write into headers, they never choose the key that they are counted for.
 //!
-//! Each case sends [`REQUESTS`] requests. `PROPTEST_CASES` sets the number of cases, to an eighth of
-//! it; ten million requests take some minutes:
+//! There are eight times as many cases as `PROPTEST_CASES` says, 256 by default, of [`REQUESTS`]
+//! requests each. Ten million requests take about a minute:
 //!
 //! ```sh
 //! PROPTEST_CASES=57000 cargo test --release -p tollgate-http --all-features --test inbound hostile
@@ -22,6 +22,7 @@ use tollgate_http::inbound::{ClientIp, KeyBy};
 
 use crate::support::*;
 
+/// How many requests a case sends.
 const REQUESTS: u32 = 22;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
