@@ -36,6 +36,27 @@ pub struct Arguments {
     most: usize,
 }
 
+impl Arguments {
+    /// Measures these subjects by one thread if `name` is selected, and prints a row for each: its time,
+    /// and the ratio to that of the first.
+    ///
+    /// # Errors
+    ///
+    /// If standard output is closed.
+    pub fn print(&self, name: &str, subjects: &[Named]) -> Result<(), Problem> {
+        if !name.contains(&*self.filter) {
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        writeln!(out, "\n| {name} | ns | ratio |\n|---|---|---|")?;
+        let point = measure(subjects, &keys(1), 1, self.rounds.max(1));
+        for ((subject, _), (ns, ratio)) in subjects.iter().zip(point) {
+            writeln!(out, "| {subject} | {ns:.1} | {ratio:.2} |")?;
+        }
+        Ok(())
+    }
+}
+
 /// Measures the limiters of this library and, after them, those that `peers` returns.
 ///
 /// # Errors

@@ -22,6 +22,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     })?;
     step("lint", || lint::run(shell))?;
     step("peers", || lint::clippy_peers(shell))?;
+    step("beside peers", || test::beside_peers(shell))?;
     step("oldest compiler", || oldest_compiler(shell))?;
     step("dependencies", || dependencies(shell))?;
     // Only checks that the benchmarks run, each once; not how fast they are.

@@ -8,12 +8,11 @@ use std::process::Command;
 use clap::Args;
 use xshell::{Shell, cmd};
 
+use crate::project::{OTHER_SERVERS, PEERS};
 use crate::{Outcome, servers};
 
 /// The environment variable that makes tests run on every server.
 const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
-/// Parts of the names of tests on other servers than the system's.
-const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
 
 /// Which tests to run.
 #[derive(Args, Debug)]
@@ -78,6 +77,16 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         return Ok(());
     }
     Err(format!("failed: {}", failed.join(", ")).into())
+}
+
+/// Runs the tests of the peers, in the target folder of the main workspace.
+pub(crate) fn beside_peers(shell: &Shell) -> Outcome {
+    let target = servers::target(shell);
+    Ok(cmd!(
+        shell,
+        "cargo test --manifest-path {PEERS}/Cargo.toml --target-dir {target} --locked"
+    )
+    .run()?)
 }
 
 /// The number of tests per outcome.

@@ -1,5 +1,6 @@
 //! Measures rate limiters of others beside those of this library.
 
+mod layers;
 mod memory;
 mod server;
 
@@ -19,7 +20,9 @@ enum Arguments {
 fn main() -> ExitCode {
     ended(match Arguments::parse() {
         Arguments::Admitted(these) => admitted::run(&these, memory::bounded, server::bounded),
-        Arguments::Ratios(these) => ratios::run(&these, memory::subjects),
+        Arguments::Ratios(these) => {
+            ratios::run(&these, memory::subjects).and_then(|()| layers::run(&these))
+        }
         Arguments::Servers(these) => servers::run(&these, |url, outcome| {
             Box::pin(server::subjects(url, outcome))
         }),

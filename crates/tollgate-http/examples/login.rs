@@ -5,6 +5,7 @@
 //! curl -i -X POST http://127.0.0.1:3000/login
 //! ```
 //!
+//! <http://127.0.0.1:3000> is a form that counts down the time until the next attempt.
 //! It counts in memory, or for a whole fleet with `STORE=redis://127.0.0.1:6379`, and listens on
 //! `PORT`, 3000 by default.
 
@@ -14,7 +15,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::post;
+use axum::response::Html;
+use axum::routing::{get, post};
 use tokio::net::TcpListener;
 use tollgate_http::inbound::{ClientIp, InboundLayer};
 use tollgate_memory::MemoryStore;
@@ -34,10 +36,10 @@ pub(crate) async fn serve(
         None => Arc::new(MemoryStore::new()),
     };
     let limits = ["minute=sliding-log:5/1m", "hour=sliding-log:20/1h"];
-    let limiter = RateLimiter::new(store, limits)?;
+    let layer = InboundLayer::new(RateLimiter::new(store, limits)?, ClientIp::peer());
     let app = Router::new()
-        .route("/login", post(login))
-        .layer(InboundLayer::new(limiter, ClientIp::peer()));
+        .route("/", get(async || Html(include_str!("login.html"))))
+        .route("/login", post(login).layer(layer));
     // With the address of each connection, which is what requests are counted by.
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, app).await?;

@@ -58,7 +58,8 @@ pub struct Fields {
 #[non_exhaustive]
 pub enum Draft {
     /// `RateLimit-Limit: 5`, `RateLimit-Remaining: 4`, `RateLimit-Reset: 12`, of the limit that
-    /// [binds](Decision::binding), and `RateLimit-Policy: 5;w=60` of all.
+    /// [binds](Decision::binding), and `RateLimit-Policy: 5;w=60` of all. If several limits deny a call
+    /// for equally long, the one with the least left binds here.
     Six,
     /// `RateLimit: limit=5, remaining=4, reset=12`, of the limit that binds, and
     /// `RateLimit-Policy: 5;w=60` of all.
@@ -297,7 +298,8 @@ fn until_one_more(limit: &Limit, verdict: &Verdict) -> Wait {
     Wait::from_micros(reset_us.saturating_sub(later_us))
 }
 
-/// Returns the limit that determines the result, as [`Decision::binding`] does.
+/// Returns the limit that determines the result, as [`Decision::binding`] does, but of limits that deny
+/// for equally long the one with the least left: a client that obeys is then not denied by another.
 fn binding<'v>(
     verdicts: impl Iterator<Item = (&'v Limit, &'v Verdict)>,
 ) -> Option<(&'v Limit, &'v Verdict)> {

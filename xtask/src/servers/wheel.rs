@@ -95,28 +95,10 @@ impl Server {
         shell: &Shell,
         scratch: &Path,
     ) -> Result<std::path::PathBuf, Box<dyn Error>> {
-        let has_pip = cmd!(shell, "python3 -m pip --version")
-            .quiet()
-            .ignore_stderr()
-            .read();
-        if has_pip.is_err() {
-            return Err("python3 with pip is needed, which is not there: install it, such as with `apt-get install python3-pip`".into());
-        }
-        let requirements = scratch.join("requirements.txt");
-        shell.write_file(&requirements, self.requirements())?;
         let wheels = scratch.join("wheels");
-        let tags = self.tags;
-        let download = cmd!(
-            shell,
-            "python3 -m pip download --quiet --no-deps --only-binary=:all: --require-hashes {tags...} --dest {wheels} --requirement {requirements}"
-        );
-        if download.quiet().run().is_err() {
-            return Err(format!(
-                "{} was not fetched: see above what pip says; it needs a registry of Python packages that it can reach, as set by `pip config` or PIP_INDEX_URL",
-                self.name
-            )
-            .into());
-        }
+        let folder = wheels.display().to_string();
+        let arguments = [&["download", "--dest", &*folder], self.tags].concat();
+        pip(shell, &arguments, &self.requirements(), scratch)?;
         let mut found = shell.read_dir(&wheels)?;
         Ok(found.pop().ok_or("pip has fetched nothing")?)
     }
@@ -129,6 +111,35 @@ impl Server {
     pub(super) fn is_meant(&self, printed: &str) -> bool {
         printed.starts_with(self.version)
     }
+}
+
+/// Fetches what `requirements` names, one release and its hash in each line.
+pub(super) fn pip(
+    shell: &Shell,
+    arguments: &[&str],
+    requirements: &str,
+    scratch: &Path,
+) -> Outcome {
+    let has_pip = cmd!(shell, "python3 -m pip --version")
+        .quiet()
+        .ignore_stderr()
+        .read();
+    if has_pip.is_err() {
+        return Err("python3 with pip is needed, which is not there: install it, such as with `apt-get install python3-pip`".into());
+    }
+    let file = scratch.join("requirements.txt");
+    shell.write_file(&file, requirements)?;
+    let fetched = cmd!(
+        shell,
+        "python3 -m pip {arguments...} --quiet --no-deps --only-binary=:all: --require-hashes --requirement {file}"
+    );
+    if fetched.quiet().run().is_err() {
+        return Err(format!(
+            "pip has not fetched this: see above what it says; it needs a registry of Python packages that it can reach, as set by `pip config` or PIP_INDEX_URL:\n{requirements}"
+        )
+        .into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

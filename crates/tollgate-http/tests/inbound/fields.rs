@@ -76,6 +76,11 @@ fn x_rate_limit_is_of_the_limit_that_binds() {
     let fields = Fields::retry_after_only().x_rate_limit(Reset::At);
     let headers = written(&fields, &limits, &[4]);
     assert_eq!(text(&headers, "x-ratelimit-reset"), "1700000040");
+    // Both deny forever.
+    let headers = written(&fields, &limits, &[4, 20]);
+    assert_eq!(text(&headers, "x-ratelimit-limit"), "10");
+    let headers = written(&fields, &[limits[1], limits[0]], &[4, 20]);
+    assert_eq!(text(&headers, "x-ratelimit-limit"), "10");
 }
 
 #[test]
@@ -204,7 +209,7 @@ async fn of_nested_layers_the_one_with_the_least_left_is_heard() {
 }
 
 /// A limit of any algorithm.
-fn limit() -> impl Strategy<Value = String> {
+pub(crate) fn limit() -> impl Strategy<Value = String> {
     let window = prop::sample::select(vec!["500ms", "1s", "1500ms", "7s", "1m"]);
     let shape = prop::sample::select(vec![
         "gcra",

@@ -84,6 +84,20 @@ async fn parts_never_flow_into_each_other() {
 }
 
 #[tokio::test]
+async fn an_address_and_a_path_never_flow_into_each_other() {
+    let path = KeyBy::function(|parts| Some(parts.uri.path().trim_matches('/').to_owned()));
+    let key = KeyBy::client_ip(ClientIp::peer()).and(path);
+    let request = |last: u8, path: &str| {
+        let mut request = request_from([203, 0, 113, last]);
+        *request.uri_mut() = path.parse().unwrap();
+        request
+    };
+    assert!(!are_one(&key, [request(1, "/2/login"), request(12, "/login")]).await);
+    assert!(!are_one(&key, [request(1, "/2"), request(12, "/")]).await);
+    assert!(are_one(&key, [request(1, "/2"), request(1, "/2/")]).await);
+}
+
+#[tokio::test]
 async fn long_parts_are_stored_as_hashes() {
     let key = KeyBy::function(|parts| Some(parts.uri.path().to_owned()));
     let limiter = limiter(store().0, ["a=sliding-log:1/1m"]);

@@ -4,7 +4,9 @@
 
 mod body;
 mod client_ip;
+mod every_server;
 mod fields;
+mod hostile;
 mod keys;
 mod limits;
 mod refusals;

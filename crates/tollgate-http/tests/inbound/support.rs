@@ -2,12 +2,14 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
-use tollgate_core::{Limit, LimitError, RateLimiter, Store, Timestamp};
+use tollgate_core::store::{Checks, Request as Question, Verdicts};
+use tollgate_core::{Limit, LimitError, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_http::inbound::{InboundLayer, KeyBy, Peer};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::FaultyStore;
@@ -39,6 +41,54 @@ where
     LimitError: From<L::Error>,
 {
     RateLimiter::new(store, limits).unwrap()
+}
+
+/// A store that says for which key it was asked last.
+#[derive(Default)]
+pub(crate) struct Keys {
+    store: MemoryStore,
+    asked: Mutex<Option<String>>,
+}
+
+#[async_trait]
+impl Store for Keys {
+    async fn decide<'a>(&self, request: Question<'a>) -> Result<Verdicts, StoreError> {
+        let [check] = request.checks() else {
+            panic!("one policy with one limit")
+        };
+        let part = |part: &[u8]| String::from_utf8(part.to_vec()).unwrap();
+        let (partition, rest) = (part(&check.key().partition()), part(check.key().rest()));
+        let separator = if rest.is_empty() { "" } else { " " };
+        *self.asked.lock().unwrap() = Some(format!("{partition}{separator}{rest}"));
+        self.store.decide(request).await
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Question<'a>) -> bool {
+        self.store.supports(request)
+    }
+}
+
+/// A layer that says by which key it counts a request.
+pub(crate) struct Counted(Arc<Keys>, InboundLayer<Arc<Keys>>);
+
+impl Counted {
+    pub(crate) fn by(key: impl Into<KeyBy>) -> Self {
+        let keys = Arc::<Keys>::default();
+        let limiter = limiter(Arc::clone(&keys), ["a=gcra:1000000/1s"]);
+        Self(keys, InboundLayer::new(limiter, key))
+    }
+
+    /// Returns the partition and, after a space, the rest of the key, or the status of the refusal.
+    pub(crate) async fn key_of(&self, request: Request<Body>) -> Result<String, u16> {
+        let status = send(&self.1, request).await.status;
+        let asked = self.0.asked.lock().unwrap().take();
+        assert_eq!(asked.is_some(), status == 200);
+        asked.ok_or(status)
+    }
 }
 
 /// Counts by the header `user`.

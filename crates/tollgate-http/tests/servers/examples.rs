@@ -66,6 +66,11 @@ async fn login_serves_five_a_minute_in_memory_and_on_a_server() {
             answer.header("ratelimit").contains("\"hour\";r=15;"),
             "{answer:?}"
         );
+        // The form is not limited.
+        let get = request("GET", address, "/").body(Full::<Bytes>::default());
+        let page = send(get.unwrap()).await;
+        assert_eq!((page.status, page.header("ratelimit")), (200, ""));
+        assert!(page.header("content-type").starts_with("text/html"));
     }
 }
 
