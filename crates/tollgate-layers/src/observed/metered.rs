@@ -1,0 +1,113 @@
+//! `Metered`: the metrics of a store, registered once for each limit.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use tollgate_core::ErrorKind;
+use tollgate_core::store::Source;
+
+use super::Outcome;
+
+/// How many limits have handles of their own; those of others are looked up for each call.
+const LIMITS: usize = 32;
+
+const SOURCES: [&str; 3] = ["store", "cache", "fallback"];
+const OUTCOMES: [&str; 3] = ["allowed", "denied", "denied_by_other"];
+
+#[derive(Default)]
+pub(super) struct Metered {
+    limits: [OnceLock<OfLimit>; LIMITS],
+    durations: [OnceLock<Histogram>; 3],
+    in_flight: OnceLock<Gauge>,
+}
+
+/// The counters of one limit.
+struct OfLimit {
+    name: Box<str>,
+    /// By outcome and source.
+    decisions: [[OnceLock<Counter>; 3]; 3],
+    /// By outcome.
+    units: [OnceLock<Counter>; 3],
+}
+
+impl OfLimit {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            decisions: Default::default(),
+            units: Default::default(),
+        }
+    }
+
+    fn decided(&self, outcome: usize, source: usize, units: u64) {
+        let (named, of) = (OUTCOMES[outcome], SOURCES[source]);
+        let decisions = self.decisions[outcome][source].get_or_init(|| {
+            let limit = self.name.to_string();
+            counter!("tollgate_decisions_total", "limit" => limit, "outcome" => named, "source" => of)
+        });
+        decisions.increment(1);
+        let counted = self.units[outcome].get_or_init(|| {
+            let limit = self.name.to_string();
+            counter!("tollgate_units_total", "limit" => limit, "outcome" => named)
+        });
+        counted.increment(units);
+    }
+}
+
+/// A call that has not ended.
+pub(super) struct InFlight<'m>(&'m Gauge);
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+impl Metered {
+    /// Counts a decision for the limit called `name`.
+    pub(super) fn decided(&self, name: &str, outcome: Outcome, source: Source, units: u64) {
+        let outcome = match outcome {
+            Outcome::Allowed => 0,
+            Outcome::Denied => 1,
+            Outcome::DeniedByOther => 2,
+        };
+        for slot in &self.limits {
+            let of_limit = slot.get_or_init(|| OfLimit::new(name));
+            if *of_limit.name == *name {
+                of_limit.decided(outcome, index(source), units);
+                return;
+            }
+        }
+        OfLimit::new(name).decided(outcome, index(source), units);
+    }
+
+    pub(super) fn failed(&self, kind: ErrorKind) {
+        let kind = kind.to_string().replace(' ', "_");
+        counter!("tollgate_store_errors_total", "kind" => kind).increment(1);
+    }
+
+    pub(super) fn took(&self, source: Source, took: Duration) {
+        let source = index(source);
+        let durations = self.durations[source].get_or_init(
+            || histogram!("tollgate_decision_duration_seconds", "source" => SOURCES[source]),
+        );
+        durations.record(took);
+    }
+
+    pub(super) fn in_flight(&self) -> InFlight<'_> {
+        let gauge = self
+            .in_flight
+            .get_or_init(|| gauge!("tollgate_calls_in_flight"));
+        gauge.increment(1.0);
+        InFlight(gauge)
+    }
+}
+
+fn index(source: Source) -> usize {
+    match source {
+        Source::Cache { .. } => 1,
+        Source::Fallback => 2,
+        _ => 0,
+    }
+}

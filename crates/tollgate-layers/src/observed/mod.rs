@@ -1,0 +1,347 @@
+//! `Observed`: counts and times what a store decides.
+
+#[cfg(feature = "metrics")]
+mod metered;
+
+use std::fmt;
+#[cfg(feature = "tracing")]
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tollgate_core::store::{
+    Check, Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts,
+};
+use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, SyncStore};
+use tollgate_memory::{Clock, SystemClock};
+
+/// Wraps a store, and tells how it decides: numbers through the facade
+/// [`metrics`](https://docs.rs/metrics), with the feature `metrics`, and events through
+/// [`tracing`](https://docs.rs/tracing), with the feature `tracing`.
+///
+/// Put it around all other layers, so that it sees what callers see.
+///
+/// | metric | labels | what |
+/// |---|---|---|
+/// | `tollgate_decisions_total` | `limit`, `outcome`, `source` | calls that consume, for each of their limits |
+/// | `tollgate_units_total` | `limit`, `outcome` | their costs: what was consumed, or what was denied |
+/// | `tollgate_decision_duration_seconds` | `source` | how long callers waited for a store that has to be waited for |
+/// | `tollgate_calls_in_flight` | | how many wait for one now |
+/// | `tollgate_store_errors_total` | `kind` | calls that were not decided |
+///
+/// An outcome is `allowed`, `denied`, or `denied_by_other` if another limit of the call denied it. A
+/// source is `store`, `cache` or `fallback`. A key is never a label, since there may be any number of
+/// keys; a limit's name is. Install the recorder before the first call: what is counted goes to the
+/// one that is there then.
+///
+/// An event (level `DEBUG`, name `tollgate.denied`) tells of each denied call: `limit`, `cost`,
+/// `retry_after_us`, `source`, and `key_hash`, which is the same for the same key in one process.
+/// Another (`WARN`, `tollgate.store_failed`) tells of each call that was not decided: `kind`, `error`.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_layers::Observed;
+/// use tollgate_memory::{MemoryStore, RateLimiter};
+///
+/// let limiter = RateLimiter::new(Observed::new(MemoryStore::new()), ["login=gcra:5/1m"])?;
+/// assert!(limiter.check("alice").run().unwrap().is_allowed());
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+pub struct Observed<S> {
+    seen: Seen<S>,
+}
+
+/// A store and what tells of it: also one that need not wait, if the store is.
+struct Seen<S> {
+    store: S,
+    clock: Arc<dyn Clock>,
+    #[cfg(feature = "metrics")]
+    metered: metered::Metered,
+    #[cfg(feature = "tracing")]
+    hasher: RandomState,
+}
+
+impl<S> Observed<S> {
+    /// Wraps `store`.
+    pub fn new(store: S) -> Self {
+        Self {
+            seen: Seen {
+                store,
+                clock: Arc::new(SystemClock::new()),
+                #[cfg(feature = "metrics")]
+                metered: metered::Metered::default(),
+                #[cfg(feature = "tracing")]
+                hasher: RandomState::new(),
+            },
+        }
+    }
+
+    /// Returns the wrapped store.
+    pub fn inner(&self) -> &S {
+        &self.seen.store
+    }
+}
+
+/// How a call ended for one of its limits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Outcome {
+    Allowed,
+    Denied,
+    DeniedByOther,
+}
+
+impl<S> Seen<S> {
+    /// Tells what was decided.
+    fn decided(&self, operation: Operation<'_>, checks: &[Check<'_>], verdicts: &Verdicts) {
+        if !matches!(
+            operation,
+            Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo
+        ) {
+            return;
+        }
+        let is_allowed = verdicts.is_allowed();
+        for (check, verdict) in checks.iter().zip(verdicts.as_slice()) {
+            self.one(check, is_allowed, verdict, verdicts.source());
+        }
+    }
+
+    /// Tells what was decided for one limit of a call.
+    #[inline]
+    fn one(&self, check: &Check<'_>, is_allowed: bool, verdict: &Verdict, source: Source) {
+        #[cfg(not(any(feature = "metrics", feature = "tracing")))]
+        let _ = source;
+        let outcome = match (is_allowed, verdict.is_allowed()) {
+            (true, _) => Outcome::Allowed,
+            (false, false) => Outcome::Denied,
+            (false, true) => Outcome::DeniedByOther,
+        };
+        #[cfg(feature = "metrics")]
+        {
+            let units = if is_allowed {
+                verdict.consumed()
+            } else {
+                check.cost()
+            };
+            self.metered
+                .decided(check.limit().name(), outcome, source, units);
+        }
+        #[cfg(feature = "tracing")]
+        if outcome == Outcome::Denied {
+            tracing::debug!(
+                name: "tollgate.denied",
+                limit = check.limit().name(),
+                cost = check.cost(),
+                retry_after_us = verdict.retry_after().as_micros(),
+                ?source,
+                key_hash = format_args!("{:016x}", self.hasher.hash_one(check.key())),
+                "a call was denied"
+            );
+        }
+    }
+
+    #[cold]
+    fn failed(&self, error: &StoreError) {
+        #[cfg(feature = "metrics")]
+        self.metered.failed(error.kind());
+        #[cfg(feature = "tracing")]
+        tracing::warn!(
+            name: "tollgate.store_failed",
+            kind = %error.kind(),
+            %error,
+            "a call was not decided"
+        );
+        #[cfg(not(any(feature = "metrics", feature = "tracing")))]
+        let _ = error;
+    }
+
+    /// Makes a call that may have to wait, and tells how long it took and whether it failed.
+    async fn pass_on<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+        source: impl FnOnce(&T) -> Source,
+    ) -> Result<T, StoreError> {
+        #[cfg(feature = "metrics")]
+        let _in_flight = self.metered.in_flight();
+        let sent_at = self.clock.now();
+        let answer = call.await;
+        let took = self.clock.now().saturating_duration_since(sent_at);
+        match &answer {
+            Ok(answer) => {
+                #[cfg(feature = "metrics")]
+                self.metered.took(source(answer), took);
+                #[cfg(not(feature = "metrics"))]
+                let _ = (source(answer), took);
+            }
+            Err(error) => self.failed(error),
+        }
+        answer
+    }
+
+    fn pass_on_now<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error) = &answer {
+            self.failed(error);
+        }
+        answer
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for Observed<S> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.seen.decide(request).await
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.seen.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.seen.store.supports(request)
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        self.seen.as_sync()
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for Seen<S> {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let operation = request.operation();
+        let checks: Checks<'a> = request.checks().iter().copied().collect();
+        let call = self.store.decide(request);
+        let verdicts = self.pass_on(call, Verdicts::source).await?;
+        self.decided(operation, &checks, &verdicts);
+        Ok(verdicts)
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.pass_on(self.store.reset(checks), of_store).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+        self.store.supports(request)
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        self.store.as_sync().map(|_| self as &dyn SyncStore)
+    }
+}
+
+fn of_store<T>(_: &T) -> Source {
+    Source::Store
+}
+
+/// The calls that need not wait, on `store`: the store itself, or what it returned as one that need
+/// not wait.
+impl<S> Seen<S> {
+    fn decide_on(
+        &self,
+        store: &(impl SyncStore + ?Sized),
+        request: &Request<'_>,
+    ) -> Result<Verdicts, StoreError> {
+        let verdicts = self.pass_on_now(store.decide_now(request))?;
+        self.decided(request.operation(), request.checks(), &verdicts);
+        Ok(verdicts)
+    }
+
+    #[inline]
+    fn consume_on(
+        &self,
+        store: &(impl SyncStore + ?Sized),
+        check: Check<'_>,
+    ) -> Result<(Fingerprint, Verdict), StoreError> {
+        let (fingerprint, verdict) = self.pass_on_now(store.consume_now(check))?;
+        self.one(&check, verdict.is_allowed(), &verdict, Source::Store);
+        Ok((fingerprint, verdict))
+    }
+
+    #[inline]
+    fn consume_all_on(
+        &self,
+        store: &(impl SyncStore + ?Sized),
+        limits: &[Limit],
+        key: Key<'_>,
+        cost: u64,
+        verdicts: &mut [Verdict],
+    ) -> Result<Fingerprint, StoreError> {
+        let decided = store.consume_all_now(limits, key, cost, verdicts);
+        let fingerprint = self.pass_on_now(decided)?;
+        let is_allowed = verdicts.iter().all(Verdict::is_allowed);
+        for (limit, verdict) in limits.iter().zip(verdicts) {
+            let check = Check::new(limit, key, cost);
+            self.one(&check, is_allowed, verdict, Source::Store);
+        }
+        Ok(fingerprint)
+    }
+}
+
+impl<S: Store> Seen<S> {
+    fn waitless(&self) -> Result<&dyn SyncStore, StoreError> {
+        self.store.as_sync().ok_or_else(|| {
+            StoreError::new(
+                ErrorKind::Unsupported,
+                "the store has to be waited for: await the call",
+            )
+        })
+    }
+}
+
+macro_rules! sync_store {
+    ($type:ident<S: $bound:ident>, $self:ident => $seen:expr, $store:expr) => {
+        impl<S: $bound> SyncStore for $type<S> {
+            fn decide_now(&$self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+                $seen.decide_on($store, request)
+            }
+
+            #[inline]
+            fn consume_now(
+                &$self,
+                check: Check<'_>,
+            ) -> Result<(Fingerprint, Verdict), StoreError> {
+                $seen.consume_on($store, check)
+            }
+
+            #[inline]
+            fn consume_all_now(
+                &$self,
+                limits: &[Limit],
+                key: Key<'_>,
+                cost: u64,
+                verdicts: &mut [Verdict],
+            ) -> Result<Fingerprint, StoreError> {
+                $seen.consume_all_on($store, limits, key, cost, verdicts)
+            }
+
+            fn reset_now(&$self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+                $seen.pass_on_now($store.reset_now(checks))
+            }
+        }
+    };
+}
+
+sync_store!(Observed<S: SyncStore>, self => self.seen, &self.seen.store);
+sync_store!(Seen<S: Store>, self => self, self.waitless()?);
+
+impl<S> Observed<S> {
+    async fn pass_on<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError>
+    where
+        S: Sync,
+    {
+        self.seen.pass_on(call, of_store).await
+    }
+}
+
+crate::forward::forward!(Observed<S>, seen.store);
+
+impl<S: fmt::Debug> fmt::Debug for Observed<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observed")
+            .field("store", &self.seen.store)
+            .finish_non_exhaustive()
+    }
+}
