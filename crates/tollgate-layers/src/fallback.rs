@@ -52,7 +52,7 @@ use tollgate_core::{ErrorKind, Store, StoreError, Timestamp, inside};
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Fallback<S, L = Everything> {
+pub struct Fallback<S, L = AllowAll> {
     store: S,
     instead: L,
     fail_on: Vec<ErrorKind>,
@@ -63,7 +63,7 @@ pub struct Fallback<S, L = Everything> {
 impl<S> Fallback<S> {
     /// Allows what `store` cannot decide (fails open). Such a decision has consumed nothing.
     pub fn allow(store: S) -> Self {
-        Self::to(store, Everything)
+        Self::to(store, AllowAll)
     }
 }
 
@@ -92,11 +92,9 @@ impl<S, L> Fallback<S, L> {
         inside::marked(verdicts, self.mark).with_source(Source::Fallback)
     }
 
-    async fn pass_on<T>(
-        &self,
-        call: impl Future<Output = Result<T, StoreError>> + Send,
-    ) -> Result<T, StoreError> {
-        call.await
+    /// Leases and schedules are the store's.
+    fn pass_on<F>(&self, call: F) -> F {
+        call
     }
 }
 
@@ -142,7 +140,7 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
     }
 }
 
-crate::forward::forward!(Fallback<S, L>);
+crate::forward::forward!(Fallback<S, L>, store);
 
 /// Returns the request to give back, or to settle, another receipt.
 pub(crate) fn with_receipt<'r>(request: &Request<'r>, receipt: &'r Receipt) -> Request<'r> {
@@ -159,14 +157,14 @@ pub(crate) fn with_receipt<'r>(request: &Request<'r>, receipt: &'r Receipt) -> R
 
 /// A store that allows everything and counts nothing.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Everything;
+#[expect(clippy::exhaustive_structs, reason = "it is named to be used")]
+pub struct AllowAll;
 
 /// The fingerprint of all that is allowed so.
 const COUNTED_NOTHING: Fingerprint = Fingerprint::new(0);
 
 #[async_trait]
-impl Store for Everything {
+impl Store for AllowAll {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let is_take = matches!(request.operation(), Operation::TakeUpTo);
         if let Operation::Refund(receipt) | Operation::Settle(receipt) = request.operation()

@@ -3,7 +3,7 @@
 /// Implements the traits of leases and schedules for a layer: each call is the store's, made by
 /// the layer's `pass_on`.
 macro_rules! forward {
-    ($layer:ident<S $(, $other:ident)?>) => {
+    ($layer:ident<S $(, $other:ident)?>, $($store:ident).+) => {
         #[async_trait::async_trait]
         impl<S: tollgate_core::lease::Store $(, $other: Send + Sync)?> tollgate_core::lease::Store
             for $layer<S $(, $other)?>
@@ -12,7 +12,7 @@ macro_rules! forward {
                 &self,
                 request: tollgate_core::lease::Request<'a>,
             ) -> Result<tollgate_core::lease::Answer, tollgate_core::StoreError> {
-                self.pass_on(self.store.lease(request)).await
+                self.pass_on(self.$($store).+.lease(request)).await
             }
 
             async fn reset_leases<'a>(
@@ -20,7 +20,7 @@ macro_rules! forward {
                 terms: &'a tollgate_core::lease::Terms,
                 key: tollgate_core::Key<'a>,
             ) -> Result<(), tollgate_core::StoreError> {
-                self.pass_on(self.store.reset_leases(terms, key)).await
+                self.pass_on(self.$($store).+.reset_leases(terms, key)).await
             }
         }
 
@@ -32,7 +32,7 @@ macro_rules! forward {
                 &self,
                 request: &tollgate_core::schedule::Request<'a>,
             ) -> Result<tollgate_core::schedule::Answer, tollgate_core::StoreError> {
-                self.pass_on(self.store.schedule(request)).await
+                self.pass_on(self.$($store).+.schedule(request)).await
             }
 
             async fn reset_schedule<'a>(
@@ -40,7 +40,7 @@ macro_rules! forward {
                 terms: &'a tollgate_core::schedule::Terms,
                 key: tollgate_core::Key<'a>,
             ) -> Result<(), tollgate_core::StoreError> {
-                self.pass_on(self.store.reset_schedule(terms, key)).await
+                self.pass_on(self.$($store).+.reset_schedule(terms, key)).await
             }
         }
     };

@@ -7,7 +7,7 @@ use tollgate_conformance::{
     Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
 };
 use tollgate_core::{Store, lease, schedule};
-use tollgate_layers::{Breaker, DenyCache, Fallback, Share};
+use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Observed, Share, usual};
 use tollgate_memory::MemoryStore;
 
 /// Checks a layer around a store in memory.
@@ -41,17 +41,16 @@ layer!(Local, local, |store| Fallback::to(
     store,
     MemoryStore::new()
 ));
+layer!(Seen, observed, Observed::new);
 layer!(Whole, share, |store| Share::new(store, NonZeroU32::MIN));
-layer!(Stacked, stack, |store| Fallback::to(
-    DenyCache::new(Breaker::new(store)),
+layer!(Stacked, stack, |store| usual(
+    store,
     Share::new(MemoryStore::new(), NonZeroU32::MIN),
 ));
 
 impl ScheduleHarness for Stacked {
     async fn store(&self) -> Arc<dyn schedule::Store> {
-        Arc::new(Fallback::allow(DenyCache::new(Breaker::new(
-            MemoryStore::new(),
-        ))))
+        Arc::new(usual(MemoryStore::new(), AllowAll))
     }
 
     fn histories(&self) -> u32 {
@@ -61,9 +60,7 @@ impl ScheduleHarness for Stacked {
 
 impl LeaseHarness for Stacked {
     async fn store(&self) -> Arc<dyn lease::Store> {
-        Arc::new(Fallback::allow(DenyCache::new(Breaker::new(
-            MemoryStore::new(),
-        ))))
+        Arc::new(usual(MemoryStore::new(), AllowAll))
     }
 
     fn histories(&self) -> u32 {

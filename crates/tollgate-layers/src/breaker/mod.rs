@@ -174,7 +174,7 @@ impl<S: Store> Store for Breaker<S> {
     }
 }
 
-crate::forward::forward!(Breaker<S>);
+crate::forward::forward!(Breaker<S>, store);
 
 impl<S: fmt::Debug> fmt::Debug for Breaker<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

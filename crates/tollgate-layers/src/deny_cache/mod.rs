@@ -183,11 +183,9 @@ impl<S> DenyCache<S> {
         }
     }
 
-    async fn pass_on<T>(
-        &self,
-        call: impl Future<Output = Result<T, StoreError>> + Send,
-    ) -> Result<T, StoreError> {
-        call.await
+    /// Leases and schedules are the store's.
+    fn pass_on<F>(&self, call: F) -> F {
+        call
     }
 }
 
@@ -245,7 +243,7 @@ impl<S: Store> Store for DenyCache<S> {
     }
 }
 
-crate::forward::forward!(DenyCache<S>);
+crate::forward::forward!(DenyCache<S>, store);
 
 impl<S: fmt::Debug> fmt::Debug for DenyCache<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

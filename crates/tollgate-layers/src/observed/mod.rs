@@ -108,9 +108,11 @@ impl<S> Seen<S> {
 
     /// Tells what was decided for one limit of a call.
     #[inline]
+    #[cfg_attr(
+        not(any(feature = "metrics", feature = "tracing")),
+        expect(unused_variables, reason = "nothing is told without a feature")
+    )]
     fn one(&self, check: &Check<'_>, is_allowed: bool, verdict: &Verdict, source: Source) {
-        #[cfg(not(any(feature = "metrics", feature = "tracing")))]
-        let _ = source;
         let outcome = match (is_allowed, verdict.is_allowed()) {
             (true, _) => Outcome::Allowed,
             (false, false) => Outcome::Denied,
@@ -156,11 +158,14 @@ impl<S> Seen<S> {
     }
 
     /// Makes a call that may have to wait, and tells how long it took and whether it failed.
-    async fn pass_on<T>(
+    async fn pass_on<T: Send>(
         &self,
         call: impl Future<Output = Result<T, StoreError>> + Send,
-        source: impl FnOnce(&T) -> Source,
-    ) -> Result<T, StoreError> {
+        source: impl FnOnce(&T) -> Source + Send,
+    ) -> Result<T, StoreError>
+    where
+        S: Sync,
+    {
         #[cfg(feature = "metrics")]
         let _in_flight = self.metered.in_flight();
         let sent_at = self.clock.now();
@@ -325,7 +330,7 @@ sync_store!(Observed<S: SyncStore>, self => self.seen, &self.seen.store);
 sync_store!(Seen<S: Store>, self => self, self.waitless()?);
 
 impl<S> Observed<S> {
-    async fn pass_on<T>(
+    async fn pass_on<T: Send>(
         &self,
         call: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError>

@@ -4,4 +4,5 @@
 
 mod deny_cache;
 mod fallback;
+mod observed;
 mod support;
