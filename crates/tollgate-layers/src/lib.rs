@@ -4,12 +4,14 @@ mod breaker;
 mod deny_cache;
 mod fallback;
 mod forward;
+mod lazy;
 mod observed;
 mod share;
 
 pub use breaker::Breaker;
 pub use deny_cache::DenyCache;
 pub use fallback::{AllowAll, Fallback};
+pub use lazy::Lazy;
 pub use observed::Observed;
 pub use share::Share;
 

@@ -4,5 +4,7 @@
 
 mod deny_cache;
 mod fallback;
+mod lazy;
 mod observed;
+mod outage;
 mod support;
