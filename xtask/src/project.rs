@@ -10,6 +10,9 @@ use xshell::{Shell, cmd};
 pub const PEERS: &str = "benches/peers";
 /// The folders of all workspaces, from the project's root. Each has a lock file of its own.
 pub const WORKSPACES: [&str; 2] = [".", PEERS];
+/// Parts of the names of tests that need more than the system's Redis server: another version of it, or
+/// other programs that run only with `--every-server`.
+pub const OTHER_SERVERS: [&str; 3] = ["redis_6_2", "valkey_9_1", "every_server"];
 
 /// Returns a shell in the project's root folder.
 ///

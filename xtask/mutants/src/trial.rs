@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use xtask::project::OTHER_SERVERS;
+
 use super::copy::Binary;
 use super::mutant::Mutant;
 use super::report::{Fate, append};
@@ -20,8 +22,6 @@ pub(super) const RESULTS: &str = "results";
 /// Tests that fail whenever the text of a script changes, so that their failure says nothing about
 /// a mutant of a script.
 const SNAPSHOTS: [&str; 1] = ["scripts::scripts_have_not_changed"];
-/// Parts of the names of tests on other servers than the system's, which test the same code.
-const OTHER_SERVERS: [&str; 2] = ["redis_6_2", "valkey_9_1"];
 /// The tests on a server that judge a script, in addition to core's.
 const EXACT: &str = "multiplexed_on_system::";
 
