@@ -64,7 +64,8 @@ fn install(shell: &Shell, programs: &[Program]) -> Outcome {
     let manager = Manager::ALL
         .into_iter()
         .find(|manager| succeeds(shell, &[manager.program(), "--version"]));
-    let manager = manager.ok_or_else(|| format!("there is no {before}, and no known package manager"))?;
+    let manager =
+        manager.ok_or_else(|| format!("there is no {before}, and no known package manager"))?;
     let rights = Rights::find(shell)?;
     let packages: Vec<_> = missing().map(|program| manager.package(program)).collect();
     let commands = commands(manager, rights, &packages);
@@ -164,11 +165,7 @@ impl Rights {
 }
 
 /// Returns the commands that install `packages`.
-fn commands(
-    manager: Manager,
-    rights: Rights,
-    packages: &[&'static str],
-) -> Vec<Vec<&'static str>> {
+fn commands(manager: Manager, rights: Rights, packages: &[&'static str]) -> Vec<Vec<&'static str>> {
     let mut before = Vec::new();
     // Homebrew refuses to run as root.
     if rights == Rights::Sudo && manager != Manager::Brew {
