@@ -34,7 +34,7 @@ use tollgate_testkit::{Flavor, Server};
 use crate::client::*;
 
 /// How long to wait for what should happen soon.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server that serves each client a number of requests at once.
 pub(crate) struct Holding {
@@ -211,7 +211,8 @@ async fn clients_that_leave_before_the_response_give_their_places_back() {
 #[tokio::test]
 async fn clients_that_leave_while_the_store_is_slow_give_their_places_back() {
     let redis = Server::start(Flavor::System);
-    let store = Arc::new(RedisStore::connect(redis.url()).await.unwrap());
+    let store = RedisStore::builder().deadline(PATIENCE);
+    let store = Arc::new(store.connect(redis.url()).await.unwrap());
     let server = Holding::serve_by(store, 5, ClientIp::peer()).await;
     server.until_free().await;
     for leaving in Leaving::ALL {

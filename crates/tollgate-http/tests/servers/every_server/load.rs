@@ -54,12 +54,14 @@ async fn statuses(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_serves_exactly_as_many_requests_as_its_limit_says() {
-    let redis = Server::start(Flavor::System);
+    let server = Server::start(Flavor::System);
+    // A busy machine may take longer than usual, which is no reason for another status.
+    let connecting = RedisStore::builder()
+        .deadline(PATIENCE)
+        .connect(server.url());
+    let redis = Arc::new(connecting.await.unwrap());
     for protocol in PROTOCOLS {
-        let stores: [Arc<dyn Store>; 2] = [
-            Arc::new(MemoryStore::new()),
-            Arc::new(RedisStore::connect(redis.url()).await.unwrap()),
-        ];
+        let stores: [Arc<dyn Store>; 2] = [Arc::new(MemoryStore::new()), redis.clone()];
         for store in stores {
             let limiter = RateLimiter::new(store, ["login=sliding-log:100/1h"]).unwrap();
             limiter.reset("127.0.0.1").await.unwrap();
@@ -97,7 +99,7 @@ async fn no_more_requests_run_at_once_than_a_client_has_places() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_is_killed_gives_its_places_back() {
-    let server = Holding::serve(100, ClientIp::peer()).await;
+    let server = Holding::serve(50, ClientIp::peer()).await;
     for path in ["/silent", "/flood", "/never"] {
         for protocol in PROTOCOLS {
             let mut command = h2load(server.address, path, 1_000, protocol);
