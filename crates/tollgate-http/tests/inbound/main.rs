@@ -4,6 +4,7 @@
 
 mod body;
 mod client_ip;
+mod drain;
 mod fields;
 mod keys;
 mod limits;

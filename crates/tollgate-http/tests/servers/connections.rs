@@ -256,6 +256,20 @@ async fn a_response_without_its_body_keeps_no_place() {
     server.until_free().await;
 }
 
+/// A client that sends all of its request before it reads gets the response.
+#[tokio::test]
+async fn refused_uploads_get_their_response() {
+    let server = Holding::serve(1, ClientIp::peer()).await;
+    let _stream = open(server.address, &(head("GET", "/silent") + "\r\n")).await;
+    server.until_full().await;
+    let body = vec![0; 20 << 20];
+    let upload = head("POST", "/upload") + &format!("content-length: {}\r\n\r\n", body.len());
+    let mut stream = open(server.address, &upload).await;
+    stream.write_all(&body).await.unwrap();
+    read_until(&mut stream, b"HTTP/1.1 429").await;
+    read_until(&mut stream, b"retry-after: 1\r\n").await;
+}
+
 /// A connection of HTTP/2.
 struct Connection {
     sender: SendRequest<BoxBody<Bytes, Infallible>>,

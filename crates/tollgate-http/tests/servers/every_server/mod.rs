@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::any;
+use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use tollgate_core::Timestamp;
 use tollgate_http::inbound::{ClientIp, InboundLayer};
@@ -209,4 +210,28 @@ async fn answers_pass_proxies_unchanged() {
         }
     }
     server.assert_counted(&[(ALICE, 100)]);
+}
+
+/// Without what the layer reads of a refused request, a proxy that is still sending it answers with 502.
+#[tokio::test]
+async fn refusals_of_uploads_pass_proxies() {
+    let server = Counting::serve(ClientIp::behind([HAPROXY, NGINX]).unwrap()).await;
+    for _ in 0..AMOUNT {
+        let answer = send_from(ALICE, get(server.address, "/")).await;
+        assert_eq!(answer.status, 200);
+    }
+    let buffers = nginx(server.address, APPENDS);
+    let streams = "proxy_request_buffering off; proxy_http_version 1.1;";
+    let streams = nginx(server.address, &format!("{APPENDS} {streams}"));
+    let [outer, haproxy] =
+        [buffers.address(), server.address].map(|address| haproxy(address, "option forwardfor"));
+    // Nginx takes a megabyte by default.
+    let body = Bytes::from(vec![0; 1_000_000]);
+    for proxy in [&buffers, &streams, &haproxy, &outer] {
+        for _ in 0..10 {
+            let request = request("POST", proxy.address(), "/");
+            let answer = send_from(ALICE, request.body(body.clone().into()).unwrap()).await;
+            assert_eq!((answer.status, answer.header("retry-after")), (429, "3600"));
+        }
+    }
 }
