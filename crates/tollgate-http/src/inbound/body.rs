@@ -1,14 +1,26 @@
 //! `InboundBody`: the body of a response, and what ends with it.
 
 use std::fmt;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use http::Version;
+use http::header::EXPECT;
+use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
 use tollgate_tokio::LeaseGuard;
+
+/// How many bytes of the body of a refused request are read, and for how long. A connection whose
+/// client sends more is closed.
+const MOST_DRAINED: usize = 64 << 20;
+const LONGEST_DRAIN: Duration = Duration::from_secs(30);
 
 pin_project! {
     /// The body of a response: the inner service's, unchanged, or that of a refusal.
@@ -66,6 +78,33 @@ impl<B> InboundBody<B> {
             until_end: None,
         }
     }
+}
+
+/// Reads what a client still sends of a request that is refused, in the background.
+///
+/// Otherwise a server of HTTP/1.1 closes the connection while the client sends, which resets it: the
+/// client may lose the response, and a proxy answers with the status 502.
+pub(super) fn drain<B: Body + Send + 'static>(parts: &Parts, body: B) {
+    let resets_streams = parts.version > Version::HTTP_11;
+    // A client that waits for the status 100 sends nothing, unless somebody reads.
+    let waits = parts.headers.contains_key(EXPECT);
+    if resets_streams || waits || body.is_end_stream() {
+        return;
+    }
+    let Ok(runtime) = Handle::try_current() else {
+        return;
+    };
+    drop(runtime.spawn(timeout(LONGEST_DRAIN, async move {
+        let mut body = pin!(body);
+        let mut left = MOST_DRAINED;
+        while let Some(Ok(frame)) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+            let bytes = frame.data_ref().map_or(0, Buf::remaining);
+            match left.checked_sub(bytes) {
+                Some(rest) => left = rest,
+                None => break,
+            }
+        }
+    })));
 }
 
 impl<B> Body for InboundBody<B>

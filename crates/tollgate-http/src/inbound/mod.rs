@@ -49,7 +49,9 @@ use crate::Fields;
 ///   together: what one denies consumes nothing from any.
 /// - A response says by its [`Fields`] what is left. A refusal has problem details (RFC 9457) as its
 ///   body, or is a status of gRPC if the request is one of gRPC. It is always a response, never an
-///   error: errors of the inner service pass unchanged, and bodies too.
+///   error: errors of the inner service pass unchanged, and bodies too. What the client still sends of
+///   a refused request is read in the background, on a Tokio runtime with its time driver, so that an
+///   HTTP/1.1 client gets the response.
 /// - If the store fails, requests are answered with the status 503, or let through:
 ///   [`on_store_failure`](Self::on_store_failure).
 /// - The layer warns once, through `tracing`, of each mistake in its setup that it sees, such as a

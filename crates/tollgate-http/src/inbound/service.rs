@@ -14,7 +14,7 @@ use pin_project_lite::pin_project;
 use tollgate_core::Store;
 use tower_service::Service;
 
-use super::body::InboundBody;
+use super::body::{InboundBody, drain};
 use super::passing::Passing;
 use super::shared::{Admission, Answer, Shared, Step};
 
@@ -46,12 +46,19 @@ impl<T, S> InboundService<T, S> {
 
     /// Answers a request without the inner service, which then keeps nothing of what it reserved
     /// when it became ready.
-    fn refuse<B>(&mut self, response: Response<Bytes>) -> InboundFuture<T, S, B>
+    fn refuse<B>(
+        &mut self,
+        response: Response<Bytes>,
+        parts: &Parts,
+        body: B,
+    ) -> InboundFuture<T, S, B>
     where
         T: Service<Request<B>> + Clone,
         S: Store + 'static,
+        B: Body + Send + 'static,
     {
         drop(self.take_inner());
+        drain(parts, body);
         InboundFuture::new(Stage::Refused {
             response: Some(response),
         })
@@ -64,6 +71,7 @@ where
     S: Store + 'static,
     R: Body,
     R::Data: From<Bytes>,
+    B: Body + Send + 'static,
 {
     type Response = Response<InboundBody<R>>;
     type Error = T::Error;
@@ -86,7 +94,7 @@ where
                     passing: None,
                 });
             }
-            Step::Refuse(response) => return self.refuse(response),
+            Step::Refuse(response) => return self.refuse(response, &parts, body),
         };
         let shared = Arc::clone(&self.shared);
         let Some(verdicts) = shared.answer_now(&question) else {
@@ -114,7 +122,7 @@ where
                     passing: Some(passing),
                 })
             }
-            Admission::Refused(response) => self.refuse(response),
+            Admission::Refused(response) => self.refuse(response, &parts, body),
         }
     }
 }
@@ -178,6 +186,7 @@ where
     T: Service<Request<B>, Response = Response<R>>,
     S: Store + 'static,
     R: Body,
+    B: Body + Send + 'static,
 {
     type Output = Result<Response<InboundBody<R>>, T::Error>;
 
@@ -201,9 +210,12 @@ where
                             calling: inner.call(Request::from_parts(parts, body)),
                             passing: Some(passing),
                         },
-                        Admission::Refused(response) => Stage::Refused {
-                            response: Some(response),
-                        },
+                        Admission::Refused(response) => {
+                            drain(&parts, body);
+                            Stage::Refused {
+                                response: Some(response),
+                            }
+                        }
                     }
                 }
                 StageProjection::Calling { calling, passing } => {

@@ -4,6 +4,7 @@
 
 mod body;
 mod client_ip;
+mod drain;
 mod every_server;
 mod fields;
 mod hostile;

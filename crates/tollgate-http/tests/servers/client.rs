@@ -1,11 +1,13 @@
 //! A client, and servers on free ports.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
+use axum::Router;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
 
@@ -31,9 +33,26 @@ pub(crate) async fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
+/// Serves `app` on a free port, and returns its address.
+pub(crate) async fn serve(app: Router) -> SocketAddr {
+    let (listener, address) = listener().await;
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
+    drop(tokio::spawn(
+        async move { axum::serve(listener, app).await },
+    ));
+    address
+}
+
 /// Sends a request on a connection of its own.
 pub(crate) async fn send(request: Request<Full<Bytes>>) -> Answer {
-    let client = Client::builder(TokioExecutor::new()).build_http();
+    send_from(Ipv4Addr::LOCALHOST, request).await
+}
+
+/// Sends a request on a connection of its own from `local`, such as 127.0.0.2.
+pub(crate) async fn send_from(local: Ipv4Addr, request: Request<Full<Bytes>>) -> Answer {
+    let mut connector = HttpConnector::new();
+    connector.set_local_address(Some(local.into()));
+    let client = Client::builder(TokioExecutor::new()).build(connector);
     let (head, body) = client.request(request).await.unwrap().into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     Answer {
@@ -41,6 +60,11 @@ pub(crate) async fn send(request: Request<Full<Bytes>>) -> Answer {
         headers: head.headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
     }
+}
+
+/// Returns a request to `address` without a body.
+pub(crate) fn get(address: SocketAddr, path: &str) -> Request<Full<Bytes>> {
+    request("GET", address, path).body(Full::default()).unwrap()
 }
 
 /// Returns a request to `address`.

@@ -1,5 +1,6 @@
 //! The examples, run.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,9 @@ mod api_keys;
 #[allow(dead_code, reason = "`main` is for the example alone")]
 #[path = "../../examples/grpc.rs"]
 mod grpc;
+#[allow(dead_code, reason = "`main` is for the example alone")]
+#[path = "../../examples/hyper.rs"]
+mod hyper;
 #[allow(dead_code, reason = "`main` is for the example alone")]
 #[path = "../../examples/login.rs"]
 mod login;
@@ -124,9 +128,31 @@ async fn grpc_clients_are_told_when_to_call_again() {
     let pushback = denied.metadata().get("grpc-retry-pushback-ms").unwrap();
     let pushback = Duration::from_millis(pushback.to_str().unwrap().parse().unwrap());
     assert!(pushback >= delay && pushback < delay + Duration::from_millis(2));
-    // A client that waits for as long as it was told is served.
+    // A client that waits for as long as it was told is served, and refused at most once more per
+    // call.
     tokio::time::sleep(delay).await;
-    let _ = client.check(ask()).await.unwrap();
+    for _ in 0..7 {
+        if let Err(denied) = client.check(ask()).await {
+            let info = denied.get_details_retry_info().unwrap();
+            tokio::time::sleep(info.retry_delay.unwrap()).await;
+            let _ = client.check(ask()).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn hyper_serves_five_a_minute_to_each_address() {
+    let (listener, address) = listener().await;
+    start!(hyper::serve(listener));
+    for client in [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 2)] {
+        for _ in 0..5 {
+            let answer = send_from(client, get(address, "/")).await;
+            assert_eq!((answer.status, &*answer.body), (200, "welcome\n"));
+        }
+        let answer = send_from(client, get(address, "/")).await;
+        assert_eq!(answer.status, 429);
+        assert_eq!(answer.header("content-type"), "application/problem+json");
+    }
 }
 
 /// tonic serves a call whatever its method is.

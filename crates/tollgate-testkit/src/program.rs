@@ -1,0 +1,106 @@
+//! `Program`: a server that speaks another protocol than Redis's, such as nginx, for one test.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::flavor::find;
+use crate::port::Port;
+use crate::process::Process;
+use crate::server::{PAUSE, read_log, tail};
+
+/// How long a program may take to listen after its start.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many ports to try if other programs take them first.
+const ATTEMPTS: usize = 5;
+
+/// A server such as nginx that belongs to one test, on a loopback port and in a folder of its own.
+///
+/// It is killed when this is dropped, and also if the test's process ends in any other way. Its
+/// configuration must keep it in the foreground, and in one process.
+#[derive(Debug)]
+pub struct Program {
+    // Declared first, so that the process ends before its folder is removed.
+    _process: Process,
+    port: Port,
+    folder: TempDir,
+}
+
+impl Program {
+    /// Starts the program `name` with the arguments that `configure` returns, in a new folder, and
+    /// waits until it listens. `configure` gets the port to listen on, at 127.0.0.1, and the folder,
+    /// where it can write a configuration.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the program is missing; the message says how to get it. Panics with the end of its
+    /// output if it does not listen within ten seconds.
+    #[track_caller]
+    pub fn start(name: &str, configure: impl Fn(u16, &Path) -> Vec<String>) -> Self {
+        let path = Self::path(name);
+        let mut attempt = 1;
+        loop {
+            let port = Port::choose();
+            let folder = tempfile::Builder::new()
+                .prefix("tollgate-testkit-")
+                .tempdir()
+                .expect("a folder for the program");
+            let arguments = configure(port.number(), folder.path());
+            let process = Process::start(&path, &arguments, folder.path());
+            let mut process = process.expect("a shell that starts the program");
+            let deadline = Instant::now() + PATIENCE;
+            let listens = loop {
+                if process.has_ended() || Instant::now() > deadline {
+                    break false;
+                }
+                if TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())).is_ok() {
+                    break true;
+                }
+                sleep(PAUSE);
+            };
+            if listens {
+                return Self {
+                    _process: process,
+                    port,
+                    folder,
+                };
+            }
+            drop(process);
+            let log = read_log(folder.path());
+            let is_taken = log.contains("already in use");
+            assert!(
+                attempt < ATTEMPTS && is_taken,
+                "{name} does not listen; it says:\n{}",
+                tail(&log)
+            );
+            attempt += 1;
+        }
+    }
+
+    /// Returns the path of the program `name`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the program is missing; the message says how to get it.
+    #[track_caller]
+    pub fn path(name: &str) -> PathBuf {
+        find(Path::new(name)).unwrap_or_else(|| {
+            panic!(
+                "there is no {name} on the search path: run `cargo xtask servers`, which installs it"
+            )
+        })
+    }
+
+    /// Returns the address that the program listens on.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port.number()).into()
+    }
+
+    /// Returns everything that the program has written to its output.
+    pub fn log(&self) -> String {
+        read_log(self.folder.path())
+    }
+}
