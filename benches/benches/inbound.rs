@@ -22,7 +22,7 @@ use tower::{Layer, Service};
 #[derive(Clone, Copy)]
 struct Answers;
 
-impl Service<Request<()>> for Answers {
+impl Service<Request<Empty<Bytes>>> for Answers {
     type Response = Response<Empty<Bytes>>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
@@ -31,7 +31,7 @@ impl Service<Request<()>> for Answers {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: Request<()>) -> Self::Future {
+    fn call(&mut self, _: Request<Empty<Bytes>>) -> Self::Future {
         let mut response = Response::new(Empty::new());
         let text = HeaderValue::from_static("text/plain");
         let _ = response.headers_mut().insert(CONTENT_TYPE, text);
@@ -41,13 +41,16 @@ impl Service<Request<()>> for Answers {
 
 const CLIENT: [u8; 4] = [203, 0, 113, 7];
 
-fn request() -> Request<()> {
-    let mut request = Request::new(());
+fn request() -> Request<Empty<Bytes>> {
+    let mut request = Request::new(Empty::new());
     let _ = request.extensions_mut().insert(Peer(IpAddr::from(CLIENT)));
     request
 }
 
-fn call<S: Service<Request<()>>>(service: &mut S, request: Request<()>) -> bool {
+fn call<S: Service<Request<Empty<Bytes>>>>(
+    service: &mut S,
+    request: Request<Empty<Bytes>>,
+) -> bool {
     let mut call = pin!(service.call(request));
     let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     polled.is_ready()

@@ -140,6 +140,9 @@ mod documents {
     #[doc = include_str!("../../docs/leases.md")]
     struct Leases;
 
+    #[doc = include_str!("../../docs/operating.md")]
+    struct Operating;
+
     #[doc = include_str!("../../docs/outbound.md")]
     struct Outbound;
 

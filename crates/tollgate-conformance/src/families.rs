@@ -103,6 +103,22 @@ pub fn block() -> Vec<Limit> {
     ])
 }
 
+/// Limits in shadow, beside some that deny.
+#[must_use]
+pub fn shadow() -> Vec<Limit> {
+    family(&[
+        "gcra:5/1s,burst=3",
+        "sliding-log:4/1s",
+        "gcra:3/1s,burst=2,shadow",
+        "sliding-log:3/2s,shadow",
+        "fixed-window:5/1s,shadow",
+        "sliding-counter:4/2s,shadow",
+        "sliding-buckets:6/1s,buckets=3,shadow",
+        "fixed-window:3/1s,anchored,count-denied,shadow",
+        "sliding-log:4/3s,count-denied,shadow",
+    ])
+}
+
 /// Limits of calls that have ids: one of each algorithm, and two that can delay calls.
 #[must_use]
 pub fn id() -> Vec<Limit> {
@@ -129,9 +145,9 @@ pub fn store() -> Vec<Limit> {
 }
 
 fn family(algorithms: &[&str]) -> Vec<Limit> {
-    let limits = algorithms.iter().enumerate().map(|(index, text)| {
-        let limit = format!("conformance-{index}");
-        Limit::new(&limit, text.parse::<tollgate_core::Algorithm>().unwrap()).unwrap()
-    });
+    let limits = algorithms
+        .iter()
+        .enumerate()
+        .map(|(index, text)| format!("conformance-{index}={text}").parse().unwrap());
     limits.collect()
 }

@@ -104,6 +104,14 @@ macro_rules! __promises {
             ]
         }
         $crate::__promises! {
+            @each [shadow]
+            [
+                shadows_agree_with_the_machine,
+                shadows_agree_with_the_machine_at_its_own_clock,
+                shadows_count_what_they_would_allow_and_deny_nothing,
+            ]
+        }
+        $crate::__promises! {
             @each [store]
             [
                 counts_at_its_own_clock,

@@ -26,6 +26,15 @@ static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 ///
 /// Cloning is cheap.
 ///
+/// # Shadow
+///
+/// A limit in [shadow](Self::shadow) is decided and counted like any other, in the same step, and never
+/// denies: to see what a limit would do before it does it. It counts the calls that the limits beside
+/// it allow and that it would allow, too. Its [verdict](crate::Decision::verdict) says whether it
+/// would have denied a call; what a [`Decision`](crate::Decision) says about all limits together
+/// leaves it out. It has the same states as the limit that is none, so that it can be put into force
+/// with what it has counted.
+///
 /// # Examples
 ///
 /// ```
@@ -51,7 +60,11 @@ struct Inner {
     algorithm: Algorithm,
     identity: Box<str>,
     identity_hash: u64,
+    is_shadow: bool,
 }
+
+/// The option of a limit in shadow.
+const SHADOW: &str = "shadow";
 
 impl Limit {
     /// Returns a limit called `name`.
@@ -60,15 +73,57 @@ impl Limit {
     ///
     /// [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
     pub fn new(name: &str, algorithm: impl Into<Algorithm>) -> Result<Self, LimitError> {
+        Self::with(name, algorithm.into(), false)
+    }
+
+    fn with(name: &str, algorithm: Algorithm, is_shadow: bool) -> Result<Self, LimitError> {
         check_name(name)?;
-        let algorithm = algorithm.into();
         let identity = format!("{name}:{}", algorithm.shape()).into_boxed_str();
         Ok(Self(Arc::new(Inner {
             name: name.into(),
             identity_hash: IDENTITY_HASHER.hash_one(&identity),
             identity,
             algorithm,
+            is_shadow,
         })))
+    }
+
+    /// Returns the same limit in shadow: it never denies. As text, it has the option `shadow`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{Limit, RateLimiter, StoreError, SyncStore};
+    ///
+    /// fn check(store: impl SyncStore, user: &str) -> Result<bool, StoreError> {
+    ///     let limits = ["api=gcra:10/1s", "next=gcra:5/1s,shadow"];
+    ///     let limiter = RateLimiter::new(store, limits).expect("the limits are valid");
+    ///     let decision = limiter.check(user).run()?;
+    ///     if decision.verdict("next").is_some_and(|next| !next.is_allowed()) {
+    ///         println!("`next` would have denied a call");
+    ///     }
+    ///     Ok(decision.is_allowed())
+    /// }
+    ///
+    /// let next: Limit = "next=gcra:5/1s,shadow".parse().unwrap();
+    /// assert_eq!(next, "next=gcra:5/1s".parse::<Limit>().unwrap().shadow());
+    /// ```
+    #[must_use]
+    pub fn shadow(&self) -> Self {
+        Self(Arc::new(Inner {
+            name: self.0.name.clone(),
+            algorithm: self.0.algorithm,
+            identity: self.0.identity.clone(),
+            identity_hash: self.0.identity_hash,
+            is_shadow: true,
+        }))
+    }
+
+    /// Returns whether this limit is in [shadow](Self::shadow).
+    #[inline]
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.0.is_shadow
     }
 
     /// Returns the name.
@@ -131,8 +186,9 @@ impl FromStr for Limit {
                 expected: "a name and `=` before the algorithm, such as `login=gcra:10/1m`",
             });
         };
-        let algorithm = Algorithm::read(Reader::new(text, name.len() + 1))?;
-        Self::new(name, algorithm).map_err(|error| LimitError::BadValue {
+        let reader = Reader::new(text, name.len() + 1);
+        let (algorithm, is_shadow) = Algorithm::read(reader, Some(SHADOW))?;
+        Self::with(name, algorithm, is_shadow).map_err(|error| LimitError::BadValue {
             text: text.to_owned(),
             at: 0,
             error: Box::new(error),
@@ -174,10 +230,13 @@ impl From<&Self> for Limit {
     }
 }
 
-/// Compares the name and the algorithm, which are all that a decision depends on.
+/// Compares the name, the algorithm and whether it is in shadow, which are all that a decision
+/// depends on.
 impl PartialEq for Limit {
     fn eq(&self, other: &Self) -> bool {
-        self.0.name == other.0.name && self.0.algorithm == other.0.algorithm
+        self.0.name == other.0.name
+            && self.0.algorithm == other.0.algorithm
+            && self.0.is_shadow == other.0.is_shadow
     }
 }
 
@@ -189,9 +248,13 @@ impl fmt::Debug for Limit {
     }
 }
 
-/// Writes `NAME=ALGORITHM`.
+/// Writes `NAME=ALGORITHM`, and `,shadow` after it if the limit is in shadow.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.0.name, self.0.algorithm)
+        write!(f, "{}={}", self.0.name, self.0.algorithm)?;
+        if self.0.is_shadow {
+            write!(f, ",{SHADOW}")?;
+        }
+        Ok(())
     }
 }

@@ -19,6 +19,8 @@ pub struct Verdict {
     pub(crate) reset_after: Wait,
     pub(crate) consumed: u64,
     pub(crate) at: Timestamp,
+    /// Whether the limit is in shadow: it does not count for the request.
+    pub(crate) shadow: bool,
 }
 
 impl Verdict {
@@ -32,6 +34,7 @@ impl Verdict {
         reset_after: Wait::ZERO,
         consumed: 0,
         at: Timestamp::UNIX_EPOCH,
+        shadow: false,
     };
 
     /// Returns the verdict of a limit with this `capacity` that allows a call and has `remaining`
@@ -49,6 +52,7 @@ impl Verdict {
             reset_after: Wait::ZERO,
             consumed: 0,
             at: Timestamp::UNIX_EPOCH,
+            shadow: false,
         }
     }
 
@@ -87,6 +91,26 @@ impl Verdict {
         self.consumed = cost;
         self.at = at;
         self
+    }
+
+    /// Sets that the limit is in [shadow](crate::Limit::shadow), so that the request does not depend
+    /// on this verdict.
+    #[must_use]
+    pub fn in_shadow(mut self) -> Self {
+        self.shadow = true;
+        self
+    }
+
+    /// Returns whether the limit is in [shadow](crate::Limit::shadow).
+    #[must_use]
+    pub fn is_in_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// Returns whether a request can be allowed with this verdict.
+    #[inline]
+    pub(crate) fn lets_through(&self) -> bool {
+        self.allowed || self.shadow
     }
 
     /// Returns whether this limit alone allows the call.

@@ -120,7 +120,7 @@ impl Fields {
         self
     }
 
-    /// Writes nothing about the limit called `name`. If it denies a call, `Retry-After` says for how
+    /// Writes nothing about the limit called `name`, as about limits in [shadow](Limit::shadow). If it denies a call, `Retry-After` says for how
     /// long all the same.
     #[must_use]
     pub fn hide(mut self, name: &str) -> Self {
@@ -151,7 +151,7 @@ impl Fields {
 
     /// Returns whether fields say anything about this limit.
     pub(crate) fn shows(&self, limit: &Limit) -> bool {
-        !self.hidden.iter().any(|name| **name == *limit.name())
+        !limit.is_shadow() && !self.hidden.iter().any(|name| **name == *limit.name())
     }
 
     /// Returns the value of `RateLimit-Policy`, if there is anything to say.
@@ -189,6 +189,8 @@ impl Fields {
         verdicts: impl Iterator<Item = (&'v Limit, &'v Verdict)> + Clone,
         headers: &mut HeaderMap,
     ) {
+        // A limit in shadow denies nothing.
+        let verdicts = verdicts.filter(|(limit, _)| !limit.is_shadow());
         let waits = verdicts.clone().map(|(_, verdict)| verdict.retry_after());
         let retry_after = waits.max().unwrap_or(Wait::ZERO);
         if let Some(micros) = self.with_jitter(retry_after) {

@@ -179,7 +179,12 @@ impl Store for AllowAll {
             let capacity = check.limit().algorithm().capacity();
             // What was taken is what the caller asks for; of another call, nothing was consumed.
             let taken = if is_take { check.cost() } else { 0 };
-            Verdict::allow(capacity, 0).with_consumed(taken, Timestamp::UNIX_EPOCH)
+            let verdict = Verdict::allow(capacity, 0).with_consumed(taken, Timestamp::UNIX_EPOCH);
+            if check.limit().is_shadow() {
+                verdict.in_shadow()
+            } else {
+                verdict
+            }
         });
         Ok(Verdicts::new(COUNTED_NOTHING, verdicts))
     }

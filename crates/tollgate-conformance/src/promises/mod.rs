@@ -13,6 +13,7 @@ mod inert;
 mod own_clock;
 mod real_time;
 mod reservation;
+mod shadow;
 mod store;
 mod units;
 mod waits;
@@ -56,6 +57,10 @@ pub use reservation::{
     refused_reservations_change_nothing, reservations_agree_with_the_definition,
     reservations_agree_with_the_machine, reservations_agree_with_the_machine_at_its_own_clock,
     starts_keep_the_bound_whatever_is_cancelled,
+};
+pub use shadow::{
+    shadows_agree_with_the_machine, shadows_agree_with_the_machine_at_its_own_clock,
+    shadows_count_what_they_would_allow_and_deny_nothing,
 };
 pub use store::{
     decides_alike_without_waiting, decides_at_the_given_instant, malformed_requests_change_nothing,

@@ -28,7 +28,7 @@ impl Harness for Reference {
 
 /// Parts of the names of cases that need chosen instants, or time to pass.
 #[allow(dead_code, reason = "some of what includes this file compares with it")]
-const OF_INSTANTS: [&str; 15] = [
+const OF_INSTANTS: [&str; 17] = [
     "a_changed_limit_applies_at_once",
     "a_clock_that_steps_back_admits_no_more",
     "a_late_refund_gives_nothing",
@@ -43,6 +43,8 @@ const OF_INSTANTS: [&str; 15] = [
     "reservations_agree_with_the_machine",
     "reset_after_is_exact",
     "retry_after_is_exact",
+    "shadows_agree_with_the_machine",
+    "shadows_count_what_they_would_allow_and_deny_nothing",
     "starts_keep_the_bound_whatever_is_cancelled",
 ];
 

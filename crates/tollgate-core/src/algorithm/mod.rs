@@ -299,6 +299,7 @@ fn consume<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64
         reset_after: outcome.status.reset_after,
         consumed: if outcome.allowed { cost } else { 0 },
         at: Timestamp::saturating_from_micros(outcome.at),
+        shadow: false,
     }
 }
 

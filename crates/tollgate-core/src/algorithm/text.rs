@@ -98,13 +98,17 @@ impl FromStr for Algorithm {
     /// | `sliding-log` | `count-denied` |
     /// | `block` | `doublings=NUMBER` |
     fn from_str(text: &str) -> Result<Self, LimitError> {
-        Self::read(Reader::new(text, 0))
+        Self::read(Reader::new(text, 0), None).map(|(algorithm, _)| algorithm)
     }
 }
 
 impl Algorithm {
-    /// Reads an algorithm up to the end of the text.
-    pub(crate) fn read(mut reader: Reader<'_>) -> Result<Self, LimitError> {
+    /// Reads an algorithm up to the end of the text, and whether the option `also` is given, which
+    /// is none of the algorithm's.
+    pub(crate) fn read(
+        mut reader: Reader<'_>,
+        also: Option<&str>,
+    ) -> Result<(Self, bool), LimitError> {
         let start = reader.at();
         let name = reader.word();
         let spelling = SPELLINGS.iter().find(|spelling| spelling.name == name);
@@ -131,17 +135,19 @@ impl Algorithm {
             } else {
                 None
             };
-            let is_known = spelling.options.contains(&(option, number.is_some()));
+            let is_known = spelling.options.contains(&(option, number.is_some()))
+                || also == Some(option) && number.is_none();
             if !is_known || given.iter().any(|(given, _)| *given == option) {
                 return Err(reader.expected(start, spelling.expected));
             }
             given.push((option, number));
         }
         let options = Options { given, reader };
-        (spelling.read)(quota, &options).map_err(|error| match error {
+        let algorithm = (spelling.read)(quota, &options).map_err(|error| match error {
             LimitError::Syntax { .. } => error,
             error => options.reader.bad_value(number_at, error),
-        })
+        })?;
+        Ok((algorithm, also.is_some_and(|also| options.has(also))))
     }
 }
 

@@ -51,7 +51,7 @@ pub fn parts<'l, 'k, S>(
     call.into_parts()
 }
 
-/// Returns verdicts whose receipts are told from those of others by this `mark`.
+/// Returns the verdicts, with receipts that differ from those of other stores by this `mark`.
 pub fn marked(mut verdicts: Verdicts, mark: u64) -> Verdicts {
     verdicts.fingerprint = verdicts.fingerprint.marked(mark);
     verdicts

@@ -60,7 +60,11 @@ impl<'a> Check<'a> {
     /// The most common call, for stores that hold a lock while they decide.
     #[inline(always)]
     pub(crate) fn consume_from(&self, state: &mut State, now: Timestamp) -> Verdict {
-        self.limit.algorithm().consume(state, now, self.cost)
+        let verdict = self.limit.algorithm().consume(state, now, self.cost);
+        Verdict {
+            shadow: self.limit.is_shadow(),
+            ..verdict
+        }
     }
 
     /// Returns whether both checks count in the same state.

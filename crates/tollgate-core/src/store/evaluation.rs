@@ -156,8 +156,10 @@ impl<'a> Request<'a> {
             let check = &checks[index];
             wait(check, states.state(index), now, check.cost())
         });
+        let mut each = waits.iter().zip(checks);
+        let allowed = each.all(|(wait, check)| wait.is_zero() || check.limit().is_shadow());
         Evaluation {
-            allowed: waits.iter().all(|wait| wait.is_zero()),
+            allowed,
             grant,
             waits,
         }
@@ -242,7 +244,7 @@ impl Evaluation {
                 None => false,
             },
             Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo
-                if self.allowed =>
+                if self.admits(index, check) =>
             {
                 self.cost(index, check) > 0
             }
@@ -315,6 +317,8 @@ impl Evaluation {
                 } else {
                     now
                 },
+                // None of them has reservations.
+                shadow: false,
             }
         });
         let verdicts = verdicts.collect();
@@ -346,12 +350,13 @@ impl Evaluation {
             starts_later: false,
             reset_after: Wait::ZERO,
             consumed: match self.grant {
-                Grant::Costs | Grant::Each(_) | Grant::Starts(_) if self.allowed => {
+                Grant::Costs | Grant::Each(_) | Grant::Starts(_) if self.admits(index, check) => {
                     self.cost(index, check)
                 }
                 _ => 0,
             },
             at: now,
+            shadow: check.limit().is_shadow(),
         };
         let state = if self.writes_to(request, index) {
             let state = states.state_mut(index);
@@ -369,7 +374,7 @@ impl Evaluation {
                 algorithm.block(state, now, span);
             } else if let Operation::Lower = request.operation() {
                 algorithm.commit(state, now, self.cost(index, check));
-            } else if self.allowed {
+            } else if self.admits(index, check) {
                 verdict.at = algorithm.commit(state, now, verdict.consumed);
             } else {
                 let attempt = self.attempt(check);
@@ -385,6 +390,11 @@ impl Evaluation {
         verdict.remaining = status.remaining;
         verdict.reset_after = status.reset_after;
         verdict
+    }
+
+    /// Returns whether the request is allowed, and by this check's limit, too, if it is in shadow.
+    fn admits(&self, index: usize, check: &Check<'_>) -> bool {
+        self.allowed && (!check.limit().is_shadow() || self.waits[index].is_zero())
     }
 
     fn returns_to(&self, index: usize) -> bool {
@@ -422,7 +432,7 @@ pub(crate) fn consume_each<const N: usize>(
     now: Timestamp,
     verdicts: &mut [Verdict; N],
 ) -> bool {
-    if cost == 0 {
+    if cost == 0 || limits.iter().any(Limit::is_shadow) {
         return false;
     }
     for (index, limit) in limits.iter().enumerate() {
@@ -441,7 +451,8 @@ pub(crate) fn consume_each<const N: usize>(
 /// Consumes the costs of `checks` if all limits admit them, and otherwise nothing. There is one of
 /// `states` and one of `verdicts`, which are overwritten, for each check.
 ///
-/// Returns false, and changes no state, if a limit may have to count the denied call.
+/// Returns false, and changes no state, if a limit may have to count the denied call, or is in
+/// shadow.
 #[inline]
 pub(crate) fn consume_all(
     checks: &[Check<'_>],
@@ -449,6 +460,9 @@ pub(crate) fn consume_all(
     now: Timestamp,
     verdicts: &mut [Verdict],
 ) -> bool {
+    if checks.iter().any(|check| check.limit().is_shadow()) {
+        return false;
+    }
     if !all_admit(checks, states, now) {
         peek_all(checks, states, now, verdicts);
         let counts = |check: &Check<'_>| check.limit().algorithm().counts_denied();
@@ -501,6 +515,7 @@ fn peek(check: &Check<'_>, state: &State, now: Timestamp) -> Verdict {
         reset_after: status.reset_after,
         consumed: 0,
         at: now,
+        shadow: check.limit().is_shadow(),
     }
 }
 

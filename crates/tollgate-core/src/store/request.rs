@@ -207,6 +207,12 @@ impl<'a> Request<'a> {
         self.id.is_some()
     }
 
+    /// Returns whether a limit is in shadow.
+    #[inline]
+    pub(crate) fn has_shadow(&self) -> bool {
+        self.checks().iter().any(|check| check.limit().is_shadow())
+    }
+
     fn consumes(&self) -> bool {
         matches!(
             self.operation,
@@ -283,8 +289,13 @@ impl<'a> Request<'a> {
     /// another operation.
     pub(crate) fn change(&self, index: usize) -> Option<Change> {
         let consumed = self.receipt()?.consumed()[index];
+        let check = &self.checks()[index];
+        if check.limit().is_shadow() && consumed.cost() == 0 {
+            // It counted nothing, since it would have denied the call.
+            return None;
+        }
         let kept = match self.operation {
-            Operation::Settle(_) => self.checks()[index].cost(),
+            Operation::Settle(_) => check.cost(),
             _ => 0,
         };
         Some(match kept.checked_sub(consumed.cost()) {
@@ -317,6 +328,9 @@ impl<'a> Request<'a> {
             }
             Operation::Block(_) if !algorithms.all(|of| of.can_block()) => {
                 Some("only a limit that blocks can block a key: add one, such as `ban=block:5m`")
+            }
+            Operation::Reserve { .. } | Operation::TakeUpTo if self.has_shadow() => {
+                Some("a limit in shadow sees whole calls that start now: use `check`")
             }
             Operation::Reserve { .. } if !algorithms.all(|of| of.can_reserve()) => Some(
                 "only GCRA limits can delay a call: limit it by `gcra`, or check it and wait for \

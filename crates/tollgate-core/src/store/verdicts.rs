@@ -87,7 +87,7 @@ impl Verdicts {
     #[inline(always)]
     pub(crate) fn of_one(fingerprint: Fingerprint, verdict: Verdict) -> Self {
         Self {
-            allowed: verdict.allowed,
+            allowed: verdict.lets_through(),
             verdicts: OneOrMany::One(verdict),
             fingerprint,
             reserved: None,
@@ -175,13 +175,23 @@ impl Verdicts {
         &self.verdicts
     }
 
+    /// Returns the verdicts that count: all but those of limits in shadow, or all if there are no
+    /// others.
+    fn counting(&self) -> impl Iterator<Item = &Verdict> {
+        let all_in_shadow = self.verdicts.iter().all(|verdict| verdict.shadow);
+        let counts = move |verdict: &&Verdict| all_in_shadow || !verdict.shadow;
+        self.verdicts.iter().filter(counts)
+    }
+
     /// Returns the index of the binding limit; see [`Decision::binding`](crate::Decision::binding).
     #[must_use]
     pub fn binding(&self) -> usize {
         let mut best = 0;
         for (index, verdict) in self.verdicts.iter().enumerate() {
             let held = &self.verdicts[best];
-            let tighter = if self.allowed {
+            let tighter = if verdict.shadow != held.shadow {
+                held.shadow
+            } else if self.allowed {
                 let tightness = |of: &Verdict| (of.delay(), Reverse(of.remaining));
                 tightness(verdict) > tightness(held)
             } else {
@@ -205,20 +215,17 @@ impl Verdicts {
     /// Returns the largest cost that all limits would allow now.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.verdicts
-            .iter()
-            .map(Verdict::remaining)
-            .min()
-            .unwrap_or(0)
+        self.counting().map(Verdict::remaining).min().unwrap_or(0)
     }
 
     /// Returns how long to wait until the same call is allowed, if nobody else calls: the longest
     /// wait of its limits, or zero if the call was allowed.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
-        // Every verdict of an allowed call has a wait of zero.
-        self.verdicts
-            .iter()
+        if self.allowed {
+            return Wait::ZERO;
+        }
+        self.counting()
             .map(Verdict::retry_after)
             .max()
             .unwrap_or(Wait::ZERO)
@@ -228,8 +235,7 @@ impl Verdicts {
     /// [`Decision::delay`](crate::Decision::delay).
     #[must_use]
     pub fn delay(&self) -> Wait {
-        self.verdicts
-            .iter()
+        self.counting()
             .map(Verdict::delay)
             .max()
             .unwrap_or(Wait::ZERO)
@@ -238,8 +244,7 @@ impl Verdicts {
     /// Returns how long until every limit has its full capacity again, if nobody else calls.
     #[must_use]
     pub fn reset_after(&self) -> Wait {
-        self.verdicts
-            .iter()
+        self.counting()
             .map(Verdict::reset_after)
             .max()
             .unwrap_or(Wait::ZERO)
@@ -250,11 +255,7 @@ impl Verdicts {
     /// After [`take_up_to`](crate::RateLimiter::take_up_to) this is what was taken.
     #[must_use]
     pub fn consumed(&self) -> u64 {
-        self.verdicts
-            .iter()
-            .map(Verdict::consumed)
-            .min()
-            .unwrap_or(0)
+        self.counting().map(Verdict::consumed).min().unwrap_or(0)
     }
 
     /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
@@ -331,7 +332,7 @@ impl fmt::Debug for Verdicts {
 /// Returns whether a request with these verdicts is allowed.
 #[inline(always)]
 pub(crate) fn all_allowed(verdicts: &[Verdict]) -> bool {
-    !verdicts.is_empty() && verdicts.iter().all(|verdict| verdict.allowed)
+    !verdicts.is_empty() && verdicts.iter().all(Verdict::lets_through)
 }
 
 #[cold]

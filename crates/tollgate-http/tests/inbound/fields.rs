@@ -362,3 +362,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn nothing_is_said_about_a_limit_in_shadow() {
+    let limits = ["all=fixed-window:2/1m", "next=sliding-log:1/1d,shadow"];
+    let headers = written(&Fields::new(), &limits, &[1, 1]);
+    assert_eq!(text(&headers, "ratelimit"), r#""all";r=0;t=40"#);
+    assert_eq!(text(&headers, "ratelimit-policy"), r#""all";q=2;w=60"#);
+    assert_eq!(text(&headers, "retry-after"), "");
+    let headers = written(&Fields::new(), &limits, &[1, 1, 1]);
+    assert_eq!(text(&headers, "retry-after"), "40");
+}

@@ -1,3 +1,5 @@
+//! What a circuit lets through, after what happened.
+
 use std::time::Duration;
 
 use proptest::prelude::*;

@@ -124,12 +124,17 @@ impl<S> DenyCache<S> {
         let mut age = None;
         let mut verdicts = SmallVec::<[Verdict; 4]>::new();
         for_each(request.checks(), |check, state| {
+            let capacity = check.limit().algorithm().capacity();
+            // A limit in shadow denies nothing, and counts only what is allowed.
+            if check.limit().is_shadow() {
+                verdicts.push(Verdict::allow(capacity, 0).in_shadow());
+                return;
+            }
             let known = self.known.get(&state);
             if let Some(known) = known.filter(|known| known.denies(check.cost(), now)) {
                 age = age.max(Some(known.age(now)));
             }
             let verdict = known.and_then(|known| known.verdict(check.cost(), now, self.max_age));
-            let capacity = check.limit().algorithm().capacity();
             verdicts.push(verdict.unwrap_or_else(|| Verdict::allow(capacity, 0)));
         });
         let age = age?;
@@ -158,6 +163,9 @@ impl<S> DenyCache<S> {
                 let Some((verdict, changes)) = answers.next() else {
                     return;
                 };
+                if check.limit().is_shadow() {
+                    return;
+                }
                 let known = Known::new(check.cost(), *verdict, asked_at, self.max_age);
                 self.known.insert(state.to_owned(), known);
                 // What was given back meanwhile may not be in the answer.

@@ -13,7 +13,7 @@ use super::Outcome;
 const LIMITS: usize = 32;
 
 const SOURCES: [&str; 3] = ["store", "cache", "fallback"];
-const OUTCOMES: [&str; 3] = ["allowed", "denied", "denied_by_other"];
+const OUTCOMES: [&str; 4] = ["allowed", "denied", "denied_by_other", "shadow_denied"];
 
 #[derive(Default)]
 pub(super) struct Metered {
@@ -26,9 +26,9 @@ pub(super) struct Metered {
 struct OfLimit {
     name: Box<str>,
     /// By outcome and source.
-    decisions: [[OnceLock<Counter>; 3]; 3],
+    decisions: [[OnceLock<Counter>; 3]; 4],
     /// By outcome.
-    units: [OnceLock<Counter>; 3],
+    units: [OnceLock<Counter>; 4],
 }
 
 impl OfLimit {
@@ -71,6 +71,7 @@ impl Metered {
             Outcome::Allowed => 0,
             Outcome::Denied => 1,
             Outcome::DeniedByOther => 2,
+            Outcome::ShadowDenied => 3,
         };
         for slot in &self.limits {
             let of_limit = slot.get_or_init(|| OfLimit::new(name));

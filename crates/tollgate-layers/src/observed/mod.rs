@@ -29,7 +29,8 @@ use tollgate_memory::{Clock, SystemClock};
 /// | `tollgate_calls_in_flight` | | how many wait for one now |
 /// | `tollgate_store_errors_total` | `kind` | calls that were not decided |
 ///
-/// An outcome is `allowed`, `denied`, or `denied_by_other` if another limit of the call denied it. A
+/// An outcome is `allowed`, `denied`, `denied_by_other` if another limit of the call denied it, or
+/// `shadow_denied` if a limit in [shadow](Limit::shadow) would have. A
 /// source is `store`, `cache` or `fallback`. A key is never a label, since there may be any number of
 /// keys; a limit's name is. Install the recorder before the first call: what is counted goes to the
 /// one that is there then.
@@ -89,6 +90,7 @@ pub(crate) enum Outcome {
     Allowed,
     Denied,
     DeniedByOther,
+    ShadowDenied,
 }
 
 impl<S> Seen<S> {
@@ -114,16 +116,16 @@ impl<S> Seen<S> {
     )]
     fn one(&self, check: &Check<'_>, is_allowed: bool, verdict: &Verdict, source: Source) {
         let outcome = match (is_allowed, verdict.is_allowed()) {
+            (_, false) if verdict.is_in_shadow() => Outcome::ShadowDenied,
             (true, _) => Outcome::Allowed,
             (false, false) => Outcome::Denied,
             (false, true) => Outcome::DeniedByOther,
         };
         #[cfg(feature = "metrics")]
         {
-            let units = if is_allowed {
-                verdict.consumed()
-            } else {
-                check.cost()
+            let units = match outcome {
+                Outcome::Allowed => verdict.consumed(),
+                _ => check.cost(),
             };
             self.metered
                 .decided(check.limit().name(), outcome, source, units);

@@ -302,3 +302,19 @@ async fn a_denial_from_before_a_reset_is_not_remembered() {
     assert!(late.await.unwrap());
     assert!(limiter.check("alice").await.unwrap().is_allowed());
 }
+
+#[tokio::test]
+async fn a_limit_in_shadow_is_never_a_reason_to_deny() {
+    let clock = ManualClock::new();
+    let cached = cache(memory(&clock), &clock);
+    let limits = ["all=gcra:2/1h", "next=sliding-log:1/9h,shadow"];
+    let limiter = RateLimiter::new(&cached, limits).unwrap();
+    let denies = async || limiter.check("alice").await.unwrap().is_denied();
+    assert_eq!(
+        (denies().await, denies().await, denies().await),
+        (false, false, true)
+    );
+    assert!(denies().await);
+    clock.advance(Duration::from_secs(3600));
+    assert!(!denies().await);
+}

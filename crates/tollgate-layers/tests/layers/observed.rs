@@ -213,3 +213,25 @@ fn a_store_need_not_be_waited_for_if_the_wrapped_one_need_not() {
     let waits = FaultyStore::new(MemoryStore::new(), []);
     assert!(Observed::new(waits).as_sync().is_none());
 }
+
+#[test]
+fn what_a_limit_in_shadow_would_deny_is_counted() {
+    let limits = ["all=gcra:9/1h", "next=gcra:1/1h,shadow"];
+    let limiter = RateLimiter::new(Observed::new(MemoryStore::new()), limits).unwrap();
+    let counts = observe(|| {
+        for _ in 0..3 {
+            assert!(limiter.check("alice").run().unwrap().is_allowed());
+        }
+    });
+    assert_eq!(
+        counts,
+        expected([
+            ("tollgate_decisions_total{all,allowed,store}", 3),
+            ("tollgate_decisions_total{next,allowed,store}", 1),
+            ("tollgate_decisions_total{next,shadow_denied,store}", 2),
+            ("tollgate_units_total{all,allowed}", 3),
+            ("tollgate_units_total{next,allowed}", 1),
+            ("tollgate_units_total{next,shadow_denied}", 2),
+        ])
+    );
+}

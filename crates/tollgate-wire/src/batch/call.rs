@@ -70,10 +70,11 @@ impl<'r> BatchedCall<'r> {
             let answers = packed.keys.iter().skip(checks.len());
             hashes.extend(answers.map(|key| hash::of_named(key)));
         }
-        // A limit that counts denied calls changes with each, and a block has no remaining cost.
+        // A limit that counts denied calls changes with each, a block has no remaining cost, and a
+        // limit in shadow does not end what the others admit.
         let is_alone = |check: &Check<'_>| {
             let algorithm = check.limit().algorithm();
-            algorithm.counts_denied() || algorithm.can_block()
+            algorithm.counts_denied() || algorithm.can_block() || check.limit().is_shadow()
         };
         Self {
             joins: matches!(act, Some(Act::Consume | Act::Peek)) && !checks.iter().any(is_alone),

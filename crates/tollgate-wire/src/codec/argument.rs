@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use tollgate_core::inside::encoding::{Change, change, longest_delay_us, micros_ceil};
 use tollgate_core::inside::twins::{MOST_PARAMETERS, code, double, parameters, reserved};
 use tollgate_core::store::{BlockSpan, Check, MAX_EXACT, Operation, Request};
-use tollgate_core::{CallId, Timestamp};
+use tollgate_core::{CallId, Limit, Timestamp};
 
 use crate::script::Form;
 
@@ -31,7 +31,7 @@ pub(crate) fn argument(
         for check in request.checks() {
             let algorithm = check.limit().algorithm();
             push(&mut text, check.cost());
-            push(&mut text, u64::from(algorithm.counts_denied()));
+            push(&mut text, counted(check.limit()));
             for parameter in parameters(algorithm) {
                 push(&mut text, parameter);
             }
@@ -179,13 +179,20 @@ fn push_member(text: &mut Vec<u8>, request: &Request<'_>, index: usize, check: &
         (None, _) => (check.cost(), Detail::None),
     };
     push(text, code(algorithm) as u64);
-    push(text, u64::from(algorithm.counts_denied()));
+    push(text, counted(check.limit()));
     push(text, cost);
     push_or_minus_one(text, detail.number());
     let parameters = parameters(algorithm);
     for index in 0..MOST_PARAMETERS {
         push(text, parameters.get(index).copied().unwrap_or(0));
     }
+}
+
+/// Returns which calls a limit counts beside those that all limits allow: 1 for those that are denied,
+/// too. It is 2 more if the limit is in shadow, which denies none and counts those that it would
+/// allow.
+fn counted(limit: &Limit) -> u64 {
+    u64::from(limit.algorithm().counts_denied()) + 2 * u64::from(limit.is_shadow())
 }
 
 /// Appends an integer, at most 2^53.

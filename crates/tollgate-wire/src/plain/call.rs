@@ -28,6 +28,7 @@ pub(super) struct Answer {
 /// Returns how plain commands count for `limit`, or why they cannot.
 pub(super) fn plan(limit: &Limit) -> Result<CounterPlan, &'static str> {
     match limit.algorithm() {
+        _ if limit.is_shadow() => Err("plain commands deny what a limit denies: it is in shadow"),
         // The state machine counts denied calls up to `MAX_EXACT`, and a refund subtracts from
         // there.
         algorithm if algorithm.counts_denied() && algorithm.capacity() > MAX_EXACT / 2 => {

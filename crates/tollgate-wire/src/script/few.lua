@@ -10,7 +10,7 @@ local key = KEYS[1]
 @read
 local fits = cost == 0 or @fits
 @answer
-local all, raws = fits, pack('<I2', #raw) .. raw
+local all, raws = fits or counted >= 2, pack('<I2', #raw) .. raw
 @inner
 @record
 local reply = pack('<bd', all and 1 or 0, now) .. raws

@@ -4,7 +4,7 @@ local key, cost, counted, @parameters = KEYS[@index], unpack('<@formats', ARGV[1
 @read
 local fits = cost == 0 or @fits
 @answer
-all, raws = all and fits, raws .. pack('<I2', #raw) .. raw
+all, raws = all and (fits or counted >= 2), raws .. pack('<I2', #raw) .. raw
 @inner
 @record
 end

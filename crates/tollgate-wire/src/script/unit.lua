@@ -26,11 +26,12 @@ local machines = { @names }
 local function decide(argument, base, count, calls)
   local operation, instant, millis = unpack('<ddd', argument)
   set_clock(instant, millis)
-  local raws, commits, costs, counts = {}, {}, {}, {}
+  local raws, commits, costs, counts, shadows = {}, {}, {}, {}, {}
   local allowed, most, least, delay = true, nil, nil, 0
   local function look(i, as, instead)
     local code, counted, cost, detail, a, b, c, d = unpack('<dddddddd', argument, 64 * i - 39)
-    costs[i], counts[i] = instead or cost, counted == 1
+    costs[i], counts[i] = instead or cost, counted == 1 or counted == 3
+    shadows[i] = counted >= 2
     local taken, before, was_marked
     if operation == SETTLE and #argument > 24 + 64 * count then
       -- The receipt of a reservation that is refunded.
@@ -77,9 +78,11 @@ local function decide(argument, base, count, calls)
     end
     if operation == TAKE then
       most, least = min(most or costs[i], costs[i]), min(least or remaining, remaining)
-    elseif not fits then
+    elseif not fits and not shadows[i] then
       allowed = false
     end
+    -- What a limit in shadow would deny, it does not count.
+    if fits then shadows[i] = false end
     if operation == RESERVE then delay = max(delay, remaining) end
   end
   if operation == TAKE then
@@ -100,7 +103,7 @@ local function decide(argument, base, count, calls)
   end
   if operation ~= PEEK and operation ~= SETTLE then
     for i = 1, count do
-      if costs[i] > 0 and (allowed or counts[i] or operation == BLOCK) then commits[i](costs[i], delay) end
+      if costs[i] > 0 and (allowed and not shadows[i] or counts[i] or operation == BLOCK) then commits[i](costs[i], delay) end
     end
   end
   for i = 1, count do

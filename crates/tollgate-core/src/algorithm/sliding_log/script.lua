@@ -65,7 +65,7 @@ max(amount_per_window - used, 0)
 
 --@ answer
 local first, second = 0, 0
-if used > 0 and (not fits or counted == 1) then
+if used > 0 and (not fits or counted % 2 == 1) then
   @search
   local function recorded(units)
     if (total_oldest - before) % 4294967296 >= units then return oldest end
@@ -80,7 +80,7 @@ if used > 0 and (not fits or counted == 1) then
   -- fits.
   local needed = used + cost - amount_per_window
   first = recorded(needed)
-  if counted == 1 then second = recorded(needed + cost) end
+  if counted % 2 == 1 then second = recorded(needed + cost) end
 end
 raw = pack('<ddddd', used, first, second, last, latest)
 
