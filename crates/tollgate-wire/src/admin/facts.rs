@@ -69,7 +69,9 @@ pub(super) fn of(prefix: &str, key: &[u8], replies: &[Reply], now: u64) -> Optio
     if replies.first() == Some(&Reply::Nil) || *ttl == Reply::Integer(-2) {
         return None;
     }
-    let expires = ttl.number().map(|left| now.saturating_add(left.saturating_mul(1_000)));
+    let expires = ttl
+        .number()
+        .map(|left| now.saturating_add(left.saturating_mul(1_000)));
     let told = name(prefix, key).and_then(|name| told(&name, replies, expires));
     Some(Facts {
         is_understood: told.is_some(),

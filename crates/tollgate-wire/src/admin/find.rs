@@ -1,6 +1,7 @@
 //! `Search` and `FoundState`: finds the states of a prefix, page by page, and peeks at them.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use tollgate_core::inside::encoding::{LEASES, SCHEDULE};
 use tollgate_core::store::{Check, Operation, Request, Verdict};
@@ -73,6 +74,9 @@ pub enum Encoding {
 }
 
 /// A state on a server, as its key shows it.
+///
+/// `Display` writes the limit with letters in place of the numbers that a key does not show, such as
+/// `login=fixed-window:N/1h,anchored` or `login=gcra:N/WINDOW`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct FoundState {
@@ -147,6 +151,22 @@ impl FoundState {
         self.encoding == Encoding::Script
             && self.clock == clock
             && self.identity == limit.identity()
+    }
+}
+
+impl fmt::Display for FoundState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, kind, .. } = self;
+        match kind.as_str() {
+            SCHEDULE | LEASES => write!(f, "the {kind} called {name}"),
+            ANSWER => write!(f, "the answer to a call with an id, kept by {name}"),
+            _ => write!(f, "{name}={kind}"),
+        }?;
+        match self.encoding {
+            Encoding::Script => Ok(()),
+            Encoding::Scriptless => f.write_str(" without scripts"),
+            Encoding::Other => f.write_str(" of another release"),
+        }
     }
 }
 
@@ -233,7 +253,10 @@ impl<E: Nodes> WireStore<E> {
         let (sender, prefix) = (self.sender(), self.options().prefix());
         let mut read = Vec::with_capacity(states.len());
         for page in pages(states) {
-            let reads: Vec<_> = page.iter().map(|at| facts::reads(prefix, &at.key)).collect();
+            let reads: Vec<_> = page
+                .iter()
+                .map(|at| facts::reads(prefix, &at.key))
+                .collect();
             let mut commands = vec![command([b"TIME"])];
             commands.extend(reads.iter().flatten().cloned());
             let replies = sender
