@@ -86,7 +86,7 @@ async fn given_back(users: &Weak<dyn Remote>) -> Result<(), &'static str> {
 }
 
 /// Parses the limits of the command line, which have names.
-pub(crate) fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
+fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
     let limit = |text: &String| {
         if text.parse::<Algorithm>().is_ok() {
             return Err(Failure::LimitUnnamed {
@@ -99,6 +99,19 @@ pub(crate) fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
         })
     };
     texts.iter().map(limit).collect()
+}
+
+/// Parses the limits of a command that asks each by itself: their names may be the same.
+pub(crate) fn separate_limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
+    let limits = limits(texts)?;
+    for (index, limit) in limits.iter().enumerate() {
+        if limits[..index].contains(limit) {
+            return Err(Failure::LimitTwice {
+                limit: texts[index].clone(),
+            });
+        }
+    }
+    Ok(limits)
 }
 
 /// Checks that `names` could be those of limits.

@@ -145,6 +145,12 @@ impl FoundState {
         }
     }
 
+    /// Returns whether it is the answer to a call with an id, which counts nothing.
+    #[must_use]
+    pub fn is_answer(&self) -> bool {
+        self.kind == ANSWER
+    }
+
     /// Returns whether a store with scripts and this `clock` reads the state for `limit`.
     #[must_use]
     pub fn is_of(&self, limit: &Limit, clock: TimeSource) -> bool {

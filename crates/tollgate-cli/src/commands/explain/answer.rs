@@ -66,7 +66,8 @@ impl Asked {
             has_state: false,
             other_states: Vec::new(),
         };
-        for state in states.filter(|state| state.name == limit.name()) {
+        let is_named = |state: &&FoundState| state.name == limit.name() && !state.is_answer();
+        for state in states.filter(is_named) {
             if state.is_exact && state.is_of(limit, clock.into()) {
                 asked.has_state = true;
                 continue;
@@ -151,8 +152,13 @@ impl State {
         let left = ends.as_micros().saturating_sub(now.as_micros());
         let left = match left {
             0 => "over".to_owned(),
-            // To the second, rounded up.
-            left => format!("in {}", Span(Duration::from_secs(left.div_ceil(1_000_000)))),
+            left => {
+                // To the second, rounded up.
+                let left = Span(Duration::from_secs(left.div_ceil(1_000_000)));
+                // A caller's clock may lag, so the server keeps its states longer.
+                let is_bound = self.ends.is_none() && self.clock == TimeSource::Caller;
+                format!("in {}{left}", if is_bound { "at most " } else { "" })
+            }
         };
         format!("{} ({left})", local(ends, zone))
     }

@@ -5,25 +5,22 @@ mod options;
 
 pub(super) use options::ExplainOptions;
 
-use tollgate_core::RateLimiter;
-use tollgate_core::store::{Check, Operation, Request};
+use futures_util::future::try_join_all;
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{Limit, StoreError};
 use tollgate_wire::Search;
 
 use self::answer::{Answer, Asked, State};
 use crate::failure::Failure;
 use crate::output::{Output, say};
 use crate::store::wait_for;
-use crate::subject::limits;
+use crate::subject::separate_limits;
 use crate::verdict::LimitVerdict;
 
 /// Runs `tollgate explain`.
 pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
-    let limits = limits(&options.limits)?;
-    if !limits.is_empty() {
-        // Check the limits before sending anything.
-        RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;
-    }
+    let limits = separate_limits(&options.limits)?;
     let zone = options.zone.zone()?;
     let subject = options.key();
     let key = subject.key();
@@ -42,13 +39,14 @@ pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failu
         }
         found.sort_by_key(|state| (state.to_string(), state.rest.clone()));
         let facts = store.read(&found).await?;
-        let verdicts = if limits.is_empty() {
-            Vec::new()
-        } else {
-            let checks = limits.iter().map(|limit| Check::new(limit, key, 1));
-            let peek = Request::new(Operation::Peek, checks);
-            LimitVerdict::all(&limits, &store.decide(peek).await?)
+        let peek = async |limit: &Limit| {
+            let decided = store
+                .decide(Request::peek(Check::new(limit, key, 1)))
+                .await?;
+            let (_, verdict) = decided.into_one()?;
+            Ok::<_, StoreError>(LimitVerdict::new(limit, &verdict))
         };
+        let verdicts = try_join_all(limits.iter().map(peek)).await?;
         Ok((found, facts, verdicts))
     })?;
     // Those that have ended meanwhile are left out.

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use jiff::tz::TimeZone;
 use tokio::select;
 use tokio::time::sleep;
-use tollgate_core::{Limit, RateLimiter, Timestamp};
+use tollgate_core::{Limit, Timestamp};
 use tollgate_wire::{FoundState, Search};
 
 use self::answer::Answer;
@@ -18,15 +18,14 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::signals::Signal;
 use crate::store::{Remote, wait_for};
-use crate::subject::limits;
+use crate::subject::separate_limits;
 use crate::text::json;
 use crate::time::length;
 
 /// Runs `tollgate top`.
 pub(super) fn run(options: &TopOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
-    let limits = limits(&options.limits)?;
-    RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;
+    let limits = separate_limits(&options.limits)?;
     let every = options.every.as_deref();
     let every = every.map(|every| length("--every", every)).transpose()?;
     let zone = options.zone.zone()?;
@@ -78,7 +77,9 @@ async fn look<'o>(
             let verdicts = store.peek_at(limit, &own).await?;
             answer.add(index, limit, own.iter().zip(verdicts));
         }
-        let is_read = |state: &FoundState| limits.iter().any(|it| state.is_of(it, clock.into()));
+        let is_read = |state: &FoundState| {
+            state.is_answer() || limits.iter().any(|it| state.is_of(it, clock.into()))
+        };
         answer.add_others(states.iter().filter(|state| !is_read(state)), clock);
         answer.keep(options.top);
         if answer.room(options.sample) == 0 {
