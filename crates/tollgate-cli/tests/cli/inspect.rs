@@ -218,6 +218,12 @@ fn states_of_every_kind_are_explained() {
         0,
         &[&schedule[..], &["--key", "alice", "--id", "m"]].concat(),
     );
+    // Two events in a schedule of the other form.
+    let events = desk.key("many:schedule:v1:{alice}");
+    let scores = [-1. - now, now, now + 1e6].map(|score| score.to_string());
+    let [clock, first, second] = scores.each_ref().map(String::as_str);
+    desk.server
+        .command(&["ZADD", &events, clock, "c", first, "e1", second, "e2"]);
     let with_id = [
         "check",
         "--key",
@@ -246,18 +252,19 @@ fn states_of_every_kind_are_explained() {
             ("the answer to a call with an id, kept by api", None),
             ("the leases called jobs", Some(5)),
             ("the schedule called mails", Some(1)),
+            ("the schedule called many", Some(2)),
         ]
     );
     let understood: Vec<_> = rows.iter().map(|row| row["understood"] == true).collect();
     assert_eq!(
         understood,
-        [true, true, false, true, true, true, true, true]
+        [true, true, false, true, true, true, true, true, true]
     );
     assert_eq!(rows[3]["previous"], 4);
     // The log and the counter never expire: this test has not let them.
     assert_eq!(rows[4]["expires"], Value::Null);
     let time = |at: f64| {
-        let at = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(at / 1e6).mul_f64(1.);
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(at / 1e6);
         jiff::Timestamp::try_from(at).unwrap()
     };
     let near = |value: &Value, at: f64| {
@@ -273,9 +280,10 @@ fn states_of_every_kind_are_explained() {
     near(&rows[4]["last"], now);
     near(&rows[6]["last"], now);
     near(&rows[6]["ends"], now + 30e6);
+    near(&rows[8]["last"], now);
 
     let list = desk.says(0, &["list"]);
-    assert_eq!(list["keys"], 8);
+    assert_eq!(list["keys"], 9);
     let list = desk.says(0, &["list", "--limit", "api", "--limit", "jobs"]);
     assert_eq!(texts(&list["limits"], "name"), ["api", "api", "jobs"]);
 }
@@ -467,7 +475,28 @@ fn clusters_are_searched_as_a_whole() {
             let cost = if key == "7" { "5" } else { "1" };
             run(&[&["check", "--key", key, "--cost", cost], &limit[..]].concat());
         }
-        assert_eq!(run(&["list"])["keys"], 30);
+        let schedule = [
+            "schedule",
+            "reserve",
+            "--schedule",
+            "mails",
+            "--quota",
+            "5/1h",
+        ];
+        run(&[&schedule[..], &["--key", "7", "--id", "m"]].concat());
+        let found = run(&["explain", "7"]);
+        let states = ["login=gcra:N/WINDOW", "the schedule called mails"];
+        assert_eq!(texts(&found["states"], "state"), states);
+        let cancel = [
+            "schedule",
+            "cancel",
+            "--schedule",
+            "mails",
+            "--quota",
+            "5/1h",
+        ];
+        run(&[&cancel[..], &["--key", "7", "--id", "m"]].concat());
+        assert_eq!(run(&["list", "--limit", "login"])["keys"], 30);
         let top = run(&[&["top"], &limit[..]].concat());
         assert_eq!((&top["keys"], &top["denied"]), (&json!(30), &json!(1)));
         assert_eq!(top["top"][0]["key"], "7");
