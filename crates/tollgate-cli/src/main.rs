@@ -1,7 +1,7 @@
 //! The program `tollgate`: tests limits on access logs, and inspects limits on live servers.
 //!
 //! Imports point one way, from the commands down: `commands`, `report`, `decisions`, `input`; and for
-//! live servers `commands`, `subject`, `store`. Each command has a file or a folder in `commands`, and
+//! live servers `commands`, `verdict`, `subject`, `store`. Each command has a file or a folder in `commands`, and
 //! none uses another. A folder's `mod.rs` imports its files, and no file imports the `mod.rs` above it.
 
 mod commands;
@@ -21,6 +21,7 @@ mod subject;
 mod text;
 mod time;
 mod trace;
+mod verdict;
 
 use std::process::ExitCode;
 

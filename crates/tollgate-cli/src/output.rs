@@ -59,6 +59,15 @@ impl Output {
         u8::try_from(error.exit_code()).unwrap_or(u8::MAX)
     }
 
+    /// Returns what clears the screen before an answer, if standard output is one.
+    pub(crate) fn clear(&self) -> &'static str {
+        if self.stdout.is_terminal() {
+            "\u{1b}[H\u{1b}[2J"
+        } else {
+            ""
+        }
+    }
+
     /// Returns whether standard error is a terminal.
     pub(crate) fn is_watched(&self) -> bool {
         self.stderr.is_terminal()

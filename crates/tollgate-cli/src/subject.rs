@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use tokio::select;
 use tokio::time::{sleep, timeout};
-use tollgate_core::{Algorithm, Key, Limit, LimitError, RateLimiter, StoreError};
+use tollgate_core::{
+    Algorithm, FixedWindow, Key, Limit, LimitError, Quota, RateLimiter, StoreError,
+};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -83,7 +85,7 @@ async fn given_back(users: &Weak<dyn Remote>) -> Result<(), &'static str> {
     }
 }
 
-/// Parses the limits of the command line.
+/// Parses the limits of the command line, which have names.
 fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
     let limit = |text: &String| {
         if text.parse::<Algorithm>().is_ok() {
@@ -97,4 +99,30 @@ fn limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
         })
     };
     texts.iter().map(limit).collect()
+}
+
+/// Parses the limits of a command that asks each by itself: their names may be the same.
+pub(crate) fn separate_limits(texts: &[String]) -> Result<Vec<Limit>, Failure> {
+    let limits = limits(texts)?;
+    for (index, limit) in limits.iter().enumerate() {
+        if limits[..index].contains(limit) {
+            return Err(Failure::LimitTwice {
+                limit: texts[index].clone(),
+            });
+        }
+    }
+    Ok(limits)
+}
+
+/// Checks that `names` could be those of limits.
+pub(crate) fn check_names(names: &[String]) -> Result<(), Failure> {
+    for name in names {
+        // The algorithm does not matter: this only validates the name.
+        let named = Limit::new(name, FixedWindow::aligned(Quota::per_second(1)));
+        named.map_err(|source| Failure::Limit {
+            limit: name.clone(),
+            source,
+        })?;
+    }
+    Ok(())
 }

@@ -2,9 +2,32 @@
 
 use std::time::Duration;
 
+use clap::Args;
+use jiff::tz::TimeZone;
 use tollgate_core::{Quota, Timestamp};
 
 use crate::failure::Failure;
+
+/// The time zone of the times in tables.
+#[derive(Args, Debug)]
+pub(crate) struct ZoneOptions {
+    /// The time zone of the times in tables, such as Europe/Berlin [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
+}
+
+impl ZoneOptions {
+    pub(crate) fn zone(&self) -> Result<TimeZone, Failure> {
+        self.time_zone.as_deref().map_or(Ok(TimeZone::UTC), zone)
+    }
+}
+
+/// Returns the time zone called `name`.
+pub(crate) fn zone(name: &str) -> Result<TimeZone, Failure> {
+    TimeZone::get(name).map_err(|_| Failure::TimeZone {
+        zone: name.to_owned(),
+    })
+}
 
 /// Why a text is not a time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]

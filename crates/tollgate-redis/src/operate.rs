@@ -7,7 +7,9 @@
 //! - [`clear`](Operate::clear) to delete the states of all keys, of some limits, or only those ahead
 //!   of the server's clock, as a [`Clear`] says; [`Cleared`] counts them;
 //! - [`other_states`](Operate::other_states) to find states of a key that your limits do not read,
-//!   because they belong to another algorithm, window or clock: [`OtherState`]s.
+//!   because they belong to another algorithm, window or clock: [`OtherState`]s;
+//! - [`find`](Operate::find) to list states: a [`Search`] selects them, and returns [`FoundState`]s
+//!   page by page, which [`read`](Operate::read) and [`peek_at`](Operate::peek_at) ask about.
 //!
 //! # Examples
 //!
@@ -29,8 +31,12 @@
 use async_trait::async_trait;
 use redis::aio::ConnectionLike;
 use redis::{Pipeline, Value};
+use tollgate_core::store::Verdict;
 use tollgate_core::{Key, Limit, StoreError};
-pub use tollgate_wire::{Clear, Cleared, Diagnosis, Finding, Operate, OtherState, Severity};
+pub use tollgate_wire::{
+    Clear, Cleared, Diagnosis, Encoding, Facts, Finding, FoundState, Operate, OtherState, Search,
+    Severity,
+};
 use tollgate_wire::{Command, Failure, Node, Nodes, Reply};
 
 use crate::engine::RedisEngine;
@@ -60,6 +66,22 @@ where
         key: Key<'_>,
     ) -> Result<Vec<OtherState>, StoreError> {
         self.wire().other_states(limits, key).await
+    }
+
+    async fn find(&self, search: &mut Search) -> Result<Option<Vec<FoundState>>, StoreError> {
+        self.wire().find(search).await
+    }
+
+    async fn read(&self, states: &[FoundState]) -> Result<Vec<Option<Facts>>, StoreError> {
+        self.wire().read(states).await
+    }
+
+    async fn peek_at(
+        &self,
+        limit: &Limit,
+        states: &[FoundState],
+    ) -> Result<Vec<Option<Verdict>>, StoreError> {
+        self.wire().peek_at(limit, states).await
     }
 }
 

@@ -140,7 +140,20 @@ impl Keyspace {
         text.add(b":");
         text.add(VERSION.as_bytes());
         text.add(variant.as_bytes());
-        text.add(b":{");
+        text.add(b":");
+        self.write_user(text, key);
+    }
+
+    /// Returns the user's part of the texts of `key`: `{PARTITION}`, or `{PARTITION}:REST`.
+    #[cfg(feature = "operate")]
+    pub(super) fn user(&self, key: Key<'_>) -> Vec<u8> {
+        let mut text = Vec::new();
+        self.write_user(&mut text, key);
+        text
+    }
+
+    fn write_user(&self, text: &mut impl Sink, key: Key<'_>) {
+        text.add(b"{");
         if key.partition().is_empty() {
             // `{}` would not be a hash tag, and escaping never produces a lone `%`.
             text.add(b"%");
@@ -197,6 +210,30 @@ fn escape(text: &mut impl Sink, part: &[u8]) {
     }
 }
 
+/// Returns the part of a key that [`escape`] wrote as `text`; a hash is returned as it is.
+#[cfg(feature = "operate")]
+pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
+    if text == b"%" {
+        return Vec::new();
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let mut part = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if let (b'%', &[high, low, ref after @ ..]) = (byte, after)
+            && let (Some(high), Some(low)) = (digit(high), digit(low))
+            && let Ok(byte) = u8::try_from(high << 4 | low)
+        {
+            part.push(byte);
+            rest = after;
+        } else {
+            part.push(byte);
+        }
+    }
+    part
+}
+
 fn push_hex(text: &mut impl Sink, byte: u8) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     text.add(&[
@@ -213,6 +250,18 @@ mod tests {
 
     use super::Keyspace;
     use crate::options::{LONGEST_PART, Options};
+
+    #[cfg(feature = "operate")]
+    #[test]
+    fn escaped_parts_are_read_back() {
+        for part in ["", "k", "%", "a:b {}", "#1", "é\n%7b"] {
+            let user = Keyspace::new(&Options::new()).user(Key::from(part));
+            let text = user.strip_prefix(b"{").unwrap().strip_suffix(b"}").unwrap();
+            assert_eq!(super::unescaped(text), part.as_bytes(), "{part}");
+        }
+        assert_eq!(super::unescaped(b"##ab"), b"##ab");
+        assert_eq!(super::unescaped(b"a%zz%7"), b"a%zz%7");
+    }
 
     #[test]
     fn a_text_is_that_of_its_own_key_and_clock_only() {

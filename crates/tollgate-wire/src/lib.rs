@@ -30,7 +30,8 @@ mod store;
 
 #[cfg(feature = "operate")]
 pub use admin::{
-    Clear, Cleared, Diagnosis, Finding, Node, Nodes, Operate, OtherState, Reply, Severity,
+    Clear, Cleared, Diagnosis, Encoding, Facts, Finding, FoundState, Node, Nodes, Operate,
+    OtherState, Reply, Search, Severity,
 };
 pub use engine::{Engine, Runtime, ScriptCall};
 pub use failure::Failure;

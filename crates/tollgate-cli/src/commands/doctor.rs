@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tollgate_wire::{Diagnosis, Finding, Severity};
 
@@ -11,8 +11,8 @@ use crate::output::{Output, say};
 use crate::store::{ServerOptions, TimeSource, wait_for};
 use crate::text::{Table, printable};
 
-/// The exit status if a finding is serious.
-const SERIOUS: u8 = 1;
+/// The exit status if a finding is as severe as `--fail-on` says.
+const FOUND: u8 = 1;
 
 /// The options of `doctor`.
 #[derive(Args, Debug)]
@@ -24,6 +24,20 @@ pub(crate) struct DoctorOptions {
     /// The clock that the service uses
     #[arg(long, value_enum, default_value_t = TimeSource::Server)]
     pub(crate) time_source: TimeSource,
+
+    /// The least severity at which the exit status is 1
+    #[arg(long, value_enum, default_value_t = FailOn::Serious, value_name = "SEVERITY")]
+    pub(crate) fail_on: FailOn,
+}
+
+/// The least severity at which `doctor` fails.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FailOn {
+    /// What may exceed limits or fail calls once something else goes wrong
+    Warning,
+    /// What exceeds limits or fails calls
+    #[value(alias = "error")]
+    Serious,
 }
 
 /// Runs `tollgate doctor`.
@@ -43,10 +57,14 @@ pub(super) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, 
     say(options.server.json, output, &answer, || {
         to_text(&answer, &diagnosis)
     })?;
-    Ok(if diagnosis.worst() < Severity::Serious {
+    let least = match options.fail_on {
+        FailOn::Warning => Severity::Warning,
+        FailOn::Serious => Severity::Serious,
+    };
+    Ok(if diagnosis.worst() < least {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(SERIOUS)
+        ExitCode::from(FOUND)
     })
 }
 
@@ -115,7 +133,9 @@ const DOCTOR: &str = "\
 A few keys of its own are written under the prefix, and deleted. What a server does not say is
 reported as unknown.
 
-Exit status: 0 if nothing is serious, 1 if something is, 2 if the server cannot be asked.
+Exit status: 0 if nothing is serious, 1 if something is, 2 if the server cannot be asked. With
+`--fail-on warning`, it is 1 for warnings, too.
 
-Example:
-  tollgate doctor --store redis://127.0.0.1:6379";
+Examples:
+  tollgate doctor --store redis://127.0.0.1:6379
+  tollgate doctor --store redis://127.0.0.1:6379 --fail-on warning --json";

@@ -6,9 +6,12 @@ mod block;
 mod check;
 mod demo;
 mod doctor;
+mod explain;
+mod list;
 mod replay;
 mod reset;
 mod schedule;
+mod top;
 
 use std::process::ExitCode;
 
@@ -19,9 +22,12 @@ use self::block::BlockOptions;
 use self::check::{CallOptions, CheckOptions};
 use self::demo::DemoOptions;
 use self::doctor::DoctorOptions;
+use self::explain::ExplainOptions;
+use self::list::ListOptions;
 use self::replay::ReplayOptions;
 use self::reset::ResetOptions;
 use self::schedule::ScheduleOptions;
+use self::top::TopOptions;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -45,6 +51,10 @@ enum Command {
     Demo(DemoOptions),
     /// Check a live server for problems that endanger limits, and say how to fix them
     Doctor(DoctorOptions),
+    /// Show every state of a key on a live server, and what limits say of it
+    Explain(ExplainOptions),
+    /// List the limits that have states on a live server, and how many
+    List(ListOptions),
     /// Show what `check` would answer on a live server, without counting the call
     Peek(CallOptions),
     /// Replay access logs through limits and show who would have been denied
@@ -53,6 +63,8 @@ enum Command {
     Reset(ResetOptions),
     /// Plan events ahead, so that no window around any of them holds too many
     Schedule(ScheduleOptions),
+    /// Show the keys on a live server that are nearest to their limits
+    Top(TopOptions),
 }
 
 /// Runs the command of `cli`.
@@ -63,9 +75,12 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::Check(options) => check::check(options, output),
         Command::Demo(options) => demo::run(options, output).map(|()| ExitCode::SUCCESS),
         Command::Doctor(options) => doctor::run(options, output),
+        Command::Explain(options) => explain::run(options, output).map(|()| ExitCode::SUCCESS),
+        Command::List(options) => list::run(options, output).map(|()| ExitCode::SUCCESS),
         Command::Peek(options) => check::peek(options, output),
         Command::Replay(options) => replay::run(options, output).map(|()| ExitCode::SUCCESS),
         Command::Reset(options) => reset::run(options, output).map(|()| ExitCode::SUCCESS),
         Command::Schedule(options) => schedule::run(options, output),
+        Command::Top(options) => top::run(options, output).map(|()| ExitCode::SUCCESS),
     }
 }

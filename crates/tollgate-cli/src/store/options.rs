@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use tollgate_core::Key;
 use tollgate_wire::Options;
 
@@ -80,12 +81,42 @@ pub(crate) struct LocationOptions {
 }
 
 /// The clock by which a service decides.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum TimeSource {
     /// The server's clock, which services use by default
     Server,
     /// Each caller's own clock; this command uses the clock of this machine
     Caller,
+}
+
+impl TimeSource {
+    /// Returns what to add to a state of this clock, for a command that uses the clock `asked`.
+    pub(crate) fn beside(self, asked: Self) -> &'static str {
+        match (self, asked) {
+            (Self::Caller, Self::Server) => ", by the clocks of callers (--time-source caller)",
+            (Self::Server, Self::Caller) => ", by the server's clock (--time-source server)",
+            _ => "",
+        }
+    }
+}
+
+impl From<tollgate_wire::TimeSource> for TimeSource {
+    fn from(clock: tollgate_wire::TimeSource) -> Self {
+        match clock {
+            tollgate_wire::TimeSource::Caller => Self::Caller,
+            _ => Self::Server,
+        }
+    }
+}
+
+impl From<TimeSource> for tollgate_wire::TimeSource {
+    fn from(source: TimeSource) -> Self {
+        match source {
+            TimeSource::Server => Self::Server,
+            TimeSource::Caller => Self::Caller,
+        }
+    }
 }
 
 impl LocationOptions {
@@ -115,15 +146,13 @@ impl ServerOptions {
 
     /// Returns the options for the service's key prefix and `source`.
     pub(crate) fn settings(&self, source: TimeSource) -> Result<Options, Failure> {
-        let source = match source {
-            TimeSource::Server => tollgate_wire::TimeSource::Server,
-            TimeSource::Caller => tollgate_wire::TimeSource::Caller,
-        };
         let settings = Options::new().with_prefix(&self.prefix);
         let settings = settings.map_err(|source| Failure::Prefix {
             prefix: self.prefix.clone(),
             source,
         })?;
-        Ok(settings.with_time_source(source).with_deadline(PATIENCE))
+        Ok(settings
+            .with_time_source(source.into())
+            .with_deadline(PATIENCE))
     }
 }

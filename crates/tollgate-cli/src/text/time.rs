@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp as Instant;
+use jiff::tz::TimeZone;
 use serde::{Serialize, Serializer};
 use tollgate_core::Timestamp;
 
@@ -28,6 +29,21 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
     let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
     // The conversion cannot fail: jiff's instants end in the year 9999, ours in 2255.
     Instant::from_microsecond(micros).map_or_else(|_| format!("{micros} us"), |at| at.to_string())
+}
+
+/// Formats an instant as RFC 3339, to the second, in `zone`: `2026-03-01T09:00:00+01:00`.
+pub(crate) fn local(at: Timestamp, zone: &TimeZone) -> String {
+    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
+    let format = if *zone == TimeZone::UTC {
+        "%FT%TZ"
+    } else {
+        "%FT%T%:z"
+    };
+    // The conversion cannot fail: jiff's instants end in the year 9999, ours in 2255.
+    Instant::from_microsecond(micros).map_or_else(
+        |_| format!("{micros} us"),
+        |at| at.to_zoned(zone.clone()).strftime(format).to_string(),
+    )
 }
 
 /// An exact wait in common units: `1h 30m 0.5s`.
@@ -76,6 +92,14 @@ mod tests {
         assert_eq!(text(1_772_352_000_000_000), "2026-03-01T08:00:00Z");
         assert_eq!(text(1_772_352_000_500_000), "2026-03-01T08:00:00.5Z");
         assert_eq!(text(1), "1970-01-01T00:00:00.000001Z");
+    }
+
+    #[test]
+    fn local_times_have_offsets() {
+        let eight = Timestamp::from_micros(1_772_352_000_500_000).unwrap();
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
+        assert_eq!(local(eight, &berlin), "2026-03-01T09:00:00+01:00");
+        assert_eq!(local(eight, &TimeZone::UTC), "2026-03-01T08:00:00Z");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod desk;
 mod expected;
 mod failures;
 mod formats;
+mod inspect;
 mod jobs;
 mod long;
 mod messages;

@@ -166,6 +166,9 @@ fn doctors_rate_findings_and_say_what_to_do() {
         let store = |server: &Server| format!("{scheme}://{}", server.address());
         let answer = says(&store(&healthy), 0, &["doctor"]);
         assert_eq!(answer["worst"], "warning");
+        for (least, status) in [("warning", 1), ("serious", 0), ("error", 0)] {
+            says(&store(&healthy), status, &["doctor", "--fail-on", least]);
+        }
         let answer = says(&store(&evicting), 1, &["doctor"]);
         assert_eq!(answer["worst"], "serious");
         let findings = answer["findings"].as_array().unwrap();

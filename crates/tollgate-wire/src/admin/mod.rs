@@ -6,6 +6,8 @@
 
 mod clear;
 mod diagnose;
+mod facts;
+mod find;
 mod finding;
 mod latest;
 mod names;
@@ -16,6 +18,8 @@ mod slot;
 mod states;
 
 pub use clear::{Clear, Cleared};
+pub use facts::Facts;
+pub use find::{Encoding, FoundState, Search};
 pub use finding::{Diagnosis, Finding, Severity};
 pub use others::OtherState;
 
@@ -25,6 +29,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tollgate_core::store::Verdict;
 use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError};
 
 use super::engine::Engine;
@@ -101,6 +106,42 @@ pub trait Operate: Store {
         limits: &[Limit],
         key: Key<'_>,
     ) -> Result<Vec<OtherState>, StoreError>;
+
+    /// Returns the next states that `search` selects, on the server or on every master of a
+    /// cluster, or `None` at the end. It writes nothing.
+    ///
+    /// A page takes one `SCAN` of about 100 keys, and may be empty. The masters take turns, so that
+    /// the first pages are from all of them; a search with a key asks only the master of its slot.
+    /// `SCAN` may return a key twice while the server resizes its table of keys. A state that is
+    /// written meanwhile, or whose slot moves, may be missed.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`]. The same page can be asked for again.
+    async fn find(&self, search: &mut Search) -> Result<Option<Vec<FoundState>>, StoreError>;
+
+    /// Reads each of `states`, about fifty in one round trip: what the state itself tells, or `None`
+    /// if it is gone.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`].
+    async fn read(&self, states: &[FoundState]) -> Result<Vec<Option<Facts>>, StoreError>;
+
+    /// Returns what `limit` says of each of `states`, which [it reads](FoundState::is_of), for a
+    /// call of one unit that is not counted; or `None` if no limit writes such a state.
+    ///
+    /// About fifty are decided in one round trip, by the clock of the store's options. It also works
+    /// for hashed keys.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`].
+    async fn peek_at(
+        &self,
+        limit: &Limit,
+        states: &[FoundState],
+    ) -> Result<Vec<Option<Verdict>>, StoreError>;
 }
 
 /// An [`Engine`] that can send any command to a given server.

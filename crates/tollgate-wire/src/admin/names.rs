@@ -14,6 +14,12 @@ use crate::keyspace::{ANSWER, CALLER, PLAIN, VERSION};
 pub(super) struct Name<'a> {
     /// The name of the limit, of the schedule, or of the leases.
     pub(super) limit: &'a str,
+    /// The algorithm with its parameters, or `schedule`, `leases` or `answer`.
+    pub(super) shape: &'a str,
+    /// The version, without that of this release: `-caller`, for example.
+    pub(super) version: &'a str,
+    /// The user's part of the key: `{PARTITION}`, or `{PARTITION}:REST`.
+    pub(super) user: &'a [u8],
     pub(super) held: Held,
 }
 
@@ -54,7 +60,7 @@ impl Shape {
 
     /// Returns the commands that read as much of `key` as [`latest`](Self::latest) needs.
     pub(super) fn reads(&self, key: &[u8]) -> Vec<Command> {
-        if TWINS[self.code].is_list {
+        if self.is_list() {
             vec![
                 command([b"LINDEX", key, b"0"]),
                 command([b"LINDEX", key, b"-1"]),
@@ -62,6 +68,16 @@ impl Shape {
         } else {
             vec![command([b"GET", key])]
         }
+    }
+
+    /// Returns whether a state is a list on the server, instead of a string.
+    pub(super) fn is_list(&self) -> bool {
+        TWINS[self.code].is_list
+    }
+
+    /// Returns the name of the algorithm, and the numbers that its states depend on.
+    pub(super) fn algorithm(&self) -> (&'static str, &[u64]) {
+        (TWINS[self.code].name, &self.numbers)
     }
 
     /// Returns the latest instant in a state, or `None` if no limit writes such a state.
@@ -100,7 +116,13 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
             Held::Otherwise
         }
     };
-    Some(Name { limit, held })
+    Some(Name {
+        limit,
+        shape,
+        version: version.strip_prefix(VERSION).unwrap_or(version),
+        user: &rest[brace..],
+        held,
+    })
 }
 
 /// Returns whether this is the user's part of a key: `{PARTITION}`, or `{PARTITION}:REST`. Neither
@@ -129,16 +151,29 @@ fn counter(shape: &str, variant: &str) -> Option<Held> {
 pub(super) fn pattern(prefix: &str, limit: Option<&str>) -> Vec<u8> {
     let mut pattern = Vec::new();
     for part in std::iter::once(prefix).chain(limit) {
-        for &byte in part.as_bytes() {
-            if matches!(byte, b'*' | b'?' | b'[' | b']' | b'^' | b'\\') {
-                pattern.push(b'\\');
-            }
-            pattern.push(byte);
-        }
+        push_literally(&mut pattern, part.as_bytes());
         pattern.push(b':');
     }
     pattern.push(b'*');
     pattern
+}
+
+/// Returns the `SCAN` pattern for those of these keys whose user's part begins with `user`.
+pub(super) fn pattern_of(prefix: &str, limit: Option<&str>, user: &[u8]) -> Vec<u8> {
+    let mut pattern = pattern(prefix, limit);
+    push_literally(&mut pattern, user);
+    pattern.push(b'*');
+    pattern
+}
+
+/// Appends `text`, which matches only itself.
+fn push_literally(pattern: &mut Vec<u8>, text: &[u8]) {
+    for &byte in text {
+        if matches!(byte, b'*' | b'?' | b'[' | b']' | b'^' | b'\\') {
+            pattern.push(b'\\');
+        }
+        pattern.push(byte);
+    }
 }
 
 #[cfg(test)]
@@ -253,5 +288,6 @@ mod tests {
         assert_eq!(pattern("shop", None), b"shop:*");
         assert_eq!(pattern("shop", Some("a")), b"shop:a:*");
         assert_eq!(pattern("a*b?[c]^\\", None), br"a\*b\?\[c\]\^\\:*");
+        assert_eq!(pattern_of("shop", Some("a"), b"{k*}"), br"shop:a:*{k\*}*");
     }
 }

@@ -140,6 +140,33 @@ impl<E: Nodes> WireStore<E> {
 /// The clocks, in the order of [`Keyspace::both`].
 const CLOCKS: [TimeSource; 2] = [TimeSource::Server, TimeSource::Caller];
 
+/// Returns the [kind](OtherState::kind) of states whose keys have this `shape`.
+pub(super) fn kind_of(shape: &str) -> Option<String> {
+    let letters = |(_, kind): &&(&str, &str)| kind.split(':').next() == Some(shape);
+    if let Some((_, kind)) = WITHOUT_WINDOW.iter().find(letters) {
+        return Some((*kind).to_owned());
+    }
+    let (algorithm, numbers, options) = [
+        ("fixed-window", "fixed-window-aligned-", ""),
+        ("fixed-window", "fixed-window-anchored-", ",anchored"),
+        ("sliding-counter", "sliding-counter-", ""),
+        ("sliding-buckets", "sliding-buckets-", ",buckets="),
+    ]
+    .iter()
+    .find_map(|&(algorithm, start, options)| {
+        Some((algorithm, shape.strip_prefix(start)?, options))
+    })?;
+    let (window, buckets) = numbers.split_once('-').unwrap_or((numbers, ""));
+    let window = window_text(Duration::from_micros(window.parse().ok()?))?;
+    Some(format!("{algorithm}:N/{window}{options}{buckets}"))
+}
+
+/// Returns `window` as the text of a limit has it.
+fn window_text(window: Duration) -> Option<String> {
+    let text = Quota::new(1, window).ok()?.to_string();
+    Some(text.trim_start_matches("1/").to_owned())
+}
+
 /// Returns the identity and the [kind](OtherState::kind) of everything that could be called `name`.
 fn kinds(name: &str, limits: &[Limit]) -> Vec<(String, String)> {
     let mut kinds = Vec::new();
@@ -159,9 +186,7 @@ fn kinds(name: &str, limits: &[Limit]) -> Vec<(String, String)> {
         .iter()
         .map(|limit| limit.algorithm().quota().window());
     let windows = given.chain(WINDOWS.map(Duration::from_secs));
-    for window in windows.filter_map(|window| Quota::new(1, window).ok()) {
-        let text = window.to_string();
-        let window = text.trim_start_matches("1/");
+    for window in windows.filter_map(window_text) {
         for (algorithm, options) in WITH_WINDOW {
             add(
                 &format!("{algorithm}:1/{window}{options}"),
@@ -214,6 +239,13 @@ mod tests {
         ] {
             let pair = (identity.to_owned(), kind.to_owned());
             assert!(kinds.contains(&pair), "{identity} in {kinds:#?}");
+        }
+        // A key that is found shows the same, except for the numbers of the limits in question.
+        for (identity, kind) in &kinds {
+            let shape = identity.strip_prefix("login:").unwrap();
+            if let Some(shown) = kind_of(shape).filter(|_| kind.contains('N')) {
+                assert_eq!(shown, *kind, "{identity}");
+            }
         }
         // Few enough for one round trip, for both clocks.
         assert!(2 * kinds.len() <= ASKED, "{}", kinds.len());

@@ -11,7 +11,7 @@ use crate::fault::Effect;
 /// The `COUNT` of a `SCAN`, which takes a server a fraction of a millisecond.
 pub(super) const SCANNED: u64 = 100;
 /// How many keys are read in one round trip.
-const READ: usize = 50;
+pub(super) const READ: usize = 50;
 
 /// What one `SCAN` found.
 pub(super) struct Scan {

@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tollgate_core::Limit;
-use tollgate_core::store::{Verdict, Verdicts};
+use tollgate_core::store::Verdicts;
 use tollgate_tokio::TooLong;
 use tollgate_wire::OtherState;
 
 use super::options::CallOptions;
 use crate::store::TimeSource;
 use crate::subject::SubjectOptions;
-use crate::text::{Grouped, Span, Table, micros, readable, wait};
+use crate::text::{Grouped, Span, micros, readable};
+use crate::verdict::LimitVerdict;
 
-/// The names of the clocks, in JSON and on the command line.
-const CALLER: &str = "caller";
-const SERVER: &str = "server";
 const FOREVER: &str = "denied forever: the cost exceeds a limit's capacity";
 
 /// The answer of `check --wait-up-to` to a call that would wait too long.
@@ -92,42 +90,21 @@ pub(super) struct Answer<'a> {
 #[derive(Serialize)]
 pub(super) struct Other {
     state: String,
-    clock: &'static str,
+    clock: TimeSource,
 }
 
 impl Other {
     pub(super) fn new(other: &OtherState) -> Self {
         Self {
             state: other.to_string(),
-            clock: match other.clock {
-                tollgate_wire::TimeSource::Caller => CALLER,
-                _ => SERVER,
-            },
+            clock: other.clock.into(),
         }
     }
 
     /// Returns the line for a command that uses the clock `asked`.
     fn to_text(&self, asked: TimeSource) -> String {
-        let clock = match (self.clock, asked) {
-            (CALLER, TimeSource::Server) => ", by the clocks of callers (--time-source caller)",
-            (SERVER, TimeSource::Caller) => ", by the server's clock (--time-source server)",
-            _ => "",
-        };
-        format!("- {}{clock}\n", self.state)
+        format!("- {}{}\n", self.state, self.clock.beside(asked))
     }
-}
-
-/// The verdict of one limit.
-#[derive(Serialize)]
-struct LimitVerdict {
-    limit: Limit,
-    allowed: bool,
-    capacity: u64,
-    remaining: u64,
-    #[serde(serialize_with = "micros", rename = "retry_after_us")]
-    retry_after: Option<Duration>,
-    #[serde(serialize_with = "micros", rename = "reset_after_us")]
-    reset_after: Option<Duration>,
 }
 
 impl<'a> Answer<'a> {
@@ -137,14 +114,6 @@ impl<'a> Answer<'a> {
         limits: &[Limit],
         decision: &Verdicts,
     ) -> Self {
-        let said = |(limit, verdict): (&Limit, &Verdict)| LimitVerdict {
-            limit: limit.clone(),
-            allowed: verdict.is_allowed(),
-            capacity: verdict.capacity(),
-            remaining: verdict.remaining(),
-            retry_after: verdict.retry_after().duration(),
-            reset_after: verdict.reset_after().duration(),
-        };
         Self {
             command,
             key: &options.subject.key.key,
@@ -155,9 +124,20 @@ impl<'a> Answer<'a> {
             remaining: decision.remaining(),
             retry_after: decision.retry_after().duration(),
             reset_after: decision.reset_after().duration(),
-            limits: limits.iter().zip(decision.as_slice()).map(said).collect(),
+            limits: LimitVerdict::all(limits, decision),
             others: Vec::new(),
         }
+    }
+
+    /// Returns the warning of a `peek` that found other states.
+    pub(super) fn warning(&self) -> Option<String> {
+        let states: Vec<&str> = self.others.iter().map(|it| it.state.as_str()).collect();
+        (!states.is_empty()).then(|| {
+            format!(
+                "warning: the server holds states of this key that these limits do not read: {}",
+                states.join(", ")
+            )
+        })
     }
 
     pub(super) fn to_text(&self, options: &SubjectOptions) -> String {
@@ -167,26 +147,7 @@ impl<'a> Answer<'a> {
             (false, _, Some(wait)) => format!("denied, to be tried again after {}", Span(wait)),
             (false, _, None) => FOREVER.to_owned(),
         };
-        let header = [
-            "LIMIT",
-            "VERDICT",
-            "REMAINING",
-            "OF",
-            "RETRY AFTER",
-            "RESET AFTER",
-        ];
-        let mut table = Table::new(&header, header.len());
-        for said in &self.limits {
-            let verdict = if said.allowed { "allowed" } else { "denied" };
-            table.row([
-                said.limit.to_string(),
-                verdict.to_owned(),
-                Grouped(said.remaining).to_string(),
-                Grouped(said.capacity).to_string(),
-                wait(said.retry_after),
-                wait(said.reset_after),
-            ]);
-        }
+        let table = LimitVerdict::table(&self.limits);
         let mut text = format!(
             "{} {}, cost {}: {verdict}\n\n{table}",
             self.command,

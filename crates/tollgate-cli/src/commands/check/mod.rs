@@ -103,6 +103,10 @@ fn print_decision(
             WithCauses(&error)
         )),
     }
+    // JSON has a field for it.
+    if let Some(warning) = answer.warning().filter(|_| !subject.server.json) {
+        output.complain(&warning);
+    }
     say(subject.server.json, output, &answer, || {
         answer.to_text(subject)
     })?;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate_core::{FixedWindow, Limit, Quota};
 use tollgate_wire::{Clear, Cleared};
 
 use super::options::ResetOptions;
@@ -11,6 +10,7 @@ use crate::failure::Failure;
 use crate::output::{Output, say};
 use crate::progress::Progress;
 use crate::store::{TimeSource, wait_for};
+use crate::subject::check_names;
 use crate::text::{Grouped, plural};
 
 /// How far the clocks of healthy servers may be apart.
@@ -50,13 +50,8 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure
 /// Returns which states to delete.
 fn what(options: &ResetOptions) -> Result<Clear, Failure> {
     let mut what = Clear::new();
+    check_names(&options.limits)?;
     for name in &options.limits {
-        // The algorithm does not matter: this only validates the name.
-        let named = Limit::new(name, FixedWindow::aligned(Quota::per_second(1)));
-        named.map_err(|source| Failure::Limit {
-            limit: name.clone(),
-            source,
-        })?;
         what = what.with_limit(name);
     }
     if options.ahead {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use tollgate_core::{LimitError, schedule};
 
 use super::options::{QuotaOptions, SubjectOptions};
@@ -23,9 +22,7 @@ impl QuotaOptions {
             (self.per_month, "month"),
         ];
         if let Some(zone) = &self.time_zone {
-            if TimeZone::get(zone).is_err() {
-                return Err(Failure::TimeZone { zone: zone.clone() });
-            }
+            time::zone(zone)?;
             let amounts = || calendar.iter().filter_map(|(n, unit)| Some(((*n)?, unit)));
             if amounts().next().is_none() {
                 return Err(Failure::TimeZoneUnused);

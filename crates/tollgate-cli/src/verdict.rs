@@ -1,0 +1,74 @@
+//! `LimitVerdict`: what one limit says of a call, as JSON or as a row.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tollgate_core::Limit;
+use tollgate_core::store::{Verdict, Verdicts};
+
+use crate::text::{Grouped, Table, micros, wait};
+
+/// What one limit says of a call.
+#[derive(Clone, Serialize)]
+pub(crate) struct LimitVerdict {
+    pub(crate) limit: Limit,
+    pub(crate) allowed: bool,
+    pub(crate) capacity: u64,
+    pub(crate) remaining: u64,
+    #[serde(serialize_with = "micros", rename = "retry_after_us")]
+    pub(crate) retry_after: Option<Duration>,
+    #[serde(serialize_with = "micros", rename = "reset_after_us")]
+    pub(crate) reset_after: Option<Duration>,
+}
+
+impl LimitVerdict {
+    /// The headings of [`cells`](Self::cells).
+    pub(crate) const HEADER: [&str; 6] = [
+        "LIMIT",
+        "VERDICT",
+        "REMAINING",
+        "OF",
+        "RETRY AFTER",
+        "RESET AFTER",
+    ];
+
+    pub(crate) fn new(limit: &Limit, verdict: &Verdict) -> Self {
+        Self {
+            limit: limit.clone(),
+            allowed: verdict.is_allowed(),
+            capacity: verdict.capacity(),
+            remaining: verdict.remaining(),
+            retry_after: verdict.retry_after().duration(),
+            reset_after: verdict.reset_after().duration(),
+        }
+    }
+
+    /// Returns what each of `limits` says.
+    pub(crate) fn all(limits: &[Limit], verdicts: &Verdicts) -> Vec<Self> {
+        let pairs = limits.iter().zip(verdicts.as_slice());
+        pairs
+            .map(|(limit, verdict)| Self::new(limit, verdict))
+            .collect()
+    }
+
+    pub(crate) fn cells(&self) -> [String; 6] {
+        let verdict = if self.allowed { "allowed" } else { "denied" };
+        [
+            self.limit.to_string(),
+            verdict.to_owned(),
+            Grouped(self.remaining).to_string(),
+            Grouped(self.capacity).to_string(),
+            wait(self.retry_after),
+            wait(self.reset_after),
+        ]
+    }
+
+    /// Returns a table with a row for each limit.
+    pub(crate) fn table<'v>(verdicts: impl IntoIterator<Item = &'v Self>) -> Table {
+        let mut table = Table::new(&Self::HEADER, Self::HEADER.len());
+        for verdict in verdicts {
+            table.row(verdict.cells());
+        }
+        table
+    }
+}

@@ -1,0 +1,574 @@
+//! `explain`, `list` and `top` on live servers: what they find, and that they only read.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use tollgate_testkit::{Flavor, Server, shared};
+
+use crate::desk::Desk;
+use crate::program::{fails, stderr, stdout, tollgate};
+use crate::servers::prefix;
+
+/// A day's units under `gcra:5/1d`, in its unit of time.
+const UNIT: f64 = 17_280e6;
+
+fn now_us() -> f64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap().as_micros().to_string().parse().unwrap()
+}
+
+fn doubles(numbers: &[f64]) -> Vec<u8> {
+    numbers.iter().copied().flat_map(f64::to_le_bytes).collect()
+}
+
+fn texts<'a>(rows: &'a Value, field: &str) -> Vec<&'a str> {
+    let rows = rows.as_array().unwrap().iter();
+    rows.map(|row| row[field].as_str().unwrap()).collect()
+}
+
+/// Counts `cost` of a call of alice.
+fn count(desk: &Desk, limit: &str, cost: &str) {
+    let call = ["check", "--key", "alice", "--limit", limit, "--cost", cost];
+    desk.says(0, &call);
+}
+
+#[test]
+fn explain_lists_every_algorithm_of_a_key() {
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        for limit in [
+            "login=gcra:5/1d",
+            "login=sliding-log:5/1d",
+            "login=sliding-counter:5/1d",
+            "login=fixed-window:5/1d,anchored",
+            "login=sliding-buckets:5/1d,buckets=12",
+        ] {
+            count(&desk, limit, "3");
+        }
+        let block = ["block", "--key", "alice", "--limit", "ban=block:15m"];
+        desk.says(0, &block);
+        desk.says(
+            0,
+            &["check", "--key", "alicea", "--limit", "login=gcra:5/1d"],
+        );
+        let before = desk.keys();
+
+        let answer = desk.says(0, &["explain", "alice"]);
+        assert_eq!(
+            texts(&answer["states"], "state"),
+            [
+                "ban=block:LENGTH",
+                "login=fixed-window:N/1d,anchored",
+                "login=gcra:N/WINDOW",
+                "login=sliding-buckets:N/1d,buckets=12",
+                "login=sliding-counter:N/1d",
+                "login=sliding-log:N/WINDOW",
+            ]
+        );
+        assert_eq!(answer["limits"], json!([]));
+        for state in answer["states"].as_array().unwrap() {
+            let is_block = state["name"] == "ban";
+            let consumed = if is_block { Value::Null } else { json!(3) };
+            assert_eq!(state["consumed"], consumed, "{state}");
+            assert_eq!(state["understood"], true, "{state}");
+            assert!(state["expires"].is_string(), "{state}");
+            // An instant later than that of the answer.
+            let ends = [&state["ends"], &state["expires"]];
+            let ends = ends.iter().find_map(|end| end.as_str()).unwrap();
+            assert!(ends > state["now"].as_str().unwrap(), "{state}");
+        }
+        // Without an amount, nothing is said to be left.
+        assert_eq!(answer["states"][2].get("remaining"), None);
+        assert_eq!(desk.keys(), before);
+
+        let asked = ["explain", "alice", "--limit", "login=sliding-log:5/1d"];
+        let asked = [&asked[..], &["--limit", "login=gcra:4/1d"]].concat();
+        let answer = desk.says(0, &asked);
+        let limits = &answer["limits"];
+        assert_eq!(texts(limits, "limit"), [asked[3], asked[5]]);
+        assert_eq!(limits[0]["remaining"], 2);
+        assert_eq!(limits[1]["remaining"], 1);
+        assert_eq!(limits[0]["has_state"], true);
+        assert_eq!(desk.keys(), before);
+    }
+}
+
+#[test]
+fn a_limit_without_a_state_names_the_others() {
+    let desk = Desk::new("redis");
+    count(&desk, "login=gcra:5/1d", "5");
+    let wrong = ["--limit", "login=sliding-log:5/1d"];
+    let answer = desk.says(0, &[&["explain", "alice"], &wrong[..]].concat());
+    let limit = &answer["limits"][0];
+    assert_eq!(
+        (&limit["has_state"], &limit["remaining"]),
+        (&json!(false), &json!(5))
+    );
+    assert_eq!(limit["other_states"], json!(["login=gcra:N/WINDOW"]));
+    let text = stdout(&desk.ask(&[&["explain", "alice"], &wrong[..]].concat()));
+    let remark = "\nlogin=sliding-log:5/1d has no state for this key. Under its name the server \
+                  holds others, which it does not read:\n- login=gcra:N/WINDOW\n";
+    assert!(text.ends_with(remark), "{text}");
+
+    let peek = desk.ask(&[&["peek", "--key", "alice"], &wrong[..]].concat());
+    assert_eq!(
+        stderr(&peek),
+        "tollgate: warning: the server holds states of this key that these limits do not read: \
+         login=gcra:N/WINDOW\n"
+    );
+    // The same limit by another clock, and of another rest.
+    for (options, other) in [
+        (
+            ["--time-source", "caller"],
+            "login=gcra:N/WINDOW, by the server's clock (--time-source server)",
+        ),
+        (["--rest", "/login"], "login=gcra:N/WINDOW without a rest"),
+    ] {
+        let right = ["explain", "alice", "--limit", "login=gcra:5/1d"];
+        let answer = desk.says(0, &[&right[..], &options].concat());
+        assert_eq!(answer["limits"][0]["has_state"], false);
+        assert_eq!(answer["limits"][0]["other_states"], json!([other]));
+    }
+    let top = desk.says(0, &[&["top"], &wrong[..]].concat());
+    assert_eq!(top["other_states"], json!(["login=gcra:N/WINDOW"]));
+    assert_eq!((&top["keys"], &top["top"]), (&json!(0), &json!([])));
+}
+
+#[test]
+fn a_lost_state_is_not_invented() {
+    let desk = Desk::new("redis");
+    let explain = ["explain", "alice", "--limit", "login=gcra:5/1d"];
+    count(&desk, "login=gcra:5/1d", "1");
+    assert_eq!(desk.says(0, &explain)["limits"][0]["has_state"], true);
+    desk.server.command(&["DEL", &desk.keys()[0]]);
+    let answer = desk.says(0, &explain);
+    assert_eq!(answer["states"], json!([]));
+    let limit = &answer["limits"][0];
+    assert_eq!(
+        (&limit["has_state"], &limit["other_states"]),
+        (&json!(false), &json!([]))
+    );
+    let text = stdout(&desk.ask(&explain));
+    assert!(
+        text.starts_with("explain alice: 0 states\n\nLIMIT "),
+        "{text}"
+    );
+    let remark =
+        "has no state for this key, which was never counted, or not since its state ended.\n";
+    assert!(text.ends_with(remark), "{text}");
+
+    // What another program has written there.
+    let key = desk.key("login:gcra:v1:{alice}");
+    for words in [&["SET", &key, "x"][..], &["SADD", &key, "x"]] {
+        desk.server.command(&["DEL", &key]);
+        desk.server.command(words);
+        let states = &desk.says(0, &explain[..2])["states"];
+        assert_eq!(states[0]["understood"], false, "{states}");
+        assert_eq!(states[0]["consumed"], Value::Null);
+        let top = desk.says(0, &["top", "--limit", "login=gcra:5/1d"]);
+        assert_eq!((&top["keys"], &top["unreadable"]), (&json!(1), &json!(1)));
+        fails(&desk.ask(&explain), &["(misconfigured)"]);
+    }
+}
+
+#[test]
+fn states_of_every_kind_are_explained() {
+    let desk = Desk::new("redis");
+    let set = |name: &str, state: &[u8]| {
+        let key = desk.key(name);
+        desk.server
+            .command(&[b"SET", key.as_bytes(), state, b"PX", b"60000"]);
+    };
+    let now = now_us();
+    // Weight 5, in one lease that ends in half a minute.
+    let header = doubles(&[now, 7., 5.]);
+    let lease = [&[9; 16][..], &doubles(&[now + 30e6, 7.]), &[5, 0]].concat();
+    set("jobs:leases:v1:{alice}", &[header, lease].concat());
+    // A sliding counter: 2 in the window, 4 in the one before it.
+    let hour = 3_600e6;
+    let start = now - now % hour;
+    set(
+        "login:sliding-counter-3600000000:v1:{alice}",
+        &doubles(&[start, 2., 4.]),
+    );
+    // A sliding log whose first element has left, without an element for what was refunded.
+    let log = desk.key("login:sliding-log:v1:{alice}");
+    for (at, total) in [(now, 3_u32), (now - 9e6, 4), (now - 5e6, 8)] {
+        let element = [doubles(&[at]), total.to_le_bytes().to_vec()].concat();
+        desk.server.command(&[b"RPUSH", log.as_bytes(), &element]);
+    }
+    set("login:gcra:v7:{alice}", b"of the future");
+    // 3 of 5 in a counter of a store without scripts.
+    let window = format!("{}", start / hour);
+    let plain = desk.key(&format!(
+        "login:fixed-window-aligned-3600000000:v1-plain-5-{window}:{{alice}}"
+    ));
+    let counted = (i64::MAX / 5 * 3).to_string();
+    desk.server
+        .command(&["BITFIELD", &plain, "SET", "u63", "0", &counted]);
+    let schedule = [
+        "schedule",
+        "reserve",
+        "--schedule",
+        "mails",
+        "--quota",
+        "5/1h",
+    ];
+    desk.says(
+        0,
+        &[&schedule[..], &["--key", "alice", "--id", "m"]].concat(),
+    );
+    // Two events in a schedule of the other form.
+    let events = desk.key("many:schedule:v1:{alice}");
+    let scores = [-1. - now, now, now + 1e6].map(|score| score.to_string());
+    let [clock, first, second] = scores.each_ref().map(String::as_str);
+    desk.server
+        .command(&["ZADD", &events, clock, "c", first, "e1", second, "e2"]);
+    let with_id = [
+        "check",
+        "--key",
+        "alice",
+        "--limit",
+        "api=gcra:5/1d",
+        "--id",
+        "x",
+    ];
+    desk.says(0, &with_id);
+
+    let answer = desk.says(0, &["explain", "alice"]);
+    let rows: Vec<_> = answer["states"].as_array().unwrap().iter().collect();
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|row| (row["state"].as_str().unwrap(), row["consumed"].as_u64()))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("api=gcra:N/WINDOW", Some(1)),
+            ("login=fixed-window:N/1h without scripts", Some(3)),
+            ("login=gcra:N/WINDOW of another release", None),
+            ("login=sliding-counter:N/1h", Some(2)),
+            ("login=sliding-log:N/WINDOW", Some(5)),
+            ("the answer to a call with an id, kept by api", None),
+            ("the leases called jobs", Some(5)),
+            ("the schedule called mails", Some(1)),
+            ("the schedule called many", Some(2)),
+        ]
+    );
+    let understood: Vec<_> = rows.iter().map(|row| row["understood"] == true).collect();
+    assert_eq!(
+        understood,
+        [true, true, false, true, true, true, true, true, true]
+    );
+    assert_eq!(rows[3]["previous"], 4);
+    // The log and the counter never expire: this test has not let them.
+    assert_eq!(rows[4]["expires"], Value::Null);
+    let time = |at: f64| {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs_f64(at / 1e6);
+        jiff::Timestamp::try_from(at).unwrap()
+    };
+    let near = |value: &Value, at: f64| {
+        let value: jiff::Timestamp = value.as_str().unwrap().parse().unwrap();
+        let apart = value.duration_since(time(at)).abs();
+        assert!(apart < jiff::SignedDuration::from_millis(1), "{value} {at}");
+    };
+    near(&rows[1]["since"], start);
+    near(&rows[1]["ends"], start + hour);
+    near(&rows[3]["since"], start - hour);
+    near(&rows[3]["ends"], start + 2. * hour);
+    near(&rows[4]["since"], now - 9e6);
+    near(&rows[4]["last"], now);
+    near(&rows[6]["last"], now);
+    near(&rows[6]["ends"], now + 30e6);
+    near(&rows[8]["last"], now);
+
+    let list = desk.says(0, &["list"]);
+    assert_eq!(list["keys"], 9);
+    let list = desk.says(0, &["list", "--limit", "api", "--limit", "jobs"]);
+    assert_eq!(texts(&list["limits"], "name"), ["api", "api", "jobs"]);
+}
+
+#[test]
+fn times_are_local_if_a_zone_is_given() {
+    let desk = Desk::new("redis");
+    desk.says(0, &["block", "--key", "alice", "--limit", "ban=block:15m"]);
+    let text = |zone: &[&str]| stdout(&desk.ask(&[&["explain", "alice"], zone].concat()));
+    assert!(
+        text(&[]).contains("Z (in 15m)  server's\n"),
+        "{}",
+        text(&[])
+    );
+    let tokyo = text(&["--time-zone", "Asia/Tokyo"]);
+    assert!(tokyo.contains("+09:00 (in 15m)  server's\n"), "{tokyo}");
+    let top = [
+        "top",
+        "--limit",
+        "ban=block:15m",
+        "--time-zone",
+        "Asia/Tokyo",
+    ];
+    let top = stdout(&desk.ask(&top));
+    let first = top.lines().next().unwrap();
+    assert!(first.ends_with("+09:00: 1 key, 1 denied"), "{top}");
+}
+
+/// Writes ten thousand states that have most left, one that is denied, and one that is near.
+fn fill(server: &Server) {
+    let mut connection = server.connection();
+    let now = now_us();
+    let mut keys: Vec<_> = (0..10_000)
+        .map(|n| (n.to_string(), f64::from(n % 3)))
+        .collect();
+    keys.push(("near%3a1".to_owned(), 4.));
+    keys.push(("full".to_owned(), 5.));
+    for (key, used) in &keys {
+        let key = format!("tollgate:login:gcra:v1:{{{key}}}");
+        let state = doubles(&[used * UNIT, now, UNIT]);
+        let words = [b"SET", key.as_bytes(), &state, b"EX", b"86400"];
+        connection.send(&words).unwrap();
+    }
+    for _ in &keys {
+        assert_eq!(connection.receive().unwrap().text(), Some("OK"));
+    }
+}
+
+#[test]
+fn top_and_list_only_read_ten_thousand_keys() {
+    let server = Server::start(Flavor::System);
+    fill(&server);
+    server.command(&["SET", "tollgate:pages:sliding-log:v9:{x}", "x"]);
+    server.command(&["SET", "session:1", "x"]);
+    server.command(&["CONFIG", "RESETSTAT"]);
+    for scheme in ["redis", "fred"] {
+        let run = |arguments: &[&str]| {
+            let store = format!("{scheme}://{}", server.address());
+            let mut command = tollgate();
+            let output = command.args(arguments).args(["--store", &store]).output();
+            let output = output.unwrap();
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            assert_eq!(stderr(&output), "");
+            stdout(&output)
+        };
+        let json = |arguments: &[&str]| -> Value {
+            serde_json::from_str(&run(&[arguments, &["--json"]].concat())).unwrap()
+        };
+        assert_eq!(
+            json(&["list"]),
+            json!({"command": "list", "prefix": "tollgate", "keys": 10_003, "limits": [
+                {"name": "login", "state": "login=gcra:N/WINDOW", "clock": "server", "keys": 10_002},
+                {"name": "pages", "state": "pages=sliding-log:N/WINDOW of another release",
+                 "clock": "server", "keys": 1},
+            ]})
+        );
+        let list = run(&["list"]);
+        let rows = "list tollgate: 10,003 keys\n\n\
+                    STATES                                           KEYS  CLOCK\n\
+                    login=gcra:N/WINDOW                            10,002  server's\n";
+        assert!(list.starts_with(rows), "{list}");
+
+        let limit = ["--limit", "login=gcra:5/1d"];
+        let top = json(&[&["top"], &limit[..], &["--top", "3"]].concat());
+        assert_eq!(top["keys"], 10_002);
+        assert_eq!(
+            (&top["denied"], &top["sampled"]),
+            (&json!(1), &json!(false))
+        );
+        let rows = top["top"].as_array().unwrap();
+        assert_eq!(rows.len(), 3);
+        assert_eq!(texts(&top["top"], "key")[..2], ["full", "near:1"]);
+        let left: Vec<_> = rows.iter().map(|row| &row["remaining"]).collect();
+        assert_eq!(left, [0, 1, 3]);
+        let fields: Vec<_> = rows[0].as_object().unwrap().keys().collect();
+        let expected = [
+            "allowed",
+            "capacity",
+            "key",
+            "limit",
+            "remaining",
+            "reset_after_us",
+            "rest",
+            "retry_after_us",
+        ];
+        assert_eq!(fields, expected);
+
+        let sample = json(&[&["top"], &limit[..], &["--sample", "150"]].concat());
+        assert_eq!(
+            (&sample["keys"], &sample["sampled"]),
+            (&json!(150), &json!(true))
+        );
+        let twice = [
+            &["top", "--json"],
+            &limit[..],
+            &["--every", "1ms", "--count", "2"],
+        ]
+        .concat();
+        assert_eq!(run(&twice).lines().count(), 2);
+        let text = run(&[&["top"], &limit[..], &["--top", "1"]].concat());
+        assert!(
+            text.contains(": 10,002 keys, 1 denied\n\nKEY   VERDICT "),
+            "{text}"
+        );
+
+        let answer = json(&["explain", "near:1"]);
+        assert_eq!(texts(&answer["states"], "state"), ["login=gcra:N/WINDOW"]);
+    }
+    let stats = server.command(&["INFO", "commandstats"]);
+    let mut used: Vec<&str> = stats.text().unwrap().lines().collect();
+    used.retain(|line| line.starts_with("cmdstat_"));
+    let names: Vec<_> = used
+        .iter()
+        .map(|line| line["cmdstat_".len()..].split(':').next().unwrap())
+        .collect();
+    let writes = [
+        "set", "del", "unlink", "expire", "pexpire", "keys", "getex", "rpush",
+    ];
+    assert!(!names.iter().any(|name| writes.contains(name)), "{names:?}");
+    assert!(
+        names.contains(&"scan") && names.contains(&"evalsha"),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn hashed_keys_are_found_and_shown_as_hashes() {
+    let desk = Desk::new("redis");
+    let secret = ("TOLLGATE_KEY_SECRET", "000102030405060708090a0b0c0d0e0f");
+    let ask = |arguments: &[&str], variables: &[(&str, &str)]| -> Value {
+        let output = desk.ask_with(&[arguments, &["--json"]].concat(), variables);
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let limit = ["--limit", "login=gcra:5/1d"];
+    let check = [&["check", "--key", "alice", "--rest", "/a"], &limit[..]].concat();
+    ask(&check, &[secret]);
+    let found = ask(
+        &[&["explain", "alice", "--rest", "/a"], &limit[..]].concat(),
+        &[secret],
+    );
+    assert_eq!(found["states"].as_array().unwrap().len(), 1);
+    assert_eq!(found["limits"][0]["has_state"], true);
+    assert_eq!(ask(&["explain", "alice"], &[])["states"], json!([]));
+    let top = &ask(&[&["top"], &limit[..]].concat(), &[])["top"];
+    assert_eq!(top[0]["remaining"], 4);
+    let key = top[0]["key"].as_str().unwrap();
+    assert!(key.starts_with('#') && key.len() == 33, "{key}");
+}
+
+#[test]
+fn clusters_are_searched_as_a_whole() {
+    let cluster = shared::cluster(Flavor::System);
+    for scheme in ["redis-cluster", "fred-cluster"] {
+        let store = format!("{scheme}://{}", cluster.addresses().join(","));
+        let prefix = prefix();
+        let run = |arguments: &[&str]| -> Value {
+            let output = tollgate()
+                .args(arguments)
+                .args(["--json", "--store", &store, "--prefix", &prefix])
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", stderr(&output));
+            serde_json::from_slice(&output.stdout).unwrap()
+        };
+        let limit = ["--limit", "login=gcra:5/1d"];
+        let keys: Vec<String> = (0..30).map(|n| n.to_string()).collect();
+        for key in &keys {
+            let cost = if key == "7" { "5" } else { "1" };
+            run(&[&["check", "--key", key, "--cost", cost], &limit[..]].concat());
+        }
+        let schedule = [
+            "schedule",
+            "reserve",
+            "--schedule",
+            "mails",
+            "--quota",
+            "5/1h",
+        ];
+        run(&[&schedule[..], &["--key", "7", "--id", "m"]].concat());
+        let found = run(&["explain", "7"]);
+        let states = ["login=gcra:N/WINDOW", "the schedule called mails"];
+        assert_eq!(texts(&found["states"], "state"), states);
+        let cancel = [
+            "schedule",
+            "cancel",
+            "--schedule",
+            "mails",
+            "--quota",
+            "5/1h",
+        ];
+        run(&[&cancel[..], &["--key", "7", "--id", "m"]].concat());
+        assert_eq!(run(&["list", "--limit", "login"])["keys"], 30);
+        let top = run(&[&["top"], &limit[..]].concat());
+        assert_eq!((&top["keys"], &top["denied"]), (&json!(30), &json!(1)));
+        assert_eq!(top["top"][0]["key"], "7");
+        for key in &keys {
+            let found = run(&[&["explain", key], &limit[..]].concat());
+            assert_eq!(texts(&found["states"], "state"), ["login=gcra:N/WINDOW"]);
+            assert_eq!(found["limits"][0]["has_state"], true);
+            run(&[&["reset", "--key", key], &limit[..]].concat());
+        }
+    }
+}
+
+#[test]
+fn bad_input_is_an_error() {
+    let nowhere = |arguments: &[&str]| {
+        let store = ["--store", "redis://127.0.0.1:1"];
+        tollgate().args(arguments).args(store).output().unwrap()
+    };
+    let limit = ["--limit", "login=gcra:5/1d"];
+    for (arguments, hints) in [
+        (vec!["explain", "alice"], &["(unavailable)", "refused"][..]),
+        (vec!["list"], &["(unavailable)"]),
+        (vec!["list", "--limit", "a b"], &["--limit a b", "name"]),
+        (
+            vec!["top", "--limit", "gcra:5/1d"],
+            &["--limit gcra:5/1d", "has a name"],
+        ),
+        (
+            [&["top"], &limit[..], &limit].concat(),
+            &["login=gcra:5/1d is given twice"],
+        ),
+        (
+            [&["explain", "alice"], &limit[..], &limit].concat(),
+            &["is given twice"],
+        ),
+        (
+            [&["top"], &limit[..], &["--every", "soon"]].concat(),
+            &["--every soon"],
+        ),
+        (
+            vec!["explain", "alice", "--time-zone", "Mars"],
+            &["--time-zone Mars", "Europe/Berlin"],
+        ),
+        (
+            vec!["explain", "alice", "--hashed-long-keys"],
+            &["TOLLGATE_KEY_SECRET"],
+        ),
+    ] {
+        fails(&nowhere(&arguments), hints);
+    }
+    for arguments in [
+        vec!["explain"],
+        vec!["top"],
+        [&["top"], &limit[..], &["--count", "2"]].concat(),
+        [&["top"], &limit[..], &["--sample", "0"]].concat(),
+        vec!["doctor", "--fail-on", "note"],
+    ] {
+        let output = nowhere(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            stderr(&output).starts_with("error: "),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn help_has_an_example_of_each_command() {
+    for command in ["explain", "list", "top", "doctor"] {
+        let output = tollgate().args([command, "--help"]).output().unwrap();
+        let text = stdout(&output);
+        assert!(text.contains(&format!("\n  tollgate {command} ")), "{text}");
+    }
+}

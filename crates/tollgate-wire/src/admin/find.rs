@@ -1,0 +1,361 @@
+//! `Search` and `FoundState`: finds the states of a prefix, page by page, and peeks at them.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use tollgate_core::inside::encoding::{LEASES, SCHEDULE};
+use tollgate_core::store::{Check, Operation, Request, Verdict};
+use tollgate_core::{ErrorKind, Key, Limit, StoreError, Timestamp};
+
+use super::facts::{self, Facts};
+use super::names::{Held, Name, name, pattern, pattern_of};
+use super::others::kind_of;
+use super::slot::slot_of;
+use super::states::READ;
+use super::{Node, Nodes, Reply, Sender, accepted, command, refusal};
+use crate::codec::{self, Question};
+use crate::fault::Effect;
+use crate::keyspace::{ANSWER, CALLER, Keyspace, unescaped};
+use crate::options::TimeSource;
+use crate::script::Script;
+use crate::store::WireStore;
+
+/// What a script answers about a state that no limit writes.
+const FOREIGN: [&str; 2] = ["WRONGTYPE", "data string too short"];
+
+/// Selects the states that [`Operate::find`](super::Operate::find) returns, and keeps its place
+/// among them.
+///
+/// By default, all states of a store's prefix: of every limit, schedule and key, and all leases, by
+/// the server's clock or a caller's, with or without scripts.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Search {
+    limits: Vec<String>,
+    /// The partition and the rest of a key.
+    key: Option<(Vec<u8>, Vec<u8>)>,
+    /// The servers that are not searched to the end, and the cursor of each; `None` before the
+    /// first page.
+    left: Option<VecDeque<(Node, Vec<u8>)>>,
+}
+
+impl Search {
+    /// Selects all states of the store's prefix.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Selects only states of the limit, the schedule or the leases called `name`; call this again
+    /// to add others.
+    #[must_use]
+    pub fn with_limit(mut self, name: impl Into<String>) -> Self {
+        self.limits.push(name.into());
+        self
+    }
+
+    /// Selects only states of the partition of `key`, whatever their rest.
+    #[must_use]
+    pub fn with_key(mut self, key: Key<'_>) -> Self {
+        self.key = Some((key.partition().to_vec(), key.rest().to_vec()));
+        self
+    }
+}
+
+/// Who wrote a state.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// A script of this release.
+    Script,
+    /// A store without scripts.
+    Scriptless,
+    /// Another release.
+    Other,
+}
+
+/// A state on a server, as its key shows it.
+///
+/// `Display` writes the limit with letters in place of the numbers that a key does not show, such as
+/// `login=fixed-window:N/1h,anchored` or `login=gcra:N/WINDOW`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct FoundState {
+    /// The name of the limit, the schedule or the leases.
+    pub name: String,
+    /// What holds the state: a limit, such as `fixed-window:N/1h,anchored`; or `schedule`, `leases`
+    /// or `answer`, which is the answer to a call with an id.
+    pub kind: String,
+    /// The clock at whose instants it was written.
+    pub clock: TimeSource,
+    /// Who wrote it.
+    pub encoding: Encoding,
+    /// The partition of the key; a hashed one as the server has it, which begins with `#`.
+    pub partition: Vec<u8>,
+    /// The rest of the key, likewise.
+    pub rest: Vec<u8>,
+    /// Whether the rest, too, is that of the key that was searched for; true for other searches.
+    pub is_exact: bool,
+    identity: String,
+    key: Vec<u8>,
+    node: Node,
+}
+
+impl FoundState {
+    fn new(name: &Name<'_>, key: &[u8], node: &Node, user: Option<&[u8]>) -> Self {
+        let kind = match name.shape {
+            SCHEDULE | LEASES | ANSWER => name.shape.to_owned(),
+            shape => kind_of(shape).unwrap_or_else(|| shape.to_owned()),
+        };
+        let encoding = match name.held {
+            Held::Otherwise => Encoding::Other,
+            Held::CounterFor(_) | Held::CounterOf(_) => Encoding::Scriptless,
+            _ => Encoding::Script,
+        };
+        let close = name.user.iter().position(|&byte| byte == b'}');
+        let (partition, rest) = name.user.split_at(close.unwrap_or(name.user.len()));
+        let mut rest = rest.strip_prefix(b"}:").unwrap_or_default();
+        if name.shape == ANSWER {
+            // The key ends in a hash of the call's id.
+            let end = rest.iter().rposition(|&byte| byte == b':').unwrap_or(0);
+            rest = &rest[..end];
+        }
+        let is_exact = match user {
+            Some(user) if name.shape == ANSWER => {
+                let after = name.user.strip_prefix(user);
+                after.is_some_and(|hash| !hash.iter().skip(1).any(|&byte| byte == b':'))
+            }
+            Some(user) => name.user == user,
+            None => true,
+        };
+        Self {
+            name: name.limit.to_owned(),
+            kind,
+            clock: if name.version == CALLER {
+                TimeSource::Caller
+            } else {
+                TimeSource::Server
+            },
+            encoding,
+            partition: unescaped(partition.strip_prefix(b"{").unwrap_or(partition)),
+            rest: unescaped(rest),
+            is_exact,
+            identity: format!("{}:{}", name.limit, name.shape),
+            key: key.to_vec(),
+            node: node.clone(),
+        }
+    }
+
+    /// Returns whether it is the answer to a call with an id, which counts nothing.
+    #[must_use]
+    pub fn is_answer(&self) -> bool {
+        self.kind == ANSWER
+    }
+
+    /// Returns whether a store with scripts and this `clock` reads the state for `limit`.
+    #[must_use]
+    pub fn is_of(&self, limit: &Limit, clock: TimeSource) -> bool {
+        self.encoding == Encoding::Script
+            && self.clock == clock
+            && self.identity == limit.identity()
+    }
+}
+
+impl fmt::Display for FoundState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, kind, .. } = self;
+        match kind.as_str() {
+            SCHEDULE | LEASES => write!(f, "the {kind} called {name}"),
+            ANSWER => write!(f, "the answer to a call with an id, kept by {name}"),
+            _ => write!(f, "{name}={kind}"),
+        }?;
+        match self.encoding {
+            Encoding::Script => Ok(()),
+            Encoding::Scriptless => f.write_str(" without scripts"),
+            Encoding::Other => f.write_str(" of another release"),
+        }
+    }
+}
+
+impl<E: Nodes> WireStore<E> {
+    fn sender(&self) -> Sender<'_, E> {
+        Sender {
+            engine: self.engine(),
+            deadline: self.options().deadline(),
+        }
+    }
+
+    /// Returns the next states that `search` selects, or `None` at the end.
+    ///
+    /// A page takes one `SCAN` of about 100 keys, and may be empty. The masters of a cluster take
+    /// turns, so that the first pages are from all of them; a search with a key asks only the master
+    /// of its slot.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`](tollgate_core::Store::decide). The same page can be asked for again.
+    pub async fn find(&self, search: &mut Search) -> Result<Option<Vec<FoundState>>, StoreError> {
+        let sender = self.sender();
+        let prefix = self.options().prefix();
+        let users = search.key.as_ref().map(|(partition, rest)| {
+            let keyspace = Keyspace::new(self.options());
+            let key = Key::new(partition);
+            [key, key.with_rest(rest)].map(|key| keyspace.user(key))
+        });
+        let left = match &mut search.left {
+            Some(left) => left,
+            None => {
+                let nodes = match &users {
+                    Some([user, _]) if self.engine().is_clustered() => {
+                        vec![Node::Serving(slot_of(user))]
+                    }
+                    _ => {
+                        let masters = sender.masters().await?.into_iter();
+                        masters.map(|master| master.node).collect()
+                    }
+                };
+                let start = |node| (node, b"0".to_vec());
+                search.left.insert(nodes.into_iter().map(start).collect())
+            }
+        };
+        let Some((node, cursor)) = left.front() else {
+            return Ok(None);
+        };
+        let limit = match search.limits.as_slice() {
+            [limit] => Some(limit.as_str()),
+            _ => None,
+        };
+        let pattern = match &users {
+            Some([partition, _]) => pattern_of(prefix, limit, partition),
+            None => pattern(prefix, limit),
+        };
+        let scan = sender.scan(node, cursor, &pattern).await?;
+        let mut states = Vec::with_capacity(scan.keys.len());
+        for key in &scan.keys {
+            let Some(name) = name(prefix, key) else {
+                continue;
+            };
+            let is_named = || search.limits.iter().any(|limit| limit == name.limit);
+            // The pattern may also match within another key's rest.
+            let is_of_key = |[partition, _]: &[Vec<u8>; 2]| name.user.starts_with(partition);
+            if (search.limits.is_empty() || is_named()) && users.as_ref().is_none_or(is_of_key) {
+                let exact = users.as_ref().map(|[_, exact]| exact.as_slice());
+                states.push(FoundState::new(&name, key, node, exact));
+            }
+        }
+        if let Some((node, _)) = left.pop_front()
+            && let Some(next) = scan.next
+        {
+            left.push_back((node, next));
+        }
+        Ok(Some(states))
+    }
+
+    /// Reads each of `states`: what the state itself tells, or `None` if it is gone.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`](tollgate_core::Store::decide).
+    pub async fn read(&self, states: &[FoundState]) -> Result<Vec<Option<Facts>>, StoreError> {
+        let (sender, prefix) = (self.sender(), self.options().prefix());
+        let mut read = Vec::with_capacity(states.len());
+        for page in pages(states) {
+            let reads: Vec<_> = page
+                .iter()
+                .map(|at| facts::reads(prefix, &at.key))
+                .collect();
+            let mut commands = vec![command([b"TIME"])];
+            commands.extend(reads.iter().flatten().cloned());
+            let replies = sender
+                .send(&page[0].node, &commands, Effect::Nothing)
+                .await?;
+            let (time, mut replies) = match replies.split_first() {
+                Some((time, replies)) => (accepted(time.clone())?, replies),
+                None => (Reply::Nil, &[][..]),
+            };
+            let now = time.instant().ok_or_else(|| {
+                StoreError::new(
+                    ErrorKind::Protocol,
+                    "the server's reply to TIME is not understood",
+                )
+            })?;
+            for (state, reads) in page.iter().zip(&reads) {
+                let (own, others) = replies.split_at_checked(reads.len()).unwrap_or_default();
+                replies = others;
+                let mut errors = own.iter().filter_map(Reply::error);
+                if let Some(line) = errors.find(|line| !line.starts_with("WRONGTYPE")) {
+                    return Err(refusal(line));
+                }
+                read.push(facts::of(prefix, &state.key, own, now));
+            }
+        }
+        Ok(read)
+    }
+
+    /// Returns what `limit` says of each of `states`, which [it reads](FoundState::is_of), for a
+    /// call of one unit that is not counted; or `None` if no limit writes such a state.
+    ///
+    /// About fifty are decided in one round trip, by the clock of the store's options. It also works
+    /// for hashed keys.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`](tollgate_core::Store::decide).
+    pub async fn peek_at(
+        &self,
+        limit: &Limit,
+        states: &[FoundState],
+    ) -> Result<Vec<Option<Verdict>>, StoreError> {
+        let sender = self.sender();
+        // The script decides on the states whose names it gets, so the key does not matter.
+        let request = Request::new(Operation::Peek, [Check::new(limit, "", 1)]);
+        let script = Script::of(&request, false);
+        let load = command([b"SCRIPT", b"LOAD", script.text().as_bytes()]);
+        let mut verdicts = Vec::with_capacity(states.len());
+        for page in pages(states) {
+            let instant: Option<Timestamp> = self.instant(None)?;
+            let argument = codec::argument(&request, instant, self.options().caller_slack);
+            let run = |state: &FoundState| {
+                command([
+                    b"EVALSHA",
+                    script.sha1().as_bytes(),
+                    b"1",
+                    &state.key,
+                    &argument,
+                ])
+            };
+            // A user who may not load scripts may still run those that are loaded.
+            let mut commands = vec![load.clone()];
+            commands.extend(page.iter().map(run));
+            let replies = sender
+                .send(&page[0].node, &commands, Effect::Nothing)
+                .await?;
+            for reply in replies.into_iter().skip(1) {
+                let question = Question {
+                    request: &request,
+                    instant,
+                };
+                verdicts.push(match reply {
+                    Reply::Bytes(bytes) => match codec::decision(&question, &bytes) {
+                        Ok(decided) => Some(decided.into_one()?.1),
+                        Err(error) if error.kind() == ErrorKind::Misconfigured => None,
+                        Err(error) => return Err(error),
+                    },
+                    Reply::Error(line) => {
+                        if !FOREIGN.iter().any(|part| line.contains(part)) {
+                            return Err(refusal(&line));
+                        }
+                        None
+                    }
+                    _ => return Err(codec::not_understood()),
+                });
+            }
+        }
+        Ok(verdicts)
+    }
+}
+
+/// Splits `states` into those that are read in one round trip.
+fn pages(states: &[FoundState]) -> impl Iterator<Item = &[FoundState]> {
+    let of_nodes = states.chunk_by(|one, other| one.node == other.node);
+    of_nodes.flat_map(|states| states.chunks(READ))
+}
