@@ -572,3 +572,45 @@ fn help_has_an_example_of_each_command() {
         assert!(text.contains(&format!("\n  tollgate {command} ")), "{text}");
     }
 }
+
+#[test]
+fn states_on_callers_clocks_are_found() {
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        let caller = ["--time-source", "caller"];
+        let limit = ["--limit", "login=gcra:5/1d"];
+        let check = [&["check", "--key", "alice"], &limit[..], &caller].concat();
+        desk.says(0, &check);
+        let top = desk.says(0, &[&["top"], &limit[..], &caller].concat());
+        assert_eq!(top["top"][0]["remaining"], 4);
+        let other = "login=gcra:N/WINDOW, by the clocks of callers (--time-source caller)";
+        let top = desk.says(0, &[&["top"], &limit[..]].concat());
+        assert_eq!(
+            (&top["keys"], &top["other_states"]),
+            (&json!(0), &json!([other]))
+        );
+        let explain = [&["explain", "alice"], &limit[..], &caller].concat();
+        let found = desk.says(0, &explain);
+        assert_eq!(found["limits"][0]["has_state"], true);
+        assert_eq!(found["states"][0]["clock"], "caller");
+        assert_eq!(desk.says(0, &["list"])["limits"][0]["clock"], "caller");
+        let text = stdout(&desk.ask(&["explain", "alice"]));
+        assert!(text.contains(" (in at most 4h 5"), "{text}");
+    }
+}
+
+#[test]
+fn the_readme_shows_actual_lists() {
+    let manual = include_str!("../../README.md");
+    let desk = Desk::new("redis");
+    count(&desk, "login=sliding-log:5/1h", "5");
+    desk.says(0, &["block", "--key", "alice", "--limit", "ban=block:15m"]);
+    let bob = ["check", "--key", "bob", "--limit", "login=sliding-log:5/1h"];
+    desk.says(0, &bob);
+    let list = stdout(&desk.ask(&["list"])).replace(&desk.prefix, "tollgate");
+    assert!(manual.contains(&format!("\n{list}```")), "{list}");
+    let explain = ["explain", "alice", "--limit", "login=gcra:5/1m"];
+    let text = stdout(&desk.ask(&explain));
+    let (_, limits) = text.split_once("\n\nLIMIT").unwrap();
+    assert!(manual.contains(&format!("\n\nLIMIT{limits}```")), "{text}");
+}
