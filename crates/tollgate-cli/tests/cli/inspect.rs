@@ -305,13 +305,9 @@ fn times_are_local_if_a_zone_is_given() {
     let desk = Desk::new("redis");
     desk.says(0, &["block", "--key", "alice", "--limit", "ban=block:15m"]);
     let text = |zone: &[&str]| stdout(&desk.ask(&[&["explain", "alice"], zone].concat()));
-    assert!(
-        text(&[]).contains("Z (in 15m)  server's\n"),
-        "{}",
-        text(&[])
-    );
+    assert!(text(&[]).contains("Z (in 1"), "{}", text(&[]));
     let tokyo = text(&["--time-zone", "Asia/Tokyo"]);
-    assert!(tokyo.contains("+09:00 (in 15m)  server's\n"), "{tokyo}");
+    assert!(tokyo.contains("+09:00 (in 1"), "{tokyo}");
     let top = [
         "top",
         "--limit",
