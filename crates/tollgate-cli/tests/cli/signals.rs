@@ -2,6 +2,7 @@
 
 #![cfg(unix)]
 
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -143,4 +144,39 @@ fn an_interrupted_wait_says_so_if_the_server_is_lost() {
     assert!(begun.elapsed() < Duration::from_secs(60));
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert_eq!(stdout(&output), "");
+}
+
+#[test]
+fn top_looks_again_until_it_is_interrupted_or_not_read() {
+    let desk = Desk::new("redis");
+    let begun = |every: &str| {
+        let mut command = tollgate();
+        command.args([
+            "top",
+            "--limit",
+            "login=gcra:5/1d",
+            "--every",
+            every,
+            "--json",
+        ]);
+        command.args(["--store", &desk.server.url(), "--prefix", &desk.prefix]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut answers = BufReader::new(child.stdout.take().unwrap());
+        answers.read_line(&mut line).unwrap();
+        assert!(line.starts_with("{\"command\":\"top\","), "{line}");
+        (child, answers)
+    };
+    for (signal, status) in SIGNALS {
+        let (child, _answers) = begun("1h");
+        let output = ended_by(signal, child);
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "tollgate: interrupted\n");
+    }
+    let (child, answers) = begun("1ms");
+    drop(answers);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
 }
