@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tollgate_core::Limit;
 use tollgate_core::Wait;
-use tollgate_core::store::{Verdict, Verdicts};
+use tollgate_core::store::{Source, Verdict, Verdicts};
 use tollgate_tokio::LeaseGuard;
 
 use super::policy::Question;
@@ -24,6 +24,7 @@ pub struct Decided {
     is_allowed: bool,
     remaining: u64,
     retry_after: Wait,
+    source: Source,
 }
 
 impl Decided {
@@ -36,6 +37,7 @@ impl Decided {
             is_allowed: verdicts.is_allowed(),
             remaining: verdicts.remaining(),
             retry_after: verdicts.retry_after(),
+            source: verdicts.source(),
         }
     }
 
@@ -55,6 +57,12 @@ impl Decided {
     #[must_use]
     pub fn retry_after(&self) -> Wait {
         self.retry_after
+    }
+
+    /// Returns where the decision came from: the store, or a layer around it.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.source
     }
 
     /// Returns each limit with its verdict.
