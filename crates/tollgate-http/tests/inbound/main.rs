@@ -12,3 +12,4 @@ mod limits;
 mod refusals;
 mod service;
 mod support;
+mod warnings;

@@ -1,0 +1,236 @@
+//! What the layer logs, and how often.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate_core::{ErrorKind, Store};
+use tollgate_http::inbound::{ClientIp, InboundLayer};
+use tollgate_mock::{Fault, FaultyStore};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::client_ip::from;
+use crate::support::*;
+
+const XFF: &str = "x-forwarded-for";
+
+/// What has been logged at the level `INFO` or above by this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Returns the lines since the last call.
+    fn take(&self) -> Vec<String> {
+        let text = std::mem::take(&mut *self.0.lock().unwrap());
+        let text = String::from_utf8(text).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Returns the only line since the last call.
+    fn take_one(&self) -> String {
+        let lines = self.take();
+        let [line] = &*lines else {
+            panic!("not one line: {lines:?}")
+        };
+        line.clone()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Returns what is logged from now on, until the guard is dropped.
+fn log() -> (Log, impl Drop) {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false);
+    (log, subscriber.finish().set_default())
+}
+
+fn layer(client: ClientIp) -> InboundLayer<impl Store> {
+    InboundLayer::new(limiter(store().0, ["a=gcra:1000/1s"]), client)
+}
+
+/// Sends requests from these peers with these headers, each ten times, and checks that one of them,
+/// the last, is warned of, once, in a line that contains all of `parts`.
+async fn check(client: ClientIp, requests: &[(&str, &[(&str, &str)])], parts: &[&str]) {
+    let (log, _guard) = log();
+    let layer = layer(client);
+    let (last, others) = requests.split_last().unwrap();
+    for (peer, headers) in others {
+        for _ in 0..10 {
+            assert_eq!(send(&layer, from(peer, headers)).await.status, 200);
+        }
+        assert_eq!(log.take(), [""; 0], "{peer} {headers:?}");
+    }
+    for _ in 0..10 {
+        assert_eq!(send(&layer, from(last.0, last.1)).await.status, 200);
+    }
+    let line = log.take_one();
+    for part in ["WARN"].iter().chain(parts) {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+}
+
+#[tokio::test]
+async fn headers_from_an_unlisted_proxy_are_warned_of() {
+    let client = || ClientIp::behind(["127.0.0.1", "10.0.0.0/8"]).unwrap();
+    let fine: [(&str, &[(&str, &str)]); 3] = [
+        ("127.0.0.1", &[(XFF, "203.0.113.7")]),
+        ("::ffff:10.0.0.1", &[(XFF, "6.6.6.6, 203.0.113.7")]),
+        // Directly.
+        ("203.0.113.7", &[]),
+    ];
+    for (peer, headers, parts) in [
+        (
+            "::1",
+            [(XFF, "203.0.113.7")],
+            ["unknown-proxy", "from ::1,"],
+        ),
+        (
+            "172.18.0.5",
+            [("forwarded", "for=203.0.113.7")],
+            ["`forwarded`", "172.18.0.5"],
+        ),
+    ] {
+        let mut requests = fine.to_vec();
+        requests.push((peer, &headers));
+        check(client(), &requests, &parts).await;
+        check(client().forwarded(), &[(peer, &headers)], &parts).await;
+        let hops = ClientIp::hops(1).only_from(["127.0.0.1"]).unwrap();
+        check(hops, &[fine[0], fine[2], (peer, &headers)], &parts).await;
+    }
+    let real = ClientIp::header(http::HeaderName::from_static("x-real-ip"));
+    let real = real.only_from(["10.0.0.0/8"]).unwrap();
+    let from = |peer| (peer, &[("x-real-ip", "203.0.113.7")][..]);
+    check(
+        real,
+        &[from("10.0.0.1"), from("::1")],
+        &["`x-real-ip`", "from ::1,"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_listed_proxy_that_names_nobody_is_warned_of() {
+    let client = || ClientIp::behind(["10.0.0.0/8"]).unwrap();
+    let named: (&str, &[(&str, &str)]) = ("10.0.0.1", &[(XFF, "unknown, 203.0.113.7")]);
+    let parts = ["missing-address", "10.0.0.1", "`x-forwarded-for`"];
+    let unnamed: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("forwarded", "for=203.0.113.7")],
+        &[(XFF, "203.0.113.7, unknown")],
+        &[(XFF, "203.0.113.7"), (XFF, "")],
+    ];
+    for headers in unnamed {
+        check(client(), &[named, ("10.0.0.1", headers)], &parts).await;
+    }
+    let parts = ["missing-address", "10.0.0.1", "`forwarded`"];
+    check(client().forwarded(), &[named], &parts).await;
+}
+
+#[tokio::test]
+async fn a_denied_request_is_examined_however_late_it_comes() {
+    for (client, warning) in [
+        (ClientIp::peer(), "unused-forwarded"),
+        (ClientIp::behind(["10.0.0.0/8"]).unwrap(), "unknown-proxy"),
+    ] {
+        let (log, _guard) = log();
+        let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), client);
+        for host in 0..=200 {
+            let check_of_health = from(&format!("192.0.2.{host}"), &[]);
+            assert_eq!(send(&layer, check_of_health).await.status, 200);
+        }
+        let through = || from("127.0.0.1", &[(XFF, "203.0.113.7")]);
+        assert_eq!(send(&layer, through()).await.status, 200);
+        assert_eq!(log.take(), [""; 0]);
+        for _ in 0..10 {
+            assert_eq!(send(&layer, through()).await.status, 429);
+        }
+        let line = log.take_one();
+        assert!(line.contains(warning), "{line}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_outage_and_its_end_are_logged_once() {
+    use ErrorKind::{Unavailable, Unknown};
+    const DOWN: Fault = Fault::Fail(Unavailable);
+    const UP: Fault = Fault::None;
+    let (log, _guard) = log();
+    let faults = Arc::new(Mutex::new(UP));
+    let next = Arc::clone(&faults);
+    let faulty = FaultyStore::new(
+        store().0,
+        std::iter::from_fn(move || Some(*next.lock().unwrap())),
+    );
+    let layer = InboundLayer::new(limiter(faulty, ["a=gcra:1000/1s"]), by_user());
+    let logged = async |seconds, fault, expected: &str| {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        *faults.lock().unwrap() = fault;
+        let status = if fault == UP { 200 } else { 503 };
+        for _ in 0..3 {
+            assert_eq!(send(&layer, request("alice")).await.status, status);
+        }
+        let lines = log.take();
+        let expected: Vec<&str> = expected.split_terminator('|').collect();
+        assert_eq!(lines.len(), expected.len(), "{lines:?}");
+        for (line, part) in lines.iter().zip(expected) {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    };
+    logged(0, UP, "").await;
+    logged(0, DOWN, "WARN").await;
+    logged(300, DOWN, "").await;
+    // Another error is no secret.
+    logged(1, Fault::Fail(Unknown), "WARN").await;
+    logged(1, DOWN, "").await;
+    // While one node of a cluster is down, others decide.
+    logged(1, UP, "").await;
+    logged(1, DOWN, "").await;
+    logged(20, UP, "INFO").await;
+    logged(20, UP, "").await;
+    logged(60, DOWN, "WARN").await;
+    logged(10, UP, "INFO").await;
+    // At most once a minute, and then nothing ends either.
+    logged(10, DOWN, "").await;
+    logged(10, UP, "").await;
+    logged(10, DOWN, "").await;
+    logged(30, DOWN, "WARN").await;
+    logged(10, UP, "INFO").await;
+}
+
+#[test]
+fn every_warning_has_an_entry_on_the_page() {
+    let source = include_str!("../../src/inbound/warning.rs");
+    let names = source.lines().filter_map(|line| line.split_once(" => \""));
+    let mut names: Vec<&str> = names
+        .map(|(_, name)| name.trim_end_matches("\","))
+        .collect();
+    let page = include_str!("../../../../docs/http.md");
+    let (_, entries) = page.split_once("\n## Warnings\n").unwrap();
+    let mut entries: Vec<_> = entries
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .collect();
+    names.sort_unstable();
+    entries.sort_unstable();
+    assert_eq!(names, entries);
+}
