@@ -1,45 +1,30 @@
 //! What the layer logs, and how often.
 
+use std::cell::RefCell;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use tollgate_core::{ErrorKind, Store};
 use tollgate_http::inbound::{ClientIp, InboundLayer};
 use tollgate_mock::{Fault, FaultyStore};
-use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::client_ip::from;
 use crate::support::*;
 
 const XFF: &str = "x-forwarded-for";
 
-/// What has been logged at the level `INFO` or above by this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    /// Returns the lines since the last call.
-    fn take(&self) -> Vec<String> {
-        let text = std::mem::take(&mut *self.0.lock().unwrap());
-        let text = String::from_utf8(text).unwrap();
-        text.lines().map(str::to_owned).collect()
-    }
-
-    /// Returns the only line since the last call.
-    fn take_one(&self) -> String {
-        let lines = self.take();
-        let [line] = &*lines else {
-            panic!("not one line: {lines:?}")
-        };
-        line.clone()
-    }
+thread_local! {
+    /// What this thread has logged at the level `INFO` or above, for all threads have one subscriber:
+    /// with several, tracing may leave out an event that a thread without one logs first.
+    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
+
+struct Log;
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        LOG.with_borrow_mut(|log| log.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -47,21 +32,25 @@ impl io::Write for Log {
     }
 }
 
-impl MakeWriter<'_> for Log {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
+/// Returns the lines that this thread has logged since the last call, and begins with none.
+fn logged() -> Vec<String> {
+    static START: Once = Once::new();
+    START.call_once(|| {
+        let subscriber = tracing_subscriber::fmt().with_writer(|| Log);
+        subscriber.with_ansi(false).init();
+        tracing::callsite::rebuild_interest_cache();
+    });
+    let text = String::from_utf8(LOG.take()).unwrap();
+    text.lines().map(str::to_owned).collect()
 }
 
-/// Returns what is logged from now on, until the guard is dropped.
-fn log() -> (Log, impl Drop) {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(log.clone())
-        .with_ansi(false);
-    (log, subscriber.finish().set_default())
+/// Returns the only line since the last call.
+fn logged_one() -> String {
+    let lines = logged();
+    let [line] = &*lines else {
+        panic!("not one line: {lines:?}")
+    };
+    line.clone()
 }
 
 fn layer(client: ClientIp) -> InboundLayer<impl Store> {
@@ -71,19 +60,19 @@ fn layer(client: ClientIp) -> InboundLayer<impl Store> {
 /// Sends requests from these peers with these headers, each ten times, and checks that one of them,
 /// the last, is warned of, once, in a line that contains all of `parts`.
 async fn check(client: ClientIp, requests: &[(&str, &[(&str, &str)])], parts: &[&str]) {
-    let (log, _guard) = log();
+    drop(logged());
     let layer = layer(client);
     let (last, others) = requests.split_last().unwrap();
     for (peer, headers) in others {
         for _ in 0..10 {
             assert_eq!(send(&layer, from(peer, headers)).await.status, 200);
         }
-        assert_eq!(log.take(), [""; 0], "{peer} {headers:?}");
+        assert_eq!(logged(), [""; 0], "{peer} {headers:?}");
     }
     for _ in 0..10 {
         assert_eq!(send(&layer, from(last.0, last.1)).await.status, 200);
     }
-    let line = log.take_one();
+    let line = logged_one();
     for part in ["WARN"].iter().chain(parts) {
         assert!(line.contains(part), "{part}: {line}");
     }
@@ -152,7 +141,7 @@ async fn a_denied_request_is_examined_however_late_it_comes() {
         (ClientIp::peer(), "unused-forwarded"),
         (ClientIp::behind(["10.0.0.0/8"]).unwrap(), "unknown-proxy"),
     ] {
-        let (log, _guard) = log();
+        drop(logged());
         let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), client);
         for host in 0..=200 {
             let check_of_health = from(&format!("192.0.2.{host}"), &[]);
@@ -160,11 +149,11 @@ async fn a_denied_request_is_examined_however_late_it_comes() {
         }
         let through = || from("127.0.0.1", &[(XFF, "203.0.113.7")]);
         assert_eq!(send(&layer, through()).await.status, 200);
-        assert_eq!(log.take(), [""; 0]);
+        assert_eq!(logged(), [""; 0]);
         for _ in 0..10 {
             assert_eq!(send(&layer, through()).await.status, 429);
         }
-        let line = log.take_one();
+        let line = logged_one();
         assert!(line.contains(warning), "{line}");
     }
 }
@@ -174,7 +163,7 @@ async fn each_outage_and_its_end_are_logged_once() {
     use ErrorKind::{Unavailable, Unknown};
     const DOWN: Fault = Fault::Fail(Unavailable);
     const UP: Fault = Fault::None;
-    let (log, _guard) = log();
+    drop(logged());
     let faults = Arc::new(Mutex::new(UP));
     let next = Arc::clone(&faults);
     let faulty = FaultyStore::new(
@@ -182,39 +171,39 @@ async fn each_outage_and_its_end_are_logged_once() {
         std::iter::from_fn(move || Some(*next.lock().unwrap())),
     );
     let layer = InboundLayer::new(limiter(faulty, ["a=gcra:1000/1s"]), by_user());
-    let logged = async |seconds, fault, expected: &str| {
+    let expect = async |seconds, fault, expected: &str| {
         tokio::time::advance(Duration::from_secs(seconds)).await;
         *faults.lock().unwrap() = fault;
         let status = if fault == UP { 200 } else { 503 };
         for _ in 0..3 {
             assert_eq!(send(&layer, request("alice")).await.status, status);
         }
-        let lines = log.take();
+        let lines = logged();
         let expected: Vec<&str> = expected.split_terminator('|').collect();
         assert_eq!(lines.len(), expected.len(), "{lines:?}");
         for (line, part) in lines.iter().zip(expected) {
             assert!(line.contains(part), "{part}: {line}");
         }
     };
-    logged(0, UP, "").await;
-    logged(0, DOWN, "WARN").await;
-    logged(300, DOWN, "").await;
+    expect(0, UP, "").await;
+    expect(0, DOWN, "WARN").await;
+    expect(300, DOWN, "").await;
     // Another error is no secret.
-    logged(1, Fault::Fail(Unknown), "WARN").await;
-    logged(1, DOWN, "").await;
+    expect(1, Fault::Fail(Unknown), "WARN").await;
+    expect(1, DOWN, "").await;
     // While one node of a cluster is down, others decide.
-    logged(1, UP, "").await;
-    logged(1, DOWN, "").await;
-    logged(20, UP, "INFO").await;
-    logged(20, UP, "").await;
-    logged(60, DOWN, "WARN").await;
-    logged(10, UP, "INFO").await;
+    expect(1, UP, "").await;
+    expect(1, DOWN, "").await;
+    expect(20, UP, "INFO").await;
+    expect(20, UP, "").await;
+    expect(60, DOWN, "WARN").await;
+    expect(10, UP, "INFO").await;
     // At most once a minute, and then nothing ends either.
-    logged(10, DOWN, "").await;
-    logged(10, UP, "").await;
-    logged(10, DOWN, "").await;
-    logged(30, DOWN, "WARN").await;
-    logged(10, UP, "INFO").await;
+    expect(10, DOWN, "").await;
+    expect(10, UP, "").await;
+    expect(10, DOWN, "").await;
+    expect(30, DOWN, "WARN").await;
+    expect(10, UP, "INFO").await;
 }
 
 #[test]
