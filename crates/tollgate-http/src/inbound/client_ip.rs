@@ -305,9 +305,7 @@ impl ClientIp {
         if matches!(self.model, Model::Peer) {
             return header.map(|_| Mistake::UnusedHeader);
         }
-        if self.proxies().next().is_none() {
-            return None;
-        }
+        let _ = self.proxies().next()?;
         let peer = canonical(self.peer_of(parts).ok()?);
         if !self.proxies().all(|proxies| proxies.contain(peer)) {
             return header.map(|header| Mistake::UnknownProxy { peer, header });
