@@ -177,7 +177,7 @@ impl Quota {
     ) -> Result<Self, LimitError> {
         let window = "a time of 1 us to 2^53 - 1 us, such as `1h`";
         let start = reader.at();
-        let count = reader.number(window)?;
+        let count = reader.number("a number and a unit, such as `1m` or `1h`")?;
         let unit_at = reader.at();
         let name = reader.word();
         let unit = UNITS.into_iter().find(|(_, known)| *known == name);

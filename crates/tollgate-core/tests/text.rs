@@ -48,8 +48,8 @@ fn errors_point_at_the_character_that_is_wrong() {
         ("a=gcra:18446744073709551616/1m", 7, "a smaller number"),
         ("a=gcra:10", 9, "`/` and a window"),
         ("a=gcra:10,burst=3", 9, "`/` and a window"),
-        ("a=gcra:10/", 10, "a time"),
-        ("a=gcra:10/m", 10, "a time"),
+        ("a=gcra:10/", 10, "a number and a unit"),
+        ("a=gcra:10/m", 10, "a number and a unit"),
         ("a=gcra:10/213503983d", 10, "a time"),
         ("a=gcra:10/1", 11, "a unit"),
         ("a=gcra:10/1min", 11, "a unit"),
@@ -118,6 +118,11 @@ fn errors_point_at_the_character_that_is_wrong() {
     assert_eq!(
         error.to_string(),
         r#""a=gcra:10/1" ends too early: expected a unit: us, ms, s, m, h or d"#
+    );
+    let error = "a=gcra:5/min".parse::<Limit>().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""a=gcra:5/min" is wrong at character 10 ("min"): expected a number and a unit, such as `1m` or `1h`"#
     );
 }
 

@@ -35,7 +35,10 @@ pub(crate) async fn serve(
         Some(url) => Arc::new(RedisStore::connect(url).await?),
         None => Arc::new(MemoryStore::new()),
     };
-    let limits = ["minute=sliding-log:5/1m", "hour=sliding-log:20/1h"];
+    let limits = [
+        "login-minute=sliding-log:5/1m",
+        "login-hour=sliding-log:20/1h",
+    ];
     let layer = InboundLayer::new(RateLimiter::new(store, limits)?, ClientIp::peer());
     let app = Router::new()
         .route("/", get(async || Html(include_str!("login.html"))))
@@ -48,6 +51,8 @@ pub(crate) async fn serve(
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    // Shows warnings, such as that of a proxy that is not known.
+    tracing_subscriber::fmt::init();
     let port = env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
     let listener = TcpListener::bind(("127.0.0.1", port.parse()?)).await?;
     serve(listener, env::var("STORE").ok()).await

@@ -76,7 +76,7 @@ fn lines(program: &str) -> usize {
 
 /// Returns the logins behind a proxy.
 fn behind() -> [Router; 2] {
-    let limiter = RateLimiter::new(MemoryStore::new(), ["minute=sliding-log:5/1m"]).unwrap();
+    let limiter = RateLimiter::new(MemoryStore::new(), ["login-minute=sliding-log:5/1m"]).unwrap();
     let client = ClientIp::behind(["10.0.0.0/8"]).unwrap();
     let mut theirs = GovernorConfigBuilder::default().key_extractor(SmartIpKeyExtractor);
     let theirs = theirs.per_second(12).burst_size(5).finish().unwrap();
@@ -157,12 +157,12 @@ fn the_table_in_the_document_is_what_happens() {
     });
     let said = ours.1["ratelimit"].to_str().unwrap();
     assert!(
-        said.starts_with("\"minute\";r=0;t=") && said.contains("\"hour\";r=15;"),
+        said.starts_with("\"login-minute\";r=0;t=") && said.contains("\"login-hour\";r=15;"),
         "{said}"
     );
     let of_the_hour = number(&theirs.1, "x-ratelimit-remaining");
     let says = [
-        "`\"minute\";r=0`".to_owned(),
+        "`\"login-minute\";r=0`".to_owned(),
         format!("`x-ratelimit-remaining: {of_the_hour}`"),
     ];
 

@@ -6,9 +6,11 @@ use tollgate_http::inbound::{ClientIp, InboundLayer};
 use tollgate_memory::{MemoryStore, RateLimiter};
 
 pub(crate) fn app() -> Router {
-    let limits = ["minute=sliding-log:5/1m", "hour=sliding-log:20/1h"];
+    let limits = [
+        "login-minute=sliding-log:5/1m",
+        "login-hour=sliding-log:20/1h",
+    ];
     let limiter = RateLimiter::new(MemoryStore::new(), limits).expect("the limits are valid");
-    Router::new()
-        .route("/login", post(async || "welcome"))
-        .layer(InboundLayer::new(limiter, ClientIp::peer()))
+    let layer = InboundLayer::new(limiter, ClientIp::peer());
+    Router::new().route("/login", post(async || "welcome").layer(layer))
 }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use http::header::{HeaderName, HeaderValue};
+use http::header::{FORWARDED, HeaderName, HeaderValue};
 use http::request::Parts;
 
-use super::forwarded::{self, Chain};
+use super::forwarded::{self, Chain, X_FORWARDED_FOR};
 use super::prefix::{PrefixError, Prefixes, canonical};
 
 /// The address that the connection came from, in the extensions of a request: for servers that set
@@ -76,6 +76,17 @@ pub(super) enum Unknown {
     Header(HeaderName),
 }
 
+/// A request that shows that the clients of a proxy may be counted together, by its address.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Mistake {
+    /// The request has a proxy's header, but none is read.
+    UnusedHeader,
+    /// The request has this header, but its connection does not come from a listed proxy.
+    UnknownProxy { peer: IpAddr, header: HeaderName },
+    /// The connection comes from a listed proxy, but this header has no address at its end.
+    MissingAddress { peer: IpAddr, header: HeaderName },
+}
+
 impl ClientIp {
     fn new(model: Model) -> Self {
         Self {
@@ -107,7 +118,7 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// [`PrefixError`] if a text is no address and no prefix.
+    /// [`PrefixError`] if a text is no address and no prefix, or if there is none.
     ///
     /// # Examples
     ///
@@ -122,7 +133,7 @@ impl ClientIp {
     pub fn behind<T: AsRef<str>>(
         proxies: impl IntoIterator<Item = T>,
     ) -> Result<Self, PrefixError> {
-        let proxies = Prefixes::read(proxies)?;
+        let proxies = Prefixes::read_proxies(proxies)?;
         Ok(Self::new(Model::Behind(Chain::XForwardedFor, proxies)))
     }
 
@@ -156,12 +167,12 @@ impl ClientIp {
     ///
     /// # Errors
     ///
-    /// [`PrefixError`] if a text is no address and no prefix.
+    /// [`PrefixError`] if a text is no address and no prefix, or if there is none.
     pub fn only_from<T: AsRef<str>>(
         mut self,
         proxies: impl IntoIterator<Item = T>,
     ) -> Result<Self, PrefixError> {
-        self.only_from = Some(Prefixes::read(proxies)?);
+        self.only_from = Some(Prefixes::read_proxies(proxies)?);
         Ok(self)
     }
 
@@ -284,19 +295,46 @@ impl ClientIp {
         peer.ok_or(Unknown::Peer)
     }
 
-    /// Returns whether no header is read, although proxies may have written one.
-    pub(super) fn trusts_nobody(&self) -> bool {
-        matches!(self.model, Model::Peer)
+    /// Returns the mistake that a request shows.
+    pub(super) fn mistake(&self, parts: &Parts) -> Option<Mistake> {
+        let has = |header: &HeaderName| parts.headers.contains_key(header);
+        let header = match &self.model {
+            Model::Header(name) => has(name).then(|| name.clone()),
+            _ => [X_FORWARDED_FOR, FORWARDED].into_iter().find(has),
+        };
+        if matches!(self.model, Model::Peer) {
+            return header.map(|_| Mistake::UnusedHeader);
+        }
+        let _ = self.proxies().next()?;
+        let peer = canonical(self.peer_of(parts).ok()?);
+        if !self.proxies().all(|proxies| proxies.contain(peer)) {
+            return header.map(|header| Mistake::UnknownProxy { peer, header });
+        }
+        match &self.model {
+            Model::Behind(chain, _) => match chain.addresses(&parts.headers).next() {
+                Some(Some(_)) => None,
+                _ => Some(Mistake::MissingAddress {
+                    peer,
+                    header: chain.header(),
+                }),
+            },
+            // Without an address, these refuse the request.
+            Model::Peer | Model::Hops(..) | Model::Header(_) => None,
+        }
     }
 
     /// Returns whether every address is a trusted proxy's.
     pub(super) fn trusts_everybody(&self) -> bool {
+        self.proxies().any(Prefixes::hold_everything)
+    }
+
+    /// Returns the proxies' addresses: a connection from one that is missing in a list is a client's.
+    fn proxies(&self) -> impl Iterator<Item = &Prefixes> {
         let behind = match &self.model {
             Model::Behind(_, proxies) => Some(proxies),
             Model::Peer | Model::Hops(..) | Model::Header(_) => None,
         };
-        let mut trusted = behind.into_iter().chain(&self.only_from);
-        trusted.any(Prefixes::hold_everything)
+        behind.into_iter().chain(&self.only_from)
     }
 }
 

@@ -6,6 +6,7 @@ mod extensions;
 mod forwarded;
 mod grpc;
 mod key_by;
+mod outage;
 mod passing;
 mod policy;
 mod prefix;
@@ -171,6 +172,7 @@ impl<S> InboundLayer<S> {
                 acquires: None,
                 inserts_decision: false,
                 told: Arc::new(Told::new()),
+                outage: Arc::default(),
                 examined: AtomicU32::new(0),
             }),
         }

@@ -65,6 +65,20 @@ impl Prefixes {
         prefixes.collect::<Result<_, _>>().map(Self)
     }
 
+    /// Reads the addresses of proxies: at least one.
+    pub(super) fn read_proxies<T: AsRef<str>>(
+        texts: impl IntoIterator<Item = T>,
+    ) -> Result<Self, PrefixError> {
+        let proxies = Self::read(texts)?;
+        if proxies.is_empty() {
+            return Err(PrefixError {
+                text: String::new(),
+                reason: Reason::NoProxies,
+            });
+        }
+        Ok(proxies)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -115,7 +129,7 @@ fn read(text: &str) -> Result<(u128, u8), Reason> {
     Err(Reason::HostBits)
 }
 
-/// A text that is no prefix of IP addresses.
+/// A text that is no prefix of IP addresses, or a list of proxies that is empty.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PrefixError {
     text: String,
@@ -127,6 +141,7 @@ enum Reason {
     Address,
     Length(u8),
     HostBits,
+    NoProxies,
 }
 
 impl fmt::Display for PrefixError {
@@ -144,6 +159,9 @@ impl fmt::Display for PrefixError {
             Reason::HostBits => write!(
                 f,
                 "{text:?} is no range of addresses: its address has ones after its length; write the first address of the range, or the address alone"
+            ),
+            Reason::NoProxies => f.write_str(
+                "the list of proxies is empty: name their addresses, like `10.0.0.0/8`, or use `ClientIp::peer()` if there is no proxy",
             ),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
-use http::header::{ACCESS_CONTROL_REQUEST_METHOD, FORWARDED};
+use http::header::ACCESS_CONTROL_REQUEST_METHOD;
 use http::request::Parts;
 use http::{Method, Response};
 use tollgate_core::lease::NoLease;
@@ -13,13 +13,13 @@ use tollgate_core::store::Verdicts;
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
 use tollgate_tokio::LeaseGuard;
 
-use super::client_ip::{ClientIp, Unknown};
+use super::client_ip::{ClientIp, Mistake, Unknown};
 use super::extensions::{Charge, Decided, Place};
-use super::forwarded::X_FORWARDED_FOR;
-use super::key_by::{NoKey, OwnedKey};
+use super::key_by::{KeyBy, NoKey, OwnedKey};
+use super::outage::Outage;
 use super::passing::Passing;
 use super::policy::{NotAsked, Policy, Question, SettleBy};
-use super::refusal::Refusal;
+use super::refusal::{Cause, Refusal};
 use super::warning::{Told, Warning};
 use crate::Fields;
 
@@ -60,6 +60,7 @@ pub(super) struct Shared<S> {
     pub(super) acquires: Option<Arc<Acquires>>,
     pub(super) inserts_decision: bool,
     pub(super) told: Arc<Told>,
+    pub(super) outage: Arc<Outage>,
     /// How many requests came, up to [`EXAMINED`].
     pub(super) examined: AtomicU32,
 }
@@ -146,7 +147,7 @@ impl<S: Store + 'static> Shared<S> {
         // Who has no place consumes nothing, except if only places fail and failures allow.
         let verdicts = match &place {
             Some(Held::Full) => None,
-            Some(Held::Failed(error)) if self.on_failed(error) == OnStoreFailure::Refuse => None,
+            Some(Held::Failed(error)) if self.refused_for(error).is_some() => None,
             _ if question.is_empty() => None,
             _ => Some(self.limiter.store().decide(question.request()).await),
         };
@@ -164,6 +165,9 @@ impl<S: Store + 'static> Shared<S> {
             verdicts,
             place,
         } = answer;
+        if !matches!(verdicts, Some(Err(_))) && !matches!(place, Some(Held::Failed(_))) {
+            self.outage.decided();
+        }
         let mut passing = Passing {
             decided: None,
             charge: None,
@@ -190,6 +194,7 @@ impl<S: Store + 'static> Shared<S> {
                     let _ = parts.extensions.insert(decided);
                 }
                 if verdicts.is_denied() {
+                    shared.examine_client(parts);
                     let refusal = Refusal::denied(parts, &question, &verdicts);
                     return Admission::Refused(shared.refuse(&refusal));
                 }
@@ -222,12 +227,13 @@ impl<S: Store + 'static> Shared<S> {
         Some(parts.extensions.get_or_insert_with(Charge::new).clone())
     }
 
-    /// Returns what is done with a request that the store did not decide.
-    fn on_failed(&self, error: &StoreError) -> OnStoreFailure {
-        match error.kind() {
+    /// Returns why a request that the store did not decide is refused, or nothing if it goes on.
+    fn refused_for(&self, error: &StoreError) -> Option<Cause> {
+        match (error.kind(), self.on_failure) {
             // The store works. Who makes such a request must not get around the limits by it.
-            ErrorKind::Malformed | ErrorKind::Unsupported => OnStoreFailure::Refuse,
-            _ => self.on_failure,
+            (ErrorKind::Malformed | ErrorKind::Unsupported, _) => Some(Cause::Misconfigured),
+            (_, OnStoreFailure::Refuse) => Some(Cause::StoreFailed),
+            (_, OnStoreFailure::Allow) => None,
         }
     }
 
@@ -235,22 +241,17 @@ impl<S: Store + 'static> Shared<S> {
     #[cold]
     fn failed<'r>(&self, parts: &'r Parts, error: &StoreError) -> Option<Refusal<'r>> {
         tracing::debug!(name: "tollgate.inbound", %error, "the store did not decide a request");
-        if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) {
+        let cause = self.refused_for(error);
+        if cause == Some(Cause::Misconfigured) {
             self.told.tell(
                 Warning::NotDecidable,
                 format_args!("requests that the store cannot decide are refused: {error}"),
             );
             return Some(Refusal::not_decidable(parts));
         }
-        let (does, refusal) = match self.on_failed(error) {
-            OnStoreFailure::Refuse => ("refused", Some(Refusal::store_failed(parts))),
-            OnStoreFailure::Allow => ("not limited", None),
-        };
-        self.told.tell(
-            Warning::StoreFailed,
-            format_args!("while the store fails, requests are {does}: {error}"),
-        );
-        refusal
+        let does = cause.map_or("not limited", |_| "refused");
+        self.outage.failed(error, does);
+        cause.map(|_| Refusal::store_failed(parts))
     }
 
     fn refuse(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
@@ -306,34 +307,56 @@ impl<S: Store + 'static> Shared<S> {
         }
     }
 
+    fn clients(&self) -> impl Iterator<Item = &ClientIp> {
+        let keys = self.policies.iter().map(|policy| &policy.key);
+        keys.filter_map(KeyBy::client)
+    }
+
+    /// Looks for signs that the clients of a proxy are counted together. They may come at any time,
+    /// and matter when a request is denied.
+    fn examine_client(&self, parts: &Parts) {
+        for client in self.clients() {
+            match client.mistake(parts) {
+                Some(Mistake::UnusedHeader) => self.told.tell(
+                    Warning::UnusedForwarded,
+                    format_args!(
+                        "a request came with the header of a proxy, but is counted by the address \
+                         of its connection: behind a proxy, all clients share that; use \
+                         `ClientIp::behind` with the proxy's address"
+                    ),
+                ),
+                Some(Mistake::UnknownProxy { peer, header }) => self.told.tell(
+                    Warning::UnknownProxy,
+                    format_args!(
+                        "a request came with `{header}` from {peer}, which is none of the proxies, \
+                         and is counted by that address: if it is a proxy, all its clients share \
+                         that; add it to the proxies"
+                    ),
+                ),
+                Some(Mistake::MissingAddress { peer, header }) => self.told.tell(
+                    Warning::MissingAddress,
+                    format_args!(
+                        "a request from the proxy {peer} has no address at the end of `{header}`, \
+                         and is counted by the proxy's, which all its clients share: let the proxy \
+                         append the client's address, or read the header that it writes"
+                    ),
+                ),
+                None => {}
+            }
+        }
+    }
+
     /// Looks for mistakes in the setup.
     #[cold]
     fn examine(&self, parts: &mut Parts, question: &Question) {
         let _ = self.examined.fetch_add(1, Ordering::Relaxed);
-        let clients = || {
-            self.policies
-                .iter()
-                .filter_map(|policy| policy.key.client())
-        };
-        if clients().any(ClientIp::trusts_everybody) {
+        self.examine_client(parts);
+        if self.clients().any(ClientIp::trusts_everybody) {
             self.told.tell(
                 Warning::EverythingTrusted,
                 format_args!(
                     "every address is trusted as a proxy's, so any client chooses the address that \
                      it is counted by: name the addresses of the proxies only"
-                ),
-            );
-        }
-        let headers = &parts.headers;
-        if clients().any(ClientIp::trusts_nobody)
-            && (headers.contains_key(X_FORWARDED_FOR) || headers.contains_key(FORWARDED))
-        {
-            self.told.tell(
-                Warning::UnusedForwarded,
-                format_args!(
-                    "a request came with the header of a proxy, but is counted by the address of \
-                     its connection: behind a proxy, all clients share that; use \
-                     `ClientIp::behind` with the proxy's address"
                 ),
             );
         }
@@ -385,6 +408,7 @@ impl<S> Clone for Shared<S> {
             acquires: self.acquires.clone(),
             inserts_decision: self.inserts_decision,
             told: Arc::clone(&self.told),
+            outage: Arc::clone(&self.outage),
             examined: AtomicU32::new(0),
         }
     }

@@ -1,4 +1,4 @@
-//! Tells once, in the log, what is set up wrongly.
+//! Logs what is set up wrongly, once.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +10,8 @@ pub(super) enum Warning {
     MissingHop,
     MissingClientHeader,
     UnusedForwarded,
+    UnknownProxy,
+    MissingAddress,
     EverythingTrusted,
     UnknownPlan,
     CountedTwice,
@@ -20,13 +22,25 @@ pub(super) enum Warning {
 }
 
 impl Warning {
+    /// Logs the warning.
+    pub(super) fn log(self, message: fmt::Arguments<'_>) {
+        tracing::warn!(
+            name: "tollgate.inbound",
+            warning = self.name(),
+            "{message} (see \"{}\" in docs/http.md of tollgate)",
+            self.name()
+        );
+    }
+
     /// Returns the name of the section about it.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::NoPeer => "no-peer",
             Self::MissingHop => "missing-hop",
             Self::MissingClientHeader => "missing-client-header",
             Self::UnusedForwarded => "unused-forwarded",
+            Self::UnknownProxy => "unknown-proxy",
+            Self::MissingAddress => "missing-address",
             Self::EverythingTrusted => "everything-trusted",
             Self::UnknownPlan => "unknown-plan",
             Self::CountedTwice => "counted-twice",
@@ -51,13 +65,8 @@ impl Told {
     #[cold]
     pub(super) fn tell(&self, warning: Warning, message: fmt::Arguments<'_>) {
         let bit = 1 << warning as u32;
-        if self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-            tracing::warn!(
-                name: "tollgate.inbound",
-                warning = warning.name(),
-                "{message} (see \"{}\" in docs/http.md of tollgate)",
-                warning.name()
-            );
+        if !self.has_told(warning) && self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+            warning.log(message);
         }
     }
 

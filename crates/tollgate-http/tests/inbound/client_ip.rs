@@ -9,7 +9,7 @@ use tollgate_memory::MemoryStore;
 
 use crate::support::*;
 
-fn from(peer: &str, headers: &[(&str, &str)]) -> Request<Body> {
+pub(crate) fn from(peer: &str, headers: &[(&str, &str)]) -> Request<Body> {
     let mut request = request_from(peer.parse::<IpAddr>().unwrap());
     for (name, value) in headers {
         let name: HeaderName = name.parse().unwrap();
@@ -380,4 +380,10 @@ fn wrong_prefixes_say_what_to_write() {
     ] {
         assert!(ClientIp::behind([text]).is_ok(), "{text}");
     }
+    let none: [&str; 0] = [];
+    for empty in [ClientIp::behind(none), ClientIp::hops(1).only_from(none)] {
+        let error = empty.unwrap_err().to_string();
+        assert!(error.contains("name their addresses"), "{error}");
+    }
+    assert!(ClientIp::peer().allow(none).unwrap().deny(none).is_ok());
 }

@@ -13,3 +13,4 @@ mod limits;
 mod refusals;
 mod service;
 mod support;
+mod warnings;

@@ -57,7 +57,7 @@ async fn login_serves_five_a_minute_in_memory_and_on_a_server() {
             assert!(
                 answer
                     .header("ratelimit")
-                    .starts_with(&format!("\"minute\";r={left};"))
+                    .starts_with(&format!("\"login-minute\";r={left};"))
             );
         }
         let answer = send(post()).await;
@@ -67,7 +67,7 @@ async fn login_serves_five_a_minute_in_memory_and_on_a_server() {
         assert!((50..=60).contains(&retry_after));
         // What is denied uses up nothing.
         assert!(
-            answer.header("ratelimit").contains("\"hour\";r=15;"),
+            answer.header("ratelimit").contains("\"login-hour\";r=15;"),
             "{answer:?}"
         );
         // The form is not limited.
