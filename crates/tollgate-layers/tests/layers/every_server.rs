@@ -196,6 +196,7 @@ fn assert_promtool(arguments: &[&str], input: Option<File>) {
 
 #[test]
 fn prometheus_answers_every_query_of_the_dashboard_and_the_alarms() {
+    assert_promtool(&["rules", docs("alerts.yml").to_str().unwrap()], None);
     let duration = Matcher::Full("tollgate_decision_duration_seconds".to_owned());
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(duration, &[0.0001, 0.001, 0.01, 0.1, 1.0])
@@ -252,5 +253,4 @@ fn prometheus_answers_every_query_of_the_dashboard_and_the_alarms() {
     let path = folder.path().join("metrics");
     fs::write(&path, text).unwrap();
     assert_promtool(&["metrics"], Some(File::open(path).unwrap()));
-    assert_promtool(&["rules", docs("alerts.yml").to_str().unwrap()], None);
 }
