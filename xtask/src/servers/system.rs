@@ -16,7 +16,7 @@ const REDIS: [Program; 1] = [Program {
     packages: ["redis-server", "redis", "redis", "valkey", "redis"],
 }];
 /// The other programs that tests run.
-const OTHERS: [Program; 3] = [
+const OTHERS: [Program; 4] = [
     Program {
         name: "h2load",
         packages: ["nghttp2-client", "nghttp2", "nghttp2", "nghttp2", "nghttp2"],
@@ -28,6 +28,17 @@ const OTHERS: [Program; 3] = [
     Program {
         name: "nginx",
         packages: ["nginx"; 5],
+    },
+    // Its package brings `promtool`, too.
+    Program {
+        name: "prometheus",
+        packages: [
+            "prometheus",
+            "golang-github-prometheus",
+            "prometheus",
+            "prometheus",
+            "prometheus",
+        ],
     },
 ];
 
@@ -232,7 +243,7 @@ mod tests {
         );
         assert_eq!(
             lines(Manager::Pacman, Rights::Root, &OTHERS),
-            ["pacman --sync --refresh --needed --noconfirm nghttp2 haproxy nginx"]
+            ["pacman --sync --refresh --needed --noconfirm nghttp2 haproxy nginx prometheus"]
         );
     }
 

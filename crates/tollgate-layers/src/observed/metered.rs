@@ -3,7 +3,10 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
 use tollgate_core::ErrorKind;
 use tollgate_core::store::Source;
 
@@ -20,6 +23,7 @@ pub(super) struct Metered {
     limits: [OnceLock<OfLimit>; LIMITS],
     durations: [OnceLock<Histogram>; 3],
     in_flight: OnceLock<Gauge>,
+    is_described: OnceLock<()>,
 }
 
 /// The counters of one limit.
@@ -74,7 +78,10 @@ impl Metered {
             Outcome::ShadowDenied => 3,
         };
         for slot in &self.limits {
-            let of_limit = slot.get_or_init(|| OfLimit::new(name));
+            let of_limit = slot.get_or_init(|| {
+                self.describe();
+                OfLimit::new(name)
+            });
             if *of_limit.name == *name {
                 of_limit.decided(outcome, index(source), units);
                 return;
@@ -84,24 +91,51 @@ impl Metered {
     }
 
     pub(super) fn failed(&self, kind: ErrorKind) {
+        self.describe();
         let kind = kind.to_string().replace(' ', "_");
         counter!("tollgate_store_errors_total", "kind" => kind).increment(1);
     }
 
     pub(super) fn took(&self, source: Source, took: Duration) {
         let source = index(source);
-        let durations = self.durations[source].get_or_init(
-            || histogram!("tollgate_decision_duration_seconds", "source" => SOURCES[source]),
-        );
+        let durations = self.durations[source].get_or_init(|| {
+            self.describe();
+            histogram!("tollgate_decision_duration_seconds", "source" => SOURCES[source])
+        });
         durations.record(took);
     }
 
     pub(super) fn in_flight(&self) -> InFlight<'_> {
-        let gauge = self
-            .in_flight
-            .get_or_init(|| gauge!("tollgate_calls_in_flight"));
+        let gauge = self.in_flight.get_or_init(|| {
+            self.describe();
+            gauge!("tollgate_calls_in_flight")
+        });
         gauge.increment(1.0);
         InFlight(gauge)
+    }
+
+    /// Describes the metrics, once.
+    fn describe(&self) {
+        self.is_described.get_or_init(|| {
+            describe_counter!(
+                "tollgate_decisions_total",
+                "Calls that consume, for each of their limits"
+            );
+            describe_counter!(
+                "tollgate_units_total",
+                "Costs of calls: what was consumed, or what was denied"
+            );
+            describe_histogram!(
+                "tollgate_decision_duration_seconds",
+                Unit::Seconds,
+                "How long callers waited for a decision"
+            );
+            describe_gauge!(
+                "tollgate_calls_in_flight",
+                "Calls that wait for a decision now"
+            );
+            describe_counter!("tollgate_store_errors_total", "Calls that were not decided");
+        });
     }
 }
 

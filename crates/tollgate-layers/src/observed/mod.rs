@@ -275,7 +275,8 @@ impl<S> Seen<S> {
     ) -> Result<Fingerprint, StoreError> {
         let decided = store.consume_all_now(limits, key, cost, verdicts);
         let fingerprint = self.pass_on_now(decided)?;
-        let is_allowed = verdicts.iter().all(Verdict::is_allowed);
+        let lets_through = |verdict: &Verdict| verdict.is_allowed() || verdict.is_in_shadow();
+        let is_allowed = verdicts.iter().all(lets_through);
         for (limit, verdict) in limits.iter().zip(verdicts) {
             let check = Check::new(limit, key, cost);
             self.one(&check, is_allowed, verdict, Source::Store);

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod dashboard;
 mod deny_cache;
+mod every_server;
 mod fallback;
 mod lazy;
 mod observed;
