@@ -97,6 +97,7 @@ pub fn block() -> Vec<Limit> {
     family(&[
         "block:1s",
         "block:700ms,doublings=2",
+        "block:3s,shadow",
         "gcra:5/1s,burst=3",
         "sliding-log:4/1s",
         "sliding-log:6/1s,count-denied",
@@ -111,7 +112,8 @@ pub fn shadow() -> Vec<Limit> {
         "sliding-log:4/1s",
         "gcra:3/1s,burst=2,shadow",
         "sliding-log:3/2s,shadow",
-        "fixed-window:5/1s,shadow",
+        // In one window with the epoch.
+        "fixed-window:5/36500d,shadow",
         "sliding-counter:4/2s,shadow",
         "sliding-buckets:6/1s,buckets=3,shadow",
         "fixed-window:3/1s,anchored,count-denied,shadow",

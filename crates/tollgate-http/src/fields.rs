@@ -291,6 +291,10 @@ fn until_one_more(limit: &Limit, verdict: &Verdict) -> Wait {
     let (Algorithm::Gcra(gcra), Some(reset_us)) = (limit.algorithm(), reset.as_micros()) else {
         return reset;
     };
+    if verdict.capacity() != gcra.burst() {
+        // A part of the limit: its units return at another rate.
+        return reset;
+    }
     // The others return after that one, at the rate of the quota.
     let others = gcra.burst().saturating_sub(verdict.remaining());
     let others = u128::from(others.saturating_sub(1));

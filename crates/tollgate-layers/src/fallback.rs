@@ -101,7 +101,12 @@ impl<S, L> Fallback<S, L> {
 #[async_trait]
 impl<S: Store, L: Store> Store for Fallback<S, L> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        // What no store could decide must not get around the limits while this one is down.
+        let is_valid = request.validate_checks().is_ok() && request.split_id().is_ok();
         match request.operation() {
+            _ if !is_valid || !self.supports(&request) => {
+                return self.store.decide(request).await;
+            }
             Operation::Consume
             | Operation::Peek
             | Operation::Reserve { .. }

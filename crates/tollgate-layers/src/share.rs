@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use async_trait::async_trait;
 use tollgate_core::store::{Check, Checks, Operation, Receipt, Request, Verdicts};
-use tollgate_core::{Store, StoreError, inside};
+use tollgate_core::{ErrorKind, Store, StoreError, inside};
 
 /// Wraps a store so that each of several processes admits its part of every limit: with 4 parts, a
 /// quarter, rounded down.
@@ -13,8 +13,8 @@ use tollgate_core::{Store, StoreError, inside};
 /// together never admit more than one whole. A limit whose capacity is smaller than the number of
 /// parts admits nothing.
 ///
-/// What [`take_up_to`](tollgate_core::RateLimiter::take_up_to) takes beyond whole units stays
-/// consumed.
+/// [`take_up_to`](tollgate_core::RateLimiter::take_up_to) is not supported: what is taken beyond whole
+/// units would be lost.
 ///
 /// # Examples
 ///
@@ -90,6 +90,12 @@ impl<S> Share<S> {
 #[async_trait]
 impl<S: Store> Store for Share<S> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        if let Operation::TakeUpTo = request.operation() {
+            return Err(StoreError::new(
+                ErrorKind::Unsupported,
+                "a part of a limit is taken in whole units: use `check`",
+            ));
+        }
         let receipt = self.receipt(&request);
         let whole = self.whole(&request, receipt.as_ref())?;
         let verdicts = self.store.decide(whole).await?;
@@ -101,6 +107,6 @@ impl<S: Store> Store for Share<S> {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        self.store.supports(request)
+        !matches!(request.operation(), Operation::TakeUpTo) && self.store.supports(request)
     }
 }

@@ -146,7 +146,9 @@ pub async fn concurrent_blocks_are_one(harness: &Stores, plan: &Plan) {
 
 /// Returns the limits that block.
 fn blocking(limits: &[Limit]) -> Vec<Limit> {
-    let blocks = limits.iter().filter(|limit| limit.algorithm().can_block());
+    let blocks = limits
+        .iter()
+        .filter(|limit| limit.algorithm().can_block() && !limit.is_shadow());
     blocks.cloned().collect()
 }
 

@@ -9,6 +9,9 @@ const IN_A_ROW: u16 = 0b111;
 const FAILED: u32 = 8;
 /// So many successes of single callers in a row, and everybody may call again.
 const SUCCESSES: u32 = 3;
+/// How much longer a call may take for each that was pending before it: a server decides ten
+/// thousand calls a second, or more.
+const EACH_BEFORE: Duration = Duration::from_micros(100);
 
 /// What is known of a store, by the calls to it.
 #[derive(Debug)]
@@ -31,8 +34,8 @@ enum Phase {
     Closed,
     /// Nobody calls, until this instant.
     Open(Timestamp),
-    /// One caller calls; so many before it succeeded.
-    Probing(u32),
+    /// One caller calls, since this instant; so many before it succeeded.
+    Probing(u32, Timestamp),
     /// Nobody calls, and the next one may.
     Ready(u32),
 }
@@ -42,6 +45,8 @@ enum Phase {
 pub(super) struct Sent {
     at: Timestamp,
     era: u64,
+    /// How many calls were pending.
+    before: u32,
 }
 
 /// How a call ended.
@@ -49,6 +54,8 @@ pub(super) struct Sent {
 pub(super) enum End {
     Answered,
     Failed,
+    /// It was refused before it reached the store.
+    Unasked,
     /// Its caller went away.
     Dropped,
 }
@@ -73,6 +80,7 @@ impl Circuit {
 
     /// Lets a call reach the store, or returns `None`.
     pub(super) fn send(&mut self, now: Timestamp) -> Option<Sent> {
+        let mut before = 0;
         match self.phase {
             Phase::Closed => {
                 let since = *self.unanswered_since.get_or_insert(now);
@@ -80,16 +88,22 @@ impl Circuit {
                     self.open(now);
                     return None;
                 }
+                before = self.pending;
                 self.pending += 1;
             }
             Phase::Open(until) if now < until => return None,
-            Phase::Open(_) => self.enter(Phase::Probing(0)),
-            Phase::Ready(successes) => self.enter(Phase::Probing(successes)),
-            Phase::Probing(_) => return None,
+            Phase::Open(_) => self.enter(Phase::Probing(0, now)),
+            Phase::Ready(successes) => self.enter(Phase::Probing(successes, now)),
+            // A caller that neither waits nor goes away does not keep the others out.
+            Phase::Probing(_, since) if now.saturating_duration_since(since) > self.patience() => {
+                self.enter(Phase::Probing(0, now));
+            }
+            Phase::Probing(..) => return None,
         }
         Some(Sent {
             at: now,
             era: self.era,
+            before,
         })
     }
 
@@ -98,7 +112,9 @@ impl Circuit {
         if sent.era != self.era {
             return;
         }
-        let is_slow = now.saturating_duration_since(sent.at) > self.slow_after;
+        // Calls wait for those before them, also if the server is fast.
+        let allowed = self.slow_after.saturating_add(EACH_BEFORE * sent.before);
+        let is_slow = now.saturating_duration_since(sent.at) > allowed;
         let failed = end == End::Failed || is_slow;
         match self.phase {
             Phase::Closed => {
@@ -108,7 +124,7 @@ impl Circuit {
                 } else if end != End::Dropped {
                     self.unanswered_since = Some(now);
                 }
-                if end == End::Dropped && !is_slow {
+                if end == End::Unasked || end == End::Dropped && !is_slow {
                     return;
                 }
                 self.ended = self.ended << 1 | u16::from(failed);
@@ -116,11 +132,14 @@ impl Circuit {
                     self.open(now);
                 }
             }
-            Phase::Probing(_) if failed || end == End::Dropped => self.open(now),
-            Phase::Probing(successes) if successes + 1 < SUCCESSES => {
+            Phase::Probing(successes, _) if end == End::Unasked => {
+                self.enter(Phase::Ready(successes));
+            }
+            Phase::Probing(..) if failed || end == End::Dropped => self.open(now),
+            Phase::Probing(successes, _) if successes + 1 < SUCCESSES => {
                 self.enter(Phase::Ready(successes + 1));
             }
-            Phase::Probing(_) => {
+            Phase::Probing(..) => {
                 self.enter(Phase::Closed);
                 self.ended = 0;
                 self.pending = 0;
@@ -128,6 +147,11 @@ impl Circuit {
             }
             Phase::Open(_) | Phase::Ready(_) => {}
         }
+    }
+
+    /// Returns how long a single caller may try before another does.
+    fn patience(&self) -> Duration {
+        self.slow_after.saturating_add(self.retry_every)
     }
 
     fn open(&mut self, now: Timestamp) {

@@ -23,10 +23,12 @@ use circuit::{Circuit, End, Sent};
 /// has been answered for as long as [`slow_after`](Self::slow_after) while some wait. A call fails if its error says
 /// that the store did not answer ([`Unavailable`](ErrorKind::Unavailable),
 /// [`Unknown`](ErrorKind::Unknown), [`Protocol`](ErrorKind::Protocol)), or if it takes longer than
-/// that; its answer counts all the same. From then on one caller at a time asks again, every
+/// that, and 100 us more for each call that was pending before it; its answer counts all the same. From then on one caller at a time asks again, every
 /// [`retry_every`](Self::retry_every); after three successes in a row, everybody does.
 ///
-/// The store needs a deadline of its own: a breaker cannot end a call.
+/// The store needs a deadline of its own: a breaker cannot end a call. It does not tell the parts of a
+/// store apart: if one of three masters of a cluster is down, it leaves all of them alone most of the
+/// time.
 ///
 /// # Examples
 ///
@@ -129,6 +131,9 @@ impl<S: Sync> Breaker<S> {
         let answer = call.await;
         ending.end = match &answer {
             Err(error) if did_not_answer(error.kind()) => End::Failed,
+            Err(error) if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) => {
+                End::Unasked
+            }
             _ => End::Answered,
         };
         answer

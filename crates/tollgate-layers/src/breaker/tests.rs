@@ -156,6 +156,51 @@ fn what_was_sent_before_says_nothing_after() {
     assert!(scene.send().is_none());
 }
 
+#[test]
+fn a_busy_store_is_not_a_slow_one() {
+    let mut scene = Scene::new();
+    let sent: Vec<_> = (0..5_000).map(|_| scene.send().unwrap()).collect();
+    // Ten answers a millisecond.
+    for tens in sent.chunks(10) {
+        scene.pass(Duration::from_millis(1));
+        for sent in tens {
+            scene.circuit.end(*sent, End::Answered, scene.now);
+        }
+    }
+    assert!(!scene.circuit.is_open());
+}
+
+#[test]
+fn what_never_reached_the_store_says_nothing_about_it() {
+    let mut scene = Scene::new();
+    for end in [End::Failed, End::Failed, End::Unasked, End::Failed] {
+        assert!(scene.call(end));
+    }
+    assert!(scene.circuit.is_open());
+    scene.pass(RETRY);
+    for _ in 0..5 {
+        assert!(scene.call(End::Unasked));
+        assert!(scene.circuit.is_open());
+    }
+    assert!(scene.call(End::Failed));
+    assert!(scene.send().is_none());
+}
+
+#[test]
+fn a_caller_that_does_nothing_does_not_keep_the_others_out() {
+    let mut scene = Scene::open();
+    scene.pass(RETRY);
+    let idle = scene.send().unwrap();
+    scene.pass(SLOW + RETRY);
+    assert!(scene.send().is_none());
+    scene.pass(Duration::from_micros(1));
+    let next = scene.send().unwrap();
+    scene.circuit.end(idle, End::Failed, scene.now);
+    scene.circuit.end(next, End::Answered, scene.now);
+    assert!(scene.call(End::Answered) && scene.call(End::Answered));
+    assert!(!scene.circuit.is_open());
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Send,
@@ -164,7 +209,12 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let end = prop_oneof![Just(End::Answered), Just(End::Failed), Just(End::Dropped)];
+    let end = prop_oneof![
+        Just(End::Answered),
+        Just(End::Failed),
+        Just(End::Dropped),
+        Just(End::Unasked)
+    ];
     let step = prop_oneof![
         3 => Just(Step::Send),
         3 => (any::<usize>(), end).prop_map(|(index, end)| Step::End(index, end)),
@@ -181,15 +231,17 @@ proptest! {
     fn it_closes_once_the_store_answers(steps in steps()) {
         let mut scene = Scene::new();
         let mut pending = Vec::new();
-        let mut probing: Option<Sent> = None;
+        let mut probing: Option<(Sent, Timestamp)> = None;
         for step in steps {
             match step {
                 Step::Send => {
                     let was_open = scene.circuit.is_open();
                     if let Some(sent) = scene.send() {
                         if was_open {
-                            prop_assert_eq!(probing, None);
-                            probing = Some(sent);
+                            let since = probing.map(|(_, since)| since);
+                            let waited = since.map(|at| scene.now.saturating_duration_since(at));
+                            prop_assert!(waited.is_none_or(|waited| waited > SLOW + RETRY));
+                            probing = Some((sent, scene.now));
                         }
                         pending.push(sent);
                     }
@@ -197,7 +249,7 @@ proptest! {
                 Step::End(index, end) if !pending.is_empty() => {
                     let sent = pending.swap_remove(index % pending.len());
                     scene.circuit.end(sent, end, scene.now);
-                    if probing == Some(sent) {
+                    if probing.is_some_and(|(of, _)| of == sent) {
                         probing = None;
                     }
                 }

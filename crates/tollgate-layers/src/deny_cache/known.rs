@@ -8,8 +8,9 @@ use tollgate_core::store::{Check, Verdict};
 use tollgate_core::{Limit, Timestamp, Wait};
 
 /// What a store said about one limit for one key.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Known {
+    limit: Limit,
     /// What it was asked for.
     cost: u64,
     verdict: Verdict,
@@ -20,15 +21,26 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn new(cost: u64, verdict: Verdict, asked_at: Timestamp, max_age: Duration) -> Self {
+    pub(super) fn new(
+        check: &Check<'_>,
+        verdict: Verdict,
+        asked_at: Timestamp,
+        max_age: Duration,
+    ) -> Self {
         let wait = verdict.retry_after().duration();
         let wait = wait.unwrap_or(Duration::MAX).min(max_age);
         Self {
-            cost,
+            limit: check.limit().clone(),
+            cost: check.cost(),
             verdict,
             asked_at,
             until: asked_at.saturating_add(wait),
         }
+    }
+
+    /// Returns whether it is about this very limit: one with another amount has the same states.
+    pub(super) fn is_about(&self, limit: &Limit) -> bool {
+        self.limit == *limit
     }
 
     /// Returns whether the store would deny `cost`.
@@ -46,7 +58,11 @@ impl Known {
         let before = &self.verdict;
         let age = self.age(now);
         let verdict = if self.denies(cost, now) {
-            let retry_after = less(before.retry_after(), age);
+            let retry_after = if cost > before.capacity() {
+                Wait::NEVER
+            } else {
+                less(before.retry_after(), age)
+            };
             Verdict::deny(before.capacity(), before.remaining(), retry_after)
         } else if before.is_allowed() && self.cost == cost && age <= max_age {
             Verdict::allow(before.capacity(), before.remaining())
@@ -72,23 +88,23 @@ fn less(wait: Wait, passed: Duration) -> Wait {
     }
 }
 
-/// A limit and the key it is counted for.
+/// What stores count in one state: a limit's identity, and the key it is counted for.
 pub(super) struct OwnedState {
-    limit: Limit,
+    identity: Box<str>,
     partition: Box<[u8]>,
     rest: Box<[u8]>,
 }
 
 /// The same, of a request.
 pub(super) struct State<'r> {
-    limit: &'r Limit,
+    identity: &'r str,
     partition: &'r [u8],
     rest: &'r [u8],
 }
 
 impl Hash for State<'_> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.limit.identity().hash(hasher);
+        self.identity.hash(hasher);
         self.partition.hash(hasher);
         self.rest.hash(hasher);
     }
@@ -103,7 +119,7 @@ impl Hash for OwnedState {
 impl OwnedState {
     fn borrow(&self) -> State<'_> {
         State {
-            limit: &self.limit,
+            identity: &self.identity,
             partition: &self.partition,
             rest: &self.rest,
         }
@@ -120,14 +136,14 @@ impl Eq for OwnedState {}
 
 impl Equivalent<OwnedState> for State<'_> {
     fn equivalent(&self, of: &OwnedState) -> bool {
-        *self.partition == *of.partition && *self.rest == *of.rest && *self.limit == of.limit
+        *self.partition == *of.partition && *self.rest == *of.rest && *self.identity == *of.identity
     }
 }
 
 impl State<'_> {
     pub(super) fn to_owned(&self) -> OwnedState {
         OwnedState {
-            limit: self.limit.clone(),
+            identity: self.identity.into(),
             partition: self.partition.into(),
             rest: self.rest.into(),
         }
@@ -139,7 +155,7 @@ pub(super) fn for_each<'a>(checks: &[Check<'a>], mut with: impl FnMut(&Check<'a>
     for check in checks {
         let key = check.key();
         let state = State {
-            limit: check.limit(),
+            identity: check.limit().identity(),
             partition: &key.partition(),
             rest: key.rest(),
         };

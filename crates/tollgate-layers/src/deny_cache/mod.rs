@@ -24,6 +24,8 @@ use known::{Known, OwnedState, State, for_each};
 /// How many groups of keys tell of changes apart.
 const GROUPS: usize = 64;
 const DEFAULT_KEYS: usize = 100_000;
+/// Denials of longer keys are not remembered: clients may choose them, and memory is bounded.
+const LONGEST_KEY: usize = 256;
 const DEFAULT_AGE: Duration = Duration::from_secs(1);
 
 /// Wraps a store, and remembers what it denied: until the earliest instant at which the store could
@@ -37,12 +39,14 @@ const DEFAULT_AGE: Duration = Duration::from_secs(1);
 /// block that ends) is known at once; what other processes do is known within
 /// [`max_age`](Self::max_age). A limit with another amount is another limit.
 ///
+/// At a cost above the one that was denied, the wait that it says is the least that is possible.
+///
 /// A decision's [`source`](tollgate_core::Decision::source) says whether it came from here, and how
 /// long ago the store was asked. What it says about other limits of the call is as old, or nothing:
 /// then nothing remains of them.
 ///
 /// Asked every time: calls with an [id](tollgate_core::CallId), calls at a caller's instant, limits
-/// that count denied calls, and everything but a [`check`](tollgate_core::RateLimiter::check).
+/// that count denied calls, keys of more than 256 bytes, and everything but a [`check`](tollgate_core::RateLimiter::check).
 ///
 /// # Examples
 ///
@@ -131,7 +135,10 @@ impl<S> DenyCache<S> {
                 return;
             }
             let known = self.known.get(&state);
-            if let Some(known) = known.filter(|known| known.denies(check.cost(), now)) {
+            let known = known.filter(|known| known.is_about(check.limit()));
+            if let Some(known) = &known
+                && known.denies(check.cost(), now)
+            {
                 age = age.max(Some(known.age(now)));
             }
             let verdict = known.and_then(|known| known.verdict(check.cost(), now, self.max_age));
@@ -166,10 +173,14 @@ impl<S> DenyCache<S> {
                 if check.limit().is_shadow() {
                     return;
                 }
-                let known = Known::new(check.cost(), *verdict, asked_at, self.max_age);
+                let group = self.group(&state);
+                if group.load(Ordering::SeqCst) != changes {
+                    return;
+                }
+                let known = Known::new(check, *verdict, asked_at, self.max_age);
                 self.known.insert(state.to_owned(), known);
                 // What was given back meanwhile may not be in the answer.
-                if self.group(&state).load(Ordering::SeqCst) != changes {
+                if group.load(Ordering::SeqCst) != changes {
                     let _ = self.known.remove(&state);
                 }
             });
@@ -200,10 +211,18 @@ impl<S> DenyCache<S> {
 /// Returns whether a denial of this request says anything about the next one.
 fn can_remember(request: &Request<'_>) -> bool {
     let counts_denied = |check: &Check<'_>| check.limit().algorithm().counts_denied();
+    let is_long = |check: &Check<'_>| {
+        let key = check.key();
+        key.partition().len() + key.rest().len() > LONGEST_KEY
+    };
     matches!(request.operation(), Operation::Consume)
         && request.caller_time().is_none()
         && !request.has_id()
-        && !request.checks().iter().any(counts_denied)
+        && request.validate_checks().is_ok()
+        && !request
+            .checks()
+            .iter()
+            .any(|check| counts_denied(check) || is_long(check))
 }
 
 /// Returns whether an operation may give something back.

@@ -318,3 +318,48 @@ async fn a_limit_in_shadow_is_never_a_reason_to_deny() {
     clock.advance(Duration::from_secs(3600));
     assert!(!denies().await);
 }
+
+#[tokio::test]
+async fn what_is_given_back_under_another_amount_is_known_at_once() {
+    let clock = ManualClock::new();
+    let cached = cache(memory(&clock), &clock);
+    let low = RateLimiter::new(&cached, ["login=sliding-log:1/1h"]).unwrap();
+    let high = RateLimiter::new(&cached, ["login=sliding-log:2/1h,shadow"]).unwrap();
+    let _ = low.check("alice").await.unwrap();
+    assert!(low.check("alice").await.unwrap().is_denied());
+    high.reset("alice").await.unwrap();
+    assert!(low.check("alice").await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn what_can_never_fit_is_never_worth_a_retry() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::new(cache(memory(&clock), &clock), ["a=sliding-log:2/1h"]).unwrap();
+    let _ = limiter.check("alice").cost(2).await.unwrap();
+    assert!(limiter.check("alice").await.unwrap().is_denied());
+    let denied = limiter.check("alice").cost(3).await.unwrap();
+    assert_eq!(
+        (denied.source(), denied.retry_after()),
+        (
+            Source::Cache {
+                age: Duration::ZERO
+            },
+            Wait::NEVER
+        )
+    );
+}
+
+#[tokio::test]
+async fn long_keys_are_not_kept() {
+    let clock = ManualClock::new();
+    let store = Counted::new(memory(&clock));
+    let limiter = RateLimiter::new(cache(&store, &clock), ["a=sliding-log:0/1h"]).unwrap();
+    for (length, calls) in [(256, 1), (257, 3)] {
+        let key = "k".repeat(length);
+        let before = store.calls();
+        for _ in 0..3 {
+            assert!(limiter.check(&key).await.unwrap().is_denied());
+        }
+        assert_eq!(store.calls() - before, calls);
+    }
+}

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::store::Source;
-use tollgate_core::{ErrorKind, RateLimiter};
+use tollgate_core::store::{Check, Request, Source};
+use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_layers::{Fallback, Share};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -100,7 +100,8 @@ async fn a_share_counts_in_its_own_units() {
     let limiter = RateLimiter::new(share, ["a=sliding-log:11/1s"]).unwrap();
     assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 2);
     assert_eq!(limiter.peek("alice").await.unwrap().capacity(), 2);
-    let taken = limiter.take_up_to("alice", 9).await.unwrap();
+    assert!(limiter.take_up_to("alice", 9).await.is_err());
+    let taken = limiter.check("alice").cost(2).await.unwrap();
     assert_eq!((taken.consumed(), taken.remaining()), (2, 0));
     let denied = limiter.check("alice").await.unwrap();
     assert_eq!(
@@ -205,4 +206,24 @@ proptest! {
         let bound = if halves { amount } else { 2 * amount };
         prop_assert!(u64::try_from(most).unwrap() <= bound, "{most} of {bound}");
     }
+}
+
+#[tokio::test]
+async fn what_no_store_could_decide_stays_an_error_while_the_store_is_down() {
+    let down = std::iter::repeat(Fault::Fail(ErrorKind::Unavailable));
+    let store = Fallback::allow(FaultyStore::new(MemoryStore::new(), down));
+    let limiter = RateLimiter::new(&store, ["a=sliding-log:5/1h"]).unwrap();
+    let reserve = limiter.reserve("alice").within(Duration::from_secs(1));
+    assert!(reserve.await.is_err());
+    assert!(
+        limiter
+            .check("alice")
+            .id(&*"x".repeat(100_000))
+            .await
+            .is_err()
+    );
+    let limit = &limiter.limits()[0];
+    let twice = Request::consume(Check::new(limit, "alice", 1)).and(Check::new(limit, "alice", 1));
+    assert!(store.decide(twice).await.is_err());
+    assert!(limiter.check("alice").await.unwrap().is_allowed());
 }

@@ -70,6 +70,7 @@ impl<S> OutboundBuilder<S> {
     ///   cannot be counted exactly. The block for pauses and the limits of background calls count
     ///   as limits, and their names end in `-paused` and `-background`.
     /// - [`OutboundError::CountsDenied`] for a limit with `count-denied`.
+    /// - [`OutboundError::InShadow`] for a limit in shadow.
     /// - [`OutboundError::FixedWindowWithMargin`] for a fixed window, if there is a margin.
     /// - [`OutboundError::OnlyBlocks`] if no limit counts calls.
     /// - [`OutboundError::NothingForBackground`] if what is kept for urgent calls leaves nothing of a
@@ -104,6 +105,11 @@ impl<S> OutboundBuilder<S> {
         {
             return Err(OutboundError::CountsDenied {
                 limit: counting.name().to_owned(),
+            });
+        }
+        if let Some(shadow) = limits.iter().find(|limit| limit.is_shadow()) {
+            return Err(OutboundError::InShadow {
+                limit: shadow.name().to_owned(),
             });
         }
         let first = limits.iter().find(|limit| counts(limit));
@@ -176,6 +182,11 @@ pub enum OutboundError {
         /// The limit's name.
         limit: String,
     },
+    /// A limit is in [shadow](Limit::shadow): calls would not keep to it.
+    InShadow {
+        /// The limit's name.
+        limit: String,
+    },
     /// A fixed window has no stricter form: calls that depart in one window may arrive in the next.
     FixedWindowWithMargin {
         /// The limit's name.
@@ -202,6 +213,11 @@ pub enum OutboundError {
 impl fmt::Display for OutboundError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::InShadow { limit } => write!(
+                f,
+                "limit `{limit}` is in shadow, which keeps no calls under a service's limits: leave \
+                 it out"
+            ),
             Self::CountsDenied { limit } => write!(
                 f,
                 "limit `{limit}` counts denied calls, and calls that wait may be denied several \

@@ -552,4 +552,6 @@ async fn settings_that_are_not_possible_are_errors() {
     }
     let counts = error(&["a=sliding-log:5/1s,count-denied"], 0);
     assert!(matches!(counts, OutboundError::CountsDenied { limit } if limit == "a"));
+    let shadow = error(&["a=sliding-log:5/1s", "b=gcra:5/1s,shadow"], 0);
+    assert!(matches!(shadow, OutboundError::InShadow { limit } if limit == "b"));
 }

@@ -863,3 +863,17 @@ async fn a_call_that_is_not_polled_holds_up_the_line_until_it_is_dropped() {
     drop(idle);
     assert!(waiting.await.unwrap());
 }
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_limit_in_shadow() {
+    for shadow in ["next=gcra:1/1h,shadow", "next=sliding-log:1/1h,shadow"] {
+        let (_, alone) = limiter(&["api=gcra:20/1s,burst=1"]);
+        let (_, beside) = limiter(&["api=gcra:20/1s,burst=1", shadow]);
+        let alone = finish(start(&alone, [1; 10]).await).await;
+        let beside = finish(start(&beside, [1; 10]).await).await;
+        let last = |calls: &[(usize, Duration)]| calls.last().unwrap().1;
+        // Of several limits, the line asks now and then a little later than it could.
+        let late = Duration::from_millis(50);
+        assert!(last(&beside) <= last(&alone) + late, "{beside:?}");
+    }
+}

@@ -165,6 +165,8 @@ fn push_member(text: &mut Vec<u8>, request: &Request<'_>, index: usize, check: &
     let (cost, detail) = match (change(request, index), request.operation()) {
         (Some(Change::GiveBack { amount, at }), _) => (amount, Detail::CountedAt(at.as_micros())),
         (Some(Change::Count(more)), _) => (more, Detail::CountMore),
+        // A limit in shadow that counted nothing.
+        (None, Operation::Refund(_) | Operation::Settle(_)) => (0, Detail::CountMore),
         (None, Operation::Reserve { max_delay }) => {
             let longest = longest_delay_us(request, max_delay);
             (check.cost(), Detail::LongestDelay(longest))

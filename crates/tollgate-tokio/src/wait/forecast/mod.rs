@@ -108,6 +108,8 @@ impl Forecast {
         let (asked, decided) = self.clocks?;
         let now = decided.saturating_add(from.duration_since(asked));
         let states = self.granted.iter_mut().zip(&self.full).enumerate();
+        // Nobody waits for a limit in shadow.
+        let states = states.filter(|(index, _)| !asker.limit(*index).is_shadow());
         let waits = states.map(|(index, (state, full))| {
             let limit = asker.limit(index);
             let wait = match limit.algorithm() {
