@@ -61,8 +61,9 @@ impl<S, F> Lazy<S, F> {
     /// What `connect` returned, and [`ErrorKind::Unavailable`] while another caller connects.
     pub async fn connect<C>(&self) -> Result<&S, StoreError>
     where
-        F: Fn() -> C,
-        C: Future<Output = Result<S, StoreError>>,
+        S: Send + Sync,
+        F: Fn() -> C + Sync,
+        C: Future<Output = Result<S, StoreError>> + Send,
     {
         if let Some(store) = self.store.get() {
             return Ok(store);

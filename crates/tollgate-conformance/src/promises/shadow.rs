@@ -64,7 +64,7 @@ async fn in_the_open(mut session: Session, limits: &[Limit], history: &[Step]) -
             let limit = &limits[planned.limit];
             !limit.algorithm().counts_denied()
         };
-        let planned: Vec<_> = step.planned.iter().filter(counts).cloned().collect();
+        let planned: Vec<_> = step.planned.iter().filter(counts).copied().collect();
         session.travel(step.time);
         let mut call = Step {
             time: Move::Stay,
@@ -82,7 +82,7 @@ async fn in_the_open(mut session: Session, limits: &[Limit], history: &[Step]) -
         call.planned = planned
             .iter()
             .filter(|check| !in_shadow(check))
-            .cloned()
+            .copied()
             .collect();
         let mut is_allowed = true;
         if !call.planned.is_empty()
@@ -98,7 +98,7 @@ async fn in_the_open(mut session: Session, limits: &[Limit], history: &[Step]) -
             if !in_shadow(check) {
                 continue;
             }
-            call.planned = vec![check.clone()];
+            call.planned = vec![*check];
             let Some(by_itself) = session.step(&open, &alone, &call).await? else {
                 continue;
             };
