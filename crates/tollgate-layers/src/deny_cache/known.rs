@@ -137,12 +137,17 @@ impl State<'_> {
 /// Calls `with` for each check and its state.
 pub(super) fn for_each<'a>(checks: &[Check<'a>], mut with: impl FnMut(&Check<'a>, State<'_>)) {
     for check in checks {
-        let key = check.key();
-        let state = State {
-            limit: check.limit(),
-            partition: &key.partition(),
-            rest: key.rest(),
-        };
-        with(check, state);
+        with_state(check, |state| with(check, state));
     }
+}
+
+/// Calls `with` for the state of a check.
+#[inline]
+pub(super) fn with_state<T>(check: &Check<'_>, with: impl FnOnce(State<'_>) -> T) -> T {
+    let key = check.key();
+    with(State {
+        limit: check.limit(),
+        partition: &key.partition(),
+        rest: key.rest(),
+    })
 }
