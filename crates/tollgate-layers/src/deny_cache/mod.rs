@@ -129,6 +129,7 @@ impl<S> DenyCache<S> {
                 return Verdict::allow(capacity, 0).in_shadow();
             }
             let known = with_state(check, |state| self.known.get(&state));
+            let known = known.as_ref();
             if let Some(known) = known.filter(|known| known.denies(check.cost(), now)) {
                 age = age.max(Some(known.age(now)));
             }
