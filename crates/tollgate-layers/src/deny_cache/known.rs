@@ -120,7 +120,11 @@ impl Eq for OwnedState {}
 
 impl Equivalent<OwnedState> for State<'_> {
     fn equivalent(&self, of: &OwnedState) -> bool {
-        *self.partition == *of.partition && *self.rest == *of.rest && *self.limit == of.limit
+        // The rest usually is empty. glibc's `memcmp` then reads its pointer, which is invalid, under a
+        // mask; the processor takes 80 ns to suppress that fault.
+        let is_same_rest =
+            self.rest.len() == of.rest.len() && (self.rest.is_empty() || *self.rest == *of.rest);
+        *self.partition == *of.partition && is_same_rest && *self.limit == of.limit
     }
 }
 
