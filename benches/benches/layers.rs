@@ -6,19 +6,21 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use tollgate_benches::Problem;
+use tollgate_benches::{Problem, keys};
 use tollgate_core::store::Source;
 use tollgate_core::{Decision, RateLimiter, Store};
 use tollgate_layers::{AllowAll, DenyCache, Observed, usual};
 use tollgate_memory::MemoryStore;
 
 const KEY: &str = "customer-4711";
+/// How many clients are refused in turn.
+const CLIENTS: usize = 1_000;
 const ADMITS: [&str; 2] = ["requests=gcra:1000000000/1s", "bursts=gcra:2000000000/1s"];
 const DENIES: [&str; 1] = ["requests=sliding-log:1/1h"];
 
 /// Makes a call that has to be awaited, of a store that decides at once.
-fn awaited(limiter: &RateLimiter<impl Store>) -> Option<Decision<'_>> {
-    let call = pin!(limiter.check(KEY).into_future());
+fn awaited<'l>(limiter: &'l RateLimiter<impl Store>, key: &String) -> Option<Decision<'l>> {
+    let call = pin!(limiter.check(key).into_future());
     match call.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(decision) => decision.ok(),
         Poll::Pending => None,
@@ -44,27 +46,38 @@ fn measure(criterion: &mut Criterion) -> Result<(), Problem> {
             bencher.iter(|| limiter.check(KEY).run());
         });
     }
+    let keys = keys(CLIENTS);
+    // What every call costs that has to be awaited.
+    let limiter = RateLimiter::new(AllowAll, DENIES)?;
+    group.bench_function("awaited", |bencher| {
+        let mut keys = keys.iter().cycle();
+        bencher.iter(|| keys.next().map(|key| awaited(&limiter, key).is_some()));
+    });
     let limiter = RateLimiter::new(DenyCache::new(MemoryStore::new()), DENIES)?;
     group.bench_function("refused/cache", |bencher| {
-        refuses(&limiter);
-        bencher.iter(|| awaited(&limiter));
+        refuses(&limiter, &keys);
+        let mut keys = keys.iter().cycle();
+        bencher.iter(|| keys.next().map(|key| awaited(&limiter, key).is_some()));
     });
     let limiter = RateLimiter::new(usual(MemoryStore::new(), AllowAll), DENIES)?;
     group.bench_function("refused/usual", |bencher| {
-        refuses(&limiter);
-        bencher.iter(|| awaited(&limiter));
+        refuses(&limiter, &keys);
+        let mut keys = keys.iter().cycle();
+        bencher.iter(|| keys.next().map(|key| awaited(&limiter, key).is_some()));
     });
     group.finish();
     Ok(())
 }
 
-/// Asserts that the cache refuses calls, after the store has denied one.
-fn refuses(limiter: &RateLimiter<impl Store>) {
-    for _ in 0..2 {
-        let _ = awaited(limiter);
+/// Asserts that the cache refuses calls, after the store has denied one of each key.
+fn refuses(limiter: &RateLimiter<impl Store>, keys: &[String]) {
+    for key in keys.iter().chain(keys) {
+        let _ = awaited(limiter, key);
     }
-    let source = awaited(limiter).map(|decision| decision.source());
-    assert!(matches!(source, Some(Source::Cache { .. })), "{source:?}");
+    for key in keys {
+        let source = awaited(limiter, key).map(|decision| decision.source());
+        assert!(matches!(source, Some(Source::Cache { .. })), "{source:?}");
+    }
 }
 
 criterion_group! {

@@ -136,7 +136,11 @@ impl Eq for OwnedState {}
 
 impl Equivalent<OwnedState> for State<'_> {
     fn equivalent(&self, of: &OwnedState) -> bool {
-        *self.partition == *of.partition && *self.rest == *of.rest && *self.identity == *of.identity
+        // The rest usually is empty. glibc's `memcmp` then reads its pointer, which is invalid, under a
+        // mask; the processor takes 80 ns to suppress that fault.
+        let is_same_rest =
+            self.rest.len() == of.rest.len() && (self.rest.is_empty() || *self.rest == *of.rest);
+        *self.partition == *of.partition && is_same_rest && *self.identity == *of.identity
     }
 }
 
@@ -153,12 +157,17 @@ impl State<'_> {
 /// Calls `with` for each check and its state.
 pub(super) fn for_each<'a>(checks: &[Check<'a>], mut with: impl FnMut(&Check<'a>, State<'_>)) {
     for check in checks {
-        let key = check.key();
-        let state = State {
-            identity: check.limit().identity(),
-            partition: &key.partition(),
-            rest: key.rest(),
-        };
-        with(check, state);
+        with_state(check, |state| with(check, state));
     }
+}
+
+/// Calls `with` for the state of a check.
+#[inline]
+pub(super) fn with_state<T>(check: &Check<'_>, with: impl FnOnce(State<'_>) -> T) -> T {
+    let key = check.key();
+    with(State {
+        identity: check.limit().identity(),
+        partition: &key.partition(),
+        rest: key.rest(),
+    })
 }

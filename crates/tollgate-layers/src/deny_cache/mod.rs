@@ -19,7 +19,7 @@ use tollgate_core::store::{
 use tollgate_core::{Store, StoreError};
 use tollgate_memory::{Clock, SystemClock};
 
-use known::{Known, OwnedState, State, for_each};
+use known::{Known, OwnedState, State, for_each, with_state};
 
 /// How many groups of keys tell of changes apart.
 const GROUPS: usize = 64;
@@ -126,28 +126,24 @@ impl<S> DenyCache<S> {
         }
         let now = self.clock.now();
         let mut age = None;
-        let mut verdicts = SmallVec::<[Verdict; 4]>::new();
-        for_each(request.checks(), |check, state| {
+        let verdicts = request.checks().iter().map(|check| {
             let capacity = check.limit().algorithm().capacity();
             // A limit in shadow denies nothing, and counts only what is allowed.
             if check.limit().is_shadow() {
-                verdicts.push(Verdict::allow(capacity, 0).in_shadow());
-                return;
+                return Verdict::allow(capacity, 0).in_shadow();
             }
-            let known = self.known.get(&state);
+            let known = with_state(check, |state| self.known.get(&state));
+            let known = known.as_ref();
             let known = known.filter(|known| known.is_about(check.limit()));
-            if let Some(known) = &known
-                && known.denies(check.cost(), now)
-            {
+            if let Some(known) = known.filter(|known| known.denies(check.cost(), now)) {
                 age = age.max(Some(known.age(now)));
             }
             let verdict = known.and_then(|known| known.verdict(check.cost(), now, self.max_age));
-            verdicts.push(verdict.unwrap_or_else(|| Verdict::allow(capacity, 0)));
+            verdict.unwrap_or_else(|| Verdict::allow(capacity, 0))
         });
-        let age = age?;
         // Nothing was consumed, so there is no receipt that needs a fingerprint.
         let verdicts = Verdicts::new(Fingerprint::new(0), verdicts);
-        Some(verdicts.with_source(Source::Cache { age }))
+        Some(verdicts.with_source(Source::Cache { age: age? }))
     }
 
     /// Asks the store, and remembers what it denies.
@@ -155,6 +151,8 @@ impl<S> DenyCache<S> {
     where
         S: Store,
     {
+        let _changing = gives_back(request.operation())
+            .then(|| self.changing(request.checks().iter().copied().collect()));
         if !can_remember(&request) {
             return self.store.decide(request).await;
         }
@@ -254,8 +252,6 @@ impl<S: Store> Store for DenyCache<S> {
         if let Some(verdicts) = self.remembered(&request) {
             return Ok(verdicts);
         }
-        let _changing = gives_back(request.operation())
-            .then(|| self.changing(request.checks().iter().copied().collect()));
         // A box of its own, so that a denial that is remembered needs a small one.
         Box::pin(self.ask(request)).await
     }

@@ -72,7 +72,11 @@ fn call(recorder: &PrometheusRecorder, stop: &Receiver<()>) {
             for _ in 0..9 {
                 guests += 1;
                 let guest = format!("{GUEST}-{guests}");
-                let key = if phase % 2 == 0 { &guest } else { BUSY };
+                let key = if phase.is_multiple_of(2) {
+                    &guest
+                } else {
+                    BUSY
+                };
                 let _ = limiter.check(key).await;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
