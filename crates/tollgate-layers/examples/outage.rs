@@ -2,6 +2,8 @@
 //!
 //! It needs `redis-server`: `cargo run -p tollgate-layers --example outage`.
 
+#![allow(clippy::print_stdout, reason = "it tells what it sees")]
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};

@@ -55,7 +55,7 @@ enum Source {
 }
 
 /// The bytes of a part of a key.
-pub(super) type Part = SmallVec<[u8; 48]>;
+pub(super) type Part = SmallVec<[u8; 64]>;
 
 /// Who a request is counted for.
 #[derive(Clone, Debug, Default)]
