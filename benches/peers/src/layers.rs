@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &ratios::Arguments) -> Result<(), Problem> {
 #[derive(Clone, Copy)]
 struct Answers;
 
-impl Service<Request<()>> for Answers {
+impl Service<Request<Body>> for Answers {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Ready<Result<Response<Body>, Infallible>>;
@@ -72,7 +72,7 @@ impl Service<Request<()>> for Answers {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: Request<()>) -> Self::Future {
+    fn call(&mut self, _: Request<Body>) -> Self::Future {
         ready(Ok(Response::new(Body::empty())))
     }
 }
@@ -96,10 +96,10 @@ impl<S> Served<S> {
     }
 }
 
-impl<B, S: Service<Request<()>, Response = Response<B>> + Send> Subject for Served<S> {
+impl<B, S: Service<Request<Body>, Response = Response<B>> + Send> Subject for Served<S> {
     #[inline]
     fn check(&self, _: &String) -> bool {
-        let mut request = Request::new(());
+        let mut request = Request::new(Body::empty());
         let client = ConnectInfo(SocketAddr::from((CLIENT, 4711)));
         let _ = request.extensions_mut().insert(client);
         let mut service = self.0.lock().unwrap_or_else(PoisonError::into_inner);

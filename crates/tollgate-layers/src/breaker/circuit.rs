@@ -121,7 +121,7 @@ impl Circuit {
                 self.pending -= 1;
                 if self.pending == 0 {
                     self.unanswered_since = None;
-                } else if end != End::Dropped {
+                } else if matches!(end, End::Answered | End::Failed) {
                     self.unanswered_since = Some(now);
                 }
                 if end == End::Unasked || end == End::Dropped && !is_slow {

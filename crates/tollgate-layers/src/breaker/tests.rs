@@ -113,6 +113,17 @@ fn nobody_waits_for_a_store_that_answers_nobody() {
 }
 
 #[test]
+fn what_never_reached_the_store_is_no_answer_of_it() {
+    let mut scene = Scene::new();
+    assert!(scene.send().is_some());
+    for _ in 0..11 {
+        assert!(scene.call(End::Unasked));
+        scene.pass(SLOW / 10);
+    }
+    assert!(scene.send().is_none());
+}
+
+#[test]
 fn an_idle_store_is_not_a_silent_one() {
     let mut scene = Scene::new();
     let sent = scene.send().unwrap();
