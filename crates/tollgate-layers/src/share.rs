@@ -50,6 +50,11 @@ impl<S> Share<S> {
         }
     }
 
+    /// Returns whether nothing is lost between units of a part and of the whole.
+    fn divides(&self, operation: Operation<'_>) -> bool {
+        self.parts == 1 || !matches!(operation, Operation::TakeUpTo)
+    }
+
     /// Returns the receipt of the whole for one of a part.
     fn receipt(&self, request: &Request<'_>) -> Option<Receipt> {
         match request.operation() {
@@ -90,7 +95,8 @@ impl<S> Share<S> {
 #[async_trait]
 impl<S: Store> Store for Share<S> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        if let Operation::TakeUpTo = request.operation() {
+        if !self.divides(request.operation()) {
+            request.validate_checks()?;
             return Err(StoreError::new(
                 ErrorKind::Unsupported,
                 "a part of a limit is taken in whole units: use `check`",
@@ -107,6 +113,6 @@ impl<S: Store> Store for Share<S> {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        !matches!(request.operation(), Operation::TakeUpTo) && self.store.supports(request)
+        self.divides(request.operation()) && self.store.supports(request)
     }
 }
