@@ -152,8 +152,14 @@ impl Algorithm {
     /// Consumes `cost` if it fits, for a request with one check.
     // Always inlined: returning a verdict through memory costs as much as computing it.
     #[inline(always)]
-    pub(crate) fn consume(&self, state: &mut State, now: Timestamp, cost: u64) -> Verdict {
-        with_machine!(self, machine => consume(machine, state, now, cost))
+    pub(crate) fn consume(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        cost: u64,
+        shadow: bool,
+    ) -> Verdict {
+        with_machine!(self, machine => consume(machine, state, now, cost, shadow))
     }
 
     pub(crate) fn refund(&self, state: &mut State, now: Timestamp, at: Timestamp, amount: u64) {
@@ -272,7 +278,13 @@ fn blocked<M: Machine>(
 
 /// Decides a request with one check, without the overhead of several.
 #[inline(always)]
-fn consume<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64) -> Verdict {
+fn consume<M: Machine>(
+    machine: &M,
+    state: &mut State,
+    now: Timestamp,
+    cost: u64,
+    shadow: bool,
+) -> Verdict {
     let (capacity, micros) = (machine.capacity(), now.as_micros());
     let outcome = if cost > capacity {
         // A cost above the capacity never fits, so nothing is stored, unless denied calls count.
@@ -299,7 +311,7 @@ fn consume<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64
         reset_after: outcome.status.reset_after,
         consumed: if outcome.allowed { cost } else { 0 },
         at: Timestamp::saturating_from_micros(outcome.at),
-        shadow: false,
+        shadow,
     }
 }
 

@@ -60,11 +60,10 @@ impl<'a> Check<'a> {
     /// The most common call, for stores that hold a lock while they decide.
     #[inline(always)]
     pub(crate) fn consume_from(&self, state: &mut State, now: Timestamp) -> Verdict {
-        let verdict = self.limit.algorithm().consume(state, now, self.cost);
-        Verdict {
-            shadow: self.limit.is_shadow(),
-            ..verdict
-        }
+        let shadow = self.limit.is_shadow();
+        self.limit
+            .algorithm()
+            .consume(state, now, self.cost, shadow)
     }
 
     /// Returns whether both checks count in the same state.

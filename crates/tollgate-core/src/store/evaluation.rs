@@ -6,7 +6,7 @@ use crate::algorithm::{BlockSpan, Change, Reserved, State, States};
 use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
 use crate::store::verdicts::all_allowed;
-use crate::store::{Check, Fingerprint, Operation, Request, Source, Verdicts};
+use crate::store::{Check, Fingerprint, Operation, Request, SourceKind, Verdicts};
 use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
 
@@ -280,7 +280,8 @@ impl Evaluation {
             verdicts: OneOrMany::from_fn(request.checks().len(), record),
             fingerprint,
             reserved: None,
-            source: Source::Store,
+            source: SourceKind::Store,
+            age_us: 0,
         }
     }
 
@@ -330,7 +331,8 @@ impl Evaluation {
             verdicts,
             fingerprint,
             reserved: Some(Box::new(reserved)),
-            source: Source::Store,
+            source: SourceKind::Store,
+            age_us: 0,
         }
     }
 
@@ -446,7 +448,7 @@ pub(crate) fn consume_each<const N: usize>(
     }
     for (index, (limit, verdict)) in limits.iter().zip(verdicts).enumerate() {
         let state = states.state_mut(index);
-        *verdict = limit.algorithm().consume(state, now, cost);
+        *verdict = limit.algorithm().consume(state, now, cost, false);
     }
     true
 }

@@ -39,3 +39,11 @@ impl Source {
         }
     }
 }
+
+/// A source without its age: smaller, since verdicts are moved often.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum SourceKind {
+    Store,
+    Cache,
+    Fallback,
+}

@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 use std::fmt;
+use std::time::Duration;
 
 use super::fingerprint::Fingerprint;
 use super::receipt::{Consumed, Receipt};
-use super::source::Source;
+use super::source::{Source, SourceKind};
 use crate::algorithm::Reserved;
 use crate::error::{ErrorKind, StoreError};
 use crate::one_or_many::OneOrMany;
@@ -44,7 +45,9 @@ pub struct Verdicts {
     pub(crate) fingerprint: Fingerprint,
     /// Of a reservation that starts later: what each limit recorded.
     pub(crate) reserved: Option<Box<OneOrMany<Reserved>>>,
-    pub(crate) source: Source,
+    pub(crate) source: SourceKind,
+    /// Of an answer from a cache, in microseconds.
+    pub(crate) age_us: u32,
 }
 
 impl Verdicts {
@@ -66,7 +69,8 @@ impl Verdicts {
             verdicts,
             fingerprint,
             reserved: None,
-            source: Source::Store,
+            source: SourceKind::Store,
+            age_us: 0,
         }
     }
 
@@ -78,7 +82,8 @@ impl Verdicts {
             verdicts: OneOrMany::from_fn(length, |_| Verdict::BLANK),
             fingerprint,
             reserved: None,
-            source: Source::Store,
+            source: SourceKind::Store,
+            age_us: 0,
         }
     }
 
@@ -91,7 +96,8 @@ impl Verdicts {
             verdicts: OneOrMany::One(verdict),
             fingerprint,
             reserved: None,
-            source: Source::Store,
+            source: SourceKind::Store,
+            age_us: 0,
         }
     }
 
@@ -106,7 +112,8 @@ impl Verdicts {
             verdicts: OneOrMany::of_array(verdicts),
             fingerprint,
             reserved: None,
-            source: Source::Store,
+            source: SourceKind::Store,
+            age_us: 0,
         }
     }
 
@@ -139,14 +146,25 @@ impl Verdicts {
 
     /// Sets where the verdicts came from, for a layer that answers in the store's place.
     pub fn with_source(mut self, source: Source) -> Self {
-        self.source = source;
+        self.source = match source {
+            Source::Store => SourceKind::Store,
+            Source::Cache { .. } => SourceKind::Cache,
+            Source::Fallback => SourceKind::Fallback,
+        };
+        self.age_us = u32::try_from(source.age().as_micros()).unwrap_or(u32::MAX);
         self
     }
 
     /// Returns where the verdicts came from.
     #[must_use]
     pub fn source(&self) -> Source {
-        self.source
+        match self.source {
+            SourceKind::Store => Source::Store,
+            SourceKind::Cache => Source::Cache {
+                age: Duration::from_micros(self.age_us.into()),
+            },
+            SourceKind::Fallback => Source::Fallback,
+        }
     }
 
     /// Returns the fingerprint of the request.
@@ -215,6 +233,9 @@ impl Verdicts {
     /// Returns the largest cost that all limits would allow now.
     #[must_use]
     pub fn remaining(&self) -> u64 {
+        if let OneOrMany::One(only) = &self.verdicts {
+            return only.remaining();
+        }
         self.counting().map(Verdict::remaining).min().unwrap_or(0)
     }
 
@@ -224,6 +245,9 @@ impl Verdicts {
     pub fn retry_after(&self) -> Wait {
         if self.allowed {
             return Wait::ZERO;
+        }
+        if let OneOrMany::One(only) = &self.verdicts {
+            return only.retry_after();
         }
         self.counting()
             .map(Verdict::retry_after)
@@ -235,6 +259,9 @@ impl Verdicts {
     /// [`Decision::delay`](crate::Decision::delay).
     #[must_use]
     pub fn delay(&self) -> Wait {
+        if let OneOrMany::One(only) = &self.verdicts {
+            return only.delay();
+        }
         self.counting()
             .map(Verdict::delay)
             .max()
@@ -244,6 +271,9 @@ impl Verdicts {
     /// Returns how long until every limit has its full capacity again, if nobody else calls.
     #[must_use]
     pub fn reset_after(&self) -> Wait {
+        if let OneOrMany::One(only) = &self.verdicts {
+            return only.reset_after();
+        }
         self.counting()
             .map(Verdict::reset_after)
             .max()
@@ -255,6 +285,9 @@ impl Verdicts {
     /// After [`take_up_to`](crate::RateLimiter::take_up_to) this is what was taken.
     #[must_use]
     pub fn consumed(&self) -> u64 {
+        if let OneOrMany::One(only) = &self.verdicts {
+            return only.consumed();
+        }
         self.counting().map(Verdict::consumed).min().unwrap_or(0)
     }
 
@@ -273,6 +306,7 @@ impl Verdicts {
             fingerprint: self.fingerprint,
             reserved: self.reserved.clone(),
             source: self.source,
+            age_us: self.age_us,
         }
     }
 
