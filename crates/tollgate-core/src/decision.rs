@@ -79,14 +79,14 @@ impl<'l> Decision<'l> {
     #[inline]
     #[must_use]
     pub fn is_allowed(&self) -> bool {
-        self.verdicts.allowed
+        self.verdicts.is_allowed()
     }
 
     /// Returns whether the call must not go ahead.
     #[inline]
     #[must_use]
     pub fn is_denied(&self) -> bool {
-        !self.verdicts.allowed
+        self.verdicts.is_denied()
     }
 
     /// Returns an error if the call was denied, for use with `?`.
@@ -108,7 +108,7 @@ impl<'l> Decision<'l> {
     /// ```
     #[inline]
     pub fn permit(&self) -> Result<(), Denied> {
-        if self.verdicts.allowed {
+        if self.verdicts.is_allowed() {
             Ok(())
         } else {
             Err(self.denied())

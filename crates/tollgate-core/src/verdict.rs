@@ -107,12 +107,6 @@ impl Verdict {
         self.shadow
     }
 
-    /// Returns whether a request can be allowed with this verdict.
-    #[inline]
-    pub(crate) fn lets_through(&self) -> bool {
-        self.allowed || self.shadow
-    }
-
     /// Returns whether this limit alone allows the call.
     #[must_use]
     pub fn is_allowed(&self) -> bool {

@@ -40,6 +40,7 @@ use crate::verdict::Verdict;
 /// ```
 #[must_use = "verdicts limit nothing unless the program reads them: call `is_allowed` or `is_denied`"]
 pub struct Verdicts {
+    /// Whether the call is allowed; of limits in shadow, it may also be what they say.
     pub(crate) allowed: bool,
     pub(crate) verdicts: OneOrMany<Verdict>,
     pub(crate) fingerprint: Fingerprint,
@@ -92,7 +93,7 @@ impl Verdicts {
     #[inline(always)]
     pub(crate) fn of_one(fingerprint: Fingerprint, verdict: Verdict) -> Self {
         Self {
-            allowed: verdict.lets_through(),
+            allowed: verdict.allowed,
             verdicts: OneOrMany::One(verdict),
             fingerprint,
             reserved: None,
@@ -177,14 +178,27 @@ impl Verdicts {
     #[inline]
     #[must_use]
     pub fn is_allowed(&self) -> bool {
-        self.allowed
+        // Limits in shadow are looked at here, not when the verdicts are made: that would take a
+        // fifth of a decision.
+        self.allowed || self.only_shadows_deny()
+    }
+
+    /// Returns whether there are limits in shadow, and all others allow the call.
+    fn only_shadows_deny(&self) -> bool {
+        match &self.verdicts {
+            OneOrMany::One(only) => only.shadow,
+            several => {
+                several.iter().any(|verdict| verdict.shadow)
+                    && several.iter().all(|v| v.allowed || v.shadow)
+            }
+        }
     }
 
     /// Returns whether the call must not go ahead.
     #[inline]
     #[must_use]
     pub fn is_denied(&self) -> bool {
-        !self.allowed
+        !self.is_allowed()
     }
 
     /// Returns each limit's verdict, in the order of the request's checks.
@@ -209,7 +223,7 @@ impl Verdicts {
             let held = &self.verdicts[best];
             let tighter = if verdict.shadow != held.shadow {
                 held.shadow
-            } else if self.allowed {
+            } else if self.is_allowed() {
                 let tightness = |of: &Verdict| (of.delay(), Reverse(of.remaining));
                 tightness(verdict) > tightness(held)
             } else {
@@ -233,9 +247,6 @@ impl Verdicts {
     /// Returns the largest cost that all limits would allow now.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        if let OneOrMany::One(only) = &self.verdicts {
-            return only.remaining();
-        }
         self.counting().map(Verdict::remaining).min().unwrap_or(0)
     }
 
@@ -243,11 +254,8 @@ impl Verdicts {
     /// wait of its limits, or zero if the call was allowed.
     #[must_use]
     pub fn retry_after(&self) -> Wait {
-        if self.allowed {
+        if self.is_allowed() {
             return Wait::ZERO;
-        }
-        if let OneOrMany::One(only) = &self.verdicts {
-            return only.retry_after();
         }
         self.counting()
             .map(Verdict::retry_after)
@@ -259,9 +267,6 @@ impl Verdicts {
     /// [`Decision::delay`](crate::Decision::delay).
     #[must_use]
     pub fn delay(&self) -> Wait {
-        if let OneOrMany::One(only) = &self.verdicts {
-            return only.delay();
-        }
         self.counting()
             .map(Verdict::delay)
             .max()
@@ -271,9 +276,6 @@ impl Verdicts {
     /// Returns how long until every limit has its full capacity again, if nobody else calls.
     #[must_use]
     pub fn reset_after(&self) -> Wait {
-        if let OneOrMany::One(only) = &self.verdicts {
-            return only.reset_after();
-        }
         self.counting()
             .map(Verdict::reset_after)
             .max()
@@ -285,9 +287,6 @@ impl Verdicts {
     /// After [`take_up_to`](crate::RateLimiter::take_up_to) this is what was taken.
     #[must_use]
     pub fn consumed(&self) -> u64 {
-        if let OneOrMany::One(only) = &self.verdicts {
-            return only.consumed();
-        }
         self.counting().map(Verdict::consumed).min().unwrap_or(0)
     }
 
@@ -347,8 +346,8 @@ impl Verdicts {
 /// Compares the verdicts, and ignores the request's fingerprint and the source.
 impl PartialEq for Verdicts {
     fn eq(&self, other: &Self) -> bool {
-        (self.allowed, &self.verdicts, &self.reserved)
-            == (other.allowed, &other.verdicts, &other.reserved)
+        (self.is_allowed(), &self.verdicts, &self.reserved)
+            == (other.is_allowed(), &other.verdicts, &other.reserved)
     }
 }
 
@@ -357,7 +356,7 @@ impl Eq for Verdicts {}
 impl fmt::Debug for Verdicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Verdicts")
-            .field("allowed", &self.allowed)
+            .field("allowed", &self.is_allowed())
             .field("verdicts", &self.as_slice())
             .finish()
     }
@@ -366,7 +365,7 @@ impl fmt::Debug for Verdicts {
 /// Returns whether a request with these verdicts is allowed.
 #[inline(always)]
 pub(crate) fn all_allowed(verdicts: &[Verdict]) -> bool {
-    !verdicts.is_empty() && verdicts.iter().all(Verdict::lets_through)
+    !verdicts.is_empty() && verdicts.iter().all(|verdict| verdict.allowed)
 }
 
 #[cold]
