@@ -212,7 +212,7 @@ impl Session {
     pub(crate) fn alike(&self, answers: &Answers) -> Outcome {
         let (store, machine) = (&answers.store, &answers.machine);
         let is_alike = match store.source() {
-            Source::Cache { .. } => is_known_denial(store, machine),
+            Source::Cache => is_known_denial(store, machine),
             _ => store == machine,
         };
         self.ensure(is_alike, || {

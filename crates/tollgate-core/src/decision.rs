@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::task::Poll;
+use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::limit::Limit;
@@ -195,6 +196,12 @@ impl<'l> Decision<'l> {
     #[must_use]
     pub fn source(&self) -> Source {
         self.verdicts.source()
+    }
+
+    /// Returns how old the knowledge behind the decision is: zero, unless it came from a cache.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.verdicts.age()
     }
 
     /// Returns the receipt that a refund needs, or `None` if nothing was consumed.

@@ -93,11 +93,11 @@ impl Verdict {
         self
     }
 
-    /// Sets that the limit is in [shadow](crate::Limit::shadow), so that the request does not depend
-    /// on this verdict.
+    /// Sets whether the limit is in [shadow](crate::Limit::shadow): the request does not depend on
+    /// this verdict then.
     #[must_use]
-    pub fn in_shadow(mut self) -> Self {
-        self.shadow = true;
+    pub fn in_shadow(mut self, shadow: bool) -> Self {
+        self.shadow = shadow;
         self
     }
 

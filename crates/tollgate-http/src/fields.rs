@@ -120,8 +120,8 @@ impl Fields {
         self
     }
 
-    /// Writes nothing about the limit called `name`, as about limits in [shadow](Limit::shadow). If it denies a call, `Retry-After` says for how
-    /// long all the same.
+    /// Writes nothing about the limit called `name`, as about limits in [shadow](Limit::shadow). If it
+    /// denies a call, `Retry-After` says for how long all the same.
     #[must_use]
     pub fn hide(mut self, name: &str) -> Self {
         self.hidden.push(name.into());

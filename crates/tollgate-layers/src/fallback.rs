@@ -3,9 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use async_trait::async_trait;
-use tollgate_core::store::{
-    Checks, Fingerprint, Operation, Receipt, Request, Source, Verdict, Verdicts,
-};
+use tollgate_core::store::{Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Store, StoreError, Timestamp, inside};
 
 /// Wraps a store, and decides in its place when it fails: by allowing the call
@@ -103,17 +101,17 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         // What no store could decide must not get around the limits while this one is down.
         let is_valid = request.validate_checks().is_ok() && request.split_id().is_ok();
+        if !is_valid || !self.supports(&request) {
+            return self.store.decide(request).await;
+        }
         match request.operation() {
-            _ if !is_valid || !self.supports(&request) => {
-                return self.store.decide(request).await;
-            }
             Operation::Consume
             | Operation::Peek
             | Operation::Reserve { .. }
             | Operation::TakeUpTo => {}
             Operation::Refund(receipt) | Operation::Settle(receipt) => {
                 let receipt = inside::unmarked(receipt, self.mark);
-                let instead = with_receipt(&request, &receipt);
+                let instead = inside::with_receipt(&request, &receipt);
                 // A store refuses the receipts of another, and changes nothing.
                 return match self.instead.decide(instead).await {
                     Ok(verdicts) => Ok(self.of_instead(verdicts)),
@@ -147,19 +145,6 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
 
 crate::forward::forward!(Fallback<S, L>, store);
 
-/// Returns the request to give back, or to settle, another receipt.
-pub(crate) fn with_receipt<'r>(request: &Request<'r>, receipt: &'r Receipt) -> Request<'r> {
-    let operation = match request.operation() {
-        Operation::Settle(_) => Operation::Settle(receipt),
-        _ => Operation::Refund(receipt),
-    };
-    let other = Request::new(operation, request.checks());
-    match request.caller_time() {
-        Some(at) => other.at(at),
-        None => other,
-    }
-}
-
 /// A store that allows everything and counts nothing.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "it is named to be used")]
@@ -184,12 +169,9 @@ impl Store for AllowAll {
             let capacity = check.limit().algorithm().capacity();
             // What was taken is what the caller asks for; of another call, nothing was consumed.
             let taken = if is_take { check.cost() } else { 0 };
-            let verdict = Verdict::allow(capacity, 0).with_consumed(taken, Timestamp::UNIX_EPOCH);
-            if check.limit().is_shadow() {
-                verdict.in_shadow()
-            } else {
-                verdict
-            }
+            Verdict::allow(capacity, 0)
+                .with_consumed(taken, Timestamp::UNIX_EPOCH)
+                .in_shadow(check.limit().is_shadow())
         });
         Ok(Verdicts::new(COUNTED_NOTHING, verdicts))
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use async_trait::async_trait;
-use tollgate_core::store::{Check, Checks, Operation, Receipt, Request, Verdicts};
+use tollgate_core::store::{Checks, Operation, Request, Verdicts};
 use tollgate_core::{ErrorKind, Store, StoreError, inside};
 
 /// Wraps a store so that each of several processes admits its part of every limit: with 4 parts, a
@@ -54,42 +54,6 @@ impl<S> Share<S> {
     fn divides(&self, operation: Operation<'_>) -> bool {
         self.parts == 1 || !matches!(operation, Operation::TakeUpTo)
     }
-
-    /// Returns the receipt of the whole for one of a part.
-    fn receipt(&self, request: &Request<'_>) -> Option<Receipt> {
-        match request.operation() {
-            Operation::Refund(receipt) | Operation::Settle(receipt) => {
-                Some(inside::multiplied(receipt, self.parts))
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns the request for the whole that is equivalent to one for a part.
-    fn whole<'r>(
-        &self,
-        request: &Request<'r>,
-        receipt: Option<&'r Receipt>,
-    ) -> Result<Request<'r>, StoreError> {
-        let (id, request) = request.split_id()?;
-        let operation = match (request.operation(), receipt) {
-            (Operation::Refund(_), Some(receipt)) => Operation::Refund(receipt),
-            (Operation::Settle(_), Some(receipt)) => Operation::Settle(receipt),
-            (operation, _) => operation,
-        };
-        let checks = request.checks().iter().map(|check| {
-            let cost = check.cost().saturating_mul(self.parts);
-            Check::new(check.limit(), check.key(), cost)
-        });
-        let mut whole = Request::new(operation, checks);
-        if let Some(at) = request.caller_time() {
-            whole = whole.at(at);
-        }
-        Ok(match id {
-            Some(id) => whole.id(id),
-            None => whole,
-        })
-    }
 }
 
 #[async_trait]
@@ -102,8 +66,15 @@ impl<S: Store> Store for Share<S> {
                 "a part of a limit is taken in whole units: use `check`",
             ));
         }
-        let receipt = self.receipt(&request);
-        let whole = self.whole(&request, receipt.as_ref())?;
+        let whole = inside::multiplied_request(&request, self.parts);
+        let receipt;
+        let whole = match request.operation() {
+            Operation::Refund(own) | Operation::Settle(own) => {
+                receipt = inside::multiplied(own, self.parts);
+                inside::with_receipt(&whole, &receipt)
+            }
+            _ => whole,
+        };
         let verdicts = self.store.decide(whole).await?;
         Ok(inside::divided(verdicts, self.parts))
     }

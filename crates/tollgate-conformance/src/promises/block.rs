@@ -9,7 +9,7 @@ use tollgate_core::Algorithm;
 use tollgate_core::store::{BlockSpan, Check, Request, Verdict};
 use tollgate_core::{Limit, Timestamp, Wait};
 
-use super::composite::keys;
+use super::composite::{agree_at_its_own_clock_on, agree_on, keys};
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Act, Acts, LONGEST, PlannedCheck, Span, Step, composites, moves, starts};
 use crate::naive::Blocks;
@@ -27,14 +27,7 @@ const CALLERS: usize = 24;
 ///
 /// When the promise is broken.
 pub async fn blocks_agree_with_the_machine(harness: &Stores, plan: &Plan) {
-    let limits = plan.limits();
-    let history = (starts(&limits[0]), blocks(limits));
-    plan.check(&history, async |(start, history)| {
-        let mut session = Session::open(harness, start.0).await;
-        session
-            .play_as_the_machines(limits, &keys(), &history)
-            .await
-    });
+    agree_on(harness, plan, blocks(plan.limits()));
 }
 
 /// By the store's own clock too, every call gets the machine's answer at the instant that the
@@ -44,13 +37,7 @@ pub async fn blocks_agree_with_the_machine(harness: &Stores, plan: &Plan) {
 ///
 /// When the promise is broken.
 pub async fn blocks_agree_with_the_machine_at_its_own_clock(harness: &Stores, plan: &Plan) {
-    let limits = plan.limits();
-    plan.check(&blocks(limits), async |history| {
-        let mut session = Session::open_by_its_own_clock(harness).await;
-        session
-            .play_as_the_machines(limits, &keys(), &history)
-            .await
-    });
+    agree_at_its_own_clock_on(harness, plan, blocks(plan.limits()));
 }
 
 /// A call is denied exactly until the end of the last block, and repeated blocks last as long as

@@ -10,7 +10,7 @@ use tollgate_core::store::{Check, Operation, Request, Verdicts};
 
 use crate::clock::wall_clock;
 use crate::harness::{OwnedKey, Stores, fresh_key};
-use crate::history::{Act, Acts, Move, PlannedCheck, composites, costs, starts};
+use crate::history::{Act, Acts, Move, PlannedCheck, Step, composites, costs, starts};
 use crate::plan::Plan;
 use crate::session::{Outcome, Session, checks};
 
@@ -33,12 +33,33 @@ pub(super) fn keys() -> [OwnedKey; 2] {
 ///
 /// When the promise is broken.
 pub async fn composites_agree_with_the_machine(harness: &Stores, plan: &Plan) {
+    agree_on(harness, plan, composites(plan.limits(), 2, Acts::ALL));
+}
+
+/// Checks that the store agrees with the machines on `histories` of all limits.
+pub(super) fn agree_on(harness: &Stores, plan: &Plan, histories: impl Strategy<Value = Vec<Step>>) {
     let limits = plan.limits();
-    let history = composites(limits, 2, Acts::ALL);
-    plan.check(&(starts(&limits[0]), history), async |(start, history)| {
-        let mut session = Session::open(harness, start.0).await;
+    plan.check(
+        &(starts(&limits[0]), histories),
+        async |(start, history)| {
+            let mut session = Session::open(harness, start.0).await;
+            session
+                .play_as_the_machines(limits, &keys(), &history)
+                .await
+        },
+    );
+}
+
+/// The same, by the store's own clock.
+pub(super) fn agree_at_its_own_clock_on(
+    harness: &Stores,
+    plan: &Plan,
+    histories: impl Strategy<Value = Vec<Step>>,
+) {
+    plan.check(&histories, async |history| {
+        let mut session = Session::open_by_its_own_clock(harness).await;
         session
-            .play_as_the_machines(limits, &keys(), &history)
+            .play_as_the_machines(plan.limits(), &keys(), &history)
             .await
     });
 }

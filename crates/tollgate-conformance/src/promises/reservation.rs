@@ -9,7 +9,7 @@ use proptest::strategy::Union;
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{Limit, Receipt, Timestamp};
 
-use super::composite::keys;
+use super::composite::{agree_at_its_own_clock_on, agree_on, keys};
 use crate::bound::{Admitted, bound, most_within};
 use crate::clock::{at_or_now, takes, wall_clock};
 use crate::harness::{OwnedKey, Stores};
@@ -36,14 +36,7 @@ const LONG: Duration = Duration::from_secs(1_000_000);
 ///
 /// When the promise is broken.
 pub async fn reservations_agree_with_the_machine(harness: &Stores, plan: &Plan) {
-    let limits = plan.limits();
-    let history = (starts(&limits[0]), reservations(limits, 2, Acts::ALL));
-    plan.check(&history, async |(start, history)| {
-        let mut session = Session::open(harness, start.0).await;
-        session
-            .play_as_the_machines(limits, &keys(), &history)
-            .await
-    });
+    agree_on(harness, plan, reservations(plan.limits(), 2, Acts::ALL));
 }
 
 /// By the store's own clock too, every reservation gets the machine's answer at the instant that
@@ -53,13 +46,7 @@ pub async fn reservations_agree_with_the_machine(harness: &Stores, plan: &Plan) 
 ///
 /// When the promise is broken.
 pub async fn reservations_agree_with_the_machine_at_its_own_clock(harness: &Stores, plan: &Plan) {
-    let limits = plan.limits();
-    plan.check(&reservations(limits, 2, Acts::ALL), async |history| {
-        let mut session = Session::open_by_its_own_clock(harness).await;
-        session
-            .play_as_the_machines(limits, &keys(), &history)
-            .await
-    });
+    agree_at_its_own_clock_on(harness, plan, reservations(plan.limits(), 2, Acts::ALL));
 }
 
 /// Every reservation gets the least delay that the definition allows, or is denied for exactly as

@@ -2,7 +2,7 @@
 
 use tollgate_core::Limit;
 
-use super::composite::keys;
+use super::composite::{agree_at_its_own_clock_on, agree_on, keys};
 use crate::harness::Stores;
 use crate::history::{Act, Acts, Move, PlannedCheck, Step, composites, starts};
 use crate::plan::Plan;
@@ -14,14 +14,7 @@ use crate::session::{Outcome, Session};
 ///
 /// When the promise is broken.
 pub async fn shadows_agree_with_the_machine(harness: &Stores, plan: &Plan) {
-    let limits = plan.limits();
-    let history = composites(limits, 2, Acts::ALL);
-    plan.check(&(starts(&limits[0]), history), async |(start, history)| {
-        let mut session = Session::open(harness, start.0).await;
-        session
-            .play_as_the_machines(limits, &keys(), &history)
-            .await
-    });
+    agree_on(harness, plan, composites(plan.limits(), 2, Acts::ALL));
 }
 
 /// By the store's own clock too, every decision equals the machine's at the instant that it reports.
@@ -30,13 +23,7 @@ pub async fn shadows_agree_with_the_machine(harness: &Stores, plan: &Plan) {
 ///
 /// When the promise is broken.
 pub async fn shadows_agree_with_the_machine_at_its_own_clock(harness: &Stores, plan: &Plan) {
-    let limits = plan.limits();
-    plan.check(&composites(limits, 2, Acts::ALL), async |history| {
-        let mut session = Session::open_by_its_own_clock(harness).await;
-        session
-            .play_as_the_machines(limits, &keys(), &history)
-            .await
-    });
+    agree_at_its_own_clock_on(harness, plan, composites(plan.limits(), 2, Acts::ALL));
 }
 
 /// A call is allowed exactly if it is without the limits in shadow, and each of those says what it

@@ -73,6 +73,20 @@ pub fn divided(mut verdicts: Verdicts, parts: u64) -> Verdicts {
     verdicts
 }
 
+/// Returns the request to give back, or to settle, `receipt` in the place of its own.
+#[must_use]
+pub fn with_receipt<'r>(request: &Request<'r>, receipt: &'r Receipt) -> Request<'r> {
+    request.clone().with_receipt(receipt)
+}
+
+/// Returns the request in units of which there are `parts` in each of its own.
+#[must_use]
+pub fn multiplied_request<'r>(request: &Request<'r>, parts: u64) -> Request<'r> {
+    request
+        .clone()
+        .with_costs(|cost| cost.saturating_mul(parts))
+}
+
 /// Returns the receipt in units of which there are `parts` in each of its own.
 #[must_use]
 pub fn multiplied(receipt: &Receipt, parts: u64) -> Receipt {

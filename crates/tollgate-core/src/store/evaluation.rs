@@ -6,7 +6,7 @@ use crate::algorithm::{BlockSpan, Change, Reserved, State, States};
 use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
 use crate::store::verdicts::all_allowed;
-use crate::store::{Check, Fingerprint, Operation, Request, SourceKind, Verdicts};
+use crate::store::{Check, Fingerprint, Operation, Request, Source, Verdicts};
 use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
 
@@ -124,13 +124,11 @@ impl<'a> Request<'a> {
                 algorithm.blocked(states.state(index), now, span)
             })
             .collect();
+        let waits: OneOrMany<Wait> = after.iter().map(|&(wait, _)| wait).collect();
         Evaluation {
-            allowed: after
-                .iter()
-                .zip(self.checks())
-                .all(|((wait, _), check)| wait.is_zero() || check.limit().is_shadow()),
+            allowed: self.lets_through(&waits),
             grant: Grant::Blocks(after.iter().map(|&(_, changes)| changes).collect()),
-            waits: after.iter().map(|&(wait, _)| wait).collect(),
+            waits,
         }
     }
 
@@ -159,13 +157,18 @@ impl<'a> Request<'a> {
             let check = &checks[index];
             wait(check, states.state(index), now, check.cost())
         });
-        let mut each = waits.iter().zip(checks);
-        let allowed = each.all(|(wait, check)| wait.is_zero() || check.limit().is_shadow());
         Evaluation {
-            allowed,
+            allowed: self.lets_through(&waits),
             grant,
             waits,
         }
+    }
+
+    /// Returns whether nobody has to wait but for limits in shadow.
+    #[inline]
+    fn lets_through(&self, waits: &[Wait]) -> bool {
+        let mut each = waits.iter().zip(self.checks());
+        each.all(|(wait, check)| wait.is_zero() || check.limit().is_shadow())
     }
 
     fn evaluate_reserve(
@@ -280,7 +283,7 @@ impl Evaluation {
             verdicts: OneOrMany::from_fn(request.checks().len(), record),
             fingerprint,
             reserved: None,
-            source: SourceKind::Store,
+            source: Source::Store,
             age_us: 0,
         }
     }
@@ -331,7 +334,7 @@ impl Evaluation {
             verdicts,
             fingerprint,
             reserved: Some(Box::new(reserved)),
-            source: SourceKind::Store,
+            source: Source::Store,
             age_us: 0,
         }
     }

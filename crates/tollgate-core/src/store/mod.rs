@@ -43,7 +43,6 @@ pub use operation::Operation;
 pub use receipt::{Consumed, Receipt};
 pub use request::{MAX_CHECKS, Request};
 pub use source::Source;
-pub(crate) use source::SourceKind;
 pub use verdicts::Verdicts;
 
 use crate::error::StoreError;

@@ -177,6 +177,23 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Gives back, or settles, `receipt` in the place of its own, if that is what it does.
+    pub(crate) fn with_receipt(mut self, receipt: &'a Receipt) -> Self {
+        match &mut self.operation {
+            Operation::Refund(own) | Operation::Settle(own) => *own = receipt,
+            _ => {}
+        }
+        self
+    }
+
+    /// Changes the cost of each check.
+    pub(crate) fn with_costs(mut self, other: impl Fn(u64) -> u64) -> Self {
+        let checks = self.checks.iter();
+        let checks = checks.map(|of| Check::new(of.limit(), of.key(), other(of.cost())));
+        self.checks = checks.collect();
+        self
+    }
+
     /// Returns the id of the call, and the request without it.
     ///
     /// For stores that keep answers by id: find out whether there is one, and otherwise decide the

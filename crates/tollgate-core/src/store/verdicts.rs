@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use super::fingerprint::Fingerprint;
 use super::receipt::{Consumed, Receipt};
-use super::source::{Source, SourceKind};
+use super::source::Source;
 use crate::algorithm::Reserved;
 use crate::error::{ErrorKind, StoreError};
 use crate::one_or_many::OneOrMany;
 use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
+
+/// A longer age counts as an hour.
+const LONGEST_AGE_US: u32 = 3_600_000_000;
 
 /// The verdicts on a [`Request`](crate::store::Request), in the order of its checks.
 ///
@@ -46,8 +49,8 @@ pub struct Verdicts {
     pub(crate) fingerprint: Fingerprint,
     /// Of a reservation that starts later: what each limit recorded.
     pub(crate) reserved: Option<Box<OneOrMany<Reserved>>>,
-    pub(crate) source: SourceKind,
-    /// Of an answer from a cache, in microseconds.
+    pub(crate) source: Source,
+    /// In microseconds, in four bytes, since verdicts are moved often.
     pub(crate) age_us: u32,
 }
 
@@ -70,7 +73,7 @@ impl Verdicts {
             verdicts,
             fingerprint,
             reserved: None,
-            source: SourceKind::Store,
+            source: Source::Store,
             age_us: 0,
         }
     }
@@ -83,7 +86,7 @@ impl Verdicts {
             verdicts: OneOrMany::from_fn(length, |_| Verdict::BLANK),
             fingerprint,
             reserved: None,
-            source: SourceKind::Store,
+            source: Source::Store,
             age_us: 0,
         }
     }
@@ -97,7 +100,7 @@ impl Verdicts {
             verdicts: OneOrMany::One(verdict),
             fingerprint,
             reserved: None,
-            source: SourceKind::Store,
+            source: Source::Store,
             age_us: 0,
         }
     }
@@ -113,7 +116,7 @@ impl Verdicts {
             verdicts: OneOrMany::of_array(verdicts),
             fingerprint,
             reserved: None,
-            source: SourceKind::Store,
+            source: Source::Store,
             age_us: 0,
         }
     }
@@ -147,25 +150,28 @@ impl Verdicts {
 
     /// Sets where the verdicts came from, for a layer that answers in the store's place.
     pub fn with_source(mut self, source: Source) -> Self {
-        self.source = match source {
-            Source::Store => SourceKind::Store,
-            Source::Cache { .. } => SourceKind::Cache,
-            Source::Fallback => SourceKind::Fallback,
-        };
-        self.age_us = u32::try_from(source.age().as_micros()).unwrap_or(u32::MAX);
+        self.source = source;
+        self
+    }
+
+    /// Sets how long ago the store was asked, for a layer that remembers its answers; more than an
+    /// hour counts as an hour.
+    pub fn with_age(mut self, age: Duration) -> Self {
+        self.age_us =
+            u32::try_from(age.as_micros()).map_or(LONGEST_AGE_US, |age| age.min(LONGEST_AGE_US));
         self
     }
 
     /// Returns where the verdicts came from.
     #[must_use]
     pub fn source(&self) -> Source {
-        match self.source {
-            SourceKind::Store => Source::Store,
-            SourceKind::Cache => Source::Cache {
-                age: Duration::from_micros(self.age_us.into()),
-            },
-            SourceKind::Fallback => Source::Fallback,
-        }
+        self.source
+    }
+
+    /// Returns how old the knowledge behind the verdicts is: zero, unless they came from a cache.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        Duration::from_micros(self.age_us.into())
     }
 
     /// Returns the fingerprint of the request.

@@ -220,17 +220,12 @@ where
                 }
                 StageProjection::Calling { calling, passing } => {
                     let response = ready!(calling.poll(context));
-                    let response = match response {
-                        Ok(response) => {
-                            let (mut head, body) = response.into_parts();
-                            let until_end = passing.as_mut();
-                            let until_end =
-                                until_end.and_then(|passing| passing.respond(&mut head));
-                            let body = InboundBody::passed(body, until_end);
-                            Ok(Response::from_parts(head, body))
-                        }
-                        Err(error) => Err(error),
-                    };
+                    let response = response.map(|response| {
+                        let (mut head, body) = response.into_parts();
+                        let passing = passing.as_mut();
+                        let until_end = passing.and_then(|passing| passing.respond(&mut head));
+                        Response::from_parts(head, InboundBody::passed(body, until_end))
+                    });
                     // What the request held is given back now, not when the future is dropped.
                     *passing = None;
                     return Poll::Ready(response);

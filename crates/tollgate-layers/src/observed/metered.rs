@@ -141,7 +141,7 @@ impl Metered {
 
 fn index(source: Source) -> usize {
     match source {
-        Source::Cache { .. } => 1,
+        Source::Cache => 1,
         Source::Fallback => 2,
         _ => 0,
     }

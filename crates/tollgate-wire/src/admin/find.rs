@@ -12,7 +12,7 @@ use super::names::{Held, Name, name, pattern, pattern_of};
 use super::others::kind_of;
 use super::slot::slot_of;
 use super::states::READ;
-use super::{Node, Nodes, Reply, Sender, accepted, command, refusal};
+use super::{Node, Nodes, Reply, Sender, command, refusal};
 use crate::codec::{self, Question};
 use crate::fault::Effect;
 use crate::keyspace::{ANSWER, CALLER, Keyspace, unescaped};
@@ -263,28 +263,8 @@ impl<E: Nodes> WireStore<E> {
                 .iter()
                 .map(|at| facts::reads(prefix, &at.key))
                 .collect();
-            let mut commands = vec![command([b"TIME"])];
-            commands.extend(reads.iter().flatten().cloned());
-            let replies = sender
-                .send(&page[0].node, &commands, Effect::Nothing)
-                .await?;
-            let (time, mut replies) = match replies.split_first() {
-                Some((time, replies)) => (accepted(time.clone())?, replies),
-                None => (Reply::Nil, &[][..]),
-            };
-            let now = time.instant().ok_or_else(|| {
-                StoreError::new(
-                    ErrorKind::Protocol,
-                    "the server's reply to TIME is not understood",
-                )
-            })?;
-            for (state, reads) in page.iter().zip(&reads) {
-                let (own, others) = replies.split_at_checked(reads.len()).unwrap_or_default();
-                replies = others;
-                let mut errors = own.iter().filter_map(Reply::error);
-                if let Some(line) = errors.find(|line| !line.starts_with("WRONGTYPE")) {
-                    return Err(refusal(line));
-                }
+            let (replies, now) = sender.read_each(&page[0].node, &reads).await?;
+            for (state, own) in page.iter().zip(&replies) {
                 read.push(facts::of(prefix, &state.key, own, now));
             }
         }

@@ -75,33 +75,41 @@ impl<E: Nodes> Sender<'_, E> {
         let mut ahead = Vec::with_capacity(keys.len());
         for keys in keys.chunks(READ) {
             let reads: Vec<Vec<Command>> = keys.iter().map(|key| reads(prefix, key)).collect();
-            let mut commands: Vec<Command> = reads.iter().flatten().cloned().collect();
-            // Read the clock last, so that a state written just before does not seem to be ahead.
-            commands.push(command([b"TIME"]));
-            let replies = self.send(node, &commands, Effect::Nothing).await?;
-            let (time, mut replies) = match replies.split_last() {
-                Some((time, replies)) => (accepted(time.clone())?, replies),
-                None => (Reply::Nil, &[][..]),
-            };
-            let now = time.instant().ok_or_else(|| {
-                StoreError::new(
-                    ErrorKind::Protocol,
-                    "the server's reply to TIME is not understood",
-                )
-            })?;
-            for (key, reads) in keys.iter().zip(&reads) {
-                let (own, others) = replies.split_at_checked(reads.len()).unwrap_or_default();
-                replies = others;
-                // After `WRONGTYPE`, the key is another program's. After any other error, it may be
-                // one that we look for.
-                let mut errors = own.iter().filter_map(Reply::error);
-                if let Some(line) = errors.find(|line| !line.starts_with("WRONGTYPE")) {
-                    return Err(refusal(line));
-                }
+            let (replies, now) = self.read_each(node, &reads).await?;
+            for (key, own) in keys.iter().zip(&replies) {
                 ahead.push(compared(prefix, key, own, now));
             }
         }
         Ok(ahead)
+    }
+
+    /// Returns the replies to each of `reads`, and the server's time after them. Those of another
+    /// program's key may be errors of `WRONGTYPE`; any other error may be about a state.
+    pub(super) async fn read_each(
+        &self,
+        node: &Node,
+        reads: &[Vec<Command>],
+    ) -> Result<(Vec<Vec<Reply>>, u64), StoreError> {
+        let mut commands: Vec<Command> = reads.iter().flatten().cloned().collect();
+        // Read the clock last, so that a state written just before does not seem to be ahead.
+        commands.push(command([b"TIME"]));
+        let mut replies = self.send(node, &commands, Effect::Nothing).await?;
+        let time = accepted(replies.pop().unwrap_or(Reply::Nil))?;
+        let now = time.instant().ok_or_else(|| {
+            StoreError::new(
+                ErrorKind::Protocol,
+                "the server's reply to TIME is not understood",
+            )
+        })?;
+        let mut errors = replies.iter().filter_map(Reply::error);
+        if let Some(line) = errors.find(|line| !line.starts_with("WRONGTYPE")) {
+            return Err(refusal(line));
+        }
+        let mut replies = replies.into_iter();
+        let each = reads
+            .iter()
+            .map(|reads| replies.by_ref().take(reads.len()).collect());
+        Ok((each.collect(), now))
     }
 }
 

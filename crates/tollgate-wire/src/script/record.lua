@@ -1,4 +1,4 @@
-if cost > 0 and (all and fits or counted == 1 or counted == 3) then
+if cost > 0 and (all and fits or counted % 2 == 1) then
 local amount, state, ttl = cost
 @commit
 @save

@@ -3,6 +3,7 @@
 -- if each came after the one before it. Returns the answer, and how many calls are admitted.
 -- A settlement counts more or gives back; a refund is one that gives back all. A check is a
 -- settlement that writes nothing.
+-- `counted` is 1 for a limit that counts denied calls, too, and 2 more for one in shadow.
 -- For each limit there are a cost and a detail, which the operation gives a meaning (`Detail` in
 -- codec.rs):
 -- RESERVE: the longest delay.
@@ -30,7 +31,7 @@ local function decide(argument, base, count, calls)
   local allowed, most, least, delay = true, nil, nil, 0
   local function look(i, as, instead)
     local code, counted, cost, detail, a, b, c, d = unpack('<dddddddd', argument, 64 * i - 39)
-    costs[i], counts[i] = instead or cost, counted == 1 or counted == 3
+    costs[i], counts[i] = instead or cost, counted % 2 == 1
     shadows[i] = counted >= 2
     local taken, before, was_marked
     if operation == SETTLE and #argument > 24 + 64 * count then

@@ -275,7 +275,7 @@ fn arguments_of_calls_with_ids_have_not_changed() {
         answer,
         "tollgate:l:answer:v1:{alice}:7692c3ad3540bb803c020b3aee66cd88"
     );
-    assert_eq!(with_id.sha1, "5367edb988d6508ea6af4dabc8f5b70eb69b330f");
+    assert_eq!(with_id.sha1, "54e05235aa5772dc07a5a162418d31a912d5bbf1");
 }
 
 #[test]
