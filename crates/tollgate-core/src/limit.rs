@@ -44,10 +44,12 @@ static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// assert_eq!(limit.to_string(), "login=gcra:5/1m");
 /// assert_eq!(limit, "login=gcra:5/1m".parse()?);
 ///
-/// let wrong = "login=gcra:5/1min".parse::<Limit>().unwrap_err();
+/// assert_eq!(limit, "login=gcra:5/min".parse()?);
+///
+/// let wrong = "login=gcra:5/1mn".parse::<Limit>().unwrap_err();
 /// assert_eq!(
 ///     wrong.to_string(),
-///     r#""login=gcra:5/1min" is wrong at character 15 ("min"): expected a unit: us, ms, s, m, h or d"#
+///     r#""login=gcra:5/1mn" is wrong at character 15 ("mn"): expected a unit: us, ms, s, m, h or d"#
 /// );
 /// assert!(matches!(Limit::new("", *limit.algorithm()), Err(LimitError::BadName { .. })));
 /// # Ok::<(), LimitError>(())

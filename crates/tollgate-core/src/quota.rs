@@ -134,10 +134,24 @@ const UNITS: [(u64, &str); 6] = [
     (1, "us"),
 ];
 
+/// Other names that people write; a day has none, since `day` is one of the calendar in a schedule.
+const OTHER_NAMES: [(u64, &str); 8] = [
+    (HOUR_US, "hour"),
+    (HOUR_US, "hours"),
+    (MINUTE_US, "min"),
+    (MINUTE_US, "minute"),
+    (MINUTE_US, "minutes"),
+    (SECOND_US, "sec"),
+    (SECOND_US, "second"),
+    (SECOND_US, "seconds"),
+];
+
 impl FromStr for Quota {
     type Err = LimitError;
 
-    /// Reads `N/WINDOW`, such as `20/1h`. The window's unit is `us`, `ms`, `s`, `m`, `h` or `d`.
+    /// Reads `N/WINDOW`, such as `20/1h`. The window's unit is `us`, `ms`, `s`, `m`, `h` or `d`; also
+    /// `sec`, `min`, and `second`, `minute` and `hour`, in the plural, too. Without a number, the
+    /// window is one unit: `5/min` is `5/1m`.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         let mut reader = Reader::new(text, 0);
         let quota = Self::read(&mut reader)?;
@@ -157,7 +171,12 @@ impl Quota {
         if !reader.skip('/') {
             return Err(reader.expected(reader.at(), "`/` and a window, such as `/1h`"));
         }
-        Self::read_window(reader, amount, amount_at)
+        let start = reader.at();
+        match reader.number(WINDOW) {
+            Ok(count) => Self::read_unit(reader, (amount, amount_at), (count, start)),
+            Err(error) if reader.at() > start || reader.is_at_end() => Err(error),
+            Err(_) => Self::read_unit(reader, (amount, amount_at), (1, start)),
+        }
     }
 
     /// Writes the window in the largest unit that divides it.
@@ -169,18 +188,25 @@ impl Quota {
         write!(f, "{}{name}", self.window_us / unit)
     }
 
-    /// Reads the window of a quota of `amount`, which the text says at `amount_at`.
-    pub(crate) fn read_window(
+    /// Reads a time as the window of a quota of the largest amount.
+    pub(crate) fn read_time(reader: &mut Reader<'_>) -> Result<Self, LimitError> {
+        let start = reader.at();
+        let count = reader.number(WINDOW)?;
+        Self::read_unit(reader, (MAX_EXACT, start), (count, start))
+    }
+
+    /// Reads the unit of the window of a quota. With the amount and the number of units comes where
+    /// the text says them.
+    fn read_unit(
         reader: &mut Reader<'_>,
-        amount: u64,
-        amount_at: usize,
+        (amount, amount_at): (u64, usize),
+        (count, start): (u64, usize),
     ) -> Result<Self, LimitError> {
         let window = "a time of 1 us to 2^53 - 1 us, such as `1h`";
-        let start = reader.at();
-        let count = reader.number("a number and a unit, such as `1m` or `1h`")?;
         let unit_at = reader.at();
         let name = reader.word();
-        let unit = UNITS.into_iter().find(|(_, known)| *known == name);
+        let mut units = UNITS.into_iter().chain(OTHER_NAMES);
+        let unit = units.find(|(_, known)| *known == name);
         let (unit, _) =
             unit.ok_or_else(|| reader.expected(unit_at, "a unit: us, ms, s, m, h or d"))?;
         let micros = count.checked_mul(unit);
@@ -191,3 +217,6 @@ impl Quota {
         })
     }
 }
+
+/// What an error says was expected instead of a window.
+const WINDOW: &str = "a number and a unit, such as `1m` or `1h`";

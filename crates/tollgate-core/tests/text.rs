@@ -49,10 +49,13 @@ fn errors_point_at_the_character_that_is_wrong() {
         ("a=gcra:10", 9, "`/` and a window"),
         ("a=gcra:10,burst=3", 9, "`/` and a window"),
         ("a=gcra:10/", 10, "a number and a unit"),
-        ("a=gcra:10/m", 10, "a number and a unit"),
+        ("a=gcra:10/x", 10, "a unit"),
+        ("a=gcra:10/-1m", 10, "a unit"),
+        ("a=gcra:10/99999999999999999999m", 10, "a smaller number"),
         ("a=gcra:10/213503983d", 10, "a time"),
         ("a=gcra:10/1", 11, "a unit"),
-        ("a=gcra:10/1min", 11, "a unit"),
+        ("a=gcra:10/1mn", 11, "a unit"),
+        ("a=gcra:10/1day", 11, "a unit"),
         ("a=gcra:10/1m:", 12, "`,` and an option"),
         ("a=gcra:10/1m,", 13, "the option `burst=NUMBER`"),
         ("a=gcra:10/1m,burst", 13, "the option `burst=NUMBER`"),
@@ -119,11 +122,35 @@ fn errors_point_at_the_character_that_is_wrong() {
         error.to_string(),
         r#""a=gcra:10/1" ends too early: expected a unit: us, ms, s, m, h or d"#
     );
-    let error = "a=gcra:5/min".parse::<Limit>().unwrap_err();
+    let error = "a=gcra:5/mn".parse::<Limit>().unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#""a=gcra:5/min" is wrong at character 10 ("min"): expected a number and a unit, such as `1m` or `1h`"#
+        r#""a=gcra:5/mn" is wrong at character 10 ("mn"): expected a unit: us, ms, s, m, h or d"#
     );
+}
+
+#[test]
+fn units_may_be_written_as_words_and_one_of_them_without_a_number() {
+    for (text, quota) in [
+        ("5/s", Quota::per_second(5)),
+        ("5/sec", Quota::per_second(5)),
+        ("5/1second", Quota::per_second(5)),
+        ("5/60seconds", Quota::per_minute(5)),
+        ("5/m", Quota::per_minute(5)),
+        ("5/min", Quota::per_minute(5)),
+        ("5/minute", Quota::per_minute(5)),
+        ("5/60minutes", Quota::per_hour(5)),
+        ("5/h", Quota::per_hour(5)),
+        ("5/hour", Quota::per_hour(5)),
+        ("5/24hours", Quota::per_day(5)),
+        ("5/d", Quota::per_day(5)),
+    ] {
+        assert_eq!(text.parse(), Ok(quota), "{text}");
+        let limit: Limit = format!("a=gcra:{text},burst=1").parse().unwrap();
+        assert_eq!(limit.algorithm().quota(), quota);
+    }
+    assert!("a=block:m".parse::<Limit>().is_err());
+    assert!("a=block:5min".parse::<Limit>().is_ok());
 }
 
 /// Returns the text that is quoted, where it is wrong, and why.
@@ -344,7 +371,7 @@ fn limits_are_serialized_as_strings() {
     assert_eq!(settings.limits[1].name(), "b");
     assert_eq!(settings.quota, Quota::per_second(3));
     assert_eq!(serde_json::to_string(&settings).unwrap(), json);
-    let error = serde_json::from_str::<Limit>(r#""a=gcra:10/1min""#).unwrap_err();
+    let error = serde_json::from_str::<Limit>(r#""a=gcra:10/1mn""#).unwrap_err();
     assert!(
         error.to_string().contains("wrong at character 12"),
         "{error}"

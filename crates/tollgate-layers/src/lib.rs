@@ -5,6 +5,8 @@ mod deny_cache;
 mod fallback;
 mod forward;
 mod lazy;
+#[cfg(feature = "limits")]
+pub mod limits;
 mod observed;
 mod share;
 

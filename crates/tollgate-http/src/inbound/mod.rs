@@ -39,7 +39,7 @@ pub use service::{InboundFuture, InboundService};
 pub use shared::OnStoreFailure;
 
 use self::policy::{Choice, Limits, Policy, SettleBy};
-use self::shared::Shared;
+use self::shared::{Shared, StoreOf};
 use self::warning::Told;
 use crate::Fields;
 
@@ -104,7 +104,7 @@ impl<S> InboundLayer<S> {
         let fields = Fields::new();
         let limits = Limits::new(limiter.limits(), &fields);
         let policy = Policy::new(key.into(), Choice::Always(Arc::new(limits)));
-        Self::of(limiter, policy, fields)
+        Self::of(StoreOf::Limiter(limiter), policy, fields)
     }
 
     /// Returns a layer that checks each request against one of several limiters: that of its plan,
@@ -156,13 +156,57 @@ impl<S> InboundLayer<S> {
         });
         let choice = Choice::ByPlan(Arc::new(plan), plans.collect());
         let limiter = first.ok_or(LimitError::NoLimits)?;
-        Ok(Self::of(limiter, Policy::new(key.into(), choice), fields))
+        Ok(Self::of(
+            StoreOf::Limiter(limiter),
+            Policy::new(key.into(), choice),
+            fields,
+        ))
     }
 
-    fn of(limiter: RateLimiter<S>, policy: Policy, fields: Fields) -> Self {
+    /// Returns a layer that checks each request against the limits of the limiter that `limiter`
+    /// returns for it, such as one that changes while the program runs; `None` lets it through without
+    /// counting it.
+    ///
+    /// It is `store` that is asked, not the limiter's own. A request for which `limiter` fails is
+    /// answered with the status 500, and the error is in the log.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate_http::inbound::{ClientIp, InboundLayer};
+    /// use tollgate_layers::limits::{LimitSet, Limits};
+    /// use tollgate_memory::MemoryStore;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // Or `Limits::watch`, for those in a file.
+    /// let limits = Limits::new(LimitSet::new().with("login", ["sliding-log:5/1m"])?);
+    /// limits.require(["login"])?;
+    /// let store = Arc::new(MemoryStore::new());
+    /// let limiters = limits.on(store.clone());
+    /// let layer = InboundLayer::by_limiter(store, ClientIp::peer(), move |_| limiters.get("login"));
+    /// # let _ = layer;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn by_limiter<T, E: fmt::Display>(
+        store: S,
+        key: impl Into<KeyBy>,
+        limiter: impl Fn(&Parts) -> Result<Option<RateLimiter<T>>, E> + Send + Sync + 'static,
+    ) -> Self {
+        let choice = Choice::ByRequest(Arc::new(move |parts| match limiter(parts) {
+            Ok(Some(limiter)) => Ok(limiter.limits().into()),
+            Ok(None) => Ok(Box::default()),
+            Err(error) => Err(error.to_string()),
+        }));
+        let policy = Policy::new(key.into(), choice);
+        Self::of(StoreOf::Alone(Arc::new(store)), policy, Fields::new())
+    }
+
+    fn of(store: StoreOf<S>, policy: Policy, fields: Fields) -> Self {
         Self {
             shared: Arc::new(Shared {
-                limiter,
+                store,
                 policies: vec![policy],
                 fields,
                 on_failure: OnStoreFailure::Refuse,

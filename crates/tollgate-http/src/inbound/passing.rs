@@ -108,7 +108,7 @@ impl<S: Store + 'static> Settlement<S> {
     /// waits for it.
     fn begin(self) {
         let request = self.question.settlement(&self.receipt, &self.costs);
-        if let Some(store) = self.shared.limiter.store().as_sync() {
+        if let Some(store) = self.shared.store.get().as_sync() {
             self.report(store.decide_now(&request).map(drop));
             return;
         }
@@ -117,7 +117,7 @@ impl<S: Store + 'static> Settlement<S> {
             Some(runtime) => {
                 drop(runtime.spawn(async move {
                     let request = self.question.settlement(&self.receipt, &self.costs);
-                    let settled = self.shared.limiter.store().decide(request).await;
+                    let settled = self.shared.store.get().decide(request).await;
                     self.report(settled.map(drop));
                 }));
             }

@@ -43,7 +43,11 @@ pub(super) enum SettleBy {
 pub(super) enum Choice {
     Always(Arc<Limits>),
     ByPlan(PlanOf, HashMap<Box<str>, Arc<Limits>>),
+    ByRequest(LimitsOf),
 }
+
+/// Returns the limits of a request, none if it is not limited, or why it has none.
+pub(super) type LimitsOf = Arc<dyn Fn(&Parts) -> Result<Box<[Limit]>, String> + Send + Sync>;
 
 pub(super) type PlanOf = Arc<dyn Fn(&Parts) -> Option<&str> + Send + Sync>;
 
@@ -72,6 +76,8 @@ pub(super) enum NotAsked {
     NoKey(NoKey),
     /// It has no plan, or one that the layer does not know.
     Plan(Option<String>),
+    /// There are no limits for it, for this reason.
+    Limits(String),
 }
 
 impl Policy {
@@ -80,6 +86,7 @@ impl Policy {
         let (always, plans) = match &self.choice {
             Choice::Always(limits) => (Some(limits), None),
             Choice::ByPlan(_, plans) => (None, Some(plans.values())),
+            Choice::ByRequest(_) => (None, None),
         };
         let limits = always.into_iter().chain(plans.into_iter().flatten());
         limits.flat_map(|limits| &limits.limits)
@@ -93,6 +100,8 @@ impl Policy {
                 let lengths = plans.values().map(|limits| limits.limits.len());
                 lengths.max().unwrap_or(0)
             }
+            // Another policy on top of too many is refused when a request has them.
+            Choice::ByRequest(_) => 1,
         }
     }
 
@@ -105,6 +114,7 @@ impl Policy {
                     *limits = limits.with_fields(fields);
                 }
             }
+            Choice::ByRequest(_) => {}
         }
     }
 
@@ -118,22 +128,26 @@ impl Policy {
         }
     }
 
-    /// Returns what to ask for a request.
-    pub(super) fn ask(&self, parts: &Parts) -> Result<Asked, NotAsked> {
+    /// Returns what to ask for a request, whose response has these fields.
+    pub(super) fn ask(&self, parts: &Parts, fields: &Fields) -> Result<Asked, NotAsked> {
         let key = self.key.find(parts).map_err(NotAsked::NoKey)?;
         let limits = match &self.choice {
-            Choice::Always(limits) => limits,
+            Choice::Always(limits) => Arc::clone(limits),
+            Choice::ByRequest(limits_of) => {
+                let limits = limits_of(parts).map_err(NotAsked::Limits)?;
+                Arc::new(Limits::new(limits, fields))
+            }
             Choice::ByPlan(plan_of, plans) => {
                 let plan = plan_of(parts);
                 let limits = plan.and_then(|plan| plans.get(plan));
-                limits.ok_or_else(|| NotAsked::Plan(plan.map(str::to_owned)))?
+                Arc::clone(limits.ok_or_else(|| NotAsked::Plan(plan.map(str::to_owned)))?)
             }
         };
         // What costs nothing has no receipt, and so could never be settled.
         let least = u64::from(self.settle.is_some());
         let cost = self.cost.as_ref().map_or(1, |cost_of| cost_of(parts));
         Ok(Asked {
-            limits: Arc::clone(limits),
+            limits,
             key,
             cost: cost.max(least),
         })

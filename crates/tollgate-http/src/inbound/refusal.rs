@@ -130,7 +130,8 @@ impl<'r> Refusal<'r> {
             NotAsked::NoKey(NoKey::Unknown(
                 Unknown::Peer | Unknown::Hops(_) | Unknown::Header(_),
             ))
-            | NotAsked::Plan(_) => Self::not_decidable(request),
+            | NotAsked::Plan(_)
+            | NotAsked::Limits(_) => Self::not_decidable(request),
         }
     }
 

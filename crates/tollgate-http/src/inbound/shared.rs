@@ -50,7 +50,7 @@ pub(super) type Acquiring =
 
 pub(super) struct Shared<S> {
     /// Whose store decides all policies.
-    pub(super) limiter: RateLimiter<S>,
+    pub(super) store: StoreOf<S>,
     pub(super) policies: Vec<Policy>,
     pub(super) fields: Fields,
     pub(super) on_failure: OnStoreFailure,
@@ -63,6 +63,30 @@ pub(super) struct Shared<S> {
     pub(super) outage: Arc<Outage>,
     /// How many requests came, up to [`EXAMINED`].
     pub(super) examined: AtomicU32,
+}
+
+/// The store that is asked.
+pub(super) enum StoreOf<S> {
+    Limiter(RateLimiter<S>),
+    Alone(Arc<S>),
+}
+
+impl<S> StoreOf<S> {
+    pub(super) fn get(&self) -> &S {
+        match self {
+            Self::Limiter(limiter) => limiter.store(),
+            Self::Alone(store) => store,
+        }
+    }
+}
+
+impl<S> Clone for StoreOf<S> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Limiter(limiter) => Self::Limiter(limiter.clone()),
+            Self::Alone(store) => Self::Alone(Arc::clone(store)),
+        }
+    }
 }
 
 /// What to do with a request.
@@ -107,7 +131,7 @@ impl<S: Store + 'static> Shared<S> {
         }
         let mut question = Question::default();
         for policy in &self.policies {
-            match policy.ask(parts) {
+            match policy.ask(parts, &self.fields) {
                 Ok(asked) => question.push(asked),
                 Err(NotAsked::NoKey(NoKey::Allowed)) => return Step::Pass,
                 Err(why) => {
@@ -130,7 +154,7 @@ impl<S: Store + 'static> Shared<S> {
         if self.acquires.is_some() {
             return None;
         }
-        let store = self.limiter.store().as_sync()?;
+        let store = self.store.get().as_sync()?;
         Some(store.decide_now(&question.request()))
     }
 
@@ -149,7 +173,7 @@ impl<S: Store + 'static> Shared<S> {
             Some(Held::Full) => None,
             Some(Held::Failed(error)) if self.refused_for(error).is_some() => None,
             _ if question.is_empty() => None,
-            _ => Some(self.limiter.store().decide(question.request()).await),
+            _ => Some(self.store.get().decide(question.request()).await),
         };
         Answer {
             question,
@@ -303,6 +327,10 @@ impl<S: Store + 'static> Shared<S> {
                      refused: pass a limiter for it to `by_plan`, or let a layer before set it"
                 ),
             ),
+            NotAsked::Limits(why) => self.told.tell(
+                Warning::UnknownPlan,
+                format_args!("a request has no limiter, and was refused: {why}"),
+            ),
             NotAsked::NoKey(_) => {}
         }
     }
@@ -398,7 +426,7 @@ fn is_preflight(parts: &Parts) -> bool {
 impl<S> Clone for Shared<S> {
     fn clone(&self) -> Self {
         Self {
-            limiter: self.limiter.clone(),
+            store: self.store.clone(),
             policies: self.policies.clone(),
             fields: self.fields.clone(),
             on_failure: self.on_failure,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{Method, Request, Response, StatusCode};
 use tollgate_core::{ErrorKind, LimitError};
 use tollgate_http::inbound::{Charge, ClientIp, Decided, InboundLayer, OnStoreFailure, Place};
+use tollgate_layers::limits::{LimitSet, Limits};
 use tollgate_mock::{Fault, FaultyStore};
 
 use crate::support::*;
@@ -119,6 +120,35 @@ async fn a_plan_chooses_the_limits_and_keeps_what_was_counted() {
     for unknown in [of_plan("gold"), request("alice")] {
         assert_eq!(send(&layer, unknown).await.status, 500);
     }
+}
+
+#[tokio::test]
+async fn limits_change_between_two_requests() {
+    let (store, _) = store();
+    let set = |text: &str| LimitSet::new().with("login", [text]).unwrap();
+    let limits = Limits::new(set("sliding-log:1/1m"));
+    let limiters = limits.on(store.clone());
+    let layer = InboundLayer::by_limiter(store, by_user(), move |parts| {
+        limiters.get(parts.headers.get("plan").map_or("login", |_| "gold"))
+    });
+    assert_eq!(send(&layer, request("alice")).await.status, 200);
+    assert_eq!(send(&layer, request("alice")).await.status, 429);
+    let _ = limits.replace(set("sliding-log:3/1m")).unwrap();
+    let answer = send(&layer, request("alice")).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("ratelimit-policy"), r#""login";q=3;w=60"#);
+    assert!(answer.header("ratelimit").starts_with(r#""login";r=1;"#));
+    let _ = limits.replace(set("off")).unwrap();
+    for _ in 0..9 {
+        let answer = send(&layer, request("alice")).await;
+        assert_eq!(answer.status, 200);
+        assert!(!answer.headers.contains_key("ratelimit"));
+    }
+    let mut unknown = request("alice");
+    let _ = unknown
+        .headers_mut()
+        .insert("plan", "gold".parse().unwrap());
+    assert_eq!(send(&layer, unknown).await.status, 500);
 }
 
 #[tokio::test]

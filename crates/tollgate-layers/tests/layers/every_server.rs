@@ -15,6 +15,7 @@ use metrics_exporter_prometheus::{
 };
 use serde_json::Value;
 use tollgate_core::{ErrorKind, RateLimiter};
+use tollgate_layers::limits::Limits;
 use tollgate_layers::{Share, usual};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
@@ -82,7 +83,12 @@ fn call(recorder: &PrometheusRecorder, stop: &Receiver<()>) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits.toml");
+    fs::write(&path, "burst = 'gcra:3/1s'").unwrap();
     metrics::with_local_recorder(recorder, || {
+        let _limits = Limits::watch(&path, |text| toml::from_str(text), |_| {}).unwrap();
+        fs::write(&path, "burst = 'gcra:3'").unwrap();
         runtime.block_on(async {
             tokio::select! {
                 answer = waits.check(BUSY) => panic!("{answer:?}"),

@@ -7,6 +7,7 @@ mod deny_cache;
 mod every_server;
 mod fallback;
 mod lazy;
+mod limits;
 mod observed;
 mod outage;
 mod support;

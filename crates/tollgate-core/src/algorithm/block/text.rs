@@ -7,7 +7,6 @@ use crate::algorithm::{Options, Written};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::text::Reader;
-use crate::time::MAX_EXACT;
 
 impl Written for Block {
     const OPTIONS: &'static [(&'static str, bool)] = &[("doublings", true)];
@@ -16,7 +15,7 @@ impl Written for Block {
 
     /// Reads how long a block lasts.
     fn read_quota(reader: &mut Reader<'_>) -> Result<Quota, LimitError> {
-        Quota::read_window(reader, MAX_EXACT, reader.at())
+        Quota::read_time(reader)
     }
 
     fn write_quota(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,313 @@
+//! `Limits`: limits by name that change while a program runs.
+
+mod change;
+mod read;
+mod set;
+mod watch;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use arc_swap::ArcSwap;
+use tollgate_core::RateLimiter;
+
+pub use change::Change;
+pub use set::LimitSet;
+pub use watch::WatchError;
+
+/// Limits by name that change while a program runs: [watched](Self::watch) in a file, or
+/// [replaced](Self::replace) by the program.
+///
+/// [`on`](Self::on) puts them on a store. Clones share the limits.
+///
+/// # What a change keeps
+///
+/// What was counted is on the store, under the limit's name, its algorithm, and its window if the
+/// algorithm counts by windows.
+///
+/// | change | what happens to what was counted |
+/// |---|---|
+/// | the amount or the burst | stays, and counts against the new amount at once |
+/// | the window of [`SlidingLog`](tollgate_core::SlidingLog) or [`Gcra`](tollgate_core::Gcra), how long a [`Block`](tollgate_core::Block) lasts | stays; of a log, what had left the old window does not come back |
+/// | the window of [`FixedWindow`](tollgate_core::FixedWindow), [`SlidingCounter`](tollgate_core::SlidingCounter) or [`SlidingBuckets`](tollgate_core::SlidingBuckets), the number of buckets, or whether windows are anchored | starts afresh |
+/// | the algorithm, or the name | starts afresh |
+/// | off, and on again | stays, as far as it has not expired |
+///
+/// A limit that starts afresh can admit, beside what the old one has admitted, as much as the new one
+/// may: never more than both together. [`Change`] says which limits do.
+///
+/// While processes take a change over one after the other, each decides by its own amounts on the
+/// same states.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate_layers::limits::{LimitSet, Limits};
+/// use tollgate_memory::MemoryStore;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limits = Limits::new(LimitSet::new().with("login", ["sliding-log:1/1m"])?);
+/// limits.require(["login"])?;
+/// let limiters = limits.on(Arc::new(MemoryStore::new()));
+///
+/// let login = limiters.get("login")?.expect("it is not off");
+/// assert!(login.check("alice").run()?.is_allowed());
+/// assert!(login.check("alice").run()?.is_denied());
+///
+/// let changes = limits.replace(LimitSet::new().with("login", ["sliding-log:2/1m"])?)?;
+/// assert_eq!(changes[0].to_string(), "login: login=sliding-log:2/1m, was login=sliding-log:1/1m");
+/// let login = limiters.get("login")?.expect("it is not off");
+/// assert!(login.check("alice").run()?.is_allowed());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Limits(Arc<Mutex<State>>);
+
+struct State {
+    set: LimitSet,
+    required: BTreeSet<Box<str>>,
+    /// The limiters to make anew when the limits change.
+    followers: Vec<Weak<dyn Follow>>,
+}
+
+impl Limits {
+    /// Returns limits that change when they are [replaced](Self::replace).
+    #[must_use]
+    pub fn new(set: LimitSet) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            set,
+            required: BTreeSet::new(),
+            followers: Vec::new(),
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the limits that are in force.
+    #[must_use]
+    pub fn set(&self) -> LimitSet {
+        self.state().set.clone()
+    }
+
+    /// Demands that there are limits of these names, now and after each change: a set without one of
+    /// them is not accepted. One that is off is.
+    ///
+    /// # Errors
+    ///
+    /// If there are no limits of one of the names.
+    pub fn require<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<(), UnknownName> {
+        let mut state = self.state();
+        for name in names {
+            check(&state.set, name)?;
+            let _ = state.required.insert(name.into());
+        }
+        Ok(())
+    }
+
+    /// Puts another set into force, and returns what has changed. All limiters change with it, each
+    /// between two calls; a call that has begun ends by the limits that it began with.
+    ///
+    /// # Errors
+    ///
+    /// If the set lacks a [required](Self::require) name: then the limits before stay in force.
+    pub fn replace(&self, set: LimitSet) -> Result<Vec<Change>, UnknownName> {
+        let mut state = self.state();
+        for name in &state.required {
+            check(&set, name)?;
+        }
+        let changes = change::changes(&state.set, &set);
+        if !changes.is_empty() {
+            state.followers.retain(|follower| match follower.upgrade() {
+                Some(follower) => {
+                    follower.follow(&set);
+                    true
+                }
+                None => false,
+            });
+            state.set = set;
+        }
+        Ok(changes)
+    }
+
+    /// Returns a limiter for each name, all on this store, in an `Arc`.
+    #[must_use]
+    pub fn on<S: Clone + Send + Sync + 'static>(&self, store: S) -> Limiters<S> {
+        let mut state = self.state();
+        let following = Arc::new(Following {
+            limiters: ArcSwap::from_pointee(made(&state.set, &store, &HashMap::new())),
+            store,
+        });
+        let follower: Weak<dyn Follow> = Arc::downgrade(&(Arc::clone(&following) as _));
+        state
+            .followers
+            .retain(|follower| follower.strong_count() > 0);
+        state.followers.push(follower);
+        Limiters {
+            following,
+            limits: self.clone(),
+        }
+    }
+}
+
+fn check(set: &LimitSet, name: &str) -> Result<(), UnknownName> {
+    match set.get(name) {
+        Some(_) => Ok(()),
+        None => Err(UnknownName {
+            name: name.into(),
+            known: set.names().map(Into::into).collect(),
+        }),
+    }
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Limits")
+            .field("set", &state.set)
+            .field("required", &state.required)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The limiters of [`Limits`] on a store, by name. Clones share them.
+pub struct Limiters<S> {
+    following: Arc<Following<S>>,
+    limits: Limits,
+}
+
+impl<S> Limiters<S> {
+    /// Returns the limiter of this name as it is now, or `None` if it is switched off.
+    ///
+    /// Ask for each call; what is kept does not change.
+    ///
+    /// # Errors
+    ///
+    /// If there are no limits of this name: see [`Limits::require`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate_layers::limits::{LimitSet, Limits};
+    /// use tollgate_memory::MemoryStore;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let set = LimitSet::new().with("default", ["gcra:10/1s"])?.with("acme", ["gcra:99/1s"])?;
+    /// let tenants = Limits::new(set).on(Arc::new(MemoryStore::new()));
+    /// for (tenant, amount) in [("acme", 99), ("umbrella", 10)] {
+    ///     let limiter = tenants.get(tenant).or_else(|_| tenants.get("default"))?;
+    ///     let limiter = limiter.expect("neither is off");
+    ///     assert_eq!(limiter.peek(tenant).run()?.remaining(), amount);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn get(&self, name: &str) -> Result<Option<RateLimiter<S>>, UnknownName> {
+        let limiters = self.following.limiters.load();
+        match limiters.get(name) {
+            Some(limiter) => Ok(limiter.clone()),
+            // Without a list: a tenant without limits of its own is an everyday matter.
+            None => Err(UnknownName {
+                name: name.into(),
+                known: Vec::new(),
+            }),
+        }
+    }
+
+    /// Returns the limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
+
+impl<S> Clone for Limiters<S> {
+    fn clone(&self) -> Self {
+        Self {
+            following: Arc::clone(&self.following),
+            limits: self.limits.clone(),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Limiters<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limiters")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+type ByName<S> = HashMap<Box<str>, Option<RateLimiter<S>>>;
+
+/// The limiters on one store.
+struct Following<S> {
+    limiters: ArcSwap<ByName<S>>,
+    store: S,
+}
+
+trait Follow: Send + Sync {
+    fn follow(&self, set: &LimitSet);
+}
+
+impl<S: Clone + Send + Sync> Follow for Following<S> {
+    fn follow(&self, set: &LimitSet) {
+        let before = self.limiters.load();
+        self.limiters
+            .store(Arc::new(made(set, &self.store, &before)));
+    }
+}
+
+/// Returns the limiters of a set. Those that have not changed are those before, with whoever waits
+/// in their lines.
+fn made<S: Clone>(set: &LimitSet, store: &S, before: &ByName<S>) -> ByName<S> {
+    let limiter = |name: &str, limits: &[_]| match before.get(name) {
+        Some(Some(limiter)) if limiter.limits() == limits => Some(limiter.clone()),
+        // A set has only limits that a limiter can have; without any, it is switched off.
+        _ => RateLimiter::new(store.clone(), limits).ok(),
+    };
+    let entries = set.entries.iter();
+    entries
+        .map(|(name, limits)| (name.clone(), limiter(name, limits)))
+        .collect()
+}
+
+/// The error of a name that there are no limits for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UnknownName {
+    name: Box<str>,
+    /// Those that there are, if that helps.
+    known: Vec<Box<str>>,
+}
+
+impl UnknownName {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// How many names the error lists.
+const MOST_NAMED: usize = 10;
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there are no limits called {:?}", self.name)?;
+        let (named, others) = self.known.split_at(self.known.len().min(MOST_NAMED));
+        if !named.is_empty() {
+            write!(f, ", but {}", named.join(", "))?;
+        }
+        if !others.is_empty() {
+            write!(f, " and {} others", others.len())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for UnknownName {}

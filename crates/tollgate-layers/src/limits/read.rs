@@ -1,0 +1,181 @@
+//! A `LimitSet` from a configuration, in any format of serde.
+
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use tollgate_core::Limit;
+
+use super::set::{LimitSet, OFF, limit};
+
+/// Deserializes a map from names to limits.
+impl<'de> Deserialize<'de> for LimitSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = LimitSet;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("limits by name, such as `login = \"sliding-log:5/1m\"`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LimitSet, A::Error> {
+        let mut set = LimitSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let limits = map.next_value_seed(Entry(&name))?;
+            if set.get(&name).is_some() {
+                return Err(of(&name, "there are two entries of this name"));
+            }
+            set.insert(&name, limits)
+                .map_err(|error| of(&name, &error))?;
+        }
+        Ok(set)
+    }
+}
+
+/// Returns an error that says which entry it is about.
+fn of<E: Error>(entry: &str, error: impl fmt::Display) -> E {
+    E::custom(format_args!("limits of {entry:?}: {error}"))
+}
+
+/// Reads what the entry of this name has: a limit, or a list of them.
+#[derive(Clone, Copy)]
+struct Entry<'n>(&'n str);
+
+impl<'de> DeserializeSeed<'de> for Entry<'_> {
+    type Value = Vec<Limit>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entry<'_> {
+    type Value = Vec<Limit>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0;
+        write!(
+            f,
+            "limits of {name:?}: a text such as \"gcra:10/1m\", a table of `algorithm`, `amount` and \
+             `window`, or a list of those"
+        )
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        let limit = limit(self.0, text).map_err(|error| of(self.0, &error))?;
+        Ok(limit.into_iter().collect())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let Table(text) = Table::deserialize(MapAccessDeserializer::new(map))?;
+        self.visit_str(&text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut limits = Vec::new();
+        while let Some(more) = list.next_element_seed(self)? {
+            limits.extend(more);
+        }
+        Ok(limits)
+    }
+}
+
+/// The text of a limit that is written as a table.
+struct Table(String);
+
+impl<'de> Deserialize<'de> for Table {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Table;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of `algorithm`, `amount` and `window`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Table, A::Error> {
+        let (mut name, mut algorithm, mut window) = (None, None, None);
+        let mut amount = None;
+        let (mut is_off, mut options) = (false, String::new());
+        while let Some(key) = map.next_key::<String>()? {
+            let mut is_given_twice = false;
+            match &*key {
+                "name" => is_given_twice = name.replace(map.next_value::<String>()?).is_some(),
+                "algorithm" => {
+                    is_given_twice = algorithm.replace(map.next_value::<String>()?).is_some();
+                }
+                "amount" => is_given_twice = amount.replace(map.next_value::<u64>()?).is_some(),
+                "window" => is_given_twice = window.replace(map.next_value::<String>()?).is_some(),
+                OFF => is_off = map.next_value()?,
+                _ => match map.next_value()? {
+                    Setting::Is(true) => options += &format!(",{key}"),
+                    Setting::Is(false) => {}
+                    Setting::Number(number) => options += &format!(",{key}={number}"),
+                },
+            }
+            if is_given_twice {
+                return Err(A::Error::custom(format_args!("`{key}` is given twice")));
+            }
+        }
+        let algorithm = algorithm.ok_or_else(|| A::Error::missing_field("algorithm"))?;
+        let window = window.ok_or_else(|| A::Error::missing_field("window"))?;
+        let name = name.map_or_else(String::new, |name| name + "=");
+        Ok(Table(match amount {
+            _ if is_off => OFF.to_owned(),
+            Some(amount) => format!("{name}{algorithm}:{amount}/{window}{options}"),
+            None if algorithm != BLOCK => return Err(A::Error::missing_field("amount")),
+            None => format!("{name}{algorithm}:{window}{options}"),
+        }))
+    }
+}
+
+/// The algorithm that has no amount.
+const BLOCK: &str = "block";
+
+/// The value of an algorithm's option.
+enum Setting {
+    Is(bool),
+    Number(u64),
+}
+
+impl<'de> Deserialize<'de> for Setting {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Settings)
+    }
+}
+
+struct Settings;
+
+impl Visitor<'_> for Settings {
+    type Value = Setting;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number, `true` or `false`")
+    }
+
+    fn visit_bool<E: Error>(self, is: bool) -> Result<Setting, E> {
+        Ok(Setting::Is(is))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Setting, E> {
+        Ok(Setting::Number(number))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Setting, E> {
+        let number = u64::try_from(number);
+        number
+            .map(Setting::Number)
+            .map_err(|_| E::custom("a number must not be negative"))
+    }
+}

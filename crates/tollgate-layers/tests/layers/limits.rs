@@ -1,0 +1,525 @@
+//! Limits from a configuration, which change while a program runs.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate_core::{Algorithm, RateLimiter, Store, Timestamp};
+use tollgate_layers::limits::{Change, LimitSet, Limiters, Limits, WatchError};
+use tollgate_memory::MemoryStore;
+use tollgate_redis::RedisStore;
+use tollgate_testkit::{Flavor, Server};
+
+fn set(entries: &[(&str, &str)]) -> LimitSet {
+    let mut set = LimitSet::new();
+    for (name, text) in entries {
+        set = set.with(name, [text]).unwrap();
+    }
+    set
+}
+
+/// Returns the texts of an entry's limits.
+fn texts(set: &LimitSet, name: &str) -> Vec<String> {
+    let limits = set.get(name).unwrap();
+    limits.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_limit_is_a_text_or_a_table() {
+    for (text, read) in [
+        (r#""gcra:5/min""#, "a=gcra:5/1m"),
+        (r#""b=gcra:5/minute""#, "b=gcra:5/1m"),
+        (r#"["gcra:5/1m", "b=gcra:9/1h"]"#, "a=gcra:5/1m b=gcra:9/1h"),
+        (
+            r#""sliding-buckets:5/1m,buckets=6""#,
+            "a=sliding-buckets:5/1m,buckets=6",
+        ),
+        (
+            r#"{ algorithm = "gcra", amount = 5, window = "1m" }"#,
+            "a=gcra:5/1m",
+        ),
+        (
+            r#"{ window = "1h", name = "b", amount = 5, burst = 2, algorithm = "gcra", shadow = true }"#,
+            "b=gcra:5/1h,burst=2,shadow",
+        ),
+        (
+            r#"{ algorithm = "fixed-window", amount = 5, window = "hour", anchored = true, count-denied = false }"#,
+            "a=fixed-window:5/1h,anchored",
+        ),
+        (
+            r#"{ algorithm = "block", window = "5m", doublings = 3 }"#,
+            "a=block:5m,doublings=3",
+        ),
+        (
+            r#"[{ algorithm = "gcra", amount = 5, window = "1s" }, "b=gcra:9/1h"]"#,
+            "a=gcra:5/1s b=gcra:9/1h",
+        ),
+        (r#""off""#, ""),
+        ("[]", ""),
+        (r#"["off", "b=gcra:5/1m", "c=off"]"#, "b=gcra:5/1m"),
+        (
+            r#"{ algorithm = "gcra", amount = 5, window = "1m", off = true }"#,
+            "",
+        ),
+        (
+            r#"{ algorithm = "gcra", amount = 5, window = "1m", off = false }"#,
+            "a=gcra:5/1m",
+        ),
+    ] {
+        let read_set: LimitSet = toml::from_str(&format!("a = {text}")).unwrap();
+        assert_eq!(texts(&read_set, "a").join(" "), read, "{text}");
+        let value: serde_json::Value = toml::from_str(&format!("a = {text}")).unwrap();
+        let again: LimitSet = serde_json::from_value(value).unwrap();
+        assert_eq!(again, read_set, "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_limit_is_pointed_at() {
+    for (text, expected) in [
+        (
+            r#"a = "gcra:5/1mn""#,
+            r#"limits of "a": "a=gcra:5/1mn" is wrong at character 11"#,
+        ),
+        (r#"a = "5/min""#, "expected an algorithm: "),
+        (
+            r#"a = ["gcra:1/1s", "gcra:1/1m"]"#,
+            "called \"a\": give each a name of its own",
+        ),
+        (
+            r#"a = { amount = 5, window = "1m" }"#,
+            "missing field `algorithm`",
+        ),
+        (
+            r#"a = { algorithm = "gcra", amount = 5 }"#,
+            "missing field `window`",
+        ),
+        (
+            r#"a = { algorithm = "gcra", window = "1m" }"#,
+            "missing field `amount`",
+        ),
+        (
+            r#"a = { algorithm = "gcra", amount = -5, window = "1m" }"#,
+            "invalid value: integer `-5`",
+        ),
+        (
+            r#"a = { algorithm = "gcra", amount = 5, window = 60 }"#,
+            "invalid type: integer `60`",
+        ),
+        (
+            r#"a = { algorithm = "gcra", amount = 5, window = "1m", brust = 3 }"#,
+            "expected the option `burst=NUMBER`, once",
+        ),
+        (
+            r#"a = { algorithm = "gcra", amount = 5, window = "1m", burst = -3 }"#,
+            "a number must not be negative",
+        ),
+        (
+            r#"a = { algorithm = "gcra", amount = 5, window = "1m", burst = "3" }"#,
+            "expected a whole number, `true` or `false`",
+        ),
+        (
+            "a = 5",
+            "expected limits of \"a\": a text such as \"gcra:10/1m\"",
+        ),
+        (
+            "a = [5]",
+            "expected limits of \"a\": a text such as \"gcra:10/1m\"",
+        ),
+        (r#""two words" = "gcra:1/1s""#, "is not a name"),
+    ] {
+        let error = toml::from_str::<LimitSet>(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+    let twice = r#"{"a": "gcra:1/1s", "a": "gcra:2/1s"}"#;
+    let error = serde_json::from_str::<LimitSet>(twice)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("two entries of this name"), "{error}");
+    let twice = r#"{"a": {"algorithm": "gcra", "algorithm": "gcra"}}"#;
+    let error = serde_json::from_str::<LimitSet>(twice)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("`algorithm` is given twice"), "{error}");
+    let many: Vec<_> = (0..33).map(|index| format!("l{index}=gcra:1/1s")).collect();
+    assert!(LimitSet::new().with("a", &many).is_err());
+}
+
+#[test]
+fn a_change_says_what_starts_afresh() {
+    let limits = Limits::new(set(&[
+        ("amount", "gcra:5/1m"),
+        ("gone", "gcra:5/1m"),
+        ("off", "gcra:5/1m"),
+        ("on", "off"),
+        ("same", "gcra:5/1m"),
+        ("window", "x=fixed-window:5/1m"),
+    ]));
+    let changes = limits.replace(set(&[
+        ("amount", "gcra:9/1m"),
+        ("new", "gcra:5/1m"),
+        ("off", "off"),
+        ("on", "gcra:5/1m"),
+        ("same", "gcra:5/60s"),
+        ("window", "x=fixed-window:5/1h"),
+    ]));
+    let lines: Vec<_> = changes.unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "amount: amount=gcra:9/1m, was amount=gcra:5/1m",
+            "gone: has no limits any more",
+            "new: new=gcra:5/1m, new",
+            "off: off",
+            "on: on=gcra:5/1m, was off",
+            "window: x=fixed-window:5/1h, was x=fixed-window:5/1m; starts afresh: x",
+        ]
+    );
+}
+
+#[test]
+fn what_the_program_needs_cannot_go() {
+    let limits = Limits::new(set(&[("login", "gcra:5/1m"), ("search", "off")]));
+    let error = limits.require(["login", "logn"]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there are no limits called \"logn\", but login, search"
+    );
+    limits.require(["search"]).unwrap();
+    let limiters = limits.on(Arc::new(MemoryStore::new()));
+    assert!(limiters.get("search").unwrap().is_none());
+    assert_eq!(limiters.get("logn").unwrap_err().name(), "logn");
+
+    let before = limits.set();
+    assert!(limits.replace(set(&[("login", "gcra:9/1m")])).is_err());
+    assert_eq!(limits.set(), before);
+    let amount = |limiters: &Limiters<_>| {
+        limiters.get("login").unwrap().unwrap().limits()[0]
+            .algorithm()
+            .quota()
+            .amount()
+    };
+    assert_eq!(amount(&limiters), 5);
+    let _ = limits
+        .replace(set(&[("login", "gcra:9/1m"), ("search", "gcra:1/1s")]))
+        .unwrap();
+    assert_eq!(amount(&limiters), 9);
+    // Also in a clone that is made before, and in one that is made after.
+    assert_eq!(amount(&limits.on(Arc::new(MemoryStore::new()))), 9);
+    assert_eq!(amount(&limiters.clone()), 9);
+}
+
+#[test]
+fn a_limiter_that_has_not_changed_is_the_one_before() {
+    let limits = Limits::new(set(&[("a", "gcra:5/1m"), ("b", "gcra:5/1m")]));
+    let limiters = limits.on(Arc::new(MemoryStore::new()));
+    let place = |name| limiters.get(name).unwrap().unwrap().limits().as_ptr();
+    let before = (place("a"), place("b"));
+    let _ = limits
+        .replace(set(&[("a", "gcra:5/1m"), ("b", "gcra:6/1m")]))
+        .unwrap();
+    assert_eq!(place("a"), before.0);
+    assert_ne!(place("b"), before.1);
+}
+
+/// A file of limits that is watched.
+struct Watched {
+    limits: Limits,
+    /// A line for each report.
+    reports: Receiver<String>,
+}
+
+impl Watched {
+    fn new(path: &Path) -> Self {
+        let (sender, reports) = channel();
+        let report = move |reload: Result<&[Change], &WatchError>| {
+            let line = match reload {
+                Ok(changes) => changes.iter().fold(String::new(), |mut lines, change| {
+                    let _ = write!(lines, "{change}|");
+                    lines
+                }),
+                Err(error) => error.to_string(),
+            };
+            let _ = sender.send(line);
+        };
+        let limits = Limits::watch(path, |text| toml::from_str(text), report).unwrap();
+        Self { limits, reports }
+    }
+
+    fn next(&self) -> String {
+        self.reports.recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+
+    fn amount(&self) -> u64 {
+        let set = self.limits.set();
+        set.get("a").unwrap()[0].algorithm().quota().amount()
+    }
+}
+
+fn of(amount: u64) -> String {
+    format!("a = \"gcra:{amount}/1m\"\n")
+}
+
+fn now_of(amount: u64, before: u64) -> String {
+    format!("a: a=gcra:{amount}/1m, was a=gcra:{before}/1m|")
+}
+
+#[test]
+fn a_bad_file_keeps_the_limits_before_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits.toml");
+    let parse = |text: &str| toml::from_str(text);
+    assert!(matches!(
+        Limits::watch::<toml::de::Error>(&path, parse, |_| {}),
+        Err(WatchError::Read { .. })
+    ));
+    fs::write(&path, "a = 5").unwrap();
+    assert!(matches!(
+        Limits::watch(&path, parse, |_| {}),
+        Err(WatchError::Parse { .. })
+    ));
+
+    fs::write(&path, of(5)).unwrap();
+    let watched = Watched::new(&path);
+    watched.limits.require(["a"]).unwrap();
+    fs::write(&path, of(6)).unwrap();
+    assert_eq!(watched.next(), now_of(6, 5));
+    fs::write(&path, "a = \"gcra:7/1mn\"").unwrap();
+    assert!(watched.next().contains("is wrong at character 11"));
+    fs::write(&path, "b = \"gcra:7/1m\"").unwrap();
+    assert!(
+        watched
+            .next()
+            .contains("the program needs them: there are no limits called \"a\", but b")
+    );
+    fs::remove_file(&path).unwrap();
+    assert!(watched.next().starts_with("cannot read limits from "));
+    assert_eq!(watched.amount(), 6);
+    // What was in force before is back.
+    fs::write(&path, of(6)).unwrap();
+    assert_eq!(watched.next(), "");
+    fs::write(&path, of(8)).unwrap();
+    assert_eq!(watched.next(), now_of(8, 6));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_is_followed_however_it_is_replaced() {
+    use std::os::unix::fs::symlink;
+
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    // As Kubernetes mounts a map: a link to a file in a folder, which is a link that is renamed.
+    for (version, amount) in [("v1", 5), ("v2", 6)] {
+        fs::create_dir(at(version)).unwrap();
+        fs::write(at(version).join("limits.toml"), of(amount)).unwrap();
+    }
+    symlink("v1", at("data")).unwrap();
+    symlink("data/limits.toml", at("limits.toml")).unwrap();
+    let watched = Watched::new(&at("limits.toml"));
+    symlink("v2", at("data.new")).unwrap();
+    fs::rename(at("data.new"), at("data")).unwrap();
+    fs::remove_dir_all(at("v1")).unwrap();
+    assert_eq!(watched.next(), now_of(6, 5));
+    // As an editor saves: another file of that name.
+    fs::write(at("saved"), of(7)).unwrap();
+    fs::rename(at("saved"), at("limits.toml")).unwrap();
+    assert_eq!(watched.next(), now_of(7, 6));
+    // In place.
+    fs::write(at("limits.toml"), of(8)).unwrap();
+    assert_eq!(watched.next(), now_of(8, 7));
+}
+
+#[test]
+fn a_file_that_nobody_needs_is_not_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits.toml");
+    fs::write(&path, of(5)).unwrap();
+    let watched = Watched::new(&path);
+    let limiters = watched.limits.on(Arc::new(MemoryStore::new()));
+    drop(watched.limits);
+    fs::write(&path, of(6)).unwrap();
+    let next = || watched.reports.recv_timeout(Duration::from_secs(20));
+    assert_eq!(next().unwrap(), now_of(6, 5));
+    drop(limiters);
+    // The thread has ended, and dropped what it reports to.
+    assert_eq!(next(), Err(RecvTimeoutError::Disconnected));
+}
+
+/// The changes of a limit, and whether what was counted stays.
+const CHANGES: [(&str, &str, bool); 14] = [
+    ("gcra:5/1h", "gcra:8/1h", true),
+    ("gcra:8/1h", "gcra:5/1h", true),
+    ("gcra:5/1h", "gcra:5/1h,burst=2", true),
+    ("sliding-log:5/1h", "sliding-log:8/1h", true),
+    ("sliding-log:8/1h", "sliding-log:5/1h", true),
+    ("sliding-log:5/1h", "sliding-log:8/1d", true),
+    ("fixed-window:5/1d", "fixed-window:8/1d", true),
+    (
+        "fixed-window:8/1d,anchored",
+        "fixed-window:5/1d,anchored",
+        true,
+    ),
+    ("sliding-counter:5/1d", "sliding-counter:8/1d", true),
+    (
+        "sliding-buckets:5/1d,buckets=4",
+        "sliding-buckets:8/1d,buckets=4",
+        true,
+    ),
+    ("fixed-window:5/1d", "fixed-window:8/2d", false),
+    ("sliding-counter:5/1d", "sliding-counter:8/2d", false),
+    (
+        "sliding-buckets:5/1d,buckets=4",
+        "sliding-buckets:8/1d,buckets=5",
+        false,
+    ),
+    ("gcra:5/1h", "sliding-log:8/1h", false),
+];
+
+/// Returns how often a key is allowed before and after a change, all at one instant.
+async fn allowed<S: Store + Clone + 'static>(
+    store: &S,
+    key: &str,
+    from: &str,
+    to: &str,
+) -> (u64, u64) {
+    let at = Timestamp::from_micros(1_700_000_000_000_000).unwrap();
+    let limits = Limits::new(set(&[(key, from)]));
+    let limiters = limits.on(store.clone());
+    let mut allowed = [0; 2];
+    for (index, text) in [from, to].into_iter().enumerate() {
+        let changes = limits.replace(set(&[(key, text)])).unwrap();
+        let says_afresh = changes
+            .iter()
+            .any(|change| change.starting_afresh().next().is_some());
+        let is_kept = CHANGES
+            .iter()
+            .find(|(a, b, _)| (*a, *b) == (from, to))
+            .unwrap()
+            .2;
+        assert_eq!(says_afresh, index == 1 && !is_kept, "{from} -> {to}");
+        let limiter = limiters.get(key).unwrap().unwrap();
+        while limiter.check("alice").at(at).await.unwrap().is_allowed() {
+            allowed[index] += 1;
+        }
+    }
+    (allowed[0], allowed[1])
+}
+
+/// Checks that each change keeps or forgets what the page says.
+async fn changes_keep_what_they_say(store: impl Store + Clone + 'static) {
+    for (index, (from, to, is_kept)) in CHANGES.into_iter().enumerate() {
+        let capacity = |text: &str| text.parse::<Algorithm>().unwrap().capacity();
+        let (old, new) = (capacity(from), capacity(to));
+        let expected = if is_kept {
+            new.saturating_sub(old)
+        } else {
+            new
+        };
+        let found = allowed(&store, &format!("change-{index}"), from, to).await;
+        assert_eq!(found, (old, expected), "{from} -> {to}");
+    }
+}
+
+#[tokio::test]
+async fn changes_keep_what_they_say_in_memory() {
+    changes_keep_what_they_say(Arc::new(MemoryStore::new())).await;
+}
+
+#[tokio::test]
+async fn changes_keep_what_they_say_on_a_server() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::connect(server.url()).await.unwrap();
+    changes_keep_what_they_say(Arc::new(store)).await;
+}
+
+/// Returns the most that was admitted within `window`.
+fn most_within(admitted: &[Timestamp], window: Duration) -> usize {
+    let mut first = 0;
+    let mut most = 0;
+    for (last, at) in admitted.iter().enumerate() {
+        while at.saturating_duration_since(admitted[first]) >= window {
+            first += 1;
+        }
+        most = most.max(last + 1 - first);
+    }
+    most
+}
+
+/// Changes a limit under load, over and over, and checks that no decision fails and that no window
+/// has more than the old and the new bound together.
+async fn limits_change_under_load(store: impl Store + Clone + 'static) {
+    /// What the limit is, one after the other, and its bound in any half second: of GCRA, its burst
+    /// and what flows back; of a sliding log, its amount.
+    const VERSIONS: [(&str, usize); 5] = [
+        ("gcra:100/1s,burst=10", 10 + 50),
+        ("gcra:200/1s,burst=20", 20 + 100),
+        ("sliding-log:40/500ms", 40),
+        ("sliding-log:80/500ms", 80),
+        ("fixed-window:30/500ms", 60),
+    ];
+    let window = Duration::from_millis(500);
+    let limits = Limits::new(set(&[("api", VERSIONS[0].0)]));
+    limits.require(["api"]).unwrap();
+    let limiters = limits.on(store);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let admitted = Arc::new(Mutex::new(Vec::new()));
+    let denied = Arc::new(AtomicU64::new(0));
+    let callers: Vec<_> = (0..8)
+        .map(|_| {
+            let (limiters, is_over) = (limiters.clone(), Arc::clone(&is_over));
+            let (admitted, denied) = (Arc::clone(&admitted), Arc::clone(&denied));
+            tokio::spawn(async move {
+                while !is_over.load(Ordering::Relaxed) {
+                    let limiter: RateLimiter<_> = limiters.get("api").unwrap().unwrap();
+                    let decision = limiter.check("alice").await.unwrap();
+                    match decision.into_receipt() {
+                        Some(receipt) => admitted.lock().unwrap().push(receipt.consumed()[0].at()),
+                        None => {
+                            let _ = denied.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                    tokio::task::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    for version in 0..12 {
+        let (text, _) = VERSIONS[version % VERSIONS.len()];
+        let _ = limits.replace(set(&[("api", text)])).unwrap();
+        // Longer than the window, which then has no more than two of them.
+        tokio::time::sleep(window + Duration::from_millis(100)).await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let mut admitted = admitted.lock().unwrap().clone();
+    admitted.sort_unstable();
+    let pairs = VERSIONS.iter().zip(VERSIONS.iter().cycle().skip(1));
+    let bound = pairs.map(|((_, old), (_, new))| old + new).max().unwrap();
+    let most = most_within(&admitted, window);
+    assert!(most <= bound, "{most} within half a second, above {bound}");
+    assert!(
+        admitted.len() > 12 * 20,
+        "only {} were admitted",
+        admitted.len()
+    );
+    assert!(denied.load(Ordering::Relaxed) > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_change_under_load_in_memory() {
+    limits_change_under_load(Arc::new(MemoryStore::new())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_change_under_load_on_a_server() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::connect(server.url()).await.unwrap();
+    limits_change_under_load(Arc::new(store)).await;
+}
