@@ -138,6 +138,10 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         self.store.reset(checks).await
     }
 
+    fn answers_instead(&self) -> bool {
+        true
+    }
+
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.store.supports(request)
     }

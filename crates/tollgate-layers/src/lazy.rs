@@ -107,6 +107,10 @@ where
         self.connect().await?.reset(checks).await
     }
 
+    fn answers_instead(&self) -> bool {
+        self.store.get().is_some_and(Store::answers_instead)
+    }
+
     // Before it is connected, no request is known to be unsupported.
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.store.get().is_none_or(|store| store.supports(request))

@@ -10,6 +10,8 @@ pub mod limits;
 mod observed;
 mod share;
 
+use tollgate_core::Store;
+
 pub use breaker::Breaker;
 pub use deny_cache::DenyCache;
 pub use fallback::{AllowAll, Fallback};
@@ -43,6 +45,11 @@ pub type Usual<S, L = AllowAll> = Observed<Fallback<DenyCache<Breaker<S>>, L>>;
 /// # Ok(())
 /// # }
 /// ```
-pub fn usual<S, L>(store: S, instead: L) -> Usual<S, L> {
+///
+/// # Panics
+///
+/// If there is a cache or a fallback in `store`: see [`Breaker::new`].
+#[track_caller]
+pub fn usual<S: Store, L>(store: S, instead: L) -> Usual<S, L> {
     Observed::new(Fallback::to(DenyCache::new(Breaker::new(store)), instead))
 }

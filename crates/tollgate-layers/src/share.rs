@@ -83,6 +83,10 @@ impl<S: Store> Store for Share<S> {
         self.store.reset(checks).await
     }
 
+    fn answers_instead(&self) -> bool {
+        self.store.answers_instead()
+    }
+
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.divides(request.operation()) && self.store.supports(request)
     }

@@ -139,6 +139,13 @@ pub trait Store: Send + Sync {
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
     }
+
+    /// Returns whether some answers come from elsewhere than the store that has the states, such as
+    /// from a cache or a fallback. A layer that judges a store by its answers cannot be around such a
+    /// one. A store that wraps another one forwards this, unless it is the one that answers instead.
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 /// A store that can decide on the calling thread, without waiting for anything.
@@ -230,6 +237,10 @@ macro_rules! forward {
 
             fn as_sync(&self) -> Option<&dyn SyncStore> {
                 (**self).as_sync()
+            }
+
+            fn answers_instead(&self) -> bool {
+                (**self).answers_instead()
             }
         }
 

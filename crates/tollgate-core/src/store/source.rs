@@ -2,7 +2,7 @@
 
 /// Where a [`Decision`](crate::Decision) came from: the store, or a layer around it that answered
 /// in its place.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Source {
     /// The store decided.

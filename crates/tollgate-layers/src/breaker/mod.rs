@@ -57,9 +57,20 @@ pub struct Breaker<S> {
     clock: Arc<dyn Clock>,
 }
 
-impl<S> Breaker<S> {
+impl<S: Store> Breaker<S> {
     /// Wraps `store`, with the default durations.
+    ///
+    /// # Panics
+    ///
+    /// If a [`DenyCache`](crate::DenyCache) or a [`Fallback`](crate::Fallback) is inside: their answers
+    /// hide whether the store answers. Put them around the breaker, as [`usual`](crate::usual) does.
+    #[track_caller]
     pub fn new(store: S) -> Self {
+        assert!(
+            !store.answers_instead(),
+            "a cache or a fallback inside a breaker hides whether the store answers: put it around \
+             the breaker, as `usual` does"
+        );
         Self {
             store,
             circuit: Mutex::new(Circuit::new(
@@ -69,7 +80,9 @@ impl<S> Breaker<S> {
             clock: Arc::new(SystemClock::new()),
         }
     }
+}
 
+impl<S> Breaker<S> {
     /// Sets how long a call may take before it counts as failed; the default is 100 ms.
     ///
     /// Choose less than the deadline of the store, and more than an answer takes.

@@ -78,14 +78,30 @@ pub struct DenyCache<S> {
     clock: Arc<dyn Clock>,
 }
 
-impl<S> DenyCache<S> {
+impl<S: Store> DenyCache<S> {
     /// Wraps `store`, and remembers up to 100,000 limits of keys.
+    ///
+    /// # Panics
+    ///
+    /// If a [`Fallback`](crate::Fallback) or another cache is inside: its denials are not the store's,
+    /// and must not outlast it. Put it around this, as [`usual`](crate::usual) does.
+    #[track_caller]
     pub fn new(store: S) -> Self {
         Self::with_capacity(store, DEFAULT_KEYS)
     }
 
     /// Wraps `store`, and remembers as many limits of keys as `capacity`, each in some 300 bytes.
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new) does.
+    #[track_caller]
     pub fn with_capacity(store: S, capacity: usize) -> Self {
+        assert!(
+            !store.answers_instead(),
+            "a cache would remember what a fallback or a cache inside it denied as what the store \
+             does: put the fallback around the cache, as `usual` does, and use one cache"
+        );
         let hasher = RandomState::default();
         Self {
             store,
@@ -102,7 +118,9 @@ impl<S> DenyCache<S> {
             clock: Arc::new(SystemClock::new()),
         }
     }
+}
 
+impl<S> DenyCache<S> {
     /// Sets how long a denial is remembered at most; the default is one second.
     ///
     /// It bounds how long a key is refused after another process has given something back for it, or
@@ -260,6 +278,10 @@ impl<S: Store> Store for DenyCache<S> {
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         let _changing = self.changing(checks.clone());
         self.store.reset(checks).await
+    }
+
+    fn answers_instead(&self) -> bool {
+        true
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {

@@ -207,6 +207,10 @@ impl<S: Store> Store for Observed<S> {
         self.seen.store.supports(request)
     }
 
+    fn answers_instead(&self) -> bool {
+        self.seen.store.answers_instead()
+    }
+
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         self.seen.as_sync()
     }

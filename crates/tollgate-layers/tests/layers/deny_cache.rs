@@ -18,7 +18,7 @@ fn memory(clock: &ManualClock) -> MemoryStore {
     MemoryStore::builder().clock(clock.clone()).build()
 }
 
-fn cache<S>(store: S, clock: &ManualClock) -> DenyCache<S> {
+fn cache<S: Store>(store: S, clock: &ManualClock) -> DenyCache<S> {
     DenyCache::new(store).clock(clock.clone()).max_age(FOREVER)
 }
 

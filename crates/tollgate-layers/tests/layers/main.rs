@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod dashboard;
+mod day;
 mod deny_cache;
 mod every_server;
 mod fallback;
 mod lazy;
 mod limits;
 mod observed;
+mod order;
 mod outage;
 mod support;
