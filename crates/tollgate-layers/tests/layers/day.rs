@@ -17,6 +17,8 @@ use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_layers::{Breaker, DenyCache, Fallback, Observed, Share};
 use tollgate_memory::{Clock, MemoryStore};
 
+use crate::support::{Jumping, in_jumps};
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AMOUNT: usize = 24;
 const WINDOW: Duration = Duration::from_secs(60);
@@ -30,23 +32,6 @@ const RETRY_EVERY: Duration = Duration::from_millis(200);
 const MAX_AGE: Duration = Duration::from_secs(1);
 /// When a client of a server gives up.
 const DEADLINE: Duration = Duration::from_millis(500);
-
-/// The clock of Tokio, which jumps to the next timer when everybody waits.
-#[derive(Clone, Copy)]
-struct Jumping(Instant);
-
-impl Clock for Jumping {
-    fn now(&self) -> Timestamp {
-        let start = Timestamp::from_micros(1_700_000_000_000_000).unwrap();
-        start.saturating_add(self.0.elapsed())
-    }
-}
-
-impl Jumping {
-    fn memory(self) -> MemoryStore {
-        MemoryStore::builder().clock(self).build()
-    }
-}
 
 /// How a server does.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -246,7 +231,7 @@ struct Parts {
 /// Lets a part of a day pass, and returns what callers saw.
 async fn pass(seed: u64, length: Duration, parts: Parts) -> (Vec<Seen>, Forecast) {
     let start = Instant::now();
-    let clock = Jumping(start);
+    let clock = Jumping::new();
     let server = Arc::new(Server::new(clock));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mut callers = Vec::new();
@@ -427,13 +412,6 @@ fn assert_recovers(seen: &[Seen], forecast: &Forecast) {
         }
     }
     assert!(recovered > 100, "only {recovered} calls in fine weather");
-}
-
-/// Runs in Tokio's time, which jumps.
-fn in_jumps<T>(future: impl Future<Output = T>) -> T {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(future)
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! A store that counts how often it is asked.
+//! A store that counts how often it is asked, and a clock that jumps.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 use tollgate_core::store::{Checks, Request, Verdicts};
-use tollgate_core::{Store, StoreError};
+use tollgate_core::{Store, StoreError, Timestamp};
+use tollgate_memory::{Clock, MemoryStore};
 
 pub(crate) struct Counted<S> {
     store: S,
@@ -39,4 +41,32 @@ impl<S: Store> Store for Counted<S> {
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.store.supports(request)
     }
+}
+
+/// The clock of Tokio, which jumps to the next timer when everybody waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Jumping(Instant);
+
+impl Jumping {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn memory(self) -> MemoryStore {
+        MemoryStore::builder().clock(self).build()
+    }
+}
+
+impl Clock for Jumping {
+    fn now(&self) -> Timestamp {
+        let start = Timestamp::from_micros(1_700_000_000_000_000).unwrap();
+        start.saturating_add(self.0.elapsed())
+    }
+}
+
+/// Runs in Tokio's time, which jumps.
+pub(crate) fn in_jumps<T>(future: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(future)
 }
