@@ -117,6 +117,10 @@ impl Store for WatchedStore {
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         self.store.as_sync()
     }
+
+    fn answers_instead(&self) -> bool {
+        self.store.answers_instead()
+    }
 }
 
 #[cfg(test)]

@@ -116,6 +116,10 @@ impl<C: Clients> Store for FredStore<C> {
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]

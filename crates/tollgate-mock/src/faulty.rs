@@ -185,6 +185,10 @@ impl<S: Store> Store for FaultyStore<S> {
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
     }
+
+    fn answers_instead(&self) -> bool {
+        self.store.answers_instead()
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -142,6 +142,10 @@ where
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 /// Leaves the connection out, because it may not implement `Debug`.

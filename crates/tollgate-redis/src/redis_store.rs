@@ -106,6 +106,10 @@ where
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -29,8 +29,8 @@ struct Gate {
 }
 
 impl Turns {
-    /// Begins to wait for a place to ask about this state, of which there is one at first; returns
-    /// `None` if nobody takes turns for it and none need to.
+    /// Begins to wait for a place to ask about this state. At first there is one. Returns `None` if
+    /// nobody takes turns for it and none need to.
     pub(super) fn enter(&self, state: &State<'_>, need_to: bool) -> Option<Turn<'_>> {
         if !need_to && self.count.load(Ordering::Relaxed) == 0 {
             return None;

@@ -343,6 +343,10 @@ impl<E: Transact> Store for PlainStore<E> {
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

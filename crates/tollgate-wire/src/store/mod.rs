@@ -207,6 +207,10 @@ impl<E: Engine> Store for WireStore<E> {
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 fn share_partition(checks: &[Check<'_>]) -> bool {
