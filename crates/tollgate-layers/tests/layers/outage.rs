@@ -1,12 +1,16 @@
 //! The usual layers around a real server that goes and comes back.
 
+use std::iter;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tollgate_core::store::Source;
-use tollgate_core::{RateLimiter, Store};
+use tollgate_core::{ErrorKind, RateLimiter, Store, Timestamp};
 use tollgate_layers::{Lazy, Share, usual};
 use tollgate_memory::MemoryStore;
+use tollgate_mock::{Fault, FaultyStore};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, Server};
 
@@ -51,4 +55,176 @@ async fn a_service_decides_whatever_its_server_does() {
     until(Source::Fallback, &limiter).await;
     server.restart();
     until(Source::Store, &limiter).await;
+}
+
+/// What is done to the server.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    Killed,
+    Stopped,
+    Slow,
+    EveryThird,
+}
+
+impl Trouble {
+    const ALL: [(Self, &str); 4] = [
+        (Self::Killed, "kill -9, nothing on disk"),
+        (Self::Stopped, "SIGSTOP"),
+        (Self::Slow, "answers take 200 ms"),
+        (Self::EveryThird, "two of three calls fail"),
+    ];
+}
+
+const PROCESSES: u32 = 4;
+const PHASE: Duration = Duration::from_secs(2);
+const AMOUNT: usize = 200;
+const LIMIT: &str = "api=sliding-log:200/1s";
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// Before, during or after the trouble, or at the end.
+type Phase = AtomicU8;
+const BEFORE: u8 = 0;
+const DURING: u8 = 1;
+const AFTER: u8 = 2;
+const OVER: u8 = 3;
+
+/// What callers saw: how long their calls took, by phase, and when calls for the busy key were allowed.
+#[derive(Default)]
+struct Seen {
+    took: [Vec<Duration>; 3],
+    allowed: Vec<(u8, Timestamp)>,
+}
+
+/// Returns the faults of a process's calls to its server.
+fn faults(trouble: Trouble, phase: Arc<Phase>) -> impl Iterator<Item = Fault> + Send {
+    let mut calls = 0_u32;
+    iter::from_fn(move || {
+        calls += 1;
+        let is_during = phase.load(Ordering::Relaxed) == DURING;
+        Some(match trouble {
+            Trouble::Slow if is_during => Fault::Delay(Duration::from_millis(200)),
+            Trouble::EveryThird if is_during && !calls.is_multiple_of(3) => {
+                Fault::Fail(ErrorKind::Unavailable)
+            }
+            _ => Fault::None,
+        })
+    })
+}
+
+/// Calls for `key` until it is over: every millisecond for the busy key, and within the limit for any
+/// other.
+async fn call(
+    limiter: RateLimiter<impl Store>,
+    key: u64,
+    phase: Arc<Phase>,
+    seen: Arc<Mutex<Seen>>,
+) {
+    loop {
+        let now = phase.load(Ordering::Relaxed);
+        if now == OVER {
+            return;
+        }
+        let begun = Instant::now();
+        let decision = limiter.check(key).await.unwrap();
+        let took = begun.elapsed();
+        let receipt = decision.into_receipt();
+        let at = receipt.map(|receipt| receipt.consumed()[0].at());
+        {
+            let mut seen = seen.lock().unwrap();
+            if key == 0 {
+                seen.allowed.extend(at.map(|at| (now, at)));
+            } else {
+                seen.took[usize::from(now)].push(took);
+            }
+        }
+        let pause = if key == 0 { 1 } else { 10 };
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+    }
+}
+
+/// Returns the most within the window, or the most that ended up in `phase`.
+fn most_within(allowed: &[(u8, Timestamp)], phase: Option<u8>) -> usize {
+    let in_phase = allowed
+        .iter()
+        .filter(|(of, _)| phase.is_none_or(|phase| phase == *of));
+    let mut at: Vec<_> = in_phase.map(|(_, at)| *at).collect();
+    at.sort_unstable();
+    let mut first = 0;
+    let most = at.iter().enumerate().map(|(last, now)| {
+        while now.saturating_duration_since(at[first]) >= WINDOW {
+            first += 1;
+        }
+        last + 1 - first
+    });
+    most.max().unwrap_or(0)
+}
+
+/// Writes the median and the 99th percentile in microseconds.
+fn times(took: &mut [Duration]) -> String {
+    took.sort_unstable();
+    let at = |share: usize| took[took.len() * share / 100].as_micros();
+    format!("{} / {}", at(50), at(99))
+}
+
+/// Prints the table of faults in the README of the layers:
+/// `cargo test -p tollgate-layers --all-features --test layers every_trouble -- --nocapture`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_trouble_stays_within_twice_the_limit_and_fails_no_call() {
+    println!(
+        "| trouble | before | during | after | most in a second / bound | least while it lasts |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|");
+    for (trouble, name) in Trouble::ALL {
+        let server = Server::start(Flavor::System);
+        let phase = Arc::new(Phase::new(BEFORE));
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let mut callers = Vec::new();
+        for process in 0..PROCESSES {
+            let redis = RedisStore::connect(server.url()).await.unwrap();
+            let faulty = FaultyStore::new(redis, faults(trouble, Arc::clone(&phase)));
+            let local = Share::new(MemoryStore::new(), NonZeroU32::new(PROCESSES).unwrap());
+            let limiter = RateLimiter::new(usual(faulty, local), [LIMIT]).unwrap();
+            // Five clients within the limit, and one that calls for a key of all processes.
+            let keys = (1..=5).map(|caller| u64::from(process) * 10 + caller);
+            for key in keys.chain([0]) {
+                let (phase, seen) = (Arc::clone(&phase), Arc::clone(&seen));
+                callers.push(tokio::spawn(call(limiter.clone(), key, phase, seen)));
+            }
+        }
+        tokio::time::sleep(PHASE).await;
+        phase.store(DURING, Ordering::Relaxed);
+        match trouble {
+            Trouble::Killed => server.kill(),
+            Trouble::Stopped => server.pause(),
+            Trouble::Slow | Trouble::EveryThird => {}
+        }
+        tokio::time::sleep(PHASE).await;
+        match trouble {
+            Trouble::Killed => server.restart(),
+            Trouble::Stopped => server.resume(),
+            Trouble::Slow | Trouble::EveryThird => {}
+        }
+        phase.store(AFTER, Ordering::Relaxed);
+        tokio::time::sleep(PHASE).await;
+        phase.store(OVER, Ordering::Relaxed);
+        for caller in callers {
+            caller.await.unwrap();
+        }
+        let mut seen = std::mem::take(&mut *seen.lock().unwrap());
+        let [before, during, after] = seen.took.each_mut().map(|took| times(took));
+        let most = most_within(&seen.allowed, None);
+        let least = most_within(&seen.allowed, Some(DURING));
+        println!(
+            "| {name} | {before} | {during} | {after} | {most} / {} | {least} of {AMOUNT} |",
+            2 * AMOUNT
+        );
+        assert!(most <= 2 * AMOUNT, "{most} in a second with {trouble:?}");
+        assert_eq!(
+            most_within(&seen.allowed, Some(BEFORE)),
+            AMOUNT,
+            "{trouble:?}"
+        );
+        // Each process admits its part.
+        assert!(least >= AMOUNT * 9 / 10, "{least} while {trouble:?}");
+    }
 }
