@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_core::call::{Call, Check};
 use tollgate_core::store::{Operation, Verdicts};
-use tollgate_core::{Decision, ErrorKind, Receipt, Store, StoreError, inside};
+use tollgate_core::{Decision, ErrorKind, RateLimiter, Receipt, Store, StoreError, inside};
 
 pub(crate) use self::caller::Caller;
 pub use self::error::{TooLong, WaitError};
@@ -114,6 +114,40 @@ pub trait WaitUpTo {
     ///
     /// If it is clear that it would take longer, the call is refused at once and consumes nothing.
     fn wait_up_to(self, longest: Duration) -> Self::Waiting;
+}
+
+/// Returns how many calls of a limiter and its clones wait now, for all keys, or are on their way to
+/// the store: for a metric that says whether callers have to wait.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tollgate_memory::{MemoryStore, RateLimiter};
+/// use tollgate_tokio::{WaitUpTo, calls_waiting};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limiter = RateLimiter::new(MemoryStore::new(), ["mail=gcra:1/1m"])?;
+/// assert!(limiter.check("alice").run()?.is_allowed());
+/// let call = limiter.check("alice").wait_up_to(Duration::from_secs(300));
+/// let counted = async {
+///     tokio::task::yield_now().await;
+///     calls_waiting(&limiter)
+/// };
+/// tokio::select! {
+///     biased;
+///     _ = call => panic!("it would have to wait for a minute"),
+///     waiting = counted => assert_eq!(waiting, 1),
+/// }
+/// assert_eq!(calls_waiting(&limiter), 0);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
+    inside::companion(limiter, Shared::default).map_or(0, Shared::places)
 }
 
 impl<'l, 'k, S> WaitUpTo for Call<'l, 'k, S, Check> {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ const MOST_ON_THEIR_WAY: usize = 1_024;
 /// to the store.
 struct Lines {
     lines: Mutex<HashMap<OwnedKey, Arc<Mutex<Line>>>>,
+    /// How many places there are in all lines.
+    places: AtomicUsize,
     // With some features of Tokio, a semaphore does not say that it is safe to unwind past it.
     on_their_way: AssertUnwindSafe<Semaphore>,
 }
@@ -49,6 +52,7 @@ impl Default for Shared {
     fn default() -> Self {
         Self(Arc::new(Lines {
             lines: Mutex::default(),
+            places: AtomicUsize::new(0),
             on_their_way: AssertUnwindSafe(Semaphore::new(MOST_ON_THEIR_WAY)),
         }))
     }
@@ -65,6 +69,11 @@ impl Companion for Shared {
 }
 
 impl Shared {
+    /// Returns how many calls have a place in a line.
+    pub(super) fn places(&self) -> usize {
+        self.0.places.load(Ordering::Relaxed)
+    }
+
     /// Puts a call at the end of its line.
     ///
     /// # Errors
@@ -95,11 +104,14 @@ impl Shared {
             caller: Arc::clone(caller),
         };
         match entered {
-            Ok(position) => Ok(Place {
-                line,
-                wake,
-                position,
-            }),
+            Ok(position) => {
+                let _ = self.0.places.fetch_add(1, Ordering::Relaxed);
+                Ok(Place {
+                    line,
+                    wake,
+                    position,
+                })
+            }
             Err(refused) => {
                 line.change(|_| ());
                 Err(refused)
@@ -212,6 +224,7 @@ impl<S: Store + 'static> Place<S> {
 impl<S: Store + 'static> Drop for Place<S> {
     fn drop(&mut self) {
         self.leave();
+        let _ = self.line.lines.places.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
