@@ -133,7 +133,9 @@ impl<'a> Renderer<'a> {
         match &point.shape {
             Shape::Remove => {}
             Shape::Script => {
-                self.text("crate::__mutants::text(");
+                // Beside the function that says whether a mutant is on.
+                let beside = self.switch.trim_end_matches("on");
+                self.text(&format!("{beside}text("));
                 self.source(point.range.clone(), index + 1);
                 self.text(")");
             }

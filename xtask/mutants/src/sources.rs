@@ -12,7 +12,7 @@ use super::{lua, rust};
 use xtask::project::Files;
 
 /// The crates to mutate.
-pub(super) const CRATES: [&str; 9] = [
+pub(super) const CRATES: [&str; 10] = [
     "tollgate-core",
     "tollgate-wire",
     "tollgate-memory",
@@ -20,6 +20,7 @@ pub(super) const CRATES: [&str; 9] = [
     "tollgate-redis",
     "tollgate-fred",
     "tollgate-tokio",
+    "tollgate-layers",
     "tollgate-http",
     "tollgate-cli",
 ];

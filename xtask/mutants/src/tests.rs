@@ -265,8 +265,8 @@ fn texts_of_scripts_are_chosen_when_they_are_used() {
                   fn f() -> X { g(A, c, self.b.d(), &self.b[i..], self.e.d(), self.f.d(), [A]) }";
     let generated = rust::generate("a.rs", source, &BTreeSet::new()).unwrap();
     let ids = generated.mutants.iter().map(|mutant| mutant.id).collect();
-    let rendered = render(source, &generated.points, "on", &ids).text;
-    let text = "crate::__mutants::text";
+    let rendered = render(source, &generated.points, "::core::__mutants::on", &ids).text;
+    let text = "::core::__mutants::text";
     let expected = format!(
         "g({text}(A), c, {text}(self.b).d(), &{text}(self.b)[i..], {text}(self.e).d(), self.f.d(), [{text}(A)])"
     );

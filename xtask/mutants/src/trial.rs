@@ -50,6 +50,7 @@ impl Mutant {
             "tollgate-redis" => &["tollgate-redis"],
             "tollgate-fred" => &["tollgate-fred"],
             "tollgate-tokio" => &["tollgate-tokio"],
+            "tollgate-layers" => &["tollgate-layers"],
             "tollgate-http" => &["tollgate-http"],
             "tollgate-cli" => &["tollgate-cli"],
             _ => &[],
