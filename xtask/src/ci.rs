@@ -30,6 +30,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         bench::run(shell, &bench::Arguments::once())
     })?;
     step("tests", || test::run(shell, &test::Arguments::everything()))?;
+    step("turns of threads", || turns_of_threads(shell))?;
     step("instructions", || {
         instructions::run(shell, &instructions::Arguments::compare())
     })?;
@@ -84,6 +85,15 @@ fn oldest_compiler(shell: &Shell) -> Outcome {
         "cargo {toolchain} check --locked --workspace --exclude xtask --exclude xtask-mutants --exclude tollgate-benches --lib --bins"
     )
     .run()?)
+}
+
+/// Tries the orders in which threads may take turns, where layers share something.
+fn turns_of_threads(shell: &Shell) -> Outcome {
+    let command = cmd!(
+        shell,
+        "cargo test --locked --package tollgate-layers --features limits --lib shuttle"
+    );
+    Ok(command.env("RUSTFLAGS", "--cfg shuttle").run()?)
 }
 
 /// Checks licences, sources and banned dependencies, if `cargo-deny` is installed.

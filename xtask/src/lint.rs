@@ -7,7 +7,7 @@ use crate::{Outcome, layers, names, servers, tidy};
 
 /// Features that each must also compile alone, although tests enable them together. Those of the
 /// client crates are enabled by programs that use these as well.
-const APART: [(&str, &str); 12] = [
+const APART: [(&str, &str); 15] = [
     ("tollgate-core", "serde"),
     ("tollgate-fred", "fred/default"),
     ("tollgate-fred", "operate"),
@@ -15,6 +15,9 @@ const APART: [(&str, &str); 12] = [
     ("tollgate-http", "inbound"),
     ("tollgate-http", "outbound"),
     ("tollgate-http", "tonic"),
+    ("tollgate-layers", "limits"),
+    ("tollgate-layers", "metrics"),
+    ("tollgate-layers", "tracing"),
     ("tollgate-redis", "redis/default"),
     ("tollgate-redis", "cluster"),
     ("tollgate-redis", "operate"),

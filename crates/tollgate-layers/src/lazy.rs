@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use tollgate_core::store::{Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, lease, schedule};
+
+use crate::sync::{AtomicBool, Ordering};
 
 /// A store that is made when it is first asked, so that a service starts although its server is
 /// down.

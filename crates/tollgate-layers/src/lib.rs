@@ -9,6 +9,9 @@ mod lazy;
 pub mod limits;
 mod observed;
 mod share;
+#[cfg(all(test, shuttle))]
+mod shuttle;
+mod sync;
 
 use tollgate_core::Store;
 

@@ -5,7 +5,7 @@ mod circuit;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,6 +14,8 @@ use tollgate_core::{ErrorKind, Store, StoreError};
 use tollgate_memory::{Clock, SystemClock};
 
 use circuit::{Circuit, End, Sent};
+
+use crate::sync::Mutex;
 
 /// Wraps a store that may be down or slow, so that callers pay microseconds for that, not
 /// deadlines: what was asked too often in vain is left alone, and calls fail at once with

@@ -18,8 +18,6 @@ pub(super) struct Known {
     asked_at: Timestamp,
     /// From when on it may allow that.
     until: Timestamp,
-    /// Whether two calls can ask one after the other meanwhile.
-    is_slow_to_refill: bool,
 }
 
 impl Known {
@@ -27,7 +25,6 @@ impl Known {
         check: &Check<'_>,
         verdict: Verdict,
         asked_at: Timestamp,
-        took: Duration,
         max_age: Duration,
     ) -> Self {
         let wait = verdict.retry_after().duration();
@@ -38,19 +35,12 @@ impl Known {
             verdict,
             asked_at,
             until: asked_at.saturating_add(wait),
-            is_slow_to_refill: wait >= 2 * took,
         }
     }
 
     /// Returns whether it is about this very limit: one with another amount has the same states.
     pub(super) fn is_about(&self, limit: &Limit) -> bool {
         self.limit == *limit
-    }
-
-    /// Returns whether callers should ask one at a time: the store denied it last, and takes longer
-    /// to allow it than two calls take.
-    pub(super) fn is_worth_a_turn(&self) -> bool {
-        !self.verdict.is_allowed() && self.is_slow_to_refill
     }
 
     /// Returns whether the store would deny `cost`.
@@ -127,7 +117,7 @@ impl Hash for OwnedState {
 }
 
 impl OwnedState {
-    pub(super) fn borrow(&self) -> State<'_> {
+    fn borrow(&self) -> State<'_> {
         State {
             identity: &self.identity,
             partition: &self.partition,

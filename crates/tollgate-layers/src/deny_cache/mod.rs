@@ -1,12 +1,10 @@
 //! `DenyCache`: refuses here what the store is known to refuse.
 
 mod known;
-mod turns;
 
 use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,26 +19,24 @@ use tollgate_core::{Store, StoreError};
 use tollgate_memory::{Clock, SystemClock};
 
 use known::{Known, OwnedState, State, for_each, with_state};
-use turns::{Turn, Turns};
+
+use crate::sync::{AtomicU64, Ordering, may_take_over};
 
 /// How many groups of keys tell of changes apart.
 const GROUPS: usize = 64;
 const DEFAULT_KEYS: usize = 100_000;
 /// Denials of longer keys are not remembered: clients may choose them, and memory is bounded.
 const LONGEST_KEY: usize = 256;
-/// As many ask at once as may be allowed, and no more than these.
-const MOST_AT_ONCE: usize = 1 << 20;
 const DEFAULT_AGE: Duration = Duration::from_secs(1);
 
 /// Wraps a store, and remembers what it denied: until the earliest instant at which the store could
 /// allow it, the same limit denies the same key here, at that cost or more, alone or together with
 /// other limits.
 ///
-/// So a client that keeps calling costs the store one call for each that is allowed, and one per
-/// [`retry_after`](tollgate_core::Decision::retry_after): of those who call for a key that was denied
-/// last, only as many ask at once as the last answer left units for, and the others wait; a denial is
-/// theirs, too. Where two answers would take longer than the `retry_after`, all ask at once, so that
-/// nobody waits longer than for the limit. The answer is exact: a limit that lacks the units now cannot have them before, unless
+/// So a client that keeps calling costs the store one call per
+/// [`retry_after`](tollgate_core::Decision::retry_after), and those of callers who call at the same
+/// time as that one: a store on a server sends these as one request if its builder says
+/// `batches(true)`. The answer is exact: a limit that lacks the units now cannot have them before, unless
 /// something is given back. What this value itself gives back (a refund, a settlement, a reset, a
 /// block that ends) is known at once; what other processes do is known within
 /// [`max_age`](Self::max_age). A limit with another amount is another limit.
@@ -80,7 +76,6 @@ pub struct DenyCache<S> {
     hasher: RandomState,
     /// Counts what may have given something back, for each group of keys.
     changes: [AtomicU64; GROUPS],
-    turns: Turns,
     max_age: Duration,
     clock: Arc<dyn Clock>,
 }
@@ -120,8 +115,7 @@ impl<S: Store> DenyCache<S> {
                 DefaultLifecycle::default(),
             ),
             hasher,
-            changes: [const { AtomicU64::new(0) }; GROUPS],
-            turns: Turns::default(),
+            changes: [(); GROUPS].map(|()| AtomicU64::new(0)),
             max_age: DEFAULT_AGE,
             clock: Arc::new(SystemClock::new()),
         }
@@ -173,62 +167,22 @@ impl<S> DenyCache<S> {
         Some(verdicts.with_source(Source::Cache).with_age(age?))
     }
 
-    /// Asks the store; after those who ask about the same key, if it was denied last.
+    /// Asks the store, and remembers what it denies.
     async fn ask(&self, request: Request<'_>) -> Result<Verdicts, StoreError>
     where
         S: Store,
     {
+        let _changing = gives_back(request.operation())
+            .then(|| self.changing(request.checks().iter().copied().collect()));
         if !can_remember(&request) {
-            let _changing = gives_back(request.operation())
-                .then(|| self.changing(request.checks().iter().copied().collect()));
             return self.store.decide(request).await;
         }
-        let Some(mut turn) = self.turn(&request) else {
-            return self.ask_now(request).await;
-        };
-        turn.wait().await;
-        if let Some(verdicts) = self.remembered(&request) {
-            return Ok(verdicts);
-        }
-        if !self.is_worth_a_turn(&turn.state()) {
-            drop(turn);
-            return self.ask_now(request).await;
-        }
-        let costs: SmallVec<[_; 4]> = request.checks().iter().map(of_force).collect();
-        let ending = Forgetting(self, Some(turn));
-        let verdicts = self.ask_now(request).await?;
-        ending.keep(most_more(&verdicts, &costs));
-        Ok(verdicts)
-    }
-
-    /// Returns the turn to ask about the first state of a request that callers take turns for.
-    fn turn(&self, request: &Request<'_>) -> Option<Turn<'_>> {
-        let mut checks = request.checks().iter();
-        checks.find_map(|check| {
-            with_state(check, |state| {
-                self.turns.enter(&state, self.is_worth_a_turn(&state))
-            })
-        })
-    }
-
-    fn is_worth_a_turn(&self, state: &State<'_>) -> bool {
-        self.known
-            .peek(state)
-            .is_some_and(|known| known.is_worth_a_turn())
-    }
-
-    /// Asks the store, and remembers what it denies.
-    async fn ask_now(&self, request: Request<'_>) -> Result<Verdicts, StoreError>
-    where
-        S: Store,
-    {
         let asked_at = self.clock.now();
         let mut changes = SmallVec::<[u64; 4]>::new();
         for_each(request.checks(), |_, state| {
             changes.push(self.group(&state).load(Ordering::SeqCst));
         });
         let verdicts = self.store.decide(request.clone()).await?;
-        let took = self.clock.now().saturating_duration_since(asked_at);
         if verdicts.is_denied() && verdicts.source() == Source::Store {
             let mut answers = verdicts.as_slice().iter().zip(changes);
             for_each(request.checks(), |check, state| {
@@ -242,7 +196,8 @@ impl<S> DenyCache<S> {
                 if group.load(Ordering::SeqCst) != changes {
                     return;
                 }
-                let known = Known::new(check, *verdict, asked_at, took, self.max_age);
+                let known = Known::new(check, *verdict, asked_at, self.max_age);
+                may_take_over();
                 self.known.insert(state.to_owned(), known);
                 // What was given back meanwhile may not be in the answer.
                 if group.load(Ordering::SeqCst) != changes {
@@ -270,51 +225,6 @@ impl<S> DenyCache<S> {
     /// Leases and schedules are the store's.
     fn pass_on<F>(&self, call: F) -> F {
         call
-    }
-}
-
-/// Returns what a check costs, or nothing if it is in shadow.
-fn of_force(check: &Check<'_>) -> u64 {
-    if check.limit().is_shadow() {
-        0
-    } else {
-        check.cost()
-    }
-}
-
-/// Returns how many more calls at these costs can be allowed after this answer.
-fn most_more(verdicts: &Verdicts, costs: &[u64]) -> u64 {
-    let each = verdicts.as_slice().iter().zip(costs);
-    let more = each.filter_map(|(verdict, cost)| verdict.remaining().checked_div(*cost));
-    if verdicts.is_denied() {
-        0
-    } else {
-        more.min().unwrap_or(u64::MAX)
-    }
-}
-
-/// A turn to ask. If it fails or its caller goes away, what is known of the state is forgotten, so that
-/// the others do not ask one after the other.
-struct Forgetting<'c, S>(&'c DenyCache<S>, Option<Turn<'c>>);
-
-impl<S> Forgetting<'_, S> {
-    /// Ends the turn after an answer, and lets so many more ask.
-    fn keep(mut self, more: u64) {
-        if let Some(mut turn) = self.1.take() {
-            turn.resize(
-                usize::try_from(more)
-                    .unwrap_or(MOST_AT_ONCE)
-                    .min(MOST_AT_ONCE),
-            );
-        }
-    }
-}
-
-impl<S> Drop for Forgetting<'_, S> {
-    fn drop(&mut self) {
-        if let Some(turn) = &self.1 {
-            let _ = self.0.known.remove(&turn.state());
-        }
     }
 }
 
@@ -353,6 +263,7 @@ impl<S> Drop for Changing<'_, '_, S> {
     fn drop(&mut self) {
         for_each(&self.checks, |_, state| {
             let _ = self.cache.group(&state).fetch_add(1, Ordering::SeqCst);
+            may_take_over();
             let _ = self.cache.known.remove(&state);
         });
     }

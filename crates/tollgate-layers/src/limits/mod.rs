@@ -7,7 +7,7 @@ mod watch;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use tollgate_core::RateLimiter;
@@ -15,6 +15,8 @@ use tollgate_core::RateLimiter;
 pub use change::Change;
 pub use set::LimitSet;
 pub use watch::WatchError;
+
+use crate::sync::{Mutex, MutexGuard};
 
 /// Limits by name that change while a program runs: [watched](Self::watch) in a file, or
 /// [replaced](Self::replace) by the program.

@@ -1,19 +1,16 @@
 //! `DenyCache` refuses what the store would refuse, and nothing else.
 
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
 use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
-use tollgate_core::{ErrorKind, Limit, RateLimiter, Receipt, Store, StoreError, Wait};
+use tollgate_core::{Limit, RateLimiter, Receipt, Store, StoreError, Wait};
 use tollgate_layers::DenyCache;
 use tollgate_memory::{ManualClock, MemoryStore};
-use tollgate_mock::{Fault, FaultyStore};
 
-use crate::support::{Counted, Jumping, in_jumps};
+use crate::support::Counted;
 
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
@@ -242,106 +239,6 @@ async fn limits_that_count_denied_calls_are_asked_every_time() {
         let _ = limiter.check("alice").await.unwrap();
         assert_eq!(store.calls(), calls);
     }
-}
-
-/// Lets 64 callers call for one key for some time, on a store whose answers take 2 ms; returns how
-/// often it was asked, and how many calls were allowed.
-fn flood(limit: &str, lasts: Duration, is_cached: bool) -> (usize, usize) {
-    in_jumps(async {
-        let clock = Jumping::new();
-        let delays = iter::repeat(Fault::Delay(Duration::from_millis(2)));
-        let store = Arc::new(Counted::new(FaultyStore::new(clock.memory(), delays)));
-        let cached = DenyCache::new(Arc::clone(&store)).clock(clock);
-        let store_of_callers: Arc<dyn Store> = if is_cached {
-            Arc::new(cached)
-        } else {
-            Arc::<Counted<_>>::clone(&store)
-        };
-        let limiter = RateLimiter::new(store_of_callers, [limit]).unwrap();
-        let end = Instant::now() + lasts;
-        let callers = (0..64).map(|pause| {
-            let limiter = limiter.clone();
-            tokio::spawn(async move {
-                let mut allowed = 0;
-                while Instant::now() < end {
-                    allowed += usize::from(limiter.check("alice").await.unwrap().is_allowed());
-                    sleep(Duration::from_millis(1 + pause % 7)).await;
-                }
-                allowed
-            })
-        });
-        let callers: Vec<_> = callers.collect();
-        let mut allowed = 0;
-        for caller in callers {
-            allowed += caller.await.unwrap();
-        }
-        (store.calls(), allowed)
-    })
-}
-
-#[test]
-fn many_callers_for_one_key_cost_the_store_no_more_than_one() {
-    for limit in [
-        "gcra:10/1s,burst=1",
-        "sliding-log:10/1s",
-        "fixed-window:10/1s",
-    ] {
-        let limit = format!("a={limit}");
-        let (asked, allowed) = flood(&limit, Duration::from_secs(10), true);
-        let (_, without) = flood(&limit, Duration::from_secs(10), false);
-        assert!(
-            allowed + 2 >= without,
-            "{allowed} of {without} allowed by {limit}"
-        );
-        // When it is full for the first time, nobody has been denied yet.
-        let most = 64 + 2 * allowed;
-        assert!(
-            asked <= most,
-            "asked {asked} times for {allowed} by {limit}"
-        );
-    }
-}
-
-#[test]
-fn callers_do_not_wait_for_each_other_longer_than_for_the_limit() {
-    for limit in [
-        "gcra:2000/1s,burst=5",
-        "fixed-window:5000/1s",
-        "sliding-log:500/100ms",
-    ] {
-        let limit = format!("a={limit}");
-        let (_, allowed) = flood(&limit, Duration::from_secs(2), true);
-        let (_, without) = flood(&limit, Duration::from_secs(2), false);
-        assert!(
-            allowed * 100 >= without * 95,
-            "{allowed} of {without} allowed by {limit}"
-        );
-    }
-}
-
-#[test]
-fn those_who_wait_for_a_call_that_fails_ask_at_once() {
-    in_jumps(async {
-        let clock = Jumping::new();
-        let deadline = Duration::from_millis(500);
-        let two = |then| iter::repeat_n(Fault::None, 2).chain(iter::repeat(then));
-        let fails = FaultyStore::new(clock.memory(), two(Fault::Fail(ErrorKind::Unknown)));
-        let hangs = FaultyStore::new(fails, two(Fault::Delay(deadline)));
-        let cached = DenyCache::new(hangs).clock(clock);
-        let limiter = RateLimiter::new(cached, ["a=sliding-log:1/1s"]).unwrap();
-        assert!(limiter.check("alice").await.unwrap().is_allowed());
-        assert!(limiter.check("alice").await.unwrap().is_denied());
-        sleep(Duration::from_secs(2)).await;
-        let begun = Instant::now();
-        let callers = (0..64).map(|_| {
-            let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.check("alice").await.is_err() })
-        });
-        for caller in callers.collect::<Vec<_>>() {
-            assert!(caller.await.unwrap());
-        }
-        assert!(begun.elapsed() <= 2 * deadline + Duration::from_millis(10));
-    });
 }
 
 #[tokio::test]

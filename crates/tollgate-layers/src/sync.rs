@@ -1,0 +1,19 @@
+//! What threads share, or, with `--cfg shuttle`, what shows every order in which they may take turns.
+
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+
+/// Where another thread may take over, beside what the above does: around what is shared in a crate
+/// that does not know of this.
+#[inline(always)]
+pub(crate) fn may_take_over() {
+    #[cfg(shuttle)]
+    shuttle::thread::yield_now();
+}
