@@ -22,7 +22,7 @@ static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 ///
 /// - A new amount applies to what has been counted already.
 /// - With a new window, a fixed window, a sliding counter and sliding buckets start afresh; a
-///   sliding log and GCRA keep their states.
+///   sliding log and GCRA keep their states, for as long as the limit before would have.
 ///
 /// Cloning is cheap.
 ///

@@ -168,7 +168,9 @@ impl<S> InboundLayer<S> {
     /// counting it.
     ///
     /// It is `store` that is asked, not the limiter's own. A request for which `limiter` fails is
-    /// answered with the status 500, and the error is in the log.
+    /// answered with the status 500, and the first error is in the log. So is one for which the limits
+    /// of all policies have one name twice, or are more than [`MAX_CHECKS`]: leave room for those that
+    /// [`also`](Self::also) adds.
     ///
     /// # Examples
     ///

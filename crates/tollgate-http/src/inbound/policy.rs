@@ -9,8 +9,8 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use http::response;
 use smallvec::SmallVec;
-use tollgate_core::Limit;
-use tollgate_core::store::{Check, Operation, Receipt, Request, Verdict, Verdicts};
+use tollgate_core::store::{Check, MAX_CHECKS, Operation, Receipt, Request, Verdict, Verdicts};
+use tollgate_core::{Limit, LimitError};
 
 use super::key_by::{KeyBy, NoKey, OwnedKey};
 use crate::Fields;
@@ -50,6 +50,12 @@ pub(super) enum Choice {
 pub(super) type LimitsOf = Arc<dyn Fn(&Parts) -> Result<Box<[Limit]>, String> + Send + Sync>;
 
 pub(super) type PlanOf = Arc<dyn Fn(&Parts) -> Option<&str> + Send + Sync>;
+
+impl From<NoKey> for NotAsked {
+    fn from(why: NoKey) -> Self {
+        Self::NoKey(why)
+    }
+}
 
 /// Limits, and what the fields say about them in every response.
 #[derive(Debug)]
@@ -100,7 +106,7 @@ impl Policy {
                 let lengths = plans.values().map(|limits| limits.limits.len());
                 lengths.max().unwrap_or(0)
             }
-            // Another policy on top of too many is refused when a request has them.
+            // Whether there are too many with others is known when a request comes.
             Choice::ByRequest(_) => 1,
         }
     }
@@ -129,18 +135,34 @@ impl Policy {
     }
 
     /// Returns what to ask for a request, whose response has these fields.
-    pub(super) fn ask(&self, parts: &Parts, fields: &Fields) -> Result<Asked, NotAsked> {
-        let key = self.key.find(parts).map_err(NotAsked::NoKey)?;
-        let limits = match &self.choice {
-            Choice::Always(limits) => Arc::clone(limits),
-            Choice::ByRequest(limits_of) => {
-                let limits = limits_of(parts).map_err(NotAsked::Limits)?;
-                Arc::new(Limits::new(limits, fields))
-            }
+    pub(super) fn ask(
+        &self,
+        parts: &Parts,
+        fields: &Fields,
+        needs_key: bool,
+    ) -> Result<Asked, NotAsked> {
+        let key = self.key.find(parts);
+        let (limits, key) = match &self.choice {
+            Choice::Always(limits) => (Arc::clone(limits), key?),
             Choice::ByPlan(plan_of, plans) => {
+                let key = key?;
                 let plan = plan_of(parts);
                 let limits = plan.and_then(|plan| plans.get(plan));
-                Arc::clone(limits.ok_or_else(|| NotAsked::Plan(plan.map(str::to_owned)))?)
+                let limits = limits.ok_or_else(|| NotAsked::Plan(plan.map(str::to_owned)))?;
+                (Arc::clone(limits), key)
+            }
+            Choice::ByRequest(limits_of) => {
+                let limits = limits_of(parts).map_err(NotAsked::Limits)?;
+                let key = match key {
+                    // Who is not counted need not say who they are.
+                    Err(NoKey::Header(_) | NoKey::Nothing | NoKey::Unknown(_))
+                        if limits.is_empty() && !needs_key =>
+                    {
+                        OwnedKey::default()
+                    }
+                    key => key?,
+                };
+                (Arc::new(Limits::new(limits, fields)), key)
             }
         };
         // What costs nothing has no receipt, and so could never be settled.
@@ -174,6 +196,27 @@ impl Question {
     /// Returns whether there is nothing to ask: a layer may have policies without limits.
     pub(super) fn is_empty(&self) -> bool {
         self.checks().next().is_none()
+    }
+
+    /// Returns why no store can decide it, if policies have limits that were chosen for the request.
+    pub(super) fn clash(&self) -> Option<NotAsked> {
+        let limits: SmallVec<[&Limit; 4]> = self.checks().map(|check| check.limit()).collect();
+        let mut each = limits.iter().enumerate();
+        let twice = each.find(|(index, limit)| {
+            let mut before = limits[..*index].iter();
+            before.any(|other| other.name() == limit.name())
+        });
+        let error = match twice {
+            Some((_, limit)) => LimitError::DuplicateLimit {
+                name: limit.name().to_owned(),
+            },
+            None if limits.len() > MAX_CHECKS => LimitError::TooManyLimits {
+                count: limits.len(),
+                most: MAX_CHECKS,
+            },
+            None => return None,
+        };
+        Some(NotAsked::Limits(error.to_string()))
     }
 
     pub(super) fn asked(&self) -> &[Asked] {

@@ -18,7 +18,7 @@ use super::extensions::{Charge, Decided, Place};
 use super::key_by::{KeyBy, NoKey, OwnedKey};
 use super::outage::Outage;
 use super::passing::Passing;
-use super::policy::{NotAsked, Policy, Question, SettleBy};
+use super::policy::{Choice, NotAsked, Policy, Question, SettleBy};
 use super::refusal::{Cause, Refusal};
 use super::warning::{Told, Warning};
 use crate::Fields;
@@ -130,15 +130,22 @@ impl<S: Store + 'static> Shared<S> {
             return Step::Pass;
         }
         let mut question = Question::default();
+        // The first key is the one that holds a place.
+        let mut needs_key = self.acquires.is_some();
         for policy in &self.policies {
-            match policy.ask(parts, &self.fields) {
+            match policy.ask(parts, &self.fields, needs_key) {
                 Ok(asked) => question.push(asked),
                 Err(NotAsked::NoKey(NoKey::Allowed)) => return Step::Pass,
-                Err(why) => {
-                    self.tell(&why);
-                    return Step::Refuse(self.refuse(&Refusal::not_asked(parts, &why)));
-                }
+                Err(why) => return self.not_asked(parts, &why),
             }
+            needs_key = false;
+        }
+        let is_chosen = |policy: &Policy| matches!(policy.choice, Choice::ByRequest(_));
+        if self.policies.len() > 1
+            && self.policies.iter().any(is_chosen)
+            && let Some(why) = question.clash()
+        {
+            return self.not_asked(parts, &why);
         }
         if self.examined.load(Ordering::Relaxed) < EXAMINED {
             self.examine(parts, &question);
@@ -147,6 +154,12 @@ impl<S: Store + 'static> Shared<S> {
             return Step::Pass;
         }
         Step::Ask(question)
+    }
+
+    #[cold]
+    fn not_asked(&self, parts: &Parts, why: &NotAsked) -> Step {
+        self.tell(why);
+        Step::Refuse(self.refuse(&Refusal::not_asked(parts, why)))
     }
 
     /// Decides a question without waiting, if the store can do that.

@@ -5,6 +5,8 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
+use tollgate_core::lease::ConcurrencyLimiter;
+use tollgate_core::store::MAX_CHECKS;
 use tollgate_core::{ErrorKind, LimitError};
 use tollgate_http::inbound::{Charge, ClientIp, Decided, InboundLayer, OnStoreFailure, Place};
 use tollgate_layers::limits::{LimitSet, Limits};
@@ -128,7 +130,7 @@ async fn limits_change_between_two_requests() {
     let set = |text: &str| LimitSet::new().with("login", [text]).unwrap();
     let limits = Limits::new(set("sliding-log:1/1m"));
     let limiters = limits.on(store.clone());
-    let layer = InboundLayer::by_limiter(store, by_user(), move |parts| {
+    let layer = InboundLayer::by_limiter(store.clone(), by_user(), move |parts| {
         limiters.get(parts.headers.get("plan").map_or("login", |_| "gold"))
     });
     assert_eq!(send(&layer, request("alice")).await.status, 200);

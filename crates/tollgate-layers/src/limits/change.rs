@@ -1,5 +1,6 @@
 //! `Change`: what differs between two sets of limits, and what becomes of what was counted.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use tollgate_core::Limit;
@@ -14,6 +15,7 @@ pub struct Change {
     name: Box<str>,
     before: Option<Box<[Limit]>>,
     after: Option<Box<[Limit]>>,
+    afresh: Box<[Limit]>,
 }
 
 impl Change {
@@ -35,16 +37,28 @@ impl Change {
         self.after.as_deref()
     }
 
-    /// Returns the limits that forget what was counted: those that have taken the place of a limit
-    /// of the same name, with another algorithm or with another window of one that counts by windows.
-    /// For one window, a key can have the amounts of both.
+    /// Returns the limits now that have no states of a limit before, if the entry had any: those with
+    /// another name or algorithm, or with another window of one that counts by windows. For one window,
+    /// a key can have the amounts of both. If such a limit was in force earlier, some of its states may
+    /// still be there.
     pub fn starting_afresh(&self) -> impl Iterator<Item = &Limit> {
+        self.afresh.iter()
+    }
+
+    /// Returns the limits now that keep what was counted, but no longer than the limit before would
+    /// have: those with a longer window.
+    pub fn forgetting_early(&self) -> impl Iterator<Item = &Limit> {
         let before = self.before().unwrap_or_default();
-        let after = self.after().unwrap_or_default();
-        after.iter().filter(|limit| {
-            let mut same = before.iter().filter(|other| other.name() == limit.name());
-            same.any(|other| other.identity() != limit.identity())
-        })
+        let window = |limit: &Limit| limit.algorithm().quota().window_us();
+        self.after()
+            .unwrap_or_default()
+            .iter()
+            .filter(move |limit| {
+                let mut same = before
+                    .iter()
+                    .filter(|other| other.identity() == limit.identity());
+                same.any(|other| window(other) < window(limit))
+            })
     }
 }
 
@@ -61,13 +75,22 @@ impl fmt::Display for Change {
             Some([]) => f.write_str(", was off")?,
             Some(limits) => write!(f, ", was {}", list(limits))?,
         }
-        let mut afresh = self.starting_afresh().peekable();
-        if afresh.peek().is_some() {
-            let names: Vec<_> = afresh.map(Limit::name).collect();
-            write!(f, "; starts afresh: {}", names.join(", "))?;
-        }
-        Ok(())
+        write_names(f, "starts afresh", self.starting_afresh())?;
+        let early = "keeps what was counted for the window before only";
+        write_names(f, early, self.forgetting_early())
     }
+}
+
+fn write_names<'l>(
+    f: &mut fmt::Formatter<'_>,
+    what: &str,
+    limits: impl Iterator<Item = &'l Limit>,
+) -> fmt::Result {
+    let names: Vec<_> = limits.map(Limit::name).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    write!(f, "; {what}: {}", names.join(", "))
 }
 
 fn list(limits: &[Limit]) -> String {
@@ -83,10 +106,23 @@ pub(super) fn changes(before: &LimitSet, after: &LimitSet) -> Vec<Change> {
         .filter(|name| before.get(name) != after.get(name));
     let mut names: Vec<_> = gone.chain(changed).collect();
     names.sort_unstable();
-    let change = |name: &str| Change {
-        name: name.into(),
-        before: before.get(name).map(Into::into),
-        after: after.get(name).map(Into::into),
+    let known: BTreeSet<&str> = before
+        .entries
+        .values()
+        .flatten()
+        .map(Limit::identity)
+        .collect();
+    let change = |name: &str| {
+        let (was, is) = (before.get(name), after.get(name));
+        let had_any = was.is_some_and(|limits| !limits.is_empty());
+        let new = is.unwrap_or_default().iter();
+        let new = new.filter(|limit| had_any && !known.contains(limit.identity()));
+        Change {
+            name: name.into(),
+            afresh: new.cloned().collect(),
+            before: was.map(Into::into),
+            after: is.map(Into::into),
+        }
     };
     names.into_iter().map(change).collect()
 }

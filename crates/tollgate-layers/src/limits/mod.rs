@@ -26,18 +26,19 @@ use crate::sync::{Mutex, MutexGuard};
 /// # What a change keeps
 ///
 /// What was counted is on the store, under the limit's name, its algorithm, and its window if the
-/// algorithm counts by windows.
+/// algorithm counts by windows. It stays for as long as it would have counted under the limit before.
 ///
 /// | change | what happens to what was counted |
 /// |---|---|
-/// | the amount or the burst | stays, and counts against the new amount at once |
-/// | the window of [`SlidingLog`](tollgate_core::SlidingLog) or [`Gcra`](tollgate_core::Gcra), how long a [`Block`](tollgate_core::Block) lasts | stays; of a log, what had left the old window does not come back |
+/// | the amount or the burst | stays, and counts against the new amount at once; a log that counts denied calls keeps as many as the amount, the newest |
+/// | the window of [`SlidingLog`](tollgate_core::SlidingLog) or [`Gcra`](tollgate_core::Gcra), how long a [`Block`](tollgate_core::Block) lasts | stays, but no longer than the window before |
 /// | the window of [`FixedWindow`](tollgate_core::FixedWindow), [`SlidingCounter`](tollgate_core::SlidingCounter) or [`SlidingBuckets`](tollgate_core::SlidingBuckets), the number of buckets, or whether windows are anchored | starts afresh |
 /// | the algorithm, or the name | starts afresh |
 /// | off, and on again | stays, as far as it has not expired |
 ///
-/// A limit that starts afresh can admit, beside what the old one has admitted, as much as the new one
-/// may: never more than both together. [`Change`] says which limits do.
+/// A limit that starts afresh, or whose window has become longer, can admit, beside what the old one
+/// has admitted, as much as the new one may: never more than both together. [`Change`] says which
+/// limits these are.
 ///
 /// While processes take a change over one after the other, each decides by its own amounts on the
 /// same states.

@@ -1,12 +1,13 @@
 //! A `LimitSet` from a configuration, in any format of serde.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use tollgate_core::Limit;
 
-use super::set::{LimitSet, OFF, limit};
+use super::set::{LimitSet, OFF, check_name, limit};
 
 /// Deserializes a map from names to limits.
 impl<'de> Deserialize<'de> for LimitSet {
@@ -73,8 +74,21 @@ impl<'de> Visitor<'de> for Entry<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        let Table(text) = Table::deserialize(MapAccessDeserializer::new(map))?;
-        self.visit_str(&text)
+        let entry = self.0;
+        let table = Table::deserialize(MapAccessDeserializer::new(map));
+        let table = table.map_err(|error| of::<A::Error>(entry, error))?;
+        let Some(text) = table.text else {
+            return Ok(Vec::new());
+        };
+        let mut limits = self.visit_str(&text)?;
+        // What is switched off must be known, too.
+        for option in table.without {
+            let _ = self.visit_str::<A::Error>(&format!("{text},{option}"))?;
+        }
+        if table.is_off {
+            limits.clear();
+        }
+        Ok(limits)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
@@ -86,8 +100,15 @@ impl<'de> Visitor<'de> for Entry<'_> {
     }
 }
 
-/// The text of a limit that is written as a table.
-struct Table(String);
+/// A limit that is written as a table.
+#[derive(Default)]
+struct Table {
+    /// Its text, unless all that it says is that it is off.
+    text: Option<String>,
+    is_off: bool,
+    /// The options that are `false`.
+    without: Vec<String>,
+}
 
 impl<'de> Deserialize<'de> for Table {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -105,39 +126,67 @@ impl<'de> Visitor<'de> for Fields {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Table, A::Error> {
+        let mut keys = BTreeSet::new();
         let (mut name, mut algorithm, mut window) = (None, None, None);
-        let mut amount = None;
-        let (mut is_off, mut options) = (false, String::new());
+        let (mut amount, mut options) = (None, String::new());
+        let mut table = Table::default();
         while let Some(key) = map.next_key::<String>()? {
-            let mut is_given_twice = false;
             match &*key {
-                "name" => is_given_twice = name.replace(map.next_value::<String>()?).is_some(),
-                "algorithm" => {
-                    is_given_twice = algorithm.replace(map.next_value::<String>()?).is_some();
-                }
-                "amount" => is_given_twice = amount.replace(map.next_value::<u64>()?).is_some(),
-                "window" => is_given_twice = window.replace(map.next_value::<String>()?).is_some(),
-                OFF => is_off = map.next_value()?,
-                _ => match map.next_value()? {
-                    Setting::Is(true) => options += &format!(",{key}"),
-                    Setting::Is(false) => {}
-                    Setting::Number(number) => options += &format!(",{key}={number}"),
+                "name" => name = Some(map.next_value::<Word>()?.0),
+                "algorithm" => algorithm = Some(map.next_value::<Word>()?.0),
+                "amount" => amount = Some(map.next_value::<u64>()?),
+                "window" => window = Some(map.next_value::<Word>()?.0),
+                OFF => table.is_off = map.next_value()?,
+                option => match (word(option)?, map.next_value()?) {
+                    (option, Setting::Is(true)) => options += &format!(",{option}"),
+                    (option, Setting::Is(false)) => table.without.push(option.to_owned()),
+                    (option, Setting::Number(number)) => {
+                        options += &format!(",{option}={number}");
+                    }
                 },
             }
-            if is_given_twice {
+            if !keys.insert(key.clone()) {
                 return Err(A::Error::custom(format_args!("`{key}` is given twice")));
             }
         }
+        if table.is_off && keys.len() == 1 {
+            return Ok(table);
+        }
         let algorithm = algorithm.ok_or_else(|| A::Error::missing_field("algorithm"))?;
         let window = window.ok_or_else(|| A::Error::missing_field("window"))?;
-        let name = name.map_or_else(String::new, |name| name + "=");
-        Ok(Table(match amount {
-            _ if is_off => OFF.to_owned(),
+        let name = match name {
+            Some(name) => {
+                check_name(&name).map_err(A::Error::custom)?;
+                name + "="
+            }
+            None => String::new(),
+        };
+        table.text = Some(match amount {
             Some(amount) => format!("{name}{algorithm}:{amount}/{window}{options}"),
-            None if algorithm != BLOCK => return Err(A::Error::missing_field("amount")),
-            None => format!("{name}{algorithm}:{window}{options}"),
-        }))
+            None if algorithm == BLOCK => format!("{name}{algorithm}:{window}{options}"),
+            None => return Err(A::Error::missing_field("amount")),
+        });
+        Ok(table)
     }
+}
+
+/// A part of the text of a limit, which cannot be taken for several.
+struct Word(String);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let _ = word(&text)?;
+        Ok(Self(text))
+    }
+}
+
+fn word<E: Error>(text: &str) -> Result<&str, E> {
+    let has_mark = text.contains([':', ',', '=', '/']);
+    if text.is_empty() || has_mark {
+        return Err(E::custom(format_args!("{text:?} is not one word")));
+    }
+    Ok(text)
 }
 
 /// The algorithm that has no amount.

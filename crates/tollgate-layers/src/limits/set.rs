@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_core::{Limit, LimitError, RateLimiter};
+use tollgate_core::{Gcra, Limit, LimitError, Quota, RateLimiter};
 
 /// Limits by name, as a configuration says them: of a route, a plan or a tenant.
 ///
@@ -38,7 +38,7 @@ use tollgate_core::{Limit, LimitError, RateLimiter};
 /// A limit is its text, with or without a name, or a table of `algorithm`, `amount`, `window` and
 /// the algorithm's options, which are those of the text, and of `name` and `shadow`. A limit without
 /// a name of its own has that of its entry, so only one of an entry can. `off`, `name=off` and
-/// `off = true` switch a limit off.
+/// `off = true` switch a limit off; the rest of a table must be right all the same.
 ///
 /// Limits of two entries that have the same name share what they count for a key: two plans may, so
 /// that a customer who changes the plan keeps what was counted; two routes should not.
@@ -110,10 +110,16 @@ pub(super) fn limit(entry: &str, text: &str) -> Result<Option<Limit>, LimitError
     let named = text.split_once('=').filter(|(name, _)| !name.contains(':'));
     match named {
         _ if text == OFF => Ok(None),
-        Some((_, algorithm)) if algorithm == OFF => Ok(None),
+        Some((name, algorithm)) if algorithm == OFF => check_name(name).map(|()| None),
         Some(_) => text.parse().map(Some),
         None => format!("{entry}={text}").parse().map(Some),
     }
+}
+
+/// Returns the error of a name that no limit can have.
+pub(super) fn check_name(name: &str) -> Result<(), LimitError> {
+    let any = Gcra::new(Quota::per_second(1))?;
+    Limit::new(name, any).map(drop)
 }
 
 /// The text of a limit that is switched off.

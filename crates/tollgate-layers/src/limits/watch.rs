@@ -1,6 +1,7 @@
 //! Limits in a file, which is looked at every second.
 
 use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub enum WatchError {
         #[source]
         error: io::Error,
     },
-    /// The text is not a set of limits.
+    /// The text is not a set of limits, or is empty, as a file is before it is written.
     #[error("{} has no limits that can be put into force: {error}", path.display())]
     Parse {
         /// The file.
@@ -52,12 +53,13 @@ impl Limits {
     ///
     /// `parse` reads the text, in any format that serde has, such as `|text| toml::from_str(text)`.
     /// A thread reads the file every second, whatever it is reached by: links may change on the way, as
-    /// in the volumes of Kubernetes. A text is put into force when it has not changed between two
-    /// looks, so that none is half written. Then `report` gets what has changed; or, once, why the
-    /// limits before stay in force.
+    /// in the volumes of Kubernetes. A change is put into force when the text is the same at two looks,
+    /// so that none is half written, unless its writer pauses for longer: to be sure, write another
+    /// file and rename it. Then `report` gets what has changed; or, once, why the limits before stay in
+    /// force. [Replaced](Self::replace) limits are in force until the file changes.
     ///
-    /// With the feature `metrics`, the gauge `tollgate_limits_last_reload_successful` is 0 while
-    /// something else is in force than what the file says, and 1 otherwise.
+    /// With the feature `metrics`, the gauge `tollgate_limits_last_reload_successful`, with the path as
+    /// the label `file`, is 0 while the file's text is refused, and 1 otherwise.
     ///
     /// # Errors
     ///
@@ -88,27 +90,31 @@ impl Limits {
         let path = path.into();
         let text = read(&path)?;
         let limits = Self::new(parsed(&path, &parse, &text)?);
-        let metered = Metered::new();
-        metered.record(true);
         let state = Arc::downgrade(&limits.0);
+        let metered = Metered::new(&path);
+        metered.record(true);
         let watch = move || {
-            let mut file = File::new(text);
+            let (mut file, mut is_current) = (File::new(text), true);
             loop {
                 thread::sleep(EVERY);
                 let Some(limits) = state.upgrade().map(Self) else {
                     return;
                 };
-                let loaded = match file.look(read(&path)) {
-                    Some(Ok(text)) => parsed(&path, &parse, &text).and_then(|set| {
-                        let path = path.clone();
-                        let replaced = limits.replace(set);
-                        replaced.map_err(|error| WatchError::Required { path, error })
-                    }),
-                    Some(Err(error)) => Err(error),
-                    None => continue,
-                };
-                metered.record(loaded.is_ok());
-                report(loaded.as_deref());
+                let loaded = file.look(read(&path)).map(|text| {
+                    let set = parsed(&path, &parse, &text?)?;
+                    limits.replace(set).map_err(|error| WatchError::Required {
+                        path: path.clone(),
+                        error,
+                    })
+                });
+                drop(limits);
+                is_current = loaded.as_ref().map_or(is_current, Result::is_ok);
+                metered.record(is_current);
+                if let Some(loaded) = loaded {
+                    // A report that panics must not end the watch.
+                    let report = AssertUnwindSafe(|| report(loaded.as_deref()));
+                    let _ = catch_unwind(report);
+                }
             }
         };
         let builder = thread::Builder::new().name("tollgate-limits".to_owned());
@@ -129,10 +135,17 @@ fn parsed<E: Display>(
     parse: impl Fn(&str) -> Result<LimitSet, E>,
     text: &str,
 ) -> Result<LimitSet, WatchError> {
-    parse(text).map_err(|error| WatchError::Parse {
+    let refused = |error: String| WatchError::Parse {
         path: path.to_owned(),
-        error: error.to_string(),
-    })
+        error,
+    };
+    if text.trim().is_empty() {
+        return Err(refused("the file is empty".to_owned()));
+    }
+    match catch_unwind(AssertUnwindSafe(|| parse(text))) {
+        Ok(set) => set.map_err(|error| refused(error.to_string())),
+        Err(_) => Err(refused("what reads it panicked".to_owned())),
+    }
 }
 
 /// What was seen of a file: its text, or that it cannot be read.
@@ -168,26 +181,43 @@ impl File {
     }
 }
 
-/// Whether the limits in the file are in force, as a metric.
-struct Metered(#[cfg(feature = "metrics")] metrics::Gauge);
+/// Whether the limits in a file are in force, as a metric.
+struct Metered {
+    #[cfg(feature = "metrics")]
+    file: String,
+    /// Of the recorder of the thread that began the watch.
+    #[cfg(feature = "metrics")]
+    gauge: metrics::Gauge,
+}
 
 #[cfg(feature = "metrics")]
 impl Metered {
-    fn new() -> Self {
-        let name = "tollgate_limits_last_reload_successful";
-        metrics::describe_gauge!(name, "Whether the limits in the file are in force: 1, or 0");
-        Self(metrics::gauge!(name))
+    fn new(path: &Path) -> Self {
+        let file = path.display().to_string();
+        Self {
+            gauge: Self::gauge(&file),
+            file,
+        }
     }
 
+    fn gauge(file: &str) -> metrics::Gauge {
+        let name = "tollgate_limits_last_reload_successful";
+        metrics::describe_gauge!(name, "Whether the limits in the file are in force: 1, or 0");
+        metrics::gauge!(name, "file" => file.to_owned())
+    }
+
+    /// Records it at each look, also for a recorder that is installed later.
     fn record(&self, successful: bool) {
-        self.0.set(f64::from(u8::from(successful)));
+        for gauge in [&self.gauge, &Self::gauge(&self.file)] {
+            gauge.set(f64::from(u8::from(successful)));
+        }
     }
 }
 
 #[cfg(not(feature = "metrics"))]
 impl Metered {
-    fn new() -> Self {
-        Self()
+    fn new(_: &Path) -> Self {
+        Self {}
     }
 
     fn record(&self, _: bool) {}

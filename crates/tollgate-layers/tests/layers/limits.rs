@@ -58,6 +58,7 @@ fn a_limit_is_a_text_or_a_table() {
             r#"[{ algorithm = "gcra", amount = 5, window = "1s" }, "b=gcra:9/1h"]"#,
             "a=gcra:5/1s b=gcra:9/1h",
         ),
+        (r#"{ off = true }"#, ""),
         (r#""off""#, ""),
         ("[]", ""),
         (r#"["off", "b=gcra:5/1m", "c=off"]"#, "b=gcra:5/1m"),
@@ -123,6 +124,32 @@ fn what_is_no_limit_is_pointed_at() {
             "expected a whole number, `true` or `false`",
         ),
         (
+            r#"a = { algorithm = "gcra", amount = 5, window = "1m", brust = false }"#,
+            "expected the option `burst=NUMBER`, once",
+        ),
+        (
+            r#"a = { algorithm = "gcrra", amount = 5, window = "1m", off = true }"#,
+            "expected an algorithm: ",
+        ),
+        (
+            r#"a = { algorithm = "gcra", amount = 5, window = "1m,shadow" }"#,
+            r#"limits of "a": "1m,shadow" is not one word"#,
+        ),
+        (
+            r#"a = { algorithm = "x=gcra", amount = 5, window = "1m" }"#,
+            r#""x=gcra" is not one word"#,
+        ),
+        (
+            r#"a = { algorithm = "gcra", amount = 5, window = "1m", "burst=3,shadow" = true }"#,
+            r#""burst=3,shadow" is not one word"#,
+        ),
+        (
+            r#"a = { name = "two words", algorithm = "gcra", amount = 5, window = "1m" }"#,
+            r#""two words" is not a name"#,
+        ),
+        (r#"a = "gcra5/1m=off""#, r#""gcra5/1m" is not a name"#),
+        (r#"a = "=off""#, r#""" is not a name"#),
+        (
             "a = 5",
             "expected limits of \"a\": a text such as \"gcra:10/1m\"",
         ),
@@ -140,6 +167,18 @@ fn what_is_no_limit_is_pointed_at() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("two entries of this name"), "{error}");
+    for twice in [
+        r#""algorithm": "gcra""#,
+        r#""off": true"#,
+        r#""shadow": true"#,
+    ] {
+        let twice = format!(r#"{{"a": {{{twice}, {twice}}}}}"#);
+        let error = serde_json::from_str::<LimitSet>(&twice).unwrap_err();
+        assert!(
+            error.to_string().contains("is given twice"),
+            "{twice}: {error}"
+        );
+    }
     let twice = r#"{"a": {"algorithm": "gcra", "algorithm": "gcra"}}"#;
     let error = serde_json::from_str::<LimitSet>(twice)
         .unwrap_err()
@@ -156,7 +195,10 @@ fn a_change_says_what_starts_afresh() {
         ("gone", "gcra:5/1m"),
         ("off", "gcra:5/1m"),
         ("on", "off"),
+        ("longer", "gcra:5/1m"),
+        ("named", "login=gcra:5/1m"),
         ("same", "gcra:5/1m"),
+        ("shorter", "sliding-log:5/1m"),
         ("window", "x=fixed-window:5/1m"),
     ]));
     let changes = limits.replace(set(&[
@@ -164,7 +206,11 @@ fn a_change_says_what_starts_afresh() {
         ("new", "gcra:5/1m"),
         ("off", "off"),
         ("on", "gcra:5/1m"),
+        ("longer", "gcra:5/1h"),
+        ("moved", "gone=gcra:5/1m"),
+        ("named", "signin=gcra:5/1m"),
         ("same", "gcra:5/60s"),
+        ("shorter", "sliding-log:5/1s"),
         ("window", "x=fixed-window:5/1h"),
     ]));
     let lines: Vec<_> = changes.unwrap().iter().map(ToString::to_string).collect();
@@ -173,9 +219,13 @@ fn a_change_says_what_starts_afresh() {
         [
             "amount: amount=gcra:9/1m, was amount=gcra:5/1m",
             "gone: has no limits any more",
+            "longer: longer=gcra:5/1h, was longer=gcra:5/1m; keeps what was counted for the window before only: longer",
+            "moved: gone=gcra:5/1m, new",
+            "named: signin=gcra:5/1m, was login=gcra:5/1m; starts afresh: signin",
             "new: new=gcra:5/1m, new",
             "off: off",
             "on: on=gcra:5/1m, was off",
+            "shorter: shorter=sliding-log:5/1s, was shorter=sliding-log:5/1m",
             "window: x=fixed-window:5/1h, was x=fixed-window:5/1m; starts afresh: x",
         ]
     );
@@ -290,6 +340,8 @@ fn a_bad_file_keeps_the_limits_before_and_says_why() {
     assert_eq!(watched.next(), now_of(6, 5));
     fs::write(&path, "a = \"gcra:7/1mn\"").unwrap();
     assert!(watched.next().contains("is wrong at character 11"));
+    fs::write(&path, " \n").unwrap();
+    assert!(watched.next().ends_with("the file is empty"));
     fs::write(&path, "b = \"gcra:7/1m\"").unwrap();
     assert!(
         watched
@@ -332,6 +384,31 @@ fn a_file_is_followed_however_it_is_replaced() {
     // In place.
     fs::write(at("limits.toml"), of(8)).unwrap();
     assert_eq!(watched.next(), now_of(8, 7));
+}
+
+#[test]
+fn a_panic_does_not_end_the_watch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits.toml");
+    fs::write(&path, of(5)).unwrap();
+    let (sender, reports) = channel();
+    let parse = |text: &str| {
+        assert!(!text.contains('6'), "a parser that panics");
+        toml::from_str(text)
+    };
+    let report = move |reload: Result<&[Change], &WatchError>| {
+        sender
+            .send(reload.map_err(ToString::to_string).map(<[_]>::len))
+            .unwrap();
+        panic!("a report that panics");
+    };
+    let limits = Limits::watch::<toml::de::Error>(&path, parse, report).unwrap();
+    let next = || reports.recv_timeout(Duration::from_secs(20)).unwrap();
+    fs::write(&path, of(6)).unwrap();
+    assert!(next().unwrap_err().ends_with("what reads it panicked"));
+    fs::write(&path, of(7)).unwrap();
+    assert_eq!(next(), Ok(1));
+    assert_eq!(texts(&limits.set(), "a"), ["a=gcra:7/1m"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_core::store::Source;
 use tollgate_core::{ErrorKind, RateLimiter, Store, Timestamp};
-use tollgate_layers::{Lazy, Share, usual};
+use tollgate_layers::{DenyCache, Lazy, Share, usual};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 use tollgate_redis::RedisStore;
@@ -228,4 +228,43 @@ async fn every_trouble_stays_within_twice_the_limit_and_fails_no_call() {
         // Each process admits its part.
         assert!(least >= AMOUNT * 9 / 10, "{least} while {trouble:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_callers_of_one_key_cost_the_server_a_batch_per_retry_after() {
+    let server = Server::start(Flavor::System);
+    let builder = RedisStore::builder().batches(true);
+    let store = builder.connect(server.url()).await.unwrap();
+    let limits = ["api=gcra:20/1s,burst=1"];
+    let limiter = RateLimiter::new(DenyCache::new(store), limits).unwrap();
+    let end = Instant::now() + PHASE;
+    let callers = (0..256).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            let (mut allowed, mut calls) = (0, 0);
+            while Instant::now() < end {
+                allowed += u64::from(limiter.check("alice").await.unwrap().is_allowed());
+                calls += 1;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            (allowed, calls)
+        })
+    });
+    let (mut allowed, mut calls) = (0, 0);
+    for caller in callers.collect::<Vec<_>>() {
+        let of_caller = caller.await.unwrap();
+        allowed += of_caller.0;
+        calls += of_caller.1;
+    }
+    let stats = server.command(&["INFO", "commandstats"]);
+    let (_, asked) = stats
+        .text()
+        .unwrap()
+        .split_once("cmdstat_evalsha:calls=")
+        .unwrap();
+    let asked: u64 = asked.split(',').next().unwrap().parse().unwrap();
+    assert!(
+        asked <= 32 * (allowed + 2),
+        "asked {asked} times in {calls} calls, {allowed} allowed"
+    );
 }
