@@ -66,6 +66,7 @@ impl<S: Store> Breaker<S> {
     ///
     /// If a [`DenyCache`](crate::DenyCache) or a [`Fallback`](crate::Fallback) is inside: their answers
     /// hide whether the store answers. Put them around the breaker, as [`usual`](crate::usual) does.
+    /// What a [`Lazy`](crate::Lazy) connects to later is not seen.
     #[track_caller]
     pub fn new(store: S) -> Self {
         assert!(
