@@ -124,6 +124,97 @@ fn what_never_reached_the_store_is_no_answer_of_it() {
 }
 
 #[test]
+fn the_first_call_does_not_find_a_silent_store() {
+    let mut scene = Scene::new();
+    let first = scene.send().unwrap();
+    scene.pass(SLOW * 9);
+    // It goes away before it is slow, so nobody has been waiting.
+    scene.now = Timestamp::from_micros(1_000_000).unwrap();
+    scene.circuit.end(first, End::Unasked, scene.now);
+    scene.pass(SLOW * 9);
+    assert!(scene.send().is_some());
+    assert!(!scene.circuit.is_open());
+}
+
+#[test]
+fn a_silent_store_is_left_alone_also_by_those_who_come_later() {
+    let mut scene = Scene::new();
+    let pending = scene.send().unwrap();
+    scene.pass(SLOW + Duration::from_micros(1));
+    assert!(scene.send().is_none());
+    assert!(scene.circuit.is_open());
+    // What it answers now says nothing.
+    scene.circuit.end(pending, End::Answered, scene.now);
+    assert!(scene.circuit.is_open());
+    scene.pass(RETRY);
+    assert!(scene.send().is_some());
+}
+
+#[test]
+fn an_answer_to_anybody_shows_that_the_store_is_there() {
+    let mut scene = Scene::new();
+    let _stays = scene.send().unwrap();
+    let answered = scene.send().unwrap();
+    scene.pass(SLOW);
+    scene.circuit.end(answered, End::Answered, scene.now);
+    scene.pass(SLOW);
+    assert!(scene.send().is_some());
+    // One that went away shows nothing.
+    let gone = scene.send().unwrap();
+    scene.circuit.end(gone, End::Dropped, scene.now);
+    scene.pass(Duration::from_micros(1));
+    assert!(scene.send().is_none());
+}
+
+#[test]
+fn callers_who_go_away_from_a_fast_store_are_no_failures() {
+    let mut scene = Scene::new();
+    for _ in 0..20 {
+        assert!(scene.call(End::Dropped));
+    }
+    // Nor do they hide failures.
+    for end in [
+        End::Failed,
+        End::Dropped,
+        End::Failed,
+        End::Dropped,
+        End::Failed,
+    ] {
+        assert!(scene.call(end));
+    }
+    assert!(scene.circuit.is_open());
+}
+
+#[test]
+fn failures_from_before_it_was_left_alone_are_forgotten() {
+    let mut scene = Scene::open();
+    scene.pass(RETRY);
+    for _ in 0..3 {
+        assert!(scene.call(End::Answered));
+    }
+    for _ in 0..2 {
+        assert!(scene.call(End::Failed));
+    }
+    assert!(!scene.circuit.is_open());
+    assert!(scene.call(End::Failed));
+    assert!(scene.circuit.is_open());
+}
+
+#[test]
+fn a_single_call_may_take_no_longer_for_those_before_it_that_have_ended() {
+    let mut scene = Scene::new();
+    for _ in 0..5_000 {
+        assert!(scene.call(End::Answered));
+    }
+    for _ in 0..3 {
+        let sent = scene.send().unwrap();
+        scene.pass(SLOW + Duration::from_micros(1));
+        scene.circuit.end(sent, End::Answered, scene.now);
+    }
+    assert!(scene.circuit.is_open());
+}
+
+#[test]
 fn an_idle_store_is_not_a_silent_one() {
     let mut scene = Scene::new();
     let sent = scene.send().unwrap();

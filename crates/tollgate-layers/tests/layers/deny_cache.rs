@@ -203,6 +203,32 @@ async fn any_call_that_a_known_denial_is_a_part_of_is_denied() {
 }
 
 #[tokio::test]
+async fn of_other_limits_it_says_what_is_known_at_that_cost_and_age() {
+    let clock = ManualClock::new();
+    let second = Duration::from_secs(1);
+    let cached = DenyCache::new(memory(&clock))
+        .clock(clock.clone())
+        .max_age(second);
+    let limits = ["all=sliding-log:9/1h", "login=sliding-log:1/1h"];
+    let limiter = RateLimiter::new(&cached, limits).unwrap();
+    let left = async |cost: u64| {
+        let denied = limiter.check("alice").cost(cost).await.unwrap();
+        assert!(denied.is_denied());
+        let all = denied.verdict("all").unwrap();
+        (denied.source(), all.is_allowed(), all.remaining())
+    };
+    let _ = limiter.check("alice").await.unwrap();
+    assert_eq!(left(1).await, (Source::Store, true, 8));
+    assert_eq!(left(1).await, (Source::Cache, true, 8));
+    // What remains was said for another cost.
+    assert_eq!(left(2).await, (Source::Cache, true, 0));
+    clock.advance(second - Duration::from_micros(1));
+    assert_eq!(left(1).await, (Source::Cache, true, 8));
+    clock.advance(Duration::from_micros(1));
+    assert_eq!(left(1).await, (Source::Store, true, 8));
+}
+
+#[tokio::test]
 async fn a_raised_limit_is_another_limit() {
     let clock = ManualClock::new();
     let cached = cache(memory(&clock), &clock);
