@@ -7,7 +7,9 @@ use crate::{Outcome, layers, names, servers, tidy};
 
 /// Features that each must also compile alone, although tests enable them together. Those of the
 /// client crates are enabled by programs that use these as well.
-const APART: [(&str, &str); 15] = [
+const APART: [(&str, &str); 17] = [
+    ("tollgate-core", "chrono"),
+    ("tollgate-core", "jiff"),
     ("tollgate-core", "serde"),
     ("tollgate-fred", "fred/default"),
     ("tollgate-fred", "operate"),

@@ -139,10 +139,6 @@ pub(crate) enum Failure {
     )]
     TimeZone { zone: String },
     #[error(
-        "--time-zone is for --per-day, --per-week and --per-month: give one of them, or remove it"
-    )]
-    TimeZoneUnused,
-    #[error(
         "--horizon {}: with these quotas, a key could hold too many events; give at most {most}, or add a quota with a longer window",
         Short(horizon)
     )]

@@ -90,8 +90,10 @@ pub(crate) fn length(option: &'static str, text: &str) -> Result<Duration, Failu
     if has_unit && digits == "0" {
         return Ok(Duration::ZERO);
     }
+    // A quota's window may leave out its number.
     let quota = format!("1/{text}").parse::<Quota>();
-    quota.map(Quota::window).map_err(|_| {
+    let quota = quota.ok().filter(|_| !digits.is_empty());
+    quota.map(Quota::window).ok_or_else(|| {
         let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
         let is_number = is_number && digits.bytes().any(|byte| byte != b'0');
         let text = text.to_owned();

@@ -5,8 +5,10 @@ mod call_id;
 mod companion;
 mod decision;
 mod error;
-#[doc(hidden)]
 pub mod inside;
+#[doc(hidden)]
+#[cfg(any(feature = "jiff", feature = "chrono"))]
+mod instants;
 mod key;
 pub mod lease;
 mod limit;

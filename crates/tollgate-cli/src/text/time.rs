@@ -46,6 +46,40 @@ pub(crate) fn local(at: Timestamp, zone: &TimeZone) -> String {
     )
 }
 
+/// Formats an exact instant as RFC 3339 in `zone`: `2026-03-01T09:00:00.5+01:00`.
+pub(crate) fn exact(at: Timestamp, zone: &TimeZone) -> String {
+    if *zone == TimeZone::UTC {
+        return rfc3339(at);
+    }
+    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
+    // The conversion cannot fail, as above.
+    Instant::from_microsecond(micros).map_or_else(
+        |_| format!("{micros} us"),
+        |at| {
+            at.to_zoned(zone.clone())
+                .strftime("%FT%T%.f%:z")
+                .to_string()
+        },
+    )
+}
+
+/// Formats an exact instant with its zone, as RFC 9557: `2026-03-01T09:00:00+01:00[Europe/Berlin]`.
+pub(crate) fn named(at: Timestamp, zone: &TimeZone) -> String {
+    let mut text = exact(at, zone);
+    if let Some(name) = zone.iana_name().filter(|_| *zone != TimeZone::UTC) {
+        text += &format!("[{name}]");
+    }
+    text
+}
+
+/// Returns what to say after the title of a table about its times: nothing if they are in UTC.
+pub(crate) fn times_in(zone: &TimeZone) -> String {
+    match zone.iana_name() {
+        Some(name) if *zone != TimeZone::UTC => format!(", times in {name}"),
+        _ => String::new(),
+    }
+}
+
 /// An exact wait in common units: `1h 30m 0.5s`.
 pub(crate) struct Span(pub(crate) Duration);
 

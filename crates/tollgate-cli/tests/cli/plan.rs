@@ -108,6 +108,24 @@ fn the_table_shows_the_same() {
          bob    a   2026-03-01T08:00:00.25Z  2026-03-01T08:00:00.25Z\n\
          alice  c   2026-03-01T07:59:30Z     2026-03-01T08:02:00Z     2m 30s\n"
     );
+    let zone = ["--time-zone", "Europe/Berlin"];
+    let report = scratch("plan.html");
+    let output = plan(&[&[&*messages, "--report", &*report], &THREE[..], &zone].concat());
+    assert_eq!(
+        stdout(&output),
+        "4 messages of 2 keys: 2 as wanted, 2 moved, 0 refused, times in Europe/Berlin\n\n\
+         KEY    ID  WANTED                        PLANNED                       LATER BY\n\
+         alice  a   2026-03-01T09:00:00+01:00     2026-03-01T09:00:00+01:00\n\
+         alice  b   2026-03-01T09:00:00+01:00     2026-03-01T09:01:00+01:00     1m\n\
+         bob    a   2026-03-01T09:00:00.25+01:00  2026-03-01T09:00:00.25+01:00\n\
+         alice  c   2026-03-01T08:59:30+01:00     2026-03-01T09:02:00+01:00     2m 30s\n"
+    );
+    let page = std::fs::read_to_string(&*report).unwrap();
+    assert!(page.contains("</b>, times in Europe/Berlin</p>"), "{page}");
+    assert!(
+        page.contains("<td>2026-03-01T09:02:00+01:00</td>"),
+        "{page}"
+    );
     let few = ["--quota", "1/1d", "--horizon", "23h"];
     let output = plan(&[&[&*messages], &few[..]].concat());
     assert_eq!(output.status.code(), Some(1));

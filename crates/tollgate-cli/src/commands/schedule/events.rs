@@ -11,11 +11,11 @@ use super::options::{
     AddOptions, CancelOptions, ListOptions, MoveOptions, NextOptions, ReserveOptions,
     SubjectOptions,
 };
-use super::refusal::{Refused, reason};
+use super::refusal::{Refused, reason, to_table};
 use crate::failure::Failure;
 use crate::output::{DENIED, Output, say};
 use crate::store::{Remote, wait_for};
-use crate::text::{Grouped, Table, plural, printable, readable, rfc3339};
+use crate::text::{Grouped, Table, exact, named, plural, printable, readable, rfc3339, times_in};
 use crate::time;
 
 type OnServer = Schedule<Box<dyn Remote>>;
@@ -114,12 +114,16 @@ pub(super) fn next(options: &NextOptions, output: &Output) -> Result<ExitCode, F
         weight,
         time: time.map(rfc3339),
     };
+    let zone = subject.quotas.zone()?;
     say(subject.server.json, output, &answer, || {
-        let free = match (&answer.time, until) {
-            (Some(time), _) => format!("free at {time}"),
+        let free = match (time, until) {
+            (Some(time), _) => format!("free at {}", named(time, &zone)),
             (None, None) => "no free time up to the horizon".to_owned(),
             (None, Some(until)) => {
-                format!("no free time from the present until {}", rfc3339(until))
+                format!(
+                    "no free time from the present until {}",
+                    named(until, &zone)
+                )
             }
         };
         format!("{}: {free}\n", title("next", subject, None))
@@ -143,15 +147,17 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
         of: About::new("list", subject),
         events: events.iter().map(Listing::new).collect(),
     };
+    let zone = subject.quotas.zone()?;
     say(subject.server.json, output, &answer, || {
         let count = u64::try_from(events.len()).unwrap_or(u64::MAX);
         let count = plural(count, "event", "events");
-        let mut text = format!("{}: {count}\n", title("list", subject, None));
+        let times = times_in(&zone);
+        let mut text = format!("{}: {count}{times}\n", title("list", subject, None));
         if !events.is_empty() {
             let mut table = Table::new(&["TIME", "WEIGHT", "ID"], 2);
             for event in &events {
                 table.row([
-                    rfc3339(event.time()),
+                    exact(event.time(), &zone),
                     Grouped(event.weight()).to_string(),
                     printable(event.id()),
                 ]);
@@ -229,16 +235,19 @@ fn answer_placement(
         time: planned.map(rfc3339),
         refused: refusal.as_ref().map(Refused::new),
     };
+    let zone = subject.quotas.zone()?;
     say(subject.server.json, output, &answer, || {
         let title = title(command, subject, Some(id));
-        match (&answer.time, &refusal) {
-            (Some(planned), _) if is_new => format!("{title}: planned at {planned}\n"),
-            (Some(planned), _) => format!("{title}: already planned at {planned}\n"),
+        match (planned, &refusal) {
+            (Some(planned), _) => {
+                let already = if is_new { "" } else { "already " };
+                format!("{title}: {already}planned at {}\n", named(planned, &zone))
+            }
             (None, Some(refusal)) => {
-                let at = time.map(|time| format!(" at {}", rfc3339(time)));
+                let at = time.map(|time| format!(" at {}", named(time, &zone)));
                 let at = at.unwrap_or_default();
-                let reason = reason(refusal);
-                let table = Refused::new(refusal).to_table();
+                let reason = reason(refusal, &zone);
+                let table = to_table(refusal, &zone);
                 format!("{title}{at}: refused, {reason}\n\n{table}")
             }
             (None, None) => String::new(),

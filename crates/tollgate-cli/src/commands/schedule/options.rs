@@ -53,7 +53,8 @@ pub(crate) struct QuotaOptions {
     #[arg(long, value_name = "N", requires = "time_zone")]
     pub(crate) per_month: Option<u64>,
 
-    /// The time zone of --per-day, --per-week and --per-month, such as Europe/Berlin
+    /// The time zone of --per-day, --per-week and --per-month, and of the times in the answer, such
+    /// as Europe/Berlin [default: that of the quotas, or UTC]
     #[arg(long, value_name = "ZONE")]
     pub(crate) time_zone: Option<String>,
 }

@@ -1,9 +1,11 @@
 //! `Refused`: why an event was refused, and when it could take place.
 
+use jiff::tz::TimeZone;
 use serde::Serialize;
+use tollgate_core::Timestamp;
 use tollgate_core::schedule::{Reason, Refusal};
 
-use crate::text::{Table, rfc3339};
+use crate::text::{Table, exact, named, rfc3339};
 
 /// Why an event was refused, and when it could take place.
 #[derive(Serialize)]
@@ -34,23 +36,29 @@ impl Refused {
             latest_free: refusal.latest_free().map(rfc3339),
         }
     }
+}
 
-    /// Returns the table of free times, if the time is what was refused.
-    pub(super) fn to_table(&self) -> String {
-        if matches!(self.reason, "id-taken" | "unknown-id") {
-            return String::new();
-        }
-        let cell = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
-        let header = ["QUOTA IN THE WAY", "NEXT FREE", "LATEST FREE BEFORE"];
-        let mut table = Table::new(&header, 1);
-        let quota = self.quota.clone().unwrap_or_else(|| "-".to_owned());
-        table.row([quota, cell(&self.next_free), cell(&self.latest_free)]);
-        table.to_string()
+/// Returns the table of free times, if the time is what was refused.
+pub(super) fn to_table(refusal: &Refusal, zone: &TimeZone) -> String {
+    if matches!(refusal.reason(), Reason::IdTaken(_) | Reason::UnknownId) {
+        return String::new();
     }
+    let cell = |at: Option<Timestamp>| at.map_or_else(|| "none".to_owned(), |at| exact(at, zone));
+    let header = ["QUOTA IN THE WAY", "NEXT FREE", "LATEST FREE BEFORE"];
+    let mut table = Table::new(&header, 1);
+    let quota = refusal
+        .quota()
+        .map_or_else(|| "-".to_owned(), ToString::to_string);
+    table.row([
+        quota,
+        cell(refusal.next_free()),
+        cell(refusal.latest_free()),
+    ]);
+    table.to_string()
 }
 
 /// Returns why an event was refused.
-pub(super) fn reason(refusal: &Refusal) -> String {
+pub(super) fn reason(refusal: &Refusal, zone: &TimeZone) -> String {
     match refusal.reason() {
         Reason::Quota(quota) if refusal.is_too_heavy() => format!(
             "the quota {quota} never has room for it: give a --weight of at most {}",
@@ -59,15 +67,15 @@ pub(super) fn reason(refusal: &Refusal) -> String {
         Reason::Quota(quota) => format!("the quota {quota} has no room"),
         Reason::Past(earliest) => format!(
             "the time is past: the earliest possible is {}",
-            rfc3339(*earliest)
+            named(*earliest, zone)
         ),
         Reason::BeyondHorizon(latest) => format!(
             "the time is beyond the horizon: the latest possible is {}",
-            rfc3339(*latest)
+            named(*latest, zone)
         ),
         Reason::IdTaken(time) => format!(
             "this id is planned at {} already; move it, or choose another id",
-            rfc3339(*time)
+            named(*time, zone)
         ),
         Reason::UnknownId => "no event with this id is planned; add it instead".to_owned(),
         _ => refusal.to_string(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use tollgate_core::{LimitError, schedule};
 
 use super::options::{QuotaOptions, SubjectOptions};
@@ -23,16 +24,28 @@ impl QuotaOptions {
         ];
         if let Some(zone) = &self.time_zone {
             time::zone(zone)?;
-            let amounts = || calendar.iter().filter_map(|(n, unit)| Some(((*n)?, unit)));
-            if amounts().next().is_none() {
-                return Err(Failure::TimeZoneUnused);
-            }
-            texts.extend(amounts().map(|(amount, unit)| format!("{amount}/{unit}@{zone}")));
+            let amounts = calendar.iter().filter_map(|(n, unit)| Some(((*n)?, unit)));
+            texts.extend(amounts.map(|(amount, unit)| format!("{amount}/{unit}@{zone}")));
         }
         if texts.is_empty() {
             return Err(Failure::NoQuota);
         }
         texts.iter().map(|text| quota(text)).collect()
+    }
+
+    /// Returns the time zone of the times in the answer: the one that is given, or else that of all
+    /// quotas that have one, or else UTC.
+    pub(super) fn zone(&self) -> Result<TimeZone, Failure> {
+        let of_quotas = self.quotas.iter().filter_map(|text| text.split_once('@'));
+        let mut names: Vec<_> = of_quotas.map(|(_, zone)| zone).collect();
+        names.dedup();
+        let of_quotas = if let [name] = *names {
+            Some(name)
+        } else {
+            None
+        };
+        let name = self.time_zone.as_deref().or(of_quotas);
+        name.map_or(Ok(TimeZone::UTC), time::zone)
     }
 
     fn is_empty(&self) -> bool {
@@ -41,11 +54,9 @@ impl QuotaOptions {
             per_day,
             per_week,
             per_month,
-            time_zone,
+            time_zone: _,
         } = self;
-        quotas.is_empty()
-            && [per_day, per_week, per_month].iter().all(|n| n.is_none())
-            && time_zone.is_none()
+        quotas.is_empty() && [per_day, per_week, per_month].iter().all(|n| n.is_none())
     }
 }
 

@@ -1,10 +1,11 @@
 //! `Plan`: the messages with their permitted times, as JSON or as a table.
 
+use jiff::tz::TimeZone;
 use serde::Serialize;
 use tollgate_core::{Timestamp, schedule};
 
 use super::messages::{Message, Messages};
-use crate::text::{Grouped, Span, Table, json, plural, printable, rfc3339};
+use crate::text::{Grouped, Span, Table, exact, json, plural, printable, rfc3339, times_in};
 
 /// What became of a message.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct Plan<'m> {
     messages: &'m Messages,
     quotas: &'m [schedule::Quota],
     outcomes: Vec<Outcome>,
+    /// That of the times for people.
+    zone: &'m TimeZone,
     pub(super) moved: u64,
     pub(super) refused: u64,
 }
@@ -51,6 +54,7 @@ impl<'m> Plan<'m> {
         messages: &'m Messages,
         terms: &'m schedule::Terms,
         outcomes: Vec<Outcome>,
+        zone: &'m TimeZone,
     ) -> Self {
         let (mut moved, mut refused) = (0, 0);
         for (message, outcome) in messages.iter().zip(&outcomes) {
@@ -63,6 +67,7 @@ impl<'m> Plan<'m> {
             messages,
             quotas: terms.quotas(),
             outcomes,
+            zone,
             moved,
             refused,
         }
@@ -71,6 +76,16 @@ impl<'m> Plan<'m> {
     /// Returns the file's name.
     pub(super) fn source(&self) -> &'m str {
         self.messages.name()
+    }
+
+    /// Formats a time for people.
+    pub(super) fn time(&self, at: Timestamp) -> String {
+        exact(at, self.zone)
+    }
+
+    /// Returns what to say about the times for people.
+    pub(super) fn times_in(&self) -> String {
+        times_in(self.zone)
     }
 
     pub(super) fn quotas(&self) -> &'m [schedule::Quota] {
@@ -124,12 +139,13 @@ impl<'m> Plan<'m> {
     pub(super) fn to_text(&self) -> String {
         let keys = u64::try_from(self.keys()).unwrap_or(u64::MAX);
         let mut text = format!(
-            "{} of {}: {} as wanted, {} moved, {} refused\n\n",
+            "{} of {}: {} as wanted, {} moved, {} refused{}\n\n",
             plural(self.len(), "message", "messages"),
             plural(keys, "key", "keys"),
             Grouped(self.len() - self.moved - self.refused),
             Grouped(self.moved),
             Grouped(self.refused),
+            self.times_in(),
         );
         let header = ["KEY", "ID", "WANTED", "PLANNED", "LATER BY", "REASON"];
         let header = &header[..header.len() - usize::from(self.refused == 0)];
@@ -139,14 +155,14 @@ impl<'m> Plan<'m> {
                 Outcome::Planned(time) => {
                     let later = time.saturating_duration_since(message.wanted);
                     let later = (!later.is_zero()).then(|| Span(later).to_string());
-                    (rfc3339(*time), later.unwrap_or_default(), "")
+                    (self.time(*time), later.unwrap_or_default(), "")
                 }
                 Outcome::Refused(reason) => ("refused".to_owned(), String::new(), &**reason),
             };
             table.row([
                 printable(key.as_bytes()),
                 printable(message.id.as_bytes()),
-                rfc3339(message.wanted),
+                self.time(message.wanted),
                 planned,
                 later,
                 reason.to_owned(),

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jiff::tz::TimeZone;
 use tollgate_core::schedule::{self, Placement, Reason, Schedule};
 use tollgate_core::{StoreError, Timestamp};
 use tollgate_memory::MemoryStore;
@@ -15,7 +16,7 @@ use crate::lanes::{Run, Work};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::store::Remote;
-use crate::text::rfc3339;
+use crate::text::named;
 use crate::trace::KeyId;
 
 /// Fewer messages are planned so quickly in memory that they get no bar.
@@ -29,6 +30,7 @@ pub(super) fn in_memory(
     terms: &schedule::Terms,
     messages: &Messages,
     instants: &[Timestamp],
+    zone: &TimeZone,
     progress: &Progress,
 ) -> Result<Vec<Outcome>, Failure> {
     if messages.len() >= MANY {
@@ -36,7 +38,7 @@ pub(super) fn in_memory(
     }
     // Room for every key: a plan must not fail because the store is full.
     let store = MemoryStore::builder().max_keys(messages.keys().max(1));
-    let planner = Planner::new(store.build(), terms, messages);
+    let planner = Planner::new(store.build(), terms, messages, zone);
     let mut outcomes = Vec::with_capacity(messages.len());
     for item in items(messages, instants) {
         outcomes.push(match planner.from(item) {
@@ -59,12 +61,13 @@ pub(super) fn on_server(
     terms: &schedule::Terms,
     messages: &Messages,
     instants: &[Timestamp],
+    zone: &TimeZone,
     watched: (&Output, &Progress),
 ) -> Result<Vec<Outcome>, Failure> {
     let mut outcomes = Vec::with_capacity(messages.len());
     let begin = |store| {
         Ok(OnServer {
-            planner: Planner::new(store, terms, messages),
+            planner: Planner::new(store, terms, messages, zone),
             items: items(messages, instants).collect(),
             messages,
         })
@@ -83,13 +86,15 @@ fn items<'m>(messages: &'m Messages, instants: &'m [Timestamp]) -> impl Iterator
 struct Planner<S> {
     schedule: Schedule<S>,
     full: Mutex<Vec<Full>>,
+    zone: TimeZone,
 }
 
 impl<S> Planner<S> {
-    fn new(store: S, terms: &schedule::Terms, messages: &Messages) -> Self {
+    fn new(store: S, terms: &schedule::Terms, messages: &Messages, zone: &TimeZone) -> Self {
         Self {
             schedule: Schedule::with_terms(store, terms.clone()),
             full: Mutex::new(messages.key_ids().map(|_| Full::default()).collect()),
+            zone: zone.clone(),
         }
     }
 
@@ -99,7 +104,9 @@ impl<S> Planner<S> {
         let from = full.first_from(message.wanted);
         let latest = self.latest(at);
         match full.quota() {
-            Some(quota) if message.wanted <= latest && from > latest => Err(no_room(quota, latest)),
+            Some(quota) if message.wanted <= latest && from > latest => {
+                Err(self.no_room(quota, latest))
+            }
             _ => Ok(from),
         }
     }
@@ -121,11 +128,11 @@ impl<S> Planner<S> {
                     from,
                     Timestamp::saturating_from_micros(latest.as_micros() + 1),
                 );
-                let refused = no_room(&quota, latest);
+                let refused = self.no_room(&quota, latest);
                 full.refuse(quota);
                 return refused;
             }
-            _ => reason(&refusal),
+            _ => reason(&refusal, &self.zone),
         })
     }
 
@@ -137,13 +144,13 @@ impl<S> Planner<S> {
     fn latest(&self, at: Timestamp) -> Timestamp {
         at.saturating_add(self.schedule.terms().horizon())
     }
-}
 
-fn no_room(quota: &str, latest: Timestamp) -> Outcome {
-    Outcome::Refused(format!(
-        "the quota {quota} has no room up to {}",
-        rfc3339(latest)
-    ))
+    fn no_room(&self, quota: &str, latest: Timestamp) -> Outcome {
+        Outcome::Refused(format!(
+            "the quota {quota} has no room up to {}",
+            named(latest, &self.zone)
+        ))
+    }
 }
 
 /// A plan on a server.
@@ -190,6 +197,7 @@ impl<'m> Work for OnServer<'m> {
 mod tests {
     use super::*;
     use crate::commands::schedule::terms;
+    use crate::text::rfc3339;
 
     /// Numbers that look random.
     struct Mixed(u64);
@@ -227,7 +235,7 @@ mod tests {
                 let (terms, _) = terms::reaching(quotas, horizon).unwrap_or_else(|f| panic!("{f}"));
                 let instants = messages.instants(mixed.below(2) == 1);
                 let progress = Progress::new(false);
-                let found = in_memory(&terms, &messages, &instants, &progress);
+                let found = in_memory(&terms, &messages, &instants, &TimeZone::UTC, &progress);
                 let found = found.unwrap_or_else(|failure| panic!("{failure}"));
                 let schedule = Schedule::with_terms(MemoryStore::new(), terms);
                 for ((message, at), outcome) in items(&messages, &instants).zip(found) {

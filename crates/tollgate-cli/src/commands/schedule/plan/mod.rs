@@ -30,6 +30,7 @@ const AHEAD: Duration = Duration::from_secs(366 * 86_400);
 pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Failure> {
     // Check the command line before reading a long file.
     let quotas = options.quotas.quotas()?;
+    let zone = options.quotas.zone()?;
     let horizon = options.horizon.as_deref();
     let horizon = horizon.map(|text| time::length("--horizon", text));
     let horizon = horizon.transpose()?;
@@ -46,8 +47,15 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
     let (terms, is_short) = terms::reaching(quotas, wanted)?;
     let instants = messages.instants(is_short);
     let outcomes = match &run {
-        Some(run) => decide::on_server(run, &terms, &messages, &instants, (output, &progress))?,
-        None => decide::in_memory(&terms, &messages, &instants, &progress)?,
+        Some(run) => decide::on_server(
+            run,
+            &terms,
+            &messages,
+            &instants,
+            &zone,
+            (output, &progress),
+        )?,
+        None => decide::in_memory(&terms, &messages, &instants, &zone, &progress)?,
     };
     progress.finish();
     if is_short {
@@ -57,7 +65,7 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
             Span(terms.horizon()),
         ));
     }
-    let plan = Plan::new(&messages, &terms, outcomes);
+    let plan = Plan::new(&messages, &terms, outcomes, &zone);
     let written = match &options.report {
         Some(path) => report::write(path, &plan),
         None => Ok(()),

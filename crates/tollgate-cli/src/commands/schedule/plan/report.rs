@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::report::axis::{TimeAxis, seconds};
 use crate::report::page::{start, tile, write_page};
 use crate::report::svg::{self, Escaped, Length, UNIT};
-use crate::text::{Grouped, Share, Span, noun, printable, rfc3339, shortened};
+use crate::text::{Grouped, Share, Span, noun, printable, shortened};
 
 /// The most keys in the picture; more would be unreadable.
 const MOST_KEYS: usize = 40;
@@ -54,9 +54,10 @@ fn page(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     let quotas: Vec<_> = plan.quotas().iter().map(ToString::to_string).collect();
     writeln!(
         f,
-        "<header><h1>{title}</h1><p class=\"sub\">{} · within <b>{}</b></p></header>",
+        "<header><h1>{title}</h1><p class=\"sub\">{} · within <b>{}</b>{}</p></header>",
         Escaped(plan.source()),
         Escaped(&quotas.join(", ")),
+        Escaped(&plan.times_in()),
     )?;
     tiles(f, plan)?;
     let rows = Row::of(plan);
@@ -90,6 +91,7 @@ fn tiles(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
 
 /// A message and its planned time, if it has one.
 struct Mark<'p> {
+    plan: &'p Plan<'p>,
     id: &'p str,
     wanted: Timestamp,
     planned: Result<Timestamp, &'p str>,
@@ -101,12 +103,12 @@ impl Mark<'_> {
     }
 
     fn tooltip(&self, key: &str) -> String {
-        let wanted = rfc3339(self.wanted);
+        let wanted = self.plan.time(self.wanted);
         let planned = match self.planned {
             Ok(time) if time == self.wanted => "planned as wanted".to_owned(),
             Ok(time) => format!(
                 "planned at {}, {} later",
-                rfc3339(time),
+                self.plan.time(time),
                 Span(time.saturating_duration_since(self.wanted))
             ),
             Err(reason) => format!("refused: {reason}"),
@@ -139,6 +141,7 @@ impl<'p> Row<'p> {
                 }
             });
             row.marks.push(Mark {
+                plan,
                 id: &message.id,
                 wanted: message.wanted,
                 planned: match outcome {
@@ -329,8 +332,8 @@ fn moved(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     moved.sort_by_key(|(later, ..)| std::cmp::Reverse(*later));
     head(f, "Moved furthest", moved.len(), ["Planned", "Later by"])?;
     for (later, key, message, time) in moved.into_iter().take(MOST_ROWS) {
-        let cells = [rfc3339(time), Span(later).to_string()];
-        table_row(f, [key, &message.id], message.wanted, &cells)?;
+        let cells = [plan.time(time), Span(later).to_string()];
+        table_row(f, [key, &message.id], &plan.time(message.wanted), &cells)?;
     }
     f.write_str("</tbody></table></section>\n")
 }
@@ -352,7 +355,7 @@ fn refused(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
         table_row(
             f,
             [key, &message.id],
-            message.wanted,
+            &plan.time(message.wanted),
             &[reason.clone(), String::new()],
         )?;
     }
@@ -376,7 +379,7 @@ fn head(f: &mut impl Write, title: &str, rows: usize, more: [&str; 2]) -> fmt::R
 fn table_row(
     f: &mut impl Write,
     names: [&str; 2],
-    wanted: Timestamp,
+    wanted: &str,
     cells: &[String; 2],
 ) -> fmt::Result {
     f.write_str("<tr>")?;
@@ -384,7 +387,7 @@ fn table_row(
         let name = shortened(&printable(name.as_bytes()), SHOWN);
         write!(f, "<td><code>{}</code></td>", Escaped(&name))?;
     }
-    for cell in [&rfc3339(wanted), &cells[0], &cells[1]] {
+    for cell in [wanted, &cells[0], &cells[1]] {
         write!(f, "<td>{}</td>", Escaped(cell))?;
     }
     f.write_str("</tr>\n")
