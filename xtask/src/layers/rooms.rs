@@ -20,6 +20,7 @@ const HOUSES: [House; 4] = [
         rooms: &[
             "error",
             "time",
+            "instants",
             "text",
             "key",
             "one_or_many",

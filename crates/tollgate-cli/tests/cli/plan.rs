@@ -120,7 +120,7 @@ fn the_table_shows_the_same() {
          bob    a   2026-03-01T09:00:00.25+01:00  2026-03-01T09:00:00.25+01:00\n\
          alice  c   2026-03-01T08:59:30+01:00     2026-03-01T09:02:00+01:00     2m 30s\n"
     );
-    let page = std::fs::read_to_string(&*report).unwrap();
+    let page = fs::read_to_string(&*report).unwrap();
     assert!(page.contains("</b>, times in Europe/Berlin</p>"), "{page}");
     assert!(
         page.contains("<td>2026-03-01T09:02:00+01:00</td>"),
