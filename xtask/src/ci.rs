@@ -91,7 +91,7 @@ fn oldest_compiler(shell: &Shell) -> Outcome {
 fn turns_of_threads(shell: &Shell) -> Outcome {
     let command = cmd!(
         shell,
-        "cargo test --locked --package tollgate-layers --features limits --lib shuttle"
+        "cargo test --locked --package tollgate-layers --lib shuttle"
     );
     Ok(command.env("RUSTFLAGS", "--cfg shuttle").run()?)
 }

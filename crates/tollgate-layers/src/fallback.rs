@@ -6,6 +6,9 @@ use async_trait::async_trait;
 use tollgate_core::store::{Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Store, StoreError, Timestamp, inside};
 
+#[cfg(feature = "metrics")]
+use crate::observed::metered::label;
+
 /// Wraps a store, and decides in its place when it fails: by allowing the call
 /// ([`allow`](Self::allow)), or by another store ([`to`](Self::to)).
 ///
@@ -128,7 +131,10 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
             return Err(error);
         }
         match self.instead.decide(request).await {
-            Ok(verdicts) => Ok(self.of_instead(verdicts)),
+            Ok(verdicts) => {
+                record(error.kind());
+                Ok(self.of_instead(verdicts))
+            }
             Err(_) => Err(error),
         }
     }
@@ -148,6 +154,20 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
 }
 
 crate::forward::forward!(Fallback<S, L>, store);
+
+/// Counts an error that callers do not see.
+#[cfg(feature = "metrics")]
+fn record(kind: ErrorKind) {
+    let name = "tollgate_fallbacks_total";
+    metrics::describe_counter!(
+        name,
+        "Calls that the fallback decided, by the store's error"
+    );
+    metrics::counter!(name, "kind" => label(kind)).increment(1);
+}
+
+#[cfg(not(feature = "metrics"))]
+fn record(_: ErrorKind) {}
 
 /// A store that allows everything and counts nothing.
 #[derive(Clone, Copy, Debug)]

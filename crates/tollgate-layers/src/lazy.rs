@@ -21,14 +21,18 @@ use crate::sync::{AtomicBool, Ordering};
 ///
 /// ```
 /// use tollgate_layers::{AllowAll, Lazy, usual};
-/// use tollgate_redis::{RateLimiter, RedisStore};
+/// use tollgate_redis::{ErrorKind, RateLimiter, RedisStore};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // There is no server.
 /// let redis = Lazy::new(|| RedisStore::connect("redis://127.0.0.1:1"));
-/// if let Err(error) = redis.connect().await {
-///     eprintln!("starting without the server: {error}");
+/// match redis.connect().await {
+///     Err(error) if error.kind() == ErrorKind::Unavailable => {
+///         eprintln!("starting without the server: {error}");
+///     }
+///     // Settings that are wrong now are wrong later, too.
+///     connected => drop(connected?),
 /// }
 /// let limiter = RateLimiter::new(usual(redis, AllowAll), ["api=gcra:100/1s"])?;
 /// assert!(limiter.check("alice").await?.is_allowed());

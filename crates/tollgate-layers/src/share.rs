@@ -4,14 +4,15 @@ use std::num::NonZeroU32;
 
 use async_trait::async_trait;
 use tollgate_core::store::{Checks, Operation, Request, Verdicts};
-use tollgate_core::{ErrorKind, Store, StoreError, inside};
+use tollgate_core::{ErrorKind, Limit, Store, StoreError, inside};
 
 /// Wraps a store so that each of several processes admits its part of every limit: with 4 parts, a
 /// quarter, rounded down.
 ///
 /// A unit costs as many units of the store as there are parts, so no division is inexact: all parts
-/// together never admit more than one whole. A limit whose capacity is smaller than the number of
-/// parts admits nothing.
+/// together never admit more than one whole. A cost that the limit allows, but that no part ever can,
+/// is not supported: with 4 parts, any if the capacity is below 4, such as that
+/// of GCRA with `burst=1`.
 ///
 /// [`take_up_to`](tollgate_core::RateLimiter::take_up_to) is not supported: what is taken beyond whole
 /// units would be lost.
@@ -50,6 +51,22 @@ impl<S> Share<S> {
         }
     }
 
+    /// Returns a limit that allows its cost while no part of it ever does.
+    fn too_small<'r>(&self, request: &Request<'r>) -> Option<&'r Limit> {
+        if let Operation::Refund(_) | Operation::Settle(_) = request.operation() {
+            return None;
+        }
+        let limits = request.checks().iter().map(|check| {
+            let capacity = check.limit().algorithm().capacity();
+            (check.limit(), capacity, check.cost())
+        });
+        let mut in_force = limits.filter(|(limit, ..)| !limit.is_shadow());
+        let too_small = in_force.find(|(_, capacity, cost)| {
+            cost <= capacity && cost.saturating_mul(self.parts) > *capacity
+        });
+        too_small.map(|(limit, ..)| limit)
+    }
+
     /// Returns whether nothing is lost between units of a part and of the whole.
     fn divides(&self, operation: Operation<'_>) -> bool {
         self.parts == 1 || !matches!(operation, Operation::TakeUpTo)
@@ -64,6 +81,17 @@ impl<S: Store> Store for Share<S> {
             return Err(StoreError::new(
                 ErrorKind::Unsupported,
                 "a part of a limit is taken in whole units: use `check`",
+            ));
+        }
+        if let Some(limit) = self.too_small(&request) {
+            request.validate_checks()?;
+            return Err(StoreError::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "one of {} parts of the limit {limit} never allows this cost: use fewer parts, \
+                     or a larger limit",
+                    self.parts
+                ),
             ));
         }
         let whole = inside::multiplied_request(&request, self.parts);
@@ -88,6 +116,8 @@ impl<S: Store> Store for Share<S> {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        self.divides(request.operation()) && self.store.supports(request)
+        self.divides(request.operation())
+            && self.too_small(request).is_none()
+            && self.store.supports(request)
     }
 }

@@ -1,14 +1,18 @@
 //! What threads share, or, with `--cfg shuttle`, what shows every order in which they may take turns.
 
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use std::sync::Mutex;
+#[cfg(all(not(shuttle), feature = "limits"))]
+pub(crate) use std::sync::MutexGuard;
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use shuttle::sync::Mutex;
+#[cfg(all(shuttle, feature = "limits"))]
+pub(crate) use shuttle::sync::MutexGuard;
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Where another thread may take over, beside what the above does: around what is shared in a crate
 /// that does not know of this.

@@ -204,9 +204,6 @@ impl<'a> Copy<'a> {
 
     fn try_to_build(&self, packages: &[&str]) -> Result<(Vec<Binary>, Vec<Value>), Box<dyn Error>> {
         let mut features = "tollgate-core/__twins".to_owned();
-        if packages.contains(&"tollgate-layers") {
-            features += ",tollgate-layers/limits,tollgate-layers/metrics";
-        }
         if packages.contains(&"tollgate-http") {
             features += ",tollgate-http/axum,tollgate-http/outbound,tollgate-http/tonic";
         }

@@ -28,6 +28,11 @@ use crate::sync::Mutex;
 /// that, and 100 us more for each call that was pending before it; its answer counts all the same. From then on one caller at a time asks again, every
 /// [`retry_every`](Self::retry_every); after three successes in a row, everybody does.
 ///
+/// With the feature `tracing`, it logs a warning with the last error when it begins to leave the store
+/// alone, and when that is over.
+///
+/// Few calls mean few tries: of less than five a second, each is one, and waits for a store that hangs.
+///
 /// The store needs a deadline of its own: a breaker cannot end a call. It does not tell the parts of a
 /// store apart: if one of three masters of a cluster is down, it leaves all of them alone most of the
 /// time.
@@ -126,6 +131,38 @@ impl<S> Breaker<S> {
     }
 }
 
+impl<S> Breaker<S> {
+    /// Uses the circuit, and logs if that opens or closes it.
+    fn watched<T>(&self, why: &str, use_it: impl FnOnce(&mut Circuit) -> T) -> T {
+        let (used, was_open, is_open) = self.with_circuit(|circuit| {
+            let was_open = circuit.is_open();
+            (use_it(circuit), was_open, circuit.is_open())
+        });
+        match (was_open, is_open) {
+            (false, true) => log_opened(why),
+            (true, false) => log_closed(),
+            _ => {}
+        }
+        used
+    }
+}
+
+#[cfg(feature = "tracing")]
+fn log_opened(why: &str) {
+    tracing::warn!(name: "tollgate.breaker", "the store is left alone from now on, but for tries: {why}");
+}
+
+#[cfg(feature = "tracing")]
+fn log_closed() {
+    tracing::info!(name: "tollgate.breaker", "the store answers again");
+}
+
+#[cfg(not(feature = "tracing"))]
+fn log_opened(_: &str) {}
+
+#[cfg(not(feature = "tracing"))]
+fn log_closed() {}
+
 impl<S: Sync> Breaker<S> {
     /// Makes a call to the store, unless that is left alone.
     async fn pass_on<T>(
@@ -133,7 +170,10 @@ impl<S: Sync> Breaker<S> {
         call: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
         let now = self.clock.now();
-        let Some(sent) = self.with_circuit(|circuit| circuit.send(now)) else {
+        let sent = self.watched("it has not answered for too long", |circuit| {
+            circuit.send(now)
+        });
+        let Some(sent) = sent else {
             return Err(StoreError::new(
                 ErrorKind::Unavailable,
                 "the store has failed or was slow, and is left alone for now: see to it, or choose what decides meanwhile by `Fallback`",
@@ -143,6 +183,7 @@ impl<S: Sync> Breaker<S> {
             breaker: self,
             sent,
             end: End::Dropped,
+            error: None,
         };
         let answer = call.await;
         ending.end = match &answer {
@@ -152,6 +193,9 @@ impl<S: Sync> Breaker<S> {
             }
             _ => End::Answered,
         };
+        if cfg!(feature = "tracing") {
+            ending.error = answer.as_ref().err().map(ToString::to_string);
+        }
         answer
     }
 }
@@ -169,14 +213,16 @@ struct Ending<'b, S> {
     breaker: &'b Breaker<S>,
     sent: Sent,
     end: End,
+    error: Option<String>,
 }
 
 impl<S> Drop for Ending<'_, S> {
     fn drop(&mut self) {
         let now = self.breaker.clock.now();
         let (sent, end) = (self.sent, self.end);
+        let why = self.error.as_deref().unwrap_or("it is slow");
         self.breaker
-            .with_circuit(|circuit| circuit.end(sent, end, now));
+            .watched(why, |circuit| circuit.end(sent, end, now));
     }
 }
 

@@ -76,7 +76,7 @@ impl Limits {
     /// # std::fs::write(&path, r#"login = "sliding-log:5/1m""#)?;
     /// let limits = Limits::watch(path, |text| toml::from_str(text), |reload| match reload {
     ///     Ok(changes) => changes.iter().for_each(|change| println!("{change}")),
-    ///     Err(error) => eprintln!("{error}; the limits before stay in force"),
+    ///     Err(error) => eprintln!("the limits before stay in force: {error}"),
     /// })?;
     /// limits.require(["login"])?;
     /// # Ok(())
@@ -143,7 +143,7 @@ fn parsed<E: Display>(
         return Err(refused("the file is empty".to_owned()));
     }
     match catch_unwind(AssertUnwindSafe(|| parse(text))) {
-        Ok(set) => set.map_err(|error| refused(error.to_string())),
+        Ok(set) => set.map_err(|error| refused(error.to_string().trim_end().to_owned())),
         Err(_) => Err(refused("what reads it panicked".to_owned())),
     }
 }

@@ -92,8 +92,7 @@ impl Metered {
 
     pub(super) fn failed(&self, kind: ErrorKind) {
         self.describe();
-        let kind = kind.to_string().replace(' ', "_");
-        counter!("tollgate_store_errors_total", "kind" => kind).increment(1);
+        counter!("tollgate_store_errors_total", "kind" => label(kind)).increment(1);
     }
 
     pub(super) fn took(&self, source: Source, took: Duration) {
@@ -137,6 +136,11 @@ impl Metered {
             describe_counter!("tollgate_store_errors_total", "Calls that were not decided");
         });
     }
+}
+
+/// Returns the label of an error.
+pub(crate) fn label(kind: ErrorKind) -> String {
+    kind.to_string().replace(' ', "_")
 }
 
 fn index(source: Source) -> usize {

@@ -1,7 +1,7 @@
 //! `Observed`: counts and times what a store decides.
 
 #[cfg(feature = "metrics")]
-mod metered;
+pub(crate) mod metered;
 
 use std::fmt;
 #[cfg(feature = "tracing")]

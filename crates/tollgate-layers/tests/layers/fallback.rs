@@ -174,8 +174,9 @@ async fn most_in_a_window(amount: u64, halves: bool, events: Vec<Event>) -> usiz
             Event::Call { process, reaches } => {
                 let (is_cut, limiter) = &fleet[process];
                 is_cut.store(!reaches, Ordering::Relaxed);
-                let decision = limiter.check("alice").await.unwrap();
-                if decision.is_allowed() {
+                // Where a part never allows a call, nothing decides.
+                let decision = limiter.check("alice").await;
+                if decision.is_ok_and(|decision| decision.is_allowed()) {
                     admitted.push(now);
                 }
             }
@@ -226,4 +227,37 @@ async fn what_no_store_could_decide_stays_an_error_while_the_store_is_down() {
     let twice = Request::consume(Check::new(limit, "alice", 1)).and(Check::new(limit, "alice", 1));
     assert!(store.decide(twice).await.is_err());
     assert!(limiter.check("alice").await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn a_part_that_never_allows_a_call_is_no_denial() {
+    let part = || Share::new(MemoryStore::new(), NonZeroU32::new(3).unwrap());
+    for (limit, cost, expected) in [
+        ("a=sliding-log:2/1h", 1, None),
+        ("a=gcra:9/1s,burst=1", 1, None),
+        ("a=sliding-log:8/1h", 3, None),
+        ("a=sliding-log:8/1h", 2, Some(true)),
+        // Of the whole, it is not allowed either.
+        ("a=sliding-log:8/1h", 9, Some(false)),
+        ("a=sliding-log:0/1h", 1, Some(false)),
+        ("a=sliding-log:8/1h", 0, Some(true)),
+    ] {
+        let limiter = RateLimiter::new(part(), [limit]).unwrap();
+        let decision = limiter.check("alice").cost(cost).await;
+        let found = match &decision {
+            Ok(decision) => Some(decision.is_allowed()),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unsupported);
+                None
+            }
+        };
+        assert_eq!(found, expected, "{limit} at {cost}: {decision:?}");
+    }
+    let limiter = RateLimiter::new(part(), ["a=sliding-log:9/1h", "b=sliding-log:2/1h,shadow"]);
+    assert!(limiter.unwrap().check("alice").await.unwrap().is_allowed());
+    // The caller learns why the store failed, not why the part did.
+    let down = FaultyStore::new(MemoryStore::new(), [Fault::Fail(ErrorKind::Unknown)]);
+    let limiter = RateLimiter::new(Fallback::to(down, part()), ["a=sliding-log:2/1h"]).unwrap();
+    let error = limiter.check("alice").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
 }

@@ -167,7 +167,7 @@ fn times(took: &mut [Duration]) -> String {
 }
 
 /// Prints the table of faults in the README of the layers:
-/// `cargo test -p tollgate-layers --all-features --test layers every_trouble -- --nocapture`.
+/// `cargo test -p tollgate-layers --test layers every_trouble -- --nocapture`.
 #[allow(clippy::print_stdout, reason = "it prints a table")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_trouble_stays_within_twice_the_limit_and_fails_no_call() {
