@@ -151,6 +151,23 @@ async fn limits_change_between_two_requests() {
         .headers_mut()
         .insert("plan", "gold".parse().unwrap());
     assert_eq!(send(&layer, unknown).await.status, 500);
+    // Nobody needs to say who they are, unless they take a place.
+    let nobody = || Request::new(Body::default());
+    assert_eq!(send(&layer, nobody()).await.status, 200);
+    let places = ConcurrencyLimiter::new(store, "places", 1, Duration::from_secs(9)).unwrap();
+    let held = layer.clone().hold(places);
+    assert_eq!(send(&held, nobody()).await.status, 401);
+    // With another policy, a limit must not be there twice, nor too many.
+    let both = layer.also(["login=gcra:9/1s"], by_user()).unwrap();
+    assert_eq!(send(&both, request("bob")).await.status, 200);
+    let _ = limits.replace(set("gcra:3/1s")).unwrap();
+    assert_eq!(send(&both, request("bob")).await.status, 500);
+    let _ = limits.replace(set("other=gcra:3/1s")).unwrap();
+    assert_eq!(send(&both, request("bob")).await.status, 200);
+    let many = (0..MAX_CHECKS).map(|index| format!("l{index}=gcra:1/1s"));
+    let many = LimitSet::new().with("login", many).unwrap();
+    let _ = limits.replace(many).unwrap();
+    assert_eq!(send(&both, request("bob")).await.status, 500);
 }
 
 #[tokio::test]
