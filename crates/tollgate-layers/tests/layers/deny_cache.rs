@@ -229,6 +229,77 @@ async fn of_other_limits_it_says_what_is_known_at_that_cost_and_age() {
 }
 
 #[tokio::test]
+async fn what_is_known_of_another_limit_may_be_older_than_the_denial() {
+    let clock = ManualClock::new();
+    let second = Duration::from_secs(1);
+    let cached = DenyCache::new(memory(&clock))
+        .clock(clock.clone())
+        .max_age(second);
+    let both = RateLimiter::new(&cached, ["all=sliding-log:9/1h", "login=sliding-log:1/1h"]);
+    let (both, login) = (
+        both.unwrap(),
+        RateLimiter::new(&cached, ["login=sliding-log:1/1h"]),
+    );
+    let login = login.unwrap();
+    let left = async || {
+        let denied = both.check("alice").await.unwrap();
+        assert_eq!(denied.source(), Source::Cache);
+        denied.verdict("all").unwrap().remaining()
+    };
+    let _ = both.check("alice").await.unwrap();
+    assert!(both.check("alice").await.unwrap().is_denied());
+    clock.advance(second);
+    assert_eq!(login.check("alice").await.unwrap().source(), Source::Store);
+    assert_eq!(left().await, 8);
+    clock.advance(Duration::from_micros(1));
+    assert_eq!(left().await, 0);
+}
+
+#[tokio::test]
+async fn a_denial_that_is_over_says_nothing_about_what_remains() {
+    let clock = ManualClock::new();
+    let cached = cache(memory(&clock), &clock);
+    let all = RateLimiter::new(&cached, ["all=sliding-log:3/1s"]).unwrap();
+    let both = RateLimiter::new(&cached, ["all=sliding-log:3/1s", "login=sliding-log:2/1h"]);
+    let both = both.unwrap();
+    assert!(both.check("alice").cost(2).await.unwrap().is_allowed());
+    assert!(all.check("alice").cost(2).await.unwrap().is_denied());
+    let login = RateLimiter::new(&cached, ["login=sliding-log:2/1h"]).unwrap();
+    assert!(login.check("alice").cost(2).await.unwrap().is_denied());
+    clock.advance(Duration::from_secs(2));
+    let denied = both.check("alice").cost(2).await.unwrap();
+    assert_eq!(denied.source(), Source::Cache);
+    let of_all = denied.verdict("all").unwrap();
+    assert_eq!((of_all.is_allowed(), of_all.remaining()), (true, 0));
+}
+
+#[tokio::test]
+async fn a_known_denial_says_when_all_has_been_given_back() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::new(cache(memory(&clock), &clock), ["a=sliding-log:2/1h"]).unwrap();
+    let minute = Duration::from_secs(60);
+    assert!(limiter.check("alice").await.unwrap().is_allowed());
+    clock.advance(10 * minute);
+    assert!(limiter.check("alice").await.unwrap().is_allowed());
+    let asked = limiter.check("alice").await.unwrap();
+    clock.advance(minute);
+    let known = limiter.check("alice").await.unwrap();
+    assert_eq!(
+        (asked.source(), known.source()),
+        (Source::Store, Source::Cache)
+    );
+    for (decision, retry, reset) in [(asked, 50, 60), (known, 49, 59)] {
+        assert_eq!(decision.retry_after().duration(), Some(retry * minute));
+        assert_eq!(decision.reset_after().duration(), Some(reset * minute));
+    }
+    let never = limiter.check("alice").cost(3).await.unwrap();
+    assert_eq!(
+        (never.retry_after(), never.reset_after()),
+        (Wait::NEVER, Wait::NEVER)
+    );
+}
+
+#[tokio::test]
 async fn a_raised_limit_is_another_limit() {
     let clock = ManualClock::new();
     let cached = cache(memory(&clock), &clock);
