@@ -52,7 +52,11 @@ impl LimitVerdict {
     }
 
     pub(crate) fn cells(&self) -> [String; 6] {
-        let verdict = if self.allowed { "allowed" } else { "denied" };
+        let verdict = match self.allowed {
+            true => "allowed",
+            false if self.limit.is_shadow() => "would be denied",
+            false => "denied",
+        };
         [
             self.limit.to_string(),
             verdict.to_owned(),

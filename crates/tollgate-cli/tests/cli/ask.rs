@@ -67,6 +67,30 @@ fn a_blocked_key_is_denied_until_it_is_reset() {
 }
 
 #[test]
+fn a_limit_in_shadow_says_what_it_would_do() {
+    let limits = [
+        "--limit",
+        "api=gcra:9/1d",
+        "--limit",
+        "next=sliding-log:1/1d,shadow",
+    ];
+    let desk = Desk::new("redis");
+    let check = [&["check", "--key", "alice"], &limits[..]].concat();
+    desk.says(0, &check);
+    let answer = desk.says(0, &check);
+    assert_eq!(answer["allowed"], true);
+    assert_eq!(answer["limits"][1]["allowed"], false);
+    let text = stdout(&desk.ask(&check));
+    assert!(text.starts_with("check alice, cost 1: allowed\n"), "{text}");
+    let row = "next=sliding-log:1/1d,shadow  would be denied          0   1";
+    assert!(text.contains(row), "{text}");
+    let top = desk.says(0, &[&["top"], &limits[..]].concat());
+    assert_eq!((&top["keys"], &top["denied"]), (&2.into(), &0.into()));
+    let top = stdout(&desk.ask(&[&["top"], &limits[2..]].concat()));
+    assert!(top.contains("would be denied"), "{top}");
+}
+
+#[test]
 fn a_check_that_is_repeated_with_its_id_counts_once() {
     for scheme in ["redis", "fred"] {
         let desk = Desk::new(scheme);

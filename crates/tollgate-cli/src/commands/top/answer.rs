@@ -79,7 +79,8 @@ impl<'a> Answer<'a> {
                 self.unreadable += 1;
                 continue;
             };
-            self.denied += u64::from(!verdict.is_allowed());
+            // A limit in shadow denies nobody.
+            self.denied += u64::from(!verdict.is_allowed() && !limit.is_shadow());
             let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
             self.top.push(Row {
                 key: text(&state.partition),
