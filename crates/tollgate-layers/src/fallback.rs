@@ -1,6 +1,8 @@
 //! `Fallback`: what decides when a store cannot.
 
 use std::hash::{BuildHasher, RandomState};
+#[cfg(feature = "tracing")]
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use async_trait::async_trait;
 use tollgate_core::store::{Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
@@ -59,6 +61,7 @@ pub struct Fallback<S, L = AllowAll> {
     fail_on: Vec<ErrorKind>,
     /// Tells the receipts of the one from those of the other.
     mark: u64,
+    hidden: Hidden,
 }
 
 impl<S> Fallback<S> {
@@ -79,6 +82,7 @@ impl<S, L> Fallback<S, L> {
             instead,
             fail_on: vec![ErrorKind::Malformed, ErrorKind::Unsupported],
             mark: RandomState::new().hash_one(0),
+            hidden: Hidden::default(),
         }
     }
 
@@ -124,7 +128,10 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
             _ => return self.store.decide(request).await,
         }
         let error = match self.store.decide(request.clone()).await {
-            Ok(verdicts) => return Ok(verdicts),
+            Ok(verdicts) => {
+                self.hidden.end();
+                return Ok(verdicts);
+            }
             Err(error) => error,
         };
         if self.fail_on.contains(&error.kind()) {
@@ -133,6 +140,7 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         match self.instead.decide(request).await {
             Ok(verdicts) => {
                 record(error.kind());
+                self.hidden.log(&error);
                 Ok(self.of_instead(verdicts))
             }
             Err(_) => Err(error),
@@ -154,6 +162,39 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
 }
 
 crate::forward::forward!(Fallback<S, L>, store);
+
+/// Which kinds of errors that callers do not see have been logged since the store decided last.
+#[derive(Debug, Default)]
+struct Hidden(#[cfg(feature = "tracing")] AtomicU8);
+
+#[cfg(feature = "tracing")]
+impl Hidden {
+    fn log(&self, error: &StoreError) {
+        let bit = match error.kind() {
+            ErrorKind::Misconfigured => 1,
+            ErrorKind::Full => 2,
+            ErrorKind::Protocol => 4,
+            // The server is down, in one way or another.
+            _ => 8,
+        };
+        if self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+            tracing::warn!(name: "tollgate.fallback", "the fallback decides, since the store cannot: {error}");
+        }
+    }
+
+    fn end(&self) {
+        if self.0.load(Ordering::Relaxed) != 0 {
+            self.0.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+impl Hidden {
+    fn log(&self, _: &StoreError) {}
+
+    fn end(&self) {}
+}
 
 /// Counts an error that callers do not see.
 #[cfg(feature = "metrics")]

@@ -1,7 +1,5 @@
 //! `Breaker` leaves a store alone, and comes back.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate_core::{ErrorKind, RateLimiter};
@@ -142,54 +140,4 @@ fn callers_who_go_away_are_counted_as_gone() {
         }
         assert!(breaker.is_open());
     });
-}
-
-/// Lines of a log.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn the_log_says_once_that_a_store_is_left_alone_and_once_that_it_is_back() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time();
-    let subscriber = subscriber.with_writer(move || writer.clone()).finish();
-    tracing::subscriber::with_default(subscriber, || {
-        in_jumps(async {
-            let clock = Jumping::new();
-            let down = [Fault::Fail(ErrorKind::Unavailable); 3];
-            let breaker = Breaker::new(FaultyStore::new(clock.memory(), down)).clock(clock);
-            let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
-            for _ in 0..9 {
-                assert!(limiter.check("k").await.is_err());
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            for _ in 0..9 {
-                assert!(limiter.check("k").await.unwrap().is_allowed());
-            }
-        });
-    });
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    let lines: Vec<_> = log.lines().collect();
-    let [opened, closed] = *lines else {
-        panic!("{log}");
-    };
-    assert!(
-        opened.contains("WARN") && opened.ends_with("scheduled to fail: Unavailable"),
-        "{log}"
-    );
-    assert!(
-        closed.contains("INFO") && closed.ends_with("the store answers again"),
-        "{log}"
-    );
 }

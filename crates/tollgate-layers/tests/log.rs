@@ -1,0 +1,88 @@
+//! What a breaker and a fallback log, in a process of its own: in others, tests that log nothing would
+//! switch the log off.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate_core::{ErrorKind, RateLimiter};
+use tollgate_layers::{Breaker, Fallback};
+use tollgate_memory::{ManualClock, MemoryStore};
+use tollgate_mock::{Fault, FaultyStore};
+
+/// What is written to a log.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Returns the lines since the last call.
+    fn lines(&self) -> Vec<String> {
+        let bytes = std::mem::take(&mut *self.0.lock().unwrap());
+        let text = String::from_utf8(bytes).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test]
+async fn outages_are_logged_once() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time();
+    let subscriber = subscriber.with_writer(move || writer.clone()).finish();
+    let _logs = tracing::subscriber::set_default(subscriber);
+    let limits = ["a=gcra:99/1s"];
+
+    let clock = ManualClock::new();
+    let down = [Fault::Fail(ErrorKind::Unavailable); 3];
+    let breaker = Breaker::new(FaultyStore::new(MemoryStore::new(), down)).clock(clock.clone());
+    let limiter = RateLimiter::new(&breaker, limits).unwrap();
+    for _ in 0..9 {
+        assert!(limiter.check("k").await.is_err());
+    }
+    clock.advance(Duration::from_millis(200));
+    for _ in 0..9 {
+        assert!(limiter.check("k").await.unwrap().is_allowed());
+    }
+    let lines = log.lines();
+    let [opened, closed] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert!(opened.contains("WARN") && opened.ends_with("scheduled to fail: Unavailable"));
+    assert!(closed.contains("INFO") && closed.ends_with("the store answers again"));
+
+    let kinds = [
+        Some(ErrorKind::Misconfigured),
+        Some(ErrorKind::Misconfigured),
+        Some(ErrorKind::Unavailable),
+        Some(ErrorKind::Unknown),
+        Some(ErrorKind::Misconfigured),
+        None,
+        Some(ErrorKind::Misconfigured),
+    ];
+    let faults = kinds.map(|kind| kind.map_or(Fault::None, Fault::Fail));
+    let store = Fallback::allow(FaultyStore::new(MemoryStore::new(), faults));
+    let limiter = RateLimiter::new(store, limits).unwrap();
+    for _ in kinds {
+        assert!(limiter.check("k").await.unwrap().is_allowed());
+    }
+    let lines = log.lines();
+    let said = lines.iter().map(|line| line.rsplit_once(": ").unwrap().1);
+    let said: Vec<_> = said.collect();
+    assert_eq!(
+        said,
+        ["Misconfigured", "Unavailable", "Misconfigured"],
+        "{lines:#?}"
+    );
+}
