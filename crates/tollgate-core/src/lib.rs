@@ -5,9 +5,9 @@ mod call_id;
 mod companion;
 mod decision;
 mod error;
-pub mod inside;
 #[doc(hidden)]
-#[cfg(any(feature = "jiff", feature = "chrono"))]
+pub mod inside;
+#[cfg(any(feature = "chrono", feature = "jiff"))]
 mod instants;
 mod key;
 pub mod lease;
