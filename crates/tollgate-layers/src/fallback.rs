@@ -1,6 +1,8 @@
 //! `Fallback`: what decides when a store cannot.
 
 use std::hash::{BuildHasher, RandomState};
+#[cfg(feature = "metrics")]
+use std::sync::OnceLock;
 #[cfg(feature = "tracing")]
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -139,7 +141,7 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         }
         match self.instead.decide(request).await {
             Ok(verdicts) => {
-                record(error.kind());
+                self.hidden.count(error.kind());
                 self.hidden.log(&error);
                 Ok(self.of_instead(verdicts))
             }
@@ -163,9 +165,15 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
 
 crate::forward::forward!(Fallback<S, L>, store);
 
-/// Which kinds of errors that callers do not see have been logged since the store decided last.
+/// The errors that callers do not see.
 #[derive(Debug, Default)]
-struct Hidden(#[cfg(feature = "tracing")] AtomicU8);
+struct Hidden {
+    /// Which kinds have been logged since the store decided last.
+    #[cfg(feature = "tracing")]
+    logged: AtomicU8,
+    #[cfg(feature = "metrics")]
+    is_described: OnceLock<()>,
+}
 
 #[cfg(feature = "tracing")]
 impl Hidden {
@@ -177,14 +185,14 @@ impl Hidden {
             // The server is down, in one way or another.
             _ => 8,
         };
-        if self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        if self.logged.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
             tracing::warn!(name: "tollgate.fallback", "the fallback decides, since the store cannot: {error}");
         }
     }
 
     fn end(&self) {
-        if self.0.load(Ordering::Relaxed) != 0 {
-            self.0.store(0, Ordering::Relaxed);
+        if self.logged.load(Ordering::Relaxed) != 0 {
+            self.logged.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -196,19 +204,24 @@ impl Hidden {
     fn end(&self) {}
 }
 
-/// Counts an error that callers do not see.
 #[cfg(feature = "metrics")]
-fn record(kind: ErrorKind) {
-    let name = "tollgate_fallbacks_total";
-    metrics::describe_counter!(
-        name,
-        "Calls that the fallback decided, by the store's error"
-    );
-    metrics::counter!(name, "kind" => label(kind)).increment(1);
+impl Hidden {
+    fn count(&self, kind: ErrorKind) {
+        let name = "tollgate_fallbacks_total";
+        self.is_described.get_or_init(|| {
+            metrics::describe_counter!(
+                name,
+                "Calls that the fallback decided, by the store's error"
+            );
+        });
+        metrics::counter!(name, "kind" => label(kind)).increment(1);
+    }
 }
 
 #[cfg(not(feature = "metrics"))]
-fn record(_: ErrorKind) {}
+impl Hidden {
+    fn count(&self, _: ErrorKind) {}
+}
 
 /// A store that allows everything and counts nothing.
 #[derive(Clone, Copy, Debug)]

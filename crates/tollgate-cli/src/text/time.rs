@@ -10,12 +10,7 @@ use tollgate_core::Timestamp;
 
 /// Formats an instant in UTC.
 pub(crate) fn utc(at: Timestamp, format: &str) -> String {
-    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
-    match Instant::from_microsecond(micros) {
-        Ok(instant) => instant.strftime(format).to_string(),
-        // Does not occur: jiff's instants end in the year 9999, ours in 2255.
-        Err(_) => format!("{micros} us"),
-    }
+    Instant::from(at).strftime(format).to_string()
 }
 
 /// Formats an instant to the second.
@@ -26,41 +21,24 @@ pub(crate) fn utc_second(at: Timestamp) -> String {
 /// Formats an exact instant as RFC 3339 in UTC: `2026-03-01T08:00:00Z`, with fractions only if there
 /// are any.
 pub(crate) fn rfc3339(at: Timestamp) -> String {
-    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
-    // The conversion cannot fail: jiff's instants end in the year 9999, ours in 2255.
-    Instant::from_microsecond(micros).map_or_else(|_| format!("{micros} us"), |at| at.to_string())
+    Instant::from(at).to_string()
 }
 
 /// Formats an instant as RFC 3339, to the second, in `zone`: `2026-03-01T09:00:00+01:00`.
 pub(crate) fn local(at: Timestamp, zone: &TimeZone) -> String {
-    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
-    let format = if *zone == TimeZone::UTC {
-        "%FT%TZ"
-    } else {
-        "%FT%T%:z"
-    };
-    // The conversion cannot fail: jiff's instants end in the year 9999, ours in 2255.
-    Instant::from_microsecond(micros).map_or_else(
-        |_| format!("{micros} us"),
-        |at| at.to_zoned(zone.clone()).strftime(format).to_string(),
-    )
+    in_zone(at, zone, "%FT%T")
 }
 
 /// Formats an exact instant as RFC 3339 in `zone`: `2026-03-01T09:00:00.5+01:00`.
 pub(crate) fn exact(at: Timestamp, zone: &TimeZone) -> String {
-    if *zone == TimeZone::UTC {
-        return rfc3339(at);
-    }
-    let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
-    // The conversion cannot fail, as above.
-    Instant::from_microsecond(micros).map_or_else(
-        |_| format!("{micros} us"),
-        |at| {
-            at.to_zoned(zone.clone())
-                .strftime("%FT%T%.f%:z")
-                .to_string()
-        },
-    )
+    in_zone(at, zone, "%FT%T%.f")
+}
+
+/// Formats an instant in `zone`, and its offset after that.
+fn in_zone(at: Timestamp, zone: &TimeZone, format: &str) -> String {
+    let offset = if *zone == TimeZone::UTC { "Z" } else { "%:z" };
+    let at = Instant::from(at).to_zoned(zone.clone());
+    at.strftime(&format!("{format}{offset}")).to_string()
 }
 
 /// Formats an exact instant with its zone, as RFC 9557: `2026-03-01T09:00:00+01:00[Europe/Berlin]`.

@@ -179,8 +179,7 @@ impl CalendarQuota {
     }
 
     fn first_day(&self, at: Timestamp) -> Option<Date> {
-        let at = jiff::Timestamp::from_microsecond(i64::try_from(at.as_micros()).ok()?).ok()?;
-        let date = at.to_zoned(self.zone.clone()).date();
+        let date = jiff::Timestamp::from(at).to_zoned(self.zone.clone()).date();
         self.unit.first_day(date).ok()
     }
 

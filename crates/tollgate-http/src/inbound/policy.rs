@@ -9,8 +9,8 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use http::response;
 use smallvec::SmallVec;
-use tollgate_core::store::{Check, MAX_CHECKS, Operation, Receipt, Request, Verdict, Verdicts};
-use tollgate_core::{Limit, LimitError};
+use tollgate_core::store::{Check, Operation, Receipt, Request, Verdict, Verdicts};
+use tollgate_core::{Limit, LimitError, RateLimiter};
 
 use super::key_by::{KeyBy, NoKey, OwnedKey};
 use crate::Fields;
@@ -198,25 +198,13 @@ impl Question {
         self.checks().next().is_none()
     }
 
-    /// Returns why no store can decide it, if policies have limits that were chosen for the request.
+    /// Returns why no limiter could have the limits of all policies, some of which were chosen for the
+    /// request.
     pub(super) fn clash(&self) -> Option<NotAsked> {
-        let limits: SmallVec<[&Limit; 4]> = self.checks().map(|check| check.limit()).collect();
-        let mut each = limits.iter().enumerate();
-        let twice = each.find(|(index, limit)| {
-            let mut before = limits[..*index].iter();
-            before.any(|other| other.name() == limit.name())
-        });
-        let error = match twice {
-            Some((_, limit)) => LimitError::DuplicateLimit {
-                name: limit.name().to_owned(),
-            },
-            None if limits.len() > MAX_CHECKS => LimitError::TooManyLimits {
-                count: limits.len(),
-                most: MAX_CHECKS,
-            },
-            None => return None,
-        };
-        Some(NotAsked::Limits(error.to_string()))
+        match RateLimiter::new((), self.checks().map(|check| check.limit())) {
+            Ok(_) | Err(LimitError::NoLimits) => None,
+            Err(error) => Some(NotAsked::Limits(error.to_string())),
+        }
     }
 
     pub(super) fn asked(&self) -> &[Asked] {

@@ -22,11 +22,12 @@ use crate::sync::Mutex;
 /// [`ErrorKind::Unavailable`].
 ///
 /// It does so after three calls in a row have failed, after half of the last 16 have, or when no call
-/// has been answered for as long as [`slow_after`](Self::slow_after) while some wait. A call fails if its error says
-/// that the store did not answer ([`Unavailable`](ErrorKind::Unavailable),
+/// has been answered for as long as [`slow_after`](Self::slow_after) while some wait. A call fails if
+/// its error says that the store did not answer ([`Unavailable`](ErrorKind::Unavailable),
 /// [`Unknown`](ErrorKind::Unknown), [`Protocol`](ErrorKind::Protocol)), or if it takes longer than
-/// that, and 100 us more for each call that was pending before it; its answer counts all the same. From then on one caller at a time asks again, every
-/// [`retry_every`](Self::retry_every); after three successes in a row, everybody does.
+/// that, and 100 us more for each call that was pending before it; its answer counts all the same.
+/// From then on one caller at a time asks again, every [`retry_every`](Self::retry_every); after
+/// three successes in a row, everybody does.
 ///
 /// With the feature `tracing`, it logs a warning with the last error when it begins to leave the store
 /// alone, and when that is over.
@@ -129,9 +130,7 @@ impl<S> Breaker<S> {
         let circuit = self.circuit.lock();
         use_it(&mut circuit.unwrap_or_else(PoisonError::into_inner))
     }
-}
 
-impl<S> Breaker<S> {
     /// Uses the circuit, and logs if that opens or closes it.
     fn watched<T>(&self, why: &str, use_it: impl FnOnce(&mut Circuit) -> T) -> T {
         let (used, was_open, is_open) = self.with_circuit(|circuit| {

@@ -36,8 +36,8 @@ const DEFAULT_AGE: Duration = Duration::from_secs(1);
 /// So a client that keeps calling costs the store one call per
 /// [`retry_after`](tollgate_core::Decision::retry_after), and those of callers who call at the same
 /// time as that one: if the builder of a store on a server says `batches(true)`, these are some
-/// sixteen requests, however many callers there are. The answer is exact: a limit that lacks the units now cannot have them before, unless
-/// something is given back. What this value itself gives back (a refund, a settlement, a reset, a
+/// sixteen requests, however many callers there are. The answer is exact: a limit that lacks the
+/// units now cannot have them before, unless something is given back. What this value itself gives back (a refund, a settlement, a reset, a
 /// block that ends) is known at once; what other processes do is known within
 /// [`max_age`](Self::max_age). A limit with another amount is another limit.
 ///

@@ -17,7 +17,7 @@ use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_layers::{Breaker, DenyCache, Fallback, Observed, Share};
 use tollgate_memory::{Clock, MemoryStore};
 
-use crate::support::{Jumping, in_jumps};
+use crate::support::{Jumping, in_jumps, most_within};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AMOUNT: usize = 24;
@@ -333,19 +333,6 @@ async fn forecast(seed: u64, length: Duration, server: &Server, start: Instant) 
     }
 }
 
-/// Returns the most of these within the window.
-fn most_within(mut counted: Vec<Timestamp>) -> usize {
-    counted.sort_unstable();
-    let (mut first, mut most) = (0, 0);
-    for (last, at) in counted.iter().enumerate() {
-        while at.saturating_duration_since(counted[first]) >= WINDOW {
-            first += 1;
-        }
-        most = most.max(last + 1 - first);
-    }
-    most
-}
-
 /// Returns the most that was counted by key and by `group`, which gets when, within a window.
 fn most_by(seen: &[Seen], group: impl Fn(&Seen, Timestamp) -> Option<usize>) -> usize {
     let mut counted: HashMap<_, Vec<_>> = HashMap::new();
@@ -356,7 +343,10 @@ fn most_by(seen: &[Seen], group: impl Fn(&Seen, Timestamp) -> Option<usize>) -> 
             counted.entry((one.key, group)).or_default().push(at);
         }
     }
-    let most = counted.into_values().map(most_within).max();
+    let most = counted
+        .into_values()
+        .map(|at| most_within(at, WINDOW))
+        .max();
     most.expect("something was counted")
 }
 

@@ -14,6 +14,8 @@ use tollgate_memory::MemoryStore;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, Server};
 
+use crate::support::most_within;
+
 fn set(entries: &[(&str, &str)]) -> LimitSet {
     let mut set = LimitSet::new();
     for (name, text) in entries {
@@ -514,19 +516,6 @@ async fn changes_keep_what_they_say_on_a_server() {
     changes_keep_what_they_say(Arc::new(store)).await;
 }
 
-/// Returns the most that was admitted within `window`.
-fn most_within(admitted: &[Timestamp], window: Duration) -> usize {
-    let mut first = 0;
-    let mut most = 0;
-    for (last, at) in admitted.iter().enumerate() {
-        while at.saturating_duration_since(admitted[first]) >= window {
-            first += 1;
-        }
-        most = most.max(last + 1 - first);
-    }
-    most
-}
-
 /// Changes a limit under load, over and over, and checks that no decision fails and that no window
 /// has more than the old and the new bound together.
 async fn limits_change_under_load(store: impl Store + Clone + 'static) {
@@ -575,11 +564,10 @@ async fn limits_change_under_load(store: impl Store + Clone + 'static) {
     for caller in callers {
         caller.await.unwrap();
     }
-    let mut admitted = admitted.lock().unwrap().clone();
-    admitted.sort_unstable();
+    let admitted = admitted.lock().unwrap().clone();
     let pairs = VERSIONS.iter().zip(VERSIONS.iter().cycle().skip(1));
     let bound = pairs.map(|((_, old), (_, new))| old + new).max().unwrap();
-    let most = most_within(&admitted, window);
+    let most = most_within(admitted.clone(), window);
     assert!(most <= bound, "{most} within half a second, above {bound}");
     assert!(
         admitted.len() > 12 * 20,

@@ -14,6 +14,8 @@ use tollgate_mock::{Fault, FaultyStore};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, Server};
 
+use crate::support::most_within;
+
 /// Calls until a decision comes from `source`; none fails meanwhile.
 async fn until(source: Source, limiter: &RateLimiter<impl Store>) {
     let begun = Instant::now();
@@ -142,21 +144,12 @@ async fn call(
     }
 }
 
-/// Returns the most within the window, or the most that ended up in `phase`.
-fn most_within(allowed: &[(u8, Timestamp)], phase: Option<u8>) -> usize {
+/// Returns the most within the window, of all or of those in `phase`.
+fn most_in(allowed: &[(u8, Timestamp)], phase: Option<u8>) -> usize {
     let in_phase = allowed
         .iter()
         .filter(|(of, _)| phase.is_none_or(|phase| phase == *of));
-    let mut at: Vec<_> = in_phase.map(|(_, at)| *at).collect();
-    at.sort_unstable();
-    let mut first = 0;
-    let most = at.iter().enumerate().map(|(last, now)| {
-        while now.saturating_duration_since(at[first]) >= WINDOW {
-            first += 1;
-        }
-        last + 1 - first
-    });
-    most.max().unwrap_or(0)
+    most_within(in_phase.map(|(_, at)| *at).collect(), WINDOW)
 }
 
 /// Writes the median and the 99th percentile in microseconds.
@@ -214,18 +207,14 @@ async fn every_trouble_stays_within_twice_the_limit_and_fails_no_call() {
         }
         let mut seen = std::mem::take(&mut *seen.lock().unwrap());
         let [before, during, after] = seen.took.each_mut().map(|took| times(took));
-        let most = most_within(&seen.allowed, None);
-        let least = most_within(&seen.allowed, Some(DURING));
+        let most = most_in(&seen.allowed, None);
+        let least = most_in(&seen.allowed, Some(DURING));
         println!(
             "| {name} | {before} | {during} | {after} | {most} / {} | {least} of {AMOUNT} |",
             2 * AMOUNT
         );
         assert!(most <= 2 * AMOUNT, "{most} in a second with {trouble:?}");
-        assert_eq!(
-            most_within(&seen.allowed, Some(BEFORE)),
-            AMOUNT,
-            "{trouble:?}"
-        );
+        assert_eq!(most_in(&seen.allowed, Some(BEFORE)), AMOUNT, "{trouble:?}");
         // Processes go on, each with its part, as far as a busy machine lets them.
         assert!(least >= AMOUNT / 2, "{least} while {trouble:?}");
     }

@@ -1,6 +1,7 @@
-//! A store that counts how often it is asked, and a clock that jumps.
+//! A store that counts how often it is asked, a clock that jumps, and the most within a window.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::Instant;
@@ -69,4 +70,17 @@ pub(crate) fn in_jumps<T>(future: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();
     runtime.block_on(future)
+}
+
+/// Returns the most of these instants that any window of this length holds.
+pub(crate) fn most_within(mut instants: Vec<Timestamp>, window: Duration) -> usize {
+    instants.sort_unstable();
+    let (mut first, mut most) = (0, 0);
+    for (last, at) in instants.iter().enumerate() {
+        while at.saturating_duration_since(instants[first]) >= window {
+            first += 1;
+        }
+        most = most.max(last + 1 - first);
+    }
+    most
 }

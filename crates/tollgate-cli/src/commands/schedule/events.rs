@@ -100,6 +100,7 @@ pub(super) fn next(options: &NextOptions, output: &Output) -> Result<ExitCode, F
     let until = optional("--until", options.until.as_deref())?;
     let weight = options.weight.weight;
     let terms = subject.terms()?;
+    let zone = subject.quotas.zone()?;
     let time = ask(subject, terms, async |schedule, key| match until {
         Some(until) => schedule.latest_free(key, until).weight(weight).await,
         None => {
@@ -114,7 +115,6 @@ pub(super) fn next(options: &NextOptions, output: &Output) -> Result<ExitCode, F
         weight,
         time: time.map(rfc3339),
     };
-    let zone = subject.quotas.zone()?;
     say(subject.server.json, output, &answer, || {
         let free = match (time, until) {
             (Some(time), _) => format!("free at {}", named(time, &zone)),
@@ -137,6 +137,7 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
     let from = optional("--from", options.from.as_deref())?;
     let until = optional("--until", options.until.as_deref())?;
     let terms = subject.terms_for_list()?;
+    let zone = subject.quotas.zone()?;
     let events = ask(subject, terms, async |schedule, key| {
         let from = from.unwrap_or(Timestamp::UNIX_EPOCH);
         schedule
@@ -147,7 +148,6 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
         of: About::new("list", subject),
         events: events.iter().map(Listing::new).collect(),
     };
-    let zone = subject.quotas.zone()?;
     say(subject.server.json, output, &answer, || {
         let count = u64::try_from(events.len()).unwrap_or(u64::MAX);
         let count = plural(count, "event", "events");
