@@ -45,6 +45,11 @@ pub(crate) fn bound(limit: &Limit, span_us: u64) -> u128 {
     // The span fits into this many windows, but can touch one more.
     let windows = span.div_ceil(window);
     match limit.algorithm() {
+        // The shortest month is nine tenths of the longest, and so are the shortest day and year at
+        // least.
+        Algorithm::CalendarWindow(_) if span_us > 1 => {
+            ((10 * span).div_ceil(9 * window) + 1) * amount
+        }
         Algorithm::Gcra(machine) => {
             u128::from(machine.burst()) + (span * amount).div_ceil(window) - 1
         }

@@ -28,6 +28,19 @@ pub fn fixed_window() -> Vec<Limit> {
     ])
 }
 
+/// Days, weeks, months and years of time zones: whole and half hours from UTC, with and without clocks
+/// that change, and where a day was skipped.
+#[must_use]
+pub fn calendar_window() -> Vec<Limit> {
+    family(&[
+        "fixed-window:5/day@Europe/Berlin",
+        "fixed-window:3/week@Australia/Lord_Howe",
+        "fixed-window:1000/month@Asia/Kolkata",
+        "fixed-window:4/year@America/New_York",
+        "fixed-window:2/day@UTC",
+    ])
+}
+
 /// Sliding buckets: from one bucket to the maximum, with bucket counts that do and do not divide
 /// the window.
 #[must_use]
@@ -76,6 +89,7 @@ pub fn composite() -> Vec<Limit> {
         "sliding-buckets:8/1s,buckets=4",
         "fixed-window:6/1s,anchored,count-denied",
         "sliding-log:9/3s,count-denied",
+        "fixed-window:40/day@Europe/Berlin",
     ])
 }
 
@@ -118,6 +132,7 @@ pub fn shadow() -> Vec<Limit> {
         "sliding-buckets:6/1s,buckets=3,shadow",
         "fixed-window:3/1s,anchored,count-denied,shadow",
         "sliding-log:4/3s,count-denied,shadow",
+        "fixed-window:30/year@UTC,shadow",
     ])
 }
 
@@ -131,6 +146,7 @@ pub fn id() -> Vec<Limit> {
         "sliding-log:4/1s",
         "sliding-counter:10/2s",
         "sliding-buckets:8/1s,buckets=4",
+        "fixed-window:30/month@Europe/Berlin",
     ])
 }
 
@@ -143,6 +159,7 @@ pub fn store() -> Vec<Limit> {
         "sliding-log:5/1m",
         "sliding-counter:5/1m",
         "sliding-buckets:5/1m,buckets=4",
+        "fixed-window:5/month@Europe/Berlin",
     ])
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::Union;
-use tollgate_core::{Limit, Timestamp};
+use tollgate_core::{Algorithm, CalendarUnit, Limit, Timestamp};
 
 /// The longest history.
 pub(crate) const LONGEST: usize = 40;
@@ -119,7 +119,17 @@ pub(crate) struct Start(pub(crate) Timestamp);
 pub(crate) fn starts(limit: &Limit) -> impl Strategy<Value = Start> + use<> {
     let window_us = limit.algorithm().quota().window_us();
     let realistic = 1_780_000_000_000_000;
-    let boundary = realistic - realistic % window_us;
+    let boundary = match limit.algorithm() {
+        // The day when clocks went forward in Berlin, the week when they went back on Lord Howe
+        // Island, a month in Kolkata, and a year in New York.
+        Algorithm::CalendarWindow(window) => match window.unit() {
+            CalendarUnit::Day => 1_774_738_800_000_000,
+            CalendarUnit::Week => 1_774_789_200_000_000,
+            CalendarUnit::Month => 1_774_981_800_000_000,
+            _ => 1_767_243_600_000_000,
+        },
+        _ => realistic - realistic % window_us,
+    };
     let from_end = (0..=window_us.saturating_mul(4))
         .prop_map(|us| Timestamp::MAX.as_micros().saturating_sub(us));
     prop_oneof![

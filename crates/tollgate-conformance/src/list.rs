@@ -31,7 +31,7 @@ macro_rules! conformance {
 macro_rules! __promises {
     () => {
         $crate::__promises! {
-            @each [fixed_window gcra sliding_buckets sliding_counter sliding_log]
+            @each [calendar_window fixed_window gcra sliding_buckets sliding_counter sliding_log]
             [
                 a_changed_limit_applies_at_once,
                 a_clock_that_steps_back_admits_no_more,

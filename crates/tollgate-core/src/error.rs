@@ -163,6 +163,12 @@ pub enum LimitError {
         /// The largest that is accepted.
         most: usize,
     },
+    /// The database of time zones has no zone of this name.
+    #[error("{zone:?} is no time zone: use a name such as Europe/Berlin or UTC")]
+    UnknownZone {
+        /// The name that was rejected.
+        zone: String,
+    },
 }
 
 /// Never happens; it lets a function accept a `Limit` as well as its text.

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 mod algorithm;
+#[cfg(feature = "calendar")]
+mod calendar;
 mod call_id;
 mod companion;
 mod decision;
@@ -24,6 +26,8 @@ mod time;
 mod verdict;
 
 pub use algorithm::named::*;
+#[cfg(feature = "calendar")]
+pub use calendar::CalendarUnit;
 pub use call_id::CallId;
 pub use decision::{Decision, Denied};
 pub use error::{ErrorKind, LimitError, StoreError};

@@ -29,6 +29,19 @@ impl<'t> Reader<'t> {
         self.rest().is_empty()
     }
 
+    /// Returns where the next `mark` is, if there is one.
+    pub(crate) fn find(&self, mark: char) -> Option<usize> {
+        self.rest().find(mark).map(|after| self.at + after)
+    }
+
+    /// Reads up to the next `,`.
+    pub(crate) fn until_comma(&mut self) -> &'t str {
+        let rest = self.rest();
+        let read = rest.split(',').next().unwrap_or(rest);
+        self.at += read.len();
+        read
+    }
+
     /// Reads `mark` if it comes next, and returns whether it did.
     pub(crate) fn skip(&mut self, mark: char) -> bool {
         let comes = self.rest().starts_with(mark);
@@ -38,10 +51,10 @@ impl<'t> Reader<'t> {
         comes
     }
 
-    /// Reads up to the next `:`, `,`, `=` or `/`.
+    /// Reads up to the next `:`, `,`, `=`, `/` or `@`.
     pub(crate) fn word(&mut self) -> &'t str {
         let rest = self.rest();
-        let word = rest.split([':', ',', '=', '/']).next().unwrap_or(rest);
+        let word = rest.split([':', ',', '=', '/', '@']).next().unwrap_or(rest);
         self.at += word.len();
         word
     }

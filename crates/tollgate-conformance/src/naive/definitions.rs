@@ -1,5 +1,7 @@
 //! `Definition`: what remains of each algorithm at an instant, computed from all counted calls.
 
+use super::calendar::Calendar;
+
 /// One counted call, or a refund to a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
@@ -10,7 +12,7 @@ pub(super) struct Event {
 }
 
 /// An algorithm with its parameters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Definition {
     Aligned {
         amount: i128,
@@ -38,25 +40,30 @@ pub(super) enum Definition {
         amount: i128,
         window: i128,
     },
+    Calendar {
+        amount: i128,
+        calendar: Calendar,
+    },
 }
 
 impl Definition {
     /// Returns the largest cost that can ever be admitted.
-    pub(super) fn capacity(self) -> i128 {
+    pub(super) fn capacity(&self) -> i128 {
         match self {
-            Self::Bucket { burst, .. } => burst,
+            Self::Bucket { burst, .. } => *burst,
             Self::Aligned { amount, .. }
             | Self::Anchored { amount, .. }
             | Self::Buckets { amount, .. }
             | Self::Counter { amount, .. }
-            | Self::Log { amount, .. } => amount,
+            | Self::Log { amount, .. }
+            | Self::Calendar { amount, .. } => *amount,
         }
     }
 
     /// Counts a call of `cost` at `now`.
-    pub(super) fn count(self, events: &mut Vec<Event>, now: i128, cost: i128) {
+    pub(super) fn count(&self, events: &mut Vec<Event>, now: i128, cost: i128) {
         let at = self.clamp(events, now);
-        let amount = match self {
+        let amount = match *self {
             // Once the last window has ended, or all of it was refunded, a new one begins.
             Self::Anchored { .. } if self.left(events, at) == self.capacity() => {
                 events.clear();
@@ -75,16 +82,17 @@ impl Definition {
             _ => cost,
         };
         events.push(Event { at, amount });
-        if let Self::Log { amount, .. } = self {
+        if let Self::Log { amount, .. } = *self {
             keep_newest(events, amount);
         }
     }
 
     /// Refunds, at `now`, what still counts of a call of `cost` that was counted at `at`.
-    pub(super) fn refund(self, events: &mut Vec<Event>, now: i128, at: i128, cost: i128) {
+    pub(super) fn refund(&self, events: &mut Vec<Event>, now: i128, at: i128, cost: i128) {
         let now = self.clamp(events, now);
-        let counts = match self {
+        let counts = match *self {
             Self::Aligned { window, .. } => at / window == now / window,
+            Self::Calendar { ref calendar, .. } => calendar.same(at, now),
             Self::Anchored { window, .. } => now < last_window(events, window).0 + window,
             Self::Buckets {
                 bucket, buckets, ..
@@ -130,30 +138,40 @@ impl Definition {
 
     /// Returns the instant to use for `now` if the clock may have stepped back: never before the
     /// last counted call, or before the start of its window or bucket.
-    pub(super) fn clamp(self, events: &[Event], now: i128) -> i128 {
+    pub(super) fn clamp(&self, events: &[Event], now: i128) -> i128 {
         let Some(last) = events.last() else {
             return now;
         };
-        now.max(match self {
+        now.max(match *self {
             Self::Aligned { window, .. } | Self::Counter { window, .. } => {
                 last.at / window * window
             }
             Self::Anchored { window, .. } => last_window(events, window).0,
             Self::Buckets { bucket, .. } => last.at / bucket * bucket,
+            Self::Calendar { .. } if now >= last.at => now,
+            Self::Calendar { ref calendar, .. } => calendar.start(last.at),
             Self::Bucket { .. } | Self::Log { .. } => last.at,
         })
     }
 
     /// Returns what is not used at `now`: a call is admitted if it costs at most that. Negative if
     /// denied calls were counted.
-    pub(super) fn left(self, events: &[Event], now: i128) -> i128 {
+    pub(super) fn left(&self, events: &[Event], now: i128) -> i128 {
         let sum = |counts: &dyn Fn(i128) -> bool| -> i128 {
             let counted = events.iter().filter(|event| counts(event.at));
             counted.map(|event| event.amount).sum()
         };
-        match self {
+        match *self {
             // Counts every call in the same window.
             Self::Aligned { amount, window } => amount - sum(&|at| at / window == now / window),
+            // Counts every call with the same date, or in the same week, month or year.
+            Self::Calendar {
+                amount,
+                ref calendar,
+            } => {
+                let now = calendar.label(now);
+                amount - sum(&|at| calendar.label(at) == now)
+            }
             // A window opens at the first call outside an open window; counts every call in it.
             Self::Anchored { amount, window } => {
                 let (start, used) = last_window(events, window);

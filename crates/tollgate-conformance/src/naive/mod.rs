@@ -5,6 +5,7 @@
 //! so far, and waits are found by search. It is slow, and meant to be obviously right.
 
 mod blocks;
+mod calendar;
 mod definitions;
 mod starts;
 
@@ -12,6 +13,7 @@ use tollgate_core::store::Verdict;
 use tollgate_core::{Algorithm, Limit};
 
 pub(crate) use blocks::Blocks;
+use calendar::Calendar;
 use definitions::{Definition, Event};
 pub(crate) use starts::{Cost, Starts};
 
@@ -85,6 +87,10 @@ impl Naive {
             Algorithm::SlidingCounter(_) if amount * window >= 1 << 53 => return None,
             Algorithm::SlidingCounter(_) => Definition::Counter { amount, window },
             Algorithm::SlidingLog(_) => Definition::Log { amount, window },
+            Algorithm::CalendarWindow(machine) => Definition::Calendar {
+                amount,
+                calendar: Calendar::of(machine),
+            },
             _ => return None,
         };
         Some(Self {

@@ -129,6 +129,17 @@ async fn greedily(scene: &mut Scene<'_>, limit: &Limit) -> Outcome<(Vec<Admitted
             scene.session.wait(1)?;
             take_all(scene, &mut admitted).await?;
         }
+        Algorithm::CalendarWindow(_) => {
+            // Where a period ends is known once something is used in it.
+            let receipt = scene.acquire(ALICE, 1).await?.unwrap();
+            let ends = scene.peek(ALICE, 0).await?.reset_after().as_micros();
+            scene.refund(ALICE, &receipt).await?;
+            scene.session.wait(ends.unwrap() - 1)?;
+            take_all(scene, &mut admitted).await?;
+            scene.session.wait(1)?;
+            take_all(scene, &mut admitted).await?;
+            return Ok((admitted, 2));
+        }
         Algorithm::SlidingCounter(_) => {
             scene.session.wait(window_us - 1)?;
             take_all(scene, &mut admitted).await?;

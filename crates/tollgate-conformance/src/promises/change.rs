@@ -5,7 +5,8 @@ use std::time::Duration;
 use proptest::collection::vec;
 use tollgate_core::store::{Check, MAX_EXACT};
 use tollgate_core::{
-    Algorithm, FixedWindow, Gcra, Limit, Quota, SlidingBuckets, SlidingCounter, SlidingLog,
+    Algorithm, CalendarWindow, FixedWindow, Gcra, Limit, Quota, SlidingBuckets, SlidingCounter,
+    SlidingLog,
 };
 
 use super::agreement::agree_on;
@@ -147,7 +148,7 @@ pub(crate) fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
     .unwrap()
 }
 
-/// Returns `algorithm` with another quota, if that is valid.
+/// Returns `algorithm` with another quota, if that is valid. A unit of the calendar keeps its length.
 pub(crate) fn with_quota(
     algorithm: &Algorithm,
     amount: u64,
@@ -181,6 +182,10 @@ pub(crate) fn with_quota(
             } else {
                 machine.into()
             })
+        }
+        Algorithm::CalendarWindow(machine) => {
+            let calendar = CalendarWindow::new(amount, machine.unit(), machine.zone());
+            calendar.ok().map(Into::into)
         }
         _ => None,
     }

@@ -1,7 +1,8 @@
 //! `algorithms!`: generates the code that lists every algorithm.
 
 /// Generates the enum of the algorithms, and all other code that has one part per algorithm. A
-/// variant is written `Name(folder) keeps State`.
+/// variant is written `Name(folder) keeps State`, and `if "feature"` after it if it needs a feature of
+/// this crate.
 ///
 /// The first token is a dollar sign, for the macro that this macro defines.
 macro_rules! algorithms {
@@ -9,20 +10,21 @@ macro_rules! algorithms {
         $dollar:tt
         $(#[$about:meta])*
         pub enum Algorithm {
-            $($(#[$doc:meta])* $machine:ident($folder:ident) keeps $kept:ty,)*
+            $($(#[$doc:meta])* $machine:ident($folder:ident) keeps $kept:ty
+                $(, if $feature:literal)?;)*
         }
     ) => {
-        $(pub use $folder::$machine;)*
+        $($(#[cfg(feature = $feature)])? pub use $folder::$machine;)*
 
         /// The names of all algorithms, for the root of the crate.
         pub(crate) mod named {
             pub use super::Algorithm;
-            $(pub use super::$machine;)*
+            $($(#[cfg(feature = $feature)])? pub use super::$machine;)*
         }
 
         $(#[$about])*
         pub enum Algorithm {
-            $($(#[$doc])* $machine($machine),)*
+            $($(#[$doc])* $(#[cfg(feature = $feature)])? $machine($machine),)*
         }
 
         /// The state of any algorithm.
@@ -30,25 +32,27 @@ macro_rules! algorithms {
         enum Kind {
             #[default]
             Vacant,
-            $($machine($kept),)*
+            $($(#[cfg(feature = $feature)])? $machine($kept),)*
         }
 
         impl Kind {
             fn heap_bytes(&self) -> usize {
                 match self {
                     Self::Vacant => 0,
-                    $(Self::$machine(kept) => Remembered::heap_bytes(kept),)*
+                    $($(#[cfg(feature = $feature)])? Self::$machine(kept) => Remembered::heap_bytes(kept),)*
                 }
             }
         }
 
         $(
+            $(#[cfg(feature = $feature)])?
             impl From<$machine> for Algorithm {
                 fn from(machine: $machine) -> Self {
                     Self::$machine(machine)
                 }
             }
 
+            $(#[cfg(feature = $feature)])?
             impl Listed for $machine {
                 type State = $folder::State;
 
@@ -79,22 +83,22 @@ macro_rules! algorithms {
         )*
 
         /// The text syntax of each algorithm, in the order of the list.
-        const SPELLINGS: &[Spelling] = &[$(Spelling::of::<$machine>()),*];
+        const SPELLINGS: &[Spelling] = &[$($(#[cfg(feature = $feature)])? Spelling::of::<$machine>()),*];
 
         /// The script of each algorithm, in the order of the list.
         #[cfg(feature = "__twins")]
-        pub const TWINS: [Twin; [$(stringify!($machine)),*].len()] =
-            [$(Twin::of::<$machine>()),*];
+        pub const TWINS: [Twin; [$($(#[cfg(feature = $feature)])? stringify!($machine)),*].len()] =
+            [$($(#[cfg(feature = $feature)])? Twin::of::<$machine>()),*];
 
         #[cfg(feature = "__twins")]
         impl Algorithm {
             /// Returns the index of this algorithm in [`TWINS`].
             pub(crate) const fn code(&self) -> usize {
                 enum Index {
-                    $($machine,)*
+                    $($(#[cfg(feature = $feature)])? $machine,)*
                 }
                 match self {
-                    $(Self::$machine(_) => Index::$machine as usize,)*
+                    $($(#[cfg(feature = $feature)])? Self::$machine(_) => Index::$machine as usize,)*
                 }
             }
         }
@@ -103,7 +107,7 @@ macro_rules! algorithms {
         macro_rules! with_machine {
             ($dollar algorithm:expr, $dollar machine:ident => $dollar body:expr) => {
                 match $dollar algorithm {
-                    $(Algorithm::$machine($dollar machine) => $dollar body,)*
+                    $($(#[cfg(feature = $feature)])? Algorithm::$machine($dollar machine) => $dollar body,)*
                 }
             };
         }

@@ -10,6 +10,8 @@
 //! To add an algorithm, add a folder, and a line to the list below.
 
 mod block;
+#[cfg(feature = "calendar")]
+mod calendar_window;
 mod change;
 mod fixed_window;
 mod gcra;
@@ -34,7 +36,7 @@ use text::{Options, Spelling, Written};
 #[cfg(feature = "__twins")]
 use twin::Paired;
 #[cfg(feature = "__twins")]
-pub use twin::{CallContext, MOST_PARAMETERS, Twin, Words, double, integer, words};
+pub use twin::{CallContext, MOST_PARAMETERS, OUTSIDE, Twin, Words, double, integer, words};
 
 use crate::quota::Quota;
 use crate::time::{Timestamp, Wait};
@@ -59,17 +61,19 @@ algorithms! { $
 #[non_exhaustive]
 pub enum Algorithm {
     /// Counts calls in consecutive windows.
-    FixedWindow(fixed_window) keeps fixed_window::State,
+    FixedWindow(fixed_window) keeps fixed_window::State;
     /// Spaces calls at the quota's rate after a burst: an exact token bucket.
-    Gcra(gcra) keeps gcra::State,
+    Gcra(gcra) keeps gcra::State;
     /// Divides the window into `k` buckets, and counts calls in the last `k + 1`.
-    SlidingBuckets(sliding_buckets) keeps Box<sliding_buckets::State>,
+    SlidingBuckets(sliding_buckets) keeps Box<sliding_buckets::State>;
     /// Estimates the calls of the last window from two counters.
-    SlidingCounter(sliding_counter) keeps sliding_counter::State,
+    SlidingCounter(sliding_counter) keeps sliding_counter::State;
     /// Remembers when each unit of the last window was consumed.
-    SlidingLog(sliding_log) keeps Box<sliding_log::State>,
+    SlidingLog(sliding_log) keeps Box<sliding_log::State>;
     /// Denies every call of a key while the key is blocked, and counts none.
-    Block(block) keeps block::State,
+    Block(block) keeps block::State;
+    /// Counts calls per day, week, month or year of a time zone.
+    CalendarWindow(calendar_window) keeps calendar_window::State, if "calendar";
 }
 }
 
@@ -211,10 +215,10 @@ impl Algorithm {
         with_machine!(self, machine => machine.shape())
     }
 
-    /// Returns the parameters of the script.
+    /// Returns the parameters of the script: see `Paired::parameters`.
     #[cfg(feature = "__twins")]
-    pub(crate) fn parameters(&self) -> Words {
-        with_machine!(self, machine => machine.parameters())
+    pub(crate) fn parameters(&self, around: Timestamp) -> Words {
+        with_machine!(self, machine => machine.parameters(around.as_micros()))
     }
 
     /// Returns the numbers that the script needs to cancel a reservation.

@@ -11,6 +11,10 @@ use crate::text::Reader;
 
 /// An algorithm whose text is its [name](Machine::NAME), a quota and options.
 pub(super) trait Written: Machine + Into<Algorithm> {
+    /// The name in the text of limits.
+    const WORD: &'static str = Self::NAME;
+    /// Whether `@` and a time zone follow the quota, which tells it from an algorithm of the same name.
+    const HAS_ZONE: bool = false;
     /// The options, and whether each takes a number.
     const OPTIONS: &'static [(&'static str, bool)];
     /// What an error says was expected instead of an unknown or repeated option.
@@ -39,6 +43,7 @@ pub(super) trait Written: Machine + Into<Algorithm> {
 /// The text syntax of one algorithm.
 pub(super) struct Spelling {
     name: &'static str,
+    has_zone: bool,
     options: &'static [(&'static str, bool)],
     expected: &'static str,
     expected_quota: &'static str,
@@ -49,7 +54,8 @@ pub(super) struct Spelling {
 impl Spelling {
     pub(super) const fn of<M: Written>() -> Self {
         Self {
-            name: M::NAME,
+            name: M::WORD,
+            has_zone: M::HAS_ZONE,
             options: M::OPTIONS,
             expected: M::EXPECTED,
             expected_quota: M::EXPECTED_QUOTA,
@@ -62,6 +68,11 @@ impl Spelling {
 /// The options in the text of an algorithm, each at most once.
 pub(super) struct Options<'t> {
     given: Vec<(&'t str, Option<u64>)>,
+    #[cfg_attr(
+        not(feature = "calendar"),
+        allow(dead_code, reason = "only calendars have zones")
+    )]
+    zone: &'t str,
     reader: Reader<'t>,
 }
 
@@ -75,6 +86,12 @@ impl Options<'_> {
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         let given = self.given.iter().find(|(given, _)| *given == name);
         given.and_then(|(_, number)| *number)
+    }
+
+    /// Returns the name of the time zone, or nothing if the algorithm has none.
+    #[cfg(feature = "calendar")]
+    pub(super) fn zone(&self) -> &str {
+        self.zone
     }
 
     /// Returns the error that the text ends before `expected`.
@@ -97,6 +114,9 @@ impl FromStr for Algorithm {
     /// | `sliding-counter` | none |
     /// | `sliding-log` | `count-denied` |
     /// | `block` | `doublings=NUMBER` |
+    ///
+    /// With the feature `calendar`, a fixed window may also be a day, week, month or year of a time
+    /// zone, without options: `fixed-window:10000/month@Europe/Berlin`.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         Self::read(Reader::new(text, 0), None).map(|(algorithm, _)| algorithm)
     }
@@ -111,17 +131,32 @@ impl Algorithm {
     ) -> Result<(Self, bool), LimitError> {
         let start = reader.at();
         let name = reader.word();
-        let spelling = SPELLINGS.iter().find(|spelling| spelling.name == name);
-        let spelling = spelling.ok_or_else(|| {
+        let mut named = SPELLINGS.iter().filter(|spelling| spelling.name == name);
+        let zone_at = reader.find('@');
+        let spelling = named
+            .clone()
+            .find(|spelling| spelling.has_zone == zone_at.is_some());
+        let spelling = spelling.or_else(|| named.next()).ok_or_else(|| {
             let is_named = reader.skip('=');
             reader.expected(start, if is_named { UNNAMED } else { &NAMES })
         })?;
         if !reader.skip(':') {
             return Err(reader.expected(reader.at(), spelling.expected_quota));
         }
+        if let (Some(at), false, true) = (zone_at, cfg!(feature = "calendar"), name == WITH_ZONE) {
+            return Err(reader.expected(at, "no time zone: it needs the feature `calendar`"));
+        }
         // Where the number is that an algorithm may refuse: that of an option, or the amount.
         let mut number_at = reader.at();
         let quota = (spelling.read_quota)(&mut reader)?;
+        let mut zone = "";
+        if spelling.has_zone {
+            if !reader.skip('@') {
+                return Err(reader.expected(reader.at(), "`@` and a time zone"));
+            }
+            number_at = reader.at();
+            zone = reader.until_comma();
+        }
         let mut given: Vec<(&str, Option<u64>)> = Vec::new();
         while !reader.is_at_end() {
             if !reader.skip(',') {
@@ -142,7 +177,11 @@ impl Algorithm {
             }
             given.push((option, number));
         }
-        let options = Options { given, reader };
+        let options = Options {
+            given,
+            zone,
+            reader,
+        };
         let algorithm = (spelling.read)(quota, &options).map_err(|error| match error {
             LimitError::Syntax { .. } => error,
             error => options.reader.bad_value(number_at, error),
@@ -151,12 +190,16 @@ impl Algorithm {
     }
 }
 
+/// The algorithm whose windows may be those of a calendar.
+pub(super) const WITH_ZONE: &str = "fixed-window";
+
 /// What an error says was expected instead of a name before an algorithm.
 const UNNAMED: &str = "an algorithm without a name before it, such as `gcra:10/1m`";
 
 /// What an error says was expected instead of an unknown algorithm.
 static NAMES: LazyLock<String> = LazyLock::new(|| {
-    let names: Vec<_> = SPELLINGS.iter().map(|spelling| spelling.name).collect();
+    let spellings = SPELLINGS.iter().filter(|spelling| !spelling.has_zone);
+    let names: Vec<_> = spellings.map(|spelling| spelling.name).collect();
     match names.split_last() {
         Some((last, names)) => format!("an algorithm: {} or {last}", names.join(", ")),
         None => String::new(),
@@ -170,7 +213,7 @@ impl fmt::Display for Algorithm {
 }
 
 fn write_machine<M: Written>(machine: &M, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "{}:", M::NAME)?;
+    write!(f, "{}:", M::WORD)?;
     machine.write_quota(f)?;
     machine.write(f)
 }

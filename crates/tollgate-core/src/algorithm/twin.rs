@@ -38,6 +38,10 @@ use crate::time::MAX_EXACT;
 /// Numbers sent to or by a script: few, except for a ring of many buckets.
 pub type Words = SmallVec<[u64; 8]>;
 
+/// How the error of a script begins that was called with parameters for another time: the instant for
+/// which it needs them follows. It has counted nothing.
+pub const OUTSIDE: &str = "outside of the periods: ";
+
 /// The most parameters that a script may have: the argument of `unit.lua` has this many per limit.
 pub const MOST_PARAMETERS: usize = 4;
 
@@ -62,9 +66,11 @@ pub(super) trait Paired: Machine {
     const PARAMETERS: &'static [&'static str];
     /// Whether a state is a list on the server, instead of a string.
     const IS_LIST: bool = false;
+    /// Whether the parameters depend on the time of the call.
+    const KNOWS_WHEN: bool = false;
 
-    /// Returns the parameters of the script.
-    fn parameters(&self) -> Words;
+    /// Returns the parameters of the script for a call that is decided at about the instant `around`.
+    fn parameters(&self, around: u64) -> Words;
 
     /// Decodes the state in a script's reply, or returns `None` if no script replies with such a
     /// state.
@@ -101,6 +107,8 @@ pub struct Twin {
     pub parameters: &'static [&'static str],
     /// Whether a state is a list on the server, instead of a string.
     pub is_list: bool,
+    /// Whether the parameters depend on the time of the call.
+    pub knows_when: bool,
     /// Returns the latest instant recorded in a state: see `Paired::latest`.
     pub latest: fn(&[u64], &[Vec<u8>]) -> Option<u64>,
     numbers: fn(&str) -> Option<Words>,
@@ -115,6 +123,7 @@ impl Twin {
             name: M::NAME,
             parameters: M::PARAMETERS,
             is_list: M::IS_LIST,
+            knows_when: M::KNOWS_WHEN,
             latest: M::latest,
             numbers: M::numbers,
             script: M::SCRIPT,
@@ -183,6 +192,7 @@ pub fn double(number: u64) -> [u8; 8] {
 mod tests {
     use super::*;
     use crate::algorithm::{Algorithm, TWINS};
+    use crate::time::Timestamp;
 
     #[test]
     fn an_algorithm_sends_its_parameters_and_reads_its_states() {
@@ -193,10 +203,12 @@ mod tests {
             "sliding-buckets:4/1m,buckets=12",
             "sliding-counter:4/1m",
             "sliding-log:4/1m",
+            #[cfg(feature = "calendar")]
+            "fixed-window:4/month@Europe/Berlin",
         ] {
             let algorithm: Algorithm = written.parse().unwrap();
             let twin = &TWINS[algorithm.code()];
-            let parameters = algorithm.parameters();
+            let parameters = algorithm.parameters(Timestamp::UNIX_EPOCH);
             assert_eq!(parameters.len(), twin.parameters.len(), "{written}");
             assert!(algorithm.decode(&[1], call).is_none(), "{written}");
         }

@@ -2,10 +2,11 @@
 
 use crate::algorithm::{Algorithm, State};
 pub use crate::algorithm::{
-    CallContext, CounterPlan, CounterReply, MOST_PARAMETERS, TWINS, Twin, Words, double, integer,
-    words,
+    CallContext, CounterPlan, CounterReply, MOST_PARAMETERS, OUTSIDE, TWINS, Twin, Words, double,
+    integer, words,
 };
 use crate::store::{Check, Request};
+use crate::time::Timestamp;
 
 /// Returns the index of `algorithm` in [`TWINS`].
 #[must_use]
@@ -13,10 +14,17 @@ pub fn code(algorithm: &Algorithm) -> usize {
     algorithm.code()
 }
 
-/// Returns the parameters of the script.
+/// Returns the parameters of the script for a call that is decided at about the instant `around`.
 #[must_use]
-pub fn parameters(algorithm: &Algorithm) -> Words {
-    algorithm.parameters()
+pub fn parameters(algorithm: &Algorithm, around: Timestamp) -> Words {
+    algorithm.parameters(around)
+}
+
+/// Returns whether the parameters of a script for `request` depend on the time of the call.
+#[must_use]
+pub fn knows_when(request: &Request<'_>) -> bool {
+    let mut checks = request.checks().iter();
+    checks.any(|check| TWINS[code(check.limit().algorithm())].knows_when)
 }
 
 /// Decodes the state in a script's reply, or returns `None` if no script replies with such a state.

@@ -2,63 +2,13 @@
 
 use std::fmt;
 
-use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Span, ToSpan};
 
 use super::Period;
+use crate::calendar::{self, CalendarUnit};
 use crate::error::LimitError;
 use crate::text::Reader;
 use crate::time::Timestamp;
-
-const HOUR_US: u64 = 3_600_000_000;
-
-/// A unit of the calendar.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum CalendarUnit {
-    /// From one midnight to the next.
-    Day,
-    /// From the beginning of a Monday to the beginning of the next.
-    Week,
-    /// From the beginning of the first day of a month to the beginning of the next month.
-    Month,
-}
-
-impl CalendarUnit {
-    const ALL: [(Self, &str); 3] = [
-        (Self::Day, "day"),
-        (Self::Week, "week"),
-        (Self::Month, "month"),
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-        }
-    }
-
-    /// Returns the first day of the period that contains `date`.
-    fn first_day(self, date: Date) -> Result<Date, jiff::Error> {
-        match self {
-            Self::Day => Ok(date),
-            Self::Week => {
-                date.checked_sub(i64::from(date.weekday().to_monday_zero_offset()).days())
-            }
-            Self::Month => Ok(date.first_of_month()),
-        }
-    }
-
-    fn span(self) -> Span {
-        match self {
-            Self::Day => 1.day(),
-            Self::Week => 1.week(),
-            Self::Month => 1.month(),
-        }
-    }
-}
 
 /// A quota of `N` events per day, week or month of a time zone.
 ///
@@ -114,16 +64,12 @@ impl CalendarQuota {
         let amount = reader.number("an amount, in decimal digits")?;
         let slash = reader.at();
         if !reader.skip('/') {
-            return Err(reader.expected(slash, "`/` and `day`, `week` or `month`"));
+            return Err(reader.expected(slash, "`/` and `day`, `week`, `month` or `year`"));
         }
         let unit_at = reader.at();
         let unit = text.get(unit_at..at).unwrap_or("");
-        let Some((unit, _)) = CalendarUnit::ALL
-            .into_iter()
-            .find(|(_, name)| *name == unit)
-        else {
-            return Err(reader.expected(unit_at, "`day`, `week` or `month` before `@`"));
-        };
+        let unit = CalendarUnit::named(unit);
+        let unit = unit.ok_or_else(|| reader.expected(unit_at, CalendarUnit::EXPECTED))?;
         let zone = TimeZone::get(&text[at + 1..]).map_err(|_| {
             reader.expected(at + 1, "the name of a time zone, such as Europe/Berlin")
         })?;
@@ -131,43 +77,36 @@ impl CalendarQuota {
     }
 
     /// Returns a length that no period exceeds, in microseconds.
-    ///
-    /// Where a zone crosses the date line, it repeats or skips a day.
     pub(crate) fn longest_us(&self) -> u64 {
-        HOUR_US
-            * match self.unit {
-                CalendarUnit::Day => 50,
-                CalendarUnit::Week => 8 * 24 + 2,
-                CalendarUnit::Month => 32 * 24 + 2,
-            }
+        self.unit.longest_us()
     }
 
     /// Returns how far the beginnings of two periods are apart at least, in microseconds, but for
     /// days that a zone skips.
     pub(crate) fn shortest_us(&self) -> u64 {
-        HOUR_US
-            * match self.unit {
-                CalendarUnit::Day => 22,
-                CalendarUnit::Week => 6 * 24 - 2,
-                CalendarUnit::Month => 27 * 24 - 2,
-            }
+        self.unit.shortest_us()
     }
 
     /// Returns the periods from the one that holds `from` to the one that holds `until`.
     #[must_use]
     pub fn periods(&self, from: Timestamp, until: Timestamp) -> Vec<Period> {
         let mut periods = Vec::new();
-        let Some(mut first) = self.first_day(from) else {
+        let date = calendar::date(&self.zone, from);
+        let Ok(mut first) = self.unit.first_day(date) else {
             return periods;
         };
-        let mut start = self.start_of(first);
+        let start_of = |date| {
+            let micros = calendar::start_of(&self.zone, date)?;
+            Some(Timestamp::from_micros(micros).unwrap_or(Timestamp::END))
+        };
+        let mut start = start_of(first);
         while let Some(begins) = start
             && begins <= until
         {
             let Ok(next) = first.checked_add(self.unit.span()) else {
                 break;
             };
-            let ends = self.start_of(next);
+            let ends = start_of(next);
             if let Some(ends) = ends
                 && ends > begins
             {
@@ -176,19 +115,6 @@ impl CalendarQuota {
             (first, start) = (next, ends);
         }
         periods
-    }
-
-    fn first_day(&self, at: Timestamp) -> Option<Date> {
-        let date = jiff::Timestamp::from(at).to_zoned(self.zone.clone()).date();
-        self.unit.first_day(date).ok()
-    }
-
-    /// Returns the first instant of `date`; before the epoch, the epoch, and after the latest
-    /// instant, the end of it.
-    fn start_of(&self, date: Date) -> Option<Timestamp> {
-        let start = date.to_zoned(self.zone.clone()).ok()?.start_of_day().ok()?;
-        let micros = u64::try_from(start.timestamp().as_microsecond()).unwrap_or(0);
-        Some(Timestamp::from_micros(micros).unwrap_or(Timestamp::END))
     }
 }
 

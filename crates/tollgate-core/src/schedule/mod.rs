@@ -21,9 +21,11 @@ use crate::error::LimitError;
 use crate::key::Key;
 use crate::time::Timestamp;
 
+#[cfg(feature = "calendar")]
+pub use crate::calendar::CalendarUnit;
 pub use answer::{Answer, BatchPlacement, BatchRefusal, Placement, PlannedEvent, Reason, Refusal};
 #[cfg(feature = "calendar")]
-pub use calendar::{CalendarQuota, CalendarUnit};
+pub use calendar::CalendarQuota;
 pub use call::{Call, FromAnswer, Move, Refusable, Reset, Weighted};
 pub use event::{Event, LONGEST_ID};
 pub use events::State;

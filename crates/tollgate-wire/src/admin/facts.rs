@@ -153,6 +153,11 @@ fn of_string(name: &Name<'_>, shape: &Shape, raw: &[u8]) -> Option<Facts> {
             ends: instant(start.checked_add(window)?),
             ..none
         },
+        ("calendar-window", _, &[start, kept]) => Facts {
+            consumed: Some(kept),
+            since: instant(start),
+            ..none
+        },
         ("gcra", _, &[debt, at, unit] | &[debt, at, unit, 1]) => Facts {
             consumed: (unit > 0).then(|| debt.div_ceil(unit)),
             last: instant(at),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use tollgate_core::inside::encoding::{LEASES, SCHEDULE};
 use tollgate_core::store::{Check, Operation, Request, Verdict};
-use tollgate_core::{ErrorKind, Key, Limit, StoreError, Timestamp};
+use tollgate_core::{ErrorKind, Key, Limit, StoreError};
 
 use super::facts::{self, Facts};
 use super::names::{Held, Name, name, pattern, pattern_of};
@@ -13,7 +13,7 @@ use super::others::kind_of;
 use super::slot::slot_of;
 use super::states::READ;
 use super::{Node, Nodes, Reply, Sender, command, refusal};
-use crate::codec::{self, Question};
+use crate::codec;
 use crate::fault::Effect;
 use crate::keyspace::{ANSWER, CALLER, Keyspace, unescaped};
 use crate::options::TimeSource;
@@ -292,8 +292,8 @@ impl<E: Nodes> WireStore<E> {
         let load = command([b"SCRIPT", b"LOAD", script.text().as_bytes()]);
         let mut verdicts = Vec::with_capacity(states.len());
         for page in pages(states) {
-            let instant: Option<Timestamp> = self.instant(None)?;
-            let argument = codec::argument(&request, instant, self.options().caller_slack);
+            let question = self.question(&request)?;
+            let argument = codec::argument(&question, self.options().caller_slack);
             let run = |state: &FoundState| {
                 command([
                     b"EVALSHA",
@@ -310,10 +310,6 @@ impl<E: Nodes> WireStore<E> {
                 .send(&page[0].node, &commands, Effect::Nothing)
                 .await?;
             for reply in replies.into_iter().skip(1) {
-                let question = Question {
-                    request: &request,
-                    instant,
-                };
                 verdicts.push(match reply {
                     Reply::Bytes(bytes) => match codec::decision(&question, &bytes) {
                         Ok(decided) => Some(decided.into_one()?.1),

@@ -92,7 +92,9 @@ impl<'r> BatchedCall<'r> {
     /// Writes the keys and the argument that are sent for the call if it starts a group.
     pub(super) fn pack(&mut self) {
         if self.packed.is_none() {
-            let Question { request, instant } = self.question;
+            let Question {
+                request, instant, ..
+            } = self.question;
             self.packed = Some(Packed {
                 keys: self.keyspace.of(request.checks(), instant.is_some()),
                 argument: match self.act {
@@ -106,9 +108,8 @@ impl<'r> BatchedCall<'r> {
     }
 
     fn argument(&self) -> Vec<u8> {
-        let Question { request, instant } = self.question;
-        let slack = codec::slack_at(instant, self.options.caller_slack);
-        codec::many_argument(request, instant, slack)
+        let slack = codec::slack_at(self.question.instant, self.options.caller_slack);
+        codec::many_argument(&self.question, slack)
     }
 
     /// Returns whether `keys` are the keys of its checks.
@@ -144,7 +145,9 @@ struct Terms {
 impl Kind {
     /// Returns the kind of a packed call.
     pub(super) fn of(call: &mut BatchedCall<'_>) -> Self {
-        let Question { request, instant } = call.question;
+        let Question {
+            request, instant, ..
+        } = call.question;
         let terms = call.act.map(|act| Terms {
             act,
             instant,

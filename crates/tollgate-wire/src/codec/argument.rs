@@ -8,18 +8,19 @@ use tollgate_core::inside::twins::{MOST_PARAMETERS, code, double, parameters, re
 use tollgate_core::store::{BlockSpan, Check, MAX_EXACT, Operation, Request};
 use tollgate_core::{CallId, Limit, Timestamp};
 
+use super::Question;
 use crate::script::Form;
 
 /// The longest slack in milliseconds: 285 years, as long as any state lasts.
 const MOST_SLACK: u64 = MAX_EXACT / 1_000;
 
-/// Returns the argument of the script for `request`; without an `instant`, the server's clock
-/// decides.
-pub(crate) fn argument(
-    request: &Request<'_>,
-    instant: Option<Timestamp>,
-    caller_slack: Duration,
-) -> Vec<u8> {
+/// Returns the argument of the script for a question; without an instant, the server's clock decides.
+pub(crate) fn argument(question: &Question<'_>, caller_slack: Duration) -> Vec<u8> {
+    let Question {
+        request,
+        instant,
+        around,
+    } = *question;
     let slack = slack_at(instant, caller_slack);
     if let Form::Few(_) = Form::of(request) {
         let mut text = Vec::with_capacity(24 + 64 * request.checks().len());
@@ -32,13 +33,13 @@ pub(crate) fn argument(
             let algorithm = check.limit().algorithm();
             push(&mut text, check.cost());
             push(&mut text, counted(check.limit()));
-            for parameter in parameters(algorithm) {
+            for parameter in parameters(algorithm, around) {
                 push(&mut text, parameter);
             }
         }
         return text;
     }
-    many_argument(request, instant, slack)
+    many_argument(question, slack)
 }
 
 /// Returns the number of an operation in the argument of a script, or `None` if no script knows it.
@@ -57,11 +58,10 @@ pub(crate) fn operation_number(operation: Operation<'_>) -> Option<u64> {
 
 /// Returns the argument of a script for any operation on any number of limits, with `slack` in
 /// milliseconds.
-pub(crate) fn many_argument(
-    request: &Request<'_>,
-    instant: Option<Timestamp>,
-    slack: u64,
-) -> Vec<u8> {
+pub(crate) fn many_argument(question: &Question<'_>, slack: u64) -> Vec<u8> {
+    let Question {
+        request, instant, ..
+    } = *question;
     let mut text = Vec::with_capacity(24 + 64 * request.checks().len());
     push(
         &mut text,
@@ -71,7 +71,7 @@ pub(crate) fn many_argument(
     push_instant(&mut text, instant);
     push(&mut text, slack);
     for (index, check) in request.checks().iter().enumerate() {
-        push_member(&mut text, request, index, check);
+        push_member(&mut text, question, index, check);
     }
     for (index, check) in request.checks().iter().enumerate() {
         for number in reserved(request, index, check).into_iter().flatten() {
@@ -90,8 +90,13 @@ pub(crate) fn push_id(
     (id, slack): (&CallId<'_>, u64),
 ) -> [u8; 8] {
     let mut hasher = Sha256::new();
-    // What is the same when the call is repeated: everything but the instant.
-    hasher.update(argument(request, None, Duration::ZERO));
+    // What is the same when the call is repeated: everything but the time.
+    let timeless = Question {
+        request,
+        instant: None,
+        around: Timestamp::UNIX_EPOCH,
+    };
+    hasher.update(argument(&timeless, Duration::ZERO));
     if let Operation::Reserve { max_delay } = request.operation() {
         hasher.update(max_delay.as_nanos().to_le_bytes());
     }
@@ -160,7 +165,8 @@ impl Detail {
     }
 }
 
-fn push_member(text: &mut Vec<u8>, request: &Request<'_>, index: usize, check: &Check<'_>) {
+fn push_member(text: &mut Vec<u8>, question: &Question<'_>, index: usize, check: &Check<'_>) {
+    let request = question.request;
     let algorithm = check.limit().algorithm();
     let (cost, detail) = match (change(request, index), request.operation()) {
         (Some(Change::GiveBack { amount, at }), _) => (amount, Detail::CountedAt(at.as_micros())),
@@ -184,7 +190,7 @@ fn push_member(text: &mut Vec<u8>, request: &Request<'_>, index: usize, check: &
     push(text, counted(check.limit()));
     push(text, cost);
     push_or_minus_one(text, detail.number());
-    let parameters = parameters(algorithm);
+    let parameters = parameters(algorithm, question.around);
     for index in 0..MOST_PARAMETERS {
         push(text, parameters.get(index).copied().unwrap_or(0));
     }

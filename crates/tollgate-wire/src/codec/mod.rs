@@ -15,6 +15,7 @@ pub(super) use self::argument::{
 };
 pub(super) use self::reply::{answer_to, decision, not_understood};
 pub(super) use self::series::{Series, Turn};
+pub(super) use tollgate_core::inside::twins::knows_when;
 
 /// A request, and what its decision depends on beside the reply.
 #[derive(Clone, Copy)]
@@ -22,4 +23,6 @@ pub(super) struct Question<'r> {
     pub(super) request: &'r Request<'r>,
     /// `None` for the server's clock.
     pub(super) instant: Option<Timestamp>,
+    /// About when the server will decide it, if [`knows_when`] it matters.
+    pub(super) around: Timestamp,
 }

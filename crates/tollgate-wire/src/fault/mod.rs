@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::{ErrorKind, StoreError};
+use tollgate_core::inside::twins::OUTSIDE;
+use tollgate_core::{ErrorKind, StoreError, Timestamp};
 
 use super::failure::Failure;
 
@@ -139,7 +140,7 @@ const MEANINGS: [Meaning; 20] = [
 ];
 
 /// Phrases of errors that have no code of their own.
-const PHRASES: [Meaning; 9] = [
+const PHRASES: [Meaning; 10] = [
     (
         "unknown command",
         ErrorKind::Unsupported,
@@ -154,6 +155,11 @@ const PHRASES: [Meaning; 9] = [
         "the server accepts no more connections: raise its `maxclients`, or connect fewer",
     ),
     ("data string too short", ErrorKind::Misconfigured, FOREIGN),
+    (
+        OUTSIDE,
+        ErrorKind::Unavailable,
+        "the server's clock moved by days during the call, and nothing was counted: set it, and try again",
+    ),
     // A state that no limit has written gives TTLs that no limit gives.
     ("value is not an integer", ErrorKind::Misconfigured, FOREIGN),
     ("invalid expire time", ErrorKind::Misconfigured, FOREIGN),
@@ -183,6 +189,23 @@ pub(super) fn is_unknown_script(failure: &Failure) -> bool {
 pub(super) fn is_about_the_keys(failure: &Failure) -> bool {
     let codes = ["CROSSSLOT", "NOPERM", "TRYAGAIN"];
     matches!(failure, Failure::Refused { line, .. } if codes.contains(&code(line)))
+}
+
+/// Returns the instant for which a script needs parameters, if it failed because it was called with
+/// those for another time. It has counted nothing.
+pub(super) fn outside(failure: &Failure) -> Option<Timestamp> {
+    match failure {
+        Failure::Refused { line, .. } => outside_in(line),
+        _ => None,
+    }
+}
+
+/// The same, in a server's error.
+pub(super) fn outside_in(line: &str) -> Option<Timestamp> {
+    let (_, rest) = line.split_once(OUTSIDE)?;
+    let end = rest.find(|c: char| !c.is_ascii_digit());
+    let digits = &rest[..end.unwrap_or(rest.len())];
+    Timestamp::from_micros(digits.parse().ok()?).ok()
 }
 
 /// Returns whether a server's error says that it is out of service: it is a replica, has lost its

@@ -1,12 +1,14 @@
 //! How `WireStore` decides a request: it sends the call by itself, or in a batch.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
 use tollgate_core::store::{Fingerprint, Operation, Request, Verdicts};
-use tollgate_core::{CallId, StoreError};
+use tollgate_core::{CallId, StoreError, Timestamp};
 
-use super::{Patience, WireStore};
+use super::WireStore;
 use crate::batch::{self, BatchedCall, Ended, InQueue, Member, Packed, Undecided};
 use crate::codec::{self, Question};
 use crate::engine::{Engine, ScriptCall};
@@ -14,6 +16,7 @@ use crate::failure::Failure;
 use crate::fault::{self, Effect};
 use crate::keyspace::Keys;
 use crate::options::{Batches, Options};
+use crate::runner::until;
 use crate::script::Script;
 
 /// Longer than any call takes, and short enough to be added to an instant.
@@ -34,6 +37,14 @@ struct Sent {
     argument: Vec<u8>,
     /// The hash of a call that has an id, which precedes the reply.
     hash: Option<[u8; 8]>,
+}
+
+/// How long the reply to a call may take, and what happens if it is lost.
+#[derive(Clone, Copy)]
+struct Patience {
+    deadline: Duration,
+    /// Whether the call is sent once more if it is lost.
+    repeats: bool,
 }
 
 impl<E: Engine> WireStore<E> {
@@ -64,7 +75,7 @@ impl<E: Engine> WireStore<E> {
             repeats: call.is_repeated(),
         };
         // In a box, because clients have large futures, and calls in batches need none.
-        Box::pin(self.decide_alone(&call, patience)).await
+        Box::pin(self.decide_alone(call, patience)).await
     }
 
     /// Returns a call for `request`, which had this `id`.
@@ -84,9 +95,8 @@ impl<E: Engine> WireStore<E> {
             (_, None) => Effect::Counts,
             (_, Some(_)) => Effect::CountsOnce,
         };
-        let instant = self.instant(request.caller_time())?;
         Ok(Call {
-            question: Question { request, instant },
+            question: self.question(request)?,
             id,
             effect,
         })
@@ -106,14 +116,40 @@ impl<E: Engine> WireStore<E> {
         Some(InQueue::enter(&self.queues, runtime, partition.as_deref()))
     }
 
-    /// Sends a call by itself.
+    /// Sends a call by itself; once more if it needs parameters for another time than was expected.
     async fn decide_alone(
         &self,
-        call: &Call<'_>,
+        call: Call<'_>,
         patience: Patience,
     ) -> Result<Verdicts, StoreError> {
-        let Question { request, instant } = call.question;
-        let argument = codec::argument(request, instant, self.options().caller_slack);
+        let is_out = AtomicBool::new(false);
+        let work = pin!(async {
+            match self.send(&call, patience.repeats, &is_out).await {
+                Err(failure) => match fault::outside(&failure) {
+                    Some(instant) => {
+                        let call = call.around(instant);
+                        self.send(&call, patience.repeats, &is_out).await
+                    }
+                    None => Err(failure),
+                },
+                sent => sent,
+            }
+        });
+        let (engine, deadline) = (self.engine(), patience.deadline);
+        let is_out = || is_out.load(Ordering::Relaxed);
+        let (hash, reply) = until(deadline, engine, call.effect, is_out, work).await?;
+        call.verdicts(hash, &reply)
+    }
+
+    /// Returns the reply to a call, and its hash if it has an id.
+    async fn send(
+        &self,
+        call: &Call<'_>,
+        repeats: bool,
+        is_out: &AtomicBool,
+    ) -> Result<(Option<[u8; 8]>, Vec<u8>), Failure> {
+        let request = call.question.request;
+        let argument = codec::argument(&call.question, self.options().caller_slack);
         let sent = self.sent(call, argument);
         let script = ScriptCall {
             script: Script::of(request, call.id.is_some()),
@@ -121,8 +157,11 @@ impl<E: Engine> WireStore<E> {
             argument: &sent.argument,
             ids: &[],
         };
-        let reply = self.reply(&script, call.effect, patience).await?;
-        call.verdicts(sent.hash, &reply)
+        let reply = match self.runner.run(&script, is_out).await {
+            Err(Failure::Lost(_)) if repeats => self.runner.run(&script, is_out).await,
+            outcome => outcome,
+        };
+        Ok((sent.hash, reply?))
     }
 
     /// Sends a call in a batch; if the server did not run that, by itself.
@@ -147,7 +186,7 @@ impl<E: Engine> WireStore<E> {
             Ended::Late(is_out) => Undecided::Late(is_out),
         };
         match again(call, queue, &member, &undecided) {
-            Some(patience) => Box::pin(self.decide_alone(call, patience)).await,
+            Some((call, patience)) => Box::pin(self.decide_alone(call, patience)).await,
             None => Err(self.error(call, undecided)),
         }
     }
@@ -155,9 +194,9 @@ impl<E: Engine> WireStore<E> {
     /// Returns what a batch sends for a call that has an id, and the hash of the call.
     fn packed(&self, call: &Call<'_>) -> Option<(Box<Packed>, [u8; 8])> {
         call.id?;
-        let Question { request, instant } = call.question;
-        let slack = codec::slack_at(instant, self.options().caller_slack);
-        let argument = codec::many_argument(request, instant, slack);
+        let question = &call.question;
+        let slack = codec::slack_at(question.instant, self.options().caller_slack);
+        let argument = codec::many_argument(question, slack);
         let sent = self.sent(call, argument);
         let packed = Packed {
             keys: sent.keys,
@@ -191,7 +230,9 @@ impl<E: Engine> WireStore<E> {
                 fault::too_late(self.options().deadline, call.effect, is_out)
             }
             Undecided::Refused(line) => {
-                let Question { request, instant } = call.question;
+                let Question {
+                    request, instant, ..
+                } = call.question;
                 let keys = self.keyspace.of(request.checks(), instant.is_some());
                 let failure = Failure::refused(line.clone(), line);
                 fault::error(failure.redacted(&keys), call.effect)
@@ -203,7 +244,9 @@ impl<E: Engine> WireStore<E> {
     /// Returns what is sent for a call: `argument`, and for a call that has an id also what the
     /// script needs to keep the answer.
     fn sent(&self, call: &Call<'_>, mut argument: Vec<u8>) -> Sent {
-        let Question { request, instant } = call.question;
+        let Question {
+            request, instant, ..
+        } = call.question;
         let mut keys = self.keyspace.of(request.checks(), instant.is_some());
         let hash = call.id.map(|id| {
             let slack = codec::slack_at(instant, self.options().caller_slack);
@@ -226,6 +269,12 @@ impl Call<'_> {
         self.id.is_some_and(CallId::is_repeated)
     }
 
+    /// Returns the call with the parameters for this time.
+    fn around(mut self, instant: Timestamp) -> Self {
+        self.question.around = instant;
+        self
+    }
+
     /// Returns the verdicts that follow from the reply; a call that has an id has this `hash`.
     fn verdicts(&self, hash: Option<[u8; 8]>, reply: &[u8]) -> Result<Verdicts, StoreError> {
         match hash {
@@ -233,8 +282,8 @@ impl Call<'_> {
             // The answer may be one to an earlier call, at another instant.
             Some(hash) => {
                 let question = Question {
-                    request: self.question.request,
                     instant: None,
+                    ..self.question
                 };
                 codec::decision(&question, codec::answer_to(hash, reply)?)
             }
@@ -242,20 +291,22 @@ impl Call<'_> {
     }
 }
 
-/// Returns how to send a call by itself after its batch failed, if the server has run nothing or the
-/// call may be sent once more, and if there is time.
-fn again(
-    call: &Call<'_>,
+/// Returns what to send by itself after the batch of a call failed, and how, if the server has run
+/// nothing or the call may be sent once more, and if there is time.
+fn again<'r>(
+    call: &Call<'r>,
     queue: &InQueue,
     member: &Member,
     undecided: &Undecided,
-) -> Option<Patience> {
-    let repeats = match undecided {
-        Undecided::Failed(failure) if fault::is_about_the_keys(failure) => call.is_repeated(),
-        Undecided::Failed(Failure::Lost(_)) if call.is_repeated() => false,
+) -> Option<(Call<'r>, Patience)> {
+    let (mut call, mut repeats) = (*call, call.is_repeated());
+    match undecided {
+        Undecided::Refused(line) => call = call.around(fault::outside_in(line)?),
+        Undecided::Failed(failure) if fault::is_about_the_keys(failure) => {}
+        Undecided::Failed(Failure::Lost(_)) if repeats => repeats = false,
         _ => return None,
-    };
+    }
     let now = (queue.runtime().now)();
     let deadline = member.deadline().saturating_duration_since(now);
-    (!deadline.is_zero()).then_some(Patience { deadline, repeats })
+    (!deadline.is_zero()).then_some((call, Patience { deadline, repeats }))
 }

@@ -5,16 +5,14 @@ mod decide;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_core::store::{Check, Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, Timestamp};
 
 use super::batch::Queues;
-use super::codec;
+use super::codec::{self, Question};
 use super::engine::{Engine, ScriptCall};
-use super::failure::Failure;
 use super::fault::{self, Effect};
 use super::keyspace::Keyspace;
 use super::options::{Options, TimeSource};
@@ -60,29 +58,11 @@ impl<E: Engine> WireStore<E> {
         call: &ScriptCall<'_>,
         effect: Effect,
     ) -> Result<Vec<u8>, StoreError> {
-        let once = Patience {
-            deadline: self.options().deadline,
-            repeats: false,
-        };
-        self.reply(call, effect, once).await
-    }
-
-    /// Returns the reply of a script, which does `effect`.
-    async fn reply(
-        &self,
-        call: &ScriptCall<'_>,
-        effect: Effect,
-        Patience { deadline, repeats }: Patience,
-    ) -> Result<Vec<u8>, StoreError> {
+        let (engine, deadline) = (self.engine(), self.options().deadline);
         let is_out = AtomicBool::new(false);
-        let work = pin!(async {
-            match self.runner.run(call, &is_out).await {
-                Err(Failure::Lost(_)) if repeats => self.runner.run(call, &is_out).await,
-                outcome => outcome,
-            }
-        });
+        let work = pin!(self.runner.run(call, &is_out));
         let is_out = || is_out.load(Ordering::Relaxed);
-        until(deadline, self.engine(), effect, is_out, work).await
+        until(deadline, engine, effect, is_out, work).await
     }
 
     /// Deletes the states of `checks`, like [`Store::reset`].
@@ -146,15 +126,34 @@ impl<E: Engine> WireStore<E> {
         match (caller, self.options().clock) {
             (Some(instant), _) => Ok(Some(instant)),
             (None, TimeSource::Server) => Ok(None),
-            (None, TimeSource::Caller) => match Timestamp::try_from(self.engine().now()) {
-                Ok(now) => Ok(Some(now)),
-                Err(error) => Err(StoreError::new(
-                    ErrorKind::Misconfigured,
-                    "this machine's clock is out of range: set it",
-                )
-                .with_source(error)),
-            },
+            (None, TimeSource::Caller) => self.here().map(Some),
         }
+    }
+
+    /// Returns the instant by this machine's clock.
+    fn here(&self) -> Result<Timestamp, StoreError> {
+        Timestamp::try_from(self.engine().now()).map_err(|error| {
+            let message = "this machine's clock is out of range: set it";
+            StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
+        })
+    }
+
+    /// Returns what the decision on `request` depends on.
+    pub(super) fn question<'r>(
+        &self,
+        request: &'r Request<'r>,
+    ) -> Result<Question<'r>, StoreError> {
+        let instant = self.instant(request.caller_time())?;
+        let around = match instant {
+            Some(instant) => instant,
+            None if codec::knows_when(request) => self.here()?,
+            None => Timestamp::UNIX_EPOCH,
+        };
+        Ok(Question {
+            request,
+            instant,
+            around,
+        })
     }
 
     /// Deletes the states of `identity` for `key`.
@@ -179,14 +178,6 @@ impl<E: Engine> WireStore<E> {
         let is_out = || is_out.load(Ordering::Relaxed);
         until(deadline, engine, Effect::Forgets, is_out, work).await
     }
-}
-
-/// How long the reply to a call may take, and what happens if it is lost.
-#[derive(Clone, Copy)]
-struct Patience {
-    deadline: Duration,
-    /// Whether the call is sent once more if it is lost.
-    repeats: bool,
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -1,0 +1,190 @@
+//! `CalendarWindow`: counts calls per day, week, month or year of a time zone.
+
+use super::{Machine, Outcome, Remembered, Status};
+use crate::calendar::{Bounds, Calendar, CalendarUnit};
+use crate::error::LimitError;
+use crate::quota::Quota;
+use crate::time::{MAX_EXACT, Wait};
+
+/// Counts calls per day, week, month or year of a time zone.
+///
+/// Each period admits at most `N` units, so a span around a boundary can admit `2N`. A period begins
+/// at midnight by the clocks of the zone: where clocks change, a day has 23 or 25 hours. If midnight
+/// comes twice, the first one counts; if clocks skip it, the end of the gap.
+///
+/// The zone's name is one of the database of time zones, which is the system's, or else a copy in the
+/// program; it is read when the first limit of a zone is made. The store's clock decides which period
+/// a call is in. If it is a server's, that knows no zones: the caller sends the boundaries around its
+/// own clock. As long as the two clocks differ by less than half a period, a decision takes one round
+/// trip, and otherwise two.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::store::{Check, Request, State};
+/// use tollgate_core::{Algorithm, CalendarUnit, CalendarWindow, Limit, Timestamp};
+///
+/// let monthly = CalendarWindow::new(10_000, CalendarUnit::Month, "Europe/Berlin")?;
+/// assert_eq!(Algorithm::from(monthly), "fixed-window:10000/month@Europe/Berlin".parse()?);
+///
+/// let limit = Limit::new("bill", monthly)?;
+/// let mut state = State::default();
+/// // The last hour of 1970 in Berlin, which is an hour ahead of UTC.
+/// let now = Timestamp::from_micros((365 * 24 - 2) * 3_600_000_000)?;
+/// let decision = Request::consume(Check::new(&limit, "alice", 4_000)).decide_on(&mut state, now);
+/// assert_eq!(decision.remaining(), 6_000);
+/// assert_eq!(decision.reset_after().as_secs_ceil(), Some(60 * 60));
+/// # Ok::<(), tollgate_core::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CalendarWindow {
+    quota: Quota,
+    calendar: &'static Calendar,
+}
+
+/// The last period in which a call was counted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct State {
+    /// When the period began, by the database of time zones at that time.
+    pub(crate) start: u64,
+    /// What was counted and not given back.
+    pub(crate) kept: u64,
+}
+
+impl Remembered for State {}
+
+impl CalendarWindow {
+    /// Returns `amount` units per `unit` of the time zone called `zone`, such as `Europe/Berlin`.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::AmountTooLarge`] when `amount` exceeds 2^53 - 1; [`LimitError::UnknownZone`] when
+    /// the database of time zones has no such name.
+    pub fn new(amount: u64, unit: CalendarUnit, zone: &str) -> Result<Self, LimitError> {
+        let calendar = Calendar::of(unit, zone).ok_or_else(|| LimitError::UnknownZone {
+            zone: zone.to_owned(),
+        })?;
+        Ok(Self {
+            quota: Quota::new(amount, unit.length())?,
+            calendar,
+        })
+    }
+
+    /// Returns the unit of the calendar.
+    #[must_use]
+    pub fn unit(&self) -> CalendarUnit {
+        self.calendar.unit()
+    }
+
+    /// Returns the name of the time zone.
+    #[must_use]
+    pub fn zone(&self) -> &str {
+        self.calendar.zone()
+    }
+
+    /// Returns the period that a call at `now` is counted in: if the clock stepped back out of the
+    /// last period, still that one.
+    #[inline]
+    fn period(&self, state: &State, now: u64) -> Bounds {
+        self.calendar.period(now.max(state.start))
+    }
+
+    /// Returns whether what was counted is part of this period.
+    ///
+    /// A new database of time zones may move boundaries. What was counted then stays in the period in
+    /// which its own began.
+    #[inline]
+    fn used(state: &State, (start, _): Bounds) -> u64 {
+        if state.start >= start { state.kept } else { 0 }
+    }
+
+    #[inline]
+    fn wait_in(&self, state: &State, period: Bounds, now: u64, cost: u64) -> Wait {
+        if Self::used(state, period) + cost <= self.quota.amount() {
+            Wait::ZERO
+        } else {
+            Wait::from_micros(period.1 - now)
+        }
+    }
+
+    #[inline]
+    fn status_in(&self, state: &State, period: Bounds, now: u64) -> Status {
+        let used = Self::used(state, period);
+        Status {
+            remaining: self.quota.amount().saturating_sub(used),
+            reset_after: Wait::from_micros(if used > 0 { period.1 - now } else { 0 }),
+        }
+    }
+
+    #[inline]
+    fn commit_in(state: &mut State, period: Bounds, now: u64, cost: u64) -> u64 {
+        let at = now.max(state.start);
+        let used = Self::used(state, period);
+        if used == 0 {
+            state.start = period.0;
+        }
+        state.kept = used.saturating_add(cost).min(MAX_EXACT);
+        at
+    }
+}
+
+impl Machine for CalendarWindow {
+    const NAME: &'static str = "calendar-window";
+
+    /// Returns the quota with the longest period, but for clocks that change: 24 hours, 7, 31 or 366
+    /// days.
+    #[inline]
+    fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    fn shape(&self) -> String {
+        format!("{}-{}-{}", Self::NAME, self.unit().name(), self.zone())
+    }
+
+    #[inline]
+    fn wait(&self, state: &State, now: u64, cost: u64) -> Wait {
+        self.wait_in(state, self.period(state, now), now, cost)
+    }
+
+    #[inline]
+    fn status(&self, state: &State, now: u64) -> Status {
+        self.status_in(state, self.period(state, now), now)
+    }
+
+    #[inline]
+    fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
+        let period = self.period(state, now);
+        Self::commit_in(state, period, now, cost)
+    }
+
+    fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
+        let period = self.period(state, now);
+        if Self::used(state, period) > 0 && state.start <= at && at < period.1 {
+            state.kept = state.kept.saturating_sub(amount);
+        }
+    }
+
+    /// Looks up the period once.
+    #[inline(always)]
+    fn consume(&self, state: &mut State, now: u64, cost: u64) -> Outcome {
+        let period = self.period(state, now);
+        let wait = self.wait_in(state, period, now, cost);
+        let allowed = wait.is_zero();
+        let at = if allowed {
+            Self::commit_in(state, period, now, cost)
+        } else {
+            now
+        };
+        Outcome {
+            wait,
+            allowed,
+            at,
+            status: self.status_in(state, period, now),
+        }
+    }
+}
+
+mod text;
+#[cfg(feature = "__twins")]
+mod twin;

@@ -1,0 +1,42 @@
+//! The script of a calendar's window: its parameters, and how to read its states.
+
+use super::{CalendarWindow, State};
+use crate::algorithm::{self, CallContext, Listed, Machine, Paired, Words, words};
+use crate::calendar::CalendarUnit;
+
+impl Paired for CalendarWindow {
+    const SCRIPT: &'static str = include_str!("script.lua");
+    const PARAMETERS: &'static [&'static str] = &[
+        "amount_per_period",
+        "first_boundary",
+        "second_boundary",
+        "third_boundary",
+    ];
+    const KNOWS_WHEN: bool = true;
+
+    fn parameters(&self, around: u64) -> Words {
+        let [first, second, third] = self.calendar.boundaries(around);
+        Words::from_slice(&[self.quota().amount(), first, second, third])
+    }
+
+    fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {
+        Some(match *reply {
+            [] => algorithm::State::default(),
+            [start, kept] => Self::keep(State { start, kept }),
+            _ => return None,
+        })
+    }
+
+    fn numbers(shape: &str) -> Option<Words> {
+        let (unit, zone) = shape.strip_prefix('-')?.split_once('-')?;
+        (CalendarUnit::named(unit).is_some() && !zone.is_empty()).then(Words::new)
+    }
+
+    fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
+        let [raw] = values else { return None };
+        match *words(raw)? {
+            [start, _kept] => Some(start),
+            _ => None,
+        }
+    }
+}
