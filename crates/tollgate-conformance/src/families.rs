@@ -146,7 +146,6 @@ pub fn id() -> Vec<Limit> {
         "sliding-log:4/1s",
         "sliding-counter:10/2s",
         "sliding-buckets:8/1s,buckets=4",
-        "fixed-window:30/month@Europe/Berlin",
     ])
 }
 

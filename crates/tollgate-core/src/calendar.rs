@@ -122,7 +122,7 @@ pub(crate) fn start_of(zone: &TimeZone, date: Date) -> Option<u64> {
 
 /// A unit of one time zone's calendar, which a process has once.
 ///
-/// Its periods are half-open, and each instant is in exactly one. A boundary that is repeated is its
+/// Its periods are half-open, and each instant is in exactly one; the last ends with the last instant. A boundary that is repeated is its
 /// first instant, and one that is skipped is the end of the gap.
 pub(crate) struct Calendar {
     unit: CalendarUnit,
@@ -206,7 +206,7 @@ impl Calendar {
 
     fn compute(&self, at: u64) -> Bounds {
         // Every instant has a date, and the neighbors of its unit are dates, too.
-        self.search(at).unwrap_or((0, u64::MAX))
+        self.search(at).unwrap_or((0, Timestamp::END.as_micros()))
     }
 
     fn search(&self, at: u64) -> Option<Bounds> {
@@ -222,7 +222,7 @@ impl Calendar {
             first = first.checked_add(self.unit.span()).ok()?;
             let end = start_of(&self.zone, first)?;
             if end > at {
-                return Some((start, end));
+                return Some((start, end.min(Timestamp::END.as_micros())));
             }
             start = end;
         }

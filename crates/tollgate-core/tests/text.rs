@@ -275,6 +275,7 @@ fn quotas_of_schedules_are_written_as_they_are_read() {
         "hourly=5/1h",
         "10/day@Europe/Berlin",
         "3/week@UTC",
+        "9/year@UTC",
         "monthly=40/month@America/New_York",
     ] {
         let quota: schedule::Quota = text.parse().unwrap();
@@ -285,7 +286,7 @@ fn quotas_of_schedules_are_written_as_they_are_read() {
     for (text, at, expected) in [
         ("5/1h,anchored", 4, "the end of the quota"),
         ("a=5/1h,x", 6, "the end of the quota"),
-        ("a=5/year@UTC", 4, "`day`, `week` or `month`"),
+        ("a=5/hour@UTC", 4, "`day`, `week`, `month` or `year`"),
         ("a=5/day@Nowhere", 8, "the name of a time zone"),
     ] {
         let Err(LimitError::Syntax {

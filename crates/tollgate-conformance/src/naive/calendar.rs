@@ -1,6 +1,7 @@
 //! `Calendar`: which days, weeks, months and years instants are in, by their local dates.
 
 use jiff::tz::TimeZone;
+use tollgate_core::store::MAX_EXACT;
 use tollgate_core::{CalendarUnit, CalendarWindow};
 
 const DAY_US: i128 = 86_400_000_000;
@@ -41,6 +42,10 @@ impl Calendar {
 
     /// Returns what the instants of one period have in common.
     pub(super) fn label(&self, at: i128) -> [i16; 3] {
+        if at > i128::from(MAX_EXACT) {
+            // After the last instant there is.
+            return [i16::MAX; 3];
+        }
         let at = jiff::Timestamp::from_microsecond(i64::try_from(at).unwrap()).unwrap();
         let date = at.to_zoned(self.zone.clone()).date();
         let (year, month, day) = (date.year(), date.month().into(), date.day().into());

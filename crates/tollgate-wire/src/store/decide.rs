@@ -176,11 +176,10 @@ impl<E: Engine> WireStore<E> {
         let member = self.join(call, queue, packed, waker);
         let undecided = match batch::ended(&member, self.engine(), queue.runtime()).await {
             Ended::Answered => {
-                return member.decide(
-                    &call.question,
-                    |reply| call.verdicts(hash, reply),
-                    |undecided| self.error(call, undecided),
-                );
+                match member.decide(&call.question, |reply| call.verdicts(hash, reply)) {
+                    Ok(decided) => return decided,
+                    Err(undecided) => undecided,
+                }
             }
             Ended::Failed => member.failure(),
             Ended::Late(is_out) => Undecided::Late(is_out),

@@ -19,6 +19,8 @@ pub(crate) struct Raw {
     sent: AtomicU64,
     /// What the last script replied.
     told: Mutex<Vec<u8>>,
+    /// How far the caller's clock is off, and whether it is ahead.
+    off: Mutex<(Duration, bool)>,
     /// A shared server ends when nobody holds it.
     _server: Option<SharedServer>,
 }
@@ -31,6 +33,7 @@ impl Raw {
             clustered: false,
             sent: AtomicU64::new(0),
             told: Mutex::default(),
+            off: Mutex::default(),
             _server: Some(server),
         }
     }
@@ -42,8 +45,14 @@ impl Raw {
             clustered: false,
             sent: AtomicU64::new(0),
             told: Mutex::default(),
+            off: Mutex::default(),
             _server: server,
         }
+    }
+
+    /// Sets how far the caller's clock is off.
+    pub(crate) fn be_off(&self, by: Duration, ahead: bool) {
+        *self.off.lock().unwrap() = (by, ahead);
     }
 
     pub(crate) fn command(&self, words: &[&[u8]]) -> Reply {
@@ -127,7 +136,10 @@ impl Engine for Raw {
     }
 
     fn now(&self) -> SystemTime {
-        SystemTime::now()
+        match *self.off.lock().unwrap() {
+            (by, true) => SystemTime::now() + by,
+            (by, false) => SystemTime::now() - by,
+        }
     }
 
     fn is_clustered(&self) -> bool {
@@ -320,7 +332,7 @@ pub(crate) fn limit(text: &str) -> Limit {
 }
 
 /// One limit of every algorithm, with every option that changes what is sent.
-pub(crate) const LIMITS: [&str; 8] = [
+pub(crate) const LIMITS: [&str; 9] = [
     "gcra:10/1s",
     "gcra:7/1s,burst=3",
     "fixed-window:10/1s",
@@ -329,6 +341,7 @@ pub(crate) const LIMITS: [&str; 8] = [
     "sliding-buckets:10/1s,buckets=4",
     "sliding-log:10/1s",
     "sliding-log:10/1s,count-denied",
+    "fixed-window:10/month@Europe/Berlin",
 ];
 
 /// Returns a store on a real server, with a prefix that nobody else uses.

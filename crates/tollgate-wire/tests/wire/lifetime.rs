@@ -38,6 +38,8 @@ pub(crate) fn lives(algorithm: &Algorithm, reset: u64) -> u64 {
     let millis = reset.div_ceil(1_000);
     match algorithm {
         Algorithm::SlidingLog(_) => millis + 1,
+        // A day longer, for zones whose boundaries move.
+        Algorithm::CalendarWindow(_) if millis > 0 => millis + 86_400_000,
         _ => millis.max(1),
     }
 }

@@ -13,6 +13,7 @@ mod acl;
 mod admin;
 mod ahead;
 mod batches;
+mod calendars;
 mod decoder;
 mod engine;
 mod futures;

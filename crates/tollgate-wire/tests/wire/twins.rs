@@ -21,7 +21,7 @@ const SLACK: u64 = 600_000;
 const START: u64 = 1_780_000_000_000_000;
 
 /// Limits that count in the same states, and so may take each other's place.
-const FAMILIES: [&[&str]; 20] = [
+const FAMILIES: [&[&str]; 22] = [
     &["gcra:10/1s", "gcra:7/1s,burst=3", "gcra:3/1s", "gcra:0/1s"],
     // Debts that are no whole number of another quota's units.
     &[
@@ -91,6 +91,13 @@ const FAMILIES: [&[&str]; 20] = [
         "block:1500ms,doublings=1",
     ],
     &["block:3us,doublings=5", "block:1us"],
+    &[
+        "fixed-window:10/day@Europe/Berlin",
+        "fixed-window:3/day@Europe/Berlin",
+        "fixed-window:0/day@Europe/Berlin",
+        "fixed-window:9007199254740991/day@Europe/Berlin",
+    ],
+    &["fixed-window:5/month@UTC", "fixed-window:4/month@UTC"],
 ];
 
 /// What a server holds at a key, and the last millisecond in which it does.

@@ -3,12 +3,15 @@
 
 --@ read
 local start, kept = 0, 0
-if raw ~= '' then start, kept = unpack('<dd', raw) end
+if raw ~= '' then
+  start, kept = unpack('<dd', raw)
+  if not (start <= 9007199254740991) then error('data string too short') end
+end
 -- If the clock stepped back out of the last period, count in that.
 local counted_at = max(now, start)
 if counted_at < first_boundary or counted_at >= third_boundary then
   -- Nothing is counted: the caller asks again, with the boundaries around this instant.
-  error(format('outside of the periods: %d', counted_at), 0)
+  error('outside of the periods: ' .. format('%d', counted_at), 0)
 end
 local period_start, period_end = first_boundary, second_boundary
 if counted_at >= second_boundary then period_start, period_end = second_boundary, third_boundary end
@@ -32,5 +35,6 @@ state, ttl = pack('<dd', start, kept), ceil((period_end - now) / 1000) + 8640000
 --@ refund
 if used > 0 and since >= start and since < period_end then
   kept = max(kept - amount, 0)
-  state, ttl = pack('<dd', start, kept), ceil((period_end - now) / 1000) + 86400000 + slack
+  state, ttl = pack('<dd', start, kept), 1 + slack
+  if kept > 0 then ttl = ceil((period_end - now) / 1000) + 86400000 + slack end
 end

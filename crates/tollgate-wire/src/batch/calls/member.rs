@@ -88,33 +88,32 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// The error of the reply, or what `error` makes of the reason why there are no verdicts.
+    /// The reason why there is no reply to it.
     pub(crate) fn decide(
         &self,
         question: &Question<'_>,
         alone: impl FnOnce(&[u8]) -> Result<Verdicts, StoreError>,
-        error: impl FnOnce(Undecided) -> StoreError,
-    ) -> Result<Verdicts, StoreError> {
+    ) -> Result<Result<Verdicts, StoreError>, Undecided> {
         let mut locked = self.batch.lock();
         let calls = &mut *locked;
         let place = &calls.places[self.place];
         let (Some(Outcome::Answered(reply, answers)), State::Waits | State::Late) =
             (&calls.outcome, place.state)
         else {
-            return Err(error(Undecided::Late(false)));
+            return Err(Undecided::Late(false));
         };
         let group = &mut calls.groups[place.group];
         match &answers[place.group] {
-            Answer::Nothing => Err(error(Undecided::NotUnderstood)),
+            Answer::Nothing => Err(Undecided::NotUnderstood),
             Answer::Refused(part) => {
                 let line = String::from_utf8_lossy(&reply[part.clone()]);
-                Err(error(Undecided::Refused(line.into_owned())))
+                Err(Undecided::Refused(line.into_owned()))
             }
             Answer::Reply(part, _) if group.calls == 1 => {
                 // No other call reads this part, so they need not wait for the lock.
                 let (reply, part) = (Arc::clone(reply), part.clone());
                 drop(locked);
-                alone(&reply[part])
+                Ok(alone(&reply[part]))
             }
             Answer::Reply(part, admitted) => {
                 let turn = Turn {
@@ -122,7 +121,7 @@ impl Member {
                     calls: group.calls,
                     admitted: *admitted,
                 };
-                group.decide(&reply[part.clone()], question, turn)
+                Ok(group.decide(&reply[part.clone()], question, turn))
             }
         }
     }

@@ -1,0 +1,99 @@
+//! Windows of a calendar: the server's clock decides, wherever the caller's clock is.
+
+use std::time::Duration;
+
+use tollgate_core::store::{Check, Request, State};
+use tollgate_core::{CallId, Limit, Timestamp};
+use tollgate_testkit::{Flavor, Server};
+
+use crate::engine::{Raw, calls, limit, now, store, store_on};
+use crate::lifetime::server_time;
+
+const HOUR: u64 = 3_600;
+
+/// A call takes one round trip if the clocks differ by less than half a period, and otherwise two. It is
+/// counted once, in the period of the server's clock.
+#[test]
+fn the_servers_clock_decides_wherever_the_callers_is() {
+    let server = Server::start(Flavor::System);
+    let store = store_on(&server);
+    let raw: &Raw = store.engine();
+    for (text, hours, takes) in [
+        ("fixed-window:10/day@Europe/Berlin", 0, 1),
+        ("fixed-window:10/day@Europe/Berlin", 11, 1),
+        ("fixed-window:10/day@Europe/Berlin", 60, 2),
+        ("fixed-window:10/month@Asia/Kolkata", 13 * 24, 1),
+        ("fixed-window:10/month@Asia/Kolkata", 50 * 24, 2),
+        ("fixed-window:10/year@UTC", 170 * 24, 1),
+        ("fixed-window:10/year@UTC", 600 * 24, 2),
+    ] {
+        let limit = limit(text);
+        for ahead in [false, true] {
+            raw.be_off(Duration::from_secs(hours * HOUR), ahead);
+            let key = format!("{hours}{ahead}");
+            let consume = Request::consume(Check::new(&limit, key.as_str(), 3));
+            // Loads the script.
+            now(store.execute(&consume)).unwrap();
+            let sent = calls(&server, "evalsha");
+            let before = server_time(raw);
+            let decided = now(store.execute(&consume)).unwrap();
+            let after = server_time(raw);
+            assert_eq!(calls(&server, "evalsha") - sent, takes, "{text} {key}");
+            assert_eq!(decided.remaining(), 4, "{text} {key}");
+            // What the machine says at the server's time.
+            let at = decided.as_slice()[0].decided_at();
+            assert!((before..=after).contains(&at.as_micros()), "{text} {key}");
+            let expected = consume.decide_on(&mut State::default(), at);
+            assert_eq!(
+                decided.reset_after(),
+                expected.reset_after(),
+                "{text} {key}"
+            );
+        }
+    }
+}
+
+/// All limits of a call that needs other boundaries are decided once, with those.
+#[test]
+fn a_call_that_is_asked_again_counts_denied_calls_once() {
+    let store = store(Flavor::System);
+    store
+        .engine()
+        .be_off(Duration::from_secs(400 * 24 * HOUR), true);
+    let limits: [Limit; 2] = [
+        "denied=sliding-log:10/1d,count-denied".parse().unwrap(),
+        "few=fixed-window:1/month@Europe/Berlin".parse().unwrap(),
+    ];
+    for remaining in [9, 8, 7] {
+        let consume = Request::consume_all(&limits, "k", 1);
+        let decided = now(store.execute(&consume)).unwrap();
+        assert_eq!(decided.as_slice()[0].remaining(), remaining);
+        assert_eq!(decided.is_allowed(), remaining == 9);
+    }
+    for request in [
+        Request::peek(Check::new(&limits[1], "k", 1)),
+        Request::lower(Check::new(&limits[1], "k", 0)),
+        Request::take_up_to(Check::new(&limits[1], "k", 5)),
+    ] {
+        assert_eq!(now(store.execute(&request)).unwrap().remaining(), 0);
+    }
+}
+
+/// A call that is repeated after midnight is the call before.
+#[test]
+fn an_id_knows_its_call_on_both_sides_of_a_boundary() {
+    let store = store(Flavor::System);
+    let limit = limit("fixed-window:10/day@UTC");
+    // Between the days that are sent before noon and after, and then at midnight.
+    let at = |hours: u64| Timestamp::from_micros((20_000 * 24 + hours) * HOUR * 1_000_000).unwrap();
+    let call = |hours| {
+        let request = Request::consume(Check::new(&limit, "k", 3)).at(at(hours));
+        now(store.execute(&request.id(CallId::new(b"one")))).unwrap()
+    };
+    assert_eq!(call(11).remaining(), 7);
+    for hours in [13, 23, 24, 25] {
+        let again = call(hours);
+        assert_eq!(again.remaining(), 7, "{hours}");
+        assert_eq!(again.as_slice()[0].decided_at(), at(11));
+    }
+}
