@@ -153,9 +153,10 @@ fn of_string(name: &Name<'_>, shape: &Shape, raw: &[u8]) -> Option<Facts> {
             ends: instant(start.checked_add(window)?),
             ..none
         },
-        ("calendar-window", _, &[start, kept]) => Facts {
+        ("calendar-window", _, &[start, length, kept]) => Facts {
             consumed: Some(kept),
             since: instant(start),
+            ends: instant(start.checked_add(length)?),
             ..none
         },
         ("gcra", _, &[debt, at, unit] | &[debt, at, unit, 1]) => Facts {

@@ -97,8 +97,8 @@ const COSTS: &str = "\
 1 from sliding-log:10/1h, denied: 166 + 58; evalsha 1, lindex 2, llen 1, lrange 1, time 1
 1 from sliding-log:10/1h,count-denied, allowed: 166 + 58; evalsha 1, lrange 1, pexpire 1, rpush 1, time 1
 1 from sliding-log:10/1h,count-denied, denied: 166 + 58; evalsha 1, lindex 1, llen 2, lrange 1, lset 1, ltrim 1, pexpire 1, rpush 1, time 1
-1 from fixed-window:10/month@Europe/Berlin, allowed: 206 + 34; evalsha 1, get 1, set 1, time 1
-1 from fixed-window:10/month@Europe/Berlin, denied: 206 + 34; evalsha 1, get 1, time 1
+1 from fixed-window:10/month@Europe/Berlin, allowed: 206 + 42; evalsha 1, get 1, set 1, time 1
+1 from fixed-window:10/month@Europe/Berlin, denied: 206 + 42; evalsha 1, get 1, time 1
 2 from gcra:10/1h, allowed: 240 + 68; evalsha 1, get 2, set 2, time 1
 2 from gcra:10/1h, denied: 240 + 68; evalsha 1, get 2, time 1
 4 from gcra:10/1h, allowed: 442 + 121; evalsha 1, get 4, set 4, time 1

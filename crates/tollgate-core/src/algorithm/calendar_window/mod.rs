@@ -45,8 +45,10 @@ pub struct CalendarWindow {
 /// The last period in which a call was counted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct State {
-    /// When the period began, by the database of time zones at that time.
+    /// When it began, by the database of time zones at the time of the call.
     pub(crate) start: u64,
+    /// How long it is, likewise.
+    pub(crate) length: u64,
     /// What was counted and not given back.
     pub(crate) kept: u64,
 }
@@ -86,7 +88,11 @@ impl CalendarWindow {
     /// last period, still that one.
     #[inline]
     fn period(&self, state: &State, now: u64) -> Bounds {
-        self.calendar.period(now.max(state.start))
+        if now < state.start {
+            (state.start, state.start + state.length)
+        } else {
+            self.calendar.period(now)
+        }
     }
 
     /// Returns whether what was counted is part of this period.
@@ -123,6 +129,7 @@ impl CalendarWindow {
         if used == 0 {
             state.start = period.0;
         }
+        state.length = period.1 - state.start;
         state.kept = used.saturating_add(cost).min(MAX_EXACT);
         at
     }

@@ -22,7 +22,11 @@ impl Paired for CalendarWindow {
     fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {
         Some(match *reply {
             [] => algorithm::State::default(),
-            [start, kept] => Self::keep(State { start, kept }),
+            [start, length, kept] => Self::keep(State {
+                start,
+                length,
+                kept,
+            }),
             _ => return None,
         })
     }
@@ -35,7 +39,7 @@ impl Paired for CalendarWindow {
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
         let [raw] = values else { return None };
         match *words(raw)? {
-            [start, _kept] => Some(start),
+            [start, _length, _kept] => Some(start),
             _ => None,
         }
     }
