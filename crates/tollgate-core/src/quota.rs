@@ -65,6 +65,11 @@ impl Quota {
         }
     }
 
+    /// Returns another amount in the same window.
+    pub(crate) fn with_amount(self, amount: u64) -> Result<Self, LimitError> {
+        Self::new(amount, self.window())
+    }
+
     /// Returns `amount` units per second.
     #[must_use]
     pub const fn per_second(amount: u32) -> Self {

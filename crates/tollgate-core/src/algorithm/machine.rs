@@ -2,6 +2,7 @@
 
 use super::State;
 use crate::algorithm::BlockSpan;
+use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::Wait;
 
@@ -77,6 +78,13 @@ pub(crate) trait Machine: Copy + Listed {
 
     /// Returns the quota.
     fn quota(&self) -> Quota;
+
+    /// Returns the same machine with another amount, and otherwise as it is: a bucket keeps its burst.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be counted exactly.
+    fn with_amount(&self, amount: u64) -> Result<Self, LimitError>;
 
     /// Returns the name, followed by the parameters that give a state its meaning.
     ///

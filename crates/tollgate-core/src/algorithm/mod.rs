@@ -38,6 +38,7 @@ use twin::Paired;
 #[cfg(feature = "__twins")]
 pub use twin::{CallContext, MOST_PARAMETERS, OUTSIDE, Twin, Words, double, integer, words};
 
+use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
@@ -88,6 +89,11 @@ impl Algorithm {
     #[must_use]
     pub fn quota(&self) -> Quota {
         with_machine!(self, machine => machine.quota())
+    }
+
+    /// Returns the same algorithm with another amount: see `Machine::with_amount`.
+    pub(crate) fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
+        with_machine!(self, machine => machine.with_amount(amount).map(Into::into))
     }
 
     /// Returns the largest cost that can ever be admitted: the quota's amount, or GCRA's burst.

@@ -7,10 +7,10 @@ pub mod twins;
 
 use std::any::Any;
 
-use crate::algorithm::{State, States};
+use crate::algorithm::{Algorithm, State, States};
 pub use crate::companion::Companion;
 use crate::decision::Decision;
-use crate::error::StoreError;
+use crate::error::{LimitError, StoreError};
 use crate::key::{Key, Partition};
 pub use crate::key::{Kind, RawPartition};
 use crate::lease::ConcurrencyLimiter;
@@ -176,6 +176,15 @@ pub fn decide(
     now: Timestamp,
 ) -> Verdicts {
     request.decide(fingerprint, states, now)
+}
+
+/// Returns the same algorithm with another amount, and otherwise as it is: a bucket keeps its burst.
+///
+/// # Errors
+///
+/// If that cannot be counted exactly.
+pub fn with_amount(algorithm: &Algorithm, amount: u64) -> Result<Algorithm, LimitError> {
+    algorithm.with_amount(amount)
 }
 
 /// Returns the bytes that `state` has allocated on the heap.

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{
-    Algorithm, FixedWindow, Gcra, Limit, LimitError, Quota, SlidingBuckets, SlidingCounter,
-    SlidingLog,
+    Algorithm, Gcra, Limit, LimitError, Quota, SlidingBuckets, SlidingCounter, SlidingLog, inside,
 };
 
 use super::OutboundError;
@@ -49,13 +48,15 @@ pub(super) fn on_arrival(limit: &Limit, margin: u64) -> Result<Limit, OutboundEr
                 burst => Gcra::with_burst(quota, burst)?.into(),
             }
         }
-        Algorithm::FixedWindow(_) => {
+        // A bucket that admits nothing.
+        Algorithm::Gcra(_) => return Ok(limit.clone()),
+        _ if !counts(limit) => return Ok(limit.clone()),
+        // Of the calendar, too.
+        _ => {
             return Err(OutboundError::FixedWindowWithMargin {
                 limit: limit.name().to_owned(),
             });
         }
-        // A block counts nothing, and neither does a bucket that admits nothing.
-        _ => return Ok(limit.clone()),
     };
     Ok(Limit::new(limit.name(), algorithm)?)
 }
@@ -85,22 +86,14 @@ pub(super) fn for_background(limit: &Limit, kept: u64) -> Result<Option<Limit>, 
             most: quota.amount().saturating_sub(1),
         });
     };
-    let quota = Quota::new(amount, quota.window())?;
-    let algorithm: Algorithm = match limit.algorithm() {
-        Algorithm::SlidingLog(_) => SlidingLog::new(quota)?.into(),
-        Algorithm::SlidingCounter(_) => SlidingCounter::new(quota)?.into(),
-        Algorithm::SlidingBuckets(buckets) => SlidingBuckets::new(quota, buckets.buckets())?.into(),
+    let algorithm = match limit.algorithm() {
         Algorithm::Gcra(bucket) => {
             // A lower rate, too: with the burst alone, background calls could use all that comes
             // back, and what is kept would never be there again once it was used.
             let burst = bucket.burst().saturating_sub(kept).max(1);
-            Gcra::with_burst(quota, burst)?.into()
+            Gcra::with_burst(Quota::new(amount, quota.window())?, burst)?.into()
         }
-        Algorithm::FixedWindow(window) if window.is_anchored() => {
-            FixedWindow::anchored(quota).into()
-        }
-        Algorithm::FixedWindow(_) => FixedWindow::aligned(quota).into(),
-        _ => return Ok(None),
+        other => inside::with_amount(other, amount)?,
     };
     let name = format!("{}-background", limit.name());
     Ok(Some(Limit::new(&name, algorithm)?))
@@ -148,6 +141,50 @@ mod tests {
         assert_eq!(strict(spaced, 5_000), "a=gcra:100/1500ms,burst=1");
         let nothing = "a=gcra:0/1s";
         assert_eq!(strict(nothing, 5_000), strict(nothing, 0));
+    }
+
+    #[test]
+    fn background_calls_leave_a_part_of_any_limit() {
+        for (limit, expected) in [
+            ("a=fixed-window:10/1m", "a-background=fixed-window:7/1m"),
+            (
+                "a=fixed-window:10/1m,anchored",
+                "a-background=fixed-window:7/1m,anchored",
+            ),
+            (
+                "a=fixed-window:10/month@UTC",
+                "a-background=fixed-window:7/month@UTC",
+            ),
+            ("a=sliding-log:10/1m", "a-background=sliding-log:7/1m"),
+            (
+                "a=sliding-counter:10/1m",
+                "a-background=sliding-counter:7/1m",
+            ),
+            (
+                "a=sliding-buckets:10/1m,buckets=7",
+                "a-background=sliding-buckets:7/1m,buckets=7",
+            ),
+            ("a=gcra:10/1m,burst=5", "a-background=gcra:7/1m,burst=2"),
+        ] {
+            let background = for_background(&limit.parse().unwrap(), 3).unwrap();
+            assert_eq!(background.unwrap().to_string(), expected);
+        }
+        assert!(
+            for_background(&"a=block:5m".parse().unwrap(), 3)
+                .unwrap()
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn windows_that_begin_at_set_times_know_no_margin() {
+        for limit in ["a=fixed-window:10/1m", "a=fixed-window:10/month@UTC"] {
+            let limit: Limit = limit.parse().unwrap();
+            assert!(on_arrival(&limit, 1).is_err(), "{limit}");
+            assert_eq!(on_arrival(&limit, 0).unwrap(), limit);
+        }
+        let block: Limit = "a=block:5m".parse().unwrap();
+        assert_eq!(on_arrival(&block, 1).unwrap(), block);
     }
 
     #[test]

@@ -145,6 +145,13 @@ impl Machine for CalendarWindow {
         self.quota
     }
 
+    fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
+        Ok(Self {
+            quota: self.quota.with_amount(amount)?,
+            ..*self
+        })
+    }
+
     fn shape(&self) -> String {
         format!("{}-{}-{}", Self::NAME, self.unit().name(), self.zone())
     }

@@ -4,6 +4,7 @@
 pub use plan::{CounterPlan, CounterReply};
 
 use super::{Machine, Remembered, Status};
+use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
 
@@ -115,6 +116,13 @@ impl Machine for FixedWindow {
     #[inline]
     fn quota(&self) -> Quota {
         self.quota
+    }
+
+    fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
+        Ok(Self {
+            quota: self.quota.with_amount(amount)?,
+            ..*self
+        })
     }
 
     fn shape(&self) -> String {

@@ -189,6 +189,10 @@ impl Machine for Gcra {
         self.quota
     }
 
+    fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
+        Self::with_burst(self.quota.with_amount(amount)?, self.burst)
+    }
+
     #[inline]
     fn capacity(&self) -> u64 {
         self.burst

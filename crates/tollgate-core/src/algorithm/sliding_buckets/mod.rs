@@ -184,6 +184,10 @@ impl Machine for SlidingBuckets {
         self.quota
     }
 
+    fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
+        Self::new(self.quota.with_amount(amount)?, self.buckets)
+    }
+
     fn shape(&self) -> String {
         format!(
             "sliding-buckets-{}-{}",

@@ -164,6 +164,10 @@ impl Machine for SlidingCounter {
         self.quota
     }
 
+    fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
+        Self::new(self.quota.with_amount(amount)?)
+    }
+
     fn shape(&self) -> String {
         format!("sliding-counter-{}", self.quota.window_us())
     }

@@ -155,6 +155,13 @@ impl Machine for SlidingLog {
         self.quota
     }
 
+    fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
+        Ok(Self {
+            count_denied: self.count_denied,
+            ..Self::new(self.quota.with_amount(amount)?)?
+        })
+    }
+
     #[inline]
     fn wait(&self, state: &State, now: u64, cost: u64) -> Wait {
         let at = state.clamp(now);
