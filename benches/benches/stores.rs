@@ -19,7 +19,7 @@ use tollgate_wire::Options;
 type Limiter = RateLimiter<Arc<dyn Store>>;
 
 /// The algorithms, with a quota that no loop exhausts and one that is exhausted at once.
-const ALGORITHMS: [[&str; 3]; 6] = [
+const ALGORITHMS: [[&str; 3]; 7] = [
     ["gcra", "gcra:1000000000/1s", "gcra:1/1h"],
     [
         "fixed-window",
@@ -30,6 +30,11 @@ const ALGORITHMS: [[&str; 3]; 6] = [
         "fixed-window-anchored",
         "fixed-window:1000000000/1s,anchored",
         "fixed-window:1/1h,anchored",
+    ],
+    [
+        "calendar-window",
+        "fixed-window:1000000000/month@Europe/Berlin",
+        "fixed-window:1/year@Europe/Berlin",
     ],
     [
         "sliding-counter",

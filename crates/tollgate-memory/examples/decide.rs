@@ -24,7 +24,7 @@ const FOUR: [&str; 4] = [
 ];
 
 /// Each kind of check: the limits, and whether all checks are allowed or all are denied.
-const CHECKS: [(&str, &[&str], bool); 12] = [
+const CHECKS: [(&str, &[&str], bool); 14] = [
     ("gcra-allowed", &["one=gcra:1000000/1s"], true),
     ("gcra-denied", &["one=gcra:1/1d"], false),
     ("two-gcra-allowed", FOUR.split_at(2).0, true),
@@ -37,6 +37,16 @@ const CHECKS: [(&str, &[&str], bool); 12] = [
     (
         "fixed-window-denied",
         &["one=fixed-window:1/1d,anchored"],
+        false,
+    ),
+    (
+        "calendar-window-allowed",
+        &["one=fixed-window:1000000000/month@Europe/Berlin"],
+        true,
+    ),
+    (
+        "calendar-window-denied",
+        &["one=fixed-window:1/year@UTC"],
         false,
     ),
     (

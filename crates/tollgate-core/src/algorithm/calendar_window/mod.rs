@@ -156,7 +156,7 @@ impl Machine for CalendarWindow {
         format!("{}-{}-{}", Self::NAME, self.unit().name(), self.zone())
     }
 
-    #[inline]
+    #[inline(never)]
     fn wait(&self, state: &State, now: u64, cost: u64) -> Wait {
         self.wait_in(state, self.period(state, now), now, cost)
     }
@@ -180,7 +180,8 @@ impl Machine for CalendarWindow {
     }
 
     /// Looks up the period once.
-    #[inline(always)]
+    // Not inlined, so that the decisions of other algorithms keep their registers.
+    #[inline(never)]
     fn consume(&self, state: &mut State, now: u64, cost: u64) -> Outcome {
         let period = self.period(state, now);
         let wait = self.wait_in(state, period, now, cost);
