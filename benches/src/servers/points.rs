@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::{
-    Algorithm, FixedWindow, Gcra, Limit, LimitError, Quota, RateLimiter, SlidingBuckets,
-    SlidingCounter, SlidingLog,
+    Algorithm, CalendarUnit, CalendarWindow, FixedWindow, Gcra, Limit, LimitError, Quota,
+    RateLimiter, SlidingBuckets, SlidingCounter, SlidingLog,
 };
 
 use super::afterwards;
@@ -275,6 +275,7 @@ fn allowed(plan: &Plan) -> Result<Vec<Case>, LimitError> {
         reserved("gcra reserved", &slow[..1])?,
         reserved("two gcra reserved together", &slow)?,
         case("fixed window", &[FixedWindow::aligned(minutely).into()])?,
+        case("calendar window", &[monthly(1_000_000_000)?])?,
         case("sliding counter", &[SlidingCounter::new(counted)?.into()])?,
         buckets("10 sliding buckets", 10)?,
         buckets("60 sliding buckets", 60)?,
@@ -317,6 +318,7 @@ fn denied() -> Result<Vec<Case>, LimitError> {
         case(TWO, &[four[0], four[3]])?,
         case(FOUR, &four)?,
         case("fixed window", &[FixedWindow::anchored(once).into()])?,
+        case("calendar window", &[monthly(1)?])?,
         case("sliding counter", &[SlidingCounter::new(once)?.into()])?,
         case(
             "10 sliding buckets",
@@ -329,6 +331,11 @@ fn denied() -> Result<Vec<Case>, LimitError> {
         log(LOG, 100, 100)?,
         log(LONG_LOG, 10_000, 4)?,
     ])
+}
+
+fn monthly(amount: u64) -> Result<Algorithm, LimitError> {
+    let window = CalendarWindow::new(amount, CalendarUnit::Month, "Europe/Berlin")?;
+    Ok(window.into())
 }
 
 fn gcras(quotas: &[Quota]) -> Result<Vec<Algorithm>, LimitError> {
