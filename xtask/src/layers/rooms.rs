@@ -22,6 +22,7 @@ const HOUSES: [House; 4] = [
             "time",
             "instants",
             "text",
+            "calendar",
             "key",
             "one_or_many",
             "quota",

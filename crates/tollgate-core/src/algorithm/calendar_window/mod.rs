@@ -200,6 +200,8 @@ impl Machine for CalendarWindow {
     }
 }
 
+#[cfg(test)]
+mod tests;
 mod text;
 #[cfg(feature = "__twins")]
 mod twin;

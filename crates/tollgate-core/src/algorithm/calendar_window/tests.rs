@@ -1,0 +1,170 @@
+//! Tests of the calendar window's promises at the edges, and of the boundaries that are sent.
+
+use super::super::Machine;
+use super::{CalendarWindow, State};
+use crate::calendar::{Calendar, CalendarUnit};
+use crate::time::MAX_EXACT;
+
+const HOUR: u64 = 3_600_000_000;
+const DAY: u64 = 24 * HOUR;
+/// Midnight of a Thursday in UTC.
+const MIDNIGHT: u64 = 20_000 * DAY;
+
+fn daily(amount: u64) -> CalendarWindow {
+    CalendarWindow::new(amount, CalendarUnit::Day, "UTC").unwrap()
+}
+
+fn wait(machine: &CalendarWindow, state: &State, now: u64, cost: u64) -> Option<u64> {
+    machine.wait(state, now, cost).as_micros()
+}
+
+/// Returns `remaining` and `reset_after`.
+fn status(machine: &CalendarWindow, state: &State, now: u64) -> (u64, Option<u64>) {
+    let status = machine.status(state, now);
+    (status.remaining, status.reset_after.as_micros())
+}
+
+fn used(machine: &CalendarWindow, calls: &[(u64, u64)]) -> State {
+    let mut state = State::default();
+    for &(now, cost) in calls {
+        machine.commit(&mut state, now, cost);
+    }
+    state
+}
+
+#[test]
+fn a_day_ends_at_midnight() {
+    let machine = daily(2);
+    let state = used(&machine, &[(MIDNIGHT, 1), (MIDNIGHT + DAY - 1, 1)]);
+    assert_eq!(
+        state,
+        State {
+            start: MIDNIGHT,
+            length: DAY,
+            kept: 2
+        }
+    );
+    assert_eq!(wait(&machine, &state, MIDNIGHT + DAY - 1, 1), Some(1));
+    assert_eq!(wait(&machine, &state, MIDNIGHT + DAY, 2), Some(0));
+    assert_eq!(status(&machine, &state, MIDNIGHT + 1), (0, Some(DAY - 1)));
+    assert_eq!(status(&machine, &state, MIDNIGHT + DAY), (2, Some(0)));
+}
+
+#[test]
+fn a_clock_that_steps_back_stays_in_the_last_period() {
+    let machine = daily(3);
+    let mut state = used(&machine, &[(MIDNIGHT, 1)]);
+    let before = MIDNIGHT - 40 * DAY;
+    assert_eq!(machine.commit(&mut state, before, 1), MIDNIGHT);
+    assert_eq!(status(&machine, &state, before), (1, Some(41 * DAY)));
+    assert_eq!(wait(&machine, &state, before, 2), Some(41 * DAY));
+    machine.refund(&mut state, before, MIDNIGHT, 2);
+    assert_eq!(status(&machine, &state, before), (3, Some(0)));
+}
+
+#[test]
+fn a_refund_counts_only_in_its_own_period() {
+    let machine = daily(5);
+    let held = used(&machine, &[(MIDNIGHT - 1, 2), (MIDNIGHT, 3)]);
+    let now = MIDNIGHT + HOUR;
+    for (at, remaining) in [
+        (MIDNIGHT - 1, 2),
+        (MIDNIGHT, 4),
+        (MIDNIGHT + DAY - 1, 4),
+        (MIDNIGHT + DAY, 2),
+    ] {
+        let mut state = held;
+        machine.refund(&mut state, now, at, 2);
+        assert_eq!(machine.status(&state, now).remaining, remaining, "of {at}");
+    }
+    let mut ended = held;
+    machine.refund(&mut ended, MIDNIGHT + DAY, MIDNIGHT, 3);
+    assert_eq!(ended, held);
+}
+
+#[test]
+fn a_boundary_that_has_moved_takes_no_count_along() {
+    let machine = daily(5);
+    // By an older database, the day began an hour later, or earlier.
+    let later = State {
+        start: MIDNIGHT + HOUR,
+        length: DAY,
+        kept: 2,
+    };
+    assert_eq!(status(&machine, &later, MIDNIGHT + 2 * HOUR).0, 3);
+    let earlier = State {
+        start: MIDNIGHT - HOUR,
+        length: DAY,
+        kept: 2,
+    };
+    assert_eq!(status(&machine, &earlier, MIDNIGHT + 2 * HOUR).0, 5);
+}
+
+#[test]
+fn the_last_period_ends_with_the_last_instant() {
+    let machine = CalendarWindow::new(MAX_EXACT, CalendarUnit::Year, "Europe/Berlin").unwrap();
+    let state = used(&machine, &[(MAX_EXACT, MAX_EXACT), (MAX_EXACT, 1)]);
+    assert_eq!(state.kept, MAX_EXACT);
+    assert_eq!(status(&machine, &state, MAX_EXACT), (0, Some(1)));
+    let first = used(&machine, &[(0, 1)]);
+    assert_eq!((first.start, first.length), (0, 365 * DAY - HOUR));
+}
+
+/// Around any instant, the boundaries hold all instants that differ by less than half a period.
+#[cfg(feature = "__twins")]
+#[test]
+fn the_boundaries_that_are_sent_are_the_closest() {
+    let of = |unit, zone| Calendar::of(unit, zone).unwrap();
+    let utc = of(CalendarUnit::Day, "UTC");
+    for (hours, expected) in [
+        (0, [-1, 0, 1]),
+        (11, [-1, 0, 1]),
+        (12, [0, 1, 2]),
+        (23, [0, 1, 2]),
+    ] {
+        let expected = expected.map(|day| (20_000_i64 + day).unsigned_abs() * DAY);
+        assert_eq!(utc.boundaries(MIDNIGHT + hours * HOUR), expected, "{hours}");
+    }
+    // Before the epoch there is nothing.
+    assert_eq!(utc.boundaries(0), [0, DAY, 2 * DAY]);
+    for (unit, zone) in [
+        (CalendarUnit::Day, "Pacific/Apia"),
+        (CalendarUnit::Week, "Europe/Berlin"),
+        (CalendarUnit::Month, "Asia/Kolkata"),
+        (CalendarUnit::Year, "America/New_York"),
+    ] {
+        let calendar = of(unit, zone);
+        for step in 0..2_000 {
+            // Over two years, with the day that Samoa skipped.
+            let around = 1_262_304_000_000_000 + step * 9 * HOUR;
+            let [first, second, third] = calendar.boundaries(around);
+            assert!(first < second && second < third, "{zone}: {around}");
+            assert_eq!(calendar.period(first), (first, second));
+            assert_eq!(calendar.period(third - 1), (second, third));
+            let (start, end) = calendar.period(around);
+            let half = (end - start) / 2;
+            assert!(
+                first + half <= around && around + half <= third,
+                "{zone}: {around}"
+            );
+        }
+    }
+}
+
+/// Threads that ask for other periods take their places, and never read half of one.
+#[test]
+fn threads_that_look_up_other_periods_get_their_own() {
+    let calendar = Calendar::of(CalendarUnit::Day, "Europe/London").unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for step in 0..2_000_u64 {
+                    let at = MIDNIGHT + (step * 7 + thread * 3) % 40 * 5 * HOUR;
+                    let (start, end) = calendar.period(at);
+                    assert!(start <= at && at < end && end - start <= DAY + HOUR);
+                    assert_eq!(start % HOUR, 0);
+                }
+            });
+        }
+    });
+}
