@@ -1,5 +1,6 @@
 //! The promises of stores that hold schedules.
 
+mod closed;
 mod naive;
 pub mod promises;
 
@@ -63,6 +64,7 @@ macro_rules! schedule_conformance {
                 keys_are_independent,
                 malformed_requests_change_nothing,
                 next_free_is_the_first_free_time,
+                nothing_is_planned_at_closed_times,
                 the_order_of_additions_makes_no_difference,
                 times_outside_the_horizon_are_refused,
             ];

@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan};
 
-use super::Period;
+use super::{Period, Zone};
 use crate::error::LimitError;
 use crate::text::Reader;
 use crate::time::Timestamp;
@@ -80,13 +80,14 @@ impl CalendarUnit {
 pub struct CalendarQuota {
     amount: u64,
     unit: CalendarUnit,
-    zone: TimeZone,
+    zone: Zone,
 }
 
 impl CalendarQuota {
     /// Returns `amount` events per `unit` in `zone`.
     #[must_use]
-    pub fn new(amount: u64, unit: CalendarUnit, zone: TimeZone) -> Self {
+    pub fn new(amount: u64, unit: CalendarUnit, zone: impl Into<Zone>) -> Self {
+        let zone = zone.into();
         Self { amount, unit, zone }
     }
 
@@ -104,7 +105,7 @@ impl CalendarQuota {
 
     /// Returns the time zone.
     #[must_use]
-    pub fn zone(&self) -> &TimeZone {
+    pub fn zone(&self) -> &Zone {
         &self.zone
     }
 
@@ -124,10 +125,7 @@ impl CalendarQuota {
         else {
             return Err(reader.expected(unit_at, "`day`, `week` or `month` before `@`"));
         };
-        let zone = TimeZone::get(&text[at + 1..]).map_err(|_| {
-            reader.expected(at + 1, "the name of a time zone, such as Europe/Berlin")
-        })?;
-        Ok(Self::new(amount, unit, zone))
+        Ok(Self::new(amount, unit, Zone::read(text, at + 1)?))
     }
 
     /// Returns a length that no period exceeds, in microseconds.
@@ -153,21 +151,22 @@ impl CalendarQuota {
             }
     }
 
-    /// Returns the periods from the one that holds `from` to the one that holds `until`.
+    /// Returns the periods from the one that holds `from` to the one that holds `until`, in `zone`
+    /// instead of the quota's own.
     #[must_use]
-    pub fn periods(&self, from: Timestamp, until: Timestamp) -> Vec<Period> {
+    pub fn periods(&self, zone: &TimeZone, from: Timestamp, until: Timestamp) -> Vec<Period> {
         let mut periods = Vec::new();
-        let Some(mut first) = self.first_day(from) else {
+        let Some(mut first) = self.first_day(zone, from) else {
             return periods;
         };
-        let mut start = self.start_of(first);
+        let mut start = start_of(first, zone);
         while let Some(begins) = start
             && begins <= until
         {
             let Ok(next) = first.checked_add(self.unit.span()) else {
                 break;
             };
-            let ends = self.start_of(next);
+            let ends = start_of(next, zone);
             if let Some(ends) = ends
                 && ends > begins
             {
@@ -178,27 +177,23 @@ impl CalendarQuota {
         periods
     }
 
-    fn first_day(&self, at: Timestamp) -> Option<Date> {
-        let date = jiff::Timestamp::from(at).to_zoned(self.zone.clone()).date();
+    fn first_day(&self, zone: &TimeZone, at: Timestamp) -> Option<Date> {
+        let date = jiff::Timestamp::from(at).to_zoned(zone.clone()).date();
         self.unit.first_day(date).ok()
     }
+}
 
-    /// Returns the first instant of `date`; before the epoch, the epoch, and after the latest
-    /// instant, the end of it.
-    fn start_of(&self, date: Date) -> Option<Timestamp> {
-        let start = date.to_zoned(self.zone.clone()).ok()?.start_of_day().ok()?;
-        let micros = u64::try_from(start.timestamp().as_microsecond()).unwrap_or(0);
-        Some(Timestamp::from_micros(micros).unwrap_or(Timestamp::END))
-    }
+/// Returns the first instant of `date`; before the epoch, the epoch, and after the latest instant,
+/// the end of it.
+fn start_of(date: Date, zone: &TimeZone) -> Option<Timestamp> {
+    let start = date.to_zoned(zone.clone()).ok()?.start_of_day().ok()?;
+    let micros = u64::try_from(start.timestamp().as_microsecond()).unwrap_or(0);
+    Some(Timestamp::from_micros(micros).unwrap_or(Timestamp::END))
 }
 
 /// Writes `N/UNIT@ZONE`.
 impl fmt::Display for CalendarQuota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}@", self.amount, self.unit.name())?;
-        match self.zone.iana_name() {
-            Some(name) => f.write_str(name),
-            None => write!(f, "{:?}", self.zone),
-        }
+        write!(f, "{}/{}@{}", self.amount, self.unit.name(), self.zone)
     }
 }

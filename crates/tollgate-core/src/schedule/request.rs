@@ -25,7 +25,7 @@ pub struct Request<'a> {
     operation: Operation<'a>,
     wants_latest: bool,
     at: Option<Timestamp>,
-    /// For each quota, in order, its periods if it is a calendar's.
+    /// For each quota, in order, its periods if it is a calendar's, or the open times.
     periods: Vec<Option<Vec<Period>>>,
 }
 
@@ -245,12 +245,12 @@ fn before(time: Timestamp, by: Duration) -> Timestamp {
 }
 
 impl Quota {
-    /// Returns the window in microseconds, or `None` for a calendar's quota.
+    /// Returns the window in microseconds, or `None` for a calendar's quota or closed times.
     pub(crate) fn window_us(&self) -> Option<u64> {
         match self.kind() {
             Kind::Sliding(quota) => Some(quota.window_us()),
             #[cfg(feature = "calendar")]
-            Kind::Calendar(_) => None,
+            Kind::Calendar(_) | Kind::Closed(_) => None,
         }
     }
 }
