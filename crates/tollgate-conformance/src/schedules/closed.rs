@@ -23,16 +23,14 @@ pub(crate) enum ClosedDays {
 }
 
 impl ClosedRule {
-    /// Returns the text of the rule.
-    pub(crate) fn text(&self) -> String {
+    /// Returns the text of the rule, in the zone with this name.
+    pub(crate) fn text(&self, zone: &str) -> String {
         let days = match &self.days {
             ClosedDays::Every => String::new(),
             ClosedDays::Weekdays(days) => days.join(",") + " ",
             ClosedDays::Dates(first, last) => format!("{first}..{last} "),
         };
-        let Self {
-            from, until, zone, ..
-        } = self;
+        let Self { from, until, .. } = self;
         format!("closed {days}{from}-{until}@{zone}")
     }
 

@@ -54,6 +54,7 @@ macro_rules! schedule_conformance {
             }
 
             $crate::__schedule_promises![
+                a_call_brings_its_time_zone,
                 a_call_repeated_changes_nothing,
                 agrees_with_the_definition,
                 agrees_with_the_machine,

@@ -28,6 +28,8 @@ use crate::time::Timestamp;
 pub use answer::{Answer, BatchPlacement, BatchRefusal, Placement, PlannedEvent, Reason, Refusal};
 #[cfg(feature = "calendar")]
 pub use calendar::{CalendarQuota, CalendarUnit};
+#[cfg(feature = "calendar")]
+pub use call::Placing;
 pub use call::{Call, FromAnswer, Move, Refusable, Reset, Weighted};
 #[cfg(feature = "calendar")]
 pub use closed::ClosedTimes;

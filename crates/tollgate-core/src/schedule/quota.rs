@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::error::LimitError;
 use crate::limit::check_name;
 use crate::schedule::Period;
+use crate::schedule::request::CallZone;
 use crate::text::Reader;
 use crate::time::{MAX_EXACT, Timestamp};
 
@@ -155,6 +156,17 @@ impl Quota {
         &self.kind
     }
 
+    /// Returns whether this quota needs the time zone of a call.
+    pub(crate) fn needs_zone(&self) -> bool {
+        match &self.kind {
+            Kind::Sliding(_) => false,
+            #[cfg(feature = "calendar")]
+            Kind::Calendar(quota) => *quota.zone() == super::Zone::Local,
+            #[cfg(feature = "calendar")]
+            Kind::Closed(times) => *times.zone() == super::Zone::Local,
+        }
+    }
+
     /// Returns for how long after its time an event can affect other events, in microseconds.
     pub(crate) fn reach_us(&self) -> u64 {
         match &self.kind {
@@ -181,7 +193,8 @@ impl Quota {
     }
 
     /// Returns the calendar's periods from the one that holds `from` to the one that holds
-    /// `until`, or the open times from `from` to `until`, or `None` for a sliding window.
+    /// `until`, or the open times from `from` to `until`, or `None` for a sliding window. `zone` is
+    /// the one that the call brings.
     #[cfg_attr(
         not(feature = "calendar"),
         allow(
@@ -190,17 +203,22 @@ impl Quota {
             reason = "only calendars have periods"
         )
     )]
-    pub(crate) fn periods(&self, from: Timestamp, until: Timestamp) -> Option<Vec<Period>> {
+    pub(super) fn periods(
+        &self,
+        zone: Option<&CallZone>,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Option<Vec<Period>> {
         match &self.kind {
             Kind::Sliding(_) => None,
             #[cfg(feature = "calendar")]
             Kind::Calendar(quota) => {
-                let zone = quota.zone().of_call(None)?;
+                let zone = quota.zone().of_call(zone)?;
                 Some(quota.periods(zone, from, until))
             }
             #[cfg(feature = "calendar")]
             Kind::Closed(times) => {
-                let zone = times.zone().of_call(None)?;
+                let zone = times.zone().of_call(zone)?;
                 Some(times.open_times(zone, from, until))
             }
         }

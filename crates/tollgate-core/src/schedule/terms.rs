@@ -199,6 +199,12 @@ impl Terms {
         self.0.retention_us
     }
 
+    /// Returns whether calls that look for room need a time zone: whether a quota is `@local`.
+    #[must_use]
+    pub fn needs_zone(&self) -> bool {
+        self.0.quotas.iter().any(Quota::needs_zone)
+    }
+
     pub(crate) fn has_calendar(&self) -> bool {
         self.0
             .quotas

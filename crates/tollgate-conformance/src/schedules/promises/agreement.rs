@@ -24,7 +24,8 @@ async fn check(harness: &Schedules, plan: &Plan, by_definition: bool) {
     let ids = ids();
     let run = async |(setup, steps): (Setup, Vec<Step>), unit: u64| -> Outcome {
         let store = harness.store().await;
-        let (terms, rules) = (setup.terms(unit), setup.rules(unit));
+        let terms = setup.terms(unit);
+        let rules = ZONES.map(|zone| setup.rules(unit, zone));
         let key = OwnedKey::fresh("alice");
         let (mut state, mut naive) = (schedule::State::default(), NaiveSchedule::default());
         let mut now = setup.start;
@@ -37,7 +38,7 @@ async fn check(harness: &Schedules, plan: &Plan, by_definition: bool) {
             let request = request(&terms, key.key(), step, &ids, unit, setup.start).at(stamp(now));
             let found = ask(&*store, request.clone()).await;
             let expected = if by_definition {
-                naive.decide(&request, &rules, stamp(now))
+                naive.decide(&request, &rules[step.zone], stamp(now))
             } else {
                 ask_machine(&mut state, request, stamp(now))
             };

@@ -174,3 +174,106 @@ async fn nothing_is_open_up_to_the_horizon(store: Arc<dyn schedule::Store>) {
     let refusal = add.await.unwrap().permit().unwrap_err();
     assert_eq!((refusal.next_free(), refusal.latest_free()), (None, None));
 }
+
+/// A call is decided by the days and closed times of the zone that it brings. What calls of other zones
+/// planned counts by its instant.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
+    let quotas = ["2/day@local", "night=closed 22:00-08:00@local"];
+    let schedule = Schedule::new(harness.store().await, "plans", quotas).unwrap();
+    let key = OwnedKey::fresh("alice");
+    let at = |text: &str| {
+        let at: jiff::Timestamp = text.parse().unwrap();
+        stamp(u64::try_from(at.as_microsecond()).unwrap())
+    };
+    let [berlin, _, havana] = ZONES.map(|zone| zone.parse_zone());
+    let now = at("2026-06-01T00:00Z");
+    let add = |id: &'static str, time| schedule.add(key.key(), id, time).at(now);
+    let plan = async |id, time, zone: &jiff::tz::TimeZone| {
+        add(id, time)
+            .zone(zone.clone())
+            .with_latest()
+            .await
+            .unwrap()
+    };
+
+    // Without a zone, no call finds room, and nothing changes.
+    let time = at("2026-06-02T12:00Z");
+    let malformed = |error: tollgate_core::StoreError| {
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        assert!(error.to_string().contains("`@local`"), "{error}");
+    };
+    malformed(add("a", time).await.unwrap_err());
+    let all = schedule.add_all(key.key(), [Event::new("a", time)]).at(now);
+    malformed(all.await.unwrap_err());
+    let moves = schedule.reschedule(key.key(), "a", time).at(now);
+    malformed(moves.await.unwrap_err());
+    let reserves = schedule.reserve_next(key.key(), "a", time).at(now);
+    malformed(reserves.await.unwrap_err());
+    let next = schedule.next_free(key.key(), time).at(now);
+    malformed(next.await.unwrap_err());
+    let latest = schedule.latest_free(key.key(), time).at(now);
+    malformed(latest.await.unwrap_err());
+    let cancel = schedule.cancel(key.key(), "a").at(now);
+    assert!(!cancel.await.unwrap());
+    let list = schedule.list(key.key(), now, Timestamp::MAX).at(now);
+    assert!(list.await.unwrap().is_empty());
+
+    // Seven in the evening of Havana is one at night in Berlin.
+    let evening = at("2026-06-02T23:00Z");
+    assert!(plan("a", evening, &havana).await.is_planned());
+    let refusal = plan("b", evening, &berlin).await.permit().unwrap_err();
+    assert_eq!(
+        refusal.quota().map(schedule::Quota::name).as_deref(),
+        Some("night")
+    );
+    assert_eq!(refusal.next_free(), Some(at("2026-06-03T08:00+02")));
+    assert_eq!(
+        refusal.latest_free(),
+        Some(stamp(at("2026-06-02T22:00+02").as_micros() - 1))
+    );
+    // It counts on the third of June in Berlin, and on the second in Havana.
+    assert!(
+        plan("b", at("2026-06-03T12:00+02"), &berlin)
+            .await
+            .is_planned()
+    );
+    let refusal = plan("c", at("2026-06-03T18:00+02"), &berlin)
+        .await
+        .permit()
+        .unwrap_err();
+    assert_eq!(refusal.quota().map(schedule::Quota::amount), Some(2));
+    assert_eq!(refusal.next_free(), Some(at("2026-06-04T08:00+02")));
+    assert!(
+        plan("c", at("2026-06-03T18:00+02"), &havana)
+            .await
+            .is_planned()
+    );
+    // All other calls bring one, too.
+    let full = at("2026-06-03T18:00+02");
+    let zone = || berlin.clone();
+    let next = schedule.next_free(key.key(), full).zone(zone()).at(now);
+    assert_eq!(next.await.unwrap(), Some(at("2026-06-04T08:00+02")));
+    let latest = schedule.latest_free(key.key(), full).zone(zone()).at(now);
+    let last = stamp(at("2026-06-02T22:00+02").as_micros() - 1);
+    assert_eq!(latest.await.unwrap(), Some(last));
+    let moves = schedule
+        .reschedule(key.key(), "c", evening)
+        .zone(zone())
+        .at(now);
+    assert!(!moves.await.unwrap().is_planned());
+    let events = [Event::new("d", last), Event::new("e", full)];
+    let all = schedule.add_all(key.key(), events).zone(zone()).at(now);
+    assert_eq!(all.await.unwrap().permit().unwrap_err().index(), 1);
+    let reserves = schedule
+        .reserve_next(key.key(), "d", full)
+        .zone(zone())
+        .at(now);
+    assert_eq!(
+        reserves.await.unwrap().permit(),
+        Ok(at("2026-06-04T08:00+02"))
+    );
+}

@@ -32,7 +32,7 @@ pub use bounds::{
     events_that_are_over_count_no_more, keys_are_independent, malformed_requests_change_nothing,
     times_outside_the_horizon_are_refused,
 };
-pub use closed::nothing_is_planned_at_closed_times;
+pub use closed::{a_call_brings_its_time_zone, nothing_is_planned_at_closed_times};
 pub use days::days_follow_the_time_zone;
 pub use placing::{
     a_call_repeated_changes_nothing, concurrent_callers_break_no_quota,
@@ -62,7 +62,12 @@ struct Step {
     moved: i64,
     act: Act,
     wants_latest: bool,
+    /// The index of the zone that the call brings.
+    zone: usize,
 }
+
+/// The zones that calls bring.
+const ZONES: [&str; 3] = ["Europe/Berlin", "Asia/Tokyo", "America/Havana"];
 
 /// What a history is about: the lengths are multiples of a unit.
 #[derive(Clone, Debug)]
@@ -72,6 +77,8 @@ struct Setup {
     quotas: Vec<(u64, u64)>,
     daily: Option<u64>,
     closed: Vec<ClosedRule>,
+    /// Whether days and closed times are those of the zones that calls bring.
+    is_local: bool,
     horizon: u64,
     tolerance: u64,
 }
@@ -87,10 +94,12 @@ impl Setup {
                 schedule::Quota::new(&format!("q{index}"), quota).unwrap()
             });
         let daily = self.daily.map(|amount| {
-            let zone = "Europe/Berlin";
+            let zone = self.zone("Europe/Berlin", "local");
             format!("daily={amount}/day@{zone}").parse().unwrap()
         });
-        let closed = self.closed.iter().map(|rule| rule.text().parse().unwrap());
+        let closed = self.closed.iter();
+        let closed = closed.map(|rule| rule.text(self.zone(rule.zone, "local")));
+        let closed = closed.map(|text| text.parse().unwrap());
         let quotas = sliding.chain(daily).chain(closed);
         let terms = schedule::Terms::new("plans", quotas).unwrap();
         let tolerance = Duration::from_micros(self.tolerance * unit);
@@ -104,8 +113,13 @@ impl Setup {
         .unwrap()
     }
 
-    /// Returns the same quotas for the naive definition.
-    fn rules(&self, unit: u64) -> Vec<Rule> {
+    /// Returns the zone of a quota: its own, unless that is the zone which calls bring.
+    fn zone<'z>(&self, own: &'z str, local: &'z str) -> &'z str {
+        if self.is_local { local } else { own }
+    }
+
+    /// Returns the same quotas for the naive definition, as of a call that brings this zone.
+    fn rules(&self, unit: u64, local: &str) -> Vec<Rule> {
         let mut rules: Vec<Rule> = self
             .quotas
             .iter()
@@ -115,7 +129,7 @@ impl Setup {
             .collect();
         let (from, until) = (self.start - 60 * DAY_US, self.start + 200 * DAY_US);
         if let Some(amount) = self.daily {
-            let zone = "Europe/Berlin".parse_zone();
+            let zone = self.zone("Europe/Berlin", local).parse_zone();
             let days = CalendarQuota::new(amount, CalendarUnit::Day, zone.clone());
             rules.push(Rule::Calendar(
                 amount,
@@ -123,7 +137,7 @@ impl Setup {
             ));
         }
         rules.extend(self.closed.iter().map(|rule| {
-            let zone = rule.zone.parse_zone();
+            let zone = self.zone(rule.zone, local).parse_zone();
             let edges = rule.edges(&zone, from, until);
             Rule::Closed(rule.clone(), zone, edges)
         }));
@@ -156,6 +170,7 @@ fn setups() -> impl Strategy<Value = Setup> {
             quotas,
             daily: None,
             closed: closed.into_iter().collect(),
+            is_local: false,
             horizon,
             tolerance,
         },
@@ -219,7 +234,7 @@ fn closed_rules() -> impl Strategy<Value = Vec<ClosedRule>> {
                 until,
                 zone,
             };
-            let terms = schedule::Terms::new("plans", ["1/1h".to_owned(), rule.text()]);
+            let terms = schedule::Terms::new("plans", ["1/1h".to_owned(), rule.text(rule.zone)]);
             terms.is_ok().then_some(rule)
         });
     prop_oneof![2 => Just(Vec::new()), 3 => vec(rule, 1..2)]
@@ -239,18 +254,21 @@ fn setups_with_days() -> impl Strategy<Value = Setup> {
         quotas,
         start,
         1_u64..5,
-        closed_rules(),
+        (closed_rules(), any::<bool>()),
         30_u64..1_500,
         0_u64..4,
     )
-        .prop_map(|(quotas, start, daily, closed, horizon, tolerance)| Setup {
-            start,
-            quotas,
-            daily: Some(daily),
-            closed,
-            horizon,
-            tolerance,
-        })
+        .prop_map(
+            |(quotas, start, daily, (closed, is_local), horizon, tolerance)| Setup {
+                start,
+                quotas,
+                daily: Some(daily),
+                closed,
+                is_local,
+                horizon,
+                tolerance,
+            },
+        )
 }
 
 fn acts(span: u64) -> impl Strategy<Value = Act> {
@@ -275,11 +293,16 @@ fn acts(span: u64) -> impl Strategy<Value = Act> {
 
 fn steps(span: u64) -> impl Strategy<Value = Vec<Step>> {
     let moved = prop_oneof![5 => Just(0_i64), 3 => 1_i64..6, 1 => 6_i64..40, 1 => -8_i64..0];
-    let step = (moved, acts(span), any::<bool>()).prop_map(|(moved, act, wants_latest)| Step {
-        moved,
-        act,
-        wants_latest,
-    });
+    let zone = 0..ZONES.len();
+    let step =
+        (moved, acts(span), any::<bool>(), zone).prop_map(|(moved, act, wants_latest, zone)| {
+            Step {
+                moved,
+                act,
+                wants_latest,
+                zone,
+            }
+        });
     vec(step, 1..40)
 }
 
@@ -322,6 +345,7 @@ fn request<'a>(
         },
     };
     let request = schedule::Request::new(terms, key, operation);
+    let request = request.zone(ZONES[step.zone].parse_zone());
     if step.wants_latest {
         request.with_latest()
     } else {
