@@ -30,8 +30,9 @@ impl Zone {
         }
     }
 
-    /// Returns this zone, which may be the one that a call brings.
-    pub(super) fn of_call<'z>(&'z self, brought: Option<&'z TimeZone>) -> Option<&'z TimeZone> {
+    /// Returns this zone, or for [`Local`](Self::Local) the one that a call `brought`.
+    #[must_use]
+    pub fn of_call<'z>(&'z self, brought: Option<&'z TimeZone>) -> Option<&'z TimeZone> {
         match self {
             Self::Fixed(zone) => Some(zone),
             Self::Local => brought,
