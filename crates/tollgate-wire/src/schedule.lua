@@ -70,10 +70,13 @@ local gone = at - tolerance - retention
 local quota = { unpack('<' .. rep('ddd', quotas), argument, place) }
 place = quota[3 * quotas + 1]
 local periods_at, reach = nil, 0
+-- Whether a calendar counts events.
+local counts_days = false
 for q = 1, quotas do
   local periods = quota[3 * q]
   if periods > 0 then
     periods_at = periods_at or {}
+    counts_days = counts_days or quota[3 * q - 2] >= 0
     periods_at[q] = place
     place = place + 16 * periods
   else
@@ -225,6 +228,46 @@ if periods_at then
     return nil, nil, low
   end
 
+  -- Returns the first time from `time` whose period of the calendar `q` has room, or that is open.
+  -- `cursors` keeps the period, its place, and the weight of its events.
+  free_in_calendar = function(sign, q, time, last, spare, cursors)
+    local cursor, counts = cursors[q], quota[3 * q - 2] >= 0
+    -- Open times begin with the time that is asked for, unless earlier ones are asked for, too.
+    local first = not counts and wants_latest == 0 and sign == 1 and 0 or nil
+    local start, stop, period, sum = cursor.start, cursor.stop, cursor.period, cursor.sum
+    while time <= last do
+      local real = sign * time + 0
+      if not start or real >= stop or real < start then
+        start, stop, period = find_period(q, real, period and period + sign or first)
+        if start then
+          sum = counts and weight_within(start, stop, 1) or spare
+        elseif counts or period == 0 or period == quota[3 * q] then
+          uncovered = uncovered or real
+          return NEVER
+        end
+      end
+      if not start then
+        -- Closed: on to the next open time, or to the end of the one before.
+        if sign == -1 then period = period - 1 end
+        start, stop = unpack('<dd', argument, periods_at[q] + 16 * period)
+        if sign == 1 then time = start else time = 1 - stop end
+        sum = spare
+        -- Beyond an empty one, nothing is known.
+        if start == stop then start = nil end
+      elseif sum <= spare then
+        break
+      elseif sign == 1 then
+        time = stop
+      else
+        time = 1 - start
+      end
+    end
+    cursor.start, cursor.stop, cursor.period, cursor.sum = start, stop, period, sum
+    return time
+  end
+end
+
+if counts_days then
   -- Returns the weight of the held events from `start` until before `stop`, and about how many events
   -- could have been read in the same time.
   local function look_up(start, stop)
@@ -280,44 +323,6 @@ if periods_at then
       if time >= start then sum = sum + added_weights[i] end
     end
     return sum
-  end
-
-  -- Returns the first time from `time` whose period of the calendar `q` has room, or that is open.
-  -- `cursors` keeps the period, its place, and the weight of its events.
-  free_in_calendar = function(sign, q, time, last, spare, cursors)
-    local cursor, counts = cursors[q], quota[3 * q - 2] >= 0
-    local start, stop, period, sum = cursor.start, cursor.stop, cursor.period, cursor.sum
-    while time <= last do
-      local real = sign * time + 0
-      if not start or real >= stop or real < start then
-        start, stop, period = find_period(q, real, period and period + sign)
-        if start then
-          sum = counts and weight_within(start, stop, 1) or spare
-        elseif counts or period == 0 or period == quota[3 * q] then
-          uncovered = uncovered or real
-          return NEVER
-        end
-      end
-      if not start then
-        -- Closed: on to the next open time, or to the end of the one before.
-        local edge_at = periods_at[q] + 16 * period
-        if sign == 1 then
-          time = unpack('<d', argument, edge_at)
-        else
-          time = 1 - unpack('<d', argument, edge_at - 8)
-        end
-        -- It is tried next.
-        if sign == 1 then period = period - 1 end
-      elseif sum <= spare then
-        break
-      elseif sign == 1 then
-        time = stop
-      else
-        time = 1 - start
-      end
-    end
-    cursor.start, cursor.stop, cursor.period, cursor.sum = start, stop, period, sum
-    return time
   end
 end
 

@@ -18,5 +18,6 @@ mod plain;
 mod published;
 mod redacted;
 mod redirections;
+mod reminders;
 mod reservations;
 mod tls;
