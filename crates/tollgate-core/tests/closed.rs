@@ -146,6 +146,7 @@ fn closed_times_are_written_as_they_are_read() {
         ("closed 2026-12-24,2026-12-31 14:00-24:00@UTC", ""),
         ("closed mon,wed,fri-sun,2026-12-24@UTC", ""),
         ("closed 22:00:30-08:00@UTC", ""),
+        ("closed 23:59:59-08:00@UTC", ""),
         ("closed 22:00-08:00@local", ""),
         // The same in other words.
         ("closed 8:00-0:00@UTC", "closed 08:00-24:00@UTC"),
@@ -154,6 +155,18 @@ fn closed_times_are_written_as_they_are_read() {
         ("closed sun,sat,sat@UTC", "closed sat,sun@UTC"),
         ("closed mon-sun 1:00-2:00@UTC", "closed 01:00-02:00@UTC"),
         ("closed sat 00:00-24:00@UTC", "closed sat@UTC"),
+        (
+            "closed mon-sun,2026-12-24 12:00-13:00@UTC",
+            "closed 12:00-13:00@UTC",
+        ),
+        (
+            "closed 2026-12-20..2026-12-30,2026-12-22@UTC",
+            "closed 2026-12-20..2026-12-30@UTC",
+        ),
+        (
+            "closed 2026-12-26,2026-12-24@UTC",
+            "closed 2026-12-24,2026-12-26@UTC",
+        ),
         (
             "closed 2026-12-26,2026-12-24..2026-12-25,mon@UTC",
             "closed mon,2026-12-24..2026-12-26@UTC",
@@ -175,8 +188,8 @@ fn closed_times_are_written_as_they_are_read() {
     let zone = || TimeZone::get("Europe/Berlin").unwrap();
     for (times, text) in [
         (
-            ClosedTimes::daily(time(22, 0, 0, 0), time(8, 0, 0, 9), zone()),
-            "closed 22:00-08:00@Europe/Berlin",
+            ClosedTimes::daily(time(22, 30, 15, 0), time(8, 0, 0, 9), zone()),
+            "closed 22:30:15-08:00@Europe/Berlin",
         ),
         (
             ClosedTimes::on_weekdays(Weekday::Friday, Weekday::Monday, zone()),
@@ -265,6 +278,11 @@ fn times_that_are_never_open_are_refused() {
         &["08:00-22:00@Asia/Tokyo", "22:00-08:00@Asia/Tokyo"],
         &["mon-fri@local", "sat,sun@local", "12:00-13:00@UTC"],
         &["1969-12-31..2300-01-01@UTC"],
+        &[
+            "08:00-22:00@Asia/Tokyo",
+            "22:00-08:00@Asia/Tokyo",
+            "2030-01-01@UTC",
+        ],
         // A zone is nine hours ahead.
         &["09:00-21:00@Asia/Tokyo", "12:00-24:00@UTC"],
     ] {
