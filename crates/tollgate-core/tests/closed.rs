@@ -145,7 +145,9 @@ fn closed_times_are_written_as_they_are_read() {
         ("closed mon-fri 12:00-13:00@UTC", ""),
         ("closed 2026-12-24,2026-12-31 14:00-24:00@UTC", ""),
         ("closed mon,wed,fri-sun,2026-12-24@UTC", ""),
-        ("closed 22:00:30-08:00@UTC", ""),
+        ("closed 22:00:01-08:00:59@UTC", ""),
+        ("closed 00:00-24:00@UTC", ""),
+        ("closed tue-thu,sat 00:00-12:00@UTC", ""),
         ("closed 23:59:59-08:00@UTC", ""),
         ("closed 22:00-08:00@local", ""),
         // The same in other words.
@@ -155,6 +157,7 @@ fn closed_times_are_written_as_they_are_read() {
         ("closed sun,sat,sat@UTC", "closed sat,sun@UTC"),
         ("closed mon-sun 1:00-2:00@UTC", "closed 01:00-02:00@UTC"),
         ("closed sat 00:00-24:00@UTC", "closed sat@UTC"),
+        ("closed 2026-12-24..2026-12-24@UTC", "closed 2026-12-24@UTC"),
         (
             "closed mon-sun,2026-12-24 12:00-13:00@UTC",
             "closed 12:00-13:00@UTC",

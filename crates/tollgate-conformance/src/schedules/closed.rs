@@ -68,7 +68,7 @@ impl ClosedRule {
                     time => DateTime::from_parts(date, time.parse().unwrap()),
                 };
                 let local = zone.to_ambiguous_timestamp(local);
-                edges.extend([local.clone().earlier(), local.later()].map(Result::unwrap));
+                edges.extend([local.earlier(), local.later()].map(Result::unwrap));
             }
             date = date.checked_add(1.day()).unwrap();
         }

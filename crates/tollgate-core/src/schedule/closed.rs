@@ -232,35 +232,32 @@ impl ClosedTimes {
 /// together open at some local time.
 pub(super) fn are_ever_open<'r>(rules: impl Iterator<Item = &'r ClosedTimes>) -> bool {
     let (local, fixed): (Vec<_>, Vec<_>) = rules.partition(|rule| rule.zone == Zone::Local);
-    [local, fixed].iter().all(|rules| {
-        let (mut at, mut span) = (Timestamp::UNIX_EPOCH, 8 * DAY_US);
-        while at < Timestamp::MAX {
-            let until = stamp(exact(at) + span).min(Timestamp::MAX);
-            if first_open(rules, at, until).is_some() {
-                return true;
-            }
-            (at, span) = (until, 2 * span);
-        }
-        false
-    })
+    // Nearly always, a few days tell.
+    let spans = [stamp(40 * DAY_US), Timestamp::MAX];
+    [local, fixed]
+        .iter()
+        .all(|rules| spans.into_iter().any(|until| are_open(rules, until)))
 }
 
-/// Returns the first time from `at` to `until` that is open under all of `rules`.
-fn first_open(rules: &[&ClosedTimes], mut at: Timestamp, until: Timestamp) -> Option<Timestamp> {
-    let local = TimeZone::UTC;
+/// Returns whether some time up to `until` is open under all of `rules`.
+fn are_open(rules: &[&ClosedTimes], until: Timestamp) -> bool {
+    let (mut at, local) = (Timestamp::UNIX_EPOCH, TimeZone::UTC);
     let open = rules.iter().map(|rule| {
-        let zone = rule.zone.of_call(Some(&local))?;
-        Some(rule.open_times(zone, at, until))
+        let zone = rule.zone.of_call(Some(&local)).unwrap_or(&local);
+        rule.open_times(zone, at, until)
     });
-    let open = open.collect::<Option<Vec<_>>>()?;
+    let open: Vec<_> = open.collect();
     loop {
         let before = at;
         for periods in &open {
             let next = periods.partition_point(|period| period.end() <= at);
-            at = at.max(periods.get(next)?.start());
+            let Some(next) = periods.get(next) else {
+                return false;
+            };
+            at = at.max(next.start());
         }
         if at == before {
-            return (at <= until).then_some(at);
+            return true;
         }
     }
 }
@@ -351,27 +348,15 @@ fn read_weekday(reader: &mut Reader<'_>) -> Option<usize> {
 
 fn read_date(reader: &mut Reader<'_>, expected: &'static str) -> Result<Date, LimitError> {
     let at = reader.at();
-    let wrong = |reader: &Reader<'_>| reader.expected(at, "a date, such as `2026-12-24`");
-    let mut numbers = [0; 3];
-    for (index, number) in numbers.iter_mut().enumerate() {
-        if index > 0 && !reader.skip('-') {
-            return Err(wrong(reader));
-        }
-        *number = reader.number(match index {
-            0 => expected,
-            _ => "a date, such as `2026-12-24`",
-        })?;
-    }
-    let [year, month, day] = numbers;
-    let parts = (
-        i16::try_from(year).ok(),
-        i8::try_from(month).ok(),
-        i8::try_from(day).ok(),
-    );
-    let (Some(year), Some(month), Some(day)) = parts else {
-        return Err(wrong(reader));
+    let year = i16::try_from(reader.number(expected)?).ok();
+    let mut next = || {
+        let number = reader.skip('-').then(|| reader.number("").ok());
+        i8::try_from(number.flatten()?).ok()
     };
-    Date::new(year, month, day).map_err(|_| wrong(reader))
+    let (month, day) = (next(), next());
+    let date = year.zip(month).zip(day);
+    date.and_then(|((year, month), day)| Date::new(year, month, day).ok())
+        .ok_or_else(|| reader.expected(at, "a date, such as `2026-12-24`"))
 }
 
 /// Reads a time of the day, in seconds up to `most`.
@@ -386,7 +371,7 @@ fn read_time(reader: &mut Reader<'_>, most: u32) -> Result<u32, LimitError> {
         true => reader.number("seconds, in two digits")?,
         false => 0,
     };
-    let time = u64::from(DAY).min(hour) * 3_600 + minute.min(60) * 60 + second.min(60);
+    let time = 3_600 * u128::from(hour) + 60 * u128::from(minute) + u128::from(second);
     match u32::try_from(time) {
         Ok(time) if minute < 60 && second < 60 && time <= most => Ok(time),
         _ if most == DAY => Err(reader.expected(at, "a time from 00:00 to 24:00")),
@@ -400,7 +385,7 @@ fn exact(time: Timestamp) -> i64 {
 
 /// Returns the time of so many microseconds, and no later one than the end of the latest instant.
 fn stamp(micros: i64) -> Timestamp {
-    let micros = u64::try_from(micros).unwrap_or(0);
+    let micros = u64::try_from(micros).unwrap_or_default();
     Timestamp::from_micros(micros).unwrap_or(Timestamp::END)
 }
 
@@ -410,22 +395,19 @@ impl fmt::Display for ClosedTimes {
         f.write_str("closed ")?;
         let is_daily = self.weekdays == EVERY_DAY;
         let mut separator = "";
-        let mut first = 0;
-        while !is_daily && first < 7 {
-            let mut end = first;
-            while self.weekdays >> end & 1 == 1 && end < 7 {
-                end += 1;
+        let has_day = |day: &usize| !is_daily && self.weekdays >> day & 1 == 1;
+        let mut days = (0..WEEKDAYS.len()).filter(has_day).peekable();
+        while let Some(first) = days.next() {
+            let mut last = first;
+            while days.next_if_eq(&(last + 1)).is_some() {
+                last += 1;
             }
-            match end - first {
-                0 => end += 1,
-                1 => write!(f, "{separator}{}", WEEKDAYS[first])?,
-                2 => write!(f, "{separator}{},{}", WEEKDAYS[first], WEEKDAYS[first + 1])?,
-                _ => write!(f, "{separator}{}-{}", WEEKDAYS[first], WEEKDAYS[end - 1])?,
+            write!(f, "{separator}{}", WEEKDAYS[first])?;
+            if last > first {
+                let mark = if last == first + 1 { "," } else { "-" };
+                write!(f, "{mark}{}", WEEKDAYS[last])?;
             }
-            if self.weekdays >> first & 1 == 1 {
-                separator = ",";
-            }
-            first = end;
+            separator = ",";
         }
         for (first, last) in &*self.dates {
             write!(f, "{separator}{first}")?;

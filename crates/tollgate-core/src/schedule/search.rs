@@ -239,9 +239,9 @@ fn open_from(
         if after.is_some_and(|period| exact(period.start().as_micros()) <= real) {
             break;
         }
-        let before = next.checked_sub(1).and_then(|index| open.get(index));
+        let before = open.get(next.wrapping_sub(1));
         let (Some(before), Some(after)) = (before, after) else {
-            return Err(Uncovered(u64::try_from(real).unwrap_or(0)));
+            return Err(Uncovered(u64::try_from(real).unwrap_or_default()));
         };
         time = match direction {
             Direction::Later => exact(after.start().as_micros()),

@@ -141,7 +141,7 @@ impl<'p> Row<'p> {
                 order.push(message.key.index());
                 Self {
                     key,
-                    zone: message.zone.as_ref().unwrap_or(plan.zone()),
+                    zone: message.zone.as_ref().unwrap_or_else(|| plan.zone()),
                     marks: Vec::new(),
                 }
             });

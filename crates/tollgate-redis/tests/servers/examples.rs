@@ -1,4 +1,4 @@
-//! The example `reminders`, run: more people with `TOLLGATE_PEOPLE`.
+//! The examples, run: `reminders` for more people with `TOLLGATE_PEOPLE`.
 
 use tollgate_testkit::{Flavor, Server};
 
