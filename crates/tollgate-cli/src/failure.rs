@@ -44,6 +44,11 @@ pub(crate) enum Failure {
         "no quota is given: give at least one, such as --quota 5/1h or --per-day 10 --time-zone Europe/Berlin"
     )]
     NoQuota,
+    #[error(
+        "a quota is in the zone `local`, which is the recipient's: give it as --time-zone, such as \
+         --time-zone Europe/Berlin{more}"
+    )]
+    NoZone { more: &'static str },
     #[error("interrupted")]
     Interrupted(Signal),
     #[error(

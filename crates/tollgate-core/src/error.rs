@@ -109,6 +109,12 @@ pub enum LimitError {
         /// The name they share.
         name: String,
     },
+    /// The closed times of a schedule leave no time open.
+    #[error(
+        "these closed times leave no time open: shorten one of them, or leave it out, so that \
+         something can be planned"
+    )]
+    NeverOpen,
     /// A burst was requested for a quota of zero, which never refills.
     #[error("a burst of {burst} on a quota of zero would never refill: use a quota of at least 1")]
     NeverRefills {
@@ -118,8 +124,8 @@ pub enum LimitError {
     /// A limiter has no limit.
     #[error("a limiter needs at least one limit, such as `login=gcra:10/1m`")]
     NoLimits,
-    /// A schedule has no quota.
-    #[error("a schedule needs at least one quota, such as `5/1h`")]
+    /// A schedule has no quota that counts events, as closed times do not.
+    #[error("a schedule needs at least one quota that counts events, such as `5/1h`")]
     NoQuotas,
     /// A text cannot be read as a limit, an algorithm or a quota.
     #[error("{}", misread(text, *at, expected))]

@@ -51,6 +51,16 @@ impl<'t> Reader<'t> {
         comes
     }
 
+    /// Reads `word` if it comes next, and returns whether it did.
+    #[cfg(feature = "calendar")]
+    pub(crate) fn skip_word(&mut self, word: &str) -> bool {
+        let comes = self.rest().starts_with(word);
+        if comes {
+            self.at += word.len();
+        }
+        comes
+    }
+
     /// Reads up to the next `:`, `,`, `=`, `/` or `@`.
     pub(crate) fn word(&mut self) -> &'t str {
         let rest = self.rest();

@@ -105,8 +105,9 @@ fn days_weeks_and_months_begin_where_those_of_the_zone_do() {
             &["1970-01-01T00:00Z", "1970-01-01T05:00Z"],
         ),
     ] {
-        let quota = CalendarQuota::new(1, unit, TimeZone::get(zone).unwrap());
-        let periods = quota.periods(at(from), at(until));
+        let zone = TimeZone::get(zone).unwrap();
+        let quota = CalendarQuota::new(1, unit, zone.clone());
+        let periods = quota.periods(&zone, at(from), at(until));
         let last = periods.last().map(|period| period.end());
         let bounds: Vec<_> = periods.iter().map(|period| period.start()).collect();
         let bounds: Vec<_> = bounds.into_iter().chain(last).collect();

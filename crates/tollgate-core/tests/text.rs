@@ -259,7 +259,10 @@ fn quotas_of_schedules_say_their_own_bounds() {
     let said = schedule::Terms::new("plans", [""; 0])
         .unwrap_err()
         .to_string();
-    assert_eq!(said, "a schedule needs at least one quota, such as `5/1h`");
+    assert_eq!(
+        said,
+        "a schedule needs at least one quota that counts events, such as `5/1h`"
+    );
     let many = (1..=33).map(|hours| format!("1/{hours}h"));
     let said = schedule::Terms::new("plans", many).unwrap_err().to_string();
     assert_eq!(

@@ -461,7 +461,7 @@ fn calendars_reach_to_the_end_of_time() {
             let add = schedule.add(key, "c", end).with_latest();
             planned(add.weight(weight).at(now).run())
         };
-        // The last day, week or month has room for one more.
+        // The last day, week, month or year has room for one more.
         let refusal = third(2).unwrap_err();
         assert_eq!(refusal.next_free(), None);
         let latest = refusal.latest_free();

@@ -64,14 +64,19 @@ local earliest, latest = max(at - tolerance, 0), min(at + horizon, NEVER - 1)
 local gone = at - tolerance - retention
 
 -- Of each quota: the amount, the length of its window, and the number of its periods if it has those
--- of a calendar. After all quotas, the periods follow in the same order.
+-- of a calendar. After all quotas, the periods follow in the same order. Closed times have an amount of
+-- -1, and their periods are the open times: what is between two of them is closed. An empty one at
+-- either end says how far the closed times there are known.
 local quota = { unpack('<' .. rep('ddd', quotas), argument, place) }
 place = quota[3 * quotas + 1]
 local periods_at, reach = nil, 0
+-- Whether a calendar counts events.
+local counts_days = false
 for q = 1, quotas do
   local periods = quota[3 * q]
   if periods > 0 then
     periods_at = periods_at or {}
+    counts_days = counts_days or quota[3 * q - 2] >= 0
     periods_at[q] = place
     place = place + 16 * periods
   else
@@ -203,8 +208,8 @@ end
 local uncovered
 local find_period, weight_within, free_in_calendar
 if periods_at then
-  -- Returns the period of the calendar `q` that holds `time`, and its place, if the call brought it.
-  -- Tries the period at `place` first, if there is one, and then periods ever farther behind it.
+  -- Returns the period of the calendar `q` that holds `time`, if the call brought it, and its place,
+  -- or that of the first period after `time`. Tries the period at `place` first, if there is one, and then periods ever farther behind it.
   find_period = function(q, time, place)
     local low, high, at, step = 0, quota[3 * q], periods_at[q], 1
     if not place or place < 0 or place >= high then place, step = floor(high / 2), high end
@@ -220,8 +225,49 @@ if periods_at then
         return start, stop, place
       end
     end
+    return nil, nil, low
   end
 
+  -- Returns the first time from `time` whose period of the calendar `q` has room, or that is open.
+  -- `cursors` keeps the period, its place, and the weight of its events.
+  free_in_calendar = function(sign, q, time, last, spare, cursors)
+    local cursor, counts = cursors[q], quota[3 * q - 2] >= 0
+    -- Open times begin with the time that is asked for, unless earlier ones are asked for, too.
+    local first = not counts and wants_latest == 0 and sign == 1 and 0 or nil
+    local start, stop, period, sum = cursor.start, cursor.stop, cursor.period, cursor.sum
+    while time <= last do
+      local real = sign * time + 0
+      if not start or real >= stop or real < start then
+        start, stop, period = find_period(q, real, period and period + sign or first)
+        if start then
+          sum = counts and weight_within(start, stop, 1) or spare
+        elseif counts or period == 0 or period == quota[3 * q] then
+          uncovered = uncovered or real
+          return NEVER
+        end
+      end
+      if not start then
+        -- Closed: on to the next open time, or to the end of the one before.
+        if sign == -1 then period = period - 1 end
+        start, stop = unpack('<dd', argument, periods_at[q] + 16 * period)
+        if sign == 1 then time = start else time = 1 - stop end
+        sum = spare
+        -- Beyond an empty one, nothing is known.
+        if start == stop then start = nil end
+      elseif sum <= spare then
+        break
+      elseif sign == 1 then
+        time = stop
+      else
+        time = 1 - start
+      end
+    end
+    cursor.start, cursor.stop, cursor.period, cursor.sum = start, stop, period, sum
+    return time
+  end
+end
+
+if counts_days then
   -- Returns the weight of the held events from `start` until before `stop`, and about how many events
   -- could have been read in the same time.
   local function look_up(start, stop)
@@ -277,28 +323,6 @@ if periods_at then
       if time >= start then sum = sum + added_weights[i] end
     end
     return sum
-  end
-
-  -- Returns the first time from `time` whose period of the calendar `q` has room. `cursors` keeps the
-  -- period, its place, and the weight of its events.
-  free_in_calendar = function(sign, q, time, last, spare, cursors)
-    local cursor = cursors[q]
-    local start, stop, period, sum = cursor.start, cursor.stop, cursor.period, cursor.sum
-    while time <= last do
-      local real = sign * time + 0
-      if not start or real >= stop or real < start then
-        start, stop, period = find_period(q, real, period and period + sign)
-        if not start then
-          uncovered = uncovered or real
-          return NEVER
-        end
-        sum = weight_within(start, stop, 1)
-      end
-      if sum <= spare then break end
-      if sign == 1 then time = stop else time = 1 - start end
-    end
-    cursor.start, cursor.stop, cursor.period, cursor.sum = start, stop, period, sum
-    return time
   end
 end
 
@@ -381,9 +405,10 @@ local function search(sign, weight, from, last)
   repeat
     local start = time
     for q = 1, quotas do
-      local free, spare = time, quota[3 * q - 2] - weight
+      local free, amount = time, quota[3 * q - 2]
+      local spare = amount - weight
       if alone then free = from end
-      if spare < 0 then
+      if spare < 0 and amount >= 0 then
         free = NEVER
       elseif quota[3 * q] > 0 then
         free = free_in_calendar(sign, q, free, last, spare, cursors)
@@ -576,6 +601,8 @@ local function first_without_room()
       local start, stop, period = find_period(q, added_times[i], next_place)
       if not start then
         from_order, i = min(from_order, added_orders[i]), i + 1
+      elseif quota[3 * q - 2] < 0 then
+        next_place, i = period, i + 1
       else
         next_place = period + 1
         local sum, first = weight_within(start, stop, i), i

@@ -2,10 +2,13 @@
 
 use std::fmt::{self, Write};
 
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp as Instant};
 use tollgate_core::Timestamp;
 
-use super::svg::Length;
-use crate::text::utc;
+use super::svg::{Escaped, Length};
+use crate::text::{utc, zoned};
 
 const SECOND_US: u64 = 1_000_000;
 pub(crate) const DAY: u64 = 86_400;
@@ -36,7 +39,9 @@ const SPANS: [u64; 19] = [
 const MOST_LABELS: u64 = 9;
 
 /// A time axis, in seconds since the Unix epoch.
-pub(crate) struct TimeAxis {
+pub(crate) struct TimeAxis<'z> {
+    /// The zone in which the labels are round times.
+    pub(crate) zone: &'z TimeZone,
     pub(crate) start: u64,
     /// The labels stand before this.
     pub(crate) end: u64,
@@ -44,7 +49,7 @@ pub(crate) struct TimeAxis {
     pub(crate) least_step: u64,
 }
 
-impl TimeAxis {
+impl TimeAxis<'_> {
     /// Draws the axis at the height `base`, with its title around `middle`. `x_of` returns the
     /// position of a time.
     pub(crate) fn draw(
@@ -56,17 +61,25 @@ impl TimeAxis {
     ) -> fmt::Result {
         let step = span_for(self.start, self.end, MOST_LABELS).max(self.least_step);
         let mut shown_day = None;
-        let mut at = self.start.div_ceil(step) * step;
-        while at < self.end {
+        let mut local = self.local(self.start).div_euclid(step_i64(step)) * step_i64(step);
+        loop {
+            let at = self.instant(local);
+            local += step_i64(step);
+            if at.is_none_or(|at| at >= self.end) {
+                break;
+            }
+            let Some(at) = at.filter(|at| *at >= self.start) else {
+                continue;
+            };
             let x = x_of(at);
             let (y1, y2) = (base, base + 5);
-            let day = at / DAY;
+            let when = |format| zoned(instant_of(at), self.zone, format);
             let (time, date) = if step >= DAY {
-                (when(at, "%-d %b"), when(at, "%Y"))
+                (when("%-d %b"), when("%Y"))
             } else if step >= 60 {
-                (when(at, "%H:%M"), when(at, "%-d %b %Y"))
+                (when("%H:%M"), when("%-d %b %Y"))
             } else {
-                (when(at, "%H:%M:%S"), when(at, "%-d %b %Y"))
+                (when("%H:%M:%S"), when("%-d %b %Y"))
             };
             writeln!(
                 f,
@@ -74,27 +87,46 @@ impl TimeAxis {
                  <text class=\"mean\" x=\"{x}\" y=\"{}\">{time}</text>",
                 y2 + 14,
             )?;
-            let group = if step >= DAY {
-                date.clone()
-            } else {
-                day.to_string()
-            };
-            if shown_day.as_ref() != Some(&group) {
+            if shown_day.as_ref() != Some(&date) {
                 writeln!(
                     f,
                     "<text class=\"mean soft\" x=\"{x}\" y=\"{}\">{date}</text>",
                     y2 + 29
                 )?;
-                shown_day = Some(group);
+                shown_day = Some(date);
             }
-            at += step;
         }
         writeln!(
             f,
-            "<text class=\"title mean\" x=\"{middle}\" y=\"{}\">time (UTC)</text>",
+            "<text class=\"title mean\" x=\"{middle}\" y=\"{}\">time ({})</text>",
             base + 58,
+            Escaped(self.zone.iana_name().unwrap_or("local")),
         )
     }
+
+    /// Returns the local time of `at`, in seconds since the local beginning of 1970.
+    fn local(&self, at: u64) -> i64 {
+        let instant = Instant::from(instant_of(at));
+        instant.as_second() + i64::from(self.zone.to_offset(instant).seconds())
+    }
+
+    /// Returns the instant of a local time: the first one, or after a gap that holds it.
+    fn instant(&self, local: i64) -> Option<u64> {
+        let since = SignedDuration::from_secs(local);
+        let local = DateTime::constant(1970, 1, 1, 0, 0, 0, 0)
+            .checked_add(since)
+            .ok()?;
+        let instant = self.zone.to_timestamp(local).ok()?;
+        u64::try_from(instant.as_second()).ok()
+    }
+}
+
+fn step_i64(step: u64) -> i64 {
+    i64::try_from(step).unwrap_or(i64::MAX)
+}
+
+fn instant_of(seconds: u64) -> Timestamp {
+    Timestamp::saturating_from_micros(seconds.saturating_mul(SECOND_US))
 }
 
 /// Returns the whole seconds of `at`.
@@ -104,10 +136,7 @@ pub(crate) fn seconds(at: Timestamp) -> u64 {
 
 /// Formats a time in UTC.
 pub(crate) fn when(seconds: u64, format: &str) -> String {
-    utc(
-        Timestamp::saturating_from_micros(seconds.saturating_mul(SECOND_US)),
-        format,
-    )
+    utc(instant_of(seconds), format)
 }
 
 /// Returns the smallest round span that covers `first..=last` in at most `most` pieces.

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use jiff::tz::TimeZone;
 use tollgate_core::store::Verdicts;
 
 use super::axis::{DAY, TimeAxis, seconds, span_for, when};
@@ -140,6 +141,7 @@ impl Timeline {
     fn time_axis(&self, f: &mut impl Write) -> fmt::Result {
         let bars = u64::try_from(self.counts.len()).unwrap_or(1);
         let axis = TimeAxis {
+            zone: &TimeZone::UTC,
             start: self.first * self.span,
             end: (self.first + bars) * self.span,
             least_step: self.span,

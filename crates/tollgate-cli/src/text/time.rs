@@ -13,6 +13,12 @@ pub(crate) fn utc(at: Timestamp, format: &str) -> String {
     Instant::from(at).strftime(format).to_string()
 }
 
+/// Formats an instant in `zone`.
+pub(crate) fn zoned(at: Timestamp, zone: &TimeZone, format: &str) -> String {
+    let at = Instant::from(at).to_zoned(zone.clone());
+    at.strftime(format).to_string()
+}
+
 /// Formats an instant to the second.
 pub(crate) fn utc_second(at: Timestamp) -> String {
     utc(at, "%-d %b %Y %H:%M:%S")
@@ -37,8 +43,7 @@ pub(crate) fn exact(at: Timestamp, zone: &TimeZone) -> String {
 /// Formats an instant in `zone`, and its offset after that.
 fn in_zone(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     let offset = if *zone == TimeZone::UTC { "Z" } else { "%:z" };
-    let at = Instant::from(at).to_zoned(zone.clone());
-    at.strftime(&format!("{format}{offset}")).to_string()
+    zoned(at, zone, &format!("{format}{offset}"))
 }
 
 /// Formats an exact instant with its zone, as RFC 9557: `2026-03-01T09:00:00+01:00[Europe/Berlin]`.

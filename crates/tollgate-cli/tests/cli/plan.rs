@@ -256,6 +256,85 @@ fn days_are_local_and_change_their_length() {
 }
 
 #[test]
+fn nothing_is_planned_at_closed_times() {
+    let night = ["--quota", "closed 22:00-08:00@local"];
+    let quotas = [&night[..], &["--quota", "1/1m"]].concat();
+    let text = "\
+key,id,time,time_zone
+alice,a,2026-03-28T21:59:59Z,Europe/Berlin
+alice,b,2026-03-28T21:59:59Z,
+alice,c,2026-03-28T23:00:00Z,America/New_York
+bob,a,2026-03-28T12:00:00Z,Asia/Tokyo
+";
+    // In Berlin, clocks go forward in this night. Tokyo is nine hours ahead.
+    let expected = [
+        "2026-03-29T06:00:00Z",
+        "2026-03-28T21:59:59Z",
+        "2026-03-28T23:00:00Z",
+        "2026-03-28T12:00:00Z",
+    ];
+    let utc = ["--time-zone", "UTC"];
+    let plan_of = |text: &str| planned(0, text, &[&quotas[..], &utc].concat());
+    assert_eq!(times(&plan_of(text)), expected);
+    let mut lines = String::new();
+    for line in text.lines().skip(1) {
+        let fields: Vec<_> = line.split(',').collect();
+        let [key, id, time, zone] = *fields else {
+            panic!("{line}");
+        };
+        let mut object = json!({"key": key, "id": id, "time": time});
+        if !zone.is_empty() {
+            object["time_zone"] = json!(zone);
+        }
+        writeln!(lines, "{object}").unwrap();
+    }
+    assert_eq!(times(&plan_of(&lines)), expected);
+
+    let late = wanted(&["2026-06-01T23:00:00+02:00"; 3]);
+    let berlin = ["--time-zone", "Europe/Berlin"];
+    let horizon = ["--horizon", "8h"];
+    let plan = planned(1, &late, &[&quotas[..], &berlin, &horizon].concat());
+    assert_eq!(
+        plan["refused"][2]["reason"],
+        "nothing can be planned then: closed 22:00-08:00@local, up to \
+         2026-06-02T07:00:00+02:00[Europe/Berlin]"
+    );
+    let plan = planned(0, &late, &[&quotas[..], &berlin].concat());
+    let later = [0, 1, 2].map(|minute| format!("2026-06-02T06:0{minute}:00Z"));
+    assert_eq!(times(&plan), later);
+}
+
+/// A zone that is missing or unknown is an error.
+#[test]
+fn local_quotas_need_a_time_zone() {
+    let quotas = ["--quota", "2/day@local"];
+    let at = "2026-06-01T12:00:00Z";
+    for (text, hints) in [
+        (
+            format!("key,id,time\nalice,a,{at}\n"),
+            &["--time-zone", "time_zone"][..],
+        ),
+        (
+            format!("key,id,time,time_zone\nalice,a,{at},UTC\nalice,b,{at},\n"),
+            &["--time-zone", "time_zone"],
+        ),
+        (
+            format!("key,id,time,time_zone\nalice,a,{at},Mars\n"),
+            &[":2: ", "Mars", "Europe/Berlin"],
+        ),
+        (
+            format!("{{\"key\":1,\"id\":1,\"time\":\"{at}\",\"time_zone\":5}}\n"),
+            &[":1: ", "time_zone", "wrong type"],
+        ),
+    ] {
+        let messages = file("m", text);
+        fails(&plan(&[&[&*messages], &quotas[..]].concat()), hints);
+    }
+    let text = format!("key,id,time,time_zone\nalice,a,{at},UTC\n");
+    assert_eq!(times(&planned(0, text, &quotas)), [at]);
+}
+
+#[test]
 fn times_may_be_long_past_or_far_apart() {
     for year in [1970, 1999, 2100] {
         let time = format!("{year}-06-01T08:00:00Z");
@@ -658,6 +737,42 @@ fn a_report_draws_every_key_and_needs_nothing_else() {
         .concat(),
     );
     assert_eq!(fs::read_to_string(&*other).unwrap(), html);
+}
+
+#[test]
+fn a_report_is_in_local_time_and_shades_closed_times() {
+    let text = "\
+key,id,time,time_zone
+alice,a,2026-06-01T10:00:00Z,
+alice,b,2026-06-02T23:00:00Z,
+bob,a,2026-06-01T12:00:00Z,Asia/Tokyo
+";
+    let messages = file("m.csv", text);
+    let report = scratch("closed.html");
+    let quotas = ["--quota", "1/1m", "--quota", "closed 22:00-08:00@local"];
+    let berlin = ["--time-zone", "Europe/Berlin"];
+    let output = plan(&[&[&*messages, "--report", &report], &quotas[..], &berlin].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let html = fs::read_to_string(&*report).unwrap();
+    for part in [
+        "time (Europe/Berlin)",
+        "times in Europe/Berlin",
+        "<i class=\"closed\"></i> closed",
+        // Midnight of Berlin, not of UTC.
+        ">00:00</text>",
+        ">2 Jun 2026</text>",
+        "alice, b: wanted at 2026-06-03T01:00:00+02:00, planned at 2026-06-03T08:00:00+02:00",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    // From 12:00 on the first to 08:00 on the third are two nights, also in Tokyo.
+    assert_eq!(html.matches("<rect class=\"closed\"").count(), 4);
+    let html = |arguments: &[&str]| {
+        plan(&[&[&*messages, "--report", &report], arguments].concat());
+        fs::read_to_string(&*report).unwrap()
+    };
+    let open = html(&["--quota", "1/1m"]);
+    assert!(open.contains("time (UTC)") && !open.contains("class=\"closed\""));
 }
 
 #[test]

@@ -170,6 +170,46 @@ fn calendar_quotas_count_local_days() {
 }
 
 #[test]
+fn closed_times_are_those_of_the_zone_that_is_given() {
+    let desk = Desk::of_reminders("redis");
+    let quotas = ["--quota", "9/1d", "--quota", "closed 22:00-08:00@local"];
+    // Ten hours ahead of UTC, without a summer time.
+    let brisbane = ["--time-zone", "Australia/Brisbane"];
+    let ask = |status, arguments: &[&str]| {
+        desk.says(status, &[arguments, &quotas[..], &brisbane].concat())
+    };
+    let evening = day("12:00:00");
+    let refused = ask(1, &["add", "--id", "b", "--time", &evening]);
+    assert_eq!(refused["refused"]["reason"], "closed");
+    assert_eq!(refused["refused"]["quota"], quotas[3]);
+    assert_eq!(refused["refused"]["next_free"], day("22:00:00"));
+    assert_eq!(refused["refused"]["latest_free"], day("11:59:59.999999"));
+    let next = ask(0, &["next", "--from", &evening]);
+    assert_eq!(next["time"], day("22:00:00"));
+    let latest = ask(0, &["next", "--until", &evening]);
+    assert_eq!(latest["time"], day("11:59:59.999999"));
+    ask(0, &["add", "--id", "b", "--time", &day("11:00:00")]);
+    ask(1, &["move", "--id", "b", "--time", &evening]);
+    ask(0, &["cancel", "--id", "b"]);
+    let add = ["add", "--id", "b", "--time", &evening];
+    let said = stdout(&desk.ask(&[&add[..], &quotas, &brisbane].concat()));
+    let reason = "refused, nothing can be planned then: closed 22:00-08:00@local\n";
+    assert!(said.contains(reason), "{said}");
+    // What looks for room needs the zone; what does not, does not.
+    for arguments in [
+        &add[..],
+        &["move", "--id", "b", "--time", &evening],
+        &["reserve", "--id", "b"],
+        &["next"],
+    ] {
+        let output = desk.ask(&[arguments, &quotas].concat());
+        fails(&output, &["zone `local`", "--time-zone Europe/Berlin"]);
+    }
+    desk.says(1, &[&["cancel", "--id", "b"], &quotas[..]].concat());
+    desk.says(0, &[&["list"], &quotas[..]].concat());
+}
+
+#[test]
 fn times_are_local_where_a_zone_is_given() {
     let desk = Desk::of_reminders("redis");
     let ask = |zone: &[&str], arguments: &[&str]| {

@@ -1,5 +1,6 @@
 //! The promises of stores that hold schedules.
 
+mod closed;
 mod naive;
 pub mod promises;
 
@@ -53,6 +54,7 @@ macro_rules! schedule_conformance {
             }
 
             $crate::__schedule_promises![
+                a_call_brings_its_time_zone,
                 a_call_repeated_changes_nothing,
                 agrees_with_the_definition,
                 agrees_with_the_machine,
@@ -63,6 +65,7 @@ macro_rules! schedule_conformance {
                 keys_are_independent,
                 malformed_requests_change_nothing,
                 next_free_is_the_first_free_time,
+                nothing_is_planned_at_closed_times,
                 the_order_of_additions_makes_no_difference,
                 times_outside_the_horizon_are_refused,
             ];

@@ -1,8 +1,11 @@
 //! `NaiveSchedule`: the second definition of schedules. It keeps every event for ever, and tries
 //! every window and every time. It shares no code with the machine.
 
+use jiff::tz::TimeZone;
 use tollgate_core::schedule::{self, Event, Period, PlannedEvent, Reason};
 use tollgate_core::{Quota, Timestamp};
+
+use super::closed::ClosedRule;
 
 /// Up to so many microseconds are tried one by one; beyond, only the ends of what is full.
 const TRIED: u64 = 400;
@@ -22,6 +25,8 @@ pub(crate) struct NaiveSchedule {
 pub(crate) enum Rule {
     Sliding(Quota),
     Calendar(u64, Vec<Period>),
+    /// The times at which it may begin or end to close come with it.
+    Closed(ClosedRule, TimeZone, Vec<u64>),
 }
 
 /// What a request is checked against.
@@ -281,6 +286,7 @@ impl Rule {
             Self::Sliding(quota) => quota.window_us(),
             // Long enough for a day that a zone repeats.
             Self::Calendar(..) => 50 * 3_600_000_000,
+            Self::Closed(..) => 0,
         }
     }
 
@@ -309,6 +315,7 @@ impl Rule {
                     .expect("the test brings all periods");
                 held(period.start().as_micros(), period.end().as_micros()) + weight <= *amount
             }
+            Self::Closed(rule, zone, _) => !rule.is_closed(zone, time),
         }
     }
 
@@ -323,6 +330,7 @@ impl Rule {
                 .iter()
                 .map(|period| period.end().as_micros())
                 .collect(),
+            Self::Closed(_, _, edges) => edges.clone(),
         }
     }
 
@@ -337,6 +345,7 @@ impl Rule {
                 .iter()
                 .filter_map(|period| period.start().as_micros().checked_sub(1))
                 .collect(),
+            Self::Closed(_, _, edges) => edges.iter().map(|edge| edge - 1).collect(),
         }
     }
 }

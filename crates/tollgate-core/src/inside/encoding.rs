@@ -24,15 +24,18 @@ pub fn longest_delay_us(request: &Request<'_>, max_delay: Duration) -> u64 {
 }
 
 /// Returns the amount of each quota of a schedule, the microseconds of its window, and its periods:
-/// zero for a quota by the calendar, and no periods for a sliding window.
+/// zero for a quota by the calendar, and no periods for a sliding window. Closed times have no amount,
+/// and their periods are the open times.
 pub fn quotas<'r>(
     request: &'r schedule::Request<'_>,
-) -> impl Iterator<Item = (u64, u64, &'r [Period])> {
-    let all = request.quotas();
-    all.map(|(quota, periods)| (quota.amount(), quota.window_us().unwrap_or(0), periods))
+) -> impl Iterator<Item = (Option<u64>, u64, &'r [Period])> {
+    request.quotas().map(|(quota, periods)| {
+        let amount = quota.counts().then(|| quota.amount());
+        (amount, quota.window_us().unwrap_or(0), periods)
+    })
 }
 
-/// Returns whether a quota counts by the calendar.
+/// Returns whether a quota is by the calendar.
 #[must_use]
 pub fn has_calendar(terms: &schedule::Terms) -> bool {
     terms.has_calendar()

@@ -176,7 +176,8 @@ impl Refusal {
 
     /// Says so if a quota never has room for an event of this weight.
     pub(super) fn of_weight(mut self, weight: u64, quotas: &[Quota]) -> Self {
-        let smallest = quotas.iter().min_by_key(|quota| quota.amount());
+        let counting = quotas.iter().filter(|quota| quota.counts());
+        let smallest = counting.min_by_key(|quota| quota.amount());
         if let (Reason::Quota(quota), Some(smallest)) = (&mut self.reason, smallest)
             && smallest.amount() < weight
         {
@@ -243,7 +244,8 @@ impl Refusal {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// This quota has no room. If several have none, it is the one that has room again last.
+    /// This quota has no room, or the time is closed by it. If several have none, it is the one that
+    /// has room again last.
     Quota(Quota),
     /// The time lies further in the past than the tolerance allows. This is the earliest that is
     /// allowed.
@@ -264,7 +266,10 @@ impl fmt::Display for Refusal {
                 "the quota {quota} never has room for this event: choose a weight of at most {}",
                 quota.amount()
             )?,
-            Reason::Quota(quota) => write!(f, "the quota {quota} has no room at this time")?,
+            Reason::Quota(quota) if quota.counts() => {
+                write!(f, "the quota {quota} has no room at this time")?;
+            }
+            Reason::Quota(closed) => write!(f, "nothing can be planned at this time: {closed}")?,
             Reason::Past(earliest) => {
                 write!(
                     f,

@@ -1,16 +1,16 @@
-//! `CalendarQuota`: so many events per local day, week or month.
+//! `CalendarQuota`: so many events per local day, week, month or year.
 
 use std::fmt;
 
 use jiff::tz::TimeZone;
 
-use super::Period;
+use super::{Period, Zone};
 use crate::calendar::{self, CalendarUnit};
 use crate::error::LimitError;
 use crate::text::Reader;
 use crate::time::Timestamp;
 
-/// A quota of `N` events per day, week or month of a time zone.
+/// A quota of `N` events per day, week, month or year of a time zone.
 ///
 /// The caller computes where days begin, and sends that to the store: a server needs no time zones.
 /// All callers should therefore use the same version of the time zone database.
@@ -30,17 +30,18 @@ use crate::time::Timestamp;
 pub struct CalendarQuota {
     amount: u64,
     unit: CalendarUnit,
-    zone: TimeZone,
+    zone: Zone,
 }
 
 impl CalendarQuota {
     /// Returns `amount` events per `unit` in `zone`.
     #[must_use]
-    pub fn new(amount: u64, unit: CalendarUnit, zone: TimeZone) -> Self {
+    pub fn new(amount: u64, unit: CalendarUnit, zone: impl Into<Zone>) -> Self {
+        let zone = zone.into();
         Self { amount, unit, zone }
     }
 
-    /// Returns how much weight a day, week or month may hold.
+    /// Returns how much weight a day, week, month or year may hold.
     #[must_use]
     pub fn amount(&self) -> u64 {
         self.amount
@@ -54,7 +55,7 @@ impl CalendarQuota {
 
     /// Returns the time zone.
     #[must_use]
-    pub fn zone(&self) -> &TimeZone {
+    pub fn zone(&self) -> &Zone {
         &self.zone
     }
 
@@ -70,10 +71,7 @@ impl CalendarQuota {
         let unit = text.get(unit_at..at).unwrap_or("");
         let unit = CalendarUnit::named(unit);
         let unit = unit.ok_or_else(|| reader.expected(unit_at, CalendarUnit::EXPECTED))?;
-        let zone = TimeZone::get(&text[at + 1..]).map_err(|_| {
-            reader.expected(at + 1, "the name of a time zone, such as Europe/Berlin")
-        })?;
-        Ok(Self::new(amount, unit, zone))
+        Ok(Self::new(amount, unit, Zone::read(text, at + 1)?))
     }
 
     /// Returns a length that no period exceeds, in microseconds.
@@ -87,16 +85,17 @@ impl CalendarQuota {
         self.unit.shortest_us()
     }
 
-    /// Returns the periods from the one that holds `from` to the one that holds `until`.
+    /// Returns the periods from the one that holds `from` to the one that holds `until`, in `zone`
+    /// instead of the quota's own.
     #[must_use]
-    pub fn periods(&self, from: Timestamp, until: Timestamp) -> Vec<Period> {
+    pub fn periods(&self, zone: &TimeZone, from: Timestamp, until: Timestamp) -> Vec<Period> {
         let mut periods = Vec::new();
-        let date = calendar::date(&self.zone, from);
+        let date = calendar::date(zone, from);
         let Ok(mut first) = self.unit.first_day(date) else {
             return periods;
         };
         let start_of = |date| {
-            let micros = calendar::start_of(&self.zone, date)?;
+            let micros = calendar::start_of(zone, date)?;
             Some(Timestamp::from_micros(micros).unwrap_or(Timestamp::END))
         };
         let mut start = start_of(first);
@@ -121,10 +120,6 @@ impl CalendarQuota {
 /// Writes `N/UNIT@ZONE`.
 impl fmt::Display for CalendarQuota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}@", self.amount, self.unit.name())?;
-        match self.zone.iana_name() {
-            Some(name) => f.write_str(name),
-            None => write!(f, "{:?}", self.zone),
-        }
+        write!(f, "{}/{}@{}", self.amount, self.unit.name(), self.zone)
     }
 }

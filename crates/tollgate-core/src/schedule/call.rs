@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::schedule::Schedule;
 use crate::schedule::answer::{Answer, BatchPlacement, Placement, PlannedEvent, Refusal};
 use crate::schedule::operation::Operation;
-use crate::schedule::request::Request;
+use crate::schedule::request::{CallZone, Request};
 use crate::schedule::store::{Store, SyncStore};
 use crate::store::Boxed;
 use crate::time::Timestamp;
@@ -35,6 +35,7 @@ pub struct Call<'s, 'k, S, A> {
     key: Key<'k>,
     operation: Operation<'k>,
     wants_latest: bool,
+    zone: Option<CallZone>,
     at: Option<Timestamp>,
     answer: PhantomData<fn() -> A>,
 }
@@ -46,6 +47,7 @@ impl<'s, 'k, S, A> Call<'s, 'k, S, A> {
             key,
             operation,
             wants_latest: false,
+            zone: None,
             at: None,
             answer: PhantomData,
         }
@@ -64,12 +66,13 @@ impl<'s, 'k, S, A> Call<'s, 'k, S, A> {
     where
         's: 'k,
     {
-        let request = Request::new(self.schedule.terms(), self.key, self.operation);
-        let request = if self.wants_latest {
-            request.with_latest()
-        } else {
-            request
-        };
+        let request = Request::of(
+            self.schedule.terms(),
+            self.key,
+            self.operation,
+            self.wants_latest,
+            self.zone,
+        );
         match self.at {
             Some(now) => request.at(now),
             None => request,
@@ -105,6 +108,35 @@ impl<S, A: Weighted> Call<'_, '_, S, A> {
             }
             Operation::Cancel(_) | Operation::List { .. } => {}
         }
+        self
+    }
+}
+
+#[cfg(feature = "calendar")]
+impl<S, A: Placing> Call<'_, '_, S, A> {
+    /// Brings the recipient's time zone, in which quotas and closed times of the zone `@local` count.
+    ///
+    /// A call without it is an error if a quota is `@local`; if none is, the zone changes nothing.
+    /// Calls for one key may bring different zones, when a recipient travels: each is decided by the
+    /// days and closed times of its own zone, and all planned events count by their instants.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use jiff::tz::TimeZone;
+    /// use tollgate_core::schedule::{self, Schedule};
+    /// use tollgate_core::{StoreError, Timestamp};
+    ///
+    /// # async fn remind(store: impl schedule::Store, noon: Timestamp) -> Result<(), StoreError> {
+    /// let quotas = ["1/1m", "10/day@local", "closed 22:00-08:00@local"];
+    /// let schedule = Schedule::new(store, "reminders", quotas).unwrap();
+    /// let zone = TimeZone::get("Europe/Berlin").unwrap();
+    /// let sent_at = schedule.reserve_next("alice", "msg-18", noon).zone(zone).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn zone(mut self, zone: CallZone) -> Self {
+        self.zone = Some(zone);
         self
     }
 }
@@ -246,6 +278,19 @@ impl FromAnswer for Move {
 }
 
 impl Refusable for Move {}
+
+/// Answers of calls that look for room, in the recipient's time zone if they bring one.
+#[cfg(feature = "calendar")]
+pub trait Placing: FromAnswer {}
+
+#[cfg(feature = "calendar")]
+impl Placing for Placement {}
+#[cfg(feature = "calendar")]
+impl Placing for Move {}
+#[cfg(feature = "calendar")]
+impl Placing for BatchPlacement {}
+#[cfg(feature = "calendar")]
+impl Placing for Option<Timestamp> {}
 
 /// Answers of calls that take a weight.
 pub trait Weighted: FromAnswer {}

@@ -4,6 +4,8 @@ mod answer;
 #[cfg(feature = "calendar")]
 mod calendar;
 mod call;
+#[cfg(feature = "calendar")]
+mod closed;
 mod event;
 mod events;
 mod operation;
@@ -13,6 +15,8 @@ mod request;
 mod search;
 mod store;
 pub(crate) mod terms;
+#[cfg(feature = "calendar")]
+mod zone;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +30,11 @@ pub use crate::calendar::CalendarUnit;
 pub use answer::{Answer, BatchPlacement, BatchRefusal, Placement, PlannedEvent, Reason, Refusal};
 #[cfg(feature = "calendar")]
 pub use calendar::CalendarQuota;
+#[cfg(feature = "calendar")]
+pub use call::Placing;
 pub use call::{Call, FromAnswer, Move, Refusable, Reset, Weighted};
+#[cfg(feature = "calendar")]
+pub use closed::ClosedTimes;
 pub use event::{Event, LONGEST_ID};
 pub use events::State;
 pub use operation::Operation;
@@ -35,6 +43,8 @@ pub use quota::{MAX_AMOUNT, Quota};
 pub use request::{MAX_EVENTS_PER_CALL, Request};
 pub use store::{Store, SyncStore};
 pub use terms::{MAX_EVENTS, Terms};
+#[cfg(feature = "calendar")]
+pub use zone::Zone;
 
 /// Plans events for later, so that no window ever holds more of them than its quota.
 ///

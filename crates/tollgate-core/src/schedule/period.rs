@@ -1,8 +1,9 @@
-//! `Period`: a day, week or month.
+//! `Period`: a day, week, month or year, or a time that is open.
 
 use crate::time::Timestamp;
 
-/// A day, week or month: from its first instant until before the first instant of the next.
+/// A day, week, month or year, from its first instant until before the first instant of the next; or a time
+/// between closed ones.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Period {
     start: Timestamp,

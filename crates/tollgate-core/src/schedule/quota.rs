@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::error::LimitError;
 use crate::limit::check_name;
 use crate::schedule::Period;
+use crate::schedule::request::CallZone;
 use crate::text::Reader;
 use crate::time::{MAX_EXACT, Timestamp};
 
@@ -19,15 +20,17 @@ pub const MAX_AMOUNT: u64 = 1_000;
 
 /// One of the quotas of a [`Schedule`](crate::schedule::Schedule), with its name.
 ///
-/// There are two kinds:
+/// There are three kinds:
 ///
 /// - `N` per window `T`: every half-open interval of length `T` holds at most `N` events, wherever
 ///   it begins.
-/// - `N` per local day, week or month (with the feature `calendar`): every day of a time zone holds
+/// - `N` per local day, week, month or year (with the feature `calendar`): every day of a time zone holds
 ///   at most `N` events. Days have 23 to 25 hours where clocks change.
+/// - Closed local times (with the feature `calendar`): nothing is planned at them. They count
+///   nothing, so a schedule needs a quota of another kind beside them.
 ///
-/// As text it is `5/1h` or `10/day@Europe/Berlin`, optionally with a name before it:
-/// `hourly=5/1h`. Without a name, the text is its name. Cloning is cheap.
+/// As text it is `5/1h`, `10/day@Europe/Berlin` or `closed 22:00-08:00@Europe/Berlin`, optionally
+/// with a name before it: `hourly=5/1h`. Without a name, the text is its name. Cloning is cheap.
 ///
 /// # Examples
 ///
@@ -51,6 +54,8 @@ pub(crate) enum Kind {
     Sliding(crate::quota::Quota),
     #[cfg(feature = "calendar")]
     Calendar(super::CalendarQuota),
+    #[cfg(feature = "calendar")]
+    Closed(super::ClosedTimes),
 }
 
 impl Quota {
@@ -66,7 +71,7 @@ impl Quota {
         Self::of(name, Kind::Sliding(quota))
     }
 
-    /// Returns `quota` for every day, week or month of a time zone, with this name.
+    /// Returns `quota` for every day, week, month or year of a time zone, with this name.
     ///
     /// # Errors
     ///
@@ -75,6 +80,17 @@ impl Quota {
     pub fn calendar(name: &str, quota: super::CalendarQuota) -> Result<Self, LimitError> {
         check_name(name)?;
         Self::of(name, Kind::Calendar(quota))
+    }
+
+    /// Returns a quota of nothing at these local times, with this name.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
+    #[cfg(feature = "calendar")]
+    pub fn closed(name: &str, times: super::ClosedTimes) -> Result<Self, LimitError> {
+        check_name(name)?;
+        Self::of(name, Kind::Closed(times))
     }
 
     fn of(name: &str, kind: Kind) -> Result<Self, LimitError> {
@@ -109,14 +125,46 @@ impl Quota {
         }
     }
 
-    /// Returns how much weight a window, day, week or month may hold.
+    /// Returns how much weight a window, day, week, month or year may hold: nothing for closed times.
     #[must_use]
     pub fn amount(&self) -> u64 {
         self.kind.amount()
     }
 
+    /// Returns the closed times, or `None` for a quota that counts events.
+    #[cfg(feature = "calendar")]
+    #[must_use]
+    pub fn closed_times(&self) -> Option<&super::ClosedTimes> {
+        match &self.kind {
+            Kind::Closed(times) => Some(times),
+            _ => None,
+        }
+    }
+
+    /// Returns whether this quota counts events, as all but closed times do.
+    pub(crate) fn counts(&self) -> bool {
+        match &self.kind {
+            Kind::Sliding(_) => true,
+            #[cfg(feature = "calendar")]
+            Kind::Calendar(_) => true,
+            #[cfg(feature = "calendar")]
+            Kind::Closed(_) => false,
+        }
+    }
+
     pub(crate) fn kind(&self) -> &Kind {
         &self.kind
+    }
+
+    /// Returns whether this quota needs the time zone of a call.
+    pub(crate) fn needs_zone(&self) -> bool {
+        match &self.kind {
+            Kind::Sliding(_) => false,
+            #[cfg(feature = "calendar")]
+            Kind::Calendar(quota) => *quota.zone() == super::Zone::Local,
+            #[cfg(feature = "calendar")]
+            Kind::Closed(times) => *times.zone() == super::Zone::Local,
+        }
     }
 
     /// Returns for how long after its time an event can affect other events, in microseconds.
@@ -125,22 +173,28 @@ impl Quota {
             Kind::Sliding(quota) => quota.window_us(),
             #[cfg(feature = "calendar")]
             Kind::Calendar(quota) => quota.longest_us(),
+            #[cfg(feature = "calendar")]
+            Kind::Closed(_) => 0,
         }
     }
 
-    /// Returns the most weight that events within `span_us` can have.
-    pub(crate) fn most_within(&self, span_us: u64) -> u64 {
+    /// Returns the most weight that events within `span_us` can have, or `None` if this quota does
+    /// not bound it.
+    pub(crate) fn most_within(&self, span_us: u64) -> Option<u64> {
         let (length, more) = match &self.kind {
             Kind::Sliding(quota) => (quota.window_us(), 1),
             #[cfg(feature = "calendar")]
             // The first and the last are cut off.
             Kind::Calendar(quota) => (quota.shortest_us(), 2),
+            #[cfg(feature = "calendar")]
+            Kind::Closed(_) => return None,
         };
-        self.amount() * (span_us.div_ceil(length) + more)
+        Some(self.amount() * (span_us.div_ceil(length) + more))
     }
 
     /// Returns the calendar's periods from the one that holds `from` to the one that holds
-    /// `until`, or `None` for a sliding window.
+    /// `until`, or the open times from `from` to `until`, or `None` for a sliding window. `zone` is
+    /// the one that the call brings.
     #[cfg_attr(
         not(feature = "calendar"),
         allow(
@@ -149,11 +203,24 @@ impl Quota {
             reason = "only calendars have periods"
         )
     )]
-    pub(crate) fn periods(&self, from: Timestamp, until: Timestamp) -> Option<Vec<Period>> {
+    pub(super) fn periods(
+        &self,
+        zone: Option<&CallZone>,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Option<Vec<Period>> {
         match &self.kind {
             Kind::Sliding(_) => None,
             #[cfg(feature = "calendar")]
-            Kind::Calendar(quota) => Some(quota.periods(from, until)),
+            Kind::Calendar(quota) => {
+                let zone = quota.zone().of_call(zone)?;
+                Some(quota.periods(zone, from, until))
+            }
+            #[cfg(feature = "calendar")]
+            Kind::Closed(times) => {
+                let zone = times.zone().of_call(zone)?;
+                Some(times.open_times(zone, from, until))
+            }
         }
     }
 }
@@ -167,6 +234,8 @@ impl Kind {
             Self::Sliding(quota) => quota.amount(),
             #[cfg(feature = "calendar")]
             Self::Calendar(quota) => quota.amount(),
+            #[cfg(feature = "calendar")]
+            Self::Closed(_) => 0,
         }
     }
 }
@@ -177,6 +246,8 @@ impl fmt::Display for Kind {
             Self::Sliding(quota) => quota.fmt(f),
             #[cfg(feature = "calendar")]
             Self::Calendar(quota) => quota.fmt(f),
+            #[cfg(feature = "calendar")]
+            Self::Closed(times) => times.fmt(f),
         }
     }
 }
@@ -195,8 +266,8 @@ impl FromStr for Quota {
     type Err = LimitError;
 
     /// Reads `[NAME=]N/WINDOW`, such as `hourly=5/1h`, or with the feature `calendar` also
-    /// `[NAME=]N/UNIT@ZONE`, such as `10/day@Europe/Berlin`, where the unit is `day`, `week` or
-    /// `month`.
+    /// `[NAME=]N/UNIT@ZONE`, such as `10/day@Europe/Berlin`, where the unit is `day`, `week`,
+    /// `month`, or `[NAME=]closed TIMES@ZONE`, such as `closed 22:00-08:00@Europe/Berlin`.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         let (name, start) = match text.split_once('=') {
             Some((name, _)) => (name, name.len() + 1),
@@ -205,6 +276,21 @@ impl FromStr for Quota {
         let bad = |at, error| Reader::new(text, 0).bad_value(at, error);
         if start > 0 {
             check_name(name).map_err(|error| bad(0, error))?;
+        }
+        const CLOSED: &str = "closed";
+        if text[start..].starts_with(CLOSED) {
+            let at = start + CLOSED.len();
+            #[cfg(feature = "calendar")]
+            {
+                let times = super::ClosedTimes::read(text, at)?;
+                return Self::of(name, Kind::Closed(times));
+            }
+            #[cfg(not(feature = "calendar"))]
+            return Err(LimitError::Syntax {
+                text: text.to_owned(),
+                at,
+                expected: "no closed times: they need the feature `calendar`",
+            });
         }
         if let Some(at) = text.find('@') {
             #[cfg(feature = "calendar")]

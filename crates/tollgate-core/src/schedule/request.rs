@@ -25,9 +25,18 @@ pub struct Request<'a> {
     operation: Operation<'a>,
     wants_latest: bool,
     at: Option<Timestamp>,
-    /// For each quota, in order, its periods if it is a calendar's.
+    /// The recipient's time zone.
+    zone: Option<CallZone>,
+    /// For each quota, in order, its periods if it is a calendar's, or the open times.
     periods: Vec<Option<Vec<Period>>>,
 }
+
+/// The time zone that a call brings.
+#[cfg(feature = "calendar")]
+pub(super) type CallZone = jiff::tz::TimeZone;
+/// Without the calendar, no call brings one.
+#[cfg(not(feature = "calendar"))]
+pub(super) type CallZone = std::convert::Infallible;
 
 /// How far ahead the first request brings a calendar's periods.
 const FIRST_SPAN: Duration = Duration::from_secs(40 * 86_400);
@@ -36,12 +45,23 @@ impl<'a> Request<'a> {
     /// Returns a request to apply `operation` to the events of `key`.
     #[must_use]
     pub fn new(terms: &'a Terms, key: impl Into<Key<'a>>, operation: Operation<'a>) -> Self {
+        Self::of(terms, key.into(), operation, false, None)
+    }
+
+    pub(super) fn of(
+        terms: &'a Terms,
+        key: Key<'a>,
+        operation: Operation<'a>,
+        wants_latest: bool,
+        zone: Option<CallZone>,
+    ) -> Self {
         let mut request = Self {
             terms,
-            key: key.into(),
+            key,
             operation,
-            wants_latest: false,
+            wants_latest,
             at: None,
+            zone,
             periods: Vec::new(),
         };
         request.cover();
@@ -52,6 +72,15 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn with_latest(mut self) -> Self {
         self.wants_latest = true;
+        self.cover();
+        self
+    }
+
+    /// Sets the recipient's time zone: see [`Call::zone`](crate::schedule::Call::zone).
+    #[cfg(feature = "calendar")]
+    #[must_use]
+    pub fn zone(mut self, zone: CallZone) -> Self {
+        self.zone = Some(zone);
         self.cover();
         self
     }
@@ -113,7 +142,10 @@ impl<'a> Request<'a> {
 
     fn periods_within(&self, from: Timestamp, until: Timestamp) -> Vec<Option<Vec<Period>>> {
         let quotas = self.terms.quotas().iter();
-        quotas.map(|quota| quota.periods(from, until)).collect()
+        let zone = self.zone.as_ref();
+        quotas
+            .map(|quota| quota.periods(zone, from, until))
+            .collect()
     }
 
     /// Returns the times between which this request asks for room, if it does.
@@ -181,8 +213,15 @@ impl<'a> Request<'a> {
     ///
     /// [`ErrorKind::Malformed`] when no event is added or more than [`MAX_EVENTS_PER_CALL`], when
     /// two events have one id, when an id is empty or longer than [`LONGEST_ID`] bytes, when
-    /// a weight is zero, or when an event to move has a weight other than 1.
+    /// a weight is zero, when an event to move has a weight other than 1, or when a quota is
+    /// `@local` and the request looks for room without a time zone.
     pub fn validate(&self) -> Result<(), StoreError> {
+        if self.zone.is_none() && self.span().is_some() && self.terms.needs_zone() {
+            return malformed(
+                "a quota of this schedule counts in the zone `@local`, which is that of the call: \
+                 add the recipient's time zone with `zone`",
+            );
+        }
         let id = |id: &[u8]| {
             if (1..=LONGEST_ID).contains(&id.len()) {
                 return Ok(());
@@ -245,12 +284,12 @@ fn before(time: Timestamp, by: Duration) -> Timestamp {
 }
 
 impl Quota {
-    /// Returns the window in microseconds, or `None` for a calendar's quota.
+    /// Returns the window in microseconds, or `None` for a calendar's quota or closed times.
     pub(crate) fn window_us(&self) -> Option<u64> {
         match self.kind() {
             Kind::Sliding(quota) => Some(quota.window_us()),
             #[cfg(feature = "calendar")]
-            Kind::Calendar(_) => None,
+            Kind::Calendar(_) | Kind::Closed(_) => None,
         }
     }
 }

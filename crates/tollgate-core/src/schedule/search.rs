@@ -138,6 +138,8 @@ struct Cursor<'e> {
 enum Kind<'e> {
     Sliding(Window),
     Calendar(&'e [Period]),
+    /// The open times.
+    Closed(&'e [Period]),
 }
 
 /// The entries from `first` until before `end`, which weigh `sum` together.
@@ -160,7 +162,8 @@ impl<'e> Cursor<'e> {
                     sum: 0,
                 })
             }
-            None => Kind::Calendar(periods),
+            None if quota.counts() => Kind::Calendar(periods),
+            None => Kind::Closed(periods),
         };
         Self {
             view,
@@ -172,12 +175,15 @@ impl<'e> Cursor<'e> {
     /// Returns the first time from `time` at which this quota has room, or any time after `last` if
     /// that comes later. `time` never decreases from one call to the next.
     fn free_from(&mut self, time: i64, last: i64) -> Result<i64, Uncovered> {
-        let Some(spare) = self.spare else {
-            return Ok(NEVER);
-        };
-        match &mut self.kind {
-            Kind::Sliding(window) => Ok(window.free_from(self.view, spare, time, last)),
-            Kind::Calendar(periods) => free_of(self.view, periods, spare, time, last),
+        match (&mut self.kind, self.spare) {
+            (Kind::Closed(open), _) => open_from(self.view.direction, open, time, last),
+            (_, None) => Ok(NEVER),
+            (Kind::Sliding(window), Some(spare)) => {
+                Ok(window.free_from(self.view, spare, time, last))
+            }
+            (Kind::Calendar(periods), Some(spare)) => {
+                free_of(self.view, periods, spare, time, last)
+            }
         }
     }
 }
@@ -215,6 +221,34 @@ impl Window {
         }
         time
     }
+}
+
+/// Returns the first time from `time` that is in one of the `open` times.
+///
+/// What is between two of them is closed. What lies beyond the first or the last is not known.
+fn open_from(
+    direction: Direction,
+    open: &[Period],
+    mut time: i64,
+    last: i64,
+) -> Result<i64, Uncovered> {
+    while time <= last {
+        let real = direction.mirror(time);
+        let next = open.partition_point(|period| exact(period.end().as_micros()) <= real);
+        let after = open.get(next);
+        if after.is_some_and(|period| exact(period.start().as_micros()) <= real) {
+            break;
+        }
+        let before = open.get(next.wrapping_sub(1));
+        let (Some(before), Some(after)) = (before, after) else {
+            return Err(Uncovered(u64::try_from(real).unwrap_or_default()));
+        };
+        time = match direction {
+            Direction::Later => exact(after.start().as_micros()),
+            Direction::Earlier => 1 - exact(before.end().as_micros()),
+        };
+    }
+    Ok(time)
 }
 
 /// Returns the first time from `time` whose period has room.

@@ -58,10 +58,11 @@ impl Terms {
     /// # Errors
     ///
     /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
-    /// - [`LimitError::NoQuotas`] when `quotas` is empty, [`LimitError::TooManyQuotas`] when there
-    ///   are more than 32.
+    /// - [`LimitError::NoQuotas`] when no quota counts events, [`LimitError::TooManyQuotas`] when
+    ///   there are more than 32, including closed times.
+    /// - [`LimitError::NeverOpen`] when the closed times leave no time open, at whatever instant.
     /// - [`LimitError::TooManyEvents`] when even without a horizon, a key could hold more than
-    ///   [`MAX_EVENTS`] events, or 12,000 divided by the number of quotas.
+    ///   [`MAX_EVENTS`] events, or 12,000 divided by the number of quotas that count.
     /// - The error of a quota that is not valid.
     pub fn new<Q>(name: &str, quotas: impl IntoIterator<Item = Q>) -> Result<Self, LimitError>
     where
@@ -71,7 +72,7 @@ impl Terms {
         check_name(name)?;
         let quotas: Result<Box<[Quota]>, _> = quotas.into_iter().map(TryInto::try_into).collect();
         let quotas = quotas?;
-        if quotas.is_empty() {
+        if !quotas.iter().any(Quota::counts) {
             return Err(LimitError::NoQuotas);
         }
         if quotas.len() > MAX_QUOTAS {
@@ -79,6 +80,10 @@ impl Terms {
                 count: quotas.len(),
                 most: MAX_QUOTAS,
             });
+        }
+        #[cfg(feature = "calendar")]
+        if !super::closed::are_ever_open(quotas.iter().filter_map(Quota::closed_times)) {
+            return Err(LimitError::NeverOpen);
         }
         let retention = quotas.iter().map(Quota::reach_us).max();
         let mut terms = Inner {
@@ -194,6 +199,12 @@ impl Terms {
         self.0.retention_us
     }
 
+    /// Returns whether calls that look for room need a time zone: whether a quota is `@local`.
+    #[must_use]
+    pub fn needs_zone(&self) -> bool {
+        self.0.quotas.iter().any(Quota::needs_zone)
+    }
+
     pub(crate) fn has_calendar(&self) -> bool {
         self.0
             .quotas
@@ -206,13 +217,15 @@ impl Inner {
     /// Returns the most events that a key can hold: from the earliest that is kept to the horizon.
     fn most_events(&self) -> u64 {
         let span = self.horizon_us + self.tolerance_us + self.retention_us;
-        let most = self.quotas.iter().map(|quota| quota.most_within(span));
+        let quotas = self.quotas.iter();
+        let most = quotas.filter_map(|quota| quota.most_within(span));
         most.min().unwrap_or(0)
     }
 
     /// Returns how many events a key may hold with so many quotas.
     fn allowed_events(&self) -> u64 {
-        (MAX_LOOKS / self.quotas.len().max(1) as u64).min(MAX_EVENTS)
+        let count = self.quotas.iter().filter(|quota| quota.counts()).count();
+        (MAX_LOOKS / count.max(1) as u64).min(MAX_EVENTS)
     }
 
     fn has_too_many(&self) -> bool {

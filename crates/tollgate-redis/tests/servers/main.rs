@@ -7,6 +7,7 @@ mod clear;
 mod cluster;
 mod costs;
 mod diagnose;
+mod examples;
 mod extremes;
 mod faults;
 mod garbled;

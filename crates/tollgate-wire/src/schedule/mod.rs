@@ -143,6 +143,9 @@ fn ids<'a>(request: &schedule::Request<'a>) -> Vec<&'a [u8]> {
     }
 }
 
+/// The amount of a quota that counts nothing: the periods of closed times are the open ones.
+const NOT_COUNTED: [u8; 8] = (-1_f64).to_le_bytes();
+
 /// Returns the argument of the script for `request`; without an `instant`, the server's clock
 /// decides.
 fn argument(
@@ -182,7 +185,10 @@ fn argument(
         push(&mut text, number);
     }
     for (amount, window_us, periods) in quotas(request) {
-        push(&mut text, amount);
+        match amount {
+            Some(amount) => push(&mut text, amount),
+            None => text.extend_from_slice(&NOT_COUNTED),
+        }
         push(&mut text, window_us);
         push(&mut text, periods.len() as u64);
     }

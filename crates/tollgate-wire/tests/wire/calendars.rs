@@ -33,7 +33,7 @@ fn the_servers_clock_decides_wherever_the_callers_is() {
             let key = format!("{hours}{ahead}");
             let consume = Request::consume(Check::new(&limit, key.as_str(), 3));
             // Loads the script.
-            now(store.execute(&consume)).unwrap();
+            let _ = now(store.execute(&consume)).unwrap();
             let sent = calls(&server, "evalsha");
             let before = server_time(raw);
             let decided = now(store.execute(&consume)).unwrap();

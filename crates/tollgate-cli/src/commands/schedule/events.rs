@@ -29,8 +29,9 @@ pub(super) fn add(options: &AddOptions, output: &Output) -> Result<ExitCode, Fai
     );
     check_id(id)?;
     let terms = subject.terms()?;
+    let zone = subject.quotas.zone_of_calls(&terms)?;
     let placement = ask(subject, terms, async |schedule, key| {
-        let call = schedule.add(key, id, time).weight(weight);
+        let call = schedule.add(key, id, time).weight(weight).zone(zone);
         call.with_latest().await
     })?;
     answer_placement(
@@ -47,8 +48,10 @@ pub(super) fn move_to(options: &MoveOptions, output: &Output) -> Result<ExitCode
     let time = time::option("--time", &options.time)?;
     check_id(id)?;
     let terms = subject.terms()?;
+    let zone = subject.quotas.zone_of_calls(&terms)?;
     let placement = ask(subject, terms, async |schedule, key| {
-        schedule.reschedule(key, id, time).with_latest().await
+        let call = schedule.reschedule(key, id, time).zone(zone);
+        call.with_latest().await
     })?;
     answer_placement(("move", Some(time), 1), (subject, id), placement, output)
 }
@@ -60,11 +63,12 @@ pub(super) fn reserve(options: &ReserveOptions, output: &Output) -> Result<ExitC
     let weight = options.weight.weight;
     check_id(id)?;
     let terms = subject.terms()?;
+    let zone = subject.quotas.zone_of_calls(&terms)?;
     let placement = ask(subject, terms, async |schedule, key| {
         // No event is planned in the past, so the epoch stands for the present.
         let from = from.unwrap_or(Timestamp::UNIX_EPOCH);
         let call = schedule.reserve_next(key, id, from).weight(weight);
-        call.with_latest().await
+        call.zone(zone).with_latest().await
     })?;
     answer_placement(("reserve", from, weight), (subject, id), placement, output)
 }
@@ -100,13 +104,13 @@ pub(super) fn next(options: &NextOptions, output: &Output) -> Result<ExitCode, F
     let until = optional("--until", options.until.as_deref())?;
     let weight = options.weight.weight;
     let terms = subject.terms()?;
-    let zone = subject.quotas.zone()?;
-    let time = ask(subject, terms, async |schedule, key| match until {
-        Some(until) => schedule.latest_free(key, until).weight(weight).await,
-        None => {
-            let from = from.unwrap_or(Timestamp::UNIX_EPOCH);
-            schedule.next_free(key, from).weight(weight).await
-        }
+    let zone = subject.quotas.zone_of_calls(&terms)?;
+    let time = ask(subject, terms, async |schedule, key| {
+        let call = match until {
+            Some(until) => schedule.latest_free(key, until),
+            None => schedule.next_free(key, from.unwrap_or(Timestamp::UNIX_EPOCH)),
+        };
+        call.weight(weight).zone(zone.clone()).await
     })?;
     let answer = Free {
         of: About::new("next", subject),

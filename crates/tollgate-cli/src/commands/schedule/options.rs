@@ -33,11 +33,13 @@ pub(crate) enum ScheduleCommand {
 /// The quotas of a schedule, its horizon and its tolerance.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QuotaOptions {
-    /// A quota, as [NAME=]N/WINDOW or [NAME=]N/UNIT@ZONE; repeat for several quotas
+    /// A quota, as [NAME=]N/WINDOW or [NAME=]N/UNIT@ZONE, or closed times; repeat for several
     ///
     /// N/WINDOW, such as 5/1h: no window of that length ever holds more than N events, wherever it
-    /// begins. N/UNIT@ZONE, such as 10/day@Europe/Berlin: no day, week or month of that time zone
-    /// does.
+    /// begins. N/UNIT@ZONE, such as 10/day@Europe/Berlin: no day, week, month or year of that time zone
+    /// does. "closed 22:00-08:00@Europe/Berlin", "closed sat,sun@Europe/Berlin" or
+    /// "closed 2026-12-24..2026-12-26@Europe/Berlin": nothing is planned at these local times. The
+    /// zone `local` is that of --time-zone.
     #[arg(long = "quota", value_name = "QUOTA")]
     pub(crate) quotas: Vec<String>,
 
@@ -53,8 +55,8 @@ pub(crate) struct QuotaOptions {
     #[arg(long, value_name = "N", requires = "time_zone")]
     pub(crate) per_month: Option<u64>,
 
-    /// The time zone of --per-day, --per-week and --per-month, and of the times in the answer, such
-    /// as Europe/Berlin [default: that of the quotas, or UTC]
+    /// The time zone of --per-day, --per-week and --per-month, of quotas in the zone `local`, and of
+    /// the times in the answer, such as Europe/Berlin [default: that of the quotas, or UTC]
     #[arg(long, value_name = "ZONE")]
     pub(crate) time_zone: Option<String>,
 }
@@ -208,7 +210,8 @@ pub(crate) struct PlanOptions {
     /// or gzip; `-` reads standard input
     ///
     /// A time is RFC 3339 with an offset, such as 2026-03-01T08:00:00+01:00. An id is unique for
-    /// its key.
+    /// its key. A field `time_zone` may give the recipient's time zone, for quotas in the zone `local`;
+    /// where it is empty or missing, --time-zone counts.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
@@ -318,4 +321,4 @@ Exit status: 0 if every message is planned, 1 if some are refused, 2 if there is
 Examples:
   tollgate schedule plan messages.csv --quota 1/1m --quota 5/1h --quota 10/1d
   tollgate schedule plan messages.csv --quota 1/1m --per-day 10 --time-zone Europe/Berlin \\
-    --report plan.html";
+    --quota 'closed 22:00-08:00@local' --report plan.html";

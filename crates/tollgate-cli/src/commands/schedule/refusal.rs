@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use tollgate_core::Timestamp;
-use tollgate_core::schedule::{Reason, Refusal};
+use tollgate_core::schedule::{self, Reason, Refusal};
 
 use crate::text::{Table, exact, named, rfc3339};
 
@@ -21,6 +21,7 @@ pub(super) struct Refused {
 impl Refused {
     pub(super) fn new(refusal: &Refusal) -> Self {
         let (reason, bound) = match refusal.reason() {
+            Reason::Quota(quota) if quota.closed_times().is_some() => ("closed", None),
             Reason::Quota(_) => ("quota", None),
             Reason::Past(earliest) => ("past", Some(*earliest)),
             Reason::BeyondHorizon(latest) => ("beyond-horizon", Some(*latest)),
@@ -36,6 +37,11 @@ impl Refused {
             latest_free: refusal.latest_free().map(rfc3339),
         }
     }
+}
+
+/// Returns that nothing is planned at the times of `closed`.
+pub(super) fn closed_by(closed: &schedule::Quota) -> String {
+    format!("nothing can be planned then: {closed}")
 }
 
 /// Returns the table of free times, if the time is what was refused.
@@ -64,6 +70,7 @@ pub(super) fn reason(refusal: &Refusal, zone: &TimeZone) -> String {
             "the quota {quota} never has room for it: give a --weight of at most {}",
             quota.amount()
         ),
+        Reason::Quota(closed) if closed.closed_times().is_some() => closed_by(closed),
         Reason::Quota(quota) => format!("the quota {quota} has no room"),
         Reason::Past(earliest) => format!(
             "the time is past: the earliest possible is {}",

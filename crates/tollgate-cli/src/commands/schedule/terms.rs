@@ -10,6 +10,9 @@ use crate::failure::Failure;
 use crate::text::Span;
 use crate::time;
 
+/// The zone of a quota that is the recipient's.
+const LOCAL: &str = "local";
+
 /// A quota under which no event is ever so long past that it is left out of a list.
 const ANY: &str = "1/13000d";
 
@@ -37,7 +40,8 @@ impl QuotaOptions {
     /// quotas that have one, or else UTC.
     pub(super) fn zone(&self) -> Result<TimeZone, Failure> {
         let of_quotas = self.quotas.iter().filter_map(|text| text.split_once('@'));
-        let mut names: Vec<_> = of_quotas.map(|(_, zone)| zone).collect();
+        let of_quotas = of_quotas.map(|(_, zone)| zone);
+        let mut names: Vec<_> = of_quotas.filter(|name| *name != LOCAL).collect();
         names.dedup();
         let of_quotas = if let [name] = *names {
             Some(name)
@@ -46,6 +50,14 @@ impl QuotaOptions {
         };
         let name = self.time_zone.as_deref().or(of_quotas);
         name.map_or(Ok(TimeZone::UTC), time::zone)
+    }
+
+    /// Returns the zone that calls bring, which must be given if a quota of `terms` needs it.
+    pub(super) fn zone_of_calls(&self, terms: &schedule::Terms) -> Result<TimeZone, Failure> {
+        if terms.needs_zone() && self.time_zone.is_none() {
+            return Err(Failure::NoZone { more: "" });
+        }
+        self.zone()
     }
 
     fn is_empty(&self) -> bool {

@@ -24,20 +24,21 @@ async fn check(harness: &Schedules, plan: &Plan, by_definition: bool) {
     let ids = ids();
     let run = async |(setup, steps): (Setup, Vec<Step>), unit: u64| -> Outcome {
         let store = harness.store().await;
-        let (terms, rules) = (setup.terms(unit), setup.rules(unit));
+        let terms = setup.terms(unit);
+        let rules = ZONES.map(|zone| setup.rules(unit, zone));
         let key = OwnedKey::fresh("alice");
         let (mut state, mut naive) = (schedule::State::default(), NaiveSchedule::default());
-        let mut now = START;
+        let mut now = setup.start;
         for step in &steps {
             now = now.saturating_add_signed(step.moved * i64::try_from(unit).unwrap());
             // The naive definition never forgets, so it needs no clock that steps back.
             if by_definition {
-                now = now.max(START);
+                now = now.max(setup.start);
             }
-            let request = request(&terms, key.key(), step, &ids, unit, START).at(stamp(now));
+            let request = request(&terms, key.key(), step, &ids, unit, setup.start).at(stamp(now));
             let found = ask(&*store, request.clone()).await;
             let expected = if by_definition {
-                naive.decide(&request, &rules, stamp(now))
+                naive.decide(&request, &rules[step.zone], stamp(now))
             } else {
                 ask_machine(&mut state, request, stamp(now))
             };

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod bounds;
+mod closed;
 mod days;
 mod placing;
 
@@ -16,6 +17,7 @@ use tollgate_core::schedule::{
 use tollgate_core::{ErrorKind, Key, LimitError, Quota, Timestamp};
 
 use super::Schedules;
+use super::closed::{ClosedDays, ClosedRule};
 use super::naive::{NaiveSchedule, Rule};
 use crate::clock::wall_clock;
 use crate::harness::{OwnedKey, fresh_key};
@@ -30,6 +32,7 @@ pub use bounds::{
     events_that_are_over_count_no_more, keys_are_independent, malformed_requests_change_nothing,
     times_outside_the_horizon_are_refused,
 };
+pub use closed::{a_call_brings_its_time_zone, nothing_is_planned_at_closed_times};
 pub use days::days_follow_the_time_zone;
 pub use placing::{
     a_call_repeated_changes_nothing, concurrent_callers_break_no_quota,
@@ -59,13 +62,23 @@ struct Step {
     moved: i64,
     act: Act,
     wants_latest: bool,
+    /// The index of the zone that the call brings.
+    zone: usize,
 }
+
+/// The zones that calls bring.
+const ZONES: [&str; 3] = ["Europe/Berlin", "Asia/Tokyo", "America/Havana"];
 
 /// What a history is about: the lengths are multiples of a unit.
 #[derive(Clone, Debug)]
 struct Setup {
+    /// The first instant of the history.
+    start: u64,
     quotas: Vec<(u64, u64)>,
     daily: Option<u64>,
+    closed: Vec<ClosedRule>,
+    /// Whether days and closed times are those of the zones that calls bring.
+    is_local: bool,
     horizon: u64,
     tolerance: u64,
 }
@@ -81,10 +94,14 @@ impl Setup {
                 schedule::Quota::new(&format!("q{index}"), quota).unwrap()
             });
         let daily = self.daily.map(|amount| {
-            let zone = "Europe/Berlin";
+            let zone = self.zone("Europe/Berlin", "local");
             format!("daily={amount}/day@{zone}").parse().unwrap()
         });
-        let terms = schedule::Terms::new("plans", sliding.chain(daily)).unwrap();
+        let closed = self.closed.iter();
+        let closed = closed.map(|rule| rule.text(self.zone(rule.zone, "local")));
+        let closed = closed.map(|text| text.parse().unwrap());
+        let quotas = sliding.chain(daily).chain(closed);
+        let terms = schedule::Terms::new("plans", quotas).unwrap();
         let tolerance = Duration::from_micros(self.tolerance * unit);
         let terms = terms.with_tolerance(tolerance).unwrap();
         let horizon = Duration::from_micros(self.horizon * unit);
@@ -96,8 +113,13 @@ impl Setup {
         .unwrap()
     }
 
-    /// Returns the same quotas for the naive definition.
-    fn rules(&self, unit: u64) -> Vec<Rule> {
+    /// Returns the zone of a quota: its own, unless that is the zone which calls bring.
+    fn zone<'z>(&self, own: &'z str, local: &'z str) -> &'z str {
+        if self.is_local { local } else { own }
+    }
+
+    /// Returns the same quotas for the naive definition, as of a call that brings this zone.
+    fn rules(&self, unit: u64, local: &str) -> Vec<Rule> {
         let mut rules: Vec<Rule> = self
             .quotas
             .iter()
@@ -105,15 +127,20 @@ impl Setup {
                 Rule::Sliding(Quota::new(*amount, Duration::from_micros(length * unit)).unwrap())
             })
             .collect();
+        let (from, until) = (self.start - 60 * DAY_US, self.start + 200 * DAY_US);
         if let Some(amount) = self.daily {
-            let zone = "Europe/Berlin".parse_zone();
-            let days = CalendarQuota::new(amount, CalendarUnit::Day, zone);
-            let (from, until) = (START - 60 * DAY_US, START + 200 * DAY_US);
+            let zone = self.zone("Europe/Berlin", local).parse_zone();
+            let days = CalendarQuota::new(amount, CalendarUnit::Day, zone.clone());
             rules.push(Rule::Calendar(
                 amount,
-                days.periods(stamp(from), stamp(until)),
+                days.periods(&zone, stamp(from), stamp(until)),
             ));
         }
+        rules.extend(self.closed.iter().map(|rule| {
+            let zone = self.zone(rule.zone, local).parse_zone();
+            let edges = rule.edges(&zone, from, until);
+            Rule::Closed(rule.clone(), zone, edges)
+        }));
         rules
     }
 }
@@ -135,25 +162,113 @@ fn stamp(micros: u64) -> Timestamp {
 /// Small quotas, windows and horizons, so that histories reach all of their edges.
 fn setups() -> impl Strategy<Value = Setup> {
     let quotas = vec((0_u64..6, 1_u64..24), 1..4);
-    (quotas, 20_u64..90, 0_u64..6).prop_map(|(quotas, horizon, tolerance)| Setup {
-        quotas,
-        daily: None,
-        horizon,
-        tolerance,
-    })
+    let closed =
+        prop_oneof![2 => Just((START, None)), 1 => edges().prop_map(|(at, rule)| (at, Some(rule)))];
+    (quotas, closed, 20_u64..90, 0_u64..6).prop_map(
+        |(quotas, (start, closed), horizon, tolerance)| Setup {
+            start,
+            quotas,
+            daily: None,
+            closed: closed.into_iter().collect(),
+            is_local: false,
+            horizon,
+            tolerance,
+        },
+    )
+}
+
+/// Instants 40 microseconds before a rule begins or ends to close.
+fn edges() -> impl Strategy<Value = (u64, ClosedRule)> {
+    let edge = |at: &'static str, from: &str, until: &str| {
+        let at: jiff::Timestamp = at.parse().unwrap();
+        let rule = ClosedRule {
+            days: ClosedDays::Every,
+            from: from.to_owned(),
+            until: until.to_owned(),
+            zone: "Europe/Berlin",
+        };
+        Just((u64::try_from(at.as_microsecond()).unwrap() - 40, rule))
+    };
+    prop_oneof![
+        edge("2026-06-01T22:00+02", "22:00", "08:00"),
+        edge("2026-06-01T08:00+02", "22:00", "08:00"),
+        edge("2026-06-01T00:00+02", "20:00", "24:00"),
+        // Half past two is skipped, so that it opens at three.
+        edge("2026-03-29T01:00Z", "01:00", "02:30"),
+        edge("2026-03-29T01:00Z", "02:30", "03:30"),
+        // The hour from two is repeated.
+        edge("2026-10-25T01:00Z", "01:00", "02:30"),
+        edge("2026-10-25T01:00Z", "02:30", "03:30"),
+    ]
+}
+
+/// Closed times of zones whose clocks change at another hour, by half an hour or by a day.
+fn closed_rules() -> impl Strategy<Value = Vec<ClosedRule>> {
+    let time =
+        (0_u8..24, 0_u8..4).prop_map(|(hour, quarter)| format!("{hour:02}:{:02}", 15 * quarter));
+    let until = prop_oneof![5 => time.clone(), 1 => Just("24:00".to_owned())];
+    let zone = prop_oneof![
+        Just("Europe/Berlin"),
+        Just("Australia/Lord_Howe"),
+        Just("America/Havana"),
+        Just("Pacific/Apia"),
+    ];
+    let date = (0_i64..90).prop_map(|days| {
+        let first = jiff::civil::date(2026, 9, 20);
+        first.checked_add(jiff::Span::new().days(days)).unwrap()
+    });
+    let days = prop_oneof![
+        3 => Just(ClosedDays::Every),
+        1 => Just(ClosedDays::Weekdays(vec!["sat", "sun"])),
+        1 => Just(ClosedDays::Weekdays(vec!["mon", "tue", "wed", "fri"])),
+        1 => (date, 0_i64..9).prop_map(|(first, days)| {
+            let last = first.checked_add(jiff::Span::new().days(days)).unwrap();
+            ClosedDays::Dates(first, last)
+        }),
+    ];
+    let rule =
+        (days, time, until, zone).prop_filter_map("always closed", |(days, from, until, zone)| {
+            let rule = ClosedRule {
+                days,
+                from,
+                until,
+                zone,
+            };
+            let terms = schedule::Terms::new("plans", ["1/1h".to_owned(), rule.text(rule.zone)]);
+            terms.is_ok().then_some(rule)
+        });
+    prop_oneof![2 => Just(Vec::new()), 3 => vec(rule, 1..2)]
 }
 
 /// Quotas whose unit is an hour, with one per day of Berlin.
 fn setups_with_days() -> impl Strategy<Value = Setup> {
     let quotas = vec((1_u64..6, 1_u64..40), 0..3);
-    (quotas, 1_u64..5, 30_u64..1_500, 0_u64..4).prop_map(|(quotas, daily, horizon, tolerance)| {
-        Setup {
-            quotas,
-            daily: Some(daily),
-            horizon,
-            tolerance,
-        }
-    })
+    // Clocks change in the autumn of 2026 and the spring of 2027; in 2011, Samoa skipped a day.
+    let start = prop_oneof![
+        2 => Just(START),
+        3 => Just(START + 118 * DAY_US),
+        2 => Just(START + 285 * DAY_US),
+        1 => Just(START - 5_270 * DAY_US),
+    ];
+    (
+        quotas,
+        start,
+        1_u64..5,
+        (closed_rules(), any::<bool>()),
+        30_u64..1_500,
+        0_u64..4,
+    )
+        .prop_map(
+            |(quotas, start, daily, (closed, is_local), horizon, tolerance)| Setup {
+                start,
+                quotas,
+                daily: Some(daily),
+                closed,
+                is_local,
+                horizon,
+                tolerance,
+            },
+        )
 }
 
 fn acts(span: u64) -> impl Strategy<Value = Act> {
@@ -178,11 +293,16 @@ fn acts(span: u64) -> impl Strategy<Value = Act> {
 
 fn steps(span: u64) -> impl Strategy<Value = Vec<Step>> {
     let moved = prop_oneof![5 => Just(0_i64), 3 => 1_i64..6, 1 => 6_i64..40, 1 => -8_i64..0];
-    let step = (moved, acts(span), any::<bool>()).prop_map(|(moved, act, wants_latest)| Step {
-        moved,
-        act,
-        wants_latest,
-    });
+    let zone = 0..ZONES.len();
+    let step =
+        (moved, acts(span), any::<bool>(), zone).prop_map(|(moved, act, wants_latest, zone)| {
+            Step {
+                moved,
+                act,
+                wants_latest,
+                zone,
+            }
+        });
     vec(step, 1..40)
 }
 
@@ -225,6 +345,7 @@ fn request<'a>(
         },
     };
     let request = schedule::Request::new(terms, key, operation);
+    let request = request.zone(ZONES[step.zone].parse_zone());
     if step.wants_latest {
         request.with_latest()
     } else {

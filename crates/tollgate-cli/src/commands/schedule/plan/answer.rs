@@ -78,6 +78,11 @@ impl<'m> Plan<'m> {
         self.messages.name()
     }
 
+    /// Returns the zone of the times for people.
+    pub(super) fn zone(&self) -> &'m TimeZone {
+        self.zone
+    }
+
     /// Formats a time for people.
     pub(super) fn time(&self, at: Timestamp) -> String {
         exact(at, self.zone)

@@ -10,7 +10,7 @@ use tollgate_memory::MemoryStore;
 use super::answer::Outcome;
 use super::full::Full;
 use super::messages::{Message, Messages};
-use crate::commands::schedule::refusal::reason;
+use crate::commands::schedule::refusal::{closed_by, reason};
 use crate::failure::Failure;
 use crate::lanes::{Run, Work};
 use crate::output::Output;
@@ -46,6 +46,7 @@ pub(super) fn in_memory(
                 let (message, at) = item;
                 let key = message.key.to_bytes();
                 let call = planner.schedule.reserve_next(&key[..], &*message.id, from);
+                let call = call.zone(planner.zone_of(message).clone());
                 planner.outcome(item, from, call.at(at).run()?)
             }
             Err(refused) => refused,
@@ -100,7 +101,8 @@ impl<S> Planner<S> {
 
     /// Returns the first time that may have room for a message, or why there is none.
     fn from(&self, (message, at): Item<'_>) -> Result<Timestamp, Outcome> {
-        let full = &self.full()[message.key.index()];
+        let full = &mut self.full()[message.key.index()];
+        full.bring(self.zone_of(message));
         let from = full.first_from(message.wanted);
         let latest = self.latest(at);
         match full.quota() {
@@ -123,14 +125,13 @@ impl<S> Planner<S> {
         };
         Outcome::Refused(match refusal.reason() {
             Reason::Quota(quota) => {
-                let (quota, latest) = (quota.to_string(), self.latest(at));
+                let latest = self.latest(at);
                 full.add(
                     from,
                     Timestamp::saturating_from_micros(latest.as_micros() + 1),
                 );
-                let refused = self.no_room(&quota, latest);
-                full.refuse(quota);
-                return refused;
+                full.refuse(quota.clone());
+                return self.no_room(quota, latest);
             }
             _ => reason(&refusal, &self.zone),
         })
@@ -140,16 +141,22 @@ impl<S> Planner<S> {
         self.full.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the time zone of a message.
+    fn zone_of<'a>(&'a self, message: &'a Message) -> &'a TimeZone {
+        message.zone.as_ref().unwrap_or(&self.zone)
+    }
+
     /// Returns the end of the horizon at the instant `at`.
     fn latest(&self, at: Timestamp) -> Timestamp {
         at.saturating_add(self.schedule.terms().horizon())
     }
 
-    fn no_room(&self, quota: &str, latest: Timestamp) -> Outcome {
-        Outcome::Refused(format!(
-            "the quota {quota} has no room up to {}",
-            named(latest, &self.zone)
-        ))
+    fn no_room(&self, quota: &schedule::Quota, latest: Timestamp) -> Outcome {
+        let latest = named(latest, &self.zone);
+        Outcome::Refused(match quota.closed_times() {
+            Some(_) => format!("{}, up to {latest}", closed_by(quota)),
+            None => format!("the quota {quota} has no room up to {latest}"),
+        })
     }
 }
 
@@ -180,6 +187,7 @@ impl<'m> Work for OnServer<'m> {
         };
         let (schedule, key) = (&self.planner.schedule, message.key.to_bytes());
         let call = schedule.reserve_next(&key[..], &*message.id, from);
+        let call = call.zone(self.planner.zone_of(message).clone());
         let placement = call.at(at).await?;
         Ok(self.planner.outcome(*item, from, placement))
     }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_core::Timestamp;
+use jiff::tz::TimeZone;
+use tollgate_core::{Timestamp, schedule};
 
 /// The times at which a key has no room for another message.
 ///
@@ -13,10 +14,21 @@ pub(super) struct Full {
     /// The start of each span, and the first time after it. Spans do not meet.
     spans: BTreeMap<Timestamp, Timestamp>,
     /// The quota that refused a message last.
-    quota: Option<String>,
+    quota: Option<schedule::Quota>,
+    /// The zone of the messages for which there is no room.
+    zone: Option<TimeZone>,
 }
 
 impl Full {
+    /// Forgets all times unless they were noted for messages of this zone: days and closed times of
+    /// another one may be other times.
+    pub(super) fn bring(&mut self, zone: &TimeZone) {
+        if self.zone.as_ref() != Some(zone) {
+            *self = Self::default();
+            self.zone = Some(zone.clone());
+        }
+    }
+
     /// Returns the first time from `wanted` that may have room.
     pub(super) fn first_from(&self, wanted: Timestamp) -> Timestamp {
         let span = self.spans.range(..=wanted).next_back();
@@ -39,13 +51,13 @@ impl Full {
     }
 
     /// Notes which quota refused a message.
-    pub(super) fn refuse(&mut self, quota: String) {
+    pub(super) fn refuse(&mut self, quota: schedule::Quota) {
         self.quota = Some(quota);
     }
 
     /// Returns the quota that refused a message last.
-    pub(super) fn quota(&self) -> Option<&str> {
-        self.quota.as_deref()
+    pub(super) fn quota(&self) -> Option<&schedule::Quota> {
+        self.quota.as_ref()
     }
 }
 

@@ -1,6 +1,7 @@
 //! `tollgate schedule plan`: turns the wanted times of many messages into permitted ones.
 
 mod answer;
+mod closed;
 mod decide;
 mod full;
 mod messages;
@@ -45,6 +46,11 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
     let (first, last) = messages.span();
     let wanted = horizon.unwrap_or_else(|| last.saturating_duration_since(first) + AHEAD);
     let (terms, is_short) = terms::reaching(quotas, wanted)?;
+    let has_zones = messages.iter().all(|message| message.zone.is_some());
+    if !has_zones && options.quotas.zone_of_calls(&terms).is_err() {
+        let more = ", or in a field time_zone of each message";
+        return Err(Failure::NoZone { more });
+    }
     let instants = messages.instants(is_short);
     let outcomes = match &run {
         Some(run) => decide::on_server(

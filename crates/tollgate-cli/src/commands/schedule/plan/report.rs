@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::path::Path;
 
-use tollgate_core::Timestamp;
+use jiff::tz::TimeZone;
+use tollgate_core::{Timestamp, schedule};
 
 use super::answer::{Outcome, Plan};
+use super::closed::spans;
 use crate::failure::Failure;
 use crate::report::axis::{TimeAxis, seconds};
 use crate::report::page::{start, tile, write_page};
@@ -124,6 +126,8 @@ impl Mark<'_> {
 /// The messages of a key.
 struct Row<'p> {
     key: &'p str,
+    /// That of the first message.
+    zone: &'p TimeZone,
     marks: Vec<Mark<'p>>,
 }
 
@@ -137,6 +141,7 @@ impl<'p> Row<'p> {
                 order.push(message.key.index());
                 Self {
                     key,
+                    zone: message.zone.as_ref().unwrap_or_else(|| plan.zone()),
                     marks: Vec::new(),
                 }
             });
@@ -186,6 +191,10 @@ impl Scale {
         }
     }
 
+    fn end(self) -> Timestamp {
+        Timestamp::saturating_from_micros(self.start.as_micros().saturating_add(self.micros))
+    }
+
     /// Returns the position of `at`, in hundredths.
     fn x_of(self, at: Timestamp) -> u64 {
         let since = at.saturating_duration_since(self.start).as_micros();
@@ -201,10 +210,16 @@ impl Scale {
 }
 
 fn picture(f: &mut impl Write, plan: &Plan<'_>, rows: &[Row<'_>]) -> fmt::Result {
-    f.write_str(
+    let has_closed = |quota: &schedule::Quota| quota.closed_times().is_some();
+    let closed = match plan.quotas().iter().any(has_closed) {
+        true => " <i class=\"closed\"></i> closed",
+        false => "",
+    };
+    writeln!(
+        f,
         "<section><h2>Wanted and planned times of each key</h2>\n\
          <p class=\"legend\"><i class=\"d\"></i> wanted, above <i class=\"a\"></i> planned, below \
-         <i class=\"over\"></i> refused</p>\n",
+         <i class=\"over\"></i> refused{closed}</p>",
     )?;
     if plan.keys() > rows.len() {
         let keys = u64::try_from(plan.keys()).unwrap_or(u64::MAX);
@@ -219,12 +234,13 @@ fn picture(f: &mut impl Write, plan: &Plan<'_>, rows: &[Row<'_>]) -> fmt::Result
     let label = "Wanted and planned times of each key";
     svg::open(f, WIDTH, bottom + BOTTOM, label)?;
     let scale = Scale::new(rows);
+    let (start, end) = (scale.start, scale.end());
     for (index, row) in (0_u64..).zip(rows) {
+        row.shade(f, index * ROW, scale, plan.quotas())?;
         row.draw(f, index * ROW, scale)?;
     }
-    let start = scale.start;
-    let end = Timestamp::saturating_from_micros(start.as_micros().saturating_add(scale.micros));
     let axis = TimeAxis {
+        zone: plan.zone(),
         // A label stands at or after the start.
         start: start.as_micros().div_ceil(1_000_000),
         end: seconds(end) + 1,
@@ -238,6 +254,25 @@ fn picture(f: &mut impl Write, plan: &Plan<'_>, rows: &[Row<'_>]) -> fmt::Result
 }
 
 impl Row<'_> {
+    /// Draws the closed times, but for those too short to be seen.
+    fn shade(
+        &self,
+        f: &mut impl Write,
+        top: u64,
+        scale: Scale,
+        quotas: &[schedule::Quota],
+    ) -> fmt::Result {
+        for span in spans(quotas, self.zone, [scale.start, scale.end()]) {
+            let [from, until] = span.map(|at| scale.x_of(at.min(scale.end())));
+            let width = until - from;
+            if width >= UNIT / 2 {
+                let place = [from, top * UNIT, width, ROW * UNIT];
+                svg::bar(f, "closed", place.map(Length))?;
+            }
+        }
+        Ok(())
+    }
+
     fn draw(&self, f: &mut impl Write, top: u64, scale: Scale) -> fmt::Result {
         let (wanted, planned) = (top + WANTED, top + PLANNED);
         let key = printable(self.key.as_bytes());

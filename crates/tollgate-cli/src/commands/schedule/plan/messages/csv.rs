@@ -9,6 +9,8 @@ use super::text::Text;
 use crate::text::plural;
 
 const NAMES: [&str; 3] = ["key", "id", "time"];
+/// The name of a field that need not be there.
+const ZONE: &str = "time_zone";
 
 /// Calls `each` with the fields of every record of `text`.
 pub(super) fn for_each(
@@ -21,7 +23,7 @@ pub(super) fn for_each(
         // A wrong number of fields gets a message that says what to do.
         .flexible(true)
         .from_reader(text.into_metered());
-    let mut columns = None;
+    let (mut columns, mut zone_column) = (None, None);
     let mut record = ByteRecord::new();
     loop {
         let start = reader.position().line();
@@ -50,6 +52,7 @@ pub(super) fn for_each(
             continue;
         }
         let Some((columns, count)) = columns else {
+            zone_column = column(&record, ZONE);
             columns = Some((heading(&record).map_err(bad)?, record.len()));
             continue;
         };
@@ -60,17 +63,17 @@ pub(super) fn for_each(
                 plural(record.len() as u64, "field", "fields"),
             ))));
         }
-        let field = |index: usize| {
-            let bytes = record.get(columns[index]).unwrap_or(&[]);
-            let name = NAMES[index];
+        let field = |name: &str, column: usize| {
+            let bytes = record.get(column).unwrap_or(&[]);
             std::str::from_utf8(bytes)
                 .map_err(|_| bad(format!("the field {name} is not UTF-8: convert the file")))
         };
         each(Fields {
             line,
-            key: field(0)?,
-            id: field(1)?,
-            time: field(2)?,
+            key: field(NAMES[0], columns[0])?,
+            id: field(NAMES[1], columns[1])?,
+            time: field(NAMES[2], columns[2])?,
+            zone: zone_column.map_or(Ok(""), |column| field(ZONE, column))?,
         })?;
     }
 }
@@ -95,9 +98,7 @@ fn stopped(error: csv::Error, line: u64) -> Stopped {
 /// Returns the columns of the fields.
 fn heading(record: &ByteRecord) -> Result<[usize; 3], String> {
     let column = |name: &str| {
-        let mut columns = (0..).zip(record.iter());
-        let found = columns.find(|(_, field)| field.trim_ascii() == name.as_bytes());
-        found.map(|(column, _)| column).ok_or_else(|| {
+        column(record, name).ok_or_else(|| {
             let found: Vec<_> = record.iter().map(String::from_utf8_lossy).collect();
             format!(
                 "the heading {:?} has no column {name}: begin the file with key,id,time, or give \
@@ -107,4 +108,10 @@ fn heading(record: &ByteRecord) -> Result<[usize; 3], String> {
         })
     };
     Ok([column("key")?, column("id")?, column("time")?])
+}
+
+/// Returns the column with this heading.
+fn column(heading: &ByteRecord, name: &str) -> Option<usize> {
+    let is_it = |field: &[u8]| field.trim_ascii() == name.as_bytes();
+    heading.iter().position(is_it)
 }

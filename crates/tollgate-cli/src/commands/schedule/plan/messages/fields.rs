@@ -13,6 +13,8 @@ pub(super) struct Fields<'a> {
     pub(super) key: &'a str,
     pub(super) id: &'a str,
     pub(super) time: &'a str,
+    /// The recipient's time zone, or nothing.
+    pub(super) zone: &'a str,
 }
 
 /// A line that is not a message, and why.

@@ -18,6 +18,8 @@ struct Object<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     time: Option<&'a RawValue>,
+    #[serde(borrow)]
+    time_zone: Option<&'a RawValue>,
 }
 
 /// Calls `each` with the fields of every object of `text`, which has one on each line.
@@ -53,11 +55,19 @@ pub(super) fn for_each(
             let wanted = "text such as \"2026-03-01T08:00:00Z\"";
             bad(missing("time", object.time.is_some(), wanted))
         });
+        let zone = match object.time_zone {
+            None => Cow::Borrowed(""),
+            Some(raw) => text_of(raw).ok_or_else(|| {
+                let wanted = "text such as \"Europe/Berlin\"";
+                bad(missing("time_zone", true, wanted))
+            })?,
+        };
         each(Fields {
             line,
             key: &key?,
             id: &id?,
             time: &time?,
+            zone: &zone,
         })?;
     }
     Ok(())

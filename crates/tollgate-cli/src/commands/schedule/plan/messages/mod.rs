@@ -11,6 +11,7 @@ use std::path::Path;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
+use jiff::tz::TimeZone;
 use tollgate_core::Timestamp;
 use tollgate_core::schedule::LONGEST_ID;
 
@@ -27,6 +28,8 @@ pub(crate) struct Message {
     pub(crate) key: KeyId,
     pub(crate) id: Box<str>,
     pub(crate) wanted: Timestamp,
+    /// The recipient's time zone, if the file gives it.
+    pub(crate) zone: Option<TimeZone>,
 }
 
 /// The messages of a file, in its order.
@@ -187,6 +190,10 @@ impl Reading {
                 shown(fields.time)
             ))
         })?;
+        let zone = match fields.zone {
+            "" => None,
+            name => Some(time::zone(name).map_err(|failure| bad(failure.to_string()))?),
+        };
         let key = self.messages.keys.intern(fields.key.as_bytes());
         let key = key.map_err(|failure| bad(failure.to_string()))?;
         self.note(key, fields)?;
@@ -194,6 +201,7 @@ impl Reading {
             key,
             id: fields.id.into(),
             wanted,
+            zone,
         });
         Ok(())
     }

@@ -1,0 +1,431 @@
+//! `ClosedTimes`: local times at which nothing is planned.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::civil::{Date, Time, Weekday};
+use jiff::tz::TimeZone;
+
+use super::{Period, Zone};
+use crate::error::LimitError;
+use crate::text::Reader;
+use crate::time::Timestamp;
+
+const SECOND_US: i64 = 1_000_000;
+const DAY: u32 = 86_400;
+const DAY_US: i64 = 86_400 * SECOND_US;
+const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+const EVERY_DAY: u8 = 0b111_1111;
+
+/// Local times of a zone at which nothing is planned: at night, on Sundays, or on holidays.
+///
+/// As text, they are `closed`, days or times or both, and a zone:
+///
+/// | text | closed |
+/// |---|---|
+/// | `closed 22:00-08:00@Europe/Berlin` | every night, from 22:00 until before 08:00 |
+/// | `closed sat,sun@Europe/Berlin` | on Saturdays and Sundays |
+/// | `closed mon-fri 12:00-13:00@Europe/Berlin` | at noon, from Monday to Friday |
+/// | `closed 2026-12-24..2026-12-26,2027-01-01@Europe/Berlin` | on these days |
+///
+/// Times whose end is not after their beginning last until the next day, and belong to the day on
+/// which they begin: `closed sat 22:00-08:00` ends on Sunday. `24:00` is the end of the day.
+///
+/// An instant is closed if and only if its local time is: both times that a zone repeats when clocks
+/// go back, and none that it skips.
+///
+/// # Examples
+///
+/// ```
+/// use jiff::civil::{Weekday, time};
+/// use jiff::tz::TimeZone;
+/// use tollgate_core::LimitError;
+/// use tollgate_core::schedule::{self, ClosedTimes, Schedule};
+///
+/// let zone = TimeZone::get("Europe/Berlin")?;
+/// let (evening, morning) = (time(22, 0, 0, 0), time(8, 0, 0, 0));
+/// let night = ClosedTimes::daily(evening, morning, zone.clone());
+/// assert_eq!(night.to_string(), "closed 22:00-08:00@Europe/Berlin");
+/// let weekend = ClosedTimes::on_weekdays(Weekday::Saturday, Weekday::Sunday, zone);
+/// assert_eq!(weekend.to_string(), "closed sat,sun@Europe/Berlin");
+/// let quota = schedule::Quota::closed("night", night)?;
+/// assert_eq!(quota, "night=closed 22:00-08:00@Europe/Berlin".parse()?);
+///
+/// // At least one quota must count events. Times that are never open are an error, too.
+/// let terms = schedule::Terms::new("reminders", ["10/1d", "closed sun@Europe/Berlin"]);
+/// assert!(terms.is_ok());
+/// let never = schedule::Terms::new("reminders", ["10/1d", "closed mon-sun@Europe/Berlin"]);
+/// assert_eq!(never.unwrap_err(), LimitError::NeverOpen);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ClosedTimes {
+    /// A bit for each weekday: the lowest is Monday.
+    weekdays: u8,
+    /// The first and the last of consecutive days, sorted.
+    dates: Arc<[(Date, Date)]>,
+    /// The seconds of the day at which they begin, below a day, and end, up to a day.
+    from: u32,
+    until: u32,
+    zone: Zone,
+}
+
+impl ClosedTimes {
+    /// Returns the times from `from` until before `until` of every day, until before that time of the
+    /// next day if it is not later. Fractions of a second are cut off.
+    #[must_use]
+    pub fn daily(from: Time, until: Time, zone: impl Into<Zone>) -> Self {
+        Self::of(EVERY_DAY, Vec::new(), zone.into()).between(from, until)
+    }
+
+    /// Returns all times of the weekdays from `first` to `last`, which may be in the next week.
+    #[must_use]
+    pub fn on_weekdays(first: Weekday, last: Weekday, zone: impl Into<Zone>) -> Self {
+        let number = |day: Weekday| usize::from(day.to_monday_zero_offset().unsigned_abs());
+        Self::of(
+            weekdays(number(first), number(last)),
+            Vec::new(),
+            zone.into(),
+        )
+    }
+
+    /// Returns all times of the days from `first` to `last`.
+    #[must_use]
+    pub fn on_dates(first: Date, last: Date, zone: impl Into<Zone>) -> Self {
+        Self::of(0, vec![(first.min(last), first.max(last))], zone.into())
+    }
+
+    /// Keeps only the times from `from` until before `until` of these days, until before that time of
+    /// the next day if it is not later. Fractions of a second are cut off.
+    #[must_use]
+    pub fn between(mut self, from: Time, until: Time) -> Self {
+        let second = |time: Time| {
+            let [hour, minute, second] = [time.hour(), time.minute(), time.second()];
+            let [hour, minute, second] =
+                [hour, minute, second].map(|of| u32::from(of.unsigned_abs()));
+            3_600 * hour + 60 * minute + second
+        };
+        self.from = second(from);
+        self.until = end_of_day(second(until));
+        self
+    }
+
+    fn of(weekdays: u8, mut dates: Vec<(Date, Date)>, zone: Zone) -> Self {
+        if weekdays == EVERY_DAY {
+            dates.clear();
+        }
+        dates.sort_unstable();
+        let mut merged: Vec<(Date, Date)> = Vec::with_capacity(dates.len());
+        for (first, last) in dates {
+            match merged.last_mut() {
+                Some((_, end)) if number(first) <= number(*end) + 1 => *end = last.max(*end),
+                _ => merged.push((first, last)),
+            }
+        }
+        Self {
+            weekdays,
+            dates: merged.into(),
+            from: 0,
+            until: DAY,
+            zone,
+        }
+    }
+
+    /// Returns the zone.
+    #[must_use]
+    pub fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
+    /// Returns the open times from `from` to `until`, in `zone` instead of these times' own.
+    ///
+    /// The first begins at `from`, and the last ends a microsecond after `until`. If it is closed
+    /// there, these are empty.
+    #[must_use]
+    pub fn open_times(&self, zone: &TimeZone, from: Timestamp, until: Timestamp) -> Vec<Period> {
+        let end = exact(until) + 1;
+        let mut at = exact(from);
+        let mut open = Open(vec![(at, at)]);
+        // Between two changes of a zone's offset, local times go by like all others.
+        while at < end {
+            let instant = jiff::Timestamp::from(stamp(at));
+            let offset = i64::from(zone.to_offset(instant).seconds()) * SECOND_US;
+            let change = zone.following(instant).next();
+            let stops = change.map_or(end, |change| change.timestamp().as_microsecond().min(end));
+            let mut opens = at + offset;
+            for day in (opens - DAY_US).div_euclid(DAY_US)..=(stops + offset).div_euclid(DAY_US) {
+                if self.has_day(day) {
+                    let closes = day * DAY_US + i64::from(self.from) * SECOND_US;
+                    open.push(opens - offset, closes.min(stops + offset) - offset);
+                    opens = opens.max(closes + i64::from(self.length()) * SECOND_US);
+                }
+            }
+            open.push(opens - offset, stops);
+            at = stops;
+        }
+        open.mark(end);
+        let period = |(start, end)| Period::new(stamp(start), stamp(end));
+        open.0.into_iter().map(period).collect()
+    }
+
+    /// Returns whether these times begin on the day that is so many days after the epoch.
+    fn has_day(&self, day: i64) -> bool {
+        // The epoch was a Thursday.
+        let weekday = (day + 3).rem_euclid(7);
+        let is_within =
+            |(first, last): &(Date, Date)| (number(*first)..=number(*last)).contains(&day);
+        self.weekdays >> weekday & 1 == 1 || self.dates.iter().any(is_within)
+    }
+
+    /// Returns how many seconds of local time are closed together.
+    fn length(&self) -> u32 {
+        let next_day = if self.until <= self.from { DAY } else { 0 };
+        next_day + self.until - self.from
+    }
+
+    /// Reads `closed [DAYS] [FROM-UNTIL]@ZONE` from the byte `start` of `text`, behind the first word.
+    pub(super) fn read(text: &str, start: usize) -> Result<Self, LimitError> {
+        const WHEN: &str = "a space, and days such as `sat,sun` or `2026-12-24`, or times such as \
+                            `22:00-08:00`";
+        let mut reader = Reader::new(text, start);
+        if !reader.skip(' ') {
+            return Err(reader.expected(start, WHEN));
+        }
+        let (mut days, mut dates) = (0, Vec::new());
+        let has_times = if is_time(text, reader.at()) {
+            days = EVERY_DAY;
+            true
+        } else {
+            loop {
+                read_days(&mut reader, &mut days, &mut dates)?;
+                if !reader.skip(',') {
+                    break;
+                }
+            }
+            reader.skip(' ')
+        };
+        let times = if has_times {
+            let from = read_time(&mut reader, DAY - 1)?;
+            if !reader.skip('-') {
+                return Err(reader.expected(reader.at(), "`-` and the time of the end"));
+            }
+            (from, end_of_day(read_time(&mut reader, DAY)?))
+        } else {
+            (0, DAY)
+        };
+        if !reader.skip('@') {
+            return Err(reader.expected(
+                reader.at(),
+                match has_times {
+                    true => "`@` and a time zone",
+                    false => "`,` and more days, a space and times, or `@` and a time zone",
+                },
+            ));
+        }
+        let mut closed = Self::of(days, dates, Zone::read(text, reader.at())?);
+        (closed.from, closed.until) = times;
+        Ok(closed)
+    }
+}
+
+/// Returns whether some time is open under all of `rules`. Those whose zones the calls bring are
+/// together open at some local time.
+pub(super) fn are_ever_open<'r>(rules: impl Iterator<Item = &'r ClosedTimes>) -> bool {
+    let (local, fixed): (Vec<_>, Vec<_>) = rules.partition(|rule| rule.zone == Zone::Local);
+    // Nearly always, a few days tell.
+    let spans = [stamp(40 * DAY_US), Timestamp::MAX];
+    [local, fixed]
+        .iter()
+        .all(|rules| spans.into_iter().any(|until| are_open(rules, until)))
+}
+
+/// Returns whether some time up to `until` is open under all of `rules`.
+fn are_open(rules: &[&ClosedTimes], until: Timestamp) -> bool {
+    let (mut at, local) = (Timestamp::UNIX_EPOCH, TimeZone::UTC);
+    let open = rules.iter().map(|rule| {
+        let zone = rule.zone.of_call(Some(&local)).unwrap_or(&local);
+        rule.open_times(zone, at, until)
+    });
+    let open: Vec<_> = open.collect();
+    loop {
+        let before = at;
+        for periods in &open {
+            let next = periods.partition_point(|period| period.end() <= at);
+            let Some(next) = periods.get(next) else {
+                return false;
+            };
+            at = at.max(next.start());
+        }
+        if at == before {
+            return true;
+        }
+    }
+}
+
+/// The open times so far, each from its first instant until before its end.
+struct Open(Vec<(i64, i64)>);
+
+impl Open {
+    /// Adds the times from `start` until before `end`, if there are any.
+    fn push(&mut self, start: i64, end: i64) {
+        if start < end {
+            self.mark(start);
+            if let Some((_, last)) = self.0.last_mut() {
+                *last = end;
+            }
+        }
+    }
+
+    /// Adds an empty time at `at`, unless the last one ends there.
+    fn mark(&mut self, at: i64) {
+        if self.0.last().is_none_or(|(_, last)| *last != at) {
+            self.0.push((at, at));
+        }
+    }
+}
+
+/// Returns the bits of the weekdays from `first` to `last`.
+fn weekdays(first: usize, last: usize) -> u8 {
+    let length = (last + 7 - first) % 7;
+    (0..=length).fold(0, |days, day| days | 1 << ((first + day) % 7))
+}
+
+/// Midnight at the end is that of the next day.
+fn end_of_day(until: u32) -> u32 {
+    if until == 0 { DAY } else { until }
+}
+
+/// Returns how many days after the epoch `date` is.
+fn number(date: Date) -> i64 {
+    date.duration_since(Date::constant(1970, 1, 1)).as_hours() / 24
+}
+
+/// Returns whether an hour is at the byte `at`.
+fn is_time(text: &str, at: usize) -> bool {
+    let mut reader = Reader::new(text, at);
+    reader.number("").is_ok() && reader.skip(':')
+}
+
+/// Reads a weekday, a date, or a range of either.
+fn read_days(
+    reader: &mut Reader<'_>,
+    days: &mut u8,
+    dates: &mut Vec<(Date, Date)>,
+) -> Result<(), LimitError> {
+    if let Some(first) = read_weekday(reader) {
+        let mut last = first;
+        if reader.skip('-') {
+            let at = reader.at();
+            last = read_weekday(reader).ok_or_else(|| {
+                reader.expected(at, "a weekday: mon, tue, wed, thu, fri, sat or sun")
+            })?;
+        }
+        *days |= weekdays(first, last);
+        return Ok(());
+    }
+    let first = read_date(
+        reader,
+        "a weekday such as `sat`, a date such as `2026-12-24`, or times such as `22:00-08:00`",
+    )?;
+    let mut last = first;
+    if reader.skip('.') {
+        if !reader.skip('.') {
+            return Err(reader.expected(reader.at(), "`..` and the last date"));
+        }
+        let at = reader.at();
+        last = read_date(reader, "the last date, such as `2026-12-26`")?;
+        if last < first {
+            return Err(reader.expected(at, "a date that is not before the first one"));
+        }
+    }
+    dates.push((first, last));
+    Ok(())
+}
+
+fn read_weekday(reader: &mut Reader<'_>) -> Option<usize> {
+    WEEKDAYS.iter().position(|day| reader.skip_word(day))
+}
+
+fn read_date(reader: &mut Reader<'_>, expected: &'static str) -> Result<Date, LimitError> {
+    let at = reader.at();
+    let year = i16::try_from(reader.number(expected)?).ok();
+    let mut next = || {
+        let number = reader.skip('-').then(|| reader.number("").ok());
+        i8::try_from(number.flatten()?).ok()
+    };
+    let (month, day) = (next(), next());
+    let date = year.zip(month).zip(day);
+    date.and_then(|((year, month), day)| Date::new(year, month, day).ok())
+        .ok_or_else(|| reader.expected(at, "a date, such as `2026-12-24`"))
+}
+
+/// Reads a time of the day, in seconds up to `most`.
+fn read_time(reader: &mut Reader<'_>, most: u32) -> Result<u32, LimitError> {
+    let at = reader.at();
+    let hour = reader.number("a time such as `22:00`")?;
+    if !reader.skip(':') {
+        return Err(reader.expected(reader.at(), "`:` and minutes"));
+    }
+    let minute = reader.number("minutes, in two digits")?;
+    let second = match reader.skip(':') {
+        true => reader.number("seconds, in two digits")?,
+        false => 0,
+    };
+    let time = 3_600 * u128::from(hour) + 60 * u128::from(minute) + u128::from(second);
+    match u32::try_from(time) {
+        Ok(time) if minute < 60 && second < 60 && time <= most => Ok(time),
+        _ if most == DAY => Err(reader.expected(at, "a time from 00:00 to 24:00")),
+        _ => Err(reader.expected(at, "a time from 00:00 to 23:59")),
+    }
+}
+
+fn exact(time: Timestamp) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Returns the time of so many microseconds, and no later one than the end of the latest instant.
+fn stamp(micros: i64) -> Timestamp {
+    let micros = u64::try_from(micros).unwrap_or_default();
+    Timestamp::from_micros(micros).unwrap_or(Timestamp::END)
+}
+
+/// Writes `closed [DAYS] [FROM-UNTIL]@ZONE`.
+impl fmt::Display for ClosedTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("closed ")?;
+        let is_daily = self.weekdays == EVERY_DAY;
+        let mut separator = "";
+        let has_day = |day: &usize| !is_daily && self.weekdays >> day & 1 == 1;
+        let mut days = (0..WEEKDAYS.len()).filter(has_day).peekable();
+        while let Some(first) = days.next() {
+            let mut last = first;
+            while days.next_if_eq(&(last + 1)).is_some() {
+                last += 1;
+            }
+            write!(f, "{separator}{}", WEEKDAYS[first])?;
+            if last > first {
+                let mark = if last == first + 1 { "," } else { "-" };
+                write!(f, "{mark}{}", WEEKDAYS[last])?;
+            }
+            separator = ",";
+        }
+        for (first, last) in &*self.dates {
+            write!(f, "{separator}{first}")?;
+            if last > first {
+                write!(f, "..{last}")?;
+            }
+            separator = ",";
+        }
+        if is_daily || (self.from, self.until) != (0, DAY) {
+            f.write_str(if is_daily { "" } else { " " })?;
+            for (time, mark) in [(self.from, "-"), (self.until, "")] {
+                write!(f, "{:02}:{:02}", time / 3_600, time / 60 % 60)?;
+                if time % 60 > 0 {
+                    write!(f, ":{:02}", time % 60)?;
+                }
+                f.write_str(mark)?;
+            }
+        }
+        write!(f, "@{}", self.zone)
+    }
+}
