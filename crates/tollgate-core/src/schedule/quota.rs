@@ -267,7 +267,7 @@ impl FromStr for Quota {
 
     /// Reads `[NAME=]N/WINDOW`, such as `hourly=5/1h`, or with the feature `calendar` also
     /// `[NAME=]N/UNIT@ZONE`, such as `10/day@Europe/Berlin`, where the unit is `day`, `week`,
-    /// `month`, or `[NAME=]closed TIMES@ZONE`, such as `closed 22:00-08:00@Europe/Berlin`.
+    /// `month` or `year`, or `[NAME=]closed TIMES@ZONE`, such as `closed 22:00-08:00@Europe/Berlin`.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         let (name, start) = match text.split_once('=') {
             Some((name, _)) => (name, name.len() + 1),
