@@ -36,7 +36,7 @@ use text::{Options, Spelling, Written};
 #[cfg(feature = "__twins")]
 use twin::Paired;
 #[cfg(feature = "__twins")]
-pub use twin::{CallContext, MOST_PARAMETERS, OUTSIDE, Twin, Words, double, integer, words};
+pub use twin::{CallContext, MOST_PARAMETERS, OUTSIDE, Told, Twin, Words, double, integer, words};
 
 use crate::error::LimitError;
 use crate::quota::Quota;

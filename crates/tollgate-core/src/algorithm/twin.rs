@@ -91,11 +91,36 @@ pub(super) trait Paired: Machine {
         shape.is_empty().then(Words::new)
     }
 
+    /// Returns what a state tells without its limit, or `None` if no limit writes such a state, or if it
+    /// is a list. `shape` holds the [numbers](Self::numbers) in the key.
+    fn told(_shape: &[u64], _state: &[u64]) -> Option<Told> {
+        None
+    }
+
     /// Returns the latest instant recorded in a state, or `None` if no limit writes such a state.
     ///
     /// `shape` holds the [numbers](Self::numbers) in the key. `values` holds the value of a string,
     /// or the first and the last element of a list.
     fn latest(shape: &[u64], values: &[Vec<u8>]) -> Option<u64>;
+}
+
+/// What a state tells without its limit, as of the last write; instants in microseconds.
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "only the crates of this workspace see it"
+)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told {
+    /// The units that it holds: under GCRA, the debt; of two windows, those of the newer.
+    pub consumed: Option<u64>,
+    /// The units of the earlier of two windows.
+    pub previous: Option<u64>,
+    /// When the window or the block began.
+    pub since: Option<u64>,
+    /// When something was counted last.
+    pub last: Option<u64>,
+    /// When nothing of it counts any more.
+    pub ends: Option<u64>,
 }
 
 /// A script, and the functions that read the states it writes.
@@ -109,6 +134,8 @@ pub struct Twin {
     pub is_list: bool,
     /// Whether the parameters depend on the time of the call.
     pub knows_when: bool,
+    /// Returns what a state tells without its limit: see `Paired::told`.
+    pub told: fn(&[u64], &[u64]) -> Option<Told>,
     /// Returns the latest instant recorded in a state: see `Paired::latest`.
     pub latest: fn(&[u64], &[Vec<u8>]) -> Option<u64>,
     numbers: fn(&str) -> Option<Words>,
@@ -124,6 +151,7 @@ impl Twin {
             parameters: M::PARAMETERS,
             is_list: M::IS_LIST,
             knows_when: M::KNOWS_WHEN,
+            told: M::told,
             latest: M::latest,
             numbers: M::numbers,
             script: M::SCRIPT,

@@ -2,8 +2,8 @@
 
 use crate::algorithm::{Algorithm, State};
 pub use crate::algorithm::{
-    CallContext, CounterPlan, CounterReply, MOST_PARAMETERS, OUTSIDE, TWINS, Twin, Words, double,
-    integer, words,
+    CallContext, CounterPlan, CounterReply, MOST_PARAMETERS, OUTSIDE, TWINS, Told, Twin, Words,
+    double, integer, words,
 };
 use crate::store::{Check, Request};
 use crate::time::Timestamp;

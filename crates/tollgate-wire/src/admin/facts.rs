@@ -8,7 +8,6 @@ use super::{Command, Reply, command, latest};
 use crate::keyspace::PLAIN;
 
 const ALIGNED: &str = "fixed-window-aligned-";
-const ANCHORED: &str = "fixed-window-anchored-";
 /// The largest value of a scriptless counter: each unit adds the largest step that fits as often as
 /// the quota has units.
 const MOST: u64 = i64::MAX as u64;
@@ -88,7 +87,7 @@ fn told(name: &Name<'_>, replies: &[Reply], expires: Option<u64>) -> Option<Fact
     };
     match &name.held {
         Held::ByScript(shape) if shape.is_list() => of_log(replies),
-        Held::ByScript(shape) => of_string(name, shape, raw),
+        Held::ByScript(shape) => of_string(shape, raw),
         Held::CounterOf(start) => Some(Facts {
             consumed: counted(name, raw),
             since: instant(*start),
@@ -134,57 +133,15 @@ fn told(name: &Name<'_>, replies: &[Reply], expires: Option<u64>) -> Option<Fact
 }
 
 /// Returns what a string tells that a script wrote.
-fn of_string(name: &Name<'_>, shape: &Shape, raw: &[u8]) -> Option<Facts> {
-    let numbers = words(raw)?;
-    let (algorithm, parameters) = shape.algorithm();
-    let is_anchored = name.shape.starts_with(ANCHORED);
-    let none = Facts::default();
-    Some(match (algorithm, parameters, numbers.as_slice()) {
-        ("block", _, &[ends, at, _length]) => Facts {
-            since: instant(at),
-            last: instant(at),
-            ends: instant(ends),
-            ..none
-        },
-        ("fixed-window", &[window], &[start, kept, at_start]) => Facts {
-            // A first call that was refunded keeps its window, and its place.
-            consumed: Some(kept + u64::from(is_anchored && kept > 0 && at_start == 0)),
-            since: instant(start),
-            ends: instant(start.checked_add(window)?),
-            ..none
-        },
-        ("calendar-window", _, &[start, length, kept]) => Facts {
-            consumed: Some(kept),
-            since: instant(start),
-            ends: instant(start.checked_add(length)?),
-            ..none
-        },
-        ("gcra", _, &[debt, at, unit] | &[debt, at, unit, 1]) => Facts {
-            consumed: (unit > 0).then(|| debt.div_ceil(unit)),
-            last: instant(at),
-            ..none
-        },
-        ("sliding-counter", &[window], &[start, current, previous]) => {
-            let windows = if current > 0 { 2 } else { 1 };
-            Facts {
-                consumed: Some(current),
-                previous: Some(previous),
-                since: instant(if previous > 0 {
-                    start.saturating_sub(window)
-                } else {
-                    start
-                }),
-                ends: instant(start.checked_add(window.checked_mul(windows)?)?),
-                ..none
-            }
-        }
-        ("sliding-buckets", _, &[_head, total, ..]) => Facts {
-            consumed: Some(total),
-            // The instant at which the newest bucket began.
-            last: instant(shape.latest(&[raw.to_vec()])?),
-            ..none
-        },
-        _ => return None,
+fn of_string(shape: &Shape, raw: &[u8]) -> Option<Facts> {
+    let told = shape.told(&words(raw)?)?;
+    Some(Facts {
+        consumed: told.consumed,
+        previous: told.previous,
+        since: told.since.and_then(instant),
+        last: told.last.and_then(instant),
+        ends: told.ends.and_then(instant),
+        ..Facts::default()
     })
 }
 

@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::inside::encoding::{LEASES, SCHEDULE};
-use tollgate_core::inside::twins::{TWINS, Words};
+use tollgate_core::inside::twins::{TWINS, Told, Words};
 
 use super::Command;
 use super::command;
@@ -75,9 +75,9 @@ impl Shape {
         TWINS[self.code].is_list
     }
 
-    /// Returns the name of the algorithm, and the numbers that its states depend on.
-    pub(super) fn algorithm(&self) -> (&'static str, &[u64]) {
-        (TWINS[self.code].name, &self.numbers)
+    /// Returns what a string tells, or `None` if no limit writes such a state.
+    pub(super) fn told(&self, state: &[u64]) -> Option<Told> {
+        (TWINS[self.code].told)(&self.numbers, state)
     }
 
     /// Returns the latest instant in a state, or `None` if no limit writes such a state.
@@ -204,12 +204,17 @@ mod tests {
             (
                 "shop:a:fixed-window-aligned-60:v1:{k}",
                 "a",
-                by_script("fixed-window", &[60]),
+                by_script("fixed-window", &[60, 0]),
             ),
             (
                 "shop:a:sliding-buckets-60-7:v1:{k}",
                 "a",
                 by_script("sliding-buckets", &[60, 7]),
+            ),
+            (
+                "shop:a:calendar-window-month-America/Port-au-Prince:v1:{k}",
+                "a",
+                by_script("calendar-window", &[]),
             ),
             (
                 "shop:a:fixed-window-aligned-60:v1-plain-5-9:{k}",

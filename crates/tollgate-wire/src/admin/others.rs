@@ -146,6 +146,10 @@ pub(super) fn kind_of(shape: &str) -> Option<String> {
     if let Some((_, kind)) = WITHOUT_WINDOW.iter().find(letters) {
         return Some((*kind).to_owned());
     }
+    if let Some(calendar) = shape.strip_prefix("calendar-window-") {
+        let (unit, zone) = calendar.split_once('-')?;
+        return Some(format!("fixed-window:N/{unit}@{zone}"));
+    }
     let (algorithm, numbers, options) = [
         ("fixed-window", "fixed-window-aligned-", ""),
         ("fixed-window", "fixed-window-anchored-", ",anchored"),
@@ -247,6 +251,10 @@ mod tests {
                 assert_eq!(shown, *kind, "{identity}");
             }
         }
+        assert_eq!(
+            kind_of("calendar-window-day-America/Port-au-Prince").as_deref(),
+            Some("fixed-window:N/day@America/Port-au-Prince")
+        );
         // Few enough for one round trip, for both clocks.
         assert!(2 * kinds.len() <= ASKED, "{}", kinds.len());
     }

@@ -1,7 +1,7 @@
 //! The block's script: its parameters, and how to read its states.
 
 use super::{Block, State};
-use crate::algorithm::{self, CallContext, Listed, Machine, Paired, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Machine, Paired, Told, Words, words};
 
 impl Paired for Block {
     const SCRIPT: &'static str = include_str!("script.lua");
@@ -16,6 +16,18 @@ impl Paired for Block {
             [] => algorithm::State::default(),
             [ends, at, length] => Self::keep(State { ends, at, length }),
             _ => return None,
+        })
+    }
+
+    fn told(_shape: &[u64], state: &[u64]) -> Option<Told> {
+        let &[ends, at, _length] = state else {
+            return None;
+        };
+        Some(Told {
+            since: Some(at),
+            last: Some(at),
+            ends: Some(ends),
+            ..Told::default()
         })
     }
 

@@ -1,7 +1,7 @@
 //! The script of a calendar's window: its parameters, and how to read its states.
 
 use super::{CalendarWindow, State};
-use crate::algorithm::{self, CallContext, Listed, Machine, Paired, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Machine, Paired, Told, Words, words};
 use crate::calendar::CalendarUnit;
 
 impl Paired for CalendarWindow {
@@ -34,6 +34,18 @@ impl Paired for CalendarWindow {
     fn numbers(shape: &str) -> Option<Words> {
         let (unit, zone) = shape.strip_prefix('-')?.split_once('-')?;
         (CalendarUnit::named(unit).is_some() && !zone.is_empty()).then(Words::new)
+    }
+
+    fn told(_shape: &[u64], state: &[u64]) -> Option<Told> {
+        let &[start, length, kept] = state else {
+            return None;
+        };
+        Some(Told {
+            consumed: Some(kept),
+            since: Some(start),
+            ends: Some(start.checked_add(length)?),
+            ..Told::default()
+        })
     }
 
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {

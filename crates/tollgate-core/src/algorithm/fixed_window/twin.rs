@@ -2,7 +2,7 @@
 
 use super::{FixedWindow, State};
 use crate::algorithm::Machine;
-use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Paired, Told, Words, words};
 
 impl Paired for FixedWindow {
     const SCRIPT: &'static str = include_str!("script.lua");
@@ -30,9 +30,24 @@ impl Paired for FixedWindow {
     }
 
     fn numbers(shape: &str) -> Option<Words> {
-        let aligned = shape.strip_prefix("-aligned-");
-        let window = aligned.or_else(|| shape.strip_prefix("-anchored-"))?;
-        Some(Words::from_slice(&[window.parse().ok()?]))
+        let anchored = shape.strip_prefix("-anchored-");
+        let window = anchored.or_else(|| shape.strip_prefix("-aligned-"))?;
+        let window = window.parse().ok()?;
+        Some(Words::from_slice(&[window, u64::from(anchored.is_some())]))
+    }
+
+    fn told(shape: &[u64], state: &[u64]) -> Option<Told> {
+        let (&[window, anchored], &[start, kept, at_start]) = (shape, state) else {
+            return None;
+        };
+        // A first call that was refunded keeps its window, and its place.
+        let place = anchored == 1 && kept > 0 && at_start == 0;
+        Some(Told {
+            consumed: Some(kept + u64::from(place)),
+            since: Some(start),
+            ends: Some(start.checked_add(window)?),
+            ..Told::default()
+        })
     }
 
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {

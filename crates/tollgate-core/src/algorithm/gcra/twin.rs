@@ -1,7 +1,7 @@
 //! GCRA's script: its parameters, and how to read its states.
 
 use super::{Gcra, MARK, State};
-use crate::algorithm::{self, CallContext, Listed, Paired, Reserved, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Paired, Reserved, Told, Words, words};
 use crate::time::MAX_EXACT;
 
 impl Paired for Gcra {
@@ -34,6 +34,17 @@ impl Paired for Gcra {
             MAX_EXACT
         };
         [reserved.at, before, u64::from(reserved.marked)]
+    }
+
+    fn told(_shape: &[u64], state: &[u64]) -> Option<Told> {
+        let (&[debt, at, unit] | &[debt, at, unit, 1]) = state else {
+            return None;
+        };
+        Some(Told {
+            consumed: (unit > 0).then(|| debt.div_ceil(unit)),
+            last: Some(at),
+            ..Told::default()
+        })
     }
 
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {

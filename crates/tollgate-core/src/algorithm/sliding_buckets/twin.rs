@@ -2,7 +2,7 @@
 
 use super::{SlidingBuckets, State};
 use crate::algorithm::Machine;
-use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Paired, Told, Words, words};
 use crate::time::MAX_EXACT;
 
 impl Paired for SlidingBuckets {
@@ -39,17 +39,31 @@ impl Paired for SlidingBuckets {
     }
 
     /// Returns when the head began, the newest bucket in which a call was counted.
-    fn latest(shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
-        let (&[window_us, buckets], [raw]) = (shape, values) else {
+    fn told(shape: &[u64], state: &[u64]) -> Option<Told> {
+        let &[_head, total, ..] = state else {
             return None;
         };
-        let numbers = words(raw)?;
-        let &[head, _total, ..] = numbers.as_slice() else {
-            return None;
-        };
-        // The head, the total, and one count more than there are buckets.
-        let whole = u64::try_from(numbers.len()).ok() == buckets.checked_add(3);
-        let bucket_us = window_us.checked_div(buckets)? + u64::from(window_us % buckets > 0);
-        whole.then(|| head.checked_mul(bucket_us)).flatten()
+        Some(Told {
+            consumed: Some(total),
+            // The instant at which the newest bucket began.
+            last: Some(newest(shape, state)?),
+            ..Told::default()
+        })
     }
+
+    fn latest(shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
+        let [raw] = values else { return None };
+        newest(shape, &words(raw)?)
+    }
+}
+
+/// Returns the instant at which the newest bucket began.
+fn newest(shape: &[u64], state: &[u64]) -> Option<u64> {
+    let (&[window_us, buckets], &[head, _total, ..]) = (shape, state) else {
+        return None;
+    };
+    // The head, the total, and one count more than there are buckets.
+    let whole = u64::try_from(state.len()).ok() == buckets.checked_add(3);
+    let bucket_us = window_us.checked_div(buckets)? + u64::from(window_us % buckets > 0);
+    whole.then(|| head.checked_mul(bucket_us)).flatten()
 }

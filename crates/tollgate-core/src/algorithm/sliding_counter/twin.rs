@@ -2,7 +2,7 @@
 
 use super::{SlidingCounter, State};
 use crate::algorithm::Machine;
-use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
+use crate::algorithm::{self, CallContext, Listed, Paired, Told, Words, words};
 
 impl Paired for SlidingCounter {
     const SCRIPT: &'static str = include_str!("script.lua");
@@ -28,6 +28,21 @@ impl Paired for SlidingCounter {
     fn numbers(shape: &str) -> Option<Words> {
         let window = shape.strip_prefix('-')?;
         Some(Words::from_slice(&[window.parse().ok()?]))
+    }
+
+    fn told(shape: &[u64], state: &[u64]) -> Option<Told> {
+        let (&[window], &[start, current, previous]) = (shape, state) else {
+            return None;
+        };
+        let windows = if current > 0 { 2 } else { 1 };
+        let before = if previous > 0 { window } else { 0 };
+        Some(Told {
+            consumed: Some(current),
+            previous: Some(previous),
+            since: Some(start.saturating_sub(before)),
+            ends: Some(start.checked_add(window.checked_mul(windows)?)?),
+            ..Told::default()
+        })
     }
 
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
