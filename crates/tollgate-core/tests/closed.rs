@@ -123,6 +123,7 @@ fn closed_times_end_with_the_first_and_the_last_instant() {
     let (first, last) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
     let hour = 60 * MINUTE;
     assert_eq!(pairs(first, first), [[0, 0], [1, 1]]);
+    assert_eq!(pairs(stamp(9 * hour), first), [[9 * hour, 9 * hour + 1]]);
     let end = [8 * hour, 9 * hour + 1];
     assert_eq!(pairs(first, stamp(9 * hour)), [[0, 0], end]);
     // The latest instant is at 23:47:34.740991.

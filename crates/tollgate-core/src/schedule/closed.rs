@@ -143,7 +143,7 @@ impl ClosedTimes {
     /// there, these are empty.
     #[must_use]
     pub fn open_times(&self, zone: &TimeZone, from: Timestamp, until: Timestamp) -> Vec<Period> {
-        let end = exact(until) + 1;
+        let end = exact(until.max(from)) + 1;
         let mut at = exact(from);
         let mut open = Open(vec![(at, at)]);
         // Between two changes of a zone's offset, local times go by like all others.
