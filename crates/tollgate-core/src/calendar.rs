@@ -236,7 +236,7 @@ const LENGTH_BITS: u32 = 26;
 fn packed((start, end): Bounds) -> Option<u64> {
     let is_whole = start.is_multiple_of(SECOND_US) && end.is_multiple_of(SECOND_US);
     let length = (end - start) / SECOND_US;
-    (is_whole && length < 1 << LENGTH_BITS).then_some(start / SECOND_US << LENGTH_BITS | length)
+    (is_whole && length < 1 << LENGTH_BITS).then_some(((start / SECOND_US) << LENGTH_BITS) | length)
 }
 
 /// Returns the period in a word; in zero there is an empty one.

@@ -186,10 +186,10 @@ fn kinds(name: &str, limits: &[Limit]) -> Vec<(String, String)> {
     for (algorithm, kind) in WITHOUT_WINDOW {
         add(algorithm, kind.to_owned());
     }
-    let given = limits
+    let windows_given = limits
         .iter()
         .map(|limit| limit.algorithm().quota().window());
-    let windows = given.chain(WINDOWS.map(Duration::from_secs));
+    let windows = windows_given.chain(WINDOWS.map(Duration::from_secs));
     for window in windows.filter_map(window_text) {
         for (algorithm, options) in WITH_WINDOW {
             add(
@@ -198,9 +198,19 @@ fn kinds(name: &str, limits: &[Limit]) -> Vec<(String, String)> {
             );
         }
     }
-    for limit in limits {
+    let texts = limits.iter().map(|limit| limit.algorithm().to_string());
+    let given: Vec<_> = texts.collect();
+    let zones = given.iter().filter_map(|text| text.split_once('@'));
+    for zone in zones.map(|(_, zone)| zone).chain(["UTC"]) {
+        for unit in ["day", "week", "month", "year"] {
+            add(
+                &format!("fixed-window:1/{unit}@{zone}"),
+                format!("fixed-window:N/{unit}@{zone}"),
+            );
+        }
+    }
+    for text in given {
         // Its own number of buckets, for the case that only the clock is another one.
-        let text = limit.algorithm().to_string();
         add(&text, text.clone());
     }
     for shape in [SCHEDULE, LEASES] {
@@ -215,10 +225,14 @@ mod tests {
 
     #[test]
     fn every_key_is_looked_for_once() {
-        let limits: Vec<Limit> = ["login=sliding-buckets:5/7s,buckets=9", "b=gcra:5/1h"]
-            .iter()
-            .map(|text| text.parse().unwrap())
-            .collect();
+        let limits: Vec<Limit> = [
+            "login=sliding-buckets:5/7s,buckets=9",
+            "b=gcra:5/1h",
+            "c=fixed-window:5/day@Europe/Berlin",
+        ]
+        .iter()
+        .map(|text| text.parse().unwrap())
+        .collect();
         let kinds = kinds("login", &limits);
         let identities: BTreeSet<_> = kinds.iter().map(|(identity, _)| identity).collect();
         assert_eq!(identities.len(), kinds.len());
@@ -238,6 +252,11 @@ mod tests {
                 "login:sliding-buckets-7000000-9",
                 "sliding-buckets:5/7s,buckets=9",
             ),
+            (
+                "login:calendar-window-month-Europe/Berlin",
+                "fixed-window:N/month@Europe/Berlin",
+            ),
+            ("login:calendar-window-day-UTC", "fixed-window:N/day@UTC"),
             ("login:schedule", "schedule"),
             ("login:leases", "leases"),
         ] {
