@@ -120,6 +120,9 @@ pub(crate) fn start_of(zone: &TimeZone, date: Date) -> Option<u64> {
     Some(u64::try_from(start.timestamp().as_microsecond()).unwrap_or(0))
 }
 
+/// Files in the database of a system that are no zones, or another one on each machine.
+const NOT_ZONES: [&str; 3] = ["Factory", "localtime", "posixrules"];
+
 /// A unit of one time zone's calendar, which a process has once.
 ///
 /// Its periods are half-open, and each instant is in exactly one; the last ends with the last instant. A boundary that is repeated is its
@@ -148,6 +151,9 @@ impl Calendar {
         let zone = TimeZone::get(name).ok()?;
         // As the database spells it.
         let name: Box<str> = zone.iana_name()?.into();
+        if NOT_ZONES.contains(&&*name) {
+            return None;
+        }
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         Some(known.entry((unit, name.clone())).or_insert_with(|| {
             Box::leak(Box::new(Self {
@@ -184,9 +190,10 @@ impl Calendar {
     fn look_up(&self, at: u64) -> Bounds {
         let bounds = self.compute(at);
         if let Some(packed) = packed(bounds) {
-            let [first, second] = self.recent.each_ref().map(|of| of.load(Ordering::Relaxed));
-            // The older one is the less likely to be asked for again.
-            self.recent[usize::from(second < first)].store(packed, Ordering::Relaxed);
+            // The one that is further away is the less likely to be asked for again.
+            let away = |of: &AtomicU64| of.load(Ordering::Relaxed).abs_diff(packed);
+            let [first, second] = self.recent.each_ref().map(away);
+            self.recent[usize::from(second > first)].store(packed, Ordering::Relaxed);
         }
         bounds
     }

@@ -21,7 +21,9 @@ use crate::store::WireStore;
 /// The name of the limits to try, which no service is likely to use.
 pub(super) const LIMIT: &str = "tollgate-doctor";
 /// One limit of each algorithm, with short windows, so that their states expire soon.
-const ALGORITHMS: [&str; 5] = [
+const ALGORITHMS: [&str; 6] = [
+    // If this program knows time zones.
+    "fixed-window:9/day@UTC",
     "fixed-window:9/10s",
     "gcra:9/10s",
     "sliding-buckets:9/10s,buckets=2",
