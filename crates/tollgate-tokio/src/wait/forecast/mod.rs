@@ -263,7 +263,7 @@ impl Window<'_, '_> {
 
     /// Returns the least number of microseconds until `total` units are admitted, each as soon as it
     /// may, or less if that takes very many turns.
-    fn in_turns(&mut self, total: u128) -> u128 {
+    fn in_turns(&self, total: u128) -> u128 {
         let mut state = self.state.clone();
         let mut turn = Window {
             state: &mut state,
