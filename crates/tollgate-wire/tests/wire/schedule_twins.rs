@@ -872,6 +872,24 @@ fn closed_times_are_passed_over_in_both_directions() {
     }
 }
 
+/// A day of no events is no closed time: it has a weight, which is too much.
+#[test]
+fn several_events_do_not_fit_into_a_day_of_none() {
+    let terms = schedule::Terms::new("plans", ["2/1h", "0/day@UTC"]).unwrap();
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let events = [1, 2].map(|number| event(id(number), START + number * HOUR));
+            let answer = both(&store, &terms, START, [add(events)]);
+            let schedule::Answer::Refused { index, refusal } = answer else {
+                panic!("{answer:?}");
+            };
+            assert_eq!((index, refusal.next_free()), (0, None));
+            let name = refusal.quota().map(schedule::Quota::name);
+            assert_eq!(name.as_deref(), Some("0/day@UTC"));
+        }
+    }
+}
+
 /// In the last month of all time, a request brings no other one.
 #[test]
 fn a_month_counts_if_it_is_the_only_one_of_a_request() {
