@@ -41,8 +41,7 @@ enum Command {
     /// Runs the benchmarks.
     Bench(bench::Arguments),
     /// Runs all checks that must pass before a change lands: lints, also of `benches/peers`, the oldest
-    /// compiler, each feature alone, licences, every benchmark once, and every test on every server. Or
-    /// runs some of them.
+    /// compiler, licences, every benchmark once, and every test on every server. Or runs some of them.
     Ci(ci::Arguments),
     /// Counts the instructions of decisions in memory, with valgrind, and checks that they take no more
     /// than is recorded.
