@@ -311,14 +311,16 @@ impl<E: Nodes> WireStore<E> {
                 let replies = sender
                     .send(&page[0].node, &commands, Effect::Nothing)
                     .await?;
-                // Asks once more, around what the server's clock says, if that is needed.
+                // If the server's clock says another time than was expected, this asks once more.
                 let outside = replies.iter().find_map(|reply| match reply {
                     Reply::Error(line) => fault::outside_in(line),
                     _ => None,
                 });
-                match outside.filter(|instant| *instant != question.around) {
+                match outside {
                     Some(instant) if !is_again => {
-                        (question.around, is_again) = (instant, true);
+                        self.learn(instant);
+                        question = self.question(&request)?;
+                        is_again = true;
                     }
                     _ => break replies,
                 }

@@ -149,7 +149,7 @@ impl<E: Engine> WireStore<E> {
     }
 
     /// Takes note of what the server's clock says.
-    fn learn(&self, now: Timestamp) {
+    pub(super) fn learn(&self, now: Timestamp) {
         let here = self.expected(0).as_micros();
         let ahead = i128::from(now.as_micros()) - i128::from(here);
         let ahead = i64::try_from(ahead).unwrap_or_default();

@@ -95,7 +95,7 @@ impl CalendarWindow {
         }
     }
 
-    /// Returns whether what was counted is part of this period.
+    /// Returns what is used of this period: what was counted, if its own period began in this one.
     ///
     /// A new database of time zones may move boundaries. What was counted then stays in the period in
     /// which its own began.
