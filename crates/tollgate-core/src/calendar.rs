@@ -188,7 +188,9 @@ impl Calendar {
 
     #[cold]
     fn look_up(&self, at: u64) -> Bounds {
-        let bounds = self.compute(at);
+        // Every instant has a date, and the neighbors of its unit are dates, too.
+        let bounds = self.search(at);
+        let bounds = bounds.unwrap_or((0, Timestamp::END.as_micros()));
         if let Some(packed) = packed(bounds) {
             // The one that is further away is the less likely to be asked for again.
             let away = |of: &AtomicU64| of.load(Ordering::Relaxed).abs_diff(packed);
@@ -198,9 +200,8 @@ impl Calendar {
         bounds
     }
 
-    /// Returns the last boundary that both neighbors share, and those around it: the three that are
-    /// closest to `around`. So each instant is between the first and the last that is less than half
-    /// a period from it.
+    /// Returns three boundaries that follow each other: those closest to `around`. Every instant that is
+    /// less than half a period away from it lies between the first and the last.
     #[cfg(feature = "__twins")]
     pub(crate) fn boundaries(&self, around: u64) -> [u64; 3] {
         let (start, end) = self.period(around);
@@ -211,20 +212,11 @@ impl Calendar {
         }
     }
 
-    fn compute(&self, at: u64) -> Bounds {
-        // Every instant has a date, and the neighbors of its unit are dates, too.
-        self.search(at).unwrap_or((0, Timestamp::END.as_micros()))
-    }
-
     fn search(&self, at: u64) -> Option<Bounds> {
         let instant = Timestamp::saturating_from_micros(at);
         let mut first = self.unit.first_day(date(&self.zone, instant)).ok()?;
         let mut start = start_of(&self.zone, first)?;
         // Where clocks go back over midnight, a date comes twice: the second time, the next has begun.
-        while start > at {
-            first = first.checked_sub(self.unit.span()).ok()?;
-            start = start_of(&self.zone, first)?;
-        }
         loop {
             first = first.checked_add(self.unit.span()).ok()?;
             let end = start_of(&self.zone, first)?;
