@@ -4,6 +4,8 @@
 
 use std::net::TcpStream;
 use std::panic;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tollgate_testkit::{Flavor, Program};
 
@@ -21,7 +23,12 @@ fn a_program_listens_until_it_is_dropped_or_its_test_panics() {
         let program = redis("free");
         let address = program.address();
         drop(TcpStream::connect(address).unwrap());
-        assert!(program.log().contains(&address.port().to_string()));
+        // A server may listen before it has written anything.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !program.log().contains(&address.port().to_string()) {
+            assert!(Instant::now() < deadline, "{}", program.log());
+            thread::sleep(Duration::from_millis(5));
+        }
         let outcome = panic::catch_unwind(move || {
             let _program = program;
             assert!(!panics, "a test fails");
