@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use tollgate_core::CalendarUnit;
 use tollgate_core::Timestamp;
-use tollgate_core::schedule::{self, CalendarQuota, CalendarUnit, Event};
+use tollgate_core::schedule::{self, CalendarQuota, Event};
 
 const NOW: u64 = 1_780_000_000_000_000;
 const DAY: Duration = Duration::from_secs(86_400);

@@ -431,8 +431,11 @@ fn names_of_quotas_and_schedules_are_checked() {
         };
         assert_eq!(schedule::Quota::new(name, quota).unwrap_err(), bad);
         assert_eq!(schedule::Terms::new(name, ["5/1h"]).unwrap_err(), bad);
-        let daily =
-            schedule::CalendarQuota::new(1, schedule::CalendarUnit::Day, jiff::tz::TimeZone::UTC);
+        let daily = schedule::CalendarQuota::new(
+            1,
+            tollgate_core::CalendarUnit::Day,
+            jiff::tz::TimeZone::UTC,
+        );
         assert_eq!(schedule::Quota::calendar(name, daily).unwrap_err(), bad);
     }
     assert_eq!(

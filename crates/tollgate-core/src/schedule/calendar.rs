@@ -19,7 +19,8 @@ use crate::time::Timestamp;
 ///
 /// ```
 /// use jiff::tz::TimeZone;
-/// use tollgate_core::schedule::{CalendarQuota, CalendarUnit};
+/// use tollgate_core::CalendarUnit;
+/// use tollgate_core::schedule::CalendarQuota;
 ///
 /// let zone = TimeZone::get("Europe/Berlin")?;
 /// let daily = CalendarQuota::new(10, CalendarUnit::Day, zone);

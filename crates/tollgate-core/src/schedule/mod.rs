@@ -25,8 +25,6 @@ use crate::error::LimitError;
 use crate::key::Key;
 use crate::time::Timestamp;
 
-#[cfg(feature = "calendar")]
-pub use crate::calendar::CalendarUnit;
 pub use answer::{Answer, BatchPlacement, BatchRefusal, Placement, PlannedEvent, Reason, Refusal};
 #[cfg(feature = "calendar")]
 pub use calendar::CalendarQuota;

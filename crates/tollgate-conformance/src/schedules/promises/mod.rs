@@ -12,9 +12,9 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use tollgate_core::schedule::{
-    self, CalendarQuota, CalendarUnit, Event, MAX_EVENTS_PER_CALL, Placement, Reason, Schedule,
+    self, CalendarQuota, Event, MAX_EVENTS_PER_CALL, Placement, Reason, Schedule,
 };
-use tollgate_core::{ErrorKind, Key, LimitError, Quota, Timestamp};
+use tollgate_core::{CalendarUnit, ErrorKind, Key, LimitError, Quota, Timestamp};
 
 use super::Schedules;
 use super::closed::{ClosedDays, ClosedRule};
