@@ -4,6 +4,7 @@ mod definitions;
 mod documents;
 mod folders;
 mod heads;
+mod links;
 mod manifests;
 mod promises;
 mod top_level;
@@ -28,6 +29,7 @@ fn findings(files: &Files) -> Vec<String> {
         definitions::findings,
         words::findings,
         documents::findings,
+        links::findings,
     ]
     .into_iter()
     .flat_map(|check| check(files))
