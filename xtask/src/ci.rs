@@ -6,7 +6,9 @@ use clap::{Args, ValueEnum};
 use xshell::{Cmd, Shell, cmd};
 
 use crate::project::{Files, WORKSPACES};
-use crate::{Outcome, bench, features, instructions, lint, mutants, release, servers, test};
+use crate::{
+    Outcome, bench, features, instructions, lint, mutants, readme, release, servers, test,
+};
 
 /// How many mutants are tried; all of them take hours.
 const MUTANTS: usize = 30;
@@ -49,6 +51,8 @@ enum Step {
     OldestCompiler,
     /// Compiles each feature of each library alone.
     Features,
+    /// Builds each program of README.md with the dependencies that are above it.
+    Readme,
     /// Builds each published crate from its package; all changes must be committed.
     Release,
     /// Checks licences, sources and banned dependencies.
@@ -87,6 +91,7 @@ impl Step {
             Self::BesidePeers => test::beside_peers(shell),
             Self::OldestCompiler => oldest_compiler(shell),
             Self::Features => features::run(shell),
+            Self::Readme => readme::run(shell),
             Self::Release => release::run(shell, &release::Arguments::dry_run()),
             Self::Dependencies => dependencies(shell),
             // Only checks that the benchmarks run, each once; not how fast they are.

@@ -17,6 +17,7 @@ mod mutants;
 mod names;
 mod pictures;
 pub mod project;
+mod readme;
 mod release;
 mod replay;
 mod servers;
@@ -118,12 +119,9 @@ fn report(what: &str, findings: &[String]) -> Outcome {
     Err(format!("{} to mend", findings.len()).into())
 }
 
-/// The documents whose examples are compiled and run.
+/// The documents whose examples are compiled and run; `readme` builds those of README.md.
 #[cfg(doctest)]
 mod documents {
-    #[doc = include_str!("../../README.md")]
-    struct Readme;
-
     #[doc = include_str!("../../docs/algorithms.md")]
     struct Algorithms;
 

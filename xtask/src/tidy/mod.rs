@@ -6,6 +6,7 @@ mod folders;
 mod heads;
 mod links;
 mod manifests;
+mod packages;
 mod promises;
 mod top_level;
 mod words;
@@ -30,6 +31,7 @@ fn findings(files: &Files) -> Vec<String> {
         words::findings,
         documents::findings,
         links::findings,
+        packages::findings,
     ]
     .into_iter()
     .flat_map(|check| check(files))
