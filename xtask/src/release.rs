@@ -255,6 +255,33 @@ mod tests {
     }
 
     #[test]
+    fn the_address_is_replaced_in_every_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let shell = Shell::new().unwrap();
+        shell.change_dir(folder.path());
+        let files = Files::of(&[
+            (MANIFEST, "repository = \"https://example.org/a/b\"\n"),
+            (
+                "c.md",
+                "[d](https://example.org/a/b/blob/main/d.md), e@example.org\n",
+            ),
+            ("f.md", "https://example.org/a\n"),
+        ]);
+        move_to(&shell, &files, "https://example.com/g/h").unwrap();
+        assert_eq!(
+            shell.read_file(MANIFEST).unwrap(),
+            "repository = \"https://example.com/g/h\"\n"
+        );
+        assert_eq!(
+            shell.read_file("c.md").unwrap(),
+            "[d](https://example.com/g/h/blob/main/d.md), e@example.org\n"
+        );
+        assert!(!shell.path_exists("f.md"));
+        // Without an address, there is nothing to replace.
+        assert!(move_to(&shell, &Files::of(&[]), "https://example.com/g/h").is_err());
+    }
+
+    #[test]
     fn the_order_is_read_from_the_output_of_cargo() {
         let output =
             "   Packaging b v0.1.0 (/b)\n    Packaged 9 files\n   Packaging a v0.1.0 (/a)\n";
