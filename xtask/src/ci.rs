@@ -6,7 +6,9 @@ use clap::{Args, ValueEnum};
 use xshell::{Cmd, Shell, cmd};
 
 use crate::project::{Files, WORKSPACES};
-use crate::{Outcome, bench, features, instructions, lint, mutants, servers, test};
+use crate::{
+    Outcome, bench, features, instructions, lint, mutants, readme, release, servers, test,
+};
 
 /// How many mutants are tried; all of them take hours.
 const MUTANTS: usize = 30;
@@ -29,7 +31,8 @@ const FEATURES: &str = "tollgate-core/chrono,tollgate-http/axum,tollgate-http/ou
 /// Which steps to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The steps to run, in this order; without any, all but `features` and `minimal-versions`.
+    /// The steps to run, in this order; without any, all but `features`, `release` and
+    /// `minimal-versions`.
     steps: Vec<Step>,
 }
 
@@ -48,6 +51,10 @@ enum Step {
     OldestCompiler,
     /// Compiles each feature of each library alone.
     Features,
+    /// Builds each program of README.md with the dependencies that are above it.
+    Readme,
+    /// Builds each published crate from its package; all changes must be committed.
+    Release,
     /// Checks licences, sources and banned dependencies.
     Dependencies,
     /// Runs every benchmark once.
@@ -84,6 +91,8 @@ impl Step {
             Self::BesidePeers => test::beside_peers(shell),
             Self::OldestCompiler => oldest_compiler(shell),
             Self::Features => features::run(shell),
+            Self::Readme => readme::run(shell),
+            Self::Release => release::run(shell, &release::Arguments::dry_run()),
             Self::Dependencies => dependencies(shell),
             // Only checks that the benchmarks run, each once; not how fast they are.
             Self::Benchmarks => bench::run(shell, &bench::Arguments::once()),
@@ -99,9 +108,10 @@ impl Step {
 /// Runs the steps until one fails.
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let chosen = if arguments.steps.is_empty() {
-        // These two take long: all is built again. `lint` compiles the features that differ most.
+        // These take long: all is built again. `lint` compiles the features that differ most.
         let mut usual = Step::value_variants().to_vec();
-        usual.retain(|step| !matches!(step, Step::Features | Step::MinimalVersions));
+        usual
+            .retain(|step| !matches!(step, Step::Features | Step::MinimalVersions | Step::Release));
         usual
     } else {
         arguments.steps.clone()

@@ -17,6 +17,8 @@ mod mutants;
 mod names;
 mod pictures;
 pub mod project;
+mod readme;
+mod release;
 mod replay;
 mod servers;
 mod test;
@@ -27,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The project's commands. Only `pictures`, `bench --report`, and `instructions`, `names` and
+/// The project's commands. Only `pictures`, `bench --report`, `release --repository`, and `instructions`, `names` and
 /// `mutants` with `--write` change committed files.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
@@ -59,6 +61,8 @@ enum Command {
     /// Draws the pictures of the algorithms, and writes the charts and tables of the benchmarks that were
     /// measured last.
     Pictures(pictures::Arguments),
+    /// Checks that the crates can be published, which a person then does.
+    Release(release::Arguments),
     /// Fetches the servers for tests, other than the system's own, and installs the other programs that
     /// tests run, such as nginx, if that is permitted.
     Servers,
@@ -81,6 +85,7 @@ pub fn run() -> ExitCode {
             Command::Mutants(arguments) => mutants::run(&shell, &arguments),
             Command::Names(arguments) => names::run(&shell, &arguments),
             Command::Pictures(arguments) => pictures::run(&shell, &arguments),
+            Command::Release(arguments) => release::run(&shell, &arguments),
             Command::Servers => servers::run(&shell),
             Command::Test(arguments) => test::run(&shell, &arguments),
             Command::Tidy => tidy::run(&shell),
@@ -114,12 +119,9 @@ fn report(what: &str, findings: &[String]) -> Outcome {
     Err(format!("{} to mend", findings.len()).into())
 }
 
-/// The documents whose examples are compiled and run.
+/// The documents whose examples are compiled and run; `readme` builds those of README.md.
 #[cfg(doctest)]
 mod documents {
-    #[doc = include_str!("../../README.md")]
-    struct Readme;
-
     #[doc = include_str!("../../docs/algorithms.md")]
     struct Algorithms;
 
@@ -150,8 +152,12 @@ mod documents {
     #[doc = include_str!("../../docs/schedules.md")]
     struct Schedules;
 
+    #[doc = include_str!("../../docs/recipes.md")]
+    struct Recipes;
+
     #[doc = include_str!("../../docs/repeating.md")]
     struct Repeating;
+
     #[doc = include_str!("../../docs/settling.md")]
     struct Settling;
 

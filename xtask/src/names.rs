@@ -43,17 +43,11 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
 /// its own documentation.
 fn list(shell: &Shell) -> Result<String, Box<dyn Error>> {
     let files = Files::read(shell)?;
-    let is_published = |name: &&str| {
-        let text = |file: &str| files.text(&format!("crates/{name}/{file}"));
-        let manifest = text("Cargo.toml").unwrap_or_default();
-        let is_library = text("src/lib.rs").is_some() && *name != "tollgate-conformance";
-        is_library && !manifest.contains("publish = false")
-    };
-    let crates: Vec<&str> = files
-        .folders_in("crates/")
-        .into_iter()
-        .filter(is_published)
-        .collect();
+    let mut crates = files.published();
+    crates.retain(|name| {
+        let is_library = files.text(&format!("crates/{name}/src/lib.rs")).is_some();
+        is_library && *name != "tollgate-conformance"
+    });
     // All packages, so that features are those that the tests use.
     cmd!(shell, "cargo doc --quiet --workspace --no-deps --lib").run()?;
     let target = crate::servers::target(shell);

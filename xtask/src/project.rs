@@ -6,6 +6,8 @@ use std::path::Path;
 
 use xshell::{Shell, cmd};
 
+/// The manifest of the workspace, and the name of those of the packages.
+pub(crate) const MANIFEST: &str = "Cargo.toml";
 /// The folder of the workspace of the peers.
 pub const PEERS: &str = "benches/peers";
 /// The folders of all workspaces, from the project's root. Each has a lock file of its own.
@@ -102,6 +104,36 @@ impl Files {
             .collect();
         names.dedup();
         names
+    }
+
+    /// Returns the names of the crates that are published.
+    pub(crate) fn published(&self) -> Vec<&str> {
+        let mut names = self.folders_in("crates/");
+        names.retain(|name| {
+            let manifest = self.text(&format!("crates/{name}/{MANIFEST}"));
+            manifest.is_some_and(|text| !text.contains("publish = false"))
+        });
+        names
+    }
+
+    /// Returns the repository's public address.
+    pub(crate) fn repository(&self) -> Option<&str> {
+        self.shared("repository")
+    }
+
+    /// Returns the version of all crates.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.shared("version")
+    }
+
+    /// Returns a text that the packages inherit from the workspace.
+    fn shared(&self, field: &str) -> Option<&str> {
+        let mut lines = self.text(MANIFEST)?.lines();
+        lines.find_map(|line| {
+            line.strip_prefix(field)?
+                .strip_prefix(" = \"")?
+                .strip_suffix('"')
+        })
     }
 }
 

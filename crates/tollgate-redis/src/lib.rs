@@ -24,8 +24,3 @@ pub use plain::PlainStore;
 pub use redis_store::RedisStore;
 #[doc(inline)]
 pub use tollgate_core::*;
-
-/// The recipes, which run as doctests on a server.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/recipes.md")]
-mod recipes {}

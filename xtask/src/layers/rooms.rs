@@ -101,6 +101,8 @@ const HOUSES: [House; 4] = [
             "instructions",
             "lint",
             "features",
+            "readme",
+            "release",
             "mutants",
             "test",
             "ci",

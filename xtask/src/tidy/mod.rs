@@ -4,7 +4,9 @@ mod definitions;
 mod documents;
 mod folders;
 mod heads;
+mod links;
 mod manifests;
+mod packages;
 mod promises;
 mod top_level;
 mod words;
@@ -28,6 +30,8 @@ fn findings(files: &Files) -> Vec<String> {
         definitions::findings,
         words::findings,
         documents::findings,
+        links::findings,
+        packages::findings,
     ]
     .into_iter()
     .flat_map(|check| check(files))

@@ -1,0 +1,157 @@
+//! `cargo xtask ci readme`: builds each program of README.md in a project of its own, and runs it.
+
+use std::error::Error;
+
+use xshell::{Shell, cmd};
+
+use crate::project::{Files, MANIFEST};
+use crate::{Outcome, report, servers};
+
+/// How README.md writes the folder of the checkout, in the manifest of a project beside it.
+const CHECKOUT: &str = "\"../tollgate/";
+/// What each project has besides the lines of README.md: the profile of the workspace, so that both share what
+/// is built, and no warnings.
+const REST: &str = "
+[workspace]
+
+[lints.rust]
+warnings = \"deny\"
+
+[profile.dev]
+debug = \"line-tables-only\"
+";
+
+/// A program, and the lines of README.md that its project depends on.
+#[derive(Debug, Eq, PartialEq)]
+struct Program<'a> {
+    dependencies: &'a str,
+    code: &'a str,
+    /// Where README.md has it.
+    line: usize,
+    runs: bool,
+}
+
+/// Builds each program with the dependencies above it, and no others. Those that need no server run.
+pub(crate) fn run(shell: &Shell) -> Outcome {
+    let files = Files::read(shell)?;
+    let programs = programs(files.text("README.md").unwrap_or_default())?;
+    let target = servers::target(shell);
+    let root = shell.current_dir();
+    let mut findings = Vec::new();
+    for program in &programs {
+        let folder = target.join(format!("readme/{}", program.line));
+        shell.remove_path(&folder)?;
+        let here = format!("\"{}/", root.display());
+        let dependencies = program.dependencies.replace(CHECKOUT, &here);
+        let manifest =
+            format!("[package]\nname = \"readme\"\nedition = \"2024\"\n\n{dependencies}{REST}");
+        shell.write_file(folder.join(MANIFEST), manifest)?;
+        // The versions that everything else is tested with.
+        shell.copy_file("Cargo.lock", folder.join("Cargo.lock"))?;
+        if program.is_test() {
+            shell.write_file(folder.join("src/lib.rs"), "")?;
+        }
+        shell.write_file(folder.join(program.path()), program.code)?;
+        let _folder = shell.push_dir(&folder);
+        let command = program.command();
+        if cmd!(shell, "cargo {command} --target-dir {target}")
+            .run()
+            .is_err()
+        {
+            findings.push(format!(
+                "the program at line {} fails: `cargo {command}` in {}",
+                program.line,
+                folder.display()
+            ));
+        }
+    }
+    report("readme", &findings)
+}
+
+impl Program<'_> {
+    /// Returns the file of the project that it is.
+    fn path(&self) -> &'static str {
+        // Only tests see the dependencies of tests.
+        if self.is_test() {
+            "tests/readme.rs"
+        } else {
+            "src/main.rs"
+        }
+    }
+
+    fn command(&self) -> &'static str {
+        match (self.is_test(), self.runs) {
+            (true, _) => "test",
+            (false, true) => "run",
+            (false, false) => "build",
+        }
+    }
+
+    fn is_test(&self) -> bool {
+        self.code.contains("#[test]")
+    }
+}
+
+/// Returns the programs in `markdown`, each with the last dependencies before it.
+fn programs(markdown: &str) -> Result<Vec<Program<'_>>, Box<dyn Error>> {
+    let mut programs = Vec::new();
+    let mut dependencies = None;
+    let mut line = 1;
+    // Text and blocks take turns.
+    for (index, part) in markdown.split("```").enumerate() {
+        let (language, code) = part.split_once('\n').unwrap_or((part, ""));
+        if index % 2 == 1 && language == "toml" {
+            dependencies = Some(code);
+        }
+        if index % 2 == 1 && language.starts_with("rust") {
+            let program = Program {
+                dependencies: dependencies.ok_or_else(|| {
+                    format!("line {line}: no dependencies come before this program")
+                })?,
+                code,
+                line,
+                runs: language == "rust",
+            };
+            if !program.is_test() && !code.contains("fn main()") {
+                return Err(format!("line {line}: the program has no `main`").into());
+            }
+            programs.push(program);
+        }
+        line += part.matches('\n').count();
+    }
+    if programs.is_empty() {
+        return Err("README.md has no program".into());
+    }
+    Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_has_the_dependencies_above_it() {
+        let main = "fn main() {}\n";
+        let test = "#[test]\nfn f() {}\n";
+        let text = format!(
+            "A\n```toml\na\n```\nB\n```rust\n{main}```\n```toml\nb\n```\n```rust,no_run\n{main}```\n\n```rust\n{test}```\n"
+        );
+        let found = programs(&text).unwrap();
+        let expected = [("a\n", 6, "run"), ("b\n", 12, "build"), ("b\n", 16, "test")];
+        let found = found
+            .iter()
+            .map(|program| (program.dependencies, program.line, program.command()));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn incomplete_programs_are_found() {
+        for bad in [
+            "",
+            "```rust\nfn main() {}\n```\n",
+            "```toml\na\n```\n```rust\nfn f() {}\n```\n",
+        ] {
+            assert!(programs(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! `cargo xtask release`: checks that the crates can be published, which a person then does.
+
+use std::error::Error;
+
+use clap::Args;
+use xshell::{Shell, cmd};
+
+use crate::project::{Files, MANIFEST};
+use crate::{Outcome, report, servers};
+
+/// What every package has, besides what is in `src/`.
+const FILES: [&str; 7] = [
+    ".cargo_vcs_info.json",
+    "Cargo.lock",
+    "Cargo.toml",
+    "Cargo.toml.orig",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+];
+/// The licences, which every package has a copy of.
+const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
+/// The kinds of files in `src/`.
+const SOURCES: [&str; 4] = ["css", "lua", "md", "rs"];
+/// What stands where a person fills in an address. No such domain can exist.
+const PLACEHOLDER: &str = "tollgate.invalid";
+
+/// What to do.
+#[derive(Args, Debug)]
+#[group(multiple = false)]
+pub(crate) struct Arguments {
+    /// Packages every published crate, builds each from its package alone, checks what is in it, and
+    /// prints the commands that publish; publishes nothing. All changes must be committed.
+    #[arg(long)]
+    dry_run: bool,
+    /// Writes the repository's public address into Cargo.toml, and into each link that begins with the
+    /// address that is there now.
+    #[arg(long, value_name = "URL", value_parser = address)]
+    repository: Option<String>,
+}
+
+impl Arguments {
+    /// Returns the arguments that only check.
+    pub(crate) fn dry_run() -> Self {
+        Self {
+            dry_run: true,
+            repository: None,
+        }
+    }
+}
+
+pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+    let files = Files::read(shell)?;
+    match &arguments.repository {
+        Some(address) => move_to(shell, &files, address),
+        None if arguments.dry_run => check(shell, &files),
+        None => Err("a person publishes the crates: `cargo xtask release --dry-run` checks them, and prints the commands".into()),
+    }
+}
+
+/// Parses the address of a repository.
+fn address(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '~' | '/');
+    let has_path = rest.split('/').all(|part| !part.is_empty()) && rest.contains('/');
+    if has_path && rest.chars().all(is_plain) && !rest.ends_with(".git") {
+        return Ok(text.to_owned());
+    }
+    Err("write it as `https://github.com/OWNER/NAME`, without a slash or `.git` at its end".into())
+}
+
+/// Writes the new address of the repository everywhere.
+fn move_to(shell: &Shell, files: &Files, address: &str) -> Outcome {
+    let old = files
+        .repository()
+        .ok_or("Cargo.toml has no line `repository = \"…\"` to replace")?;
+    for (path, text) in files.iter().filter(|(_, text)| text.contains(old)) {
+        shell.write_file(path, text.replace(old, address))?;
+        println!("{path}");
+    }
+    Ok(())
+}
+
+/// Packages and checks the published crates, and prints what is left to do.
+fn check(shell: &Shell, files: &Files) -> Outcome {
+    let crates = files.published();
+    let packages: Vec<&str> = crates.iter().flat_map(|name| ["--package", name]).collect();
+    let package = |options: &[&str]| {
+        let packages = &packages;
+        cmd!(shell, "cargo package --locked {packages...} {options...}")
+    };
+    // Cargo packages each crate after those that it depends on.
+    let packaged = package(&["--no-verify"]).ignore_status().output()?;
+    let printed = String::from_utf8(packaged.stderr)?;
+    if !packaged.status.success() {
+        return Err(format!("cargo cannot package the crates:\n{printed}").into());
+    }
+    let order = order(&printed);
+    let mut findings = Vec::new();
+    if order.len() != crates.len() {
+        findings.push(format!("cargo packaged {order:?} instead of {crates:?}"));
+    }
+    for name in &order {
+        findings.extend(findings_in(shell, files, name)?);
+    }
+    report("packages", &findings)?;
+    // Cargo builds each package where it unpacks it, with the other packages as its dependencies.
+    package(&[]).run()?;
+    package(&["--all-features"]).run()?;
+    semver(shell)?;
+    print!("{}", left(files, &order));
+    Ok(())
+}
+
+/// Returns the names of the crates in the order in which cargo's output says that they were packaged.
+fn order(output: &str) -> Vec<&str> {
+    output
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("Packaging "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect()
+}
+
+/// Returns what is wrong with the package of a crate.
+fn findings_in(shell: &Shell, files: &Files, name: &str) -> Result<Vec<String>, Box<dyn Error>> {
+    let version = files.version().ok_or("Cargo.toml has no version")?;
+    let folder = format!("{name}-{version}");
+    let archive = servers::target(shell).join(format!("package/{folder}.crate"));
+    let listed = cmd!(shell, "tar --list --gzip --file {archive}").quiet();
+    let listed = listed.read()?;
+    let paths = listed.lines().map(|path| {
+        let in_folder = path.strip_prefix(&folder).unwrap_or_default();
+        in_folder.trim_start_matches('/')
+    });
+    let mut findings = stray_and_missing(paths);
+    let read = |path: &str| {
+        cmd!(
+            shell,
+            "tar --extract --to-stdout --gzip --file {archive} {folder}/{path}"
+        )
+        .quiet()
+        .ignore_stderr()
+        .read()
+        .unwrap_or_default()
+    };
+    for licence in LICENCES {
+        if Some(read(licence).trim_end()) != files.text(licence).map(str::trim_end) {
+            findings.push(format!("{licence} is not that of the project"));
+        }
+    }
+    if !read(MANIFEST).contains("\nrepository = ") {
+        findings.push("its manifest lacks `repository.workspace = true`".to_owned());
+    }
+    let prefixed = findings.into_iter().map(|text| format!("{name}: {text}"));
+    Ok(prefixed.collect())
+}
+
+/// Returns which of these paths in a package do not belong there, and which are not there.
+fn stray_and_missing<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut missing = FILES.to_vec();
+    let mut findings = Vec::new();
+    for path in paths {
+        let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+        let is_source = path.starts_with("src/") && SOURCES.contains(&extension);
+        let before = missing.len();
+        missing.retain(|file| *file != path);
+        if missing.len() == before && !is_source {
+            findings.push(format!("{path} does not belong into the package"));
+        }
+    }
+    findings.extend(missing.iter().map(|file| format!("{file} is missing")));
+    findings
+}
+
+/// Compares the public interfaces with those of the last release, if there is one.
+fn semver(shell: &Shell) -> Outcome {
+    let tags = cmd!(shell, "git tag --list v* --sort=-version:refname").quiet();
+    let tags = tags.read()?;
+    let Some(last) = tags.lines().next() else {
+        println!("semver: not checked, because no tag `v*` marks a release to compare with");
+        return Ok(());
+    };
+    let version = cmd!(shell, "cargo semver-checks --version")
+        .quiet()
+        .ignore_stdout()
+        .ignore_stderr();
+    version.run().map_err(|_| {
+        format!("cannot compare with {last}: `cargo install cargo-semver-checks --locked` first")
+    })?;
+    Ok(cmd!(
+        shell,
+        "cargo semver-checks --workspace --baseline-rev {last}"
+    )
+    .run()?)
+}
+
+/// Returns what a person does to publish the crates, in this order.
+fn left(files: &Files, order: &[&str]) -> String {
+    let version = files.version().unwrap_or_default();
+    let mut steps = Vec::new();
+    if files
+        .repository()
+        .is_none_or(|address| address.contains(PLACEHOLDER))
+    {
+        steps.push(
+            "Create the public repository, and write its address: cargo xtask release --repository URL"
+                .to_owned(),
+        );
+    }
+    for (path, text) in files.ending("md") {
+        let mail = format!("@{PLACEHOLDER}");
+        if text.contains(&mail) {
+            steps.push(format!("Replace the address at {PLACEHOLDER} in {path}"));
+        }
+    }
+    steps.push("Write the date into docs/changelog.md".to_owned());
+    steps.push("Commit, and wait until every job of the workflow passes".to_owned());
+    steps.push(format!("git tag v{version} && git push origin v{version}"));
+    steps.push("cargo login".to_owned());
+    steps.extend(
+        order
+            .iter()
+            .map(|name| format!("cargo publish --package {name}")),
+    );
+    steps.push("Name the released version in README.md, instead of a checkout".to_owned());
+    let numbered = steps
+        .iter()
+        .enumerate()
+        .map(|(index, step)| format!("{:>3}. {step}\n", index + 1));
+    let numbered: String = numbered.collect();
+    format!(
+        "Left for a person, in this order (crates.io takes five new crates at once, then one in ten minutes):\n{numbered}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_complete_and_end_in_a_name() {
+        assert!(address("https://example.org/owner/name").is_ok());
+        for bad in [
+            "",
+            "example.org/owner/name",
+            "http://example.org/owner/name",
+            "https://example.org",
+            "https://example.org/owner/name/",
+            "https://example.org/owner/name.git",
+            "https://example.org/owner//name",
+            "https://example.org/owner/name#readme",
+        ] {
+            assert!(address(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_address_is_replaced_in_every_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let shell = Shell::new().unwrap();
+        shell.change_dir(folder.path());
+        let files = Files::of(&[
+            (MANIFEST, "repository = \"https://example.org/a/b\"\n"),
+            (
+                "c.md",
+                "[d](https://example.org/a/b/blob/main/d.md), e@example.org\n",
+            ),
+            ("f.md", "https://example.org/a\n"),
+        ]);
+        move_to(&shell, &files, "https://example.com/g/h").unwrap();
+        assert_eq!(
+            shell.read_file(MANIFEST).unwrap(),
+            "repository = \"https://example.com/g/h\"\n"
+        );
+        assert_eq!(
+            shell.read_file("c.md").unwrap(),
+            "[d](https://example.com/g/h/blob/main/d.md), e@example.org\n"
+        );
+        assert!(!shell.path_exists("f.md"));
+        // Without an address, there is nothing to replace.
+        assert!(move_to(&shell, &Files::of(&[]), "https://example.com/g/h").is_err());
+    }
+
+    #[test]
+    fn the_order_is_read_from_the_output_of_cargo() {
+        let output =
+            "   Packaging b v0.1.0 (/b)\n    Packaged 9 files\n   Packaging a v0.1.0 (/a)\n";
+        assert_eq!(order(output), ["b", "a"]);
+    }
+
+    #[test]
+    fn stray_and_missing_files_are_found() {
+        let good = || FILES.into_iter().chain(["src/lib.rs", "src/a/b.lua"]);
+        assert_eq!(stray_and_missing(good()), [""; 0]);
+        assert_eq!(stray_and_missing(good().skip(1)).len(), 1);
+        for stray in ["tests/a.rs", "src/notes.txt", "src/a", "clippy.toml"] {
+            assert_eq!(stray_and_missing(good().chain([stray])).len(), 1, "{stray}");
+        }
+    }
+
+    #[test]
+    fn placeholders_are_left_to_replace() {
+        let left = |address: &str, mail: &str| {
+            let manifest = format!("version = \"1.2.3\"\nrepository = \"{address}\"\n");
+            let files = Files::of(&[(MANIFEST, &*manifest), ("S.md", mail)]);
+            left(&files, &["a", "b"])
+        };
+        let done = left("https://example.org/a/b", "security@example.org");
+        assert!(done.contains("git tag v1.2.3"), "{done}");
+        assert!(
+            done.contains("--package a\n  6. cargo publish --package b"),
+            "{done}"
+        );
+        let undone = left(
+            &format!("https://{PLACEHOLDER}/a"),
+            &format!("security@{PLACEHOLDER}"),
+        );
+        assert_eq!(undone.lines().count(), done.lines().count() + 2, "{undone}");
+    }
+}
