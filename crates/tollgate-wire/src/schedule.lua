@@ -1,58 +1,85 @@
--- Schedule: up to `small` events are a string, and more are a sorted set.
+-- Schedule: up to `small` events are a string, and more are a hash of chunks.
 --
 -- The string holds the events in the order of their times. It begins with the latest instant at which
 -- an event was planned, the number of events, the longest length of an id, and whether there are
 -- weights other than 1. The times follow, then the weights if there are such, then the ids: each as
 -- one byte with its length, the id, and zeros up to the longest length.
 --
--- In the set, the member `e` and an id is an event, with its time as the score. The member `c` holds
--- the latest instant at which an event was planned, and `w`, followed by an id or alone, the weight
--- of an event other than 1, and that there are such events. Their scores are negative: -1 - instant,
--- and -weight. So the events have the highest ranks, in the order of their times.
+-- In the hash, the field `c` holds the same instant, number and flag for weights, and the number of the
+-- next chunk. The field `d` is the directory of the chunks, in the order of their times: the number of
+-- events in each, then the first time in each, the sum of its weights, and its number. A chunk has up
+-- to `most` events: the field `t` and its number hold their times, then the weights if there are others
+-- than 1, and the field `i` and its number hold the ids, as in the string. The fields `h` and a byte
+-- find events by their ids: they hold a hash of each id, and the time of its event. Entries of events
+-- that were dropped may stay behind there.
 local argument = ARGV[1]
-local operation, now, slack, tolerance, horizon, retention, wants_latest, small, quotas, count, place =
-  unpack('<dddddddddd', argument)
+local operation, now, slack, tolerance, horizon, retention, wants_latest, small, most, quotas, count, place =
+  unpack('<ddddddddddd', argument)
 local ADD, RESCHEDULE, CANCEL, NEXT, LATEST, RESERVE, LIST = 1, 2, 3, 4, 5, 6, 7
 local NEVER = 9007199254740992
 local AFTER_ALL = 2 * NEVER
 -- A list ends with the first time after so many events.
 local PAGE = 500
--- The most events that are read from a set with one command.
+-- The most events that are read at once.
 local PART = 512
+-- The bytes of an entry of the directory, beside the two of its count, and of an entry of a hash.
+local ENTRY, HASHED = 20, 12
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end
 local key = KEYS[1]
 
--- The index of the first event, and how many there are.
-local lowest, held = 0, 0
-local is_set, clock, width, weighted = false, 0, 0, 0
+-- How many events there are.
+local held = 0
+local is_hash, clock, width, weighted = false, 0, 0, 0
+-- In the hash: how many chunks there are, the number of the next one, the two parts of the directory,
+-- and how many events come before each chunk, counting chunks from zero.
+local chunks, next_number, counts, entries, starts = 0, 0, '', '', { [0] = 0 }
+-- The fields that have been read or changed, by name, and those of them that are to be written.
+local fields, changes = {}, {}
+
+local function garbled()
+  error('data string too short')
+end
+
+-- Counts the events before each chunk.
+local function count_chunks()
+  local sum = 0
+  for first = 0, chunks - 1, PART do
+    local many = min(PART, chunks - first)
+    local some = { unpack('<' .. rep('I2', many), counts, 1 + 2 * first) }
+    for i = 1, many do
+      if some[i] == 0 then garbled() end
+      sum = sum + some[i]
+      starts[first + i] = sum
+    end
+  end
+  return sum
+end
+
 -- A server out of memory refuses a SET that is the first command of a script that may write. So what
 -- cancels reads with such a command, which writes nothing without options.
 local raw = pcall(operation == CANCEL and 'GETEX' or 'GET', key) or ''
 if raw.err then
   if not find(raw.err, 'WRONGTYPE', 1, true) then return raw end
-  is_set = true
-  local scores = call('ZMSCORE', key, 'c', 'w')
-  if not scores[1] then error('data string too short') end
-  clock = -1 - scores[1]
-  if scores[2] then weighted = 1 end
-  lowest = call('ZCOUNT', key, '-inf', -1)
-  held = call('ZCARD', key) - lowest
+  is_hash = true
+  local head = call('HMGET', key, 'c', 'd')
+  fields.c = head[1]
+  if not head[1] or not head[2] then garbled() end
+  clock, held, weighted, next_number = unpack('<dI4BI4', head[1])
+  chunks = #head[2] / (2 + ENTRY)
+  counts, entries = sub(head[2], 1, 2 * chunks), sub(head[2], 2 * chunks + 1)
+  if chunks ~= floor(chunks) or held == 0 or count_chunks() ~= held then garbled() end
 elseif raw ~= '' then
   clock, held, width, weighted = unpack('<dI4BB', raw)
-  if weighted > 1 or #raw ~= 14 + held * (9 + 8 * weighted + width) then
-    error('data string too short')
-  end
+  if weighted > 1 or #raw ~= 14 + held * (9 + 8 * weighted + width) then garbled() end
 end
 -- In the string, each of them from a place on.
 local times, times_at = raw, 15
 local weights, weights_at = '', 15 + 8 * held
 if weighted == 1 then weights = raw end
 local ids, ids_at = raw, 15 + 8 * held * (1 + weighted)
--- In the set, the event that this call moves.
-local moved, moved_time
 -- The events that this call adds, by time: of each its time, its weight, its place in the call, and
 -- its id with the length before it.
 local added_times, added_weights, added_orders, added_ids, added = {}, {}, {}, {}, 0
@@ -84,13 +111,12 @@ for q = 1, quotas do
   end
 end
 
--- Returns the index of the first event after `time`.
-local function first_after(time)
-  if is_set then return call('ZCOUNT', key, '-inf', max(time, -1)) end
-  local low, high = 0, held
+-- Returns how many of the `many` times from place `at` on in a string are not after `time`.
+local function up_to(time, packed, at, many)
+  local low, high = 0, many
   while low < high do
     local middle = floor((low + high) / 2)
-    if unpack('<d', times, times_at + 8 * middle) <= time then
+    if unpack('<d', packed, at + 8 * middle) <= time then
       low = middle + 1
     else
       high = middle
@@ -99,56 +125,87 @@ local function first_after(time)
   return low
 end
 
--- In the set, the weights other than 1 by the event's member, once they are known; how many there are,
--- and how many events have been read without knowing them.
-local known_weights, heavies, unknown = nil, nil, 0
-
--- Returns the weights of the events with these `names`. Looking up each of many costs more than to read
--- all weights other than 1. The scores of these are below -1, like that of `c`.
-local function weights_of(names, n)
-  unknown = unknown + n
-  local heavy = {}
-  if not known_weights then
-    heavies = heavies or call('ZCOUNT', key, '-inf', '(-1')
-    if 2 * unknown <= heavies then
-      local of = {}
-      for i = 1, n do of[i] = 'w' .. sub(names[i], 2) end
-      heavy = call('ZMSCORE', key, table_unpack(of))
-      for i = 1, n do heavy[i] = heavy[i] and -heavy[i] or 1 end
-      return heavy
-    end
-    known_weights = {}
-    local all = call('ZRANGEBYSCORE', key, '-inf', '(-1', 'WITHSCORES')
-    for i = 1, #all, 2 do known_weights['e' .. sub(all[i], 2)] = -all[i + 1] end
+-- Returns what a field of the hash holds.
+local function field(name)
+  local value = fields[name]
+  if not value then
+    value = call('HGET', key, name)
+    fields[name] = value
   end
-  for i = 1, n do heavy[i] = known_weights[names[i]] or 1 end
-  return heavy
+  return value
 end
 
--- Returns the times of `many` events from `index` on, and, if there are such, the weights other than
--- 1. In the set, it also returns their members, and leaves out the event that is being moved.
-local function read(index, many)
-  local found, heavy
-  if not is_set then
-    local format = '<' .. rep('d', many)
-    found = { unpack(format, times, times_at + 8 * index) }
-    if weighted == 1 then heavy = { unpack(format, weights, weights_at + 8 * index) } end
-    -- The last value is the place after the others.
-    found[many + 1] = nil
-    return found, heavy
-  end
-  local range = call('ZRANGE', key, index, index + many - 1, 'WITHSCORES')
-  local names, n = {}, 0
-  found = {}
-  for i = 1, #range, 2 do
-    local name = range[i]
-    if name ~= moved then
-      n = n + 1
-      found[n], names[n] = range[i + 1] + 0, name
+-- Returns the number of the chunk, the number of its events, and the sum of their weights.
+local function entry_of(chunk)
+  local _, sum, number = unpack('<ddI4', entries, ENTRY * chunk + 1)
+  return number, starts[chunk + 1] - starts[chunk], sum
+end
+
+-- Returns the times of a chunk, with the weights after them if there are others than 1, how many events
+-- it has, and its number.
+local function chunk_times(chunk)
+  local number, many = entry_of(chunk)
+  local packed = field('t' .. number)
+  if not packed or #packed ~= 8 * many and #packed ~= 16 * many then garbled() end
+  return packed, many, number
+end
+
+-- Returns the ids of a chunk, and how many bytes each of them takes.
+local function chunk_ids(chunk)
+  local number, many = entry_of(chunk)
+  local packed = field('i' .. number)
+  local size = packed and #packed / many or 0
+  if size < 2 or size ~= floor(size) then garbled() end
+  return packed, size
+end
+
+-- Returns the last chunk that begins at `time` or before, or the first one.
+local function chunk_at(time)
+  local low, high = 1, chunks
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if unpack('<d', entries, ENTRY * middle + 1) <= time then
+      low = middle + 1
+    else
+      high = middle
     end
   end
-  if weighted == 1 and n > 0 then heavy = weights_of(names, n) end
-  return found, heavy, names
+  return low - 1
+end
+
+-- Returns the chunk that holds the event with this index.
+local function chunk_of(index)
+  local low, high = 1, chunks
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if starts[middle] <= index then low = middle + 1 else high = middle end
+  end
+  return low - 1
+end
+
+-- Returns the index of the first event after `time`.
+local function first_after(time)
+  if not is_hash then return up_to(time, times, times_at, held) end
+  local chunk = chunk_at(time)
+  -- The first time is in the directory.
+  if unpack('<d', entries, ENTRY * chunk + 1) > time then return starts[chunk] end
+  local packed, many = chunk_times(chunk)
+  return starts[chunk] + up_to(time, packed, 1, many)
+end
+
+-- Of the events from `index` on, up to `many`, returns those that are packed together: how many, the
+-- string with their times and the place of the first, and the same of their weights, without a string
+-- if all are 1.
+local function packed_from(index, many)
+  many = min(many, PART)
+  if not is_hash then
+    return many, times, times_at + 8 * index, weighted == 1 and weights, weights_at + 8 * index
+  end
+  local chunk = chunk_of(index)
+  local packed, size = chunk_times(chunk)
+  local before = index - starts[chunk]
+  local heavy = #packed > 8 * size and packed
+  return min(many, size - before), packed, 1 + 8 * before, heavy, 1 + 8 * (size + before)
 end
 
 -- The times of all events, and how much the events up to each weigh together, once all are read. A call
@@ -159,11 +216,10 @@ local all_times, all_sums
 -- then: in the order of the search, with their times multiplied by its sign, and, if there is a table
 -- for that, with how much all up to each of them weigh together.
 local function append(index, many, sign, to_times, to_sums, n)
-  local from, to = 1, many
-  if sign == -1 then from, to = many, 1 end
-  if all_times and not moved then
-    local before = index - lowest
-    for i = before + from, before + to, sign do
+  if all_times then
+    local from, to = index + 1, index + many
+    if sign == -1 then from, to = to, from end
+    for i = from, to, sign do
       n = n + 1
       to_times[n] = sign * all_times[i]
       if to_sums then
@@ -172,24 +228,31 @@ local function append(index, many, sign, to_times, to_sums, n)
     end
     return n
   end
-  if is_set and (weighted == 0 or known_weights) then
-    local range, known = call('ZRANGE', key, index, index + many - 1, 'WITHSCORES'), known_weights
-    for i = 2 * from, 2 * to, 2 * sign do
-      local name = range[i - 1]
-      if name ~= moved then
-        n = n + 1
-        to_times[n] = sign * range[i]
-        if to_sums then to_sums[n] = to_sums[n - 1] + (known and known[name] or 1) end
+  local from, to = index, index + many
+  while from < to do
+    local first = from
+    -- Backwards, the last ones come first.
+    if sign == -1 then first = max(from, to - PART, is_hash and starts[chunk_of(to - 1)] or 0) end
+    local some, packed, at, heavy, heavy_at = packed_from(first, to - first)
+    local format = '<' .. rep('d', some)
+    local found = { unpack(format, packed, at) }
+    local before = n
+    if sign == 1 then
+      for i = 1, some do to_times[n + i] = found[i] end
+      from = from + some
+    else
+      for i = 1, some do to_times[n + i] = -found[some + 1 - i] end
+      to = first
+    end
+    n = n + some
+    if to_sums then
+      local sum = to_sums[before]
+      if heavy then found = { unpack(format, heavy, heavy_at) } end
+      for i = 1, some do
+        sum = sum + (heavy and found[sign == 1 and i or some + 1 - i] or 1)
+        to_sums[before + i] = sum
       end
     end
-    return n
-  end
-  local found, heavy = read(index, many)
-  if sign == 1 then to = #found else from = #found end
-  for i = from, to, sign do
-    n = n + 1
-    to_times[n] = sign * found[i]
-    if to_sums then to_sums[n] = to_sums[n - 1] + (heavy and heavy[i] or 1) end
   end
   return n
 end
@@ -197,9 +260,7 @@ end
 -- Reads all events. Entries before the first and behind the last end a walk through them.
 local function read_all()
   local times, sums, n = { [0] = -1 }, weighted == 1 and { [0] = 0 } or nil, 0
-  for i = 0, held - 1, PART do
-    n = append(lowest + i, min(PART, held - i), 1, times, sums, n)
-  end
+  n = append(0, held, 1, times, sums, n)
   times[n + 1] = AFTER_ALL
   all_times, all_sums = times, sums
 end
@@ -271,27 +332,22 @@ if counts_days then
   -- Returns the weight of the held events from `start` until before `stop`, and about how many events
   -- could have been read in the same time.
   local function look_up(start, stop)
-    if is_set and weighted == 0 then
-      local sum = call('ZCOUNT', key, start, stop - 1)
-      if moved and moved_time >= start and moved_time < stop then sum = sum - 1 end
-      return sum, 8
-    end
     local first, after = first_after(start - 1), first_after(stop - 1)
     if weighted == 0 then return after - first, 8 end
-    local sum = 0
-    for i = first, after - 1, PART do
-      local heavy, names
-      if is_set then
-        names = call('ZRANGE', key, i, min(i + PART, after) - 1)
-        heavy = weights_of(names, #names)
+    local sum, looks = 0, 24
+    while first < after do
+      local chunk = is_hash and chunk_of(first)
+      if chunk and starts[chunk] == first and starts[chunk + 1] <= after then
+        local _, many, of_chunk = entry_of(chunk)
+        sum, first, looks = sum + of_chunk, first + many, looks + 1
       else
-        names, heavy = read(i, min(PART, after - i))
-      end
-      for j = 1, #names do
-        if names[j] ~= moved then sum = sum + heavy[j] end
+        local some, _, _, heavy, from = packed_from(first, after - first)
+        local found = heavy and { unpack('<' .. rep('d', some), heavy, from) }
+        for i = 1, some do sum = sum + (found and found[i] or 1) end
+        first, looks = first + some, looks + 2 * some
       end
     end
-    return sum, 24 + 2 * (after - first)
+    return sum, looks
   end
 
   -- How many events could have been read in the time that all these took.
@@ -334,13 +390,14 @@ local function search(sign, weight, from, last)
   -- If there are other weights than 1, also how much all events up to each weigh together.
   -- The entry behind the last event that was read is later than any window, and too heavy for any.
   local event_times, event_sums, loaded, left, load
-  if sign == 1 and not is_set and added == 0 and held > 0 and held <= 64 then
-    local heavy
-    event_times, heavy = read(0, held)
+  if sign == 1 and not is_hash and added == 0 and held > 0 and held <= 64 then
+    local format = '<' .. rep('d', held)
+    event_times = { unpack(format, times, times_at) }
     loaded, left = held, 0
-    if heavy then
-      event_sums = { [0] = 0 }
-      for i = 1, held do event_sums[i] = event_sums[i - 1] + heavy[i] end
+    if weighted == 1 then
+      event_sums = { unpack(format, weights, weights_at) }
+      event_sums[0] = 0
+      for i = 1, held do event_sums[i] = event_sums[i - 1] + event_sums[i] end
       event_sums[held + 1] = AFTER_ALL
     end
     event_times[held + 1] = AFTER_ALL
@@ -349,10 +406,10 @@ local function search(sign, weight, from, last)
     local index, unread, next_added, part = nil, nil, 1, 64
     if sign == 1 then
       index = first_after(from - reach)
-      unread = lowest + held - index
+      unread = held - index
     else
       index = first_after(from + reach - 1)
-      unread, next_added = index - lowest, added
+      unread, next_added = index, added
     end
     event_times, loaded, left = { AFTER_ALL }, 0, unread + added
     if weighted == 1 or heavy_added then event_sums = { [0] = 0, AFTER_ALL } end
@@ -492,24 +549,27 @@ elseif operation == LIST then
   -- The list ends early, after all events of one time, if it would be long.
   local next = -1
   if after - first > PAGE then
-    local last = read(first + PAGE - 1, 1)[1]
+    local _, packed, from = packed_from(first + PAGE - 1, 1)
+    local last = unpack('<d', packed, from)
     local page = first_after(last)
     if page < after then after, next = page, last + 1 end
   end
   local texts = { pack('<bddddd', DONE, now, max(after - first, 0), -1, next, -1) }
-  for index = first, after - 1, PART do
-    local many = min(PART, after - index)
-    local found, heavy, names = read(index, many)
-    for i = 1, many do
-      local id
-      if names then
-        id = sub(names[i], 2)
-      else
-        local id_at = ids_at + (1 + width) * (index + i - 1)
-        id = sub(ids, id_at + 1, id_at + unpack('B', ids, id_at))
-      end
-      texts[#texts + 1] = pack('<ddd', found[i], heavy and heavy[i] or 1, #id) .. id
+  while first < after do
+    local some, packed, from, heavy, heavy_from = packed_from(first, after - first)
+    local packed_ids, size, ids_from = ids, 1 + width, ids_at + (1 + width) * first
+    if is_hash then
+      local chunk = chunk_of(first)
+      packed_ids, size = chunk_ids(chunk)
+      ids_from = 1 + size * (first - starts[chunk])
     end
+    for i = 0, some - 1 do
+      local id_at = ids_from + size * i
+      local id = sub(packed_ids, id_at + 1, id_at + unpack('B', packed_ids, id_at))
+      local weight = heavy and unpack('<d', heavy, heavy_from + 8 * i) or 1
+      texts[#texts + 1] = pack('<ddd', unpack('<d', packed, from + 8 * i), weight, #id) .. id
+    end
+    first = first + some
   end
   return concat(texts)
 end
@@ -524,7 +584,7 @@ end
 local status, index, bound, free, before = DONE, nil, nil, nil, nil
 local changed = 0
 
-if operation ~= CANCEL and not is_set and held > 0 and unpack('<d', times, times_at) <= gone then
+if operation ~= CANCEL and not is_hash and held > 0 and unpack('<d', times, times_at) <= gone then
   -- The events that no longer count are dropped with the first one that is planned.
   local over = first_after(gone)
   held, times_at, weights_at = held - over, times_at + 8 * over, weights_at + 8 * over
@@ -715,9 +775,226 @@ local function first_without_room()
   if from_order < NEVER then return from_order end
 end
 
+-- Returns the place of `id`, with the length before it, among packed ids of `size` bytes each, from a
+-- place on.
+local function place_of(id, packed, size, from)
+  if #id > size then return end
+  local at = from
+  repeat
+    at = find(packed, id, at, true)
+    if not at then return end
+    local i = (at - from) / size
+    if i == floor(i) then return i end
+    at = at + 1
+  until false
+end
+
+-- Returns the hash of an id, with the length before it, and the field with its entry.
+local function hash_of(id)
+  local hash = tonumber(sub(sha1hex(id), 1, 8), 16)
+  return pack('<I4', hash), pack('<c1B', 'h', hash % 256)
+end
+
+-- In the hash, returns the chunk with the event of `id`, its place in it, its time and its weight.
+local function find_event(id)
+  local hash, name = hash_of(id)
+  local hashes, from = field(name), 1
+  while hashes do
+    local at = find(hashes, hash, from, true)
+    if not at then return end
+    if (at - 1) % HASHED == 0 then
+      local time = unpack('<d', hashes, at + 4)
+      local first, after = first_after(time - 1), first_after(time)
+      while first < after do
+        local chunk = chunk_of(first)
+        local packed, size = chunk_ids(chunk)
+        local before = first - starts[chunk]
+        local i = place_of(id, packed, size, 1 + size * before)
+        if i and first + i < after then
+          local _, _, _, heavy, heavy_at = packed_from(first + i, 1)
+          return chunk, before + i, time, heavy and unpack('<d', heavy, heavy_at) or 1
+        end
+        first = starts[chunk + 1]
+      end
+    end
+    from = at + 1
+  end
+end
+
+-- Adds an entry for the event of `id` at `time`.
+local function add_hash(id, time)
+  local hash, name = hash_of(id)
+  local hashes = field(name) or ''
+  if #hashes > 0 and #hashes % (128 * HASHED) == 0 then
+    -- Entries of events that no longer count are left out from time to time.
+    local kept = {}
+    for at = 1, #hashes, HASHED do
+      if unpack('<d', hashes, at + 4) > gone then kept[#kept + 1] = sub(hashes, at, at + HASHED - 1) end
+    end
+    hashes = concat(kept)
+  end
+  fields[name], changes[name] = hashes .. hash .. pack('<d', time), true
+end
+
+-- Drops the entry for the event of `id` at `time`.
+local function drop_hash(id, time)
+  local hash, name = hash_of(id)
+  local hashes, entry, at = field(name) or '', hash .. pack('<d', time), 0
+  repeat
+    at = find(hashes, entry, at + 1, true)
+  until not at or (at - 1) % HASHED == 0
+  if at then
+    fields[name], changes[name] = sub(hashes, 1, at - 1) .. sub(hashes, at + HASHED), true
+  end
+end
+
+-- Replaces `some` chunks from `chunk` on with the `n` events that these strings hold. The weights may
+-- be empty. If they are `appended`, chunks are made full, because more are likely to follow.
+local function replace(chunk, some, new_times, new_weights, new_ids, n, appended)
+  local numbers = {}
+  for i = 1, some do
+    local number = entry_of(chunk + i - 1)
+    numbers[i] = number
+    fields['t' .. number], fields['i' .. number] = '', ''
+    changes['t' .. number], changes['i' .. number] = true, true
+  end
+  local size, done = n > 0 and #new_ids / n, 0
+  local new_counts, new_entries, more = {}, {}, 0
+  while done < n do
+    local many = min(most, n - done)
+    if not appended then many = ceil((n - done) / ceil((n - done) / most)) end
+    more = more + 1
+    local number = numbers[more]
+    if not number then number, next_number = next_number, next_number + 1 end
+    local own_times = sub(new_times, 8 * done + 1, 8 * (done + many))
+    local own_weights, sum = sub(new_weights, 8 * done + 1, 8 * (done + many)), many
+    if own_weights == rep(pack('<d', 1), many) then own_weights = '' end
+    if own_weights ~= '' then
+      sum = 0
+      for i = 0, many - 1 do sum = sum + unpack('<d', own_weights, 8 * i + 1) end
+    end
+    fields['t' .. number] = own_times .. own_weights
+    fields['i' .. number] = sub(new_ids, size * done + 1, size * (done + many))
+    changes['t' .. number], changes['i' .. number] = true, true
+    new_counts[more] = pack('<I2', many)
+    new_entries[more] = pack('<ddI4', unpack('<d', own_times), sum, number)
+    done = done + many
+  end
+  counts = sub(counts, 1, 2 * chunk) .. concat(new_counts) .. sub(counts, 2 * (chunk + some) + 1)
+  entries = sub(entries, 1, ENTRY * chunk) .. concat(new_entries)
+    .. sub(entries, ENTRY * (chunk + some) + 1)
+  chunks = chunks + more - some
+end
+
+-- Returns the times, weights and ids of a chunk, without the `many` after the first `before`, and how
+-- many are left.
+local function chunk_without(chunk, before, many)
+  local packed, n = chunk_times(chunk)
+  local packed_ids, size = chunk_ids(chunk)
+  local left_times = sub(packed, 1, 8 * before) .. sub(packed, 8 * (before + many) + 1, 8 * n)
+  local left_weights = ''
+  if #packed > 8 * n then
+    left_weights = sub(packed, 8 * n + 1, 8 * (n + before)) .. sub(packed, 8 * (n + before + many) + 1)
+  end
+  local left_ids = sub(packed_ids, 1, size * before) .. sub(packed_ids, size * (before + many) + 1)
+  return left_times, left_weights, left_ids, n - many, size
+end
+
+-- Gives packed ids the length of longer ones.
+local function widen(packed, size, longer)
+  if size >= longer or packed == '' then return packed end
+  local wider, zeros = {}, rep('\0', longer - size)
+  for at = 1, #packed, size do wider[#wider + 1] = sub(packed, at, at + size - 1) .. zeros end
+  return concat(wider)
+end
+
+-- Takes the event out of a chunk of the hash. If few are left, a chunk beside takes them.
+local function take_out(chunk, before, id, time)
+  drop_hash(id, time)
+  local left_times, left_weights, left_ids, n, size = chunk_without(chunk, before, 1)
+  local some = 1
+  for _, beside in ipairs({ chunk + 1, chunk - 1 }) do
+    if n > 0 and some == 1 and beside >= 0 and beside < chunks
+      and n + starts[beside + 1] - starts[beside] <= most / 2
+    then
+      local more_times, more_weights, more_ids, more, more_size = chunk_without(beside, 0, 0)
+      local longer = max(size, more_size)
+      left_ids, more_ids = widen(left_ids, size, longer), widen(more_ids, more_size, longer)
+      if left_weights ~= more_weights then
+        if left_weights == '' then left_weights = rep(pack('<d', 1), n) end
+        if more_weights == '' then more_weights = rep(pack('<d', 1), more) end
+      end
+      if beside < chunk then
+        chunk = beside
+        left_times, left_weights, left_ids =
+          more_times .. left_times, more_weights .. left_weights, more_ids .. left_ids
+      else
+        left_times, left_weights, left_ids =
+          left_times .. more_times, left_weights .. more_weights, left_ids .. more_ids
+      end
+      n, some = n + more, 2
+    end
+  end
+  replace(chunk, some, left_times, left_weights, left_ids, n)
+  held = held - 1
+  count_chunks()
+end
+
+-- Merges the added events from the place `first` to `last` into the `n` events that these strings hold.
+local function merge_added(first, last, old_times, old_weights, old_ids, n, size)
+  -- All ids get the length of the longest.
+  local longer, has_weights = size, old_weights ~= ''
+  for i = first, last do
+    longer = max(longer, #added_ids[i])
+    has_weights = has_weights or added_weights[i] ~= 1
+  end
+  old_ids, size = widen(old_ids, size, longer), longer
+  if has_weights and old_weights == '' then old_weights = rep(pack('<d', 1), n) end
+  local new_times, new_weights, new_ids = {}, {}, {}
+  local from = 0
+  for i = first, last + 1 do
+    local before_it = n
+    if i <= last then before_it = up_to(added_times[i], old_times, 1, n) end
+    local at = #new_times
+    new_times[at + 1] = sub(old_times, 8 * from + 1, 8 * before_it)
+    new_weights[at + 1] = sub(old_weights, 8 * from + 1, 8 * before_it)
+    new_ids[at + 1] = sub(old_ids, size * from + 1, size * before_it)
+    if i <= last then
+      local id = added_ids[i]
+      new_times[at + 2] = pack('<d', added_times[i])
+      new_weights[at + 2] = has_weights and pack('<d', added_weights[i]) or ''
+      new_ids[at + 2] = id .. rep('\0', size - #id)
+    end
+    from = before_it
+  end
+  return concat(new_times), concat(new_weights), concat(new_ids), n + last - first + 1, size
+end
+
+-- Writes the hash.
+local function write_hash(ttl)
+  fields.c, fields.d = pack('<dI4BI4', clock, held, weighted, next_number), counts .. entries
+  changes.c, changes.d = true, true
+  local set, dropped = {}, {}
+  for name in pairs(changes) do
+    local value = fields[name]
+    if value == '' then
+      dropped[#dropped + 1] = name
+    else
+      set[#set + 1], set[#set + 2] = name, value
+    end
+  end
+  for i = 1, #set, 1000 do
+    call('HSET', key, table_unpack(set, i, min(i + 999, #set)))
+  end
+  for i = 1, #dropped, 1000 do
+    call('HDEL', key, table_unpack(dropped, i, min(i + 999, #dropped)))
+  end
+  call('PEXPIRE', key, ttl)
+end
+
 -- In the string, the places of all ids, for the events of a call that adds many.
 local places_of_ids
-if count > 1 and not is_set then
+if count > 1 and not is_hash then
   places_of_ids = {}
   for i = 0, held - 1 do
     local id_at = ids_at + (1 + width) * i
@@ -732,32 +1009,22 @@ for e = 1, count do
   time, weight, length, place = unpack('<ddB', argument, place)
   -- The length and the id, as in the string.
   local id = sub(argument, place - 1, place + length - 1)
-  local name = is_set and sub(id, 2)
   place = place + length
 
   -- The event with this id, if it still counts.
-  local found, planned, planned_weight
-  if is_set then
-    local scores = call('ZMSCORE', key, 'e' .. name, 'w' .. name)
-    planned, planned_weight = tonumber(scores[1]), scores[2] and -scores[2] or 1
-    found = planned and planned > gone
+  local found, chunk, planned, planned_weight
+  if is_hash then
+    chunk, found, planned, planned_weight = find_event(id)
   elseif places_of_ids then
     found = places_of_ids[id]
-  elseif length <= width then
-    local from = ids_at
-    repeat
-      from = find(ids, id, from, true)
-      if not from then break end
-      local i = (from - ids_at) / (1 + width)
-      if i == floor(i) then found = i end
-      from = from + 1
-    until found
+  else
+    found = place_of(id, ids, 1 + width, ids_at)
   end
-  if found and not is_set then
+  if found and not is_hash then
     planned, planned_weight = unpack('<d', times, times_at + 8 * found), 1
     if weighted == 1 then planned_weight = unpack('<d', weights, weights_at + 8 * found) end
-    found = planned > gone and found
   end
+  found = found and planned > gone and found
 
   if operation == CANCEL or operation == RESCHEDULE then
     if not found then
@@ -767,7 +1034,9 @@ for e = 1, count do
     else
       -- Takes the event out. Its old time does not stand in its own way.
       changed = 1
-      if not is_set then
+      if is_hash then
+        take_out(chunk, found, id, planned)
+      else
         local after, size = found + 1, 1 + width
         times = sub(times, times_at, times_at + 8 * found - 1)
           .. sub(times, times_at + 8 * after, times_at + 8 * held - 1)
@@ -778,16 +1047,6 @@ for e = 1, count do
         ids = sub(ids, ids_at, ids_at + size * found - 1)
           .. sub(ids, ids_at + size * after)
         times_at, weights_at, ids_at, held = 1, 1, 1, held - 1
-      elseif operation == RESCHEDULE then
-        moved, moved_time = 'e' .. name, planned
-      else
-        -- This read comes first, so that a user who may not run it changes nothing.
-        local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), -1
-        for i = 1, #last, 2 do
-          if last[i] ~= 'e' .. name then newest = max(newest, last[i + 1]) end
-        end
-        call('ZREM', key, 'e' .. name, 'w' .. name)
-        call('PEXPIRE', key, newest < 0 and 0 or lifetime(newest))
       end
       if operation == RESCHEDULE then
         put(1, time, planned_weight, id)
@@ -837,110 +1096,40 @@ end
 
 if status ~= DONE or changed == 0 then
   -- Nothing is to be written.
-elseif not is_set and held + added == 0 then
+elseif held + added == 0 and not is_hash then
   -- An expiry in the past deletes the key.
   call('GETEX', key, 'PXAT', 1)
-elseif not is_set then
+elseif held + added == 0 then
+  call('PEXPIRE', key, 0)
+elseif not is_hash then
   if operation ~= CANCEL then clock = at end
+  times = sub(times, times_at, times_at + 8 * held - 1)
+  weights = weighted == 1 and sub(weights, weights_at, weights_at + 8 * held - 1) or ''
+  ids = sub(ids, ids_at, ids_at + (1 + width) * held - 1)
   if added > 0 then
-    -- All ids get the length of the longest.
-    local longest, has_weights = width, weighted == 1
-    for i = 1, added do
-      longest = max(longest, #added_ids[i] - 1)
-      has_weights = has_weights or added_weights[i] ~= 1
-    end
-    if longest > width then
-      local wider, zeros = {}, rep('\0', longest - width)
-      for i = 1, held do
-        local id_at = ids_at + (1 + width) * (i - 1)
-        wider[i] = sub(ids, id_at, id_at + width) .. zeros
-      end
-      ids, ids_at, width = concat(wider), 1, longest
-    end
-    if has_weights and weighted == 0 then
-      weights, weights_at, weighted = rep(pack('<d', 1), held), 1, 1
-    end
-    local new_times, new_weights, new_ids, size = {}, {}, {}, 1 + width
-    local from = 0
-    for i = 1, added + 1 do
-      local before_it = held
-      if i <= added then before_it = first_after(added_times[i]) end
-      local n = #new_times
-      new_times[n + 1] = sub(times, times_at + 8 * from, times_at + 8 * before_it - 1)
-      new_weights[n + 1] = sub(weights, weights_at + 8 * from, weights_at + 8 * before_it - 1)
-      new_ids[n + 1] = sub(ids, ids_at + size * from, ids_at + size * before_it - 1)
-      if i <= added then
-        local id = added_ids[i]
-        new_times[n + 2], new_weights[n + 2] = pack('<d', added_times[i]), pack('<d', added_weights[i])
-        new_ids[n + 2] = id .. rep('\0', size - #id)
-      end
-      from = before_it
-    end
-    times, ids = concat(new_times), concat(new_ids)
-    if weighted == 1 then weights = concat(new_weights) end
-    times_at, weights_at, ids_at, held = 1, 1, 1, held + added
+    local size
+    times, weights, ids, held, size = merge_added(1, added, times, weights, ids, held, 1 + width)
+    width = size - 1
+    if weights ~= '' then weighted = 1 end
   end
-  local ttl = lifetime((unpack('<d', times, times_at + 8 * (held - 1))))
+  local ttl = lifetime((unpack('<d', times, 8 * held - 7)))
   local state = pack('<dI4BB', clock, held, width, weighted) .. times .. weights .. ids
   call('SET', key, state, 'PX', ttl)
-  -- Becomes a set, if the server's user may run the commands for that. ZADD writes nothing here.
+  -- Becomes a hash, if the server's user may run the commands for that. HSET writes nothing here.
   if held > small
-    and find(pcall('ZADD', key, 0, 'e').err or '', 'WRONGTYPE', 1, true)
+    and find(pcall('HSET', key, 'c', '').err or '', 'WRONGTYPE', 1, true)
     and pcall('PEXPIRE', key, 0) == 1
   then
-    local entries = { -1 - clock, 'c' }
-    if weighted == 1 then entries[3], entries[4] = -1, 'w' end
+    replace(0, 0, times, weights, ids, held)
     for i = 0, held - 1 do
       local id_at = 1 + (1 + width) * i
-      local name = sub(ids, id_at + 1, id_at + unpack('B', ids, id_at))
-      entries[#entries + 1], entries[#entries + 2] = unpack('<d', times, 1 + 8 * i), 'e' .. name
-      if weighted == 1 then
-        local weight = unpack('<d', weights, 1 + 8 * i)
-        entries[#entries + 1], entries[#entries + 2] = -weight, 'w' .. name
-      end
+      add_hash(sub(ids, id_at, id_at + unpack('B', ids, id_at)), unpack('<d', times, 8 * i + 1))
     end
-    for i = 1, #entries, 1000 do
-      call('ZADD', key, table_unpack(entries, i, min(i + 999, #entries)))
-    end
-    call('PEXPIRE', key, ttl)
+    write_hash(ttl)
   end
-elseif operation ~= CANCEL then
-  -- What the set receives: scores and members.
-  local entries, has_weights = { -1 - at, 'c' }, false
-  for i = 1, added do
-    local name, weight = sub(added_ids[i], 2), added_weights[i]
-    entries[#entries + 1], entries[#entries + 2] = added_times[i], 'e' .. name
-    -- The id may have the weight of an event that no longer counts.
-    if not moved and (weighted == 1 or weight ~= 1) then
-      has_weights = true
-      entries[#entries + 1], entries[#entries + 2] = -weight, 'w' .. name
-    end
-  end
-  -- This read comes first, so that a user who may not run it changes nothing.
-  local last, newest = call('ZRANGE', key, -2, -1, 'WITHSCORES'), added_times[added]
-  for i = 1, #last, 2 do
-    if last[i] ~= moved then newest = max(newest, last[i + 1]) end
-  end
-  if has_weights and weighted == 0 then entries[#entries + 1], entries[#entries + 2] = -1, 'w' end
-  call('ZADD', key, table_unpack(entries))
-  if pcall('PEXPIRE', key, lifetime(newest)) ~= 1 then
-    -- The server's user may not run PEXPIRE. The events would be forgotten too early, so they are
-    -- taken back.
-    for i = 4, #entries, 2 do call('ZREM', key, entries[i]) end
-    call('ZADD', key, -1 - clock, 'c')
-    if moved then call('ZADD', key, moved_time, moved) end
-    call('PEXPIRE', key, lifetime(newest))
-  end
-  -- Drops the events that no longer count.
-  local over = call('ZRANGEBYSCORE', key, 0, gone)
-  for i = 1, #over, 100 do
-    local last_of = min(i + 99, #over)
-    if weighted == 1 then
-      local of = {}
-      for j = i, last_of do of[j - i + 1] = 'w' .. sub(over[j], 2) end
-      call('ZREM', key, table_unpack(of))
-    end
-    call('ZREM', key, table_unpack(over, i, last_of))
-  end
+else
+  -- The newest event that is held now.
+  local packed, n = chunk_times(chunks - 1)
+  local newest = n > 0 and unpack('<d', packed, 8 * n - 7) or 0
 end
 return pack('<bddddd', status, now, index or -1, bound or -1, free or -1, before or -1)
