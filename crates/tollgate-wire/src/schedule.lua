@@ -33,9 +33,9 @@ local key = KEYS[1]
 -- How many events there are.
 local held = 0
 local is_hash, clock, width, weighted = false, 0, 0, 0
--- In the hash: how many chunks there are, the number of the next one, the two parts of the directory,
+-- In the hash: the field `c`, how many chunks there are, the number of the next one, the two parts of the directory,
 -- and how many events come before each chunk, counting chunks from zero.
-local chunks, next_number, counts, entries, starts = 0, 0, '', '', { [0] = 0 }
+local header, chunks, next_number, counts, entries, starts = nil, 0, 0, '', '', { [0] = 0 }
 -- The fields that have been read or changed, by name, and those of them that are to be written.
 local fields, changes = {}, {}
 
@@ -65,9 +65,9 @@ if raw.err then
   if not find(raw.err, 'WRONGTYPE', 1, true) then return raw end
   is_hash = true
   local head = call('HMGET', key, 'c', 'd')
-  fields.c = head[1]
-  if not head[1] or not head[2] then garbled() end
-  clock, held, weighted, next_number = unpack('<dI4BI4', head[1])
+  header = head[1]
+  if not header or not head[2] then garbled() end
+  clock, held, weighted, next_number = unpack('<dI4BI4', header)
   chunks = #head[2] / (2 + ENTRY)
   counts, entries = sub(head[2], 1, 2 * chunks), sub(head[2], 2 * chunks + 1)
   if chunks ~= floor(chunks) or held == 0 or count_chunks() ~= held then garbled() end
@@ -186,6 +186,7 @@ end
 -- Returns the index of the first event after `time`.
 local function first_after(time)
   if not is_hash then return up_to(time, times, times_at, held) end
+  if chunks == 0 then return 0 end
   local chunk = chunk_at(time)
   -- The first time is in the directory.
   if unpack('<d', entries, ENTRY * chunk + 1) > time then return starts[chunk] end
@@ -208,61 +209,177 @@ local function packed_from(index, many)
   return min(many, size - before), packed, 1 + 8 * before, heavy, 1 + 8 * (size + before)
 end
 
--- The times of all events, and how much the events up to each weigh together, once all are read. A call
--- that looks at most events more than once reads them once.
+-- The times of all events, and how much the events up to each weigh together, once all are read. A
+-- calendar with many periods reads them once.
 local all_times, all_sums
-
--- Appends `many` events from `index` on to the first `n` of a search, and returns how many these are
--- then: in the order of the search, with their times multiplied by its sign, and, if there is a table
--- for that, with how much all up to each of them weigh together.
-local function append(index, many, sign, to_times, to_sums, n)
-  if all_times then
-    local from, to = index + 1, index + many
-    if sign == -1 then from, to = to, from end
-    for i = from, to, sign do
-      n = n + 1
-      to_times[n] = sign * all_times[i]
-      if to_sums then
-        to_sums[n] = to_sums[n - 1] + (all_sums and all_sums[i] - all_sums[i - 1] or 1)
-      end
-    end
-    return n
-  end
-  local from, to = index, index + many
-  while from < to do
-    local first = from
-    -- Backwards, the last ones come first.
-    if sign == -1 then first = max(from, to - PART, is_hash and starts[chunk_of(to - 1)] or 0) end
-    local some, packed, at, heavy, heavy_at = packed_from(first, to - first)
-    local format = '<' .. rep('d', some)
-    local found = { unpack(format, packed, at) }
-    local before = n
-    if sign == 1 then
-      for i = 1, some do to_times[n + i] = found[i] end
-      from = from + some
-    else
-      for i = 1, some do to_times[n + i] = -found[some + 1 - i] end
-      to = first
-    end
-    n = n + some
-    if to_sums then
-      local sum = to_sums[before]
-      if heavy then found = { unpack(format, heavy, heavy_at) } end
-      for i = 1, some do
-        sum = sum + (heavy and found[sign == 1 and i or some + 1 - i] or 1)
-        to_sums[before + i] = sum
-      end
-    end
-  end
-  return n
-end
 
 -- Reads all events. Entries before the first and behind the last end a walk through them.
 local function read_all()
-  local times, sums, n = { [0] = -1 }, weighted == 1 and { [0] = 0 } or nil, 0
-  n = append(0, held, 1, times, sums, n)
-  times[n + 1] = AFTER_ALL
-  all_times, all_sums = times, sums
+  local n, sum = 0, 0
+  all_times, all_sums = { [0] = -1 }, weighted == 1 and { [0] = 0 } or nil
+  while n < held do
+    local some, packed, at, heavy, heavy_at = packed_from(n, held - n)
+    local format = '<' .. rep('d', some)
+    local found = { unpack(format, packed, at) }
+    for i = 1, some do all_times[n + i] = found[i] end
+    if all_sums then
+      if heavy then found = { unpack(format, heavy, heavy_at) } end
+      for i = 1, some do
+        sum = sum + (heavy and found[i] or 1)
+        all_sums[n + i] = sum
+      end
+    end
+    n = n + some
+  end
+  all_times[held + 1] = AFTER_ALL
+end
+
+-- How many events of a string are read at once.
+local BLOCK = 64
+-- How much the events before each chunk or block weigh together, if not all weigh 1.
+local sums_before
+
+-- Returns how much the events before those of a chunk or a block weigh together: the first `n`.
+local function sum_before(n)
+  if weighted == 0 or n == 0 then return n end
+  if not sums_before then
+    local sum = 0
+    sums_before = {}
+    for chunk = 0, chunks - 1 do
+      local _, _, of_chunk = entry_of(chunk)
+      sum = sum + of_chunk
+      sums_before[starts[chunk + 1]] = sum
+    end
+    for i = 1, is_hash and 0 or held do
+      sum = sum + unpack('<d', weights, weights_at + 8 * i - 8)
+      if i % BLOCK == 0 or i == held then sums_before[i] = sum end
+    end
+  end
+  return sums_before[n]
+end
+
+-- Returns all events in the order of a search, with the `own` ones of this call that are given: a table
+-- of their times, multiplied by `sign`; how much all up to each weigh together, if not all weigh 1; how
+-- many there are; a function that returns the first of them after a time; and how many held ones are
+-- not after each of the given ones. The tables read what they do not hold yet. The entry behind the
+-- last event is later than any window, and too heavy for any.
+local function view(sign, own_times, own_weights, own)
+  local total = held + own
+  local view_times, view_sums = { [total + 1] = AFTER_ALL }, nil
+  local places, own_sums, all = {}, { [0] = 0 }, 0
+  for j = 1, own do
+    places[j], own_sums[j] = first_after(own_times[j]), own_sums[j - 1] + own_weights[j]
+  end
+  if weighted == 1 or own_sums[own] > own then
+    view_sums = { [0] = 0, [total + 1] = AFTER_ALL }
+  end
+
+  -- Reads the held events from the index `from` until before `to`, and those given among them.
+  local function fill(from, to)
+    local found, heavy, heavy_at
+    if from < to then
+      local some, packed, at
+      some, packed, at, heavy, heavy_at = packed_from(from, to - from)
+      local format = '<' .. rep('d', some)
+      found = { unpack(format, packed, at) }
+      if view_sums and heavy then heavy = { unpack(format, heavy, heavy_at) } end
+    end
+    local k = 0
+    while k < own and places[k + 1] < from do k = k + 1 end
+    local sum = view_sums and sum_before(from) + own_sums[k]
+    local function put(place, time, weight)
+      if sign == -1 then place, time = total + 1 - place, -time end
+      view_times[place] = time
+      if view_sums then
+        if sign == -1 then view_sums[place] = all - sum end
+        sum = sum + weight
+        if sign == 1 then view_sums[place] = sum end
+      end
+    end
+    local x = from
+    repeat
+      while k < own and places[k + 1] <= x and (x < to or to == held) do
+        k = k + 1
+        put(x + k, own_times[k], own_weights[k])
+      end
+      local stop = to
+      if k < own then stop = min(stop, max(places[k + 1], x)) end
+      if view_sums then
+        for y = x, stop - 1 do put(y + 1 + k, found[y - from + 1], heavy and heavy[y - from + 1] or 1) end
+      elseif sign == 1 then
+        for y = x + 1, stop do view_times[y + k] = found[y - from] end
+      else
+        local behind = total + 1 - k
+        for y = x + 1, stop do view_times[behind - y] = -found[y - from] end
+      end
+      local is_done = x == to
+      x = stop
+    until is_done
+  end
+
+  -- Reads the events around a place.
+  local function load(place)
+    if sign == -1 then place = total + 1 - place end
+    local k = 0
+    while k < own and places[k + 1] + k < place do k = k + 1 end
+    local index = place - k - 1
+    if k > 0 and places[k] + k == place then index = min(places[k], held - 1) end
+    if held == 0 then
+      fill(0, 0)
+    elseif is_hash then
+      local chunk = chunk_of(index)
+      fill(starts[chunk], starts[chunk + 1])
+    else
+      local from = index - index % BLOCK
+      fill(from, min(from + BLOCK, held))
+    end
+  end
+
+  if view_sums and sign == -1 then all = sum_before(held) + own_sums[own] end
+  if not is_hash and held <= BLOCK then
+    fill(0, held)
+  else
+    local function read(of, place)
+      load(place)
+      return rawget(of, place)
+    end
+    setmetatable(view_times, { __index = read })
+    if view_sums then setmetatable(view_sums, { __index = read }) end
+  end
+
+  local function after(time)
+    local before = sign == 1 and time or -time - 1
+    local n = first_after(before)
+    for j = 1, own do
+      if own_times[j] <= before then n = n + 1 end
+    end
+    if sign == 1 then return n + 1 end
+    return total + 1 - n
+  end
+  return view_times, view_sums, total, after, places
+end
+
+-- Returns the first event from `place` on whose time is after `time`.
+local function skip(view_times, after, place, time)
+  for i = place, place + 8 do
+    if view_times[i] > time then return i end
+  end
+  return after(time)
+end
+
+-- Returns the first event from `place` on up to which all weigh more than `sum` together.
+local function first_above(view_sums, total, place, sum)
+  local step = 1
+  while place + step <= total and view_sums[place + step] <= sum do
+    place, step = place + step, 2 * step
+  end
+  if view_sums[place] > sum then return place end
+  local low, high = place + 1, min(place + step, total + 1)
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if view_sums[middle] <= sum then low = middle + 1 else high = middle end
+  end
+  return low
 end
 
 -- The instant that no period of a calendar holds.
@@ -386,75 +503,8 @@ end
 -- Searches for room for `weight` from `from` to `last`, into the future if `sign` is 1, or into the
 -- past if it is -1: all times of a search are multiplied by its sign.
 local function search(sign, weight, from, last)
-  -- The events that have been read, in the order of the search, and how many more there are.
-  -- If there are other weights than 1, also how much all events up to each weigh together.
-  -- The entry behind the last event that was read is later than any window, and too heavy for any.
-  local event_times, event_sums, loaded, left, load
-  if sign == 1 and not is_hash and added == 0 and held > 0 and held <= 64 then
-    local format = '<' .. rep('d', held)
-    event_times = { unpack(format, times, times_at) }
-    loaded, left = held, 0
-    if weighted == 1 then
-      event_sums = { unpack(format, weights, weights_at) }
-      event_sums[0] = 0
-      for i = 1, held do event_sums[i] = event_sums[i - 1] + event_sums[i] end
-      event_sums[held + 1] = AFTER_ALL
-    end
-    event_times[held + 1] = AFTER_ALL
-  else
-    -- First those within reach of the first time.
-    local index, unread, next_added, part = nil, nil, 1, 64
-    if sign == 1 then
-      index = first_after(from - reach)
-      unread = held - index
-    else
-      index = first_after(from + reach - 1)
-      unread, next_added = index, added
-    end
-    event_times, loaded, left = { AFTER_ALL }, 0, unread + added
-    if weighted == 1 or heavy_added then event_sums = { [0] = 0, AFTER_ALL } end
-    -- Appends the added events up to `time`.
-    local function merge(time)
-      while left > unread and sign * added_times[next_added] <= time do
-        loaded, left = loaded + 1, left - 1
-        event_times[loaded] = sign * added_times[next_added]
-        if event_sums then
-          event_sums[loaded] = event_sums[loaded - 1] + added_weights[next_added]
-        end
-        next_added = next_added + sign
-      end
-    end
-    load = function()
-      if unread > 0 then
-        local many = min(unread, part)
-        part = min(2 * part, PART)
-        if sign == -1 then index = index - many end
-        if left == unread then
-          loaded = append(index, many, sign, event_times, event_sums, loaded)
-        else
-          local some_times, some_sums = {}, event_sums and { [0] = 0 }
-          for i = 1, append(index, many, sign, some_times, some_sums, 0) do
-            merge(some_times[i])
-            loaded = loaded + 1
-            event_times[loaded] = some_times[i]
-            if event_sums then
-              event_sums[loaded] = event_sums[loaded - 1] + some_sums[i] - some_sums[i - 1]
-            end
-          end
-        end
-        if sign == 1 then index = index + many end
-        unread, left = unread - many, left - many
-      end
-      if unread == 0 and left > 0 then merge(NEVER) end
-      event_times[loaded + 1] = AFTER_ALL
-      if event_sums then event_sums[loaded + 1] = AFTER_ALL end
-    end
-  end
-
+  local event_times, event_sums, total, after = view(sign, added_times, added_weights, added)
   from, last = sign * from, sign * last
-  -- The first event after `from`, of those that have been read.
-  local middle = 1
-  while event_times[middle] <= from do middle = middle + 1 end
   local time, in_the_way, alone = from, nil, true
   -- For each quota, how far it has come: to the runs of events that begin with `first`.
   local cursors = {}
@@ -473,43 +523,34 @@ local function search(sign, weight, from, last)
         local length = quota[3 * q - 1]
         local first, stop
         if alone then
-          first = middle
-          while first > 1 and event_times[first - 1] > from - length do first = first - 1 end
+          first = after(from - length)
           stop = first
         else
           first, stop = cursors[q].first, cursors[q].stop
         end
         while free <= last do
           local oldest = event_times[first]
-          local leaves = oldest + length
-          if leaves <= free then
-            first = first + 1
-          elseif oldest - length >= free then
-            if first <= loaded or left == 0 then break end
-            load()
+          if oldest <= free - length then
+            first = skip(event_times, after, first, free - length)
+            oldest = event_times[first]
+          end
+          if oldest - length >= free then break end
+          -- The last of the fewest events from `first` on that leave no room.
+          if event_sums then
+            stop = first_above(event_sums, total, max(first, stop), event_sums[first - 1] + spare)
           else
-            -- The last of the fewest events from `first` on that leave no room.
-            if event_sums then
-              local most = event_sums[first - 1] + spare
-              while event_sums[stop] <= most do stop = stop + 1 end
-            else
-              stop = first + spare
-            end
-            if stop <= loaded then
-              local newest = event_times[stop]
-              -- They leave none at times within a window of all of them.
-              if newest < leaves then
-                if newest - length >= free then break end
-                free = leaves
-              end
-              first = first + 1
-            elseif left == 0 then
-              break
-            elseif event_times[loaded] < leaves then
-              load()
-            else
-              first = first + 1
-            end
+            stop = first + spare
+          end
+          if stop > total then break end
+          -- They leave none at times within a window of all of them. What begins later ends later.
+          local newest = event_times[stop]
+          if newest - length >= free then break end
+          first = first + 1
+          if newest < oldest + length then
+            free = oldest + length
+          elseif event_times[first] <= newest - length then
+            -- Nor do events that begin a window before the newest one leave no room.
+            first = skip(event_times, after, first, newest - length)
           end
         end
         cursors[q].first, cursors[q].stop = first, stop
@@ -683,94 +724,53 @@ local function first_without_room()
     end
   end
 
-  local done, nearby = 0, 0
-  while reach > 0 and done < added do
-    -- Events that are so far apart that nothing between them counts for both are looked at alone.
-    local until_added = done + 1
-    while until_added < added and added_times[until_added + 1] - added_times[until_added] < 2 * reach do
-      until_added = until_added + 1
+  -- Those of them that have room so far.
+  local own_times, own_weights, orders, own
+  local event_times, event_sums, total, after, places
+  local function keep()
+    own_times, own_weights, orders, own = {}, {}, {}, 0
+    for i = 1, added do
+      if added_orders[i] < from_order then
+        own = own + 1
+        own_times[own], own_weights[own], orders[own] = added_times[i], added_weights[i], added_orders[i]
+      end
     end
-    local index = first_after(added_times[done + 1] - reach)
-    local after = first_after(added_times[until_added] + reach - 1)
-    nearby = nearby + after - index
-    if not all_times and 4 * nearby > 3 * held then read_all() end
-    -- All these events by time, and the places of the added ones among them.
-    local event_times, event_weights, n = {}, {}, 0
-    local places, orders, many, next_added = {}, {}, 0, done + 1
-    local function merge(time)
-      while next_added <= until_added and added_times[next_added] <= time do
-        if added_orders[next_added] < from_order then
-          n, many = n + 1, many + 1
-          event_times[n], event_weights[n] = added_times[next_added], added_weights[next_added]
-          places[many], orders[many] = n, added_orders[next_added]
+    event_times, event_sums, total, after, places = view(1, own_times, own_weights, own)
+  end
+  if reach > 0 then keep() end
+  for q = 1, quotas do
+    local amount, length = quota[3 * q - 2], quota[3 * q - 1]
+    -- A window begins with the event `first`, and holds the one of the call at `nearest`, if that is not
+    -- too far away.
+    local first, stop, nearest = 1, 1, 1
+    while quota[3 * q] == 0 and nearest <= own do
+      if places[nearest] + nearest < first then
+        nearest = nearest + 1
+      elseif event_times[first] <= own_times[nearest] - length then
+        first = skip(event_times, after, first, own_times[nearest] - length)
+      else
+        -- The first event for which the window has no room.
+        if event_sums then
+          stop = first_above(event_sums, total, max(first, stop), event_sums[first - 1] + amount)
+        else
+          stop = first + amount
         end
-        next_added = next_added + 1
-      end
-    end
-    while index < after do
-      local some_times, some_sums = {}, { [0] = 0 }
-      local some = append(index, min(PART, after - index), 1, some_times, some_sums, 0)
-      for i = 1, some do
-        local time = some_times[i]
-        if next_added <= until_added and added_times[next_added] <= time then merge(time) end
-        n = n + 1
-        event_times[n], event_weights[n] = time, some_sums[i] - some_sums[i - 1]
-      end
-      index = index + PART
-    end
-    merge(NEVER)
-    event_times[n + 1] = AFTER_ALL
-    for q = 1, quotas do
-      local amount, length, periods = quota[3 * q - 2], quota[3 * q - 1], quota[3 * q]
-      -- The place of the first added event in the window, and its index among the places.
-      local first, stop, sum, place, nearest = 1, 1, 0, 0, 0
-      while periods == 0 and first <= n do
-        if place < first then
-          repeat nearest = nearest + 1 until nearest > many or places[nearest] >= first
-          if nearest > many then break end
-          place = places[nearest]
-          -- Windows that end before that event are skipped.
-          local over = event_times[place] - length
-          while event_times[first] <= over do
-            if first < stop then sum = sum - event_weights[first] end
-            first = first + 1
+        if stop > total then break end
+        local oldest, newest = event_times[first], event_times[stop]
+        if newest < oldest + length then
+          -- Goes on without the event in it that comes last in the call, and without those after that.
+          local last = 0
+          for i = nearest, own do
+            if own_times[i] < oldest + length then last = max(last, orders[i]) end
           end
-          if stop < first then stop = first end
+          from_order = last
+          keep()
+          nearest, first, stop = 1, after(oldest - 1), 1
+        else
+          first = skip(event_times, after, first + 1, newest - length)
         end
-        local ends = event_times[first] + length
-        while event_times[stop] < ends do
-          sum = sum + event_weights[stop]
-          stop = stop + 1
-        end
-        if sum > amount then
-          -- Without the events that are too many, from the last of the call.
-          while sum > amount and nearest <= many and places[nearest] < stop do
-            local last, i = 0, nearest
-            while i <= many and places[i] < stop do
-              last, i = max(last, orders[i]), i + 1
-            end
-            from_order = last
-            local kept = 0
-            for j = 1, many do
-              local place_of = places[j]
-              if orders[j] < last then
-                kept = kept + 1
-                places[kept], orders[kept] = place_of, orders[j]
-              else
-                if place_of >= first and place_of < stop then sum = sum - event_weights[place_of] end
-                event_weights[place_of] = 0
-              end
-            end
-            many, nearest = kept, 1
-            while nearest <= many and places[nearest] < first do nearest = nearest + 1 end
-          end
-          place, nearest = 0, 0
-        end
-        sum = sum - event_weights[first]
-        first = first + 1
       end
     end
-    done = until_added
   end
   if from_order < NEVER then return from_order end
 end
@@ -970,11 +970,11 @@ local function merge_added(first, last, old_times, old_weights, old_ids, n, size
   return concat(new_times), concat(new_weights), concat(new_ids), n + last - first + 1, size
 end
 
--- Writes the hash.
-local function write_hash(ttl)
+-- Returns the names of changed fields to drop, and the names and values of those to set.
+local function changed_fields()
   fields.c, fields.d = pack('<dI4BI4', clock, held, weighted, next_number), counts .. entries
   changes.c, changes.d = true, true
-  local set, dropped = {}, {}
+  local dropped, set = {}, {}
   for name in pairs(changes) do
     local value = fields[name]
     if value == '' then
@@ -983,13 +983,14 @@ local function write_hash(ttl)
       set[#set + 1], set[#set + 2] = name, value
     end
   end
-  for i = 1, #set, 1000 do
-    call('HSET', key, table_unpack(set, i, min(i + 999, #set)))
+  return dropped, set
+end
+
+-- Runs a command of the hash with these words.
+local function call_with(command, words)
+  for i = 1, #words, 1000 do
+    call(command, key, table_unpack(words, i, min(i + 999, #words)))
   end
-  for i = 1, #dropped, 1000 do
-    call('HDEL', key, table_unpack(dropped, i, min(i + 999, #dropped)))
-  end
-  call('PEXPIRE', key, ttl)
 end
 
 -- In the string, the places of all ids, for the events of a call that adds many.
@@ -1002,6 +1003,8 @@ if count > 1 and not is_hash then
   end
 end
 
+-- The time of the event that is cancelled or moved.
+local removed = 0
 -- The place of the first event that cannot take place at its own time, whatever is held.
 local outside
 for e = 1, count do
@@ -1036,6 +1039,7 @@ for e = 1, count do
       changed = 1
       if is_hash then
         take_out(chunk, found, id, planned)
+        removed = planned
       else
         local after, size = found + 1, 1 + width
         times = sub(times, times_at, times_at + 8 * found - 1)
@@ -1110,7 +1114,7 @@ elseif not is_hash then
     local size
     times, weights, ids, held, size = merge_added(1, added, times, weights, ids, held, 1 + width)
     width = size - 1
-    if weights ~= '' then weighted = 1 end
+    weighted = weights ~= '' and 1 or 0
   end
   local ttl = lifetime((unpack('<d', times, 8 * held - 7)))
   local state = pack('<dI4BB', clock, held, width, weighted) .. times .. weights .. ids
@@ -1125,11 +1129,60 @@ elseif not is_hash then
       local id_at = 1 + (1 + width) * i
       add_hash(sub(ids, id_at, id_at + unpack('B', ids, id_at)), unpack('<d', times, 8 * i + 1))
     end
-    write_hash(ttl)
+    local _, set = changed_fields()
+    call_with('HSET', set)
+    call('PEXPIRE', key, ttl)
   end
 else
-  -- The newest event that is held now.
-  local packed, n = chunk_times(chunks - 1)
-  local newest = n > 0 and unpack('<d', packed, 8 * n - 7) or 0
+  local newest = 0
+  if chunks > 0 then
+    local packed, n = chunk_times(chunks - 1)
+    newest = unpack('<d', packed, 8 * n - 7)
+  end
+  if operation ~= CANCEL then
+    clock, newest = at, max(newest, added_times[added])
+    if heavy_added then weighted = 1 end
+    -- Drops the events that no longer count.
+    local over = 0
+    while over + 1 < chunks and unpack('<d', entries, ENTRY * (over + 1) + 1) <= gone do
+      over = over + 1
+    end
+    if chunks > 0 and unpack('<d', entries, ENTRY * over + 1) <= gone then
+      local packed, n = chunk_times(over)
+      local many = up_to(gone, packed, 1, n)
+      held = held - starts[over] - many
+      replace(0, over + 1, chunk_without(over, 0, many))
+      count_chunks()
+    end
+    -- The last ones first, so that what is known of the chunks before them stays right.
+    local last = added
+    while last > 0 do
+      local chunk, first = chunk_at(added_times[last]), last
+      while first > 1 and chunk_at(added_times[first - 1]) == chunk do first = first - 1 end
+      if chunks == 0 then
+        replace(0, 0, merge_added(first, last, '', '', '', 0, 2))
+      else
+        local old_times, old_weights, old_ids, n, size = chunk_without(chunk, 0, 0)
+        local appended = chunk == chunks - 1 and up_to(added_times[first], old_times, 1, n) == n
+        local new_times, new_weights, new_ids, more =
+          merge_added(first, last, old_times, old_weights, old_ids, n, size)
+        replace(chunk, 1, new_times, new_weights, new_ids, more, appended)
+      end
+      for i = first, last do add_hash(added_ids[i], added_times[i]) end
+      last = first - 1
+    end
+    held = held + added
+  end
+  local dropped, set = changed_fields()
+  -- Before anything changes, each of these commands is run once, so that a user who may not run one of
+  -- them changes no event. The TTL suits the events before and after. A server out of memory refuses
+  -- the first command if it is HSET, which must not be so for what cancels.
+  local ttl = lifetime(max(newest, removed))
+  if operation == CANCEL then call('PEXPIRE', key, ttl) end
+  call('HSET', key, 'c', header)
+  if operation ~= CANCEL then call('PEXPIRE', key, ttl) end
+  call_with('HDEL', dropped)
+  call_with('HSET', set)
+  if newest < removed then call('PEXPIRE', key, lifetime(newest)) end
 end
 return pack('<bddddd', status, now, index or -1, bound or -1, free or -1, before or -1)

@@ -179,6 +179,7 @@ fn argument(
         retention_us(terms),
         u64::from(request.wants_latest()),
         u64::from(options.small_schedule),
+        u64::from(options.schedule_chunk),
         terms.quotas().len() as u64,
         events.len() as u64,
     ] {
