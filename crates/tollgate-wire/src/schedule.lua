@@ -258,6 +258,25 @@ local function sum_before(n)
   return sums_before[n]
 end
 
+-- What has been unpacked of a chunk or a block, by the index of its first event.
+local unpacked_times, unpacked_weights = {}, {}
+
+-- Returns the times and, if not all are 1, the weights of a chunk or a block.
+local function numbers_from(from, to)
+  local found, heavy = unpacked_times[from], unpacked_weights[from]
+  if not found then
+    local some, packed, at, packed_weights, weights_from = packed_from(from, to - from)
+    local format = '<' .. rep('d', some)
+    found = { unpack(format, packed, at) }
+    if packed_weights then heavy = { unpack(format, packed_weights, weights_from) } end
+    unpacked_times[from], unpacked_weights[from] = found, heavy
+  end
+  return found, heavy
+end
+
+-- How many held events are not after an event of the call, by its time.
+local places_of = {}
+
 -- Returns all events in the order of a search, with the `own` ones of this call that are given: a table
 -- of their times, multiplied by `sign`; how much all up to each weigh together, if not all weigh 1; how
 -- many there are; a function that returns the first of them after a time; and how many held ones are
@@ -268,7 +287,9 @@ local function view(sign, own_times, own_weights, own)
   local view_times, view_sums = { [total + 1] = AFTER_ALL }, nil
   local places, own_sums, all = {}, { [0] = 0 }, 0
   for j = 1, own do
-    places[j], own_sums[j] = first_after(own_times[j]), own_sums[j - 1] + own_weights[j]
+    local time = own_times[j]
+    places_of[time] = places_of[time] or first_after(time)
+    places[j], own_sums[j] = places_of[time], own_sums[j - 1] + own_weights[j]
   end
   if weighted == 1 or own_sums[own] > own then
     view_sums = { [0] = 0, [total + 1] = AFTER_ALL }
@@ -276,14 +297,8 @@ local function view(sign, own_times, own_weights, own)
 
   -- Reads the held events from the index `from` until before `to`, and those given among them.
   local function fill(from, to)
-    local found, heavy, heavy_at
-    if from < to then
-      local some, packed, at
-      some, packed, at, heavy, heavy_at = packed_from(from, to - from)
-      local format = '<' .. rep('d', some)
-      found = { unpack(format, packed, at) }
-      if view_sums and heavy then heavy = { unpack(format, heavy, heavy_at) } end
-    end
+    local found, heavy
+    if from < to then found, heavy = numbers_from(from, to) end
     local k = 0
     while k < own and places[k + 1] < from do k = k + 1 end
     local sum = view_sums and sum_before(from) + own_sums[k]
@@ -499,11 +514,19 @@ if counts_days then
   end
 end
 
+-- A view into the future with the first `viewed` events of the call, which a search shares.
+local shared_view, viewed
+
 -- Returns the first free time, or nil, and the quota in the way of the first time.
 -- Searches for room for `weight` from `from` to `last`, into the future if `sign` is 1, or into the
 -- past if it is -1: all times of a search are multiplied by its sign.
 local function search(sign, weight, from, last)
-  local event_times, event_sums, total, after = view(sign, added_times, added_weights, added)
+  local event_times, event_sums, total, after
+  if sign == 1 and viewed == added then
+    event_times, event_sums, total, after = table_unpack(shared_view, 1, 4)
+  else
+    event_times, event_sums, total, after = view(sign, added_times, added_weights, added)
+  end
   from, last = sign * from, sign * last
   local time, in_the_way, alone = from, nil, true
   -- For each quota, how far it has come: to the runs of events that begin with `first`.
@@ -736,6 +759,7 @@ local function first_without_room()
       end
     end
     event_times, event_sums, total, after, places = view(1, own_times, own_weights, own)
+    shared_view, viewed = { event_times, event_sums, total, after }, own
   end
   if reach > 0 then keep() end
   for q = 1, quotas do
@@ -758,12 +782,23 @@ local function first_without_room()
         if stop > total then break end
         local oldest, newest = event_times[first], event_times[stop]
         if newest < oldest + length then
-          -- Goes on without the event in it that comes last in the call, and without those after that.
-          local last = 0
-          for i = nearest, own do
-            if own_times[i] < oldest + length then last = max(last, orders[i]) end
+          -- Goes on without as many events of the call, from its end on, as are too many in it.
+          local over, among = 0, {}
+          local behind = after(oldest + length - 1)
+          if event_sums then
+            over = event_sums[behind - 1] - event_sums[first - 1] - amount
+          else
+            over = behind - first - amount
           end
-          from_order = last
+          for i = nearest, own do
+            if own_times[i] < oldest + length then among[#among + 1] = i end
+          end
+          sort(among, function(a, b) return orders[a] > orders[b] end)
+          for i = 1, #among do
+            if over > 0 then
+              over, from_order = over - own_weights[among[i]], orders[among[i]]
+            end
+          end
           keep()
           nearest, first, stop = 1, after(oldest - 1), 1
         else

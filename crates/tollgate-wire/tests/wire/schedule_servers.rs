@@ -838,12 +838,12 @@ fn operators_find_and_clear_events() {
 fn doctor_names_commands_that_schedules_lack() {
     for (denied, expected) in [
         (
-            &["-zadd"][..],
-            "cannot run `zadd`: schedules of more than 128 events",
+            &["-hset"][..],
+            "cannot run `hset`: schedules of more than 128 events",
         ),
         (
-            &["-zcard", "-zrem", "-pexpire"],
-            "cannot run `pexpire`, `zcard`, `zrem`: schedules of more than 128 events",
+            &["-hget", "-hdel", "-pexpire"],
+            "cannot run `hdel`, `hget`, `pexpire`: schedules of more than 128 events",
         ),
         (&["-set"], "an event cannot be planned"),
     ] {
