@@ -277,122 +277,121 @@ end
 -- How many held events are not after an event of the call, by its time.
 local places_of = {}
 
--- Returns all events in the order of a search, with the `own` ones of this call that are given: a table
--- of their times, multiplied by `sign`; how much all up to each weigh together, if not all weigh 1; how
--- many there are; a function that returns the first of them after a time; and how many held ones are
--- not after each of the given ones. The tables read what they do not hold yet. The entry behind the
--- last event is later than any window, and too heavy for any.
-local function view(sign, own_times, own_weights, own)
-  local total = held + own
-  local view_times, view_sums = { [total + 1] = AFTER_ALL }, nil
-  local places, own_sums, all = {}, { [0] = 0 }, 0
+-- All held events with the first `viewed` ones of the call: a table of their times; one of how much all
+-- up to each weigh together, if not all weigh 1; how many there are; how much they weigh together; and
+-- of the events of the call, their times, and the number of held events that are not after each. The
+-- tables read what they do not hold yet. What is beyond either end is farther away than any window,
+-- and too heavy for any.
+local view_times, view_sums, total, all, own_times, places, viewed
+
+-- Prepares these tables, with the `own` events of the call that are given.
+local function view(times_of_own, own_weights, own)
+  viewed, total, own_times, places = own, held + own, times_of_own, {}
+  view_times = { [0] = -AFTER_ALL, [total + 1] = AFTER_ALL }
+  local own_sums = { [0] = 0 }
   for j = 1, own do
     local time = own_times[j]
     places_of[time] = places_of[time] or first_after(time)
     places[j], own_sums[j] = places_of[time], own_sums[j - 1] + own_weights[j]
   end
+  view_sums = nil
   if weighted == 1 or own_sums[own] > own then
-    view_sums = { [0] = 0, [total + 1] = AFTER_ALL }
+    all = sum_before(held) + own_sums[own]
+    view_sums = { [-1] = -AFTER_ALL, [0] = 0, [total + 1] = AFTER_ALL }
   end
+  local times, sums, places = view_times, view_sums, places
 
-  -- Reads the held events from the index `from` until before `to`, and those given among them.
+  -- Reads the held events from the index `from` until before `to`, and those of the call among them.
   local function fill(from, to)
     local found, heavy
     if from < to then found, heavy = numbers_from(from, to) end
     local k = 0
     while k < own and places[k + 1] < from do k = k + 1 end
-    local sum = view_sums and sum_before(from) + own_sums[k]
-    local function put(place, time, weight)
-      if sign == -1 then place, time = total + 1 - place, -time end
-      view_times[place] = time
-      if view_sums then
-        if sign == -1 then view_sums[place] = all - sum end
-        sum = sum + weight
-        if sign == 1 then view_sums[place] = sum end
-      end
-    end
+    local sum = sums and sum_before(from) + own_sums[k]
     local x = from
     repeat
       while k < own and places[k + 1] <= x and (x < to or to == held) do
         k = k + 1
-        put(x + k, own_times[k], own_weights[k])
+        times[x + k] = own_times[k]
+        if sums then
+          sum = sum + own_weights[k]
+          sums[x + k] = sum
+        end
       end
       local stop = to
       if k < own then stop = min(stop, max(places[k + 1], x)) end
-      if view_sums then
-        for y = x, stop - 1 do put(y + 1 + k, found[y - from + 1], heavy and heavy[y - from + 1] or 1) end
-      elseif sign == 1 then
-        for y = x + 1, stop do view_times[y + k] = found[y - from] end
-      else
-        local behind = total + 1 - k
-        for y = x + 1, stop do view_times[behind - y] = -found[y - from] end
+      for y = x + 1, stop do times[y + k] = found[y - from] end
+      if sums then
+        for y = x + 1, stop do
+          sum = sum + (heavy and heavy[y - from] or 1)
+          sums[y + k] = sum
+        end
       end
       local is_done = x == to
       x = stop
     until is_done
   end
 
-  -- Reads the events around a place.
-  local function load(place)
-    if sign == -1 then place = total + 1 - place end
+  if held == 0 or not is_hash and held <= BLOCK then
+    fill(0, held)
+    return
+  end
+
+  -- Reads the events around a place, and returns what one of the tables holds there.
+  local function read(of, place)
     local k = 0
     while k < own and places[k + 1] + k < place do k = k + 1 end
     local index = place - k - 1
     if k > 0 and places[k] + k == place then index = min(places[k], held - 1) end
-    if held == 0 then
-      fill(0, 0)
-    elseif is_hash then
+    if is_hash then
       local chunk = chunk_of(index)
       fill(starts[chunk], starts[chunk + 1])
     else
       local from = index - index % BLOCK
       fill(from, min(from + BLOCK, held))
     end
+    return rawget(of, place)
   end
-
-  if view_sums and sign == -1 then all = sum_before(held) + own_sums[own] end
-  if not is_hash and held <= BLOCK then
-    fill(0, held)
-  else
-    local function read(of, place)
-      load(place)
-      return rawget(of, place)
-    end
-    setmetatable(view_times, { __index = read })
-    if view_sums then setmetatable(view_sums, { __index = read }) end
-  end
-
-  local function after(time)
-    local before = sign == 1 and time or -time - 1
-    local n = first_after(before)
-    for j = 1, own do
-      if own_times[j] <= before then n = n + 1 end
-    end
-    if sign == 1 then return n + 1 end
-    return total + 1 - n
-  end
-  return view_times, view_sums, total, after, places
+  setmetatable(times, { __index = read })
+  if sums then setmetatable(sums, { __index = read }) end
 end
 
--- Returns the first event from `place` on whose time is after `time`.
-local function skip(view_times, after, place, time)
+-- Returns the place in the order of a search of the first event after `time`.
+local function after(sign, time)
+  if sign == -1 then time = -time - 1 end
+  local n = first_after(time)
+  for j = 1, viewed do
+    if own_times[j] <= time then n = n + 1 end
+  end
+  if sign == 1 then return n + 1 end
+  return total + 1 - n
+end
+
+-- Returns the first place from `place` on whose time is after `time`.
+local function skip(sign, place, time)
+  local base = sign == 1 and 0 or total + 1
   for i = place, place + 8 do
-    if view_times[i] > time then return i end
+    if sign * view_times[base + sign * i] > time then return i end
   end
-  return after(time)
+  return after(sign, time)
 end
 
--- Returns the first event from `place` on up to which all weigh more than `sum` together.
-local function first_above(view_sums, total, place, sum)
+-- Returns how much the events up to a place weigh together.
+local function sum_to(sign, place)
+  if sign == 1 then return view_sums[place] end
+  return all - view_sums[total - place]
+end
+
+-- Returns the first place after `place` up to which the events weigh more than `sum` together.
+local function first_above(sign, place, sum)
   local step = 1
-  while place + step <= total and view_sums[place + step] <= sum do
+  while place + step <= total and sum_to(sign, place + step) <= sum do
     place, step = place + step, 2 * step
   end
-  if view_sums[place] > sum then return place end
   local low, high = place + 1, min(place + step, total + 1)
   while low < high do
     local middle = floor((low + high) / 2)
-    if view_sums[middle] <= sum then low = middle + 1 else high = middle end
+    if sum_to(sign, middle) <= sum then low = middle + 1 else high = middle end
   end
   return low
 end
@@ -514,19 +513,13 @@ if counts_days then
   end
 end
 
--- A view into the future with the first `viewed` events of the call, which a search shares.
-local shared_view, viewed
-
 -- Returns the first free time, or nil, and the quota in the way of the first time.
 -- Searches for room for `weight` from `from` to `last`, into the future if `sign` is 1, or into the
 -- past if it is -1: all times of a search are multiplied by its sign.
 local function search(sign, weight, from, last)
-  local event_times, event_sums, total, after
-  if sign == 1 and viewed == added then
-    event_times, event_sums, total, after = table_unpack(shared_view, 1, 4)
-  else
-    event_times, event_sums, total, after = view(sign, added_times, added_weights, added)
-  end
+  if viewed ~= added then view(added_times, added_weights, added) end
+  local times, sums, base, origin, offset = view_times, view_sums, 0, 0, 0
+  if sign == -1 then base, origin, offset = total + 1, total, all end
   from, last = sign * from, sign * last
   local time, in_the_way, alone = from, nil, true
   -- For each quota, how far it has come: to the runs of events that begin with `first`.
@@ -546,34 +539,41 @@ local function search(sign, weight, from, last)
         local length = quota[3 * q - 1]
         local first, stop
         if alone then
-          first = after(from - length)
+          first = after(sign, from - length)
           stop = first
         else
           first, stop = cursors[q].first, cursors[q].stop
         end
         while free <= last do
-          local oldest = event_times[first]
+          local oldest = sign * times[base + sign * first]
           if oldest <= free - length then
-            first = skip(event_times, after, first, free - length)
-            oldest = event_times[first]
+            first = skip(sign, first, free - length)
+            oldest = sign * times[base + sign * first]
           end
           if oldest - length >= free then break end
           -- The last of the fewest events from `first` on that leave no room.
-          if event_sums then
-            stop = first_above(event_sums, total, max(first, stop), event_sums[first - 1] + spare)
+          if sums then
+            local most = offset + sign * sums[origin + sign * (first - 1)] + spare
+            if stop < first then stop = first end
+            if offset + sign * sums[origin + sign * stop] <= most then
+              stop = stop + 1
+              if offset + sign * sums[origin + sign * stop] <= most then
+                stop = first_above(sign, stop, most)
+              end
+            end
           else
             stop = first + spare
           end
           if stop > total then break end
           -- They leave none at times within a window of all of them. What begins later ends later.
-          local newest = event_times[stop]
+          local newest = sign * times[base + sign * stop]
           if newest - length >= free then break end
           first = first + 1
           if newest < oldest + length then
             free = oldest + length
-          elseif event_times[first] <= newest - length then
-            -- Nor do events that begin a window before the newest one leave no room.
-            first = skip(event_times, after, first, newest - length)
+          elseif sign * times[base + sign * first] <= newest - length then
+            -- Events that begin a window before the newest one, or earlier, leave room, too.
+            first = skip(sign, first, newest - length)
           end
         end
         cursors[q].first, cursors[q].stop = first, stop
@@ -748,18 +748,17 @@ local function first_without_room()
   end
 
   -- Those of them that have room so far.
-  local own_times, own_weights, orders, own
-  local event_times, event_sums, total, after, places
+  local own_weights, orders
   local function keep()
-    own_times, own_weights, orders, own = {}, {}, {}, 0
+    local own, kept_times = 0, {}
+    own_weights, orders = {}, {}
     for i = 1, added do
       if added_orders[i] < from_order then
         own = own + 1
-        own_times[own], own_weights[own], orders[own] = added_times[i], added_weights[i], added_orders[i]
+        kept_times[own], own_weights[own], orders[own] = added_times[i], added_weights[i], added_orders[i]
       end
     end
-    event_times, event_sums, total, after, places = view(1, own_times, own_weights, own)
-    shared_view, viewed = { event_times, event_sums, total, after }, own
+    view(kept_times, own_weights, own)
   end
   if reach > 0 then keep() end
   for q = 1, quotas do
@@ -767,30 +766,35 @@ local function first_without_room()
     -- A window begins with the event `first`, and holds the one of the call at `nearest`, if that is not
     -- too far away.
     local first, stop, nearest = 1, 1, 1
-    while quota[3 * q] == 0 and nearest <= own do
+    while quota[3 * q] == 0 and nearest <= viewed do
       if places[nearest] + nearest < first then
         nearest = nearest + 1
-      elseif event_times[first] <= own_times[nearest] - length then
-        first = skip(event_times, after, first, own_times[nearest] - length)
+      elseif view_times[first] <= own_times[nearest] - length then
+        first = skip(1, first, own_times[nearest] - length)
       else
         -- The first event for which the window has no room.
-        if event_sums then
-          stop = first_above(event_sums, total, max(first, stop), event_sums[first - 1] + amount)
+        if view_sums then
+          local most = view_sums[first - 1] + amount
+          if stop < first then stop = first end
+          if view_sums[stop] <= most then
+            stop = stop + 1
+            if view_sums[stop] <= most then stop = first_above(1, stop, most) end
+          end
         else
           stop = first + amount
         end
         if stop > total then break end
-        local oldest, newest = event_times[first], event_times[stop]
+        local oldest, newest = view_times[first], view_times[stop]
         if newest < oldest + length then
           -- Goes on without as many events of the call, from its end on, as are too many in it.
           local over, among = 0, {}
-          local behind = after(oldest + length - 1)
-          if event_sums then
-            over = event_sums[behind - 1] - event_sums[first - 1] - amount
+          local behind = after(1, oldest + length - 1)
+          if view_sums then
+            over = view_sums[behind - 1] - view_sums[first - 1] - amount
           else
             over = behind - first - amount
           end
-          for i = nearest, own do
+          for i = nearest, viewed do
             if own_times[i] < oldest + length then among[#among + 1] = i end
           end
           sort(among, function(a, b) return orders[a] > orders[b] end)
@@ -800,9 +804,10 @@ local function first_without_room()
             end
           end
           keep()
-          nearest, first, stop = 1, after(oldest - 1), 1
+          nearest, first, stop = 1, after(1, oldest - 1), 1
         else
-          first = skip(event_times, after, first + 1, newest - length)
+          first = first + 1
+          if view_times[first] <= newest - length then first = skip(1, first, newest - length) end
         end
       end
     end

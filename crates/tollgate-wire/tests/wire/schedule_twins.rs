@@ -12,7 +12,7 @@ use tollgate_core::schedule::{self, Event};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
-use crate::engine::{Raw, now, number};
+use crate::engine::{Raw, now};
 
 /// What a store keeps events longer for that were planned at a caller's instant, in milliseconds.
 const SLACK: i64 = 600_000;
