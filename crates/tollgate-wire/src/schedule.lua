@@ -373,7 +373,8 @@ local function skip(sign, place, time)
   for i = place, place + 8 do
     if sign * view_times[base + sign * i] > time then return i end
   end
-  return after(sign, time)
+  -- Never back, whatever another program has written.
+  return max(after(sign, time), place)
 end
 
 -- Returns how much the events up to a place weigh together.
@@ -770,7 +771,7 @@ local function first_without_room()
       if places[nearest] + nearest < first then
         nearest = nearest + 1
       elseif view_times[first] <= own_times[nearest] - length then
-        first = skip(1, first, own_times[nearest] - length)
+        first = skip(1, first + 1, own_times[nearest] - length)
       else
         -- The first event for which the window has no room.
         if view_sums then
@@ -787,7 +788,7 @@ local function first_without_room()
         local oldest, newest = view_times[first], view_times[stop]
         if newest < oldest + length then
           -- Goes on without as many events of the call, from its end on, as are too many in it.
-          local over, among = 0, {}
+          local over, among, before = 0, {}, from_order
           local behind = after(1, oldest + length - 1)
           if view_sums then
             over = view_sums[behind - 1] - view_sums[first - 1] - amount
@@ -803,6 +804,7 @@ local function first_without_room()
               over, from_order = over - own_weights[among[i]], orders[among[i]]
             end
           end
+          if from_order == before then garbled() end
           keep()
           nearest, first, stop = 1, after(1, oldest - 1), 1
         else

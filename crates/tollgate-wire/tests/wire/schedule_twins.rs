@@ -165,8 +165,8 @@ fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> schedule::Operation<
 /// What a server holds: the events with their weights, the instant of the last change, and the last
 /// millisecond in which the key can be read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-struct Held {
-    events: Vec<(Vec<u8>, u64, u64)>,
+pub(crate) struct Held {
+    pub(crate) events: Vec<(Vec<u8>, u64, u64)>,
     latest: u64,
     ends: u64,
     changes: u64,
@@ -288,7 +288,7 @@ fn decode_hash(fields: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
 }
 
 /// Returns what a server holds for `k`, and its time in milliseconds.
-fn look(store: &WireStore<Raw>) -> (Held, u64) {
+pub(crate) fn look(store: &WireStore<Raw>) -> (Held, u64) {
     let prefix = store.options().prefix();
     let key = format!("{prefix}:plans:schedule:v2-caller:{{k}}");
     let look = store.engine().look(key.as_bytes());
