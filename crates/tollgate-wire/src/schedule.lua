@@ -370,7 +370,7 @@ end
 -- Returns the first place from `place` on whose time is after `time`.
 local function skip(sign, place, time)
   local base = sign == 1 and 0 or total + 1
-  for i = place, place + 8 do
+  for i = place, place + 64 do
     if sign * view_times[base + sign * i] > time then return i end
   end
   -- Never back, whatever another program has written.
@@ -950,7 +950,7 @@ local function widen(packed, size, longer)
   return concat(wider)
 end
 
--- Takes the event out of a chunk of the hash. If few are left, a chunk beside takes them.
+-- Takes the event out of a chunk of the hash. If few are left, a chunk beside takes them in.
 local function take_out(chunk, before, id, time)
   drop_hash(id, time)
   local left_times, left_weights, left_ids, n, size = chunk_without(chunk, before, 1)
