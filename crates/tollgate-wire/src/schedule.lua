@@ -5,9 +5,10 @@
 -- weights other than 1. The times follow, then the weights if there are such, then the ids: each as
 -- one byte with its length, the id, and zeros up to the longest length.
 --
--- In the hash, the field `c` holds the same instant, number and flag for weights, and the number of the
+-- In the hash, events of one time are in the order of the hashes of their ids. The field `c` holds the same instant, number and flag for weights, and the number of the
 -- next chunk. The field `d` is the directory of the chunks, in the order of their times: the number of
--- events in each, then the first time in each, the sum of its weights, and its number. A chunk has up
+-- events in each, then the first time in each, the sum of its weights, its number, and the hash of its
+-- first id. A chunk has up
 -- to `most` events: the field `t` and its number hold their times, then the weights if there are others
 -- than 1, and the field `i` and its number hold the ids, as in the string. The fields `h` and a byte
 -- find events by their ids: they hold a hash of each id, and the time of its event. Entries of events
@@ -23,7 +24,7 @@ local PAGE = 500
 -- The most events that are read at once.
 local PART = 512
 -- The bytes of an entry of the directory, beside the two of its count, and of an entry of a hash.
-local ENTRY, HASHED = 20, 12
+local ENTRY, HASHED = 24, 12
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -159,12 +160,14 @@ local function chunk_ids(chunk)
   return packed, size
 end
 
--- Returns the last chunk that begins at `time` or before, or the first one.
-local function chunk_at(time)
+-- Returns the last chunk that begins with an event at `time` or before, or at this time with a hash up
+-- to `hash`, if there is one; or the first chunk.
+local function chunk_at(time, hash)
   local low, high = 1, chunks
   while low < high do
     local middle = floor((low + high) / 2)
-    if unpack('<d', entries, ENTRY * middle + 1) <= time then
+    local first, _, _, of_first = unpack('<ddI4I4', entries, ENTRY * middle + 1)
+    if first < time or first == time and (not hash or of_first <= hash) then
       low = middle + 1
     else
       high = middle
@@ -629,8 +632,8 @@ elseif operation == LIST then
       ids_from = 1 + size * (first - starts[chunk])
     end
     for i = 0, some - 1 do
-      local id_at = ids_from + size * i
-      local id = sub(packed_ids, id_at + 1, id_at + unpack('B', packed_ids, id_at))
+      local at_id = ids_from + size * i
+      local id = sub(packed_ids, at_id + 1, at_id + unpack('B', packed_ids, at_id))
       local weight = heavy and unpack('<d', heavy, heavy_from + 8 * i) or 1
       texts[#texts + 1] = pack('<ddd', unpack('<d', packed, from + 8 * i), weight, #id) .. id
     end
@@ -831,32 +834,63 @@ local function place_of(id, packed, size, from)
   until false
 end
 
--- Returns the hash of an id, with the length before it, and the field with its entry.
+-- The hashes that have been computed.
+local hashes_of = {}
+
+-- Returns the hash of an id, with the length before it.
 local function hash_of(id)
-  local hash = tonumber(sub(sha1hex(id), 1, 8), 16)
+  local hash = hashes_of[id]
+  if not hash then
+    hash = tonumber(sub(sha1hex(id), 1, 8), 16)
+    hashes_of[id] = hash
+  end
+  return hash
+end
+
+-- Returns the bytes of a hash, and the field with the entries of those that begin alike.
+local function hash_field(hash)
   return pack('<I4', hash), pack('<c1B', 'h', hash % 256)
+end
+
+-- Returns the first id of packed ids, from a place on, with the length before it.
+local function id_at(packed, at)
+  return sub(packed, at, at + unpack('B', packed, at))
+end
+
+-- Of the `n` events of a chunk, returns how many are not after one at `time` with this hash.
+local function up_to_hash(time, hash, packed, packed_ids, size, n)
+  local low, high = up_to(time - 1, packed, 1, n), up_to(time, packed, 1, n)
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if hash_of(id_at(packed_ids, 1 + size * middle)) <= hash then low = middle + 1 else high = middle end
+  end
+  return low
 end
 
 -- In the hash, returns the chunk with the event of `id`, its place in it, its time and its weight.
 local function find_event(id)
-  local hash, name = hash_of(id)
+  local hash = hash_of(id)
+  local bytes, name = hash_field(hash)
   local hashes, from = field(name), 1
   while hashes do
-    local at = find(hashes, hash, from, true)
+    local at = find(hashes, bytes, from, true)
     if not at then return end
     if (at - 1) % HASHED == 0 then
       local time = unpack('<d', hashes, at + 4)
-      local first, after = first_after(time - 1), first_after(time)
-      while first < after do
-        local chunk = chunk_of(first)
-        local packed, size = chunk_ids(chunk)
-        local before = first - starts[chunk]
-        local i = place_of(id, packed, size, 1 + size * before)
-        if i and first + i < after then
-          local _, _, _, heavy, heavy_at = packed_from(first + i, 1)
-          return chunk, before + i, time, heavy and unpack('<d', heavy, heavy_at) or 1
+      local chunk, is_earlier = chunk_at(time, hash), true
+      while chunk >= 0 and is_earlier do
+        local packed, n = chunk_times(chunk)
+        local packed_ids, size = chunk_ids(chunk)
+        local first = up_to(time - 1, packed, 1, n)
+        local i = place_of(id, packed_ids, size, 1 + size * first)
+        if i and unpack('<d', packed, 1 + 8 * (first + i)) == time then
+          local heavy = #packed > 8 * n and unpack('<d', packed, 1 + 8 * (n + first + i))
+          return chunk, first + i, time, heavy or 1
         end
-        first = starts[chunk + 1]
+        -- Another id may have the same hash.
+        local first_time, _, _, first_hash = unpack('<ddI4I4', entries, ENTRY * chunk + 1)
+        is_earlier = first_time == time and first_hash == hash
+        chunk = chunk - 1
       end
     end
     from = at + 1
@@ -865,7 +899,7 @@ end
 
 -- Adds an entry for the event of `id` at `time`.
 local function add_hash(id, time)
-  local hash, name = hash_of(id)
+  local bytes, name = hash_field(hash_of(id))
   local hashes = field(name) or ''
   if #hashes > 0 and #hashes % (128 * HASHED) == 0 then
     -- Entries of events that no longer count are left out from time to time.
@@ -875,13 +909,13 @@ local function add_hash(id, time)
     end
     hashes = concat(kept)
   end
-  fields[name], changes[name] = hashes .. hash .. pack('<d', time), true
+  fields[name], changes[name] = hashes .. bytes .. pack('<d', time), true
 end
 
 -- Drops the entry for the event of `id` at `time`.
 local function drop_hash(id, time)
-  local hash, name = hash_of(id)
-  local hashes, entry, at = field(name) or '', hash .. pack('<d', time), 0
+  local bytes, name = hash_field(hash_of(id))
+  local hashes, entry, at = field(name) or '', bytes .. pack('<d', time), 0
   repeat
     at = find(hashes, entry, at + 1, true)
   until not at or (at - 1) % HASHED == 0
@@ -919,7 +953,8 @@ local function replace(chunk, some, new_times, new_weights, new_ids, n, appended
     fields['i' .. number] = sub(new_ids, size * done + 1, size * (done + many))
     changes['t' .. number], changes['i' .. number] = true, true
     new_counts[more] = pack('<I2', many)
-    new_entries[more] = pack('<ddI4', unpack('<d', own_times), sum, number)
+    local hash = hash_of(id_at(new_ids, size * done + 1))
+    new_entries[more] = pack('<ddI4I4', unpack('<d', own_times), sum, number, hash)
     done = done + many
   end
   counts = sub(counts, 1, 2 * chunk) .. concat(new_counts) .. sub(counts, 2 * (chunk + some) + 1)
@@ -982,8 +1017,24 @@ local function take_out(chunk, before, id, time)
   count_chunks()
 end
 
--- Merges the added events from the place `first` to `last` into the `n` events that these strings hold.
-local function merge_added(first, last, old_times, old_weights, old_ids, n, size)
+-- Sorts the added events by their times and the hashes of their ids.
+local function sort_added()
+  local order, old_times, old_weights, old_ids = {}, added_times, added_weights, added_ids
+  for i = 1, added do order[i] = i end
+  sort(order, function(a, b)
+    if old_times[a] ~= old_times[b] then return old_times[a] < old_times[b] end
+    return hash_of(old_ids[a]) < hash_of(old_ids[b])
+  end)
+  added_times, added_weights, added_ids = {}, {}, {}
+  for i = 1, added do
+    local from = order[i]
+    added_times[i], added_weights[i], added_ids[i] = old_times[from], old_weights[from], old_ids[from]
+  end
+end
+
+-- Merges the added events from the place `first` to `last` into the `n` events that these strings hold:
+-- behind all of one time, or by their hashes.
+local function merge_added(first, last, old_times, old_weights, old_ids, n, size, by_hash)
   -- All ids get the length of the longest.
   local longer, has_weights = size, old_weights ~= ''
   for i = first, last do
@@ -996,7 +1047,11 @@ local function merge_added(first, last, old_times, old_weights, old_ids, n, size
   local from = 0
   for i = first, last + 1 do
     local before_it = n
-    if i <= last then before_it = up_to(added_times[i], old_times, 1, n) end
+    if i <= last and by_hash then
+      before_it = up_to_hash(added_times[i], hash_of(added_ids[i]), old_times, old_ids, size, n)
+    elseif i <= last then
+      before_it = up_to(added_times[i], old_times, 1, n)
+    end
     local at = #new_times
     new_times[at + 1] = sub(old_times, 8 * from + 1, 8 * before_it)
     new_weights[at + 1] = sub(old_weights, 8 * from + 1, 8 * before_it)
@@ -1040,8 +1095,7 @@ local places_of_ids
 if count > 1 and not is_hash then
   places_of_ids = {}
   for i = 0, held - 1 do
-    local id_at = ids_at + (1 + width) * i
-    places_of_ids[sub(ids, id_at, id_at + unpack('B', ids, id_at))] = i
+    places_of_ids[id_at(ids, ids_at + (1 + width) * i)] = i
   end
 end
 
@@ -1166,11 +1220,15 @@ elseif not is_hash then
     and find(pcall('HSET', key, 'c', '').err or '', 'WRONGTYPE', 1, true)
     and pcall('PEXPIRE', key, 0) == 1
   then
-    replace(0, 0, times, weights, ids, held)
-    for i = 0, held - 1 do
-      local id_at = 1 + (1 + width) * i
-      add_hash(sub(ids, id_at, id_at + unpack('B', ids, id_at)), unpack('<d', times, 8 * i + 1))
+    for i = 1, held do
+      added_ids[i] = id_at(ids, 1 + (1 + width) * (i - 1))
+      added_times[i] = unpack('<d', times, 8 * i - 7)
+      added_weights[i] = weighted == 1 and unpack('<d', weights, 8 * i - 7) or 1
+      add_hash(added_ids[i], added_times[i])
     end
+    added = held
+    sort_added()
+    replace(0, 0, merge_added(1, held, '', '', '', 0, 2, true))
     local _, set = changed_fields()
     call_with('HSET', set)
     call('PEXPIRE', key, ttl)
@@ -1197,17 +1255,19 @@ else
       count_chunks()
     end
     -- The last ones first, so that what is known of the chunks before them stays right.
+    sort_added()
+    local function chunk_for(i) return chunk_at(added_times[i], hash_of(added_ids[i])) end
     local last = added
     while last > 0 do
-      local chunk, first = chunk_at(added_times[last]), last
-      while first > 1 and chunk_at(added_times[first - 1]) == chunk do first = first - 1 end
+      local chunk, first = chunk_for(last), last
+      while first > 1 and chunk_for(first - 1) == chunk do first = first - 1 end
       if chunks == 0 then
-        replace(0, 0, merge_added(first, last, '', '', '', 0, 2))
+        replace(0, 0, merge_added(first, last, '', '', '', 0, 2, true))
       else
         local old_times, old_weights, old_ids, n, size = chunk_without(chunk, 0, 0)
-        local appended = chunk == chunks - 1 and up_to(added_times[first], old_times, 1, n) == n
+        local appended = chunk == chunks - 1 and added_times[first] > unpack('<d', old_times, 8 * n - 7)
         local new_times, new_weights, new_ids, more =
-          merge_added(first, last, old_times, old_weights, old_ids, n, size)
+          merge_added(first, last, old_times, old_weights, old_ids, n, size, true)
         replace(chunk, 1, new_times, new_weights, new_ids, more, appended)
       end
       for i = first, last do add_hash(added_ids[i], added_times[i]) end

@@ -216,6 +216,13 @@ fn bytes<const N: usize>(text: &mut &[u8]) -> [u8; N] {
     *bytes
 }
 
+/// Returns the hash of an id in a hash of chunks.
+fn hash(id: &[u8]) -> u32 {
+    let length = u8::try_from(id.len()).unwrap();
+    let digest = sha1_smol::Sha1::from([&[length], id].concat()).digest();
+    u32::from_be_bytes(*digest.bytes().first_chunk().unwrap())
+}
+
 /// Returns the events in a hash of chunks, and the latest instant.
 fn decode_hash(fields: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
     let text = |reply: &Reply| match reply {
@@ -234,14 +241,15 @@ fn decode_hash(fields: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
     let next = u32::from_le_bytes(bytes(&mut head));
     assert!(head.is_empty() && weighted <= 1);
     let directory = fields.remove(&b"d"[..]).unwrap();
-    let chunks = directory.len() / 22;
+    let chunks = directory.len() / 26;
     let (mut counts, mut entries) = directory.split_at(2 * chunks);
-    let (mut events, mut last) = (Vec::new(), 0);
+    let (mut events, mut last) = (Vec::new(), (0, 0));
     let mut entry_of = BTreeMap::new();
     for _ in 0..chunks {
         let count = usize::from(u16::from_le_bytes(bytes(&mut counts)));
         let (first, sum) = (take(&mut entries), take(&mut entries));
         let number = u32::from_le_bytes(bytes(&mut entries));
+        let first_hash = u32::from_le_bytes(bytes(&mut entries));
         assert!(number < next && count > 0);
         let name = |kind: char| format!("{kind}{number}").into_bytes();
         let times = fields.remove(&name('t')).unwrap();
@@ -256,9 +264,11 @@ fn decode_hash(fields: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
             let weight = if has_weights { take(&mut weights) } else { 1 };
             let (id, zeros) = id[1..].split_at(usize::from(id[0]));
             assert!(zeros.iter().all(|&zero| zero == 0));
-            assert!(time >= last, "chunks out of order");
-            assert!(total > 0 || time == first, "not the first time of its chunk");
-            (last, total) = (time, total + weight);
+            let hash = hash(id);
+            assert!((time, hash) >= last, "chunks out of order");
+            let is_first = (time, hash) == (first, first_hash);
+            assert!(total > 0 || is_first, "not the first of its chunk");
+            (last, total) = ((time, hash), total + weight);
             events.push((id.to_vec(), time, weight));
         }
         assert!(times.is_empty() && weights.is_empty());
@@ -277,11 +287,8 @@ fn decode_hash(fields: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
         }
     }
     for (id, time, _) in &events {
-        let length = u8::try_from(id.len()).unwrap();
-        let digest = sha1_smol::Sha1::from([&[length], &id[..]].concat()).digest();
-        let mut hash: [u8; 4] = *digest.bytes().first_chunk().unwrap();
-        hash.reverse();
-        assert!(entry_of.contains_key(&(hash, *time)), "{id:?} cannot be found");
+        let key = (hash(id).to_le_bytes(), *time);
+        assert!(entry_of.contains_key(&key), "{id:?} cannot be found");
     }
     events.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
     (events, latest)
