@@ -44,27 +44,90 @@ local function garbled()
   error('data string too short')
 end
 
--- Counts the events before each chunk.
-local function count_chunks()
-  local sum = 0
-  for first = 0, chunks - 1, PART do
-    local many = min(PART, chunks - first)
-    local some = { unpack('<' .. rep('I2', many), counts, 1 + 2 * first) }
-    for i = 1, many do
-      if some[i] == 0 then garbled() end
-      sum = sum + some[i]
-      starts[first + i] = sum
-    end
-  end
-  return sum
-end
-
+-- Functions for the hash. What is not called costs least if it is not made.
+local count_chunks, field, entry_of, chunk_times, chunk_ids, chunk_at, chunk_of
 -- A server out of memory refuses a SET that is the first command of a script that may write. So what
 -- cancels reads with such a command, which writes nothing without options.
 local raw = pcall(operation == CANCEL and 'GETEX' or 'GET', key) or ''
 if raw.err then
   if not find(raw.err, 'WRONGTYPE', 1, true) then return raw end
   is_hash = true
+
+  -- Counts the events before each chunk.
+  count_chunks = function()
+    local sum = 0
+    for first = 0, chunks - 1, PART do
+      local many = min(PART, chunks - first)
+      local some = { unpack('<' .. rep('I2', many), counts, 1 + 2 * first) }
+      for i = 1, many do
+        if some[i] == 0 then garbled() end
+        sum = sum + some[i]
+        starts[first + i] = sum
+      end
+    end
+    return sum
+  end
+
+  -- Returns what a field of the hash holds.
+  field = function(name)
+    local value = fields[name]
+    if not value then
+      value = call('HGET', key, name)
+      fields[name] = value
+    end
+    return value
+  end
+
+  -- Returns the number of the chunk, the number of its events, and the sum of their weights.
+  entry_of = function(chunk)
+    local _, sum, number = unpack('<ddI4', entries, ENTRY * chunk + 1)
+    return number, starts[chunk + 1] - starts[chunk], sum
+  end
+
+  -- Returns the times of a chunk, with the weights after them if there are others than 1, how many events
+  -- it has, and its number.
+  chunk_times = function(chunk)
+    local number, many = entry_of(chunk)
+    local packed = field('t' .. number)
+    if not packed or #packed ~= 8 * many and #packed ~= 16 * many then garbled() end
+    return packed, many, number
+  end
+
+  -- Returns the ids of a chunk, and how many bytes each of them takes.
+  chunk_ids = function(chunk)
+    local number, many = entry_of(chunk)
+    local packed = field('i' .. number)
+    local size = packed and #packed / many or 0
+    if size < 2 or size ~= floor(size) then garbled() end
+    return packed, size
+  end
+
+  -- Returns the last chunk that begins with an event at `time` or before, or at this time with a hash up
+  -- to `hash`, if there is one; or the first chunk.
+  chunk_at = function(time, hash)
+    local low, high = 1, chunks
+    while low < high do
+      local middle = floor((low + high) / 2)
+      local first, _, _, of_first = unpack('<ddI4I4', entries, ENTRY * middle + 1)
+      if first < time or first == time and (not hash or of_first <= hash) then
+        low = middle + 1
+      else
+        high = middle
+      end
+    end
+    return low - 1
+  end
+
+  -- Returns the chunk that holds the event with this index.
+  chunk_of = function(index)
+    local low, high = 1, chunks
+    while low < high do
+      local middle = floor((low + high) / 2)
+      if starts[middle] <= index then low = middle + 1 else high = middle end
+    end
+    return low - 1
+  end
+
   local head = call('HMGET', key, 'c', 'd')
   header = head[1]
   if not header or not head[2] then garbled() end
@@ -126,66 +189,6 @@ local function up_to(time, packed, at, many)
   return low
 end
 
--- Returns what a field of the hash holds.
-local function field(name)
-  local value = fields[name]
-  if not value then
-    value = call('HGET', key, name)
-    fields[name] = value
-  end
-  return value
-end
-
--- Returns the number of the chunk, the number of its events, and the sum of their weights.
-local function entry_of(chunk)
-  local _, sum, number = unpack('<ddI4', entries, ENTRY * chunk + 1)
-  return number, starts[chunk + 1] - starts[chunk], sum
-end
-
--- Returns the times of a chunk, with the weights after them if there are others than 1, how many events
--- it has, and its number.
-local function chunk_times(chunk)
-  local number, many = entry_of(chunk)
-  local packed = field('t' .. number)
-  if not packed or #packed ~= 8 * many and #packed ~= 16 * many then garbled() end
-  return packed, many, number
-end
-
--- Returns the ids of a chunk, and how many bytes each of them takes.
-local function chunk_ids(chunk)
-  local number, many = entry_of(chunk)
-  local packed = field('i' .. number)
-  local size = packed and #packed / many or 0
-  if size < 2 or size ~= floor(size) then garbled() end
-  return packed, size
-end
-
--- Returns the last chunk that begins with an event at `time` or before, or at this time with a hash up
--- to `hash`, if there is one; or the first chunk.
-local function chunk_at(time, hash)
-  local low, high = 1, chunks
-  while low < high do
-    local middle = floor((low + high) / 2)
-    local first, _, _, of_first = unpack('<ddI4I4', entries, ENTRY * middle + 1)
-    if first < time or first == time and (not hash or of_first <= hash) then
-      low = middle + 1
-    else
-      high = middle
-    end
-  end
-  return low - 1
-end
-
--- Returns the chunk that holds the event with this index.
-local function chunk_of(index)
-  local low, high = 1, chunks
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if starts[middle] <= index then low = middle + 1 else high = middle end
-  end
-  return low - 1
-end
-
 -- Returns the index of the first event after `time`.
 local function first_after(time)
   if not is_hash then return up_to(time, times, times_at, held) end
@@ -215,27 +218,6 @@ end
 -- The times of all events, and how much the events up to each weigh together, once all are read. A
 -- calendar with many periods reads them once.
 local all_times, all_sums
-
--- Reads all events. Entries before the first and behind the last end a walk through them.
-local function read_all()
-  local n, sum = 0, 0
-  all_times, all_sums = { [0] = -1 }, weighted == 1 and { [0] = 0 } or nil
-  while n < held do
-    local some, packed, at, heavy, heavy_at = packed_from(n, held - n)
-    local format = '<' .. rep('d', some)
-    local found = { unpack(format, packed, at) }
-    for i = 1, some do all_times[n + i] = found[i] end
-    if all_sums then
-      if heavy then found = { unpack(format, heavy, heavy_at) } end
-      for i = 1, some do
-        sum = sum + (heavy and found[i] or 1)
-        all_sums[n + i] = sum
-      end
-    end
-    n = n + some
-  end
-  all_times[held + 1] = AFTER_ALL
-end
 
 -- How many events of a string are read at once.
 local BLOCK = 64
@@ -282,14 +264,28 @@ local places_of = {}
 
 -- All held events with the first `viewed` ones of the call: a table of their times; one of how much all
 -- up to each weigh together, if not all weigh 1; how many there are; how much they weigh together; and
--- of the events of the call, their times, and the number of held events that are not after each. The
--- tables read what they do not hold yet. What is beyond either end is farther away than any window,
+-- of the events of the call, their times, and the number of held events that are not after each; and
+-- whether all have been read. The tables read what they do not hold yet. What is beyond either end is farther away than any window,
 -- and too heavy for any.
-local view_times, view_sums, total, all, own_times, places, viewed
+local view_times, view_sums, total, all, own_times, places, viewed, is_read
 
 -- Prepares these tables, with the `own` events of the call that are given.
 local function view(times_of_own, own_weights, own)
   viewed, total, own_times, places = own, held + own, times_of_own, {}
+  view_sums = nil
+  is_read = held == 0 or not is_hash and held <= BLOCK
+  if own == 0 and held > 0 and is_read then
+    local format = '<' .. rep('d', held)
+    view_times = { unpack(format, times, times_at) }
+    view_times[0], view_times[held + 1] = -AFTER_ALL, AFTER_ALL
+    if weighted == 1 then
+      view_sums = { unpack(format, weights, weights_at) }
+      view_sums[-1], view_sums[0], view_sums[held + 1] = -AFTER_ALL, 0, AFTER_ALL
+      for i = 1, held do view_sums[i] = view_sums[i - 1] + view_sums[i] end
+      all = view_sums[held]
+    end
+    return
+  end
   view_times = { [0] = -AFTER_ALL, [total + 1] = AFTER_ALL }
   local own_sums = { [0] = 0 }
   for j = 1, own do
@@ -297,7 +293,6 @@ local function view(times_of_own, own_weights, own)
     places_of[time] = places_of[time] or first_after(time)
     places[j], own_sums[j] = places_of[time], own_sums[j - 1] + own_weights[j]
   end
-  view_sums = nil
   if weighted == 1 or own_sums[own] > own then
     all = sum_before(held) + own_sums[own]
     view_sums = { [-1] = -AFTER_ALL, [0] = 0, [total + 1] = AFTER_ALL }
@@ -335,7 +330,7 @@ local function view(times_of_own, own_weights, own)
     until is_done
   end
 
-  if held == 0 or not is_hash and held <= BLOCK then
+  if is_read then
     fill(0, held)
     return
   end
@@ -362,9 +357,19 @@ end
 -- Returns the place in the order of a search of the first event after `time`.
 local function after(sign, time)
   if sign == -1 then time = -time - 1 end
-  local n = first_after(time)
-  for j = 1, viewed do
-    if own_times[j] <= time then n = n + 1 end
+  local n
+  if is_read then
+    n = 0
+    local high = total
+    while n < high do
+      local middle = floor((n + high) / 2)
+      if view_times[middle + 1] <= time then n = middle + 1 else high = middle end
+    end
+  else
+    n = first_after(time)
+    for j = 1, viewed do
+      if own_times[j] <= time then n = n + 1 end
+    end
   end
   if sign == 1 then return n + 1 end
   return total + 1 - n
@@ -380,14 +385,12 @@ local function skip(sign, place, time)
   return max(after(sign, time), place)
 end
 
--- Returns how much the events up to a place weigh together.
-local function sum_to(sign, place)
-  if sign == 1 then return view_sums[place] end
-  return all - view_sums[total - place]
-end
-
 -- Returns the first place after `place` up to which the events weigh more than `sum` together.
 local function first_above(sign, place, sum)
+  local function sum_to(sign, place)
+    if sign == 1 then return view_sums[place] end
+    return all - view_sums[total - place]
+  end
   local step = 1
   while place + step <= total and sum_to(sign, place + step) <= sum do
     place, step = place + step, 2 * step
@@ -464,6 +467,27 @@ if periods_at then
 end
 
 if counts_days then
+  -- Reads all events. Entries before the first and behind the last end a walk through them.
+  local function read_all()
+    local n, sum = 0, 0
+    all_times, all_sums = { [0] = -1 }, weighted == 1 and { [0] = 0 } or nil
+    while n < held do
+      local some, packed, at, heavy, heavy_at = packed_from(n, held - n)
+      local format = '<' .. rep('d', some)
+      local found = { unpack(format, packed, at) }
+      for i = 1, some do all_times[n + i] = found[i] end
+      if all_sums then
+        if heavy then found = { unpack(format, heavy, heavy_at) } end
+        for i = 1, some do
+          sum = sum + (heavy and found[i] or 1)
+          all_sums[n + i] = sum
+        end
+      end
+      n = n + some
+    end
+    all_times[held + 1] = AFTER_ALL
+  end
+
   -- Returns the weight of the held events from `start` until before `stop`, and about how many events
   -- could have been read in the same time.
   local function look_up(start, stop)
@@ -834,149 +858,6 @@ local function place_of(id, packed, size, from)
   until false
 end
 
--- The hashes that have been computed.
-local hashes_of = {}
-
--- Returns the hash of an id, with the length before it.
-local function hash_of(id)
-  local hash = hashes_of[id]
-  if not hash then
-    hash = tonumber(sub(sha1hex(id), 1, 8), 16)
-    hashes_of[id] = hash
-  end
-  return hash
-end
-
--- Returns the bytes of a hash, and the field with the entries of those that begin alike.
-local function hash_field(hash)
-  return pack('<I4', hash), pack('<c1B', 'h', hash % 256)
-end
-
--- Returns the first id of packed ids, from a place on, with the length before it.
-local function id_at(packed, at)
-  return sub(packed, at, at + unpack('B', packed, at))
-end
-
--- Of the `n` events of a chunk, returns how many are not after one at `time` with this hash.
-local function up_to_hash(time, hash, packed, packed_ids, size, n)
-  local low, high = up_to(time - 1, packed, 1, n), up_to(time, packed, 1, n)
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if hash_of(id_at(packed_ids, 1 + size * middle)) <= hash then low = middle + 1 else high = middle end
-  end
-  return low
-end
-
--- In the hash, returns the chunk with the event of `id`, its place in it, its time and its weight.
-local function find_event(id)
-  local hash = hash_of(id)
-  local bytes, name = hash_field(hash)
-  local hashes, from = field(name), 1
-  while hashes do
-    local at = find(hashes, bytes, from, true)
-    if not at then return end
-    if (at - 1) % HASHED == 0 then
-      local time = unpack('<d', hashes, at + 4)
-      local chunk, is_earlier = chunk_at(time, hash), true
-      while chunk >= 0 and is_earlier do
-        local packed, n = chunk_times(chunk)
-        local packed_ids, size = chunk_ids(chunk)
-        local first = up_to(time - 1, packed, 1, n)
-        local i = place_of(id, packed_ids, size, 1 + size * first)
-        if i and unpack('<d', packed, 1 + 8 * (first + i)) == time then
-          local heavy = #packed > 8 * n and unpack('<d', packed, 1 + 8 * (n + first + i))
-          return chunk, first + i, time, heavy or 1
-        end
-        -- Another id may have the same hash.
-        local first_time, _, _, first_hash = unpack('<ddI4I4', entries, ENTRY * chunk + 1)
-        is_earlier = first_time == time and first_hash == hash
-        chunk = chunk - 1
-      end
-    end
-    from = at + 1
-  end
-end
-
--- Adds an entry for the event of `id` at `time`.
-local function add_hash(id, time)
-  local bytes, name = hash_field(hash_of(id))
-  local hashes = field(name) or ''
-  if #hashes > 0 and #hashes % (128 * HASHED) == 0 then
-    -- Entries of events that no longer count are left out from time to time.
-    local kept = {}
-    for at = 1, #hashes, HASHED do
-      if unpack('<d', hashes, at + 4) > gone then kept[#kept + 1] = sub(hashes, at, at + HASHED - 1) end
-    end
-    hashes = concat(kept)
-  end
-  fields[name], changes[name] = hashes .. bytes .. pack('<d', time), true
-end
-
--- Drops the entry for the event of `id` at `time`.
-local function drop_hash(id, time)
-  local bytes, name = hash_field(hash_of(id))
-  local hashes, entry, at = field(name) or '', bytes .. pack('<d', time), 0
-  repeat
-    at = find(hashes, entry, at + 1, true)
-  until not at or (at - 1) % HASHED == 0
-  if at then
-    fields[name], changes[name] = sub(hashes, 1, at - 1) .. sub(hashes, at + HASHED), true
-  end
-end
-
--- Replaces `some` chunks from `chunk` on with the `n` events that these strings hold. The weights may
--- be empty. If they are `appended`, chunks are made full, because more are likely to follow.
-local function replace(chunk, some, new_times, new_weights, new_ids, n, appended)
-  local numbers = {}
-  for i = 1, some do
-    local number = entry_of(chunk + i - 1)
-    numbers[i] = number
-    fields['t' .. number], fields['i' .. number] = '', ''
-    changes['t' .. number], changes['i' .. number] = true, true
-  end
-  local size, done = n > 0 and #new_ids / n, 0
-  local new_counts, new_entries, more = {}, {}, 0
-  while done < n do
-    local many = min(most, n - done)
-    if not appended then many = ceil((n - done) / ceil((n - done) / most)) end
-    more = more + 1
-    local number = numbers[more]
-    if not number then number, next_number = next_number, next_number + 1 end
-    local own_times = sub(new_times, 8 * done + 1, 8 * (done + many))
-    local own_weights, sum = sub(new_weights, 8 * done + 1, 8 * (done + many)), many
-    if own_weights == rep(pack('<d', 1), many) then own_weights = '' end
-    if own_weights ~= '' then
-      sum = 0
-      for i = 0, many - 1 do sum = sum + unpack('<d', own_weights, 8 * i + 1) end
-    end
-    fields['t' .. number] = own_times .. own_weights
-    fields['i' .. number] = sub(new_ids, size * done + 1, size * (done + many))
-    changes['t' .. number], changes['i' .. number] = true, true
-    new_counts[more] = pack('<I2', many)
-    local hash = hash_of(id_at(new_ids, size * done + 1))
-    new_entries[more] = pack('<ddI4I4', unpack('<d', own_times), sum, number, hash)
-    done = done + many
-  end
-  counts = sub(counts, 1, 2 * chunk) .. concat(new_counts) .. sub(counts, 2 * (chunk + some) + 1)
-  entries = sub(entries, 1, ENTRY * chunk) .. concat(new_entries)
-    .. sub(entries, ENTRY * (chunk + some) + 1)
-  chunks = chunks + more - some
-end
-
--- Returns the times, weights and ids of a chunk, without the `many` after the first `before`, and how
--- many are left.
-local function chunk_without(chunk, before, many)
-  local packed, n = chunk_times(chunk)
-  local packed_ids, size = chunk_ids(chunk)
-  local left_times = sub(packed, 1, 8 * before) .. sub(packed, 8 * (before + many) + 1, 8 * n)
-  local left_weights = ''
-  if #packed > 8 * n then
-    left_weights = sub(packed, 8 * n + 1, 8 * (n + before)) .. sub(packed, 8 * (n + before + many) + 1)
-  end
-  local left_ids = sub(packed_ids, 1, size * before) .. sub(packed_ids, size * (before + many) + 1)
-  return left_times, left_weights, left_ids, n - many, size
-end
-
 -- Gives packed ids the length of longer ones.
 local function widen(packed, size, longer)
   if size >= longer or packed == '' then return packed end
@@ -985,52 +866,8 @@ local function widen(packed, size, longer)
   return concat(wider)
 end
 
--- Takes the event out of a chunk of the hash. If few are left, a chunk beside takes them in.
-local function take_out(chunk, before, id, time)
-  drop_hash(id, time)
-  local left_times, left_weights, left_ids, n, size = chunk_without(chunk, before, 1)
-  local some = 1
-  for _, beside in ipairs({ chunk + 1, chunk - 1 }) do
-    if n > 0 and some == 1 and beside >= 0 and beside < chunks
-      and n + starts[beside + 1] - starts[beside] <= most / 2
-    then
-      local more_times, more_weights, more_ids, more, more_size = chunk_without(beside, 0, 0)
-      local longer = max(size, more_size)
-      left_ids, more_ids = widen(left_ids, size, longer), widen(more_ids, more_size, longer)
-      if left_weights ~= more_weights then
-        if left_weights == '' then left_weights = rep(pack('<d', 1), n) end
-        if more_weights == '' then more_weights = rep(pack('<d', 1), more) end
-      end
-      if beside < chunk then
-        chunk = beside
-        left_times, left_weights, left_ids =
-          more_times .. left_times, more_weights .. left_weights, more_ids .. left_ids
-      else
-        left_times, left_weights, left_ids =
-          left_times .. more_times, left_weights .. more_weights, left_ids .. more_ids
-      end
-      n, some = n + more, 2
-    end
-  end
-  replace(chunk, some, left_times, left_weights, left_ids, n)
-  held = held - 1
-  count_chunks()
-end
-
--- Sorts the added events by their times and the hashes of their ids.
-local function sort_added()
-  local order, old_times, old_weights, old_ids = {}, added_times, added_weights, added_ids
-  for i = 1, added do order[i] = i end
-  sort(order, function(a, b)
-    if old_times[a] ~= old_times[b] then return old_times[a] < old_times[b] end
-    return hash_of(old_ids[a]) < hash_of(old_ids[b])
-  end)
-  added_times, added_weights, added_ids = {}, {}, {}
-  for i = 1, added do
-    local from = order[i]
-    added_times[i], added_weights[i], added_ids[i] = old_times[from], old_weights[from], old_ids[from]
-  end
-end
+local hash_of, id_at, up_to_hash, find_event, add_hash, replace
+local chunk_without, take_out, sort_added, changed_fields, call_with
 
 -- Merges the added events from the place `first` to `last` into the `n` events that these strings hold:
 -- behind all of one time, or by their hashes.
@@ -1067,26 +904,218 @@ local function merge_added(first, last, old_times, old_weights, old_ids, n, size
   return concat(new_times), concat(new_weights), concat(new_ids), n + last - first + 1, size
 end
 
--- Returns the names of changed fields to drop, and the names and values of those to set.
-local function changed_fields()
-  fields.c, fields.d = pack('<dI4BI4', clock, held, weighted, next_number), counts .. entries
-  changes.c, changes.d = true, true
-  local dropped, set = {}, {}
-  for name in pairs(changes) do
-    local value = fields[name]
-    if value == '' then
-      dropped[#dropped + 1] = name
-    else
-      set[#set + 1], set[#set + 2] = name, value
+if is_hash or held + count > small then
+  -- The hashes that have been computed.
+  local hashes_of = {}
+
+  -- Returns the hash of an id, with the length before it.
+  hash_of = function(id)
+    local hash = hashes_of[id]
+    if not hash then
+      hash = tonumber(sub(sha1hex(id), 1, 8), 16)
+      hashes_of[id] = hash
+    end
+    return hash
+  end
+
+  -- Returns the bytes of a hash, and the field with the entries of those that begin alike.
+  local function hash_field(hash)
+    return pack('<I4', hash), pack('<c1B', 'h', hash % 256)
+  end
+
+  -- Returns the first id of packed ids, from a place on, with the length before it.
+  id_at = function(packed, at)
+    return sub(packed, at, at + unpack('B', packed, at))
+  end
+
+  -- Of the `n` events of a chunk, returns how many are not after one at `time` with this hash.
+  up_to_hash = function(time, hash, packed, packed_ids, size, n)
+    local low, high = up_to(time - 1, packed, 1, n), up_to(time, packed, 1, n)
+    while low < high do
+      local middle = floor((low + high) / 2)
+      if hash_of(id_at(packed_ids, 1 + size * middle)) <= hash then low = middle + 1 else high = middle end
+    end
+    return low
+  end
+
+  -- In the hash, returns the chunk with the event of `id`, its place in it, its time and its weight.
+  find_event = function(id)
+    local hash = hash_of(id)
+    local bytes, name = hash_field(hash)
+    local hashes, from = field(name), 1
+    while hashes do
+      local at = find(hashes, bytes, from, true)
+      if not at then return end
+      if (at - 1) % HASHED == 0 then
+        local time = unpack('<d', hashes, at + 4)
+        local chunk, is_earlier = chunk_at(time, hash), true
+        while chunk >= 0 and is_earlier do
+          local packed, n = chunk_times(chunk)
+          local packed_ids, size = chunk_ids(chunk)
+          local first = up_to(time - 1, packed, 1, n)
+          local i = place_of(id, packed_ids, size, 1 + size * first)
+          if i and unpack('<d', packed, 1 + 8 * (first + i)) == time then
+            local heavy = #packed > 8 * n and unpack('<d', packed, 1 + 8 * (n + first + i))
+            return chunk, first + i, time, heavy or 1
+          end
+          -- Another id may have the same hash.
+          local first_time, _, _, first_hash = unpack('<ddI4I4', entries, ENTRY * chunk + 1)
+          is_earlier = first_time == time and first_hash == hash
+          chunk = chunk - 1
+        end
+      end
+      from = at + 1
     end
   end
-  return dropped, set
-end
 
--- Runs a command of the hash with these words.
-local function call_with(command, words)
-  for i = 1, #words, 1000 do
-    call(command, key, table_unpack(words, i, min(i + 999, #words)))
+  -- Adds an entry for the event of `id` at `time`.
+  add_hash = function(id, time)
+    local bytes, name = hash_field(hash_of(id))
+    local hashes = is_hash and field(name) or fields[name] or ''
+    if #hashes > 0 and #hashes % (128 * HASHED) == 0 then
+      -- Entries of events that no longer count are left out from time to time.
+      local kept = {}
+      for at = 1, #hashes, HASHED do
+        if unpack('<d', hashes, at + 4) > gone then kept[#kept + 1] = sub(hashes, at, at + HASHED - 1) end
+      end
+      hashes = concat(kept)
+    end
+    fields[name], changes[name] = hashes .. bytes .. pack('<d', time), true
+  end
+
+  -- Drops the entry for the event of `id` at `time`.
+  local function drop_hash(id, time)
+    local bytes, name = hash_field(hash_of(id))
+    local hashes, entry, at = field(name) or '', bytes .. pack('<d', time), 0
+    repeat
+      at = find(hashes, entry, at + 1, true)
+    until not at or (at - 1) % HASHED == 0
+    if at then
+      fields[name], changes[name] = sub(hashes, 1, at - 1) .. sub(hashes, at + HASHED), true
+    end
+  end
+
+  -- Replaces `some` chunks from `chunk` on with the `n` events that these strings hold. The weights may
+  -- be empty. If they are `appended`, chunks are made full, because more are likely to follow.
+  replace = function(chunk, some, new_times, new_weights, new_ids, n, appended)
+    local numbers = {}
+    for i = 1, some do
+      local number = entry_of(chunk + i - 1)
+      numbers[i] = number
+      fields['t' .. number], fields['i' .. number] = '', ''
+      changes['t' .. number], changes['i' .. number] = true, true
+    end
+    local size, done = n > 0 and #new_ids / n, 0
+    local new_counts, new_entries, more = {}, {}, 0
+    while done < n do
+      local many = min(most, n - done)
+      if not appended then many = ceil((n - done) / ceil((n - done) / most)) end
+      more = more + 1
+      local number = numbers[more]
+      if not number then number, next_number = next_number, next_number + 1 end
+      local own_times = sub(new_times, 8 * done + 1, 8 * (done + many))
+      local own_weights, sum = sub(new_weights, 8 * done + 1, 8 * (done + many)), many
+      if own_weights == rep(pack('<d', 1), many) then own_weights = '' end
+      if own_weights ~= '' then
+        sum = 0
+        for i = 0, many - 1 do sum = sum + unpack('<d', own_weights, 8 * i + 1) end
+      end
+      fields['t' .. number] = own_times .. own_weights
+      fields['i' .. number] = sub(new_ids, size * done + 1, size * (done + many))
+      changes['t' .. number], changes['i' .. number] = true, true
+      new_counts[more] = pack('<I2', many)
+      local hash = hash_of(id_at(new_ids, size * done + 1))
+      new_entries[more] = pack('<ddI4I4', unpack('<d', own_times), sum, number, hash)
+      done = done + many
+    end
+    counts = sub(counts, 1, 2 * chunk) .. concat(new_counts) .. sub(counts, 2 * (chunk + some) + 1)
+    entries = sub(entries, 1, ENTRY * chunk) .. concat(new_entries)
+      .. sub(entries, ENTRY * (chunk + some) + 1)
+    chunks = chunks + more - some
+  end
+
+  -- Returns the times, weights and ids of a chunk, without the `many` after the first `before`, and how
+  -- many are left.
+  chunk_without = function(chunk, before, many)
+    local packed, n = chunk_times(chunk)
+    local packed_ids, size = chunk_ids(chunk)
+    local left_times = sub(packed, 1, 8 * before) .. sub(packed, 8 * (before + many) + 1, 8 * n)
+    local left_weights = ''
+    if #packed > 8 * n then
+      left_weights = sub(packed, 8 * n + 1, 8 * (n + before)) .. sub(packed, 8 * (n + before + many) + 1)
+    end
+    local left_ids = sub(packed_ids, 1, size * before) .. sub(packed_ids, size * (before + many) + 1)
+    return left_times, left_weights, left_ids, n - many, size
+  end
+
+  -- Takes the event out of a chunk of the hash. If few are left, a chunk beside takes them in.
+  take_out = function(chunk, before, id, time)
+    drop_hash(id, time)
+    local left_times, left_weights, left_ids, n, size = chunk_without(chunk, before, 1)
+    local some = 1
+    for _, beside in ipairs({ chunk + 1, chunk - 1 }) do
+      if n > 0 and some == 1 and beside >= 0 and beside < chunks
+        and n + starts[beside + 1] - starts[beside] <= most / 2
+      then
+        local more_times, more_weights, more_ids, more, more_size = chunk_without(beside, 0, 0)
+        local longer = max(size, more_size)
+        left_ids, more_ids = widen(left_ids, size, longer), widen(more_ids, more_size, longer)
+        if left_weights ~= more_weights then
+          if left_weights == '' then left_weights = rep(pack('<d', 1), n) end
+          if more_weights == '' then more_weights = rep(pack('<d', 1), more) end
+        end
+        if beside < chunk then
+          chunk = beside
+          left_times, left_weights, left_ids =
+            more_times .. left_times, more_weights .. left_weights, more_ids .. left_ids
+        else
+          left_times, left_weights, left_ids =
+            left_times .. more_times, left_weights .. more_weights, left_ids .. more_ids
+        end
+        n, some = n + more, 2
+      end
+    end
+    replace(chunk, some, left_times, left_weights, left_ids, n)
+    held = held - 1
+    count_chunks()
+  end
+
+  -- Sorts the added events by their times and the hashes of their ids.
+  sort_added = function()
+    local order, old_times, old_weights, old_ids = {}, added_times, added_weights, added_ids
+    for i = 1, added do order[i] = i end
+    sort(order, function(a, b)
+      if old_times[a] ~= old_times[b] then return old_times[a] < old_times[b] end
+      return hash_of(old_ids[a]) < hash_of(old_ids[b])
+    end)
+    added_times, added_weights, added_ids = {}, {}, {}
+    for i = 1, added do
+      local from = order[i]
+      added_times[i], added_weights[i], added_ids[i] = old_times[from], old_weights[from], old_ids[from]
+    end
+  end
+
+  -- Returns the names of changed fields to drop, and the names and values of those to set.
+  changed_fields = function()
+    fields.c, fields.d = pack('<dI4BI4', clock, held, weighted, next_number), counts .. entries
+    changes.c, changes.d = true, true
+    local dropped, set = {}, {}
+    for name in pairs(changes) do
+      local value = fields[name]
+      if value == '' then
+        dropped[#dropped + 1] = name
+      else
+        set[#set + 1], set[#set + 2] = name, value
+      end
+    end
+    return dropped, set
+  end
+
+  -- Runs a command of the hash with these words.
+  call_with = function(command, words)
+    for i = 1, #words, 1000 do
+      call(command, key, table_unpack(words, i, min(i + 999, #words)))
+    end
   end
 end
 
@@ -1095,7 +1124,8 @@ local places_of_ids
 if count > 1 and not is_hash then
   places_of_ids = {}
   for i = 0, held - 1 do
-    places_of_ids[id_at(ids, ids_at + (1 + width) * i)] = i
+    local at = ids_at + (1 + width) * i
+    places_of_ids[sub(ids, at, at + unpack('B', ids, at))] = i
   end
 end
 
