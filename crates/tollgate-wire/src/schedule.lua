@@ -5,17 +5,17 @@
 -- weights other than 1. The times follow, then the weights if there are such, then the ids: each as
 -- one byte with its length, the id, and zeros up to the longest length.
 --
--- In the hash, events of one time are in the order of the hashes of their ids. The field `c` holds the same instant, number and flag for weights, and the number of the
--- next chunk. The field `d` is the directory of the chunks, in the order of their times: the number of
--- events in each, then the first time in each, the sum of its weights, its number, and the hash of its
--- first id. A chunk has up
--- to `most` events: the field `t` and its number hold their times, then the weights if there are others
+-- In the hash, events of one time are in the order of the hashes of their ids. The field `c` holds the
+-- same instant, number and flag for weights, and the number of the next chunk. The field `d` is the
+-- directory of the chunks, in the order of their times: the number of events in each, then the first
+-- time in each, the sum of its weights, its number, and the hash of its first id. A chunk has up to
+-- `most` events: the field `t` and its number hold their times, then the weights if there are others
 -- than 1, and the field `i` and its number hold the ids, as in the string. The fields `h` and a byte
--- find events by their ids: they hold a hash of each id, and the time of its event. Entries of events
--- that were dropped may stay behind there.
+-- find events by their ids: for each id whose hash has this lowest byte, they hold the hash, and the
+-- time of its event. Entries of events that were dropped may stay behind there.
 local argument = ARGV[1]
-local operation, now, slack, tolerance, horizon, retention, wants_latest, small, most, quotas, count, place =
-  unpack('<ddddddddddd', argument)
+local operation, now, slack, tolerance, horizon, retention, wants_latest, small, most, quotas, count,
+  place = unpack('<ddddddddddd', argument)
 local ADD, RESCHEDULE, CANCEL, NEXT, LATEST, RESERVE, LIST = 1, 2, 3, 4, 5, 6, 7
 local NEVER = 9007199254740992
 local AFTER_ALL = 2 * NEVER
@@ -34,8 +34,8 @@ local key = KEYS[1]
 -- How many events there are.
 local held = 0
 local is_hash, clock, width, weighted = false, 0, 0, 0
--- In the hash: the field `c`, how many chunks there are, the number of the next one, the two parts of the directory,
--- and how many events come before each chunk, counting chunks from zero.
+-- In the hash: the field `c`, how many chunks there are, the number of the next one, the two parts of
+-- the directory, and how many events come before each chunk, counting chunks from zero.
 local header, chunks, next_number, counts, entries, starts = nil, 0, 0, '', '', { [0] = 0 }
 -- The fields that have been read or changed, by name, and those of them that are to be written.
 local fields, changes = {}, {}
@@ -265,8 +265,8 @@ local places_of = {}
 -- All held events with the first `viewed` ones of the call: a table of their times; one of how much all
 -- up to each weigh together, if not all weigh 1; how many there are; how much they weigh together; and
 -- of the events of the call, their times, and the number of held events that are not after each; and
--- whether all have been read. The tables read what they do not hold yet. What is beyond either end is farther away than any window,
--- and too heavy for any.
+-- whether all have been read. If not, the tables read what they do not hold yet. What is beyond either
+-- end is farther away than any window, and too heavy for any.
 local view_times, view_sums, total, all, own_times, places, viewed, is_read
 
 -- Prepares these tables, with the `own` events of the call that are given.
@@ -783,7 +783,8 @@ local function first_without_room()
     for i = 1, added do
       if added_orders[i] < from_order then
         own = own + 1
-        kept_times[own], own_weights[own], orders[own] = added_times[i], added_weights[i], added_orders[i]
+        kept_times[own], own_weights[own] = added_times[i], added_weights[i]
+        orders[own] = added_orders[i]
       end
     end
     view(kept_times, own_weights, own)
@@ -791,8 +792,8 @@ local function first_without_room()
   if reach > 0 then keep() end
   for q = 1, quotas do
     local amount, length = quota[3 * q - 2], quota[3 * q - 1]
-    -- A window begins with the event `first`, and holds the one of the call at `nearest`, if that is not
-    -- too far away.
+    -- A window begins with the event `first`, and holds the one of the call at `nearest`, if that is
+    -- not too far away.
     local first, stop, nearest = 1, 1, 1
     while quota[3 * q] == 0 and nearest <= viewed do
       if places[nearest] + nearest < first then
@@ -933,7 +934,11 @@ if is_hash or held + count > small then
     local low, high = up_to(time - 1, packed, 1, n), up_to(time, packed, 1, n)
     while low < high do
       local middle = floor((low + high) / 2)
-      if hash_of(id_at(packed_ids, 1 + size * middle)) <= hash then low = middle + 1 else high = middle end
+      if hash_of(id_at(packed_ids, 1 + size * middle)) <= hash then
+        low = middle + 1
+      else
+        high = middle
+      end
     end
     return low
   end
