@@ -274,10 +274,7 @@ fn free_of(
         let end = view
             .entries
             .partition_point(|entry| entry.time < period.end());
-        let held: u64 = view.entries[start..end]
-            .iter()
-            .map(Entry::weight)
-            .sum();
+        let held: u64 = view.entries[start..end].iter().map(Entry::weight).sum();
         if held <= spare {
             break;
         }

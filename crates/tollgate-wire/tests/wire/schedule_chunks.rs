@@ -147,7 +147,9 @@ fn events_of_one_time_are_found_in_all_their_chunks() {
         let mut pair = Pair::new(small_chunks(flavor), &terms);
         let at = START + MINUTE;
         for first in [0, 30] {
-            let events = (first..first + 30).map(|number| event(number, at)).collect();
+            let events = (first..first + 30)
+                .map(|number| event(number, at))
+                .collect();
             assert_eq!(
                 pair.decide(schedule::Operation::Add(events)),
                 schedule::Answer::Added(30)
@@ -334,7 +336,12 @@ fn garbled_times_end_every_call() {
             for operation in 0..6 {
                 now(store.reset_schedule(&terms, "k".into())).unwrap();
                 let events = (0..20).map(|number| event(number, START + number * 6 * MINUTE * 10));
-                ask(&store, &terms, START, schedule::Operation::Add(events.take(9).collect()));
+                ask(
+                    &store,
+                    &terms,
+                    START,
+                    schedule::Operation::Add(events.take(9).collect()),
+                );
                 let key = raw.keys(store.options()).remove(0);
                 let Reply::Bulk(value) = raw.command(&[b"HGET", &key, field]) else {
                     panic!("no chunk");
@@ -344,7 +351,9 @@ fn garbled_times_end_every_call() {
                 let at = START + 200 * MINUTE;
                 let operation = match operation {
                     0 => schedule::Operation::Add(vec![event(50, at)]),
-                    1 => schedule::Operation::Add((60..99).map(|new| event(new, at + new)).collect()),
+                    1 => {
+                        schedule::Operation::Add((60..99).map(|new| event(new, at + new)).collect())
+                    }
                     2 => schedule::Operation::ReserveNext(event(50, START)),
                     3 => schedule::Operation::LatestFree {
                         until: stamp(at),

@@ -230,9 +230,8 @@ fn decode_hash(fields: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
         other => panic!("{other:?} is no text"),
     };
     let pairs = fields.chunks(2);
-    let mut fields: BTreeMap<Vec<u8>, Vec<u8>> = pairs
-        .map(|pair| (text(&pair[0]), text(&pair[1])))
-        .collect();
+    let mut fields: BTreeMap<Vec<u8>, Vec<u8>> =
+        pairs.map(|pair| (text(&pair[0]), text(&pair[1]))).collect();
     let head = fields.remove(&b"c"[..]).unwrap();
     let mut head = &head[..];
     let latest = take(&mut head);
