@@ -9,10 +9,10 @@
 -- same instant, number and flag for weights, and the number of the next chunk. The field `d` is the
 -- directory of the chunks, in the order of their times: the number of events in each, then the first
 -- time in each, the sum of its weights, its number, and the hash of its first id. A chunk has up to
--- `most` events: the field `t` and its number hold their times, then the weights if there are others
--- than 1, and the field `i` and its number hold the ids, as in the string. The fields `h` and a byte
--- find events by their ids: for each id whose hash has this lowest byte, they hold the hash, and the
--- time of its event. Entries of events that were dropped may stay behind there.
+-- `most` events, or fewer with long ids: the field `t` and its number hold their times, then the
+-- weights if there are others than 1, and the field `i` and its number hold the ids, as in the string.
+-- The fields `h` and a byte find events by their ids: for each id whose hash has this lowest byte, they
+-- hold the hash, and the time of its event. Entries of events that were dropped may stay behind there.
 local argument = ARGV[1]
 local operation, now, slack, tolerance, horizon, retention, wants_latest, small, most, quotas, count,
   place = unpack('<ddddddddddd', argument)
@@ -25,6 +25,8 @@ local PAGE = 500
 local PART = 512
 -- The bytes of an entry of the directory, beside the two of its count, and of an entry of a hash.
 local ENTRY, HASHED = 24, 12
+-- The most bytes of a chunk's ids.
+local LARGEST = 16384
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -1000,6 +1002,11 @@ if is_hash or held + count > small then
     end
   end
 
+  -- Returns the most events of a chunk whose ids take `size` bytes each.
+  local function most_of(size)
+    return max(min(most, floor(LARGEST / size)), 1)
+  end
+
   -- Replaces `some` chunks from `chunk` on with the `n` events that these strings hold. The weights may
   -- be empty. If they are `appended`, chunks are made full, because more are likely to follow.
   replace = function(chunk, some, new_times, new_weights, new_ids, n, appended)
@@ -1013,8 +1020,8 @@ if is_hash or held + count > small then
     local size, done = n > 0 and #new_ids / n, 0
     local new_counts, new_entries, more = {}, {}, 0
     while done < n do
-      local many = min(most, n - done)
-      if not appended then many = ceil((n - done) / ceil((n - done) / most)) end
+      local many = min(most_of(size), n - done)
+      if not appended then many = ceil((n - done) / ceil((n - done) / most_of(size))) end
       more = more + 1
       local number = numbers[more]
       if not number then number, next_number = next_number, next_number + 1 end
@@ -1044,6 +1051,7 @@ if is_hash or held + count > small then
   chunk_without = function(chunk, before, many)
     local packed, n = chunk_times(chunk)
     local packed_ids, size = chunk_ids(chunk)
+    if many == 0 then return sub(packed, 1, 8 * n), sub(packed, 8 * n + 1), packed_ids, n, size end
     local left_times = sub(packed, 1, 8 * before) .. sub(packed, 8 * (before + many) + 1, 8 * n)
     local left_weights = ''
     if #packed > 8 * n then
@@ -1060,7 +1068,7 @@ if is_hash or held + count > small then
     local some = 1
     for _, beside in ipairs({ chunk + 1, chunk - 1 }) do
       if n > 0 and some == 1 and beside >= 0 and beside < chunks
-        and n + starts[beside + 1] - starts[beside] <= most / 2
+        and n + starts[beside + 1] - starts[beside] <= most_of(size) / 2
       then
         local more_times, more_weights, more_ids, more, more_size = chunk_without(beside, 0, 0)
         local longer = max(size, more_size)
