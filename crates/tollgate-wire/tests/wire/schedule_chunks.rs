@@ -111,7 +111,7 @@ fn random_calls_leave_chunks_as_the_machine_says() {
                     pair.clock += dice.below(40);
                 }
                 let clock = pair.clock;
-                let mut one = |dice: &mut Dice| {
+                let one = |dice: &mut Dice| {
                     let event = event(dice.below(120), clock - 25 + dice.below(260));
                     event.with_weight(1 + dice.below(heaviest))
                 };
