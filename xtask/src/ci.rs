@@ -2,49 +2,120 @@
 
 use std::time::Instant;
 
+use clap::{Args, ValueEnum};
 use xshell::{Cmd, Shell, cmd};
 
-use crate::project::WORKSPACES;
-use crate::{Outcome, bench, instructions, lint, mutants, test};
+use crate::project::{Files, WORKSPACES};
+use crate::{Outcome, bench, features, instructions, lint, mutants, servers, test};
 
 /// How many mutants are tried; all of them take hours.
 const MUTANTS: usize = 30;
+/// The packages that users build, for which old compilers and old dependencies must do.
+const FOR_USERS: [&str; 9] = [
+    "--workspace",
+    "--exclude",
+    "xtask",
+    "--exclude",
+    "xtask-mutants",
+    "--exclude",
+    "tollgate-benches",
+    "--lib",
+    "--bins",
+];
+/// Their features that use a dependency which is built for nothing else.
+const FEATURES: &str = "tollgate-core/chrono,tollgate-http/axum,tollgate-http/outbound,tollgate-http/tonic,\
+                        tollgate-layers/limits,tollgate-layers/metrics,tollgate-layers/tracing";
 
-/// Runs the steps until one fails, and prints how long each took.
-pub(crate) fn run(shell: &Shell) -> Outcome {
-    step("fetch", || {
-        in_each_workspace(|folder| {
-            cmd!(
-                shell,
-                "cargo fetch --locked --manifest-path {folder}/Cargo.toml"
-            )
-        })
-    })?;
-    step("lint", || lint::run(shell))?;
-    step("peers", || lint::clippy_peers(shell))?;
-    step("beside peers", || test::beside_peers(shell))?;
-    step("oldest compiler", || oldest_compiler(shell))?;
-    step("dependencies", || dependencies(shell))?;
-    // Only checks that the benchmarks run, each once; not how fast they are.
-    step("benchmarks", || {
-        bench::run(shell, &bench::Arguments::once())
-    })?;
-    step("tests", || test::run(shell, &test::Arguments::everything()))?;
-    step("turns of threads", || turns_of_threads(shell))?;
-    step("instructions", || {
-        instructions::run(shell, &instructions::Arguments::compare())
-    })?;
-    step("mutants", || {
-        mutants::run(shell, &mutants::Arguments::some(MUTANTS))
-    })
+/// Which steps to run.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// The steps to run, in this order; without any, all but `features` and `minimal-versions`.
+    steps: Vec<Step>,
 }
 
-fn step(name: &str, run: impl FnOnce() -> Outcome) -> Outcome {
-    println!("== {name}");
-    let started = Instant::now();
-    let outcome = run();
-    println!("== {name} took {} s", started.elapsed().as_secs());
-    outcome.map_err(|error| format!("{name}: {error}").into())
+/// A step. Each runs in a job of `.github/workflows/ci.yml`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Step {
+    /// Downloads the dependencies.
+    Fetch,
+    /// Checks formatting, lints, documentation, dependencies between crates, and tidiness.
+    Lint,
+    /// Lints the workspace `benches/peers`.
+    Peers,
+    /// Runs the tests of `benches/peers`.
+    BesidePeers,
+    /// Compiles with the oldest supported compiler.
+    OldestCompiler,
+    /// Compiles each feature of each library alone.
+    Features,
+    /// Checks licences, sources and banned dependencies.
+    Dependencies,
+    /// Runs every benchmark once.
+    Benchmarks,
+    /// Runs every test on every server.
+    Tests,
+    /// Tries the orders in which threads may take turns.
+    TurnsOfThreads,
+    /// Compares instruction counts with the recorded ones.
+    Instructions,
+    /// Tries a sample of the mutants.
+    Mutants,
+    /// Compiles with the oldest dependencies that the manifests permit.
+    MinimalVersions,
+}
+
+impl Step {
+    /// Runs the step, and prints how long it took.
+    fn run(self, shell: &Shell) -> Outcome {
+        let value = self.to_possible_value().ok_or("a step without a name")?;
+        let name = value.get_name();
+        println!("== {name}");
+        let started = Instant::now();
+        let outcome = self.check(shell);
+        println!("== {name} took {} s", started.elapsed().as_secs());
+        outcome.map_err(|error| format!("{name}: {error}").into())
+    }
+
+    fn check(self, shell: &Shell) -> Outcome {
+        match self {
+            Self::Fetch => fetch(shell),
+            Self::Lint => lint::run(shell),
+            Self::Peers => lint::clippy_peers(shell),
+            Self::BesidePeers => test::beside_peers(shell),
+            Self::OldestCompiler => oldest_compiler(shell),
+            Self::Features => features::run(shell),
+            Self::Dependencies => dependencies(shell),
+            // Only checks that the benchmarks run, each once; not how fast they are.
+            Self::Benchmarks => bench::run(shell, &bench::Arguments::once()),
+            Self::Tests => test::run(shell, &test::Arguments::everything()),
+            Self::TurnsOfThreads => turns_of_threads(shell),
+            Self::Instructions => instructions::run(shell, &instructions::Arguments::compare()),
+            Self::Mutants => mutants::run(shell, &mutants::Arguments::some(MUTANTS)),
+            Self::MinimalVersions => minimal_versions(shell),
+        }
+    }
+}
+
+/// Runs the steps until one fails.
+pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+    let chosen = if arguments.steps.is_empty() {
+        // These two take long: all is built again. `lint` compiles the features that differ most.
+        let mut usual = Step::value_variants().to_vec();
+        usual.retain(|step| !matches!(step, Step::Features | Step::MinimalVersions));
+        usual
+    } else {
+        arguments.steps.clone()
+    };
+    chosen.iter().try_for_each(|step| step.run(shell))
+}
+
+fn fetch(shell: &Shell) -> Outcome {
+    in_each_workspace(|folder| {
+        cmd!(
+            shell,
+            "cargo fetch --locked --manifest-path {folder}/Cargo.toml"
+        )
+    })
 }
 
 /// Runs a command for the folder of each workspace.
@@ -80,9 +151,29 @@ fn oldest_compiler(shell: &Shell) -> Outcome {
             return Ok(());
         }
     }
+    Ok(cmd!(shell, "cargo {toolchain} check --locked {FOR_USERS...}").run()?)
+}
+
+/// Compiles the libraries and the program with the oldest dependencies that their manifests permit:
+/// in a copy of the project, because that needs another lock file.
+fn minimal_versions(shell: &Shell) -> Outcome {
+    let target = servers::target(shell);
+    let copy = target.join("minimal-versions");
+    shell.remove_path(&copy)?;
+    for (path, text) in Files::read(shell)?.iter() {
+        shell.write_file(copy.join(path), text)?;
+    }
+    let manifest = copy.join("Cargo.toml");
+    // The option is not stable; the variable permits it, and only for this command.
+    cmd!(
+        shell,
+        "cargo update --manifest-path {manifest} -Zdirect-minimal-versions"
+    )
+    .env("RUSTC_BOOTSTRAP", "1")
+    .run()?;
     Ok(cmd!(
         shell,
-        "cargo {toolchain} check --locked --workspace --exclude xtask --exclude xtask-mutants --exclude tollgate-benches --lib --bins"
+        "cargo check --locked --manifest-path {manifest} --target-dir {target} {FOR_USERS...} --features={FEATURES}"
     )
     .run()?)
 }
@@ -111,4 +202,27 @@ fn dependencies(shell: &Shell) -> Outcome {
             "cargo deny --manifest-path {folder}/Cargo.toml --offline check bans licenses sources"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project;
+
+    #[test]
+    fn each_step_is_a_job() {
+        let files = Files::read(&project::shell().unwrap()).unwrap();
+        let workflow = files.text(".github/workflows/ci.yml").unwrap();
+        let commands = workflow
+            .lines()
+            .filter_map(|line| line.split_once("cargo xtask ci ").map(|(_, steps)| steps));
+        let jobs: Vec<&str> = commands.flat_map(str::split_whitespace).collect();
+        for step in Step::value_variants() {
+            let value = step.to_possible_value().unwrap();
+            assert!(jobs.contains(&value.get_name()), "{step:?}");
+        }
+        for job in jobs {
+            assert!(Step::from_str(job, false).is_ok(), "{job}");
+        }
+    }
 }

@@ -9,6 +9,7 @@
 
 mod bench;
 mod ci;
+mod features;
 mod instructions;
 mod layers;
 mod lint;
@@ -40,8 +41,8 @@ enum Command {
     /// Runs the benchmarks.
     Bench(bench::Arguments),
     /// Runs all checks that must pass before a change lands: lints, also of `benches/peers`, the oldest
-    /// compiler, licences, every benchmark once, and every test on every server.
-    Ci,
+    /// compiler, licences, every benchmark once, and every test on every server. Or runs some of them.
+    Ci(ci::Arguments),
     /// Counts the instructions of decisions in memory, with valgrind, and checks that they take no more
     /// than is recorded.
     Instructions(instructions::Arguments),
@@ -73,7 +74,7 @@ pub fn run() -> ExitCode {
     end(
         project::shell().and_then(|shell| match Arguments::parse().command {
             Command::Bench(arguments) => bench::run(&shell, &arguments),
-            Command::Ci => ci::run(&shell),
+            Command::Ci(arguments) => ci::run(&shell, &arguments),
             Command::Instructions(arguments) => instructions::run(&shell, &arguments),
             Command::Layers => layers::run(&shell),
             Command::Lint => lint::run(&shell),

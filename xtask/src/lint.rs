@@ -115,7 +115,7 @@ fn documentation(shell: &Shell) -> Outcome {
 }
 
 /// Returns the names of the library packages in `crates/`.
-fn libraries(files: &Files) -> Vec<String> {
+pub(crate) fn libraries(files: &Files) -> Vec<String> {
     files
         .folders_in("crates/")
         .into_iter()

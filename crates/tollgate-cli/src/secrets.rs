@@ -60,11 +60,13 @@ fn secrets(argument: &str) -> Vec<(&str, &'static str)> {
     let mut secrets = Vec::new();
     if let Some(at) = address.rfind('@') {
         let credentials = &address[..=at];
-        if has_scheme || credentials.contains(':') {
+        if has_scheme || credentials.contains(':') && !is_limit(address) {
             secrets.push((credentials, "...@"));
         }
         // A message may quote only a part of the argument.
-        if let Some((_, password)) = credentials.rsplit_once(':') {
+        if !is_limit(address)
+            && let Some((_, password)) = credentials.rsplit_once(':')
+        {
             secrets.push((password, "...@"));
         }
     }
@@ -76,12 +78,31 @@ fn secrets(argument: &str) -> Vec<(&str, &'static str)> {
     secrets
 }
 
+/// Returns whether `argument` is a limit with a time zone, such as `fixed-window:5/day@UTC`, even if it
+/// is misspelled: no address without a scheme has a slash before its `@`.
+fn is_limit(argument: &str) -> bool {
+    let (before, _) = argument.rsplit_once('@').unwrap_or((argument, ""));
+    before.contains("fixed-window:") && before.contains('/')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn hidden(text: &str, argument: &str) -> String {
         hide(text, std::iter::once(argument.to_owned()))
+    }
+
+    #[test]
+    fn limits_with_a_time_zone_are_shown() {
+        for limit in [
+            "bill=fixed-window:300/days@Europe/Berlin",
+            "--limit=fixed-window:5/month@UTC",
+        ] {
+            let text = format!("{limit} is wrong");
+            assert_eq!(hidden(&text, limit), text);
+        }
+        assert_eq!(hidden("user:secret@host", "user:secret@host"), "...@host");
     }
 
     #[test]

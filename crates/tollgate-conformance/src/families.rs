@@ -29,7 +29,7 @@ pub fn fixed_window() -> Vec<Limit> {
 }
 
 /// Days, weeks, months and years of time zones: whole and half hours from UTC, with and without clocks
-/// that change, and where a day was skipped.
+/// that change.
 #[must_use]
 pub fn calendar_window() -> Vec<Limit> {
     family(&[

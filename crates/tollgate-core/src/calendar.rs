@@ -120,6 +120,9 @@ pub(crate) fn start_of(zone: &TimeZone, date: Date) -> Option<u64> {
     Some(u64::try_from(start.timestamp().as_microsecond()).unwrap_or(0))
 }
 
+/// Files in the database of a system that are no zones, or another one on each machine.
+const NOT_ZONES: [&str; 3] = ["Factory", "localtime", "posixrules"];
+
 /// A unit of one time zone's calendar, which a process has once.
 ///
 /// Its periods are half-open, and each instant is in exactly one; the last ends with the last instant. A boundary that is repeated is its
@@ -148,6 +151,9 @@ impl Calendar {
         let zone = TimeZone::get(name).ok()?;
         // As the database spells it.
         let name: Box<str> = zone.iana_name()?.into();
+        if NOT_ZONES.contains(&&*name) {
+            return None;
+        }
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         Some(known.entry((unit, name.clone())).or_insert_with(|| {
             Box::leak(Box::new(Self {
@@ -182,18 +188,20 @@ impl Calendar {
 
     #[cold]
     fn look_up(&self, at: u64) -> Bounds {
-        let bounds = self.compute(at);
+        // Every instant has a date, and the neighbors of its unit are dates, too.
+        let bounds = self.search(at);
+        let bounds = bounds.unwrap_or((0, Timestamp::END.as_micros()));
         if let Some(packed) = packed(bounds) {
-            let [first, second] = self.recent.each_ref().map(|of| of.load(Ordering::Relaxed));
-            // The older one is the less likely to be asked for again.
-            self.recent[usize::from(second < first)].store(packed, Ordering::Relaxed);
+            // The one that is further away is the less likely to be asked for again.
+            let away = |of: &AtomicU64| of.load(Ordering::Relaxed).abs_diff(packed);
+            let [first, second] = self.recent.each_ref().map(away);
+            self.recent[usize::from(second > first)].store(packed, Ordering::Relaxed);
         }
         bounds
     }
 
-    /// Returns the last boundary that both neighbors share, and those around it: the three that are
-    /// closest to `around`. So each instant is between the first and the last that is less than half
-    /// a period from it.
+    /// Returns three boundaries that follow each other: those closest to `around`. Every instant that is
+    /// less than half a period away from it lies between the first and the last.
     #[cfg(feature = "__twins")]
     pub(crate) fn boundaries(&self, around: u64) -> [u64; 3] {
         let (start, end) = self.period(around);
@@ -204,20 +212,11 @@ impl Calendar {
         }
     }
 
-    fn compute(&self, at: u64) -> Bounds {
-        // Every instant has a date, and the neighbors of its unit are dates, too.
-        self.search(at).unwrap_or((0, Timestamp::END.as_micros()))
-    }
-
     fn search(&self, at: u64) -> Option<Bounds> {
         let instant = Timestamp::saturating_from_micros(at);
         let mut first = self.unit.first_day(date(&self.zone, instant)).ok()?;
         let mut start = start_of(&self.zone, first)?;
         // Where clocks go back over midnight, a date comes twice: the second time, the next has begun.
-        while start > at {
-            first = first.checked_sub(self.unit.span()).ok()?;
-            start = start_of(&self.zone, first)?;
-        }
         loop {
             first = first.checked_add(self.unit.span()).ok()?;
             let end = start_of(&self.zone, first)?;

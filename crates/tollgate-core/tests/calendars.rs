@@ -235,7 +235,14 @@ fn zones_are_named_as_the_database_spells_them() {
     ] {
         assert_ne!(window, other.unwrap());
     }
-    for zone in ["", "Europe/Atlantis", "CET-1", "../etc/passwd"] {
+    for zone in [
+        "",
+        "Europe/Atlantis",
+        "CET-1",
+        "../etc/passwd",
+        "localtime",
+        "posixrules",
+    ] {
         let error = CalendarWindow::new(3, CalendarUnit::Day, zone).unwrap_err();
         let zone = zone.to_owned();
         assert_eq!(error, LimitError::UnknownZone { zone });

@@ -355,3 +355,29 @@ fn closed_times_leave_planned_events_where_they_are() {
         "nothing can be planned at this time: closed 22:00-08:00@UTC; the next free time is 2026-06-02T08:00:00Z"
     );
 }
+
+/// A call that looks for room needs a zone if a quota or closed times are `@local`, and no other does.
+#[test]
+fn local_rules_need_a_zone() {
+    let at = at("2026-06-01T12:00Z");
+    for (rules, needs_zone) in [
+        (&["1/1h", "1/day@local"][..], true),
+        (&["1/1h", "closed sun@local"], true),
+        (&["1/1h", "1/day@UTC", "closed sun@UTC"], false),
+    ] {
+        let terms = schedule::Terms::new("plans", rules.iter().copied()).unwrap();
+        assert_eq!(terms.needs_zone(), needs_zone, "{rules:?}");
+        let next = Operation::NextFree {
+            from: at,
+            weight: 1,
+        };
+        let request = Request::new(&terms, "k", next);
+        assert_eq!(request.validate().is_err(), needs_zone, "{rules:?}");
+        let request = request.zone(TimeZone::UTC);
+        assert!(request.validate().is_ok(), "{rules:?}");
+        let answer = request.decide_on(&mut State::default(), at);
+        assert_eq!(answer, Answer::Found(Some(at)), "{rules:?}");
+        let cancel = Request::new(&terms, "k", Operation::Cancel(b"a"));
+        assert!(cancel.validate().is_ok(), "{rules:?}");
+    }
+}

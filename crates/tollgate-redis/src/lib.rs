@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
 #[cfg_attr(not(feature = "cluster"), path = "no_cluster.rs")]

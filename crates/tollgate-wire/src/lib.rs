@@ -7,6 +7,7 @@
 //! before the call, and the state machine derives the verdict from that. So Redis, which runs all
 //! scripts on one thread, computes no waits, and all stores give the same verdict on the same
 //! state.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "operate")]
 mod admin;

@@ -433,13 +433,11 @@ if periods_at then
   -- `cursors` keeps the period, its place, and the weight of its events.
   free_in_calendar = function(sign, q, time, last, spare, cursors)
     local cursor, counts = cursors[q], quota[3 * q - 2] >= 0
-    -- Open times begin with the time that is asked for, unless earlier ones are asked for, too.
-    local first = not counts and wants_latest == 0 and sign == 1 and 0 or nil
     local start, stop, period, sum = cursor.start, cursor.stop, cursor.period, cursor.sum
     while time <= last do
       local real = sign * time + 0
       if not start or real >= stop or real < start then
-        start, stop, period = find_period(q, real, period and period + sign or first)
+        start, stop, period = find_period(q, real, period and period + sign or not counts and 0)
         if start then
           sum = counts and weight_within(start, stop, 1) or spare
         elseif counts or period == 0 or period == quota[3 * q] then
@@ -453,8 +451,6 @@ if periods_at then
         start, stop = unpack('<dd', argument, periods_at[q] + 16 * period)
         if sign == 1 then time = start else time = 1 - stop end
         sum = spare
-        -- Beyond an empty one, nothing is known.
-        if start == stop then start = nil end
       elseif sum <= spare then
         break
       elseif sign == 1 then

@@ -100,6 +100,7 @@ const HOUSES: [House; 4] = [
             "bench",
             "instructions",
             "lint",
+            "features",
             "mutants",
             "test",
             "ci",

@@ -79,6 +79,12 @@ pub(crate) trait Machine: Copy + Listed {
     /// Returns the quota.
     fn quota(&self) -> Quota;
 
+    /// Returns a time that no window exceeds, in microseconds: the quota's window, unless the lengths of
+    /// windows vary.
+    fn longest_window_us(&self) -> u64 {
+        self.quota().window_us()
+    }
+
     /// Returns the same machine with another amount, and otherwise as it is: a bucket keeps its burst.
     ///
     /// # Errors

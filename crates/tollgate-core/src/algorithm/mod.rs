@@ -91,6 +91,11 @@ impl Algorithm {
         with_machine!(self, machine => machine.quota())
     }
 
+    /// Returns a time that no window exceeds: see `Machine::longest_window_us`.
+    pub(crate) fn longest_window_us(&self) -> u64 {
+        with_machine!(self, machine => machine.longest_window_us())
+    }
+
     /// Returns the same algorithm with another amount: see `Machine::with_amount`.
     pub(crate) fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
         with_machine!(self, machine => machine.with_amount(amount).map(Into::into))

@@ -6,6 +6,7 @@ pub mod encoding;
 pub mod twins;
 
 use std::any::Any;
+use std::time::Duration;
 
 use crate::algorithm::{Algorithm, State, States};
 pub use crate::companion::Companion;
@@ -176,6 +177,13 @@ pub fn decide(
     now: Timestamp,
 ) -> Verdicts {
     request.decide(fingerprint, states, now)
+}
+
+/// Returns a time that no window of `algorithm` exceeds: the quota's window, unless the lengths of
+/// windows vary, as those of days do.
+#[must_use]
+pub fn longest_window(algorithm: &Algorithm) -> Duration {
+    Duration::from_micros(algorithm.longest_window_us())
 }
 
 /// Returns the same algorithm with another amount, and otherwise as it is: a bucket keeps its burst.

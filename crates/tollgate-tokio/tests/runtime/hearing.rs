@@ -347,6 +347,24 @@ async fn a_call_that_was_not_on_its_way_in_time_is_refused_then() {
     }
 }
 
+/// A day may have 25 hours.
+#[test]
+fn a_report_about_a_long_day_is_about_the_day() {
+    let limits = [
+        "day=fixed-window:100/day@Europe/Berlin",
+        "month=fixed-window:900/month@Europe/Berlin",
+    ];
+    let outbound = Outbound::builder(Remote::new(), limits).build().unwrap();
+    for (hours, described) in [(1, 0), (24, 0), (25, 0), (60, 1), (31 * 24 + 1, 1)] {
+        let reset = Duration::from_secs(hours * 3_600);
+        assert_eq!(
+            outbound.described_by(Some(reset)),
+            Some(described),
+            "{hours}"
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_report_is_sent_whole_or_is_an_error() -> Result<(), StoreError> {
     let store = Remote::new();

@@ -14,7 +14,7 @@ use super::slot::slot_of;
 use super::states::READ;
 use super::{Node, Nodes, Reply, Sender, command, refusal};
 use crate::codec;
-use crate::fault::Effect;
+use crate::fault::{self, Effect};
 use crate::keyspace::{ANSWER, CALLER, Keyspace, unescaped};
 use crate::options::TimeSource;
 use crate::script::Script;
@@ -292,23 +292,39 @@ impl<E: Nodes> WireStore<E> {
         let load = command([b"SCRIPT", b"LOAD", script.text().as_bytes()]);
         let mut verdicts = Vec::with_capacity(states.len());
         for page in pages(states) {
-            let question = self.question(&request)?;
-            let argument = codec::argument(&question, self.options().caller_slack);
-            let run = |state: &FoundState| {
-                command([
-                    b"EVALSHA",
-                    script.sha1().as_bytes(),
-                    b"1",
-                    &state.key,
-                    &argument,
-                ])
+            let mut is_again = false;
+            let mut question = self.question(&request)?;
+            let replies = loop {
+                let argument = codec::argument(&question, self.options().caller_slack);
+                let run = |state: &FoundState| {
+                    command([
+                        b"EVALSHA",
+                        script.sha1().as_bytes(),
+                        b"1",
+                        &state.key,
+                        &argument,
+                    ])
+                };
+                // A user who may not load scripts may still run those that are loaded.
+                let mut commands = vec![load.clone()];
+                commands.extend(page.iter().map(run));
+                let replies = sender
+                    .send(&page[0].node, &commands, Effect::Nothing)
+                    .await?;
+                // If the server's clock says another time than was expected, this asks once more.
+                let outside = replies.iter().find_map(|reply| match reply {
+                    Reply::Error(line) => fault::outside_in(line),
+                    _ => None,
+                });
+                match outside {
+                    Some(instant) if !is_again => {
+                        self.learn(instant);
+                        question = self.question(&request)?;
+                        is_again = true;
+                    }
+                    _ => break replies,
+                }
             };
-            // A user who may not load scripts may still run those that are loaded.
-            let mut commands = vec![load.clone()];
-            commands.extend(page.iter().map(run));
-            let replies = sender
-                .send(&page[0].node, &commands, Effect::Nothing)
-                .await?;
             for reply in replies.into_iter().skip(1) {
                 verdicts.push(match reply {
                     Reply::Bytes(bytes) => match codec::decision(&question, &bytes) {

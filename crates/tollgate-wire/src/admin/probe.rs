@@ -20,7 +20,8 @@ use crate::store::WireStore;
 
 /// The name of the limits to try, which no service is likely to use.
 pub(super) const LIMIT: &str = "tollgate-doctor";
-/// One limit of each algorithm, with short windows, so that their states expire soon.
+/// One limit of each algorithm, with short windows, so that their states expire soon. A calendar window
+/// needs the same commands as a fixed window, and its state would stay for a day.
 const ALGORITHMS: [&str; 5] = [
     "fixed-window:9/10s",
     "gcra:9/10s",

@@ -213,7 +213,8 @@ pub(crate) fn push_instant(text: &mut Vec<u8>, instant: Option<Timestamp>) {
     push_or_minus_one(text, instant.map(Timestamp::as_micros));
 }
 
-fn push_or_minus_one(text: &mut Vec<u8>, number: Option<u64>) {
+/// Appends an integer, at most 2^53, or -1 for none.
+pub(crate) fn push_or_minus_one(text: &mut Vec<u8>, number: Option<u64>) {
     match number {
         Some(number) => push(text, number),
         None => text.extend_from_slice(&(-1_f64).to_le_bytes()),

@@ -11,7 +11,7 @@ use tollgate_core::schedule::{self, Event};
 use tollgate_core::{Key, StoreError, Timestamp};
 
 use self::reply::answer;
-use super::codec::{not_understood, push, push_instant, slack};
+use super::codec::{not_understood, push, push_instant, push_or_minus_one, slack};
 use super::engine::{Engine, ScriptCall};
 use super::fault::{Effect, unknown_operation};
 use super::options::Options;
@@ -143,9 +143,6 @@ fn ids<'a>(request: &schedule::Request<'a>) -> Vec<&'a [u8]> {
     }
 }
 
-/// The amount of a quota that counts nothing: the periods of closed times are the open ones.
-const NOT_COUNTED: [u8; 8] = (-1_f64).to_le_bytes();
-
 /// Returns the argument of the script for `request`; without an `instant`, the server's clock
 /// decides.
 fn argument(
@@ -186,10 +183,8 @@ fn argument(
         push(&mut text, number);
     }
     for (amount, window_us, periods) in quotas(request) {
-        match amount {
-            Some(amount) => push(&mut text, amount),
-            None => text.extend_from_slice(&NOT_COUNTED),
-        }
+        // Closed times count nothing: their periods are the open ones.
+        push_or_minus_one(&mut text, amount);
         push(&mut text, window_us);
         push(&mut text, periods.len() as u64);
     }

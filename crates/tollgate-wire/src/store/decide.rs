@@ -127,7 +127,7 @@ impl<E: Engine> WireStore<E> {
             match self.send(&call, patience.repeats, &is_out).await {
                 Err(failure) => match fault::outside(&failure) {
                     Some(instant) => {
-                        let call = call.around(instant);
+                        let call = self.around(call, instant);
                         self.send(&call, patience.repeats, &is_out).await
                     }
                     None => Err(failure),
@@ -184,10 +184,41 @@ impl<E: Engine> WireStore<E> {
             Ended::Failed => member.failure(),
             Ended::Late(is_out) => Undecided::Late(is_out),
         };
-        match again(call, queue, &member, &undecided) {
+        match self.again(call, queue, &member, &undecided) {
             Some((call, patience)) => Box::pin(self.decide_alone(call, patience)).await,
             None => Err(self.error(call, undecided)),
         }
+    }
+
+    /// Returns what to send by itself after the batch of a call failed, and how, if the server has run
+    /// nothing or the call may be sent once more, and if there is time.
+    fn again<'r>(
+        &self,
+        call: &Call<'r>,
+        queue: &InQueue,
+        member: &Member,
+        undecided: &Undecided,
+    ) -> Option<(Call<'r>, Patience)> {
+        let (mut call, mut repeats) = (*call, call.is_repeated());
+        match undecided {
+            Undecided::Refused(line) => call = self.around(call, fault::outside_in(line)?),
+            Undecided::Failed(failure) if fault::is_about_the_keys(failure) => {}
+            Undecided::Failed(Failure::Lost(_)) if repeats => repeats = false,
+            _ => return None,
+        }
+        let now = (queue.runtime().now)();
+        let deadline = member.deadline().saturating_duration_since(now);
+        (!deadline.is_zero()).then_some((call, Patience { deadline, repeats }))
+    }
+
+    /// Returns the call with the parameters for this time, which is that of the server's clock unless
+    /// the caller's decides.
+    fn around<'r>(&self, mut call: Call<'r>, instant: Timestamp) -> Call<'r> {
+        if call.question.instant.is_none() {
+            self.learn(instant);
+        }
+        call.question.around = instant;
+        call
     }
 
     /// Returns what a batch sends for a call that has an id, and the hash of the call.
@@ -268,12 +299,6 @@ impl Call<'_> {
         self.id.is_some_and(CallId::is_repeated)
     }
 
-    /// Returns the call with the parameters for this time.
-    fn around(mut self, instant: Timestamp) -> Self {
-        self.question.around = instant;
-        self
-    }
-
     /// Returns the verdicts that follow from the reply; a call that has an id has this `hash`.
     fn verdicts(&self, hash: Option<[u8; 8]>, reply: &[u8]) -> Result<Verdicts, StoreError> {
         match hash {
@@ -288,24 +313,4 @@ impl Call<'_> {
             }
         }
     }
-}
-
-/// Returns what to send by itself after the batch of a call failed, and how, if the server has run
-/// nothing or the call may be sent once more, and if there is time.
-fn again<'r>(
-    call: &Call<'r>,
-    queue: &InQueue,
-    member: &Member,
-    undecided: &Undecided,
-) -> Option<(Call<'r>, Patience)> {
-    let (mut call, mut repeats) = (*call, call.is_repeated());
-    match undecided {
-        Undecided::Refused(line) => call = call.around(fault::outside_in(line)?),
-        Undecided::Failed(failure) if fault::is_about_the_keys(failure) => {}
-        Undecided::Failed(Failure::Lost(_)) if repeats => repeats = false,
-        _ => return None,
-    }
-    let now = (queue.runtime().now)();
-    let deadline = member.deadline().saturating_duration_since(now);
-    (!deadline.is_zero()).then_some((call, Patience { deadline, repeats }))
 }

@@ -1,23 +1,27 @@
 //! Windows of a calendar: the server's clock decides, wherever the caller's clock is.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use tollgate_core::store::{Check, Request, State};
+use tollgate_core::store::{Check, Request, State, Verdict};
 use tollgate_core::{CallId, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Server};
+use tollgate_wire::{Reply, Search};
 
+use crate::admin::{Fake, HERE, bytes, list};
 use crate::engine::{Raw, calls, limit, now, store, store_on};
 use crate::lifetime::server_time;
 
 const HOUR: u64 = 3_600;
 
-/// A call takes one round trip if the clocks differ by less than half a period, and otherwise two. It is
-/// counted once, in the period of the server's clock.
+/// The first call takes one round trip if the clocks differ by less than half a period, and otherwise
+/// two; later ones take one. Each is counted once, in the period of the server's clock.
 #[test]
 fn the_servers_clock_decides_wherever_the_callers_is() {
     let server = Server::start(Flavor::System);
-    let store = store_on(&server);
-    let raw: &Raw = store.engine();
+    // Loads the script.
+    let day = limit("fixed-window:10/day@UTC");
+    let _ = now(store_on(&server).execute(&Request::consume(Check::new(&day, "k", 1)))).unwrap();
     for (text, hours, takes) in [
         ("fixed-window:10/day@Europe/Berlin", 0, 1),
         ("fixed-window:10/day@Europe/Berlin", 11, 1),
@@ -26,32 +30,64 @@ fn the_servers_clock_decides_wherever_the_callers_is() {
         ("fixed-window:10/month@Asia/Kolkata", 50 * 24, 2),
         ("fixed-window:10/year@UTC", 170 * 24, 1),
         ("fixed-window:10/year@UTC", 600 * 24, 2),
+        // Before 1970, or after 2255.
+        ("fixed-window:10/year@UTC", 300 * 366 * 24, 2),
     ] {
         let limit = limit(text);
         for ahead in [false, true] {
+            let store = store_on(&server);
+            let raw: &Raw = store.engine();
             raw.be_off(Duration::from_secs(hours * HOUR), ahead);
             let key = format!("{hours}{ahead}");
             let consume = Request::consume(Check::new(&limit, key.as_str(), 3));
-            // Loads the script.
-            let _ = now(store.execute(&consume)).unwrap();
-            let sent = calls(&server, "evalsha");
-            let before = server_time(raw);
-            let decided = now(store.execute(&consume)).unwrap();
-            let after = server_time(raw);
-            assert_eq!(calls(&server, "evalsha") - sent, takes, "{text} {key}");
-            assert_eq!(decided.remaining(), 4, "{text} {key}");
-            // What the machine says at the server's time.
-            let at = decided.as_slice()[0].decided_at();
-            assert!((before..=after).contains(&at.as_micros()), "{text} {key}");
-            let expected = consume.decide_on(&mut State::default(), at);
-            assert_eq!(
-                decided.reset_after(),
-                expected.reset_after(),
-                "{text} {key}"
-            );
+            for (takes, remaining) in [(takes, 7), (1, 4)] {
+                let sent = calls(&server, "evalsha");
+                let before = server_time(raw);
+                let decided = now(store.execute(&consume)).unwrap();
+                let after = server_time(raw);
+                assert_eq!(calls(&server, "evalsha") - sent, takes, "{text} {key}");
+                assert_eq!(decided.remaining(), remaining, "{text} {key}");
+                // What the machine says at the server's time.
+                let at = decided.as_slice()[0].decided_at();
+                assert!((before..=after).contains(&at.as_micros()), "{text} {key}");
+                let expected = consume.decide_on(&mut State::default(), at);
+                let reset = decided.reset_after();
+                assert_eq!(reset, expected.reset_after(), "{text} {key}");
+            }
         }
     }
 }
+
+/// What operators ask about states is decided by the server's clock, too, in one more round trip.
+#[test]
+fn states_are_read_wherever_the_callers_clock_is() {
+    let server_now = HERE + Duration::from_secs(400 * 24 * HOUR);
+    let store = Fake::store(move |words| match words[0].as_str() {
+        "SCAN" => {
+            let key = "tollgate:l:calendar-window-month-Europe/Berlin:v1:{k}";
+            Reply::List(vec![bytes("0"), list(&[key])])
+        }
+        "EVALSHA" if ASKED.fetch_add(1, Relaxed) == 0 => {
+            let line = format!("ERR outside of the periods: {}", server_now.as_micros());
+            Reply::Error(line)
+        }
+        "EVALSHA" => {
+            #[expect(clippy::cast_precision_loss, reason = "it is below 2^53")]
+            let micros = server_now.as_micros() as f64;
+            bytes([&[1][..], &micros.to_le_bytes(), &[0, 0]].concat())
+        }
+        _ => Reply::Integer(1),
+    });
+    let limit = limit("fixed-window:10/month@Europe/Berlin");
+    let states = now(store.find(&mut Search::new())).unwrap().unwrap();
+    let verdicts = now(store.peek_at(&limit, &states)).unwrap();
+    let left: Vec<_> = verdicts.iter().flatten().map(Verdict::remaining).collect();
+    assert_eq!(left, [10]);
+    assert_eq!(ASKED.load(Relaxed), 2);
+}
+
+/// How many scripts the test above has sent.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 /// All limits of a call that needs other boundaries are decided once, with those.
 #[test]

@@ -63,6 +63,40 @@ fn families() -> Vec<Family> {
                 terms(&["9/month@America/New_York", "3/1d"], 24 * 60, 0, HOUR),
             ],
         },
+        // Closed times before and after quotas, by day, weekday and date.
+        Family {
+            unit: HOUR,
+            terms: vec![
+                terms(
+                    &[
+                        "closed 22:00-08:00@Europe/Berlin",
+                        "2/10h",
+                        "closed sat,sun@UTC",
+                    ],
+                    24 * 40,
+                    2,
+                    HOUR,
+                ),
+                terms(
+                    &[
+                        "2/day@Asia/Kolkata",
+                        "closed 09:00-17:00@America/New_York",
+                        "9/month@UTC",
+                    ],
+                    24 * 90,
+                    30,
+                    HOUR,
+                ),
+                terms(
+                    &["3/1d", "closed 2026-01-01..2026-12-31@UTC"],
+                    24 * 300,
+                    1,
+                    HOUR,
+                ),
+                terms(&["closed 1970-01-01@UTC", "2/10h"], 24 * 60, 9, HOUR),
+                terms(&["2/10h"], 24 * 40, 2, HOUR),
+            ],
+        },
         // Windows of whole milliseconds and less.
         Family {
             unit: 700,
@@ -426,7 +460,9 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
 
 /// Returns how long an event is kept after its time: the longest window, and the tolerance.
 fn kept_us(terms: &schedule::Terms) -> u64 {
-    let longest = terms.quotas().iter().map(|quota| {
+    let counting = terms.quotas().iter();
+    let counting = counting.filter(|quota| quota.closed_times().is_none());
+    let longest = counting.map(|quota| {
         let text = quota.to_string();
         let (_, window) = text.split_once('/').unwrap();
         match window.split_once('@') {
@@ -850,6 +886,60 @@ fn a_list_of_more_events_than_are_read_at_once_is_whole() {
                     assert_eq!(events.len() as u64, count, "{flavor}");
                 }
             }
+        }
+    }
+}
+
+/// Searches pass closed times over, from one to the next and to where none is known.
+#[test]
+fn closed_times_are_passed_over_in_both_directions() {
+    let midnight = START / (24 * HOUR) * 24 * HOUR;
+    let hour = |of: u64| midnight + of * HOUR;
+    let rules = [
+        "1/1h",
+        "closed 22:00-08:00@UTC",
+        "closed 08:00-09:00@UTC",
+        "3/day@UTC",
+    ];
+    let terms = schedule::Terms::new("plans", rules).unwrap();
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let ask = |operations| both(&store, &terms, hour(10), operations);
+            assert_eq!(ask(vec![next(hour(22), 1)]), found(hour(33)));
+            assert_eq!(ask(vec![next(hour(22) - 1, 1)]), found(hour(22) - 1));
+            assert_eq!(ask(vec![latest(hour(32), 1)]), found(hour(22) - 1));
+            assert_eq!(ask(vec![latest(hour(33), 1)]), found(hour(33)));
+            // A day that is full, between nights.
+            let full = || add([33, 35, 45].map(|at| event(id(at), hour(at))));
+            assert_eq!(ask(vec![full(), next(hour(24), 1)]), found(hour(57)));
+            assert_eq!(ask(vec![full(), latest(hour(56), 1)]), found(hour(22) - 1));
+            // Of several events, the first of the call that is at night is refused.
+            let events = [(5, 60), (1, 50), (4, 49), (2, 58), (3, 36)];
+            let events = events.map(|(number, at)| event(id(number), hour(at)));
+            let answer = ask(vec![add(events)]);
+            let schedule::Answer::Refused { index, refusal } = answer else {
+                panic!("{answer:?}");
+            };
+            assert_eq!(index, 1);
+            assert_eq!(refusal.next_free(), Timestamp::from_micros(hour(57)).ok());
+        }
+    }
+}
+
+/// A day of no events is no closed time: it has a weight, which is too much.
+#[test]
+fn several_events_do_not_fit_into_a_day_of_none() {
+    let terms = schedule::Terms::new("plans", ["2/1h", "0/day@UTC"]).unwrap();
+    for flavor in Flavor::chosen() {
+        for store in forms(flavor) {
+            let events = [1, 2].map(|number| event(id(number), START + number * HOUR));
+            let answer = both(&store, &terms, START, [add(events)]);
+            let schedule::Answer::Refused { index, refusal } = answer else {
+                panic!("{answer:?}");
+            };
+            assert_eq!((index, refusal.next_free()), (0, None));
+            let name = refusal.quota().map(schedule::Quota::name);
+            assert_eq!(name.as_deref(), Some("0/day@UTC"));
         }
     }
 }

@@ -34,7 +34,8 @@ Limits:
   sliding-counter:20/1h  approximate, two counters
   sliding-buckets:20/1h,buckets=12   never over, in bounded memory
   gcra:10/1m             a token bucket                  [,burst=3]
-  Windows are in us, ms, s, m, h or d.
+  Windows are in us, ms, s, m, h or d, or a day, week, month or year of a
+  time zone: fixed-window:N/month@Europe/Berlin.
 
 Example:
   tollgate replay access.log --key ip --limit gcra:5/1m --limit fixed-window:30/1h";

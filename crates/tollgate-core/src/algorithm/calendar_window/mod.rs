@@ -16,7 +16,7 @@ use crate::time::{MAX_EXACT, Wait};
 /// program; it is read when the first limit of a zone is made. The store's clock decides which period
 /// a call is in. If it is a server's, that knows no zones: the caller sends the boundaries around its
 /// own clock. As long as the two clocks differ by less than half a period, a decision takes one round
-/// trip, and otherwise two.
+/// trip; otherwise the first takes two, and the store remembers how far the clocks are apart.
 ///
 /// # Examples
 ///
@@ -95,7 +95,7 @@ impl CalendarWindow {
         }
     }
 
-    /// Returns whether what was counted is part of this period.
+    /// Returns what is used of this period: what was counted, if its own period began in this one.
     ///
     /// A new database of time zones may move boundaries. What was counted then stays in the period in
     /// which its own began.
@@ -138,11 +138,14 @@ impl CalendarWindow {
 impl Machine for CalendarWindow {
     const NAME: &'static str = "calendar-window";
 
-    /// Returns the quota with the longest period, but for clocks that change: 24 hours, 7, 31 or 366
-    /// days.
+    /// Returns the quota with the longest period where no clocks change: 24 hours, 7, 31 or 366 days.
     #[inline]
     fn quota(&self) -> Quota {
         self.quota
+    }
+
+    fn longest_window_us(&self) -> u64 {
+        self.unit().longest_us()
     }
 
     fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {

@@ -148,6 +148,10 @@ fn drains(quota: Quota, burst: u64, leaks: Duration, total: u128) -> u128 {
     }
 }
 
+/// The most windows that are looked at one by one: a month has as many days, and a year as many weeks,
+/// but a line that long is refused long before.
+const MOST_TURNS: usize = 1_000;
+
 /// A limit of windows, and what this process has consumed of it.
 struct Window<'a, 's> {
     limit: &'a Limit,
@@ -253,8 +257,33 @@ impl Window<'_, '_> {
                 let later = later.map(|more| self.until_aligned(window) + more / amount * window);
                 next.max(later.unwrap_or(0))
             }
-            _ => self.wait(total.min(amount)),
+            _ => self.in_turns(total),
         }
+    }
+
+    /// Returns the least number of microseconds until `total` units are admitted, each as soon as it
+    /// may, or less if that takes very many turns.
+    fn in_turns(&self, total: u128) -> u128 {
+        let mut state = self.state.clone();
+        let mut turn = Window {
+            state: &mut state,
+            ..*self
+        };
+        let (mut left, mut waited) = (total, 0);
+        for _ in 0..MOST_TURNS {
+            let room = turn.peek(0).remaining();
+            left = match left.checked_sub(u128::from(room)) {
+                Some(left @ 1..) => left,
+                _ => break,
+            };
+            turn.consume(room);
+            let Some(wait @ 1..) = turn.peek(1).retry_after().as_micros() else {
+                break;
+            };
+            waited += u128::from(wait);
+            turn.now = turn.now.saturating_add(Duration::from_micros(wait));
+        }
+        waited
     }
 
     /// Returns the microseconds until the window ends that all limits of this length share.

@@ -120,6 +120,7 @@ fn any_number_of_calls_is_foreseen_as_the_store_admits_it() {
         "l=fixed-window:7/1s,anchored",
         "l=sliding-buckets:7/1s,buckets=1",
         "l=sliding-counter:7/1s",
+        "l=fixed-window:7/day@Europe/Berlin",
     ] {
         for first in 1..=3 {
             let mut scene = Scene::new(limit);
