@@ -6,30 +6,18 @@ use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use smallvec::SmallVec;
 use tollgate_core::Key;
-use tollgate_core::inside::encoding::SCHEDULE;
 use tollgate_core::store::Check;
 
 use super::options::{Hashing, LONG_PART, LONGEST_PART, Options};
 
 /// The version of the state encoding; a release that changes the encoding increments it.
 pub(super) const VERSION: &str = "v1";
-/// The same of schedules.
-const SCHEDULE_VERSION: &str = "v2";
 /// Marks states written at callers' instants, so that no key mixes two clocks.
 pub(super) const CALLER: &str = "-caller";
 /// The shape in the keys of answers that are kept by id.
 pub(super) const ANSWER: &str = "answer";
 /// Marks the counters of scriptless stores.
 pub(super) const PLAIN: &str = "-plain";
-
-/// Returns the version of the state encoding of an identity or a shape.
-pub(super) fn version_of(identity: &str) -> &'static str {
-    if identity.ends_with(SCHEDULE) {
-        SCHEDULE_VERSION
-    } else {
-        VERSION
-    }
-}
 
 /// The keys of a call, most of which have one.
 pub(super) type Keys = SmallVec<[Vec<u8>; 1]>;
@@ -150,7 +138,7 @@ impl Keyspace {
         text.add(b":");
         text.add(identity.as_bytes());
         text.add(b":");
-        text.add(version_of(identity).as_bytes());
+        text.add(VERSION.as_bytes());
         text.add(variant.as_bytes());
         text.add(b":");
         self.write_user(text, key);

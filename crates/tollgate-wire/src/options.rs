@@ -73,7 +73,7 @@ impl Batches {
 }
 
 /// With more events than this, a check of a string takes a server longer than one of chunks.
-pub(super) const SMALL_SCHEDULE: u32 = 128;
+pub(super) const SMALL_SCHEDULE: u32 = 256;
 
 /// With more events, a server takes longer to write a chunk; with fewer, to read the directory.
 const SCHEDULE_CHUNK: u32 = 256;

@@ -228,7 +228,7 @@ fn states_of_every_kind_are_explained() {
         &[&schedule[..], &["--key", "alice", "--id", "m"]].concat(),
     );
     // Two events in a schedule of the other form.
-    let events = desk.key("many:schedule:v2:{alice}");
+    let events = desk.key("many:schedule:v1:{alice}");
     let head = "redis.call('HSET', KEYS[1], 'c', struct.pack('<dI4BI4', ARGV[1], 2, 0, 1))";
     desk.server
         .command(&["EVAL", head, "1", &events, &now.to_string()]);

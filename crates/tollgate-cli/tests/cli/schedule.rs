@@ -51,7 +51,7 @@ fn events_are_added_listed_moved_and_cancelled() {
                 "weight": 1, "planned": true, "new": true, "time": day("08:00:00"), "refused": null,
             })
         );
-        assert_eq!(desk.keys(), [desk.key("reminders:schedule:v2:{alice}")]);
+        assert_eq!(desk.keys(), [desk.key("reminders:schedule:v1:{alice}")]);
         assert_eq!(add(0, "a", "08:00:00")["new"], false);
         let taken = add(1, "a", "09:00:00");
         assert_eq!(taken["refused"]["reason"], "id-taken");
@@ -301,14 +301,14 @@ fn keys_are_hashed_and_clocks_are_apart() {
         assert!(output.status.success(), "{}", stderr(&output));
     };
     run(&["--hashed-long-keys"], &[secret]);
-    assert_eq!(desk.keys(), [desk.key("reminders:schedule:v2:{alice}")]);
+    assert_eq!(desk.keys(), [desk.key("reminders:schedule:v1:{alice}")]);
     run(&["--time-source", "caller"], &[]);
-    let caller = desk.key("reminders:schedule:v2-caller:{alice}");
+    let caller = desk.key("reminders:schedule:v1-caller:{alice}");
     assert!(desk.keys().contains(&caller), "{:?}", desk.keys());
     run(&["--rest", "x"], &[]);
     assert!(
         desk.keys()
-            .contains(&desk.key("reminders:schedule:v2:{alice}:x"))
+            .contains(&desk.key("reminders:schedule:v1:{alice}:x"))
     );
     run(&[], &[secret]);
     assert!(desk.keys().iter().any(|key| key.contains("{#")));
@@ -420,7 +420,7 @@ fn command_lines_that_cannot_be() {
 #[test]
 fn a_key_that_is_no_schedule_is_an_error() {
     let server = Server::start(Flavor::System);
-    server.command(&["SET", "tollgate:reminders:schedule:v2:{alice}", "x"]);
+    server.command(&["SET", "tollgate:reminders:schedule:v1:{alice}", "x"]);
     for scheme in ["redis", "fred"] {
         let store = format!("{scheme}://{}", server.address());
         let output = tollgate()

@@ -7,7 +7,7 @@ use tollgate_core::inside::twins::{TWINS, Told, Words};
 
 use super::Command;
 use super::command;
-use crate::keyspace::{ANSWER, CALLER, PLAIN, version_of};
+use crate::keyspace::{ANSWER, CALLER, PLAIN, VERSION};
 
 /// The parsed name of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -107,8 +107,7 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
         ANSWER => Held::Answer,
         shape => Held::ByScript(Shape::parse(shape)?),
     };
-    let number = version_of(shape);
-    let held = match version.strip_prefix(number) {
+    let held = match version.strip_prefix(VERSION) {
         Some("" | CALLER) => read,
         Some(variant) if variant.starts_with(PLAIN) => counter(shape, &variant[PLAIN.len()..])?,
         _ => {
@@ -120,7 +119,7 @@ pub(super) fn name<'a>(prefix: &str, key: &'a [u8]) -> Option<Name<'a>> {
     Some(Name {
         limit,
         shape,
-        version: version.strip_prefix(number).unwrap_or(version),
+        version: version.strip_prefix(VERSION).unwrap_or(version),
         user: &rest[brace..],
         held,
     })
@@ -232,8 +231,8 @@ mod tests {
                 "a",
                 Held::CounterFor(60),
             ),
-            ("shop:a:schedule:v2:{k}:r", "a", Held::Schedule),
-            ("shop:a:schedule:v2-caller:{k}", "a", Held::Schedule),
+            ("shop:a:schedule:v1:{k}:r", "a", Held::Schedule),
+            ("shop:a:schedule:v1-caller:{k}", "a", Held::Schedule),
             ("shop:a:schedule:v1:{k}", "a", Held::Otherwise),
             ("shop:a:leases:v1:{k}:r", "a", Held::Leases),
             ("shop:a:leases:v1-caller:{k}", "a", Held::Leases),
@@ -271,7 +270,7 @@ mod tests {
             "shop:a:hits:v1:{k}",
             "shop:a:sliding-counter-x:v1:{k}",
             "shop:a:gcra:v1-plain-5:{k}",
-            "shop:a:schedule:v2-plain-5:{k}",
+            "shop:a:schedule:v1-plain-5:{k}",
             "shop:a:schedule-5:v1:{k}",
             "shop:a:leases:v1-plain-5:{k}",
             "shop:a:leases-5:v1:{k}",

@@ -29,7 +29,7 @@ const LISTED: [&str; 7] = [
 /// The commands that it lists for more events.
 const LISTED_FOR_MANY: [&str; 5] = ["+hdel", "+hget", "+hmget", "+hset", "+pexpire"];
 /// How many events of a key are few: always few, and never.
-const FEW: [u32; 2] = [128, 0];
+const FEW: [u32; 2] = [256, 0];
 
 /// Returns the commands that the documentation lists, if `few` events are few.
 fn listed(few: u32) -> Vec<&'static str> {
@@ -99,31 +99,31 @@ fn keys_of_schedules_are_what_they_were() {
             Options::new(),
             alice,
             None,
-            "tollgate:plans:schedule:v2:{alice}",
+            "tollgate:plans:schedule:v1:{alice}",
         ),
         (
             Options::new(),
             alice.with_rest("/mail"),
             None,
-            "tollgate:plans:schedule:v2:{alice}:/mail",
+            "tollgate:plans:schedule:v1:{alice}:/mail",
         ),
         (
             Options::new().with_prefix("shop:eu").unwrap(),
             Key::from("").with_rest("a:{b}"),
             Some(stamp(NOW)),
-            "shop:eu:plans:schedule:v2-caller:{%}:a%3a%7bb%7d",
+            "shop:eu:plans:schedule:v1-caller:{%}:a%3a%7bb%7d",
         ),
         (
             Options::new().with_time_source(TimeSource::Caller),
             alice,
             None,
-            "tollgate:plans:schedule:v2-caller:{alice}",
+            "tollgate:plans:schedule:v1-caller:{alice}",
         ),
         (
             Options::new().with_hashed_keys([7; 16]),
             alice,
             None,
-            "tollgate:plans:schedule:v2:{#3e979ab9e62a09276973b5ca1532759a}",
+            "tollgate:plans:schedule:v1:{#3e979ab9e62a09276973b5ca1532759a}",
         ),
     ] {
         assert_eq!(keys_of(options, key, at), expected);
@@ -131,7 +131,7 @@ fn keys_of_schedules_are_what_they_were() {
     let store = WireStore::new(Canned::default(), Options::new());
     now(store.reset_schedule(&terms, alice)).unwrap();
     let both = ["", "-caller"].map(|clock| {
-        let key = format!("tollgate:plans:schedule:v2{clock}:{{alice}}");
+        let key = format!("tollgate:plans:schedule:v1{clock}:{{alice}}");
         key.into_bytes()
     });
     assert_eq!(store.engine().asked().forgotten, both);
@@ -266,7 +266,7 @@ fn listed_commands_are_enough_for_schedules() {
             &["+get", "+getex", "+set"][..],
         ),
         (
-            row("| schedules of more than 128 events"),
+            row("| schedules of more than 256 events"),
             &LISTED_FOR_MANY[..],
         ),
     ] {
@@ -615,7 +615,7 @@ fn keys_of_other_programs_are_an_error_and_stay() {
         let store = store(flavor);
         let raw = store.engine();
         let key = format!(
-            "{}:plans:schedule:v2-caller:{{k}}",
+            "{}:plans:schedule:v1-caller:{{k}}",
             store.options().prefix()
         );
         let refuses = |value: Reply, hint: &str| {
@@ -839,11 +839,11 @@ fn doctor_names_commands_that_schedules_lack() {
     for (denied, expected) in [
         (
             &["-hset"][..],
-            "cannot run `hset`: schedules of more than 128 events",
+            "cannot run `hset`: schedules of more than 256 events",
         ),
         (
             &["-hget", "-hdel", "-pexpire"],
-            "cannot run `hdel`, `hget`, `pexpire`: schedules of more than 128 events",
+            "cannot run `hdel`, `hget`, `pexpire`: schedules of more than 256 events",
         ),
         (&["-set"], "an event cannot be planned"),
     ] {

@@ -330,7 +330,7 @@ fn decode_hash(fields: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
 /// Returns what a server holds for `k`, and its time in milliseconds.
 pub(crate) fn look(store: &WireStore<Raw>) -> (Held, u64) {
     let prefix = store.options().prefix();
-    let key = format!("{prefix}:plans:schedule:v2-caller:{{k}}");
+    let key = format!("{prefix}:plans:schedule:v1-caller:{{k}}");
     let look = store.engine().look(key.as_bytes());
     let (events, latest) = match &look.value {
         Reply::Bulk(state) => decode(state),
@@ -1048,7 +1048,7 @@ fn events_of_weight_one_take_no_room_for_weights() {
         let terms = schedule::Terms::new("plans", ["9/1h"]).unwrap();
         let add = |id, at| schedule::Operation::Add(vec![event(id, START + at)]);
         let prefix = store.options().prefix();
-        let key = format!("{prefix}:plans:schedule:v2-caller:{{k}}");
+        let key = format!("{prefix}:plans:schedule:v1-caller:{{k}}");
         let size = |command: &[&[u8]], added: &[(&'static str, u64)]| {
             both(
                 &store,
