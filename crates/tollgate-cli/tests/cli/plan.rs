@@ -651,7 +651,7 @@ fn command_lines_that_cannot_be() {
             &["--quota", "5/1h", "--store", "redis://127.0.0.1:1"],
             &["(unavailable)"],
         ),
-        (&["--quota", "2000/1h"], &["--quota 2000/1h", "1000"]),
+        (&["--quota", "200000/1h"], &["--quota 200000/1h", "100000"]),
     ] {
         fails(&plan(&[&[&*messages], arguments].concat()), hints);
     }

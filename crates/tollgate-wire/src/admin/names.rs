@@ -233,7 +233,7 @@ mod tests {
             ),
             ("shop:a:schedule:v1:{k}:r", "a", Held::Schedule),
             ("shop:a:schedule:v1-caller:{k}", "a", Held::Schedule),
-            ("shop:a:schedule:v1:{k}", "a", Held::Otherwise),
+            ("shop:a:schedule:v2:{k}", "a", Held::Otherwise),
             ("shop:a:leases:v1:{k}:r", "a", Held::Leases),
             ("shop:a:leases:v1-caller:{k}", "a", Held::Leases),
             ("shop:a:answer:v1:{k}:r:00ff", "a", Held::Answer),

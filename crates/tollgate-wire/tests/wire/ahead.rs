@@ -221,7 +221,7 @@ fn every_algorithm_has_a_latest_instant() {
         ("schedule:v1", &[another(), Reply::Nil], UNREAD),
         ("schedule:v1", &[another(), Reply::Integer(1)], UNREAD),
         ("schedule:v1", &[another(), another()], UNREAD),
-        ("schedule:v1", &[], UNREAD),
+        ("schedule:v2", &[], UNREAD),
         // Leases: the latest instant, the latest token and the weight, and 34 bytes for each lease.
         ("leases:v1", &[state(&[NOW + 1, NOW, 0])], AHEAD),
         ("leases:v1", &[state(&[NOW, NOW + 1, 0])], NOT_AHEAD),

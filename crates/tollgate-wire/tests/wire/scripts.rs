@@ -126,7 +126,7 @@ fn arguments_of_schedules_have_not_changed() {
         assert_eq!(
             numbers[..11],
             [
-                3., instant, slack, tolerance, horizon, retention, 0., 128., 256., 2., 1.
+                3., instant, slack, tolerance, horizon, retention, 0., 256., 256., 2., 1.
             ]
         );
         // A quota of a calendar has no window, and has periods only in a request that looks for room.
