@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(terms.tolerance(), 99 * MICRO);
     }
 
-    /// A bulk sender's quotas, of which the longer one allows a horizon of a day.
+    /// A bulk sender's quotas: the longer one allows a horizon of a day.
     #[test]
     fn fifty_thousand_a_day_can_be_planned_a_day_ahead() {
         let terms = Terms::new("plans", ["50000/1d", "500/1m"]).unwrap();
