@@ -12,8 +12,8 @@ use crate::time::MAX_EXACT;
 ///
 /// The quotas and the horizon bound that; terms that would allow more are an error. With more than
 /// two quotas, the events times the quotas are at most 200,000: a search looks at every event for
-/// every quota if all of them are in the way, and a server does nothing else meanwhile: up to 25 ms
-/// for the costliest call, or 45 ms with weights other than 1.
+/// every quota if all of them are in the way, and a server does nothing else meanwhile: some 50 ms
+/// for the costliest call.
 pub const MAX_EVENTS: u64 = 100_000;
 
 /// The most events times quotas.
