@@ -239,17 +239,17 @@ fn quotas_of_schedules_say_their_own_bounds() {
     assert_eq!((text.as_str(), at), ("long=1/40000d", 7));
     let said = error.to_string();
     assert!(said.contains("from 1 us to 1125899906.842623s"), "{said}");
-    let (_, at, error) = of("x=1001/1h");
+    let (_, at, error) = of("x=100001/1h");
     assert_eq!(at, 2);
     let said = error.to_string();
     assert_eq!(
         said,
-        "an amount of 1001 is too large: choose at most 1000, or count in a larger unit"
+        "an amount of 100001 is too large: choose at most 100000, or count in a larger unit"
     );
     let (_, at, error) = of("a b=5/1h");
     assert_eq!(at, 0);
     assert!(matches!(error, LimitError::BadName { .. }));
-    let (_, at, error) = of("1001/day@Europe/Berlin");
+    let (_, at, error) = of("100001/day@Europe/Berlin");
     assert_eq!(at, 0);
     assert!(matches!(error, LimitError::AmountTooLarge { .. }));
     let (_, at, error) = of("=5/1h");

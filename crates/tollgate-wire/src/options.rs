@@ -36,6 +36,8 @@ pub struct Options {
     pub(super) hashing: Option<Hashing>,
     /// The most events of one key that are held as a string.
     pub(super) small_schedule: u32,
+    /// The most events of one key that are held as one chunk, if there are more than that.
+    pub(super) schedule_chunk: u32,
     pub(super) batches: Batches,
     /// The most limits that the script of a batch decides, unless a single call has more.
     pub(super) batch_limits: usize,
@@ -70,8 +72,11 @@ impl Batches {
     }
 }
 
-/// With more events than this, a check of a string takes a server longer than one of a sorted set.
-pub(super) const SMALL_SCHEDULE: u32 = 128;
+/// With more events than this, a check of a string takes a server longer than one of chunks.
+pub(super) const SMALL_SCHEDULE: u32 = 256;
+
+/// With more events, a server takes longer to write a chunk; with fewer, to read the directory.
+const SCHEDULE_CHUNK: u32 = 256;
 
 /// Which parts of keys are replaced with a keyed hash.
 #[derive(Clone, Eq, PartialEq)]
@@ -106,6 +111,7 @@ impl Options {
             caller_slack: Duration::from_secs(600),
             hashing: None,
             small_schedule: SMALL_SCHEDULE,
+            schedule_chunk: SCHEDULE_CHUNK,
             batches: Batches::Never,
             batch_limits: BATCH_LIMITS,
         }
@@ -162,6 +168,14 @@ impl Options {
     #[must_use]
     pub const fn with_small_schedule(mut self, events: u32) -> Self {
         self.small_schedule = events;
+        self
+    }
+
+    /// Sets how many events of one key are a chunk at most, for tests of several chunks.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_schedule_chunk(mut self, events: u32) -> Self {
+        self.schedule_chunk = events;
         self
     }
 

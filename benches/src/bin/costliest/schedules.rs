@@ -5,347 +5,267 @@ use std::time::Duration;
 
 use tollgate_benches::Problem;
 use tollgate_core::Timestamp;
-use tollgate_core::schedule::{self, Event, Placement, Schedule};
+use tollgate_core::schedule::{self, Event, Schedule};
 
 use crate::{RedisStore, Table};
 
 const KEY: &str = "alice";
+const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
 /// Every call is decided at this instant.
 const NOW: u64 = 1_800_000_000_000_000;
+/// One in so many events weighs 2, where some do.
+const HEAVY: usize = 256;
+const LAST: usize = HEAVY - 1;
+
+/// A time and a weight.
+type Planned = (Timestamp, u64);
 
 pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
-    calendars(table).await?;
-    batches(table).await?;
-    searches(table).await
-}
+    let minutes: Vec<_> = (1..=32).map(|n| format!("{n}/{n}m")).collect();
+    let minutes: Vec<_> = minutes.iter().map(|quota| &**quota).collect();
+    for (label, quotas, gap, longest) in [
+        ("`50000/1d`", &["50000/1d"][..], DAY / 50_000, DAY),
+        ("`1/1m`", &["1/1m"], MINUTE, MINUTE),
+        ("3 quotas", &["1/1m", "5/5m", "60/1h"], MINUTE, 60 * MINUTE),
+        ("32 quotas", &minutes, MINUTE, 32 * MINUTE),
+    ] {
+        let terms = schedule::Terms::new("plans", quotas.iter().copied())?;
+        let all = every(gap, longest, &terms)?;
+        full(table, label, &terms, &all).await?;
+    }
 
-/// Returns so many quotas, each of which has room for 1,000 in an hour.
-fn alike(count: u64) -> Vec<String> {
-    let hours = (0..count).map(|quota| 3_600 + quota);
-    hours.map(|seconds| format!("1000/{seconds}s")).collect()
+    let terms = schedule::Terms::new("plans", ["2/1m"])?;
+    let light = every(MINUTE / 2, MINUTE, &terms)?;
+    let all = light
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, (time, _))| {
+            // A weight of 2 leaves no room for an event beside it.
+            match index % HEAVY {
+                0 => Some((time, 2)),
+                1 | LAST => None,
+                _ => Some((time, 1)),
+            }
+        });
+    let all: Vec<_> = all.collect();
+    let label = "`2/1m`, one in 256 of weight 2";
+    full(table, label, &terms, &all).await?;
+
+    for (label, quotas, amount) in [
+        ("`250/day`", 1, 250),
+        ("3 quotas of `180/day`", 3, 180),
+        ("32 quotas of `16/day`", 32, 16),
+    ] {
+        let days = vec![format!("{amount}/day@UTC"); quotas];
+        let terms = schedule::Terms::new("plans", days)?;
+        let all = every(DAY / amount, DAY, &terms)?;
+        full(table, label, &terms, &all).await?;
+    }
+
+    // The calls that are made most, where no window is full.
+    let terms = schedule::Terms::new("plans", ["50000/1d"])?;
+    let spread = every(2 * SECOND, DAY, &terms)?;
+    let together = vec![spread[spread.len() * 3 / 4]; 49_999];
+    for (label, held) in [("with room", &spread), ("at one time", &together)] {
+        let held = Held::new(&terms, held);
+        held.plan_one(table, label).await?;
+    }
+    Ok(())
 }
 
 fn now() -> Result<Timestamp, Problem> {
     Ok(Timestamp::from_micros(NOW)?)
 }
 
-/// Plans events at these times, a hundred with each call, the first of one weight and the others of
-/// another.
-async fn plan(
-    store: &RedisStore,
+/// Returns events at this distance, from the longest window before now up to the horizon.
+fn every(
+    gap: Duration,
+    longest: Duration,
     terms: &schedule::Terms,
-    times: &[Timestamp],
-    (first, others): (u64, u64),
-) -> Result<(), Problem> {
-    let schedule = Schedule::with_terms(store, terms.clone());
-    for (batch, times) in times.chunks(100).enumerate() {
-        let ids: Vec<_> = (0..times.len())
-            .map(|event| format!("msg-{batch}-{event}"))
-            .collect();
-        let events = ids.iter().zip(times).enumerate();
-        let events = events.map(|(event, (id, time))| {
-            let is_first = (batch, event) == (0, 0);
-            Event::new(id, *time).with_weight(if is_first { first } else { others })
-        });
-        let added = schedule.add_all(KEY, events).at(now()?).await?;
-        added.permit()?;
-    }
-    Ok(())
-}
-
-/// Returns so many times, each this long after the one before.
-fn every(gap: Duration, count: u32) -> Result<Vec<Timestamp>, Problem> {
-    let now = now()?;
-    Ok((1..=count)
-        .map(|event| now.saturating_add(gap * event))
+) -> Result<Vec<Planned>, Problem> {
+    let first = Timestamp::from_micros(NOW - u64::try_from(longest.as_micros())?)?;
+    let count = (longest + terms.horizon()).as_micros() / gap.as_micros();
+    Ok((1..=u32::try_from(count)?)
+        .map(|event| (first.saturating_add(gap * event), 1))
         .collect())
 }
 
-async fn batches(table: &Table) -> Result<(), Problem> {
-    for quotas in [1, 4] {
-        for (name, count, allowed) in [
-            ("add 100 events", 900, true),
-            ("add 100 events, the last refused", 901, false),
-        ] {
-            let Ok(terms) = schedule::Terms::new("plans", alike(quotas)) else {
-                continue;
-            };
-            let times = every(HOUR / 1_000, 1_000)?;
-            let (held, added) = times.split_at(900);
-            let mut held = held.to_vec();
-            held.extend(times.last().into_iter().filter(|_| count > 900));
-            let added: Vec<_> = added
-                .iter()
-                .map(|time| time.saturating_add(MINUTE / 1_000))
+/// Measures the costliest calls to a key that holds all events for which it has room.
+async fn full(
+    table: &Table,
+    label: &str,
+    terms: &schedule::Terms,
+    all: &[Planned],
+) -> Result<(), Problem> {
+    let held = Held::new(terms, all);
+    held.search(table, label).await?;
+    held.list(table, label).await?;
+    held.plan_later(table, label).await?;
+    held.plan_many(table, label).await
+}
+
+/// A key with events.
+struct Held<'e> {
+    terms: &'e schedule::Terms,
+    events: &'e [Planned],
+}
+
+impl<'e> Held<'e> {
+    fn new(terms: &'e schedule::Terms, events: &'e [Planned]) -> Self {
+        Self { terms, events }
+    }
+
+    fn schedule(&self, store: &RedisStore) -> Schedule<RedisStore> {
+        Schedule::with_terms(Arc::clone(store), self.terms.clone())
+    }
+
+    fn called(&self, label: &str) -> String {
+        format!("{} events, {label}", self.events.len())
+    }
+
+    /// Plans these events, a hundred with each call, which is made before the first of them.
+    async fn plan(&self, store: &RedisStore, events: &[Planned]) -> Result<(), Problem> {
+        let schedule = self.schedule(store);
+        for (batch, planned) in events.chunks(100).enumerate() {
+            let ids: Vec<_> = (0..planned.len())
+                .map(|event| format!("msg-{batch}-{event}"))
                 .collect();
-            let name = format!(
-                "schedule: {name}, to {count} within an hour, {quotas} quotas of `1000/1h`"
-            );
-            table
-                .row(
-                    &name,
-                    async |store| plan(store, &terms, &held, (1, 1)).await,
-                    async |store| {
-                        let schedule = Schedule::with_terms(store, terms.clone());
-                        let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
-                        let events = ids.iter().zip(&added);
-                        let events = events.map(|(id, time)| Event::new(id, *time));
-                        let placement = schedule
-                            .add_all(KEY, events)
-                            .at(now()?)
-                            .with_latest()
-                            .await?;
-                        assert_eq!(placement.is_planned(), allowed);
-                        Ok(())
-                    },
-                )
-                .await?;
+            let events = ids.iter().zip(planned);
+            let events =
+                events.map(|(id, (time, weight))| Event::new(id, *time).with_weight(*weight));
+            let at = now()?.min(planned[0].0);
+            schedule.add_all(KEY, events).at(at).await?.permit()?;
         }
+        Ok(())
     }
-    Ok(())
-}
 
-/// The most events that a key can hold under so many quotas, all of them in the way.
-async fn searches(table: &Table) -> Result<(), Problem> {
-    let (one, three) = (&["1/1m"][..], &["1/1m", "5/5m", "60/1h"][..]);
-    let (one_of_two, three_of_two) = (&["2/1m"][..], &["2/1m", "10/5m", "120/1h"][..]);
-    for (label, quotas, gap, (heaviest, weight)) in [
-        ("1 quota", one, MINUTE, (1, 1)),
-        ("1 quota, weights of 2", one_of_two, MINUTE, (2, 2)),
-        ("1 quota, one weight of 2", one_of_two, MINUTE / 2, (2, 1)),
-        ("3 quotas", three, MINUTE, (1, 1)),
-        ("3 quotas, weights of 2", three_of_two, MINUTE, (2, 2)),
-        (
-            "3 quotas, one weight of 2",
-            three_of_two,
-            MINUTE / 2,
-            (2, 1),
-        ),
-        ("32 quotas", &[], MINUTE, (1, 1)),
-    ] {
-        let quotas: Vec<String> = if quotas.is_empty() {
-            (1..=32)
-                .map(|minutes| format!("{minutes}/{minutes}m"))
-                .collect()
-        } else {
-            quotas.iter().map(|&quota| quota.to_owned()).collect()
+    async fn search(&self, table: &Table, label: &str) -> Result<(), Problem> {
+        let fill = async |store: &RedisStore| self.plan(store, self.events).await;
+        let at = now()?;
+        let events = self.called(label);
+        // The first period of a calendar and its last one may have room.
+        let first = self.events[self.events.len() / 40].0;
+        let middle = self.events[self.events.len() / 2].0;
+        table
+            .row(
+                &format!("schedule: find the next free time behind {events}"),
+                fill,
+                async |store: &RedisStore| {
+                    self.schedule(store).next_free(KEY, first).at(at).await?;
+                    Ok(())
+                },
+            )
+            .await?;
+        table
+            .row(
+                &format!("schedule: refuse an event amid {events}, with both free times"),
+                fill,
+                async |store: &RedisStore| {
+                    let schedule = self.schedule(store);
+                    let call = schedule.add(KEY, "new", middle).at(at).with_latest();
+                    assert!(!call.await?.is_planned());
+                    Ok(())
+                },
+            )
+            .await
+    }
+
+    async fn list(&self, table: &Table, label: &str) -> Result<(), Problem> {
+        let Some((last, _)) = self.events.last() else {
+            return Ok(());
         };
-        let terms = schedule::Terms::new("plans", quotas)?;
-        let most = terms.horizon().as_secs() / gap.as_secs();
-        let mut times = every(gap, u32::try_from(most)?)?;
-        if heaviest > weight {
-            times.remove(1);
-        }
-        let count = times.len();
-        let events = format!("{count} events, {label}");
-        let weights = (heaviest, weight);
-        let fill = async |store: &RedisStore| plan(store, &terms, &times, weights).await;
-        let (first, last) = (times[0], times[count - 1]);
-        let middle = times[count / 2];
-        let at = now()?;
-        let schedule = |store: &RedisStore| Schedule::with_terms(Arc::clone(store), terms.clone());
         table
             .row(
-                &format!("schedule: find the next free time behind {events}"),
-                fill,
+                &format!("schedule: a part of the list of {}", self.called(label)),
+                async |store: &RedisStore| self.plan(store, self.events).await,
                 async |store: &RedisStore| {
-                    schedule(store)
-                        .next_free(KEY, first)
-                        .weight(weight)
-                        .at(at)
+                    let schedule = self.schedule(store);
+                    let until = last.saturating_add(MINUTE);
+                    let listed = schedule
+                        .list(KEY, self.events[0].0, until)
+                        .at(now()?)
                         .await?;
+                    assert_eq!(listed.len(), self.events.len());
                     Ok(())
                 },
             )
-            .await?;
-        table
-            .row(
-                &format!("schedule: find the latest free time before {events}"),
-                fill,
-                async |store: &RedisStore| {
-                    schedule(store)
-                        .latest_free(KEY, last)
-                        .weight(weight)
-                        .at(at)
-                        .await?;
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("schedule: refuse one among {events}"),
-                fill,
-                async |store: &RedisStore| {
-                    let refused = schedule(store)
-                        .add(KEY, "new", middle)
-                        .weight(weight)
-                        .at(at)
-                        .with_latest()
-                        .await?;
-                    assert!(!refused.is_planned());
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("schedule: reserve behind {events}"),
-                fill,
-                async |store: &RedisStore| {
-                    let _ = schedule(store)
-                        .reserve_next(KEY, "new", first)
-                        .weight(weight)
-                        .at(at)
-                        .await?;
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("schedule: list {events}"),
-                fill,
-                async |store: &RedisStore| {
-                    let listed = schedule(store)
-                        .list(KEY, first, last.saturating_add(MINUTE))
-                        .at(at)
-                        .await?;
-                    assert_eq!(listed.len(), count);
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("schedule: plan one once {events} are over"),
-                fill,
-                async |store: &RedisStore| {
-                    let later = last.saturating_add(terms.horizon());
-                    let planned = schedule(store)
-                        .add(KEY, "new", later)
-                        .weight(weight)
-                        .at(later)
-                        .await?;
-                    assert!(matches!(planned, Placement::Planned { .. }));
-                    Ok(())
-                },
-            )
-            .await?;
-        // One in each neighborhood.
-        let gaps: Vec<_> = times
-            .iter()
-            .skip(2)
-            .step_by(count / 101)
-            .take(100)
-            .copied()
-            .collect();
-        let without: Vec<_> = times
-            .iter()
-            .filter(|time| !gaps.contains(time))
-            .copied()
-            .collect();
-        for (name, is_planned) in [("", true), (", the last refused", false)] {
-            let mut added = gaps.clone();
-            if let Some(time) = added.last_mut().filter(|_| !is_planned) {
-                // Just after the event before the gap, so that the latest free time is far away.
-                let before = times.iter().rfind(|other| *other < time).unwrap_or(time);
-                *time = before.saturating_add(Duration::from_millis(1));
-            }
-            table
-                .row(
-                    &format!("schedule: add 100 events scattered among {events}{name}"),
-                    async |store: &RedisStore| plan(store, &terms, &without, weights).await,
-                    async |store: &RedisStore| {
-                        let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
-                        let events = ids.iter().zip(&added);
-                        let events =
-                            events.map(|(id, time)| Event::new(id, *time).with_weight(weight));
-                        let schedule = schedule(store);
-                        let call = schedule.add_all(KEY, events).at(at).with_latest();
-                        assert_eq!(call.await?.is_planned(), is_planned);
-                        Ok(())
-                    },
-                )
-                .await?;
-        }
+            .await
     }
-    Ok(())
-}
 
-/// The most full days that a key can hold under so many quotas.
-async fn calendars(table: &Table) -> Result<(), Problem> {
-    for (quotas, amount, heaviest) in [(32, 1, 1), (3, 10, 1), (3, 10, 2)] {
-        let days: Vec<_> = (0..quotas).map(|_| format!("{amount}/day@UTC")).collect();
-        let terms = schedule::Terms::new("plans", days)?;
-        let gap = 24 * HOUR / amount;
-        let most = terms.horizon().as_secs() / gap.as_secs();
-        let mut times = every(gap, u32::try_from(most)?)?;
-        if heaviest > 1 {
-            times.remove(1);
-        }
-        // The first day and the last one may have room.
-        let (first, last) = (times[10], times[times.len() - 11]);
-        let at = now()?;
-        let events = format!(
-            "{} events, {quotas} quotas of `{amount}/day`{}",
-            times.len(),
-            if heaviest > 1 {
-                ", one weight of 2"
-            } else {
-                ""
-            }
-        );
-        let fill = async |store: &RedisStore| plan(store, &terms, &times, (heaviest, 1)).await;
-        let schedule = |store: &RedisStore| Schedule::with_terms(Arc::clone(store), terms.clone());
+    /// Measures a call after which no event counts that was held before.
+    async fn plan_later(&self, table: &Table, label: &str) -> Result<(), Problem> {
         table
             .row(
-                &format!("schedule: find the next free time behind {events}"),
-                fill,
+                &format!(
+                    "schedule: plan an event when {} are over",
+                    self.called(label)
+                ),
+                async |store: &RedisStore| self.plan(store, self.events).await,
                 async |store: &RedisStore| {
-                    schedule(store).next_free(KEY, first).at(at).await?;
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("schedule: find the latest free time before {events}"),
-                fill,
-                async |store: &RedisStore| {
-                    schedule(store).latest_free(KEY, last).at(at).await?;
-                    Ok(())
-                },
-            )
-            .await?;
-        let gaps: Vec<_> = times
-            .iter()
-            .skip(2)
-            .step_by(times.len() / 101)
-            .take(100)
-            .copied()
-            .collect();
-        let without: Vec<_> = times
-            .iter()
-            .filter(|time| !gaps.contains(time))
-            .copied()
-            .collect();
-        table
-            .row(
-                &format!("schedule: add 100 events scattered among {events}"),
-                async |store: &RedisStore| plan(store, &terms, &without, (heaviest, 1)).await,
-                async |store: &RedisStore| {
-                    let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
-                    let events = ids.iter().zip(&gaps);
-                    let events = events.map(|(id, time)| Event::new(id, *time));
-                    let placement = schedule(store).add_all(KEY, events).at(at).await?;
+                    let later = now()?.saturating_add(3 * self.terms.horizon() + 40 * DAY);
+                    let schedule = self.schedule(store);
+                    let placement = schedule.add(KEY, "new", later).at(later).await?;
                     assert!(placement.is_planned());
                     Ok(())
                 },
             )
-            .await?;
+            .await
     }
-    Ok(())
+
+    async fn plan_one(&self, table: &Table, label: &str) -> Result<(), Problem> {
+        let (time, _) = self.events[self.events.len() / 2];
+        table
+            .row(
+                &format!("schedule: plan one event amid {}", self.called(label)),
+                async |store: &RedisStore| self.plan(store, self.events).await,
+                async |store: &RedisStore| {
+                    let schedule = self.schedule(store);
+                    let placement = schedule.add(KEY, "new", time).at(now()?).await?;
+                    assert!(placement.is_planned());
+                    Ok(())
+                },
+            )
+            .await
+    }
+
+    /// Measures calls with a hundred events, one in each neighborhood.
+    async fn plan_many(&self, table: &Table, label: &str) -> Result<(), Problem> {
+        let now = now()?;
+        let light = |event: &&Planned| event.0 > now && event.1 == 1;
+        let ahead: Vec<_> = self.events.iter().filter(light).copied().collect();
+        let gaps: Vec<_> = ahead
+            .iter()
+            .step_by(ahead.len() / 101)
+            .take(100)
+            .copied()
+            .collect();
+        let others = self.events.iter().filter(|event| !gaps.contains(event));
+        let others: Vec<_> = others.copied().collect();
+        let events = self.called(label);
+        for (refused, name) in [(false, ""), (true, ", the last one refused")] {
+            let mut added: Vec<_> = gaps.iter().map(|(time, _)| *time).collect();
+            if refused {
+                // There is room for one event, and the hundredth is the second.
+                added[99] = added[50];
+            }
+            table
+                .row(
+                    &format!("schedule: add 100 events scattered among {events}{name}"),
+                    async |store: &RedisStore| self.plan(store, &others).await,
+                    async |store: &RedisStore| {
+                        let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
+                        let events = ids.iter().zip(&added);
+                        let events = events.map(|(id, time)| Event::new(id, *time));
+                        let schedule = self.schedule(store);
+                        let call = schedule.add_all(KEY, events).at(now).with_latest();
+                        assert_eq!(call.await?.is_planned(), !refused);
+                        Ok(())
+                    },
+                )
+                .await?;
+        }
+        Ok(())
+    }
 }

@@ -355,23 +355,23 @@ fn times_may_be_long_past_or_far_apart() {
 
 #[test]
 fn quotas_that_allow_a_short_horizon_only_are_planned_within_it() {
-    // One a minute: a key can hold 4,000 minutes, which is less than three days.
+    // One a second: a key can hold 100,000 seconds, a little more than a day.
     let mut text = "key,id,time\n".to_owned();
     for day in 1..=30 {
         writeln!(text, "alice,{day}a,2026-01-{day:02}T08:00:00Z").unwrap();
         writeln!(text, "alice,{day}b,2026-01-{day:02}T08:00:00Z").unwrap();
     }
     let messages = file("month.csv", &text);
-    let output = plan(&[&messages, "--quota", "1/1m", "--json"]);
+    let output = plan(&[&messages, "--quota", "1/1s", "--json"]);
     assert_eq!(output.status.code(), Some(0));
     let note = stderr(&output);
     assert!(
-        note.starts_with("tollgate: with these quotas") && note.contains("2d 18h"),
+        note.starts_with("tollgate: with these quotas") && note.contains("1d 3h"),
         "{note}"
     );
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(plan["moved"], 30);
-    assert_eq!(times(&plan)[59], "2026-01-30T08:01:00Z");
+    assert_eq!(times(&plan)[59], "2026-01-30T08:00:01Z");
 }
 
 #[test]
@@ -651,7 +651,7 @@ fn command_lines_that_cannot_be() {
             &["--quota", "5/1h", "--store", "redis://127.0.0.1:1"],
             &["(unavailable)"],
         ),
-        (&["--quota", "2000/1h"], &["--quota 2000/1h", "1000"]),
+        (&["--quota", "200000/1h"], &["--quota 200000/1h", "100000"]),
     ] {
         fails(&plan(&[&[&*messages], arguments].concat()), hints);
     }

@@ -16,7 +16,42 @@ pub struct State {
     latest: Timestamp,
 }
 
-pub(super) type Entry = PlannedEvent;
+/// An event that is held.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Entry {
+    id: Box<[u8]>,
+    /// The hash of the id: comparing it first spares a look at most of the other ids.
+    hash: u32,
+    /// A larger one never fits.
+    weight: u32,
+    pub(super) time: Timestamp,
+}
+
+impl Entry {
+    fn of(event: &Event<'_>) -> Self {
+        Self {
+            id: event.id().into(),
+            hash: hash(event.id()),
+            weight: u32::try_from(event.weight()).unwrap_or(u32::MAX),
+            time: event.time(),
+        }
+    }
+
+    pub(super) fn weight(&self) -> u64 {
+        self.weight.into()
+    }
+
+    fn planned(&self) -> PlannedEvent {
+        PlannedEvent::new(&*self.id, self.time, self.weight())
+    }
+}
+
+/// Returns a hash of `id`: FNV-1a.
+fn hash(id: &[u8]) -> u32 {
+    id.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
 
 /// The times at which events can be planned, and the time up to which they no longer count.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +90,9 @@ impl State {
     }
 
     fn index(&self, id: &[u8], limits: Limits) -> Option<usize> {
-        let index = self.entries.iter().position(|entry| *entry.id == *id)?;
+        let hash = hash(id);
+        let is_it = |entry: &Entry| entry.hash == hash && *entry.id == *id;
+        let index = self.entries.iter().position(is_it)?;
         (!limits.is_gone(self.entries[index].time)).then_some(index)
     }
 
@@ -138,8 +175,8 @@ impl Request<'_> {
                 let listed = |entry: &&Entry| {
                     (*from..*until).contains(&entry.time) && !limits.is_gone(entry.time)
                 };
-                let events = state.entries.iter().filter(listed).cloned();
-                Ok(Answer::Events(events.collect()))
+                let events = state.entries.iter().filter(listed);
+                Ok(Answer::Events(events.map(Entry::planned).collect()))
             }
         };
         match decided {
@@ -180,13 +217,13 @@ impl Request<'_> {
     fn place(&self, state: &mut State, limits: Limits, event: &Event<'_>) -> Result<bool, Failed> {
         if let Some(index) = state.index(event.id(), limits) {
             let held = &state.entries[index];
-            if (held.time, held.weight) == (event.time(), event.weight()) {
+            if (held.time, held.weight()) == (event.time(), event.weight()) {
                 return Ok(false);
             }
             return Err(refused(Reason::IdTaken(held.time)));
         }
         self.check(state, limits, event)?;
-        state.insert(entry(event));
+        state.insert(Entry::of(event));
         Ok(true)
     }
 
@@ -238,7 +275,7 @@ impl Request<'_> {
         let Some(index) = state.index(event.id(), limits) else {
             return Err((0, refused(Reason::UnknownId)));
         };
-        let (time, weight) = (state.entries[index].time, state.entries[index].weight);
+        let (time, weight) = (state.entries[index].time, state.entries[index].weight());
         if time == event.time() {
             return Ok(Answer::Planned {
                 time,
@@ -252,7 +289,7 @@ impl Request<'_> {
             state.insert(old);
             return Err((0, failed));
         }
-        state.insert(entry(&event));
+        state.insert(Entry::of(&event));
         state.prune(limits, now);
         Ok(Answer::Planned {
             time: event.time(),
@@ -269,7 +306,7 @@ impl Request<'_> {
     ) -> Result<Answer, (usize, Failed)> {
         if let Some(index) = state.index(event.id(), limits) {
             let held = &state.entries[index];
-            if held.weight == event.weight() {
+            if held.weight() == event.weight() {
                 return Ok(Answer::Planned {
                     time: held.time,
                     is_new: false,
@@ -296,7 +333,7 @@ impl Request<'_> {
             return Err((0, refused(Reason::Quota(quota))));
         };
         let time = stamp(time);
-        state.insert(entry(&event.at(time)));
+        state.insert(Entry::of(&event.at(time)));
         state.prune(limits, now);
         Ok(Answer::Planned { time, is_new: true })
     }
@@ -324,10 +361,6 @@ impl Request<'_> {
             .map_err(|uncovered| (0, uncovered.into()))?;
         Ok(Answer::Found(found.time.map(stamp)))
     }
-}
-
-fn entry(event: &Event<'_>) -> Entry {
-    Entry::new(event.id(), event.time(), event.weight())
 }
 
 fn refused(reason: Reason) -> Failed {

@@ -16,7 +16,7 @@ use crate::time::{MAX_EXACT, Timestamp};
 ///
 /// Planning one event reads up to twice as many events, so this bounds how long a server works on
 /// one call.
-pub const MAX_AMOUNT: u64 = 1_000;
+pub const MAX_AMOUNT: u64 = 100_000;
 
 /// One of the quotas of a [`Schedule`](crate::schedule::Schedule), with its name.
 ///
@@ -182,7 +182,8 @@ impl Quota {
     /// not bound it.
     pub(crate) fn most_within(&self, span_us: u64) -> Option<u64> {
         let (length, more) = match &self.kind {
-            Kind::Sliding(quota) => (quota.window_us(), 1),
+            // As many windows as cover the span.
+            Kind::Sliding(quota) => (quota.window_us(), 0),
             #[cfg(feature = "calendar")]
             // The first and the last are cut off.
             Kind::Calendar(quota) => (quota.shortest_us(), 2),

@@ -111,7 +111,7 @@ impl<'e> View<'e> {
     }
 
     fn weight(self, index: usize) -> u64 {
-        self.entry(index).map_or(0, |entry| entry.weight)
+        self.entry(index).map_or(0, Entry::weight)
     }
 
     /// Returns the index of the first entry after `time`.
@@ -274,10 +274,7 @@ fn free_of(
         let end = view
             .entries
             .partition_point(|entry| entry.time < period.end());
-        let held: u64 = view.entries[start..end]
-            .iter()
-            .map(|entry| entry.weight)
-            .sum();
+        let held: u64 = view.entries[start..end].iter().map(Entry::weight).sum();
         if held <= spare {
             break;
         }

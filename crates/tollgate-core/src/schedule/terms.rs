@@ -8,15 +8,16 @@ use crate::limit::check_name;
 use crate::schedule::quota::Quota;
 use crate::time::MAX_EXACT;
 
-/// The most events that a key of a schedule can hold, with up to three quotas.
+/// The most events that a key of a schedule can hold, with up to two quotas.
 ///
 /// The quotas and the horizon bound that; terms that would allow more are an error. With more than
-/// three quotas, the events times the quotas are at most 12,000: a search looks at every event for
-/// every quota, and a server does nothing else meanwhile.
-pub const MAX_EVENTS: u64 = 4_000;
+/// two quotas, the events times the quotas are at most 200,000: a search looks at every event for
+/// every quota if all of them are in the way, and a server does nothing else meanwhile: some 50 ms
+/// for the costliest call.
+pub const MAX_EVENTS: u64 = 100_000;
 
 /// The most events times quotas.
-const MAX_LOOKS: u64 = 12_000;
+const MAX_LOOKS: u64 = 200_000;
 
 /// What an identity has in the place of a limit's algorithm.
 pub const SHAPE: &str = "schedule";
@@ -53,7 +54,7 @@ impl Terms {
     /// [`Quota`](crate::Quota) or its text.
     ///
     /// The tolerance is one second. The horizon is 366 days, or less if a key could otherwise hold
-    /// more than [`MAX_EVENTS`] events: 2.8 days for one event a minute.
+    /// more than [`MAX_EVENTS`] events: 69 days for one event a minute.
     ///
     /// # Errors
     ///
@@ -62,7 +63,7 @@ impl Terms {
     ///   there are more than 32, including closed times.
     /// - [`LimitError::NeverOpen`] when the closed times leave no time open, at whatever instant.
     /// - [`LimitError::TooManyEvents`] when even without a horizon, a key could hold more than
-    ///   [`MAX_EVENTS`] events, or 12,000 divided by the number of quotas that count.
+    ///   [`MAX_EVENTS`] events, or 200,000 divided by the number of quotas that count.
     /// - The error of a quota that is not valid.
     pub fn new<Q>(name: &str, quotas: impl IntoIterator<Item = Q>) -> Result<Self, LimitError>
     where
@@ -284,9 +285,9 @@ mod tests {
     const MICRO: Duration = Duration::from_micros(1);
 
     #[test]
-    fn horizon_is_as_long_as_four_thousand_events_allow() {
-        // A tolerance of a second and a window of a minute beside 3,999 minutes.
-        let longest = 239_879 * SECOND;
+    fn horizon_is_as_long_as_a_hundred_thousand_events_allow() {
+        // With a tolerance of a second and a window of a minute, 100,000 minutes.
+        let longest = 5_999_939 * SECOND;
         let terms = Terms::new("plans", ["1/1m"]).unwrap();
         assert_eq!((terms.horizon(), terms.tolerance()), (longest, SECOND));
         let terms = terms.with_horizon(longest).unwrap();
@@ -310,19 +311,27 @@ mod tests {
     fn tolerance_is_shorter_where_even_that_holds_too_many_events() {
         let terms = Terms::new("plans", ["1000/1us"]).unwrap();
         assert_eq!(terms.horizon(), Duration::ZERO);
-        assert_eq!(terms.tolerance(), 2 * MICRO);
+        assert_eq!(terms.tolerance(), 99 * MICRO);
+    }
+
+    /// A bulk sender's quotas: the longer one allows a horizon of a day.
+    #[test]
+    fn fifty_thousand_a_day_can_be_planned_a_day_ahead() {
+        let terms = Terms::new("plans", ["50000/1d", "500/1m"]).unwrap();
+        assert_eq!(terms.horizon(), 86_399 * SECOND);
+        assert_eq!(terms.0.most_events(), 100_000);
     }
 
     #[cfg(feature = "calendar")]
     #[test]
     fn periods_cut_off_at_both_ends_count() {
         for (quota, hours) in [
-            // 146 days of 22 hours and the two at the ends hold 3,996 events; kept for 50 hours.
-            ("27/day@UTC", 146 * 22 - 50),
-            // 14 weeks of 142 hours and two hold 4,000; kept for 194 hours.
-            ("250/week@UTC", 14 * 142 - 194),
-            // 2 months of 646 hours and two hold 4,000; kept for 770 hours.
-            ("1000/month@UTC", 2 * 646 - 770),
+            // 98 days of 22 hours and the two at the ends hold 100,000 events; kept for 50 hours.
+            ("1000/day@UTC", 98 * 22 - 50),
+            // 9 weeks of 142 hours and two hold 99,000; kept for 194 hours.
+            ("9000/week@UTC", 9 * 142 - 194),
+            // 2 months of 646 hours and two hold 100,000; kept for 770 hours.
+            ("25000/month@UTC", 2 * 646 - 770),
         ] {
             let terms = Terms::new("plans", [quota]).unwrap();
             assert_eq!(terms.horizon(), (hours * 3_600 - 1) * SECOND, "{quota}");
@@ -336,29 +345,29 @@ mod tests {
             let hours = (1..=count).map(move |quota| format!("{amount}/{}s", 3_600 + quota));
             Terms::new("plans", hours)
         };
-        for (count, most) in [(1, 4_000), (3, 4_000), (4, 3_000), (32, 375)] {
+        for (count, most) in [(1, 100_000), (2, 100_000), (4, 50_000), (32, 6_250)] {
             let terms = quotas(count, 100).unwrap();
             let found = terms.0.most_events();
             assert!((most - 99..=most).contains(&found), "{found} with {count}");
         }
-        let error = quotas(7, 1_000).unwrap_err();
+        let error = quotas(7, 30_000).unwrap_err();
         let expected = LimitError::TooManyEvents {
-            events: 2_000,
-            most: 1_714,
+            events: 30_000,
+            most: 28_571,
         };
         assert_eq!(error, expected);
         assert_eq!(
             error.to_string(),
-            "these quotas allow 2000 events of a key at a time, and at most 1714 are possible: choose \
+            "these quotas allow 30000 events of a key at a time, and at most 28571 are possible: choose \
              smaller amounts or fewer quotas, or divide the events among several keys"
         );
-        assert!(quotas(6, 1_000).is_ok());
+        assert!(quotas(6, 30_000).is_ok());
     }
 
     #[test]
     fn terms_have_bounds() {
-        assert!(Terms::new("plans", ["1000/1h"]).is_ok());
-        assert!(Terms::new("plans", ["1001/1h"]).is_err());
+        assert!(Terms::new("plans", ["100000/1h"]).is_ok());
+        assert!(Terms::new("plans", ["100001/1h"]).is_err());
         let quotas = |count: u64| (1..=count).map(|hours| format!("1/{hours}h"));
         assert!(Terms::new("plans", quotas(32)).is_ok());
         assert!(Terms::new("plans", quotas(33)).is_err());

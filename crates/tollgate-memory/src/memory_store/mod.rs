@@ -71,8 +71,8 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 ///
 /// `E` is the largest number of events that the key has held since it was last empty. The quotas and
 /// the horizon of a [`Schedule`](tollgate_core::schedule::Schedule) bound it, by at most
-/// [`MAX_EVENTS`](tollgate_core::schedule::MAX_EVENTS), which is 4,000, and an id has at most 200 bytes: a key
-/// takes up to 1.1 MB. With the quotas `1/1m`, `5/1h` and `10/1d` it holds up to 3,700 events in a
+/// [`MAX_EVENTS`](tollgate_core::schedule::MAX_EVENTS), which is 100,000, and an id has at most 200 bytes: a
+/// key takes up to 27 MB. With the quotas `1/1m`, `5/1h` and `10/1d` it holds up to 3,700 events in a
 /// year, which take 350 KB with ids of 32 bytes.
 ///
 /// For leases, `E` is the largest number that the key has held at once. The amount of a

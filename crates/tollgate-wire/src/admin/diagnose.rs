@@ -252,7 +252,7 @@ async fn sample<E: Nodes>(
             Severity::Unknown,
             CHECK,
             format!("states could not be read ({error})"),
-            "allow `SCAN`, `GET`, `LINDEX` and `ZSCORE`",
+            "allow `SCAN`, `GET`, `LINDEX` and `HGET`",
         )
     };
     let pattern = names::pattern(prefix, None);
@@ -298,7 +298,7 @@ async fn sample<E: Nodes>(
                 "none of {states}, but {} could not be read",
                 counted(unread, "key", "keys")
             ),
-            "allow `GET`, `LINDEX` and `ZSCORE`; keys of another release, or that another program wrote \
+            "allow `GET`, `LINDEX` and `HGET`; keys of another release, or that another program wrote \
              under this prefix, cannot be read either",
         ),
         _ => Finding::new(

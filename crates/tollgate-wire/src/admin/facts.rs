@@ -50,12 +50,8 @@ pub(super) fn reads(prefix: &str, key: &[u8]) -> Vec<Command> {
         Some(Held::ByScript(_) | Held::CounterFor(_) | Held::CounterOf(_) | Held::Leases) => {
             vec![get()]
         }
-        // A string or a sorted set.
-        Some(Held::Schedule) => vec![
-            get(),
-            command([b"ZSCORE", key, latest::CLOCK]),
-            command([b"ZCOUNT", key, b"0", b"+inf"]),
-        ],
+        // A string or a hash.
+        Some(Held::Schedule) => vec![get(), command([b"HGET", key, latest::CLOCK])],
         Some(Held::Answer | Held::Otherwise) | None => Vec::new(),
     };
     commands.push(command([b"PTTL", key]));
@@ -113,16 +109,14 @@ fn told(name: &Name<'_>, replies: &[Reply], expires: Option<u64>) -> Option<Fact
             })
         }
         Held::Schedule => {
-            let (last, events) = match replies {
-                [Reply::Bytes(raw), ..] => {
-                    let events = raw.get(8..12)?.first_chunk()?;
-                    (latest::of_events(raw)?, u32::from_le_bytes(*events).into())
-                }
-                [_, score, events] => (latest::of_score(&score.text()?)?, events.number()?),
-                _ => return None,
+            // Both begin alike.
+            let ([Reply::Bytes(raw), ..] | [_, Reply::Bytes(raw)]) = replies else {
+                return None;
             };
+            let events = u32::from_le_bytes(*raw.get(8..)?.first_chunk()?);
+            let last = latest::of_events(raw)?;
             Some(Facts {
-                consumed: Some(events),
+                consumed: Some(events.into()),
                 last: instant(last),
                 ..Facts::default()
             })

@@ -6,8 +6,7 @@ use tollgate_core::inside::twins::integer;
 const HEADER: usize = 24;
 const RECORD: usize = 34;
 
-/// The member of a schedule's sorted set whose score tells the latest instant at which an event was
-/// planned.
+/// The field of a schedule's hash that begins with the latest instant at which an event was planned.
 pub(super) const CLOCK: &[u8] = b"c";
 
 /// Returns the latest instant in a state of leases, or `None` if the script writes no such state.
@@ -16,13 +15,8 @@ pub(super) fn of_leases(state: &[u8]) -> Option<u64> {
     integer(*clock).filter(|_| records.len().is_multiple_of(RECORD))
 }
 
-/// Returns the latest instant in a schedule that is a string, with which it begins.
+/// Returns the latest instant in a schedule that is a string, or in the [`CLOCK`] of one that is a
+/// hash: both begin with it.
 pub(super) fn of_events(state: &[u8]) -> Option<u64> {
     integer(*state.first_chunk()?)
-}
-
-/// Returns the instant that the score of [`CLOCK`] tells: it is -1 less the instant.
-pub(super) fn of_score(score: &str) -> Option<u64> {
-    let score: f64 = score.parse().ok()?;
-    integer((-1. - score).to_le_bytes())
 }

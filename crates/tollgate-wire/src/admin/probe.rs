@@ -41,17 +41,14 @@ const OF_LOGS: [&str; 8] = [
 ];
 /// Commands that only schedules of many events need, as written in an ACL, and their arguments after
 /// the key.
-const OF_SCHEDULES: [(&str, &[&[u8]]); 8] = [
+const OF_SCHEDULES: [(&str, &[&[u8]]); 5] = [
+    ("hdel", &[b"probe"]),
+    ("hget", &[b"probe"]),
+    ("hmget", &[b"probe"]),
+    (HSET, &[b"probe", b"1"]),
     ("pexpire", &[LIFETIME]),
-    (ZADD, &[b"1", b"probe"]),
-    ("zcard", &[]),
-    ("zcount", &[b"0", b"0"]),
-    ("zmscore", &[b"probe"]),
-    ("zrange", &[b"0", b"0"]),
-    ("zrangebyscore", &[b"0", b"0"]),
-    ("zrem", &[b"probe"]),
 ];
-const ZADD: &str = "zadd";
+const HSET: &str = "hset";
 /// Commands needed only after a server lost its scripts, and for resets.
 const AT_TIMES: [&str; 2] = ["script|load", "unlink"];
 /// The number of keys to try in search of one in a slot of a master, which may have a single slot.
@@ -276,7 +273,7 @@ async fn schedules<E: Nodes>(
     let is_set =
         others.refusal.is_none() && !others.is_out_of_reach && !others.missing.contains(&"set");
     // On a key without a value, it would create one without a TTL.
-    let tries = |name: &str| is_set || name != ZADD;
+    let tries = |name: &str| is_set || name != HSET;
     let own = OF_SCHEDULES.iter().filter(|(name, _)| tries(name));
     let (names, commands): (Vec<_>, Vec<_>) = own
         .map(|(name, arguments)| {

@@ -119,10 +119,10 @@ fn reads(prefix: &str, key: &[u8]) -> Vec<Command> {
         Some(Held::ByScript(shape)) => shape.reads(key),
         Some(Held::CounterFor(_)) => vec![command([b"PTTL", key])],
         Some(Held::Leases) => vec![command([b"GET", key])],
-        // A string or a sorted set.
+        // A string or a hash.
         Some(Held::Schedule) => vec![
             command([b"GET", key]),
-            command([b"ZSCORE", key, latest::CLOCK]),
+            command([b"HGET", key, latest::CLOCK]),
         ],
         Some(Held::Answer | Held::CounterOf(_) | Held::Otherwise) | None => Vec::new(),
     }
@@ -152,8 +152,7 @@ fn compared(prefix: &str, key: &[u8], replies: &[Reply], now: u64) -> Ahead {
         },
         Some(Held::Schedule) => match replies {
             [Reply::Nil, _] => return Ahead::Gone,
-            [Reply::Bytes(state), _] => latest::of_events(state),
-            [_, score] => score.text().and_then(|score| latest::of_score(&score)),
+            [Reply::Bytes(state), _] | [_, Reply::Bytes(state)] => latest::of_events(state),
             _ => None,
         },
         Some(Held::CounterFor(window_us)) => match replies {

@@ -1,4 +1,4 @@
-//! Schedules on a server: encodes a request as the argument of `schedule.lua`, sends it, and
+//! Schedules on a server: encodes a request as the argument of their script, sends it, and
 //! decodes the reply.
 
 mod reply;
@@ -18,8 +18,20 @@ use super::options::Options;
 use super::script::Script;
 use super::store::WireStore;
 
-/// The script of all schedules.
-const SCRIPT: &str = include_str!("../schedule.lua");
+/// What the script of all schedules knows of the key and of the call.
+const STATE: &str = include_str!("script/state.lua");
+/// The events that it looks at, in the order of their times.
+const VIEW: &str = include_str!("script/view.lua");
+/// Its periods of calendars and closed times.
+const CALENDARS: &str = include_str!("script/calendars.lua");
+/// Its search for a free time.
+const SEARCH: &str = include_str!("script/search.lua");
+/// How it finds out whether there is room for the events of a call.
+const ROOM: &str = include_str!("script/room.lua");
+/// How it changes packed events.
+const CHUNKS: &str = include_str!("script/chunks.lua");
+/// How it changes the state.
+const CHANGE: &str = include_str!("script/change.lua");
 
 /// Returns the request for a list, beginning at `from`.
 fn beginning_at<'r>(from: Timestamp, request: &schedule::Request<'r>) -> schedule::Request<'r> {
@@ -37,7 +49,10 @@ fn beginning_at<'r>(from: Timestamp, request: &schedule::Request<'r>) -> schedul
 /// Returns the script of all schedules.
 fn script() -> &'static Script {
     static PREPARED: OnceLock<Script> = OnceLock::new();
-    PREPARED.get_or_init(|| Script::of_text(SCRIPT))
+    PREPARED.get_or_init(|| {
+        let parts = [STATE, VIEW, CALENDARS, SEARCH, ROOM, CHUNKS, CHANGE];
+        Script::of_text(&parts.concat())
+    })
 }
 
 impl<E: Engine> WireStore<E> {
@@ -176,6 +191,7 @@ fn argument(
         retention_us(terms),
         u64::from(request.wants_latest()),
         u64::from(options.small_schedule),
+        u64::from(options.schedule_chunk),
         terms.quotas().len() as u64,
         events.len() as u64,
     ] {

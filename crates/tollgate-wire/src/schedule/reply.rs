@@ -1,4 +1,4 @@
-//! The reply of `schedule.lua`, and the answer that it is.
+//! The reply of the script of schedules, and the answer that it is.
 
 use std::ops::Range;
 use std::slice;

@@ -42,7 +42,7 @@ const REMEMBER: &str = include_str!("remember.lua");
 const MOST_OF_FEW: u32 = 4;
 
 /// The functions of Lua and Redis that scripts call, with their local names.
-const NAMES: [(&str, &str); 15] = [
+const NAMES: [(&str, &str); 17] = [
     ("call", "redis.call"),
     ("ceil", "math.ceil"),
     ("concat", "table.concat"),
@@ -55,6 +55,8 @@ const NAMES: [(&str, &str); 15] = [
     ("pcall", "redis.pcall"),
     ("protected", "pcall"),
     ("rep", "string.rep"),
+    ("sha1hex", "redis.sha1hex"),
+    ("sort", "table.sort"),
     ("sub", "string.sub"),
     ("table_unpack", "unpack"),
     ("unpack", "struct.unpack"),

@@ -26,11 +26,6 @@ fn leases(numbers: &[u64], records: usize) -> Reply {
     }
 }
 
-/// Returns the score from which a schedule's latest instant is read.
-fn score(latest: u64) -> Reply {
-    bytes(format!("-{}", latest + 1))
-}
-
 /// Returns the error of a server where a key holds a value of another type.
 fn another() -> Reply {
     Reply::Error("WRONGTYPE of another".to_owned())
@@ -51,7 +46,7 @@ fn clear(key: &str, values: &[Reply], least: Duration) -> (u64, u64) {
     let store = Fake::store(move |words| match words[0].as_str() {
         "SCAN" => Reply::List(vec![bytes("0"), list(&[&key])]),
         "GET" | "PTTL" => values[0].clone(),
-        "ZSCORE" if words[2] == "c" => values[1].clone(),
+        "HGET" if words[2] == "c" => values[1].clone(),
         "LINDEX" if words[2] == "0" => values[0].clone(),
         "LINDEX" => values[1].clone(),
         "TIME" => time(0),
@@ -216,21 +211,14 @@ fn every_algorithm_has_a_latest_instant() {
         ("schedule:v1", &[bytes([0xff; 24]), another()], UNREAD),
         ("schedule:v1", &[bytes([0; 7]), another()], UNREAD),
         ("schedule:v1", &[Reply::Nil, Reply::Nil], NOT_AHEAD),
-        // One of many holds it as a score below zero.
-        ("schedule:v1", &[another(), score(NOW + 1)], AHEAD),
-        ("schedule:v1", &[another(), score(NOW)], NOT_AHEAD),
-        ("schedule:v1-caller", &[another(), score(NOW + 1)], AHEAD),
-        (
-            "schedule:v1",
-            &[another(), bytes("-9.007199254740992e+15")],
-            AHEAD,
-        ),
-        ("schedule:v1", &[another(), bytes("-1")], NOT_AHEAD),
-        ("schedule:v1", &[another(), bytes("-0.5")], UNREAD),
-        ("schedule:v1", &[another(), bytes("5")], UNREAD),
-        ("schedule:v1", &[another(), bytes("-inf")], UNREAD),
-        ("schedule:v1", &[another(), bytes("nan")], UNREAD),
+        // One of many holds it in a field of a hash.
+        ("schedule:v1", &[another(), state(&[NOW + 1, 2])], AHEAD),
+        ("schedule:v1", &[another(), state(&[NOW])], NOT_AHEAD),
+        ("schedule:v1-caller", &[another(), state(&[NOW + 1])], AHEAD),
+        ("schedule:v1", &[another(), bytes([0xff; 24])], UNREAD),
+        ("schedule:v1", &[another(), bytes([0; 7])], UNREAD),
         ("schedule:v1", &[another(), bytes("")], UNREAD),
+        ("schedule:v1", &[another(), Reply::Nil], UNREAD),
         ("schedule:v1", &[another(), Reply::Integer(1)], UNREAD),
         ("schedule:v1", &[another(), another()], UNREAD),
         ("schedule:v2", &[], UNREAD),

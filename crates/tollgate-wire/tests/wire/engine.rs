@@ -419,8 +419,7 @@ impl Raw {
     }
 }
 
-/// What a server holds at a key: a string, or the members of a sorted set and their scores without
-/// signs.
+/// What a server holds at a key: a string, or the fields and values of a hash.
 pub(crate) struct Look {
     pub(crate) value: Reply,
     /// The last millisecond in which the key can be read, or 0 if there is none.
@@ -442,8 +441,7 @@ impl Raw {
             end
             local value = redis.pcall('GET', KEYS[1]) or ''
             if type(value) == 'table' then
-              value = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-              for i = 2, #value, 2 do value[i] = text(math.abs(value[i])) end
+              value = redis.call('HGETALL', KEYS[1])
             end
             local expires = redis.pcall('PEXPIRETIME', KEYS[1])
             if type(expires) == 'table' then

@@ -34,6 +34,7 @@ mod refusals;
 mod replies;
 mod round_trips;
 mod schedule_batches;
+mod schedule_chunks;
 mod schedule_replies;
 mod schedule_servers;
 mod schedule_twins;

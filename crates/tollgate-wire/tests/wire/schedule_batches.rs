@@ -45,9 +45,9 @@ fn plan(
     }
 }
 
-/// Returns how many commands a server has run that read a sorted set.
+/// Returns how many commands a server has run that read chunks.
 fn reads(server: &Server) -> u64 {
-    let commands = ["zrange", "zrangebyscore", "zcount", "zmscore"];
+    let commands = ["hget", "hmget"];
     commands.iter().map(|command| calls(server, command)).sum()
 }
 
@@ -107,7 +107,9 @@ fn batches_are_decided_like_one_event_after_another() {
     for flavor in Flavor::chosen() {
         TestRunner::new(config.clone())
             .run(&histories, |(index, small, batches)| {
-                let options = Options::new().with_small_schedule(small);
+                let options = Options::new()
+                    .with_small_schedule(small)
+                    .with_schedule_chunk(8);
                 let options = options.with_prefix(&fresh("batches")).unwrap();
                 let store = WireStore::new(Raw::to(flavor), options);
                 let mut state = schedule::State::default();

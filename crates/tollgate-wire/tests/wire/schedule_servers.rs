@@ -27,18 +27,9 @@ const LISTED: [&str; 7] = [
     TO_RESET,
 ];
 /// The commands that it lists for more events.
-const LISTED_FOR_MANY: [&str; 8] = [
-    "+pexpire",
-    "+zadd",
-    "+zcard",
-    "+zcount",
-    "+zmscore",
-    "+zrange",
-    "+zrangebyscore",
-    "+zrem",
-];
+const LISTED_FOR_MANY: [&str; 5] = ["+hdel", "+hget", "+hmget", "+hset", "+pexpire"];
 /// How many events of a key are few: always few, and never.
-const FEW: [u32; 2] = [128, 0];
+const FEW: [u32; 2] = [256, 0];
 
 /// Returns the commands that the documentation lists, if `few` events are few.
 fn listed(few: u32) -> Vec<&'static str> {
@@ -82,7 +73,7 @@ fn ask(
 /// Returns everything that a key holds.
 pub(crate) fn held(raw: &Raw, key: &[u8]) -> Reply {
     match raw.command(&[b"GET", key]) {
-        Reply::Error(_) => raw.command(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]),
+        Reply::Error(_) => raw.command(&[b"HGETALL", key]),
         value => value,
     }
 }
@@ -275,7 +266,7 @@ fn listed_commands_are_enough_for_schedules() {
             &["+get", "+getex", "+set"][..],
         ),
         (
-            row("| schedules of more than 128 events"),
+            row("| schedules of more than 256 events"),
             &LISTED_FOR_MANY[..],
         ),
     ] {
@@ -350,7 +341,7 @@ fn without_a_listed_command_schedules_fail_and_nothing_is_half_written() {
     }
 }
 
-/// On a sorted set, a user who may not run PEXPIRE plans and moves nothing: it stays as it is.
+/// On chunks, a user who may not run PEXPIRE plans and moves nothing: it stays as it is.
 #[test]
 fn user_without_pexpire_plans_nothing_among_many() {
     let mut others = listed(0);
@@ -378,10 +369,10 @@ fn user_without_pexpire_plans_nothing_among_many() {
     }
 }
 
-/// Where a user may not run what sorted sets need, any number of events is a string.
+/// Where a user may not run what chunks need, any number of events is a string.
 #[test]
-fn more_events_stay_a_string_for_a_user_who_may_not_write_sets() {
-    for missing in ["+zadd", "+pexpire"] {
+fn more_events_stay_a_string_for_a_user_who_may_not_write_chunks() {
+    for missing in ["+hset", "+pexpire"] {
         let mut others = listed(0);
         others.retain(|one| *one != missing);
         let options = Options::new().with_small_schedule(1);
@@ -647,7 +638,12 @@ fn keys_of_other_programs_are_an_error_and_stay() {
         let value = raw.command(&[b"DUMP", key.as_bytes()]);
         refuses(value, "another program");
         raw.command(&[b"UNLINK", key.as_bytes()]);
-        raw.command(&[b"ZADD", key.as_bytes(), b"7", b"of another"]);
+        // Until now, many events were a sorted set.
+        raw.command(&[b"ZADD", key.as_bytes(), b"7", b"c"]);
+        let value = raw.command(&[b"DUMP", key.as_bytes()]);
+        refuses(value, "another program");
+        raw.command(&[b"UNLINK", key.as_bytes()]);
+        raw.command(&[b"HSET", key.as_bytes(), b"of", b"another"]);
         let value = raw.command(&[b"DUMP", key.as_bytes()]);
         refuses(value, "holds a value that");
         raw.command(&[b"UNLINK", key.as_bytes()]);
@@ -746,12 +742,12 @@ fn as_many_events_as_possible_are_planned_and_pruned_in_one_call() {
         let answer = now(store.schedule(&request.at(late))).unwrap();
         assert_eq!(answer, schedule::Answer::Added(1), "{flavor}");
         let keys = store.engine().keys(store.options());
-        let Reply::Integer(members) = store.engine().command(&[b"ZCARD", &keys[0]]) else {
+        let Reply::Bulk(head) = store.engine().command(&[b"HGET", &keys[0], b"c"]) else {
             panic!("no number");
         };
-        // The last event, the mark of weights, and the instant. Events an hour before the tolerance
-        // have not left.
-        assert!(members <= 3 + 200, "{members} on {flavor}");
+        // The last event. Events an hour before the tolerance have not left.
+        let held = u32::from_le_bytes(*head[8..].first_chunk().unwrap());
+        assert!(held <= 1 + 100, "{held} on {flavor}");
         let refused = schedule::Operation::Reschedule(Event::new("none", late));
         let request = schedule::Request::new(&terms, "k", refused);
         let schedule::Answer::Refused { refusal, .. } =
@@ -842,12 +838,12 @@ fn operators_find_and_clear_events() {
 fn doctor_names_commands_that_schedules_lack() {
     for (denied, expected) in [
         (
-            &["-zadd"][..],
-            "cannot run `zadd`: schedules of more than 128 events",
+            &["-hset"][..],
+            "cannot run `hset`: schedules of more than 256 events",
         ),
         (
-            &["-zcard", "-zrem", "-pexpire"],
-            "cannot run `pexpire`, `zcard`, `zrem`: schedules of more than 128 events",
+            &["-hget", "-hdel", "-pexpire"],
+            "cannot run `hdel`, `hget`, `pexpire`: schedules of more than 256 events",
         ),
         (&["-set"], "an event cannot be planned"),
     ] {

@@ -1,6 +1,7 @@
 //! The script of schedules against the machine: every answer, everything that a server holds after
 //! it, and for how long.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ use tollgate_core::schedule::{self, Event};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
-use crate::engine::{Raw, now, number};
+use crate::engine::{Raw, now};
 
 /// What a store keeps events longer for that were planned at a caller's instant, in milliseconds.
 const SLACK: i64 = 600_000;
@@ -198,8 +199,8 @@ fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> schedule::Operation<
 /// What a server holds: the events with their weights, the instant of the last change, and the last
 /// millisecond in which the key can be read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-struct Held {
-    events: Vec<(Vec<u8>, u64, u64)>,
+pub(crate) struct Held {
+    pub(crate) events: Vec<(Vec<u8>, u64, u64)>,
     latest: u64,
     ends: u64,
     changes: u64,
@@ -242,49 +243,98 @@ fn decode(mut state: &[u8]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
     (events, latest)
 }
 
-/// Returns the events in a sorted set, and the latest instant.
-fn decode_set(members: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
+/// Takes the first bytes of `text`.
+fn bytes<const N: usize>(text: &mut &[u8]) -> [u8; N] {
+    let (bytes, rest) = text.split_first_chunk().unwrap();
+    *text = rest;
+    *bytes
+}
+
+/// Returns the hash of an id in a hash of chunks.
+fn hash(id: &[u8]) -> u32 {
+    let length = u8::try_from(id.len()).unwrap();
+    let digest = sha1_smol::Sha1::from([&[length], id].concat()).digest();
+    u32::from_be_bytes(*digest.bytes().first_chunk().unwrap())
+}
+
+/// Returns the events in a hash of chunks, and the latest instant.
+fn decode_hash(fields: &[Reply]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
     let text = |reply: &Reply| match reply {
         Reply::Bulk(text) => text.clone(),
-        other => panic!("{other:?} is no member"),
+        other => panic!("{other:?} is no text"),
     };
-    let pairs = members.chunks(2);
-    let members: Vec<_> = pairs
-        .map(|pair| (text(&pair[0]), number(&pair[1])))
-        .collect();
-    let weighted = members.iter().any(|(member, _)| member == b"w");
-    let (mut events, mut latest) = (Vec::new(), 0);
-    for (member, score) in &members {
-        match (member[0], &member[1..]) {
-            (b'e', id) => {
-                let own = [b"w", id].concat();
-                let mut weights = members.iter().filter(|(member, _)| *member == own);
-                let weight = weights.next().map_or(1, |(_, weight)| *weight);
-                assert!(weight == 1 || weighted, "a weight without its mark");
-                events.push((id.to_vec(), *score, weight));
-            }
-            (b'c', []) => latest = score - 1,
-            (b'w', []) => {}
-            (b'w', id) => {
-                let event = [b"e", id].concat();
-                let is_held = members.iter().any(|(member, _)| *member == event);
-                assert!(is_held, "a weight without its event");
-            }
-            other => panic!("{other:?}"),
+    let pairs = fields.chunks(2);
+    let mut fields: BTreeMap<Vec<u8>, Vec<u8>> =
+        pairs.map(|pair| (text(&pair[0]), text(&pair[1]))).collect();
+    let head = fields.remove(&b"c"[..]).unwrap();
+    let mut head = &head[..];
+    let latest = take(&mut head);
+    let held = u32::from_le_bytes(bytes(&mut head)) as usize;
+    let [weighted] = bytes(&mut head);
+    let next = u32::from_le_bytes(bytes(&mut head));
+    assert!(head.is_empty() && weighted <= 1);
+    let directory = fields.remove(&b"d"[..]).unwrap();
+    let chunks = directory.len() / 26;
+    let (mut counts, mut entries) = directory.split_at(2 * chunks);
+    let (mut events, mut last) = (Vec::new(), (0, 0));
+    let mut entry_of = BTreeMap::new();
+    for _ in 0..chunks {
+        let count = usize::from(u16::from_le_bytes(bytes(&mut counts)));
+        let (first, sum) = (take(&mut entries), take(&mut entries));
+        let number = u32::from_le_bytes(bytes(&mut entries));
+        let first_hash = u32::from_le_bytes(bytes(&mut entries));
+        assert!(number < next && count > 0);
+        let name = |kind: char| format!("{kind}{number}").into_bytes();
+        let times = fields.remove(&name('t')).unwrap();
+        let ids = fields.remove(&name('i')).unwrap();
+        let (mut times, mut weights) = times.split_at(8 * count);
+        let has_weights = !weights.is_empty();
+        let size = ids.len() / count;
+        assert_eq!(ids.len(), count * size);
+        let mut total = 0;
+        for id in ids.chunks(size) {
+            let time = take(&mut times);
+            let weight = if has_weights { take(&mut weights) } else { 1 };
+            let (id, zeros) = id[1..].split_at(usize::from(id[0]));
+            assert!(zeros.iter().all(|&zero| zero == 0));
+            let hash = hash(id);
+            assert!((time, hash) >= last, "chunks out of order");
+            let is_first = (time, hash) == (first, first_hash);
+            assert!(total > 0 || is_first, "not the first of its chunk");
+            (last, total) = ((time, hash), total + weight);
+            events.push((id.to_vec(), time, weight));
         }
+        assert!(times.is_empty() && weights.is_empty());
+        assert_eq!(total, sum);
+        assert!(!has_weights || (total > count as u64 && weighted == 1));
+    }
+    assert_eq!(events.len(), held);
+    for (name, entries) in &fields {
+        let &[b'h', bucket] = &name[..] else {
+            panic!("{name:?} is left");
+        };
+        for mut entry in entries.chunks(12) {
+            let hash: [u8; 4] = bytes(&mut entry);
+            assert_eq!(hash[0], bucket);
+            *entry_of.entry((hash, take(&mut entry))).or_insert(0) += 1;
+        }
+    }
+    for (id, time, _) in &events {
+        let key = (hash(id).to_le_bytes(), *time);
+        assert!(entry_of.contains_key(&key), "{id:?} cannot be found");
     }
     events.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
     (events, latest)
 }
 
 /// Returns what a server holds for `k`, and its time in milliseconds.
-fn look(store: &WireStore<Raw>) -> (Held, u64) {
+pub(crate) fn look(store: &WireStore<Raw>) -> (Held, u64) {
     let prefix = store.options().prefix();
     let key = format!("{prefix}:plans:schedule:v1-caller:{{k}}");
     let look = store.engine().look(key.as_bytes());
     let (events, latest) = match &look.value {
         Reply::Bulk(state) => decode(state),
-        members => decode_set(members.items()),
+        fields => decode_hash(fields.items()),
     };
     let held = Held {
         events,
@@ -440,12 +490,12 @@ fn histories_of_strings_leave_what_the_machine_says() {
 }
 
 #[test]
-fn histories_of_sorted_sets_leave_what_the_machine_says() {
+fn histories_of_chunks_leave_what_the_machine_says() {
     play(0);
 }
 
 #[test]
-fn histories_of_strings_that_become_sets_leave_what_the_machine_says() {
+fn histories_of_strings_that_become_chunks_leave_what_the_machine_says() {
     play(3);
 }
 
@@ -462,7 +512,9 @@ fn play(small: u32) {
         .map(|flavor| {
             let server = Server::start(flavor);
             let raw = Raw::over(server.connection(), None);
-            let options = Options::new().with_small_schedule(small);
+            let options = Options::new()
+                .with_small_schedule(small)
+                .with_schedule_chunk(2);
             (flavor, WireStore::new(raw, options), server)
         })
         .collect();
@@ -535,10 +587,12 @@ fn both_by<'t>(
     last.unwrap()
 }
 
-/// Returns two stores: one that holds events as strings, and one that holds them as sorted sets.
+/// Returns two stores: one that holds events as strings, and one that holds them as chunks.
 fn forms(flavor: Flavor) -> [WireStore<Raw>; 2] {
-    [128, 0]
-        .map(|small| crate::engine::store_with(flavor, Options::new().with_small_schedule(small)))
+    [128, 0].map(|small| {
+        let options = Options::new().with_small_schedule(small);
+        crate::engine::store_with(flavor, options.with_schedule_chunk(4))
+    })
 }
 
 /// Returns an id for each number.
@@ -984,7 +1038,7 @@ fn events_of_one_call_keep_their_weights() {
     }
 }
 
-/// What a server holds has no weights until an event has another than 1, and becomes a set when there
+/// What a server holds has no weights until an event has another than 1, and becomes a hash when there
 /// are more events than a string may hold.
 #[test]
 fn events_of_weight_one_take_no_room_for_weights() {
@@ -995,32 +1049,27 @@ fn events_of_weight_one_take_no_room_for_weights() {
         let add = |id, at| schedule::Operation::Add(vec![event(id, START + at)]);
         let prefix = store.options().prefix();
         let key = format!("{prefix}:plans:schedule:v1-caller:{{k}}");
-        let size = |command: &str, added: &[(&'static str, u64)]| {
+        let size = |command: &[&[u8]], added: &[(&'static str, u64)]| {
             both(
                 &store,
                 &terms,
                 START,
                 added.iter().map(|(id, at)| add(id, *at)),
             );
-            let size = store
-                .engine()
-                .command(&[command.as_bytes(), key.as_bytes()]);
-            size.integer().unwrap()
+            let words = [&[command[0], key.as_bytes()], &command[1..]].concat();
+            store.engine().command(&words).integer().unwrap()
         };
         // The time, and a byte for the length of the id, which has one.
         assert_eq!(
-            size("STRLEN", &[("a", 0), ("b", 1)]),
+            size(&[b"STRLEN"], &[("a", 0), ("b", 1)]),
             14 + 2 * (8 + 2),
             "{flavor}"
         );
-        // The instant of the last change is a member.
-        assert_eq!(
-            size("ZCARD", &[("a", 0), ("b", 1), ("c", 2)]),
-            4,
-            "{flavor}"
-        );
+        // The times of the first chunk.
+        let times: [&[u8]; 2] = [b"HSTRLEN", b"t0"];
         let four = [("a", 0), ("b", 1), ("c", 2), ("d", 3)];
-        assert_eq!(size("ZCARD", &four), 5, "{flavor}");
+        assert_eq!(size(&times, &four[..3]), 3 * 8, "{flavor}");
+        assert_eq!(size(&times, &four), 4 * 8, "{flavor}");
     }
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct SubjectOptions {
 
     /// How far ahead events may be planned, such as 366d
     ///
-    /// Without it, 366 days, or less if a key could otherwise hold more than 4,000 events.
+    /// Without it, 366 days, or less if a key could otherwise hold more than 100,000 events.
     #[arg(long, value_name = "LENGTH")]
     pub(crate) horizon: Option<String>,
 
@@ -221,7 +221,7 @@ pub(crate) struct PlanOptions {
     /// How far after the earliest wanted time messages may be planned, such as 30d
     ///
     /// Without it, up to 366 days after the last wanted time. Where a key could then hold more than
-    /// 4,000 messages, the quotas allow less, and standard error says how much.
+    /// 100,000 messages, the quotas allow less, and standard error says how much.
     #[arg(long, value_name = "LENGTH")]
     pub(crate) horizon: Option<String>,
 
