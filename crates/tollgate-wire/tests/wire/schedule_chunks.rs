@@ -184,6 +184,42 @@ fn chunks_of_events_that_are_over_are_dropped() {
     }
 }
 
+/// The first and the last microsecond of a day belong to it, in chunks and in strings.
+#[test]
+fn events_at_the_ends_of_a_day_count_in_it() {
+    let midnight = START - START % DAY + DAY;
+    let ends = [midnight - 1, midnight, midnight + DAY - 1, midnight + DAY];
+    for flavor in Flavor::chosen() {
+        for (weights, store) in [
+            ([1; 4], small_chunks(flavor)),
+            ([1, 2, 1, 2], small_chunks(flavor)),
+            ([1, 2, 1, 2], store_with(flavor, Options::new())),
+        ] {
+            let amount: u64 = weights[1..3].iter().sum();
+            let day = format!("{amount}/day@UTC");
+            let terms = schedule::Terms::new("plans", [&*day]).unwrap();
+            let mut pair = Pair::new(store, &terms);
+            let events = ends.iter().zip(weights).zip(0..);
+            let events =
+                events.map(|((time, weight), number)| event(number, *time).with_weight(weight));
+            pair.decide(schedule::Operation::Add(events.collect()));
+            // The day is full from its first to its last microsecond.
+            for (from, free) in [(midnight - 1, midnight - 1), (midnight, midnight + DAY)] {
+                let next = schedule::Operation::NextFree {
+                    from: stamp(from),
+                    weight: 1,
+                };
+                let found = schedule::Answer::Found(Some(stamp(free)));
+                assert_eq!(pair.decide(next), found, "{flavor} {weights:?}");
+            }
+            for time in [midnight, midnight + DAY - 1] {
+                let more = pair.decide(schedule::Operation::Add(vec![event(9, time)]));
+                assert!(matches!(more, schedule::Answer::Refused { .. }), "{flavor}");
+            }
+        }
+    }
+}
+
 /// A bulk sender's quotas: fifty thousand a day, five hundred a minute.
 #[test]
 fn fifty_thousand_events_of_a_key_are_planned_and_found() {
