@@ -42,13 +42,14 @@ const REMEMBER: &str = include_str!("remember.lua");
 const MOST_OF_FEW: u32 = 4;
 
 /// The functions of Lua and Redis that scripts call, with their local names.
-const NAMES: [(&str, &str); 17] = [
+const NAMES: [(&str, &str); 18] = [
     ("call", "redis.call"),
     ("ceil", "math.ceil"),
     ("concat", "table.concat"),
     ("find", "string.find"),
     ("floor", "math.floor"),
     ("format", "string.format"),
+    ("frexp", "math.frexp"),
     ("max", "math.max"),
     ("min", "math.min"),
     ("pack", "struct.pack"),

@@ -220,6 +220,58 @@ fn events_at_the_ends_of_a_day_count_in_it() {
     }
 }
 
+/// Returns how many bytes the fields whose names begin with `kind` hold together.
+fn bytes_of(store: &WireStore<Raw>, kind: u8) -> usize {
+    let key = store.engine().keys(store.options()).remove(0);
+    let fields = store.engine().command(&[b"HGETALL", &key]);
+    let pairs = fields.items().chunks(2);
+    let values = pairs.map(|pair| match pair {
+        [Reply::Bulk(name), Reply::Bulk(value)] if name[0] == kind => value.len(),
+        _ => 0,
+    });
+    values.sum()
+}
+
+/// Each id takes as much as the longest in its chunk, also after that one's neighbors have moved on
+/// to new chunks.
+#[test]
+fn long_id_takes_room_in_its_own_chunk_only() {
+    let terms = schedule::Terms::new("plans", ["5000/1h"]).unwrap();
+    let long: &'static str = "x".repeat(200).leak();
+    for flavor in Flavor::chosen() {
+        let store = store_with(flavor, Options::new());
+        for first in (0..2_000).step_by(100) {
+            let mut events: Vec<_> = (first..first + 100)
+                .map(|number| event(10_000 + number, START + number))
+                .collect();
+            if first == 300 {
+                events[0] = Event::new(long, stamp(START + first));
+            }
+            ask(&store, &terms, START, schedule::Operation::Add(events));
+        }
+        let bytes = bytes_of(&store, b'i');
+        assert!(bytes < 2_000 * 8 + 16_384, "{bytes} bytes on {flavor}");
+    }
+}
+
+/// However many events have come and gone, a key holds not much more than those that count.
+#[test]
+fn entries_of_events_that_are_over_do_not_pile_up() {
+    let terms = schedule::Terms::new("plans", ["1000/1ms"]).unwrap();
+    let terms = terms.with_tolerance(std::time::Duration::ZERO).unwrap();
+    for flavor in Flavor::chosen() {
+        let mut pair = Pair::new(store_with(flavor, Options::new()), &terms);
+        for first in (0..10_000).step_by(100) {
+            pair.clock = START + first;
+            let events = (first..first + 100).map(|number| event(number, START + number));
+            let answer = pair.decide(schedule::Operation::Add(events.collect()));
+            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
+        }
+        let entries = bytes_of(&pair.store, b'h') / 12;
+        assert!(entries < 3 * pair.state.len(), "{entries} on {flavor}");
+    }
+}
+
 /// A bulk sender's quotas: fifty thousand a day, five hundred a minute.
 #[test]
 fn fifty_thousand_events_of_a_key_are_planned_and_found() {
@@ -399,8 +451,10 @@ fn garbled_times_end_every_call() {
                     _ => schedule::Operation::Reschedule(event(3, at)),
                 };
                 let request = schedule::Request::new(&terms, "k", operation).with_latest();
-                // An answer or an error, but soon.
-                drop(now(store.schedule(&request.at(stamp(START)))));
+                // An answer or a clear error, but soon.
+                if let Err(error) = now(store.schedule(&request.at(stamp(START)))) {
+                    assert!(error.to_string().contains("holds a value that"), "{error}");
+                }
                 assert_eq!(raw.keys(store.options()).len(), 1, "{flavor}");
                 assert!(raw.pttl(&key) > 0, "{flavor}");
             }

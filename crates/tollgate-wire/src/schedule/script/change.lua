@@ -135,9 +135,9 @@ elseif not is_hash then
       added_ids[i] = id_at(ids, 1 + (1 + width) * (i - 1))
       added_times[i] = unpack('<d', times, 8 * i - 7)
       added_weights[i] = weighted == 1 and unpack('<d', weights, 8 * i - 7) or 1
-      add_hash(added_ids[i], added_times[i])
     end
     added = held
+    add_hashes()
     sort_added()
     replace(0, 0, merge_added(1, held, '', '', '', 0, 2, true))
     local _, set = changed_fields()
@@ -181,9 +181,9 @@ else
           merge_added(first, last, old_times, old_weights, old_ids, n, size, true)
         replace(chunk, 1, new_times, new_weights, new_ids, more, appended)
       end
-      for i = first, last do add_hash(added_ids[i], added_times[i]) end
       last = first - 1
     end
+    add_hashes()
     held = held + added
   end
   local dropped, set = changed_fields()

@@ -14,15 +14,17 @@ local function place_of(id, packed, size, from)
   until false
 end
 
--- Gives packed ids the length of longer ones.
-local function widen(packed, size, longer)
-  if size >= longer or packed == '' then return packed end
-  local wider, zeros = {}, rep('\0', longer - size)
-  for at = 1, #packed, size do wider[#wider + 1] = sub(packed, at, at + size - 1) .. zeros end
-  return concat(wider)
+-- Gives packed ids of `size` bytes another size, for longer or shorter ones.
+local function resize(packed, size, other)
+  if size == other then return packed end
+  local resized, zeros = {}, rep('\0', other - size)
+  for at = 1, #packed, size do
+    resized[#resized + 1] = sub(packed, at, at + min(size, other) - 1) .. zeros
+  end
+  return concat(resized)
 end
 
-local hash_of, id_at, up_to_hash, find_event, add_hash, replace
+local hash_of, id_at, up_to_hash, find_event, add_hashes, replace
 local chunk_without, take_out, sort_added, changed_fields, call_with
 
 -- Merges the added events from the place `first` to `last` into the `n` events that these strings hold:
@@ -34,7 +36,7 @@ local function merge_added(first, last, old_times, old_weights, old_ids, n, size
     longer = max(longer, #added_ids[i])
     has_weights = has_weights or added_weights[i] ~= 1
   end
-  old_ids, size = widen(old_ids, size, longer), longer
+  old_ids, size = resize(old_ids, size, longer), longer
   if has_weights and old_weights == '' then old_weights = rep(pack('<d', 1), n) end
   local new_times, new_weights, new_ids = {}, {}, {}
   local from = 0
@@ -128,19 +130,30 @@ if is_hash or held + count > small then
     end
   end
 
-  -- Adds an entry for the event of `id` at `time`.
-  add_hash = function(id, time)
-    local bytes, name = hash_field(hash_of(id))
-    local hashes = is_hash and field(name) or fields[name] or ''
-    if #hashes > 0 and #hashes % (128 * HASHED) == 0 then
-      -- Entries of events that no longer count are left out from time to time.
-      local kept = {}
-      for at = 1, #hashes, HASHED do
-        if unpack('<d', hashes, at + 4) > gone then kept[#kept + 1] = sub(hashes, at, at + HASHED - 1) end
-      end
-      hashes = concat(kept)
+  -- Adds an entry for each added event.
+  add_hashes = function()
+    local entries_of = {}
+    for i = 1, added do
+      local bytes, name = hash_field(hash_of(added_ids[i]))
+      local new = entries_of[name] or {}
+      new[#new + 1] = bytes .. pack('<d', added_times[i])
+      entries_of[name] = new
     end
-    fields[name], changes[name] = hashes .. bytes .. pack('<d', time), true
+    for name, new in pairs(entries_of) do
+      local hashes = is_hash and field(name) or ''
+      local n = #hashes / HASHED
+      local _, before = frexp(n)
+      local _, after = frexp(n + #new)
+      if before < after then
+        -- At every power of two, entries of events that no longer count are left out.
+        local kept = {}
+        for at = 1, #hashes, HASHED do
+          if unpack('<d', hashes, at + 4) > gone then kept[#kept + 1] = sub(hashes, at, at + HASHED - 1) end
+        end
+        hashes = concat(kept)
+      end
+      fields[name], changes[name] = hashes .. concat(new), true
+    end
   end
 
   -- Drops the entry for the event of `id` at `time`.
@@ -186,7 +199,13 @@ if is_hash or held + count > small then
         for i = 0, many - 1 do sum = sum + unpack('<d', own_weights, 8 * i + 1) end
       end
       fields['t' .. number] = own_times .. own_weights
-      fields['i' .. number] = sub(new_ids, size * done + 1, size * (done + many))
+      local own_ids, longest = sub(new_ids, size * done + 1, size * (done + many)), size
+      if many < n then
+        -- The longest id may be in another chunk.
+        longest = 0
+        for at = 1, #own_ids, size do longest = max(longest, 1 + unpack('B', own_ids, at)) end
+      end
+      fields['i' .. number] = resize(own_ids, size, longest)
       changes['t' .. number], changes['i' .. number] = true, true
       new_counts[more] = pack('<I2', many)
       local hash = hash_of(id_at(new_ids, size * done + 1))
@@ -225,7 +244,7 @@ if is_hash or held + count > small then
       then
         local more_times, more_weights, more_ids, more, more_size = chunk_without(beside, 0, 0)
         local longer = max(size, more_size)
-        left_ids, more_ids = widen(left_ids, size, longer), widen(more_ids, more_size, longer)
+        left_ids, more_ids = resize(left_ids, size, longer), resize(more_ids, more_size, longer)
         if left_weights ~= more_weights then
           if left_weights == '' then left_weights = rep(pack('<d', 1), n) end
           if more_weights == '' then more_weights = rep(pack('<d', 1), more) end

@@ -148,7 +148,7 @@ local function view(times_of_own, own_weights, own)
       local from = index - index % BLOCK
       fill(from, min(from + BLOCK, held))
     end
-    return rawget(of, place)
+    return rawget(of, place) or garbled()
   end
   setmetatable(times, { __index = read })
   if sums then setmetatable(sums, { __index = read }) end
