@@ -2,6 +2,7 @@
 
 mod definitions;
 mod documents;
+mod examples;
 mod folders;
 mod heads;
 mod manifests;
@@ -28,6 +29,7 @@ fn findings(files: &Files) -> Vec<String> {
         definitions::findings,
         words::findings,
         documents::findings,
+        examples::findings,
     ]
     .into_iter()
     .flat_map(|check| check(files))
