@@ -3,6 +3,7 @@
 mod definitions;
 mod documents;
 mod examples;
+mod features;
 mod folders;
 mod heads;
 mod manifests;
@@ -30,6 +31,7 @@ fn findings(files: &Files) -> Vec<String> {
         words::findings,
         documents::findings,
         examples::findings,
+        features::findings,
     ]
     .into_iter()
     .flat_map(|check| check(files))
