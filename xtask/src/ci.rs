@@ -7,16 +7,18 @@ use xshell::{Cmd, Shell, cmd};
 
 use crate::project::{Files, WORKSPACES};
 use crate::{
-    Outcome, bench, features, instructions, lint, mutants, readme, release, servers, test,
+    Outcome, bench, features, fuzz, instructions, lint, mutants, readme, release, servers, test,
 };
 
 /// How many mutants are tried; all of them take hours.
 const MUTANTS: usize = 30;
 /// The packages that users build, for which old compilers and old dependencies must do.
-const FOR_USERS: [&str; 9] = [
+const FOR_USERS: [&str; 11] = [
     "--workspace",
     "--exclude",
     "xtask",
+    "--exclude",
+    "xtask-fuzz",
     "--exclude",
     "xtask-mutants",
     "--exclude",
@@ -63,6 +65,8 @@ enum Step {
     Tests,
     /// Tries the orders in which threads may take turns.
     TurnsOfThreads,
+    /// Runs every fuzz target briefly.
+    Fuzz,
     /// Compares instruction counts with the recorded ones.
     Instructions,
     /// Tries a sample of the mutants.
@@ -98,6 +102,7 @@ impl Step {
             Self::Benchmarks => bench::run(shell, &bench::Arguments::once()),
             Self::Tests => test::run(shell, &test::Arguments::everything()),
             Self::TurnsOfThreads => turns_of_threads(shell),
+            Self::Fuzz => fuzz::run(shell, &fuzz::Arguments::briefly()),
             Self::Instructions => instructions::run(shell, &instructions::Arguments::compare()),
             Self::Mutants => mutants::run(shell, &mutants::Arguments::some(MUTANTS)),
             Self::MinimalVersions => minimal_versions(shell),

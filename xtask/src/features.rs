@@ -27,7 +27,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
 }
 
 /// Returns the names of the features in `manifest`.
-fn features(manifest: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn features(manifest: &str) -> impl Iterator<Item = &str> {
     manifest
         .lines()
         .skip_while(|line| *line != "[features]")

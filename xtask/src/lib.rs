@@ -10,6 +10,7 @@
 mod bench;
 mod ci;
 mod features;
+mod fuzz;
 mod instructions;
 mod layers;
 mod lint;
@@ -45,6 +46,8 @@ enum Command {
     /// Runs all checks that must pass before a change lands: lints, also of `benches/peers`, the oldest
     /// compiler, licences, every benchmark once, and every test on every server. Or runs some of them.
     Ci(ci::Arguments),
+    /// Runs the fuzz targets of `xtask/fuzz`, each for a while.
+    Fuzz(fuzz::Arguments),
     /// Counts the instructions of decisions in memory, with valgrind, and checks that they take no more
     /// than is recorded.
     Instructions(instructions::Arguments),
@@ -79,6 +82,7 @@ pub fn run() -> ExitCode {
         project::shell().and_then(|shell| match Arguments::parse().command {
             Command::Bench(arguments) => bench::run(&shell, &arguments),
             Command::Ci(arguments) => ci::run(&shell, &arguments),
+            Command::Fuzz(arguments) => fuzz::run(&shell, &arguments),
             Command::Instructions(arguments) => instructions::run(&shell, &arguments),
             Command::Layers => layers::run(&shell),
             Command::Lint => lint::run(&shell),

@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 use crate::project::{Files, MANIFEST};
 use crate::{Outcome, report, servers};
 
-/// What every package has, besides what is in `src/`.
+/// What every package has, besides what is in `src/` and `examples/`.
 const FILES: [&str; 7] = [
     ".cargo_vcs_info.json",
     "Cargo.lock",
@@ -20,8 +20,9 @@ const FILES: [&str; 7] = [
 ];
 /// The licences, which every package has a copy of.
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
-/// The kinds of files in `src/`.
-const SOURCES: [&str; 4] = ["css", "lua", "md", "rs"];
+/// The folders of sources, and the kinds of files in them.
+const FOLDERS: [&str; 2] = ["src/", "examples/"];
+const SOURCES: [&str; 5] = ["css", "html", "lua", "md", "rs"];
 /// What stands where a person fills in an address. No such domain can exist.
 const PLACEHOLDER: &str = "tollgate.invalid";
 
@@ -161,7 +162,8 @@ fn stray_and_missing<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut findings = Vec::new();
     for path in paths {
         let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-        let is_source = path.starts_with("src/") && SOURCES.contains(&extension);
+        let in_folder = FOLDERS.iter().any(|folder| path.starts_with(folder));
+        let is_source = in_folder && SOURCES.contains(&extension);
         let before = missing.len();
         missing.retain(|file| *file != path);
         if missing.len() == before && !is_source {
@@ -290,7 +292,11 @@ mod tests {
 
     #[test]
     fn stray_and_missing_files_are_found() {
-        let good = || FILES.into_iter().chain(["src/lib.rs", "src/a/b.lua"]);
+        let good = || {
+            FILES
+                .into_iter()
+                .chain(["src/lib.rs", "src/a/b.lua", "examples/c.rs"])
+        };
         assert_eq!(stray_and_missing(good()), [""; 0]);
         assert_eq!(stray_and_missing(good().skip(1)).len(), 1);
         for stray in ["tests/a.rs", "src/notes.txt", "src/a", "clippy.toml"] {

@@ -15,10 +15,15 @@ use tollgate_redis::{RateLimiter, RedisStore, Store};
 use tollgate_testkit::{Flavor, Server};
 
 const CALLERS: usize = 20;
-const PHASE: Duration = Duration::from_secs(2);
+type Error = Box<dyn std::error::Error + Send + Sync>;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Error> {
+    run(Duration::from_secs(2)).await
+}
+
+/// Stops, kills and starts a server, and looks at each state of it for as long as `phase`.
+pub(crate) async fn run(phase: Duration) -> Result<(), Error> {
     let server = Server::start(Flavor::System);
     server.kill();
 
@@ -34,33 +39,34 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         "{:<28} {:>7} {:>7} {:>7}  decided by",
         "", "median", "99 %", "most"
     );
-    seen("the server is down", &limiter).await?;
+    seen("the server is down", &limiter, phase).await?;
     server.restart();
-    seen("it starts", &limiter).await?;
-    seen("it is up", &limiter).await?;
+    seen("it starts", &limiter, phase).await?;
+    seen("it is up", &limiter, phase).await?;
     server.pause();
-    seen("it stops answering", &limiter).await?;
+    seen("it stops answering", &limiter, phase).await?;
     server.resume();
-    seen("it answers again", &limiter).await?;
+    seen("it answers again", &limiter, phase).await?;
     server.kill();
-    seen("it is killed", &limiter).await?;
+    seen("it is killed", &limiter, phase).await?;
     server.restart();
-    seen("it starts again", &limiter).await?;
+    seen("it starts again", &limiter, phase).await?;
     Ok(())
 }
 
-/// Calls for a while, and prints what callers saw.
+/// Calls for as long as `phase`, and prints what callers saw.
 async fn seen<S: Store + 'static>(
-    phase: &str,
+    state: &str,
     limiter: &RateLimiter<S>,
-) -> Result<(), Box<dyn std::error::Error>> {
+    phase: Duration,
+) -> Result<(), Error> {
     let begun = Instant::now();
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
         let limiter = limiter.clone();
         drop(callers.spawn(async move {
             let (mut times, mut sources) = (Vec::new(), BTreeMap::<_, u32>::new());
-            while begun.elapsed() < PHASE {
+            while begun.elapsed() < phase {
                 let asked = Instant::now();
                 let answer = limiter.check(caller as u64).await;
                 times.push(asked.elapsed().as_micros());
@@ -90,7 +96,7 @@ async fn seen<S: Store + 'static>(
         .collect();
     let (median, slow, most) = (at(50), at(99), at(100));
     println!(
-        "{phase:<28} {median:>7} {slow:>7} {most:>7}  {}",
+        "{state:<28} {median:>7} {slow:>7} {most:>7}  {}",
         by.join(", ")
     );
     Ok(())

@@ -15,6 +15,10 @@ use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Limit, Quota, StoreError, SyncStore, Timestamp};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
+#[allow(dead_code, reason = "`main` is for the example alone")]
+#[path = "../examples/schedule.rs"]
+mod example;
+
 const SECOND: Duration = Duration::from_secs(1);
 const MICRO: Duration = Duration::from_micros(1);
 
@@ -43,6 +47,11 @@ fn consume(store: &MemoryStore, key: &str) -> Result<bool, ErrorKind> {
     decided
         .map(|verdicts| verdicts.is_allowed())
         .map_err(|error| error.kind())
+}
+
+#[test]
+fn the_example_runs() {
+    example::run().unwrap();
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 mod definitions;
 mod documents;
+mod examples;
+mod features;
 mod folders;
 mod heads;
 mod links;
@@ -32,6 +34,8 @@ fn findings(files: &Files) -> Vec<String> {
         documents::findings,
         links::findings,
         packages::findings,
+        examples::findings,
+        features::findings,
     ]
     .into_iter()
     .flat_map(|check| check(files))

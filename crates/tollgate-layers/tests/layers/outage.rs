@@ -16,6 +16,10 @@ use tollgate_testkit::{Flavor, Server};
 
 use crate::support::most_within;
 
+#[allow(dead_code, reason = "`main` is for the example alone")]
+#[path = "../../examples/outage.rs"]
+mod example;
+
 /// Calls until a decision comes from `source`; none fails meanwhile.
 async fn until(source: Source, limiter: &RateLimiter<impl Store>) {
     let begun = Instant::now();
@@ -31,6 +35,11 @@ async fn until(source: Source, limiter: &RateLimiter<impl Store>) {
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn the_example_runs() {
+    example::run(Duration::from_millis(200)).await.unwrap();
 }
 
 #[tokio::test]

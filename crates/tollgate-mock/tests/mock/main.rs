@@ -4,6 +4,7 @@
 
 mod blocks;
 mod calls;
+mod examples;
 mod leases;
 mod operations;
 mod requests;

@@ -1,0 +1,5 @@
+//! Fuzzes access logs.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| xtask_fuzz::logs(data));

@@ -1,0 +1,5 @@
+//! Fuzzes files of messages to plan.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| xtask_fuzz::messages(data));
