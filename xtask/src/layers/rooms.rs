@@ -92,6 +92,7 @@ const HOUSES: [House; 4] = [
         rooms: &[
             "project",
             "servers",
+            "features",
             "layers",
             "names",
             "tidy",
@@ -100,9 +101,9 @@ const HOUSES: [House; 4] = [
             "bench",
             "instructions",
             "lint",
-            "features",
             "readme",
             "release",
+            "fuzz",
             "mutants",
             "test",
             "ci",
