@@ -92,7 +92,6 @@ const HOUSES: [House; 4] = [
         rooms: &[
             "project",
             "servers",
-            "features",
             "layers",
             "names",
             "tidy",
@@ -101,6 +100,7 @@ const HOUSES: [House; 4] = [
             "bench",
             "instructions",
             "lint",
+            "features",
             "readme",
             "release",
             "fuzz",
