@@ -103,27 +103,30 @@ impl Bars<'_> {
         format!("{family}-{}", shade % 3 + 1)
     }
 
+    /// Adds what the colours mean: a row for tollgate's limiters, and one for those of others.
     fn legend(&self, canvas: &mut Canvas) {
-        let families = [(Of::Tollgate, "tollgate"), (Of::Others, "others")];
-        let mut entries: Vec<(Mark, String, String)> = Vec::new();
-        for (series, name) in self.series.iter().enumerate() {
-            if self.of.is_empty() {
-                entries.push((Mark::Bar, self.colour(None, series), (*name).to_owned()));
-            }
-            for (of, whose) in families.iter().filter(|(of, _)| self.of.contains(of)) {
-                let colour = self.colour(Some(*of), series);
-                entries.push((Mark::Bar, colour, format!("{whose}, {name}")));
-            }
+        let families = if self.of.is_empty() {
+            vec![(None, "")]
+        } else {
+            vec![
+                (Some(Of::Tollgate), "tollgate, "),
+                (Some(Of::Others), "others, "),
+            ]
+        };
+        for (of, whose) in families {
+            let entries = self.series.iter().enumerate();
+            let entries: Vec<_> = entries
+                .map(|(series, name)| (self.colour(of, series), format!("{whose}{name}")))
+                .collect();
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(colour, name)| (Mark::Bar, &**colour, &**name))
+                .collect();
+            canvas.legend(&entries);
         }
         if !self.bounds.1.is_empty() {
-            let bound = self.bounds.0.to_owned();
-            entries.push((Mark::Dashed, "ink".to_owned(), bound));
+            canvas.legend(&[(Mark::Dashed, "ink", self.bounds.0)]);
         }
-        let entries: Vec<_> = entries
-            .iter()
-            .map(|(mark, colour, name)| (*mark, &**colour, &**name))
-            .collect();
-        canvas.legend(&entries);
     }
 
     /// Draws a line for each power of ten of a logarithmic axis.

@@ -226,7 +226,8 @@ fn grown<'r>(growth: &'r Rows, by: &'r str, title: &'static str) -> Lines<'r> {
         };
         Line {
             name: call.to_owned(),
-            colour,
+            // The first one, which is a plain command, is grey.
+            colour: colour + 4,
             is_dashed: call == "INCR",
             values: steps.iter().map(time).collect(),
         }

@@ -8,8 +8,8 @@ use super::Picture;
 use super::pattern::{END_MS, Run, WINDOW_MS};
 
 /// The position of time zero, and the milliseconds per tenth of a pixel.
-const LEFT: u64 = 760;
-const MS_PER_TENTH: u64 = 48;
+const LEFT: u64 = 880;
+const MS_PER_TENTH: u64 = 50;
 /// The height of one call, and how far below the heading the curve's zero line is, in pixels.
 const CALL: i64 = 5;
 const ZERO: i64 = 152;
@@ -23,8 +23,8 @@ const DENIED: i64 = 58;
 
 /// Labels above the calls: an instant, their class, and two lines.
 const STRETCHES: [(u64, &str, [&str; 2]); 4] = [
-    (58_500, "e soft", ["burst before", "the edge"]),
-    (61_500, "soft", ["and right", "after it"]),
+    (57_000, "e soft", ["burst before", "the edge"]),
+    (63_000, "soft", ["and right", "after it"]),
     (123_000, "c soft", ["at the rate", "of the quota"]),
     (190_500, "c soft", ["at four times", "the rate"]),
 ];
@@ -67,9 +67,11 @@ impl Drawing {
         if worst > quota {
             legend.push((Mark::Bar, "rose", &over));
         }
-        legend.push((Mark::Dot, "blue", "admitted"));
-        legend.push((Mark::Ring, "red", "denied"));
         canvas.legend(&legend);
+        canvas.legend(&[
+            (Mark::Dot, "blue", "a call that is admitted"),
+            (Mark::Ring, "red", "denied"),
+        ]);
         let zero = i64::from(canvas.top()) + ZERO;
         Self { canvas, zero }
     }
@@ -96,14 +98,14 @@ impl Drawing {
             }
         }
         self.canvas
-            .text(66, zero + ADMITTED + 5, "e soft", "admitted");
-        self.canvas.text(66, zero + DENIED + 7, "e soft", "denied");
+            .text(78, zero + ADMITTED + 5, "e soft", "admitted");
+        self.canvas.text(78, zero + DENIED + 7, "e soft", "denied");
         for (count, class, label) in [
             (0, "e soft", "0".to_owned()),
             (quota, "w e ink", format!("N = {quota}")),
             (2 * quota, "e soft", format!("2N = {}", 2 * quota)),
         ] {
-            self.canvas.text(66, self.y(count) + 5, class, label);
+            self.canvas.text(78, self.y(count) + 5, class, label);
         }
     }
 
@@ -211,6 +213,6 @@ mod tests {
     fn places_have_at_most_one_decimal() {
         assert_eq!(decimal(120), "12");
         assert_eq!(decimal(125), "12.5");
-        assert_eq!(x(END_MS), "576");
+        assert_eq!(x(END_MS), "568");
     }
 }

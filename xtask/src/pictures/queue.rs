@@ -95,10 +95,9 @@ impl Queue {
         let calls = self.calls()?;
         let admitted = calls.iter().filter(|(_, delay)| delay.is_some()).count();
         let of = calls.len();
-        let summary = format!(
-            "{admitted} of {of} calls are admitted; a call that would wait for more than {} s is not.",
-            WITHIN_MS / 1_000
-        );
+        let most = WITHIN_MS / 1_000;
+        let summary =
+            format!("{admitted} of {of} calls are admitted; none waits for more than {most} s.");
         let mut canvas = Canvas::new(title, format!("{limit}. {summary}"));
         canvas.code(limit);
         canvas.note(summary);
@@ -106,11 +105,11 @@ impl Queue {
             (Mark::Dot, "blue", "a call, and its start"),
             (Mark::Ring, "red", "denied"),
         ]);
-        let arrive = canvas.top() + 22;
+        let arrive = canvas.top() + 24;
         let start = arrive + ROWS;
         for ms in (0..=END_MS).step_by(500) {
             let at = x(ms);
-            let (top, bottom) = (arrive - 16, start + 16);
+            let (top, bottom) = (arrive - 18, start + 16);
             canvas.path("edge thin dots", format!("M{at} {top}V{bottom}"));
             let seconds = decimal(ms / 100);
             canvas.text(at, start + 36, "c soft", format!("{seconds} s"));
@@ -130,7 +129,7 @@ impl Queue {
                 }
                 None => {
                     // Above the row, where it covers no other call.
-                    let above = arrive - 8;
+                    let above = arrive - 10;
                     let _ = write!(denied, r#"<circle cx="{from}" cy="{above}" r="3"/>"#);
                 }
             }

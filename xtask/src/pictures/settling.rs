@@ -196,8 +196,8 @@ fn draw_event(canvas: &mut Canvas, event: &Event) {
                 r#"<circle class="{class}" cx="{cx}" cy="{after}" r="4"/>"#
             ));
             if !event.allowed {
-                let right = decimal(tenths(event.second) + 80);
-                canvas.text(right, after + 18, "soft", "not enough remains");
+                // Below the debt.
+                canvas.text(cx, after + 46, "c soft", "not enough remains");
             }
         }
         Step::Settle(cost) => {
