@@ -189,7 +189,10 @@ fn unreadable_pictures_are_found() {
             "is the same in the dark",
         ),
         (picture(".t{font-size:13px}", ""), "on a phone"),
-        (picture(ink, &text(10, "3 us")), "write \u{b5}s"),
+        (
+            picture(ink, &text(10, concat!("3 u", "s"))),
+            "write \u{b5}s",
+        ),
         (picture(ink, &text(570, "label")), "crosses the frame"),
         (
             picture(ink, &(text(10, "label") + &text(30, "one"))),
