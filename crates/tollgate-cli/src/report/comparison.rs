@@ -158,15 +158,15 @@ impl Panels {
 fn table(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Result {
     let is_judged = comparison.rows.iter().any(|row| row.judgement.is_some());
     let (columns, judged) = match is_judged {
-        true => (9, "<th class=\"n\">Others denied</th><th>Verdict</th>"),
+        true => (9, "<th>Verdict</th><th class=\"n\">Others denied</th>"),
         false => (7, ""),
     };
     write!(
         f,
-        "<table><thead><tr><th>Algorithm</th><th class=\"n\">Admitted</th>\
+        "<table><thead><tr><th>Algorithm</th>{judged}<th class=\"n\">Admitted</th>\
          <th class=\"n\">Denied</th><th class=\"n\">Share</th><th class=\"n\">Keys denied</th>\
          <th class=\"n\">Worst window</th><th class=\"n\">x quota</th>\
-         <th class=\"n\">Its bound</th>{judged}</tr></thead><tbody>\n",
+         <th class=\"n\">Its bound</th></tr></thead><tbody>\n",
     )?;
     for row in &comparison.rows {
         write!(f, "<tr><td><code>{}</code></td>", Escaped(&row.limit))?;
@@ -198,16 +198,13 @@ fn numbers(
         Times(outcome.worst, amount).to_string(),
         Grouped(row.bound).to_string(),
     ];
+    if let Some(judgement) = &row.judgement {
+        let others = Grouped(judgement.others_denied);
+        let verdict = judgement.verdict;
+        write!(f, "<td>{verdict}</td><td class=\"n\">{others}</td>")?;
+    }
     for cell in cells {
         write!(f, "<td class=\"n\">{}</td>", Escaped(&cell))?;
-    }
-    if let Some(judgement) = &row.judgement {
-        write!(
-            f,
-            "<td class=\"n\">{}</td><td>{}</td>",
-            Grouped(judgement.others_denied),
-            judgement.verdict,
-        )?;
     }
     Ok(())
 }

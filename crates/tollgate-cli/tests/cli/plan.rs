@@ -710,7 +710,7 @@ fn a_report_draws_every_key_and_needs_nothing_else() {
         assert!(html.contains(part), "{part}");
     }
     let said = conclusion(&html);
-    let refused = "is refused, the first of them to alice: the quota 1/1m has no room";
+    let refused = "2 are refused, the first of them to alice: the quota 1/1m has no room";
     assert!(said.starts_with("Of "), "{said}");
     assert!(said.contains(refused), "{said}");
     let outside = [
