@@ -192,6 +192,10 @@ fn draw_event(canvas: &mut Canvas, event: &Event) {
             } else {
                 "red line"
             };
+            // A ring is drawn on the card's colour, not on that of the debt.
+            canvas.line(format!(
+                r#"<circle class="card fill" cx="{cx}" cy="{after}" r="6"/>"#
+            ));
             canvas.line(format!(
                 r#"<circle class="{class}" cx="{cx}" cy="{after}" r="4"/>"#
             ));
