@@ -201,7 +201,10 @@ fn numbers(
     if let Some(judgement) = &row.judgement {
         let others = Grouped(judgement.others_denied);
         let verdict = judgement.verdict;
-        write!(f, "<td>{verdict}</td><td class=\"n\">{others}</td>")?;
+        write!(
+            f,
+            "<td class=\"verdict\">{verdict}</td><td class=\"n\">{others}</td>"
+        )?;
     }
     for cell in cells {
         write!(f, "<td class=\"n\">{}</td>", Escaped(&cell))?;

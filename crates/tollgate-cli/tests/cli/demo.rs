@@ -70,7 +70,8 @@ fn the_report_of_a_demo_says_what_its_table_says() {
         let start = html.rfind(&format!("<td><code>{limit}</code>")).unwrap();
         let (row, _) = html[start..].split_once("</tr>").unwrap();
         let (verdict, others) = (verdict.trim(), others.trim());
-        let judged = format!("</td><td>{verdict}</td><td class=\"n\">{others}</td>");
+        let judged =
+            format!("</td><td class=\"verdict\">{verdict}</td><td class=\"n\">{others}</td>");
         assert!(row.contains(&judged), "{row} does not say {judged}");
         // The first window is furthest over, and the log is the one that is kept and spares the others.
         let is_named = ["fixed-window:60/1m", "sliding-log:60/1m"].contains(&limit);
