@@ -41,7 +41,7 @@ impl Bars<'_> {
         }
         self.legend(&mut canvas);
         let top = f64::from(canvas.top()) + 4.0;
-        let all: f64 = self.groups.iter().map(|group| height(group)).sum();
+        let all: f64 = self.groups.iter().map(height).sum();
         let bottom = top + all;
         self.decades(&mut canvas, top, bottom);
         let mut y = top;
