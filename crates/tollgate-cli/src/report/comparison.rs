@@ -161,12 +161,12 @@ fn table(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Res
         true => (9, "<th>Verdict</th><th class=\"n\">Others denied</th>"),
         false => (7, ""),
     };
-    write!(
+    writeln!(
         f,
         "<table><thead><tr><th>Algorithm</th>{judged}<th class=\"n\">Admitted</th>\
          <th class=\"n\">Denied</th><th class=\"n\">Share</th><th class=\"n\">Keys denied</th>\
          <th class=\"n\">Worst window</th><th class=\"n\">x quota</th>\
-         <th class=\"n\">Its bound</th></tr></thead><tbody>\n",
+         <th class=\"n\">Its bound</th></tr></thead><tbody>",
     )?;
     for row in &comparison.rows {
         write!(f, "<tr><td><code>{}</code></td>", Escaped(&row.limit))?;
