@@ -190,8 +190,10 @@ const LATER: u64 = 3_650;
 
 /// What a key holds before an operation: nothing, events, and events of other weights; the first of
 /// them are over.
-const PREPARED: [&[(&str, u64, u64)]; 3] = [
+const PREPARED: [&[(&str, u64, u64)]; 4] = [
     &[],
+    // One that leaves nothing when it is cancelled.
+    &[("later", 4_000, 1)],
     &[("old", 1, 1), ("older", 0, 1), ("later", 4_000, 1)],
     &[("old", 1, 2), ("later", 4_000, 2)],
 ];
