@@ -1,85 +1,284 @@
-//! What all charts share: the card, its title, the colours and the legend.
+//! `Canvas`: what all pictures share, which is the card, its heading, the legend, and the colours in
+//! light and in dark.
 
 use std::fmt::Display;
 
-/// The width of every chart, in pixels.
-pub(super) const WIDTH: u32 = 900;
-const STYLE: &str = "\
-svg{--card:#fff;--edge:#d0d7de;--ink:#1f2328;--text:#57606a;--0:#0969da;--1:#bc4c00;--2:#1a7f37;--3:#8250df;--4:#6e7781}\
-@media(prefers-color-scheme:dark){svg{--card:#0d1117;--edge:#3d444d;--ink:#f0f6fc;--text:#9198a1;--0:#4493f8;--1:#f0883e;--2:#3fb950;--3:#ab7df8;--4:#8b949e}}\
-text{font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:var(--text)}\
-.t{font-size:17px;font-weight:600;fill:var(--ink)}.v{fill:var(--ink)}\
-.e{text-anchor:end}.c{text-anchor:middle}\
-.g{stroke:var(--edge)}.r{stroke:var(--ink);stroke-dasharray:4 3}\
-polyline{fill:none;stroke-width:2}.far{stroke-dasharray:6 4}";
+/// The width of every picture.
+pub const WIDTH: u32 = 600;
+/// The margin of the heading.
+const LEFT: u32 = 24;
+/// The size of text, and of the title. A phone shows a picture 390 pixels wide, and text there 0.65
+/// times as large as it is here.
+const TEXT: u32 = 14;
+const TITLE: u32 = 18;
+/// The distance between lines of the heading.
+const LINE: u32 = 22;
 
-/// What a chart is called, and how it is read.
+/// Rules without a colour: each shape is drawn in the colour of its class.
+const SHAPES: &str = "\
+.t{font-size:18px}.t,.w{font-weight:600}\
+.m{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}\
+.e{text-anchor:end}.c{text-anchor:middle}\
+.fill{fill:currentColor}.line,.thin{fill:none;stroke:currentColor;stroke-width:1.8}\
+.thin{stroke-width:1}.dash{stroke-dasharray:6 4}.dots{stroke-dasharray:2 3}";
+
+/// The colours: their class, and what they are in light and in dark.
+pub const COLOURS: [(&str, &str, &str); 19] = [
+    ("card", "#fff", "#0d1117"),
+    ("edge", "#d0d7de", "#3d444d"),
+    ("soft", "#57606a", "#9198a1"),
+    ("ink", "#1f2328", "#f0f6fc"),
+    ("blue", "#0969da", "#4493f8"),
+    ("sky", "#ddf4ff", "#12304f"),
+    ("azure", "#80ccff", "#1f4f85"),
+    ("red", "#cf222e", "#f85149"),
+    ("rose", "#ffc1bc", "#8e2c2c"),
+    ("orange", "#bc4c00", "#f0883e"),
+    ("green", "#1a7f37", "#3fb950"),
+    ("violet", "#8250df", "#ab7df8"),
+    ("grey", "#6e7781", "#8b949e"),
+    ("blue-1", "#80ccff", "#a5d6ff"),
+    ("blue-2", "#218bff", "#4493f8"),
+    ("blue-3", "#0550ae", "#1f6feb"),
+    ("orange-1", "#ffb77c", "#ffd8a8"),
+    ("orange-2", "#e16f24", "#f0883e"),
+    ("orange-3", "#953800", "#bd561d"),
+];
+/// The first colours have no meaning that a legend would tell.
+pub const PLAIN: usize = 4;
+
+/// How a legend shows a colour: as it is in the picture.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heading {
-    pub(super) title: &'static str,
-    /// What is shown, in which unit, and what is better.
-    pub(super) note: &'static str,
+#[non_exhaustive]
+pub enum Mark {
+    /// A filled square.
+    Bar,
+    /// A cross.
+    Cross,
+    /// A dashed line.
+    Dashed,
+    /// A filled circle.
+    Dot,
+    /// A line.
+    Line,
+    /// A circle.
+    Ring,
 }
 
 /// An SVG picture in progress.
 #[derive(Debug)]
-pub(super) struct Canvas(String);
+pub struct Canvas {
+    title: String,
+    description: String,
+    body: String,
+    /// Where the heading ends.
+    top: u32,
+}
 
 impl Canvas {
-    /// Begins a chart of this height.
-    pub(super) fn new(heading: Heading, height: u32) -> Self {
-        let Heading { title, note } = heading;
-        let mut canvas = Self(String::new());
-        canvas.line(format!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="t d">"#
-        ));
-        canvas.line(format!(r#"<title id="t">{title}</title>"#));
-        canvas.line(format!(r#"<desc id="d">{note}</desc>"#));
-        canvas.line(format!("<style>{STYLE}</style>"));
-        let (right, bottom) = (WIDTH - 1, height - 1);
-        canvas.line(format!(
-            r#"<rect x="0.5" y="0.5" width="{right}" height="{bottom}" rx="8" fill="var(--card)" stroke="var(--edge)"/>"#
-        ));
-        canvas.text(24.0, 33.0, "t", title);
-        canvas.text(24.0, 54.0, "", note);
+    /// Begins a picture with its title, and a description for those who cannot see it.
+    pub fn new(title: impl Display, description: impl Display) -> Self {
+        let mut canvas = Self {
+            title: escaped(title),
+            description: escaped(description),
+            body: String::new(),
+            top: 10,
+        };
+        let title = canvas.title.clone();
+        canvas.heading("t ink", TITLE, &title);
         canvas
     }
 
-    /// Adds a line of SVG.
-    pub(super) fn line(&mut self, text: impl AsRef<str>) {
-        self.0.push_str(text.as_ref());
-        self.0.push('\n');
+    /// Adds a paragraph to the heading.
+    pub fn note(&mut self, text: impl Display) {
+        self.heading("soft", TEXT, &escaped(text));
     }
 
-    pub(super) fn text(&mut self, x: f64, y: f64, class: &str, text: impl Display) {
-        let text = text.to_string().replace('&', "&amp;").replace('<', "&lt;");
-        self.line(format!(
-            r#"<text x="{x:.1}" y="{y:.1}" class="{class}">{text}</text>"#
-        ));
+    /// Adds a line in a monospaced font to the heading.
+    pub fn code(&mut self, text: impl Display) {
+        self.heading("m soft", TEXT, &escaped(text));
     }
 
-    /// Adds the names of the series in their colours, from left to right.
-    pub(super) fn legend(&mut self, series: &[&str], y: f64) {
-        let mut x = 24.0;
-        for (number, name) in series.iter().enumerate() {
-            let colour = colour(number);
+    fn heading(&mut self, class: &str, size: u32, text: &str) {
+        let most = (WIDTH - 2 * LEFT) * 100 / (size * CHARACTER);
+        for line in wrapped(text, usize::try_from(most).unwrap_or(usize::MAX)) {
+            self.top += LINE;
+            let top = self.top;
             self.line(format!(
-                r#"<rect x="{x:.1}" y="{:.1}" width="12" height="12" rx="2" fill="{colour}"/>"#,
-                y - 10.0
+                r#"<text x="{LEFT}" y="{top}" class="{class}">{line}</text>"#
             ));
-            self.text(x + 18.0, y, "v", name);
-            x += 48.0 + 7.0 * f64::from(u32::try_from(name.chars().count()).unwrap_or(0));
         }
     }
 
-    /// Ends the chart.
-    pub(super) fn finish(mut self) -> String {
-        self.line("</svg>");
-        self.0
+    /// Adds what each colour means to the heading, in as many rows as it takes.
+    pub fn legend(&mut self, entries: &[(Mark, &str, &str)]) {
+        self.line(r#"<g class="legend">"#);
+        let mut x = WIDTH;
+        for (mark, colour, name) in entries {
+            let wide = 24 + width(name, TEXT);
+            if x + wide > WIDTH - LEFT {
+                x = LEFT;
+                self.top += LINE;
+            }
+            self.line(mark.drawn(colour, x + 7, self.top - 5));
+            self.text(x + 20, self.top, "ink", name);
+            x += wide + 14;
+        }
+        self.line("</g>");
+    }
+
+    /// Returns where the heading ends: what is drawn below it crosses none of it.
+    pub fn top(&self) -> u32 {
+        self.top + 12
+    }
+
+    /// Adds a line of SVG.
+    pub fn line(&mut self, text: impl AsRef<str>) {
+        self.body.push_str(text.as_ref());
+        self.body.push('\n');
+    }
+
+    /// Adds a text with its left end, its middle (class `c`) or its right end (class `e`) at `x`.
+    pub fn text(&mut self, x: impl Display, y: impl Display, class: &str, text: impl Display) {
+        let text = escaped(text);
+        self.line(format!(
+            r#"<text x="{x}" y="{y}" class="{class}">{text}</text>"#
+        ));
+    }
+
+    /// Adds a path.
+    pub fn path(&mut self, class: &str, path: impl Display) {
+        self.line(format!(r#"<path class="{class}" d="{path}"/>"#));
+    }
+
+    /// Ends the picture at this height.
+    pub fn finish(self, height: u32) -> String {
+        let Self {
+            title,
+            description,
+            body,
+            ..
+        } = self;
+        let style = style(&body);
+        format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="t d">
+<title id="t">{title}</title>
+<desc id="d">{description}</desc>
+<style>{style}</style>
+<rect class="card fill" width="{WIDTH}" height="{height}" rx="8"/>
+<rect class="edge thin" x="0.5" y="0.5" width="{}" height="{}" rx="8"/>
+{body}</svg>
+"#,
+            WIDTH - 1,
+            height - 1
+        )
     }
 }
 
-/// Returns the colour of a series, in light and in dark.
-pub(super) fn colour(series: usize) -> String {
-    format!("var(--{})", series % 5)
+impl Mark {
+    /// Returns the mark around a point.
+    fn drawn(self, colour: &str, x: u32, y: u32) -> String {
+        let (left, right) = (x - 7, x + 7);
+        match self {
+            Self::Bar => format!(
+                r#"<rect class="{colour} fill" x="{}" y="{}" width="12" height="12" rx="2"/>"#,
+                x - 6,
+                y - 6
+            ),
+            Self::Cross => cross(colour, x, y),
+            Self::Dashed => {
+                format!(r#"<path class="{colour} line dash" d="M{left} {y}H{right}"/>"#)
+            }
+            Self::Dot => format!(r#"<circle class="{colour} fill" cx="{x}" cy="{y}" r="4"/>"#),
+            Self::Line => format!(r#"<path class="{colour} line" d="M{left} {y}H{right}"/>"#),
+            Self::Ring => format!(r#"<circle class="{colour} line" cx="{x}" cy="{y}" r="4"/>"#),
+        }
+    }
+}
+
+/// Returns a cross around a point.
+pub fn cross(colour: &str, x: u32, y: u32) -> String {
+    let (left, right, above, below) = (x - 4, x + 4, y - 4, y + 4);
+    format!(
+        r#"<path class="{colour} line" d="M{left} {above}L{right} {below}M{left} {below}L{right} {above}"/>"#
+    )
+}
+
+/// Hundredths of a text's size that one of its characters takes, or less.
+const CHARACTER: u32 = 58;
+
+/// Returns about how wide a text is.
+pub fn width(text: &str, size: u32) -> u32 {
+    let count = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+    count.saturating_mul(size * CHARACTER) / 100
+}
+
+/// Splits a text into lines of at most `most` characters, between words.
+pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                *line += &format!(" {word}");
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Returns the rules for the colours that a picture uses.
+fn style(body: &str) -> String {
+    let is_used = |class: &str| {
+        let mut rest = body;
+        let mut found = false;
+        while let Some((_, after)) = rest.split_once("class=\"") {
+            let (classes, after) = after.split_once('"').unwrap_or((after, ""));
+            found |= classes.split(' ').any(|one| one == class);
+            rest = after;
+        }
+        found || ["card", "edge", "soft"].contains(&class)
+    };
+    let (mut light, mut dark) = (String::new(), String::new());
+    for (class, in_light, in_dark) in COLOURS.iter().filter(|(class, ..)| is_used(class)) {
+        light += &format!(".{class}{{color:{in_light}}}");
+        dark += &format!(".{class}{{color:{in_dark}}}");
+    }
+    format!(
+        "text{{font:{TEXT}px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:currentColor}}\
+         {SHAPES}{light}@media(prefers-color-scheme:dark){{{dark}}}"
+    )
+}
+
+fn escaped(text: impl Display) -> String {
+    text.to_string().replace('&', "&amp;").replace('<', "&lt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_its_colours_in_light_and_in_dark() {
+        let mut canvas = Canvas::new("A < B", "C");
+        canvas.legend(&[(Mark::Dot, "blue", "one"), (Mark::Cross, "red", "two")]);
+        let svg = canvas.finish(100);
+        for rule in [".blue{color:#0969da}", ".blue{color:#4493f8}", ".red{"] {
+            assert!(svg.contains(rule), "{rule}");
+        }
+        assert!(!svg.contains("green"));
+        assert!(svg.contains("A &lt; B"));
+    }
+
+    #[test]
+    fn long_headings_and_legends_take_several_lines() {
+        let mut canvas = Canvas::new("One", "");
+        let before = canvas.top();
+        canvas.note("word ".repeat(30).trim_end());
+        assert_eq!(canvas.top(), before + 3 * LINE);
+        let name = "word ".repeat(7);
+        canvas.legend(&[(Mark::Bar, "blue", &name), (Mark::Bar, "red", &name)]);
+        assert_eq!(canvas.top(), before + 5 * LINE);
+        assert_eq!(wrapped("a bb ccc", 4), ["a bb", "ccc"]);
+    }
 }

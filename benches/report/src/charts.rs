@@ -4,11 +4,10 @@ use std::error::Error;
 
 use xshell::Shell;
 
-use super::bars::Bars;
-use super::canvas::Heading;
+use super::bars::{Bars, Of};
 use super::lines::{Line, Lines};
 use super::tables::{CASES, STORES};
-use super::{Rows, different, numbers, tables};
+use super::{Heading, Rows, different, numbers, tables};
 
 /// Returns the name and SVG text of each chart.
 ///
@@ -26,21 +25,11 @@ pub fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
         ("bench-servers", server_time(&servers).draw()),
         (
             "bench-hot-key",
-            rates(
-                &batches,
-                "hot",
-                "Decisions a second for one key, by calls in flight",
-            )
-            .draw(),
+            rates(&batches, "hot", "Decisions a second for one key").draw(),
         ),
         (
             "bench-many-keys",
-            rates(
-                &batches,
-                "1000 keys",
-                "Decisions a second for 1,000 keys, by calls in flight",
-            )
-            .draw(),
+            rates(&batches, "1000 keys", "Decisions a second for 1,000 keys").draw(),
         ),
         ("bench-latency", latencies(&batches).draw()),
         ("bench-sizes", bytes(&sizes).draw()),
@@ -50,27 +39,17 @@ pub fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
             grown(
                 &growth,
                 "calls remembered",
-                "What a decision costs the server, by the calls that a key remembers",
+                "Server time, by the calls that a key remembers",
             )
             .draw(),
         ),
         (
             "bench-by-cost",
-            grown(
-                &growth,
-                "cost",
-                "What a decision costs the server, by the cost of a call",
-            )
-            .draw(),
+            grown(&growth, "cost", "Server time, by the cost of a call").draw(),
         ),
         (
             "bench-by-keys",
-            grown(
-                &growth,
-                "keys",
-                "What a decision costs the server, by the number of keys",
-            )
-            .draw(),
+            grown(&growth, "keys", "Server time, by the number of keys").draw(),
         ),
     ];
     let charts = charts.into_iter();
@@ -80,20 +59,36 @@ pub fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
 fn in_memory(memory: &Rows) -> Bars<'_> {
     let series = memory.different("keys");
     let value = |limiter, keys| numbers::in_memory(memory, "ns", ["allowed", keys, "1", limiter]);
-    let groups = tables::alone(memory).into_iter().map(|limiter| {
-        let values = series.iter().map(|keys| value(limiter, *keys)).collect();
-        (limiter.to_owned(), values)
-    });
+    let limiters = by_whose(tables::alone(memory)).into_iter();
+    let (groups, of) = limiters
+        .map(|(of, limiter)| {
+            let values = series.iter().map(|keys| value(limiter, *keys)).collect();
+            ((limiter.to_owned(), values), of)
+        })
+        .unzip();
     Bars {
         heading: Heading {
             title: "Time of a decision in memory",
-            note: "ns of an allowed call on one thread, by the number of keys that are called in turn; shorter is better",
+            note: "Nanoseconds of an allowed call on one thread, by the number of keys that are called in turn. Shorter is better.",
         },
-        groups: groups.collect(),
+        groups,
         series,
-        bounds: Vec::new(),
-        is_logarithmic: false,
+        of,
+        bounds: ("", Vec::new()),
+        is_logarithmic: true,
     }
+}
+
+/// Returns limiters with whose they are, those of tollgate first: they are called by their algorithm.
+fn by_whose(limiters: Vec<&str>) -> Vec<(Of, &str)> {
+    let is_ours = |limiter: &str| {
+        let mut algorithms = ["fixed-window", "gcra", "sliding-"].iter();
+        algorithms.any(|algorithm| limiter.starts_with(algorithm))
+    };
+    let (ours, others): (Vec<_>, Vec<_>) = limiters.into_iter().partition(|of| is_ours(of));
+    let ours = ours.into_iter().map(|limiter| (Of::Tollgate, limiter));
+    let others = others.into_iter().map(|limiter| (Of::Others, limiter));
+    ours.chain(others).collect()
 }
 
 fn stores<'r>(memory: &'r Rows, servers: &'r Rows) -> Bars<'r> {
@@ -112,11 +107,12 @@ fn stores<'r>(memory: &'r Rows, servers: &'r Rows) -> Bars<'r> {
     Bars {
         heading: Heading {
             title: "Time of a decision by store, one call at a time",
-            note: "us of an allowed call, a server on the same machine; the axis is logarithmic; shorter is better",
+            note: "Microseconds (µs) of an allowed call; the server is on the same machine. Shorter is better.",
         },
         groups: groups.collect(),
         series: vec!["memory", "redis-rs", "fred"],
-        bounds: Vec::new(),
+        of: Vec::new(),
+        bounds: ("", Vec::new()),
         is_logarithmic: true,
     }
 }
@@ -136,11 +132,12 @@ fn server_time(servers: &Rows) -> Bars<'_> {
     Bars {
         heading: Heading {
             title: "What a decision costs the server",
-            note: "us of the server's processor for an allowed call, 256 in flight, each by itself; shorter is better",
+            note: "Microseconds (µs) of the server's processor for an allowed call, with 256 in flight, each sent by itself. Shorter is better.",
         },
         groups: groups.collect(),
         series,
-        bounds: Vec::new(),
+        of: Vec::new(),
+        bounds: ("", Vec::new()),
         is_logarithmic: false,
     }
 }
@@ -166,7 +163,7 @@ fn rates<'r>(batches: &'r Rows, keys: &str, title: &'static str) -> Lines<'r> {
         .enumerate();
     let lines = clients.flat_map(|(colour, (client, name))| {
         [("together", false), ("alone", true)].map(|(sent, is_dashed)| Line {
-            name: format!("{name}, {sent}"),
+            name: name.to_owned(),
             colour,
             is_dashed,
             values: of_batches(batches, keys, client, sent, "decisions_per_second"),
@@ -175,8 +172,9 @@ fn rates<'r>(batches: &'r Rows, keys: &str, title: &'static str) -> Lines<'r> {
     Lines {
         heading: Heading {
             title,
-            note: "with batches (solid) and without (dashed); the axis is logarithmic; higher is better",
+            note: "By calls in flight. Higher is better.",
         },
+        kinds: ("with batches", "without"),
         steps: (
             "calls in flight, on one thread",
             batches.different("callers"),
@@ -200,8 +198,9 @@ fn latencies(batches: &Rows) -> Lines<'_> {
     Lines {
         heading: Heading {
             title: "How long a call takes, by calls in flight",
-            note: "us through redis-rs, 1,000 keys: median (solid) and 99th percentile (dashed); the axis is logarithmic; lower is better",
+            note: "Microseconds (µs) through redis-rs, 1,000 keys, sent together in batches or each alone. Lower is better.",
         },
+        kinds: ("median", "99th percentile (p99)"),
         steps: (
             "calls in flight, on one thread",
             batches.different("callers"),
@@ -227,7 +226,8 @@ fn grown<'r>(growth: &'r Rows, by: &'r str, title: &'static str) -> Lines<'r> {
         };
         Line {
             name: call.to_owned(),
-            colour,
+            // The first one, which is a plain command, is grey.
+            colour: colour + 4,
             is_dashed: call == "INCR",
             values: steps.iter().map(time).collect(),
         }
@@ -235,8 +235,9 @@ fn grown<'r>(growth: &'r Rows, by: &'r str, title: &'static str) -> Lines<'r> {
     Lines {
         heading: Heading {
             title,
-            note: "us of the server's processor for an allowed call, 64 in flight; the axis is logarithmic; lower is better",
+            note: "Microseconds (µs) of the server's processor for an allowed call, with 64 in flight. Lower is better.",
         },
+        kinds: ("tollgate", "a plain Redis command"),
         lines: lines.collect(),
         steps: (by, steps),
     }
@@ -271,20 +272,23 @@ fn bytes(sizes: &Rows) -> Bars<'_> {
     Bars {
         heading: Heading {
             title: "Bytes that a key takes",
-            note: "in memory, with its share of the table, and on Redis (MEMORY USAGE); the axis is logarithmic",
+            note: "In memory, with its share of the table, and on Redis (MEMORY USAGE). Shorter is better.",
         },
         groups,
         series: vec!["memory", "Redis"],
-        bounds: Vec::new(),
+        of: Vec::new(),
+        bounds: ("", Vec::new()),
         is_logarithmic: true,
     }
 }
 
 fn admitted(peers: &Rows) -> Bars<'_> {
     let threads = peers.different("threads");
-    let limiters = peers.different("limiter").into_iter();
+    let limiters = by_whose(peers.different("limiter"));
+    let of = limiters.iter().map(|(of, _)| *of).collect();
+    let limiters = limiters.into_iter();
     let (groups, bounds) = limiters
-        .map(|limiter| {
+        .map(|(_, limiter)| {
             let number = |column, threads| {
                 peers.number(column, &[("limiter", limiter), ("threads", threads)])
             };
@@ -300,12 +304,13 @@ fn admitted(peers: &Rows) -> Bars<'_> {
         .unzip();
     Bars {
         heading: Heading {
-            title: "The most calls admitted within a second, with 100 a second",
-            note: "asked as fast as possible by one thread (first bar) and by four; the dashed line is what the algorithm allows",
+            title: "The most calls admitted within a second",
+            note: "With a limit of 100 a second, called as fast as possible by one thread and by four.",
         },
         groups,
-        series: Vec::new(),
-        bounds,
+        series: vec!["1 thread", "4 threads"],
+        of,
+        bounds: ("the most that the algorithm allows", bounds),
         is_logarithmic: false,
     }
 }

@@ -15,6 +15,7 @@ use std::error::Error;
 
 use xshell::Shell;
 
+pub use self::canvas::{COLOURS, Canvas, Mark, PLAIN, WIDTH, cross, width};
 pub use self::charts::drawn;
 pub use self::machine::save as save_machine;
 pub use self::page::pages;
@@ -113,6 +114,23 @@ fn different<'r>(rows: impl IntoIterator<Item = Row<'r>>, column: &str) -> Vec<&
         }
     }
     texts
+}
+
+/// What a chart is called, and how it is read.
+#[derive(Clone, Copy, Debug)]
+struct Heading {
+    title: &'static str,
+    /// What is shown, in which unit, and what is better.
+    note: &'static str,
+}
+
+impl Heading {
+    /// Begins a chart.
+    fn canvas(self) -> Canvas {
+        let mut canvas = Canvas::new(self.title, self.note);
+        canvas.note(self.note);
+        canvas
+    }
 }
 
 /// Formats a number with about two digits that matter, so that `1,234` is as long as `0.12`.

@@ -1,16 +1,14 @@
 //! `Lines`: values that change from step to step.
 
-use super::bars::number;
-use super::canvas::{Canvas, Heading, colour};
-use super::short;
+use super::bars::{colour, number, pixels, power, round, tenth};
+use super::canvas::Mark;
+use super::{Heading, short};
 
-const LEFT: f64 = 84.0;
-const RIGHT: f64 = 690.0;
-const TOP: f64 = 78.0;
-const BOTTOM: f64 = 338.0;
-const HEIGHT: u32 = 384;
+const LEFT: f64 = 66.0;
+const RIGHT: f64 = 400.0;
+const HEIGHT: f64 = 230.0;
 /// How far apart the names of two series are.
-const APART: f64 = 16.0;
+const APART: f64 = 18.0;
 
 /// A line: its name, its colour, whether it is dashed, and its values.
 #[derive(Debug)]
@@ -25,6 +23,8 @@ pub(super) struct Line {
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
     pub(super) heading: Heading,
+    /// What solid lines show, and what dashed ones do.
+    pub(super) kinds: (&'a str, &'a str),
     /// What the steps are, and the name of each.
     pub(super) steps: (&'a str, Vec<&'a str>),
     pub(super) lines: Vec<Line>,
@@ -32,60 +32,70 @@ pub(super) struct Lines<'a> {
 
 impl Lines<'_> {
     pub(super) fn draw(&self) -> String {
-        let mut canvas = Canvas::new(self.heading, HEIGHT);
+        let mut canvas = self.heading.canvas();
+        canvas.note("The vertical axis is logarithmic.");
+        canvas.legend(&[
+            (Mark::Line, "ink", self.kinds.0),
+            (Mark::Dashed, "ink", self.kinds.1),
+        ]);
+        let top = f64::from(canvas.top()) + 10.0;
+        let bottom = top + HEIGHT;
+        let y_of = |value| bottom - HEIGHT * self.share(value);
         let (first, last) = self.powers();
         for power in first..=last {
             let value = 10_f64.powi(power);
-            let y = self.y(value);
-            canvas.line(format!(r#"<path class="g" d="M{LEFT} {y:.1}H{RIGHT}"/>"#));
-            canvas.text(LEFT - 10.0, y + 4.0, "e", round(value));
+            let y = y_of(value);
+            canvas.path("edge thin", format!("M{LEFT} {}H{RIGHT}", tenth(y)));
+            canvas.text(LEFT - 10.0, tenth(y + 5.0), "e soft", round(value));
         }
         let (what, steps) = &self.steps;
         for (step, name) in steps.iter().enumerate() {
             let name = name.parse().map_or_else(|_| (*name).to_owned(), round);
-            canvas.text(self.x(step), BOTTOM + 20.0, "c", name);
+            canvas.text(tenth(self.x(step)), tenth(bottom + 20.0), "c soft", name);
         }
-        canvas.text((LEFT + RIGHT) / 2.0, BOTTOM + 38.0, "c", what);
+        let middle = tenth(f64::midpoint(LEFT, RIGHT));
+        canvas.text(middle, tenth(bottom + 42.0), "c soft", what);
         let mut ends = Vec::new();
         for line in &self.lines {
             let values = line.values.iter().enumerate();
             let points: Vec<_> = values
-                .filter_map(|(step, value)| Some((self.x(step), self.y((*value)?))))
+                .filter_map(|(step, value)| Some((self.x(step), y_of((*value)?))))
                 .collect();
             let path: Vec<_> = points
                 .iter()
                 .map(|(x, y)| format!("{x:.1},{y:.1}"))
                 .collect();
             let (path, colour) = (path.join(" "), colour(line.colour));
-            let class = if line.is_dashed { "far" } else { "" };
+            let dash = if line.is_dashed { " dash" } else { "" };
             canvas.line(format!(
-                r#"<polyline class="{class}" stroke="{colour}" points="{path}"/>"#
+                r#"<polyline class="{colour} line{dash}" points="{path}"/>"#
             ));
             for (x, y) in &points {
                 canvas.line(format!(
-                    r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{colour}"/>"#
+                    r#"<circle class="{colour} fill" cx="{x:.1}" cy="{y:.1}" r="3"/>"#
                 ));
             }
             if let (Some((_, y)), Some(value)) =
                 (points.last(), line.values.iter().flatten().last())
             {
-                ends.push((*y, format!("{} {}", short(*value), line.name), line.colour));
+                ends.push((*y, format!("{} {}", line.name, short(*value)), colour));
             }
         }
         // Names that would touch are moved down.
         ends.sort_by(|one, other| one.0.total_cmp(&other.0));
         let mut lowest = f64::MIN;
-        for (y, text, series) in ends {
+        canvas.line(r#"<g class="legend">"#);
+        for (y, text, colour) in ends {
             let y = y.max(lowest + APART);
             lowest = y;
-            let colour = colour(series);
             canvas.line(format!(
-                r#"<circle cx="{:.1}" cy="{y:.1}" r="4" fill="{colour}"/>"#,
+                r#"<circle class="{colour} fill" cx="{}" cy="{y:.1}" r="4"/>"#,
                 RIGHT + 12.0
             ));
-            canvas.text(RIGHT + 22.0, y + 4.0, "v", text);
+            canvas.text(RIGHT + 22.0, tenth(y + 5.0), "ink", text);
         }
-        canvas.finish()
+        canvas.line("</g>");
+        canvas.finish(pixels(bottom + 56.0))
     }
 
     fn x(&self, step: usize) -> f64 {
@@ -104,53 +114,16 @@ impl Lines<'_> {
         (power(first), power(last))
     }
 
-    fn y(&self, value: f64) -> f64 {
+    /// Returns which share of the axis is below a value.
+    fn share(&self, value: f64) -> f64 {
         let (first, last) = self.powers();
-        let share = (value.log10() - f64::from(first)) / f64::from((last - first).max(1));
-        BOTTOM - (BOTTOM - TOP) * share
+        (value.log10() - f64::from(first)) / f64::from((last - first).max(1))
     }
-}
-
-/// Formats a round number, without zeros after the decimal point.
-fn round(number: f64) -> String {
-    let text = short(number);
-    let Some((whole, rest)) = text.split_once('.') else {
-        return text;
-    };
-    let unit = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
-    let decimals = rest[..rest.len() - unit.len()].trim_end_matches('0');
-    let point = if decimals.is_empty() { "" } else { "." };
-    format!("{whole}{point}{decimals}{unit}")
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a power of ten is a small number"
-)]
-fn power(of: f64) -> i32 {
-    of as i32
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn round_numbers_have_no_zeros_after_the_point() {
-        for (number, text) in [
-            (0.1, "0.1"),
-            (1.0, "1"),
-            (2.5, "2.5"),
-            (10.0, "10"),
-            (100.0, "100"),
-            (1_024.0, "1024"),
-            (10_000.0, "10 k"),
-            (1_000_000.0, "1 M"),
-            (1_500_000.0, "1.5 M"),
-        ] {
-            assert_eq!(round(number), text);
-        }
-    }
 
     #[test]
     fn lines_rise_by_powers_of_ten_and_their_names_do_not_touch() {
@@ -165,13 +138,14 @@ mod tests {
                 title: "Rate",
                 note: "a second",
             },
+            kinds: ("together", "alone"),
             steps: ("callers", vec!["1", "16"]),
             lines: vec![line("one", &[10.0, 1_000.0]), line("two", &[20.0, 990.0])],
         };
         assert_eq!(chart.powers(), (1, 3));
-        let step = |from, to| chart.y(from) - chart.y(to);
+        let step = |from, to| chart.share(to) - chart.share(from);
         assert!((step(10.0, 100.0) - step(100.0, 1_000.0)).abs() < 0.01);
-        assert!((chart.y(1_000.0) - TOP).abs() < 0.01);
+        assert!((chart.share(1_000.0) - 1.0).abs() < 0.01);
         let svg = chart.draw();
         assert_eq!(svg.matches("<polyline").count(), 2);
         let height = |name: &str| -> f64 {
@@ -179,6 +153,6 @@ mod tests {
             let y = line.split("y=\"").nth(1).unwrap();
             y.split('"').next().unwrap().parse().unwrap()
         };
-        assert!(height("990 two") - height("1000 one") >= APART);
+        assert!(height("two 990") - height("one 1000") >= APART);
     }
 }

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{Limit, LimitError};
+use tollgate_report::{Canvas, Mark};
 use tollgate_wire::{Engine, Failure, Options, Runtime, ScriptCall, WireStore};
 
-use super::drawing::STYLE;
+use super::drawing::decimal;
 
 /// How many calls leave by themselves.
 const ALONE: usize = 16;
@@ -21,9 +22,8 @@ const CALLS: usize = 40;
 /// How long a script is on its way.
 const TRAVELS_US: u64 = 300;
 const END_US: u64 = 1_400;
-/// The height of the first call, and of each.
-const TOP: u64 = 92;
-const ROW: u64 = 6;
+/// The height of each call.
+const ROW: u32 = 7;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -182,77 +182,53 @@ pub(super) fn draw() -> Result<String, LimitError> {
         .map(|call| (call.left, call.others))
         .collect();
     left.dedup();
-    let height = TOP + ROW * journeys.len() as u64 + 44;
-    let bottom = height - 34;
-    let mut svg = String::new();
-    let mut line = |text: &str| {
-        svg.push_str(text);
-        svg.push('\n');
-    };
-    line(&format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="900" height="{height}" viewBox="0 0 900 {height}" role="img" aria-labelledby="t d">"#
-    ));
-    line(r#"<title id="t">Calls that are sent together</title>"#);
-    line(&format!(
-        r#"<desc id="d">{} calls in {} scripts: the first {ALONE} leave by themselves, later ones wait for each other.</desc>"#,
-        journeys.len(),
-        left.len()
-    ));
-    line(&format!("<style>{STYLE}</style>"));
-    line(&format!(
-        r##"<rect x="0.5" y="0.5" width="899" height="{}" rx="8" fill="#fff" stroke="#d0d7de"/>"##,
-        height - 1
-    ));
-    line(r#"<text x="24" y="33" class="t">Calls that are sent together</text>"#);
-    line(
-        r#"<text x="24" y="54">each line is a call: dashed while it waits, blue while it is on its way</text>"#,
+    let (calls, scripts) = (journeys.len(), left.len());
+    let summary = format!(
+        "{calls} calls in {scripts} scripts: the first {ALONE} leave by themselves, later ones wait for each other."
     );
-    line(&format!(
-        r#"<text x="876" y="33" class="w e">{} calls in {} scripts</text>"#,
-        journeys.len(),
-        left.len()
-    ));
+    let mut canvas = Canvas::new("Calls that are sent together", &summary);
+    canvas.note(summary);
+    canvas.legend(&[
+        (Mark::Dot, "ink", "a call"),
+        (Mark::Dashed, "orange", "it waits"),
+        (Mark::Line, "blue", "it is on its way"),
+    ]);
+    let top = canvas.top() + 12;
+    let y = |row: usize| top + ROW * u32::try_from(row).unwrap_or(0);
+    let bottom = y(calls) + 4;
     for us in (0..=END_US).step_by(200) {
         let at = x(us);
-        line(&format!(
-            r#"<path class="g" d="M{at} {}V{bottom}"/>"#,
-            TOP - 14
-        ));
-        line(&format!(
-            r#"<text x="{at}" y="{}" class="c">{us} us</text>"#,
-            bottom + 20
-        ));
+        canvas.path("edge thin dots", format!("M{at} {}V{bottom}", top - 10));
+        canvas.text(at, bottom + 20, "c soft", format!("{us} \u{b5}s"));
     }
     let (mut waits, mut travels, mut made) = (String::new(), String::new(), String::new());
     for (row, call) in journeys.iter().enumerate() {
-        let y = TOP + ROW * row as u64;
+        let y = y(row);
         let [from, leaves, to] = [call.made, call.left, call.answered].map(x);
-        let _ = write!(waits, "M{from} {y}H{leaves}");
+        if call.left > call.made {
+            let _ = write!(waits, "M{from} {y}H{leaves}");
+        }
         let _ = write!(travels, "M{leaves} {y}H{to}");
         let _ = write!(made, r#"<circle cx="{from}" cy="{y}" r="2"/>"#);
     }
-    line(&format!(r#"<path class="n" d="{waits}"/>"#));
-    line(&format!(r#"<path class="k" d="{travels}"/>"#));
-    line(&format!(r#"<g class="a">{made}</g>"#));
+    canvas.path("orange line dash", waits);
+    canvas.path("blue line", travels);
+    canvas.line(format!(r#"<g class="ink fill">{made}</g>"#));
     let mut first = 0;
     for together in journeys.chunk_by(|one, next| one.left == next.left) {
-        let middle = first as u64 * 2 + together.len() as u64 - 1;
-        first += together.len();
+        let last = first + together.len() - 1;
         if let [call, _, ..] = together {
-            let (at, y) = (x(call.answered) + 8, TOP + ROW * middle / 2 + 4);
-            line(&format!(
-                r#"<text x="{at}" y="{y}" class="w">{} together</text>"#,
-                together.len()
-            ));
+            let (at, y) = (x(call.answered + 20), y(first).midpoint(y(last)) + 5);
+            canvas.text(at, y, "w ink", format!("{} together", together.len()));
         }
+        first = last + 1;
     }
-    line("</svg>");
-    Ok(svg)
+    Ok(canvas.finish(bottom + 36))
 }
 
 /// Returns the position of an instant.
-fn x(us: u64) -> u64 {
-    60 + us * 57 / 100
+fn x(us: u64) -> String {
+    decimal(400 + us * 37 / 10)
 }
 
 #[cfg(test)]

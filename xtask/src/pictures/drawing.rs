@@ -2,156 +2,152 @@
 
 use std::fmt::Write;
 
+use tollgate_report::{Canvas, Mark};
+
 use super::Picture;
 use super::pattern::{END_MS, Run, WINDOW_MS};
 
 /// The position of time zero, and the milliseconds per tenth of a pixel.
-const LEFT: u64 = 760;
-const MS_PER_TENTH: u64 = 30;
-/// The curve's zero line and the height of one call, in pixels.
-const ZERO: i64 = 202;
+const LEFT: u64 = 880;
+const MS_PER_TENTH: u64 = 50;
+/// The height of one call, and how far below the heading the curve's zero line is, in pixels.
 const CALL: i64 = 5;
+const ZERO: i64 = 152;
 /// The minimum distance between two dots in a row, and the distance between rows, in tenths of
 /// pixels.
 const APART: u64 = 49;
 const ROW: u64 = 52;
-const ADMITTED_AT: u64 = 2_400;
-const DENIED_AT: u64 = 2_520;
+/// How far below the zero line the first rows of dots are.
+const ADMITTED: i64 = 44;
+const DENIED: i64 = 58;
 
-/// Labels above the calls: an instant, the text's anchor, and the text.
-const STRETCHES: [(u64, &str, &str); 4] = [
-    (58_500, "end", "burst before the edge"),
-    (61_500, "start", "and right after it"),
-    (123_000, "middle", "at the rate of the quota"),
-    (190_500, "middle", "at four times the rate"),
+/// Labels above the calls: an instant, their class, and two lines.
+const STRETCHES: [(u64, &str, [&str; 2]); 4] = [
+    (57_000, "e soft", ["burst before", "the edge"]),
+    (63_000, "soft", ["and right", "after it"]),
+    (123_000, "c soft", ["at the rate", "of the quota"]),
+    (190_500, "c soft", ["at four times", "the rate"]),
 ];
-
-pub(super) const STYLE: &str = "\
-text{font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;fill:#57606a}\
-.t{font-size:17px;font-weight:600;fill:#1f2328}\
-.m{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:13px}\
-.w{font-weight:600;fill:#1f2328}\
-.e{text-anchor:end}.c{text-anchor:middle}\
-.g{stroke:#d0d7de;stroke-dasharray:2 3}.x{stroke:#8c959f}\
-.n{stroke:#57606a;stroke-dasharray:6 4}\
-.k{fill:none;stroke:#0969da;stroke-width:1.6}.u{fill:#ddf4ff}.o{fill:#ffc1bc}\
-.a{fill:#0969da}.d{fill:#fff;stroke:#cf222e;stroke-width:1.2}";
 
 /// Returns the picture of `run`.
 pub(super) fn draw(picture: &Picture, run: &Run) -> String {
     let quota = i64::try_from(run.algorithm.quota().amount()).unwrap_or(i64::MAX);
-    let mut svg = Svg::default();
-    svg.frame(picture, run);
-    svg.grid(quota);
-    svg.curve(run, quota);
-    svg.dots(run, true);
-    svg.dots(run, false);
-    svg.line("</svg>");
-    svg.finish()
+    let mut drawing = Drawing::new(picture, run, quota);
+    drawing.grid(quota);
+    drawing.curve(run, quota);
+    drawing.dots(run, true);
+    drawing.dots(run, false);
+    let height = drawing.zero + 138;
+    drawing.canvas.finish(u32::try_from(height).unwrap_or(0))
 }
 
-#[derive(Default)]
-pub(super) struct Svg(String);
+struct Drawing {
+    canvas: Canvas,
+    /// The height of the curve's zero line.
+    zero: i64,
+}
 
-impl Svg {
-    pub(super) fn finish(self) -> String {
-        self.0
-    }
-
-    pub(super) fn line(&mut self, text: impl AsRef<str>) {
-        self.0.push_str(text.as_ref());
-        self.0.push('\n');
-    }
-
-    pub(super) fn text(&mut self, x: impl AsRef<str>, y: i64, class: &str, text: &str) {
-        let x = x.as_ref();
-        self.line(format!(
-            r#"<text x="{x}" y="{y}" class="{class}">{text}</text>"#
-        ));
-    }
-
-    fn frame(&mut self, picture: &Picture, run: &Run) {
+impl Drawing {
+    fn new(picture: &Picture, run: &Run, quota: i64) -> Self {
         let Picture { title, bound, .. } = picture;
         let (_, worst) = run.worst();
         let (of, admitted) = (run.calls.len(), run.instants(true).count());
         let text = &run.algorithm;
-        self.line(r#"<svg xmlns="http://www.w3.org/2000/svg" width="900" height="312" viewBox="0 0 900 312" role="img" aria-labelledby="t d">"#);
-        self.line(format!(r#"<title id="t">{title}: {text}</title>"#));
-        self.line(format!(
-            r#"<desc id="d">{admitted} of {of} calls admitted; {worst} of them in the worst window of 60 seconds; never more than {bound}.</desc>"#
-        ));
-        self.line(format!("<style>{STYLE}</style>"));
-        // A background of its own, because the page may be light or dark.
-        self.line(r##"<rect x="0.5" y="0.5" width="899" height="311" rx="8" fill="#fff" stroke="#d0d7de"/>"##);
-        self.text("24", 33, "t", title);
-        self.text("24", 54, "m", &text.to_string());
-        self.text("876", 33, "w e", &format!("{admitted} of {of} admitted"));
-        self.text(
-            "876",
-            54,
-            "e",
-            &format!("{worst} in the worst 60 s; never more than {bound}"),
+        let summary = format!(
+            "{admitted} of {of} calls admitted; {worst} in the worst 60 s; never more than {bound}."
         );
+        let mut canvas = Canvas::new(title, format!("{text}. {summary}"));
+        canvas.code(text);
+        canvas.note(summary);
+        let over = format!("more than {quota}");
+        let mut legend = vec![
+            (Mark::Line, "blue", "admitted in the last 60 s"),
+            (Mark::Bar, "sky", "within the quota"),
+        ];
+        if worst > quota {
+            legend.push((Mark::Bar, "rose", &over));
+        }
+        canvas.legend(&legend);
+        canvas.legend(&[
+            (Mark::Dot, "blue", "a call that is admitted"),
+            (Mark::Ring, "red", "denied"),
+        ]);
+        let zero = i64::from(canvas.top()) + ZERO;
+        Self { canvas, zero }
+    }
+
+    fn y(&self, count: i64) -> i64 {
+        self.zero - CALL * count
     }
 
     fn grid(&mut self, quota: i64) {
+        let zero = self.zero;
         for ms in (0..=END_MS).step_by(30_000) {
             let at = x(ms);
             if ms % WINDOW_MS == 0 {
-                self.line(format!(r#"<path class="g" d="M{at} 92V276"/>"#));
+                let (top, bottom) = (zero - 112, zero + 102);
+                self.canvas
+                    .path("edge thin dots", format!("M{at} {top}V{bottom}"));
             }
-            self.text(&at, 294, "c", &format!("{} s", ms / 1_000));
+            let label = format!("{} s", ms / 1_000);
+            self.canvas.text(at, zero + 122, "c soft", label);
         }
-        for (ms, anchor, text) in STRETCHES {
-            let at = x(ms);
-            self.line(format!(
-                r#"<text x="{at}" y="82" text-anchor="{anchor}">{text}</text>"#
-            ));
+        for (ms, class, lines) in STRETCHES {
+            for (line, y) in lines.into_iter().zip([zero - 138, zero - 120]) {
+                self.canvas.text(x(ms), y, class, line);
+            }
         }
-        self.text("66", 236, "e", "admitted");
-        self.text("66", 262, "e", "denied");
-        self.text("66", y(0) + 4, "e", "0");
-        self.text("66", y(quota) + 4, "w e", &format!("N = {quota}"));
-        self.text("66", y(2 * quota) + 4, "e", &format!("2N = {}", 2 * quota));
-        self.text("84", y(quota) - 28, "", "admitted in");
-        self.text("84", y(quota) - 12, "", "the last 60 s");
+        self.canvas
+            .text(78, zero + ADMITTED + 5, "e soft", "admitted");
+        self.canvas.text(78, zero + DENIED + 7, "e soft", "denied");
+        for (count, class, label) in [
+            (0, "e soft", "0".to_owned()),
+            (quota, "w e ink", format!("N = {quota}")),
+            (2 * quota, "e soft", format!("2N = {}", 2 * quota)),
+        ] {
+            self.canvas.text(78, self.y(count) + 5, class, label);
+        }
     }
 
     fn curve(&mut self, run: &Run, quota: i64) {
         let (left, right) = (x(0), x(END_MS));
         let steps = run.trailing();
         let area = |least: i64, most: i64| {
-            let mut path = format!("M{left} {}", y(least));
+            let mut path = format!("M{left} {}", self.y(least));
             for &(ms, count) in &steps {
-                let _ = write!(path, "H{}V{}", x(ms), y(count.clamp(least, most)));
+                let _ = write!(path, "H{}V{}", x(ms), self.y(count.clamp(least, most)));
             }
-            let _ = write!(path, "H{right}V{}Z", y(least));
+            let _ = write!(path, "H{right}V{}Z", self.y(least));
             path
         };
-        self.line(format!(r#"<path class="u" d="{}"/>"#, area(0, quota)));
-        self.line(format!(
-            r#"<path class="o" d="{}"/>"#,
-            area(quota, i64::MAX / CALL)
-        ));
-        self.line(format!(
-            r#"<path class="n" d="M{left} {}H{right}"/>"#,
-            y(quota)
-        ));
-        let mut path = format!("M{left} {}", y(0));
+        let (within, over) = (area(0, quota), area(quota, i64::MAX / CALL));
+        let mut path = format!("M{left} {}", self.y(0));
         for &(ms, count) in &steps {
-            let _ = write!(path, "H{}V{}", x(ms), y(count));
+            let _ = write!(path, "H{}V{}", x(ms), self.y(count));
         }
-        self.line(format!(r#"<path class="k" d="{path}H{right}"/>"#));
-        self.line(format!(r#"<path class="x" d="M{left} {}H{right}"/>"#, y(0)));
         let (ms, worst) = run.worst();
-        self.text(x(ms), y(worst) - 5, "w c", &worst.to_string());
+        let (quota_at, zero, worst_at) = (self.y(quota), self.y(0), self.y(worst));
+        self.canvas.path("sky fill", within);
+        if worst > quota {
+            self.canvas.path("rose fill", over);
+        }
+        self.canvas
+            .path("soft thin dash", format!("M{left} {quota_at}H{right}"));
+        self.canvas.path("blue line", format!("{path}H{right}"));
+        self.canvas
+            .path("soft thin", format!("M{left} {zero}H{right}"));
+        self.canvas.text(x(ms), worst_at - 6, "w c ink", worst);
     }
 
     /// Draws a dot for each admitted or denied call. Dots that would touch are stacked away from
     /// the middle.
     fn dots(&mut self, run: &Run, admitted: bool) {
-        let class = if admitted { "a" } else { "d" };
-        let radius = if admitted { "2.4" } else { "1.9" };
+        let (class, radius, first) = if admitted {
+            ("blue fill", "2.4", ADMITTED)
+        } else {
+            ("red thin", "1.9", DENIED)
+        };
+        let first = 10 * u64::try_from(self.zero + first).unwrap_or_default();
         // The position of the last dot in each row.
         let mut rows: Vec<u64> = Vec::new();
         let mut group = format!(r#"<g class="{class}">"#);
@@ -165,14 +161,14 @@ impl Svg {
             rows[row] = at;
             let offset = ROW * u64::try_from(row).unwrap_or_default();
             let height = if admitted {
-                ADMITTED_AT - offset
+                first - offset
             } else {
-                DENIED_AT + offset
+                first + offset
             };
             let (cx, cy) = (decimal(at), decimal(height));
             let _ = write!(group, r#"<circle cx="{cx}" cy="{cy}" r="{radius}"/>"#);
         }
-        self.line(group + "</g>");
+        self.canvas.line(group + "</g>");
     }
 }
 
@@ -182,10 +178,6 @@ fn tenths(ms: u64) -> u64 {
 
 fn x(ms: u64) -> String {
     decimal(tenths(ms))
-}
-
-fn y(count: i64) -> i64 {
-    ZERO - CALL * count
 }
 
 /// Formats tenths as a decimal number.
@@ -210,7 +202,8 @@ mod tests {
         };
         let run = Run::of(picture.limit.parse().unwrap()).unwrap();
         let svg = draw(&picture, &run);
-        assert_eq!(svg.matches("<circle").count(), run.calls.len());
+        // Two are in the legend.
+        assert_eq!(svg.matches("<circle").count(), run.calls.len() + 2);
         assert!(svg.contains("sliding-log:10/1m"));
         assert!(svg.ends_with("</svg>\n"));
         assert_eq!(svg, draw(&picture, &run));
@@ -220,6 +213,6 @@ mod tests {
     fn places_have_at_most_one_decimal() {
         assert_eq!(decimal(120), "12");
         assert_eq!(decimal(125), "12.5");
-        assert_eq!(x(END_MS), "876");
+        assert_eq!(x(END_MS), "568");
     }
 }

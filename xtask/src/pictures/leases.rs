@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tollgate_core::lease::{self, Acquisition, Lease};
 use tollgate_core::{LimitError, Timestamp};
+use tollgate_report::{Canvas, Mark, cross};
 
-use super::drawing::{STYLE, Svg, decimal};
+use super::drawing::decimal;
 
 const AMOUNT: u64 = 2;
 const TTL: u64 = 30;
@@ -43,11 +44,10 @@ const STEPS: [(u64, usize, Step); 17] = [
 ];
 const HOLDERS: [&str; 4] = ["alice", "bob (dies)", "carol", "dave"];
 
-const LEFT: u64 = 1_300;
-const TENTHS_PER_SECOND: u64 = 62;
-const TOP: i64 = 96;
-const ROW: i64 = 44;
-const BAR: i64 = 22;
+const LEFT: u64 = 1_080;
+const TENTHS_PER_SECOND: u64 = 39;
+const ROW: u32 = 46;
+const BAR: u32 = 22;
 
 /// A time for which a lease was held, and whether it ended by itself.
 struct Held {
@@ -133,62 +133,52 @@ fn x(second: u64) -> String {
 /// Returns the picture.
 pub(super) fn draw() -> Result<String, LimitError> {
     let run = run()?;
-    let mut svg = Svg::default();
-    svg.line(r#"<svg xmlns="http://www.w3.org/2000/svg" width="900" height="312" viewBox="0 0 900 312" role="img" aria-labelledby="t d">"#);
-    svg.line(r#"<title id="t">Leases: two places, four callers</title>"#);
-    svg.line(r#"<desc id="d">At most two leases are held at any time. Bob dies, and his lease ends 30 seconds after its last renewal. Calls while both places are held are denied.</desc>"#);
-    svg.line(format!("<style>{STYLE}</style>"));
-    // A background of its own, because the page may be light or dark.
-    svg.line(
-        r##"<rect x="0.5" y="0.5" width="899" height="311" rx="8" fill="#fff" stroke="#d0d7de"/>"##,
+    let mut canvas = Canvas::new(
+        "Leases: two places, four callers",
+        "At most two leases are held at any time. Bob dies, and his lease ends 30 seconds after its last renewal. Calls while both places are held are denied.",
     );
-    svg.text("24", 33, "t", "Leases: two places, four callers");
-    svg.text("24", 54, "m", "2 at once, 30s to live");
-    svg.text("876", 33, "w e", "never more than 2 at once");
-    svg.text("876", 54, "e", "| renewed   \u{d7} denied");
+    canvas.code("2 at once, 30s to live");
+    canvas.legend(&[
+        (Mark::Bar, "sky", "held"),
+        (Mark::Line, "blue", "acquired or renewed"),
+        (
+            Mark::Cross,
+            "red",
+            "denied; a place is free within so many seconds",
+        ),
+    ]);
+    let start = canvas.top() + 8;
+    let top = |holder: usize| start + ROW * u32::try_from(holder).unwrap_or(0);
+    let bottom = top(HOLDERS.len());
     for second in (0..=END).step_by(15) {
         let at = x(second);
-        svg.line(format!(r#"<path class="g" d="M{at} {}V276"/>"#, TOP - 12));
-        svg.text(&at, 294, "c", &format!("{second} s"));
+        canvas.path("edge thin dots", format!("M{at} {start}V{bottom}"));
+        canvas.text(&at, bottom + 18, "c soft", format!("{second} s"));
     }
-    let top = |holder: usize| TOP + ROW * i64::try_from(holder).unwrap_or(0);
     for (holder, name) in HOLDERS.into_iter().enumerate() {
-        svg.text("118", top(holder) + 15, "w e", name);
+        canvas.text(98, top(holder) + 16, "w e ink", name);
     }
     for held in &run.held {
         let (from, until) = (held.from, held.until.min(END));
         let width = decimal((until - from) * TENTHS_PER_SECOND);
-        let y = top(held.holder);
-        svg.line(format!(
-            r##"<rect x="{}" y="{y}" width="{width}" height="{BAR}" rx="3" class="u" stroke="#0969da"/>"##,
-            x(from)
+        let (at, y) = (x(from), top(held.holder));
+        canvas.line(format!(
+            r#"<rect class="sky fill" x="{at}" y="{y}" width="{width}" height="{BAR}"/>"#
         ));
+        canvas.path("blue line", format!("M{at} {y}v{BAR}"));
         if held.by_itself {
-            let anchor = if until > END - 10 { "e" } else { "c" };
-            svg.text(x(until), y + BAR + 14, anchor, "ends by itself");
+            let anchor = if until > END - 10 { "e soft" } else { "c soft" };
+            canvas.text(x(until), y + BAR + 15, anchor, "ends by itself");
         }
     }
     for (second, holder) in run.renewed {
-        let (at, y) = (x(second), top(holder));
-        svg.line(format!(
-            r#"<path class="k" d="M{at} {}V{}"/>"#,
-            y + 4,
-            y + BAR - 4
-        ));
+        canvas.path("blue line", format!("M{} {}v{BAR}", x(second), top(holder)));
     }
     for (second, holder, within) in run.denied {
         let y = top(holder) + BAR / 2;
-        let center = LEFT + second * TENTHS_PER_SECOND;
-        let (left, right) = (decimal(center - 40), decimal(center + 40));
-        svg.line(format!(
-            r#"<path class="d" d="M{left} {}L{right} {}M{left} {}L{right} {}"/>"#,
-            y - 4,
-            y + 4,
-            y + 4,
-            y - 4
-        ));
-        svg.text(x(second), y + 22, "c", &format!("room within {within} s"));
+        let center = (LEFT + second * TENTHS_PER_SECOND) / 10;
+        canvas.line(cross("red", u32::try_from(center).unwrap_or(0), y));
+        canvas.text(x(second), y + 22, "c soft", format!("{within} s"));
     }
-    svg.line("</svg>");
-    Ok(svg.finish())
+    Ok(canvas.finish(bottom + 34))
 }

@@ -8,6 +8,8 @@ mod leases;
 mod outbound;
 mod pattern;
 mod queue;
+#[cfg(test)]
+mod readable;
 mod schedule;
 mod settling;
 

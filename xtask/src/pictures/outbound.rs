@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tollgate_core::store::{BlockSpan, Check, Operation, Request, State};
 use tollgate_core::{Limit, LimitError, Timestamp};
+use tollgate_report::{Canvas, Mark};
 
-use super::drawing::{STYLE, Svg, decimal};
+use super::drawing::decimal;
 
 /// The limits that an `Outbound` keeps to if its margin is zero and its reserve is 400.
 const URGENT: [&str; 2] = ["api=gcra:1000/1h,burst=200", "api-paused=block:1s"];
@@ -23,10 +24,10 @@ const STEPS: u64 = 10;
 /// The minutes of one bar.
 const BAR: u64 = 15;
 
-const LEFT: u64 = 760;
+const LEFT: u64 = 720;
 /// Hundredths of pixels.
-const PER_MINUTE: u64 = 550;
-const ZERO: u64 = 262;
+const PER_MINUTE: u64 = 350;
+const ZERO: u64 = 340;
 const CALLS_PER_PIXEL: u64 = 3;
 
 /// The calls that were admitted in a quarter of an hour.
@@ -114,74 +115,69 @@ fn height(calls: u64) -> u64 {
 /// Returns the picture.
 pub(super) fn draw() -> Result<String, LimitError> {
     let day = run()?;
-    let mut svg = Svg::default();
-    svg.line(r#"<svg xmlns="http://www.w3.org/2000/svg" width="900" height="312" viewBox="0 0 900 312" role="img" aria-labelledby="t d">"#);
-    svg.line(r#"<title id="t">A day of calls to a service that allows 1,000 an hour</title>"#);
-    svg.line(r#"<desc id="d">From midnight on, a background job makes 600 calls an hour. During the day, urgent calls use what they need, and the job gets the rest. At 13:00 the service asks for a pause of an hour: no call is made. Then the urgent calls that waited go first.</desc>"#);
-    svg.line(format!("<style>{STYLE}.b{{fill:#80ccff}}</style>"));
-    // A background of its own, because the page may be light or dark.
-    svg.line(
-        r##"<rect x="0.5" y="0.5" width="899" height="311" rx="8" fill="#fff" stroke="#d0d7de"/>"##,
+    let mut canvas = Canvas::new(
+        "A day of calls, at most 1,000 an hour",
+        "From midnight on, a background job makes 600 calls an hour. During the day, urgent calls use what they need, and the job gets the rest. At 13:00 the service asks for a pause of an hour: no call is made. Then the urgent calls that waited go first.",
     );
-    svg.text(
-        "24",
-        33,
-        "t",
-        "A day of calls to a service that allows 1,000 an hour",
-    );
-    svg.text("24", 54, "m", &format!("{}, reserve of 400", URGENT[0]));
-    svg.line(r#"<rect class="a" x="700" y="24" width="10" height="10"/>"#);
-    svg.text("716", 33, "", "urgent");
-    svg.line(r#"<rect class="b" x="780" y="24" width="10" height="10"/>"#);
-    svg.text("796", 33, "", "background");
-    svg.text("876", 54, "e", "each bar is a quarter of an hour");
+    canvas.code(format!("{}, reserve of 400", URGENT[0]));
+    canvas.note("Each bar is a quarter of an hour.");
+    canvas.legend(&[
+        (Mark::Bar, "blue", "urgent"),
+        (Mark::Bar, "azure", "background"),
+        (Mark::Bar, "rose", "pause that the service asked for"),
+    ]);
+    let top = canvas.top();
     for hour in (0..=24).step_by(3) {
         let at = x(60 * hour);
-        svg.line(format!(r#"<path class="g" d="M{at} 84V{ZERO}"/>"#));
-        svg.text(&at, 282, "c", &format!("{hour}:00"));
+        canvas.path("edge thin dots", format!("M{at} {}V{ZERO}", top + 48));
+        canvas.text(&at, ZERO + 20, "c soft", format!("{hour}:00"));
     }
     for (number, bar) in (0..).zip(&day.bars) {
-        draw_bar(&mut svg, number * BAR, *bar);
+        draw_bar(&mut canvas, number * BAR, *bar);
     }
-    let limit = decimal(10 * ZERO - height(250));
+    let limit = 10 * ZERO - height(250);
     let (start, end) = (x(0), x(DAY));
-    svg.line(format!(r#"<path class="n" d="M{start} {limit}H{end}"/>"#));
-    svg.line(format!(r#"<path class="x" d="M{start} {ZERO}H{end}"/>"#));
-    svg.text("68", 182, "e", "1,000");
-    svg.text("68", 196, "e", "an hour");
-    let (from, until) = (x(PAUSE.0), x(PAUSE.0 + PAUSE.1));
-    let middle = x(PAUSE.0 + PAUSE.1 / 2);
-    svg.line(format!(
-        r#"<path class="o" d="M{from} 112H{until}V{ZERO}H{from}Z"/>"#
-    ));
-    svg.text(&middle, 84, "w c", "429, Retry-After: 1 hour");
-    svg.text(&middle, 102, "c", "all processes pause");
-    svg.text(x(20), 130, "w", "a job of 9,000 calls starts");
-    svg.text(x(20), 146, "", "it leaves 400 an hour to urgent calls");
-    svg.text(
-        x(PAUSE.0 + PAUSE.1 + 40),
-        130,
-        "w",
-        &format!("{} calls waited", day.most_waited),
+    canvas.path(
+        "soft thin dash",
+        format!("M{start} {}H{end}", decimal(limit)),
     );
-    svg.text(x(PAUSE.0 + PAUSE.1 + 40), 146, "", "urgent ones go first");
+    canvas.path("soft thin", format!("M{start} {ZERO}H{end}"));
+    canvas.text(62, limit / 10 + 2, "e soft", "1,000");
+    canvas.text(62, limit / 10 + 18, "e soft", "an hour");
+    let (from, until) = (x(PAUSE.0), x(PAUSE.0 + PAUSE.1));
+    canvas.path(
+        "rose fill",
+        format!("M{from} {}H{until}V{ZERO}H{from}Z", top + 44),
+    );
+    let (before, after) = (x(PAUSE.0 - 20), x(PAUSE.0 + PAUSE.1 + 20));
+    let middle = x(PAUSE.0 + PAUSE.1 / 2);
     let done = format!("the job is done at {}:{:02}", day.done / 60, day.done % 60);
-    svg.text(x(DAY), 166, "e", &done);
-    svg.line("</svg>");
-    Ok(svg.finish())
+    let waited = format!("{} calls waited", day.most_waited);
+    for (x, line, class, text) in [
+        (&middle, 18, "w c ink", "429, Retry-After: 1 hour"),
+        (&middle, 36, "c soft", "all processes pause"),
+        (&before, 62, "w e ink", "a job of 9,000 calls starts"),
+        (&before, 80, "e soft", "400 an hour stay for urgent calls"),
+        (&after, 62, "w ink", &waited),
+        (&after, 80, "soft", "urgent ones go first"),
+        (&end, 104, "e soft", &done),
+    ] {
+        canvas.text(x, top + line, class, text);
+    }
+    Ok(canvas.finish(u32::try_from(ZERO).unwrap_or(0) + 36))
 }
 
 /// Draws the urgent calls, and the background calls on top of them.
-fn draw_bar(svg: &mut Svg, minute: u64, bar: Bar) {
+fn draw_bar(canvas: &mut Canvas, minute: u64, bar: Bar) {
     let left = x(minute);
     let width = decimal(BAR * PER_MINUTE / 100 - 8);
     let mut bottom = 10 * ZERO;
-    for (class, calls) in [("a", bar.urgent), ("b", bar.background)] {
+    for (class, calls) in [("blue", bar.urgent), ("azure", bar.background)] {
         let top = bottom - height(calls);
         if calls > 0 {
             let (y, height) = (decimal(top), decimal(bottom - top));
-            svg.line(format!(
-                r#"<rect class="{class}" x="{left}" y="{y}" width="{width}" height="{height}"/>"#
+            canvas.line(format!(
+                r#"<rect class="{class} fill" x="{left}" y="{y}" width="{width}" height="{height}"/>"#
             ));
         }
         bottom = top;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tollgate_core::store::{Check, Request, State};
 use tollgate_core::{Limit, LimitError, Timestamp};
+use tollgate_report::{Canvas, Mark};
 
-use super::drawing::STYLE;
+use super::drawing::decimal;
 
 /// A picture of calls that start later than they arrive.
 pub(super) struct Queue {
@@ -40,9 +41,8 @@ const ARRIVALS_MS: [u64; 14] = [
     100, 110, 120, 130, 140, 150, 400, 900, 1_000, 2_100, 2_700, 2_710, 2_900, 3_050,
 ];
 const END_MS: u64 = 4_000;
-/// The heights of the two rows of dots.
-const ARRIVE: i64 = 110;
-const START: i64 = 190;
+/// How far apart the two rows of dots are.
+const ROWS: u32 = 90;
 
 /// When a call arrives, and after how many milliseconds it starts if it is admitted.
 type Delayed = (u64, Option<u64>);
@@ -95,73 +95,55 @@ impl Queue {
         let calls = self.calls()?;
         let admitted = calls.iter().filter(|(_, delay)| delay.is_some()).count();
         let of = calls.len();
-        let mut svg = String::new();
-        let mut line = |text: &str| {
-            svg.push_str(text);
-            svg.push('\n');
-        };
-        line(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="900" height="252" viewBox="0 0 900 252" role="img" aria-labelledby="t d">"#,
-        );
-        line(&format!(r#"<title id="t">{title} under {limit}</title>"#));
-        line(&format!(
-            r#"<desc id="d">{admitted} of {of} calls admitted, each with a start.</desc>"#
-        ));
-        line(&format!("<style>{STYLE}</style>"));
-        line(
-            r##"<rect x="0.5" y="0.5" width="899" height="251" rx="8" fill="#fff" stroke="#d0d7de"/>"##,
-        );
-        line(&format!(r#"<text x="24" y="33" class="t">{title}</text>"#));
-        line(&format!(
-            r#"<text x="24" y="54" class="m">{limit}, within {WITHIN_MS} ms</text>"#
-        ));
-        line(&format!(
-            r#"<text x="876" y="33" class="w e">{admitted} of {of} admitted</text>"#
-        ));
-        for ms in (0..=END_MS).step_by(250) {
+        let most = WITHIN_MS / 1_000;
+        let summary =
+            format!("{admitted} of {of} calls are admitted; none waits for more than {most} s.");
+        let mut canvas = Canvas::new(title, format!("{limit}. {summary}"));
+        canvas.code(limit);
+        canvas.note(summary);
+        canvas.legend(&[
+            (Mark::Dot, "blue", "a call, and its start"),
+            (Mark::Ring, "red", "denied"),
+        ]);
+        let arrive = canvas.top() + 24;
+        let start = arrive + ROWS;
+        for ms in (0..=END_MS).step_by(500) {
             let at = x(ms);
-            line(&format!(r#"<path class="g" d="M{at} 84V216"/>"#));
-            if ms % 500 == 0 {
-                line(&format!(
-                    r#"<text x="{at}" y="236" class="c">{ms} ms</text>"#
-                ));
-            }
+            let (top, bottom) = (arrive - 18, start + 16);
+            canvas.path("edge thin dots", format!("M{at} {top}V{bottom}"));
+            let seconds = decimal(ms / 100);
+            canvas.text(at, start + 36, "c soft", format!("{seconds} s"));
         }
-        line(&format!(
-            r#"<text x="66" y="{}" class="e">arrives</text>"#,
-            ARRIVE + 4
-        ));
-        line(&format!(
-            r#"<text x="66" y="{}" class="e">starts</text>"#,
-            START + 4
-        ));
+        canvas.text(66, arrive + 5, "e soft", "arrives");
+        canvas.text(66, start + 5, "e soft", "starts");
         let (mut paths, mut starts, mut denied) = (String::new(), String::new(), String::new());
         for (ms, delay) in &calls {
             let from = x(*ms);
             match delay {
                 Some(delay) => {
                     let to = x(ms + delay);
-                    let _ = write!(paths, "M{from} {ARRIVE}L{to} {START}");
-                    for (at, row) in [(&from, ARRIVE), (&to, START)] {
+                    let _ = write!(paths, "M{from} {arrive}L{to} {start}");
+                    for (at, row) in [(&from, arrive), (&to, start)] {
                         let _ = write!(starts, r#"<circle cx="{at}" cy="{row}" r="3"/>"#);
                     }
                 }
                 None => {
-                    let _ = write!(denied, r#"<circle cx="{from}" cy="{ARRIVE}" r="3"/>"#);
+                    // Above the row, where it covers no other call.
+                    let above = arrive - 10;
+                    let _ = write!(denied, r#"<circle cx="{from}" cy="{above}" r="3"/>"#);
                 }
             }
         }
-        line(&format!(r#"<path class="k" d="{paths}"/>"#));
-        line(&format!(r#"<g class="a">{starts}</g>"#));
-        line(&format!(r#"<g class="d">{denied}</g>"#));
-        line("</svg>");
-        Ok(svg)
+        canvas.path("blue thin", paths);
+        canvas.line(format!(r#"<g class="blue fill">{starts}</g>"#));
+        canvas.line(format!(r#"<g class="red line">{denied}</g>"#));
+        Ok(canvas.finish(start + 52))
     }
 }
 
-/// Returns the position of an instant; every instant of the picture is a multiple of 10 ms.
-fn x(ms: u64) -> u64 {
-    76 + ms / 5
+/// Returns the position of an instant.
+fn x(ms: u64) -> String {
+    decimal(760 + ms * 5 / 4)
 }
 
 #[cfg(test)]
@@ -181,7 +163,8 @@ mod tests {
             assert!(calls.iter().all(|(_, delay)| is_soon(delay)));
             assert!(calls.iter().any(|(_, delay)| delay.is_none()));
             let dots = queue.draw().unwrap().matches("<circle").count();
-            assert_eq!(dots, starts.len() + calls.len());
+            // Two are in the legend.
+            assert_eq!(dots, starts.len() + calls.len() + 2);
         }
     }
 }

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use tollgate_core::schedule::{self, Event};
 use tollgate_core::{LimitError, Timestamp};
+use tollgate_report::{Canvas, Mark};
 
-use super::drawing::{STYLE, Svg, decimal};
+use super::drawing::decimal;
 
 const QUOTAS: [&str; 3] = ["1/1h", "2/4h", "4/12h"];
 
@@ -29,16 +30,11 @@ const WIDEST: (u64, u64) = (of(1, 4, 0), of(1, 19, 0));
 /// Where that begins and ends: the last of four events less the window, and the first and the window.
 const WHY: &str = "16:00 \u{2212} 12 h to 07:00 + 12 h";
 
-/// Styles that the other pictures do not have: bars of one quota, and of all.
-const BARS: &str =
-    ".q{fill:#ffc1bc;stroke:#fff}.f{fill:#cf222e}.p{stroke:#0969da;stroke-width:1.6}";
-
 /// The position of the start, and the length of an hour, in tenths of pixels.
-const LEFT: u64 = 940;
-const TENTHS_PER_HOUR: u64 = 210;
-const LINE: i64 = 112;
-const ROW: i64 = 32;
-const BAR: i64 = 20;
+const LEFT: u64 = 720;
+const TENTHS_PER_HOUR: u64 = 140;
+const ROW: u32 = 32;
+const BAR: u32 = 20;
 
 const fn of(day: u64, hour: u64, minute: u64) -> u64 {
     (day * 24 + hour) * 60 + minute
@@ -121,78 +117,87 @@ pub(super) fn draw() -> Result<String, LimitError> {
     let all = terms(&QUOTAS)?;
     let next = scene.next_free(&all, WANTED);
     let latest = scene.latest_free(&all, WANTED);
-    let mut svg = Svg::default();
-    svg.line(r#"<svg xmlns="http://www.w3.org/2000/svg" width="900" height="312" viewBox="0 0 900 312" role="img" aria-labelledby="t d">"#);
-    svg.line(r#"<title id="t">A schedule: which times are free</title>"#);
     let (wanted, free, before) = (clock(WANTED), clock(next), clock(latest));
-    svg.line(format!(
-        r#"<desc id="d">Seven planned events, and the times that three quotas forbid for another one. {wanted} is forbidden; the next free time is {free}, the latest before it {before}.</desc>"#
-    ));
-    svg.line(format!("<style>{STYLE}{BARS}</style>"));
-    svg.line(
-        r##"<rect x="0.5" y="0.5" width="899" height="311" rx="8" fill="#fff" stroke="#d0d7de"/>"##,
+    let summary = format!(
+        "{wanted} is forbidden; the next free time is {free}, the latest before it {before}."
     );
-    svg.text("24", 33, "t", "A schedule: which times are free");
-    svg.text("24", 54, "m", &QUOTAS.join(" "));
-    svg.text(
-        "876",
-        33,
-        "w e",
-        &format!("next free after {wanted}: {free}"),
+    let mut canvas = Canvas::new(
+        "A schedule: which times are free",
+        format!(
+            "Seven planned events, and the times that three quotas forbid for another one. {summary}"
+        ),
     );
-    svg.text("876", 54, "e", &format!("latest free before: {before}"));
-    let bottom = rows(&mut svg, &scene, &all)?;
+    canvas.code(QUOTAS.join(" "));
+    canvas.note(summary);
+    canvas.legend(&[
+        (Mark::Dot, "blue", "planned"),
+        (Mark::Bar, "rose", "forbidden by one quota"),
+        (Mark::Bar, "red", "by any"),
+        (Mark::Line, "green", "free"),
+        (Mark::Dashed, "ink", "wanted"),
+    ]);
+    let top = canvas.top();
+    let line = top + 42;
+    let bottom = rows(&mut canvas, line, &scene, &all)?;
     for minute in (START..=END).step_by(6 * 60) {
-        if minute % of(1, 0, 0) == 0 {
-            svg.line(format!(
-                r#"<path class="g" d="M{} 92V{bottom}"/>"#,
-                x(minute)
-            ));
+        let is_midnight = minute % of(1, 0, 0) == 0;
+        let (day, time) = clock(minute)
+            .split_once(' ')
+            .map(|(day, time)| (day.to_owned(), time.to_owned()))
+            .unwrap_or_default();
+        canvas.text(x(minute), bottom + 20, "c soft", time);
+        if is_midnight {
+            canvas.path("edge thin dots", format!("M{} {line}V{bottom}", x(minute)));
+            canvas.text(x(minute), bottom + 38, "w c ink", day);
         }
-        svg.text(x(minute), 292, "c", &clock(minute));
     }
     for (minute, class, label) in [
-        (WANTED, "n", "asked for"),
-        (next, "p", "next free"),
-        (latest, "p", "latest free"),
+        (WANTED, "ink line dash", "wanted"),
+        (next, "green line", "next free"),
+        (latest, "green line", "latest free"),
     ] {
         let at = x(minute);
-        svg.line(format!(r#"<path class="{class}" d="M{at} 92V{bottom}"/>"#));
-        svg.text(at, 84, "w c", label);
+        canvas.path(class, format!("M{at} {}V{bottom}", top + 22));
+        canvas.text(at, top + 16, "w c ink", label);
     }
-    let mut dots = String::from(r#"<g class="a">"#);
+    let mut dots = String::from(r#"<g class="blue fill">"#);
     for event in EVENTS {
-        let _ = write!(dots, r#"<circle cx="{}" cy="{LINE}" r="4.5"/>"#, x(event));
+        let _ = write!(dots, r#"<circle cx="{}" cy="{line}" r="4.5"/>"#, x(event));
     }
-    svg.line(dots + "</g>");
-    svg.line("</svg>");
-    Ok(svg.finish())
+    canvas.line(dots + "</g>");
+    Ok(canvas.finish(bottom + 54))
 }
 
 /// Draws the line of events, and a row of forbidden times for each quota and for all of them.
 /// Returns where the last row ends.
-fn rows(svg: &mut Svg, scene: &Scene, all: &schedule::Terms) -> Result<i64, LimitError> {
+fn rows(
+    canvas: &mut Canvas,
+    line: u32,
+    scene: &Scene,
+    all: &schedule::Terms,
+) -> Result<u32, LimitError> {
     let (left, right) = (x(START), x(END));
-    svg.text("86", LINE + 4, "e", "planned");
-    svg.line(format!(r#"<path class="x" d="M{left} {LINE}H{right}"/>"#));
-    let mut top = LINE + 22;
+    canvas.text(62, line + 5, "e soft", "planned");
+    canvas.path("soft thin", format!("M{left} {line}H{right}"));
+    let mut top = line + 22;
     for quota in QUOTAS {
         let forbidden = scene.forbidden(&terms(&[quota])?);
-        bars(svg, top, quota, &forbidden, "q");
+        bars(canvas, top, quota, &forbidden, "rose");
         top += ROW;
     }
-    let middle = decimal(tenths(WANTED).midpoint(tenths(WIDEST.1)));
-    svg.text(middle, top - ROW + 14, "c", WHY);
-    bars(svg, top, "all", &scene.forbidden(all), "f");
+    let after = decimal(tenths(WIDEST.1) + 80);
+    canvas.text(after, top - ROW + 15, "soft", WHY);
+    bars(canvas, top, "all", &scene.forbidden(all), "red");
     Ok(top + BAR)
 }
 
-fn bars(svg: &mut Svg, top: i64, label: &str, forbidden: &[(u64, u64)], class: &str) {
-    svg.text("86", top + 14, "w e", label);
+fn bars(canvas: &mut Canvas, top: u32, label: &str, forbidden: &[(u64, u64)], class: &str) {
+    canvas.text(62, top + 15, "w e ink", label);
     for (from, to) in forbidden {
-        let width = decimal(tenths(*to) - tenths(*from));
-        svg.line(format!(
-            r#"<rect class="{class}" x="{}" y="{top}" width="{width}" height="{BAR}"/>"#,
+        // A gap, so that two that touch can be told apart.
+        let width = decimal(tenths(*to) - tenths(*from) - 8);
+        canvas.line(format!(
+            r#"<rect class="{class} fill" x="{}" y="{top}" width="{width}" height="{BAR}"/>"#,
             x(*from)
         ));
     }

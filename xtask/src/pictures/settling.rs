@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use tollgate_core::store::{Check, Operation, Request, State, Verdicts};
 use tollgate_core::{Limit, LimitError, Receipt, Timestamp};
+use tollgate_report::{Canvas, Mark};
 
-use super::drawing::{STYLE, Svg, decimal};
+use super::drawing::decimal;
 
 const LIMIT: &str = "tokens=gcra:1000/1m";
 const CAPACITY: i64 = 1_000;
@@ -35,10 +36,10 @@ const STEPS: [(u64, Step); 7] = [
 ];
 
 const LEFT: u64 = 900;
-const TENTHS_PER_SECOND: u64 = 64;
+const TENTHS_PER_SECOND: u64 = 40;
 /// The height of zero, and how many tokens one pixel is.
-const ZERO: i64 = 208;
-const TOKENS_PER_PIXEL: i64 = 9;
+const ZERO: i64 = 268;
+const TOKENS_PER_PIXEL: i64 = 7;
 
 /// A step, and the balance before and after it.
 struct Event {
@@ -127,38 +128,36 @@ fn exact_y(balance: i64) -> String {
 /// Returns the picture.
 pub(super) fn draw() -> Result<String, LimitError> {
     let run = run()?;
-    let mut svg = Svg::default();
-    svg.line(r#"<svg xmlns="http://www.w3.org/2000/svg" width="900" height="312" viewBox="0 0 900 312" role="img" aria-labelledby="t d">"#);
-    svg.line(format!(
-        r#"<title id="t">Settlements under {LIMIT}</title>"#
-    ));
-    svg.line(r#"<desc id="d">Each call is checked at 400 tokens. One is settled at 150, which gives back what has not come back by itself. The next is settled at 1,400, more than remains: calls are denied until the debt is gone.</desc>"#);
-    svg.line(format!("<style>{STYLE}</style>"));
-    // A background of its own, because the page may be light or dark.
-    svg.line(
-        r##"<rect x="0.5" y="0.5" width="899" height="311" rx="8" fill="#fff" stroke="#d0d7de"/>"##,
+    let mut canvas = Canvas::new(
+        "Settlements: what remains",
+        "Each call is checked at 400 tokens. One is settled at 150, which gives back what has not come back by itself. The next is settled at 1,400, more than remains: calls are denied until the debt is gone.",
     );
-    svg.text("24", 33, "t", "Settlements: what remains");
-    svg.text("24", 54, "m", LIMIT);
-    svg.text("876", 33, "w e", "each call is checked at 400");
-    svg.text("876", 54, "e", "\u{25cf} allowed   \u{25cb} denied");
+    canvas.code(LIMIT);
+    canvas.note("Each call is checked at 400, and settled later at what it used.");
+    canvas.legend(&[
+        (Mark::Bar, "sky", "remains"),
+        (Mark::Bar, "rose", "owed"),
+        (Mark::Dot, "blue", "allowed"),
+        (Mark::Ring, "red", "denied"),
+    ]);
     for second in (0..=END).step_by(15) {
         let at = x(second);
-        svg.line(format!(r#"<path class="g" d="M{at} 84V276"/>"#));
-        svg.text(&at, 294, "c", &format!("{second} s"));
+        let (top, bottom) = (y(CAPACITY) - 6, y(-500) + 6);
+        canvas.path("edge thin dots", format!("M{at} {top}V{bottom}"));
+        canvas.text(&at, bottom + 20, "c soft", format!("{second} s"));
     }
     for (balance, label) in [(CAPACITY, "1,000"), (0, "0"), (-500, "500 owed")] {
-        svg.text("80", y(balance) + 4, "e", label);
+        canvas.text(82, y(balance) + 5, "e soft", label);
     }
-    draw_curve(&mut svg, &run);
+    draw_curve(&mut canvas, &run);
     for event in &run.events {
-        draw_event(&mut svg, event);
+        draw_event(&mut canvas, event);
     }
-    svg.line("</svg>");
-    Ok(svg.finish())
+    let height = y(-500) + 42;
+    Ok(canvas.finish(u32::try_from(height).unwrap_or(0)))
 }
 
-fn draw_curve(svg: &mut Svg, run: &Run) {
+fn draw_curve(canvas: &mut Canvas, run: &Run) {
     let area = |least: i64, most: i64| {
         let mut path = format!("M{} {ZERO}", x(0));
         for &(second, balance) in &run.balances {
@@ -172,36 +171,37 @@ fn draw_curve(svg: &mut Svg, run: &Run) {
         let _ = write!(path, "V{ZERO}Z");
         path
     };
-    for (class, least, most) in [("u", 0, CAPACITY), ("o", -CAPACITY, 0)] {
-        svg.line(format!(
-            r#"<path class="{class}" d="{}"/>"#,
-            area(least, most)
-        ));
+    for (class, least, most) in [("sky fill", 0, CAPACITY), ("rose fill", -CAPACITY, 0)] {
+        canvas.path(class, area(least, most));
     }
-    svg.line(format!(
-        r#"<path class="x" d="M{} {ZERO}H{}"/>"#,
-        x(0),
-        x(END)
-    ));
+    canvas.path("soft thin", format!("M{} {ZERO}H{}", x(0), x(END)));
     let mut path = String::new();
     for (index, &(second, balance)) in run.balances.iter().enumerate() {
         let to = if index == 0 { 'M' } else { 'L' };
         let _ = write!(path, "{to}{} {}", x(second), exact_y(balance));
     }
-    svg.line(format!(r#"<path class="k" d="{path}"/>"#));
+    canvas.path("blue line", path);
 }
 
-fn draw_event(svg: &mut Svg, event: &Event) {
+fn draw_event(canvas: &mut Canvas, event: &Event) {
     let (cx, after) = (x(event.second), y(event.after));
-    let right = decimal(tenths(event.second) + 80);
     match event.step {
         Step::Check => {
-            let class = if event.allowed { "a" } else { "d" };
-            svg.line(format!(
-                r#"<g class="{class}"><circle cx="{cx}" cy="{after}" r="4"/></g>"#
+            let class = if event.allowed {
+                "blue fill"
+            } else {
+                "red line"
+            };
+            // A ring is drawn on the card's colour, not on that of the debt.
+            canvas.line(format!(
+                r#"<circle class="card fill" cx="{cx}" cy="{after}" r="6"/>"#
+            ));
+            canvas.line(format!(
+                r#"<circle class="{class}" cx="{cx}" cy="{after}" r="4"/>"#
             ));
             if !event.allowed {
-                svg.text(right, after + 16, "", "denied: not enough remains");
+                // Below the debt.
+                canvas.text(cx, after + 46, "c soft", "not enough remains");
             }
         }
         Step::Settle(cost) => {
@@ -213,14 +213,14 @@ fn draw_event(svg: &mut Svg, event: &Event) {
                 _ => format!("{tokens} more are counted"),
             };
             // Where the curve leaves room.
-            let top = match change {
-                0 => ZERO + 4,
-                1.. => y(420),
-                _ => y(event.before),
+            let (x, anchor, top) = match change {
+                0 => (x(END), "e", ZERO + 6),
+                1.. => (cx, "c", y(420)),
+                _ => (decimal(tenths(event.second) + 80), "", y(event.before) - 14),
             };
             let title = format!("settled at {}", grouped(cost));
-            svg.text(&right, top + 12, "w", &title);
-            svg.text(&right, top + 28, "", &effect);
+            canvas.text(&x, top + 12, format!("w {anchor} ink").trim(), title);
+            canvas.text(&x, top + 30, format!("{anchor} soft").trim(), effect);
         }
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn cost(servers: &Rows) -> String {
     let increments = names
         .iter()
         .map(|server| cell(at_256("server_us", server, "INCR")));
-    table.row("`INCR` itself, us", increments);
+    table.row("`INCR` itself, µs", increments);
     for (name, call) in [
         ("`EVALSHA` of `return 1`", "EVALSHA of `return 1`"),
         ("`MULTI`, `INCR`, `PEXPIRE NX`", "MULTI, INCR, PEXPIRE NX"),
@@ -200,8 +200,8 @@ pub(super) fn throughput(servers: &Rows) -> String {
     let mut table = Table::new("with 1 / 64 / 256 in flight", &names);
     for (name, column) in [
         ("thousand calls a second", "thousand_calls_per_second"),
-        ("p50, us", "p50_us"),
-        ("p99, us", "p99_us"),
+        ("p50, µs", "p50_us"),
+        ("p99, µs", "p99_us"),
     ] {
         let numbers = names.iter().map(|server| {
             each_depth(|depth| on(servers, column, server, "redis-rs", depth, "gcra, allowed"))
@@ -239,10 +239,10 @@ pub(super) fn peers_on_server(peers: &Rows) -> String {
     let mut table = Table::new(
         "allowed calls",
         &[
-            "us a call, 1 in flight",
+            "µs a call, 1 in flight",
             "thousand calls a second, 64 in flight",
-            "p99, us, 64 in flight",
-            "us of the server, 256 in flight",
+            "p99, µs, 64 in flight",
+            "µs of the server, 256 in flight",
             "times that of gcra",
         ],
     );

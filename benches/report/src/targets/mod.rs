@@ -220,8 +220,8 @@ pub(super) fn on_server_targets(servers: &Rows, peers: &Rows) -> String {
         found.into_iter().collect()
     };
     let in_turn = format!(
-        "with 64 calls on one connection, client and server mostly take turns, and a call takes {} us \
-         of the client and {} us of the server; more would need several connections, or batches",
+        "with 64 calls on one connection, client and server mostly take turns, and a call takes {} µs \
+         of the client and {} µs of the server; more would need several connections, or batches",
         range(&busy("client_us")),
         range(&busy("server_us"))
     );
@@ -309,7 +309,7 @@ pub(super) fn in_batches_targets(batches: &Rows) -> String {
     let alone = scaled_range(&each(rate, "hot", "1024", "alone"), 1e3);
     let client = scaled_range(&each("client_ns", "hot", "1024", "together"), 1e3);
     let kept_by_the_client = format!(
-        "the client's core is busy for {client} us of each decision, in which a task is woken and \
+        "the client's core is busy for {client} µs of each decision, in which a task is woken and \
          polled twice; by itself, a server makes {alone} thousand decisions a second; more would \
          need callers on several cores"
     );
@@ -335,7 +335,7 @@ pub(super) fn in_batches_targets(batches: &Rows) -> String {
             obstacle: kept_by_the_client,
         },
         Target {
-            what: "us of the server per decision, the same",
+            what: "µs of the server per decision, the same",
             aim: Aim::AtMost(0.3),
             found: scaled("server_ns", 1e3),
             obstacle: "the kernel's part of receiving and sending".to_owned(),

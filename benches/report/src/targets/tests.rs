@@ -91,7 +91,7 @@ fn targets_of_batches_compare_the_same_server_client_and_keys() {
     for row in [
         "one hot key, 1,024 callers | at least 10 | 9.00 to 16.0 | in part: ",
         "million decisions a second, the same | at least 1.5 | 1.60 to 1.80 | yes |",
-        "us of the server per decision, the same | at most 0.3 | 0.05 | yes |",
+        "µs of the server per decision, the same | at most 0.3 | 0.05 | yes |",
         "1,000 keys, 256 callers | at least 1.8 | – | – |",
     ] {
         assert!(text.contains(row), "{row} in {text}");
