@@ -27,6 +27,15 @@ pub(crate) struct Row {
     /// The most that it can admit within a window.
     pub(crate) bound: u64,
     pub(crate) outcome: Result<Outcome, LimitError>,
+    /// What is said about it, if one key is watched.
+    pub(crate) judgement: Option<Judgement>,
+}
+
+/// What is said about an algorithm next to a watched key.
+pub(crate) struct Judgement {
+    /// The denied requests of all other keys.
+    pub(crate) others_denied: u64,
+    pub(crate) verdict: &'static str,
 }
 
 /// The decisions of one algorithm.
@@ -77,6 +86,7 @@ impl Comparison {
                 limit,
                 bound,
                 outcome,
+                judgement: None,
             });
         }
         Ok(Self {

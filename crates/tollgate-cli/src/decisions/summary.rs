@@ -5,7 +5,9 @@ use tollgate_core::store::Verdicts;
 use tollgate_core::{Algorithm, Timestamp};
 
 use crate::input::ReadAs;
-use crate::text::{Grouped, LONGEST_SHOWN, Share, Table, json, plural, shortened, utc_second};
+use crate::text::{
+    Grouped, LONGEST_SHOWN, Share, Table, json, listed, noun, plural, shortened, utc_second,
+};
 use crate::trace::{Event, Part, Trace};
 
 /// Counts decisions during a replay.
@@ -126,6 +128,35 @@ impl Summary {
             denied_keys,
             span: trace.span(),
         }
+    }
+
+    /// Returns one sentence: which limits denied how many requests, and of which keys.
+    pub(crate) fn conclusion(&self) -> String {
+        let requests = plural(self.requests, "request", "requests");
+        let keys = plural(self.keys, "key", "keys");
+        if self.denied == 0 {
+            let limits = listed(self.limits.iter().map(|limit| limit.limit.clone()));
+            return format!("No request was denied: {limits} admitted all {requests} of {keys}.");
+        }
+        let mut refusing: Vec<_> = self.limits.iter().filter(|it| it.refused > 0).collect();
+        refusing.sort_by_key(|limit| std::cmp::Reverse(limit.refused));
+        let one_of_several = self.limits.len() > 1;
+        let refusing = listed(refusing.into_iter().map(|limit| match one_of_several {
+            true => format!("{} ({})", limit.limit, Grouped(limit.refused)),
+            false => limit.limit.clone(),
+        }));
+        let most = self.top_denied.first().map_or_else(String::new, |key| {
+            let name = shortened(&key.key, LONGEST_SHOWN);
+            let (denied, of) = (Grouped(key.denied), Grouped(key.requests));
+            format!(", most often those of {name} ({denied} of {of})")
+        });
+        format!(
+            "{} of {requests} ({}), of {} of {keys}, {} denied by {refusing}{most}.",
+            Grouped(self.denied),
+            Share(self.denied, self.requests),
+            Grouped(self.denied_keys),
+            noun(self.denied, "was", "were"),
+        )
     }
 
     /// Returns a JSON object on one line.

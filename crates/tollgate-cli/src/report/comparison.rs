@@ -156,17 +156,26 @@ impl Panels {
 }
 
 fn table(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Result {
-    f.write_str(
-        "<table><thead><tr><th>Algorithm</th><th class=\"n\">Admitted</th>\
+    let is_judged = comparison.rows.iter().any(|row| row.judgement.is_some());
+    let (columns, judged) = match is_judged {
+        true => (9, "<th>Verdict</th><th class=\"n\">Others denied</th>"),
+        false => (7, ""),
+    };
+    writeln!(
+        f,
+        "<table><thead><tr><th>Algorithm</th>{judged}<th class=\"n\">Admitted</th>\
          <th class=\"n\">Denied</th><th class=\"n\">Share</th><th class=\"n\">Keys denied</th>\
          <th class=\"n\">Worst window</th><th class=\"n\">x quota</th>\
-         <th class=\"n\">Its bound</th></tr></thead><tbody>\n",
+         <th class=\"n\">Its bound</th></tr></thead><tbody>",
     )?;
     for row in &comparison.rows {
         write!(f, "<tr><td><code>{}</code></td>", Escaped(&row.limit))?;
         match &row.outcome {
             Ok(outcome) => numbers(f, row, outcome, comparison.quota.amount(), requests)?,
-            Err(error) => write!(f, "<td colspan=\"7\">{}</td>", Escaped(&error.to_string()))?,
+            Err(error) => {
+                let error = error.to_string();
+                write!(f, "<td colspan=\"{columns}\">{}</td>", Escaped(&error))?;
+            }
         }
         f.write_str("</tr>\n")?;
     }
@@ -189,6 +198,14 @@ fn numbers(
         Times(outcome.worst, amount).to_string(),
         Grouped(row.bound).to_string(),
     ];
+    if let Some(judgement) = &row.judgement {
+        let others = Grouped(judgement.others_denied);
+        let verdict = judgement.verdict;
+        write!(
+            f,
+            "<td class=\"verdict\">{verdict}</td><td class=\"n\">{others}</td>"
+        )?;
+    }
     for cell in cells {
         write!(f, "<td class=\"n\">{}</td>", Escaped(&cell))?;
     }

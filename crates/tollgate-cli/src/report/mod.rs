@@ -23,6 +23,8 @@ use crate::text::{Grouped, Share, noun, utc_second};
 /// The contents of a report.
 pub(crate) struct Report<'r> {
     pub(crate) title: String,
+    /// What follows from the decisions, in one sentence.
+    pub(crate) conclusion: String,
     /// Where the requests come from.
     pub(crate) source: String,
     /// What the requests are counted by.
@@ -40,14 +42,17 @@ impl Report<'_> {
 
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, last) = self.summary.span;
-        writeln!(
+        start(
             f,
-            "<header><h1>{}</h1><p class=\"sub\">{} · counted by <b>{}</b> · {} to {} UTC</p></header>",
-            Escaped(&self.title),
-            Escaped(&self.source),
-            Escaped(&self.key),
-            utc_second(first),
-            utc_second(last),
+            &self.title,
+            &self.conclusion,
+            format_args!(
+                "{} · counted by <b>{}</b> · {} to {} UTC",
+                Escaped(&self.source),
+                Escaped(&self.key),
+                utc_second(first),
+                utc_second(last),
+            ),
         )
     }
 
@@ -123,7 +128,6 @@ impl Report<'_> {
 /// Writes the whole page.
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        start(f, &self.title)?;
         self.head(f)?;
         self.tiles(f)?;
         self.limits(f)?;

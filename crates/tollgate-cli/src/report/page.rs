@@ -1,4 +1,4 @@
-//! What every report has: its file, its start, tiles and a legend.
+//! What every report has: its file, its start with the conclusion, tiles and a legend.
 
 use std::fmt::{self, Write};
 use std::fs;
@@ -33,14 +33,22 @@ pub(crate) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     })
 }
 
-/// Writes the start of a page, up to its first element.
-pub(crate) fn start(f: &mut impl Write, title: &str) -> fmt::Result {
-    write!(
+/// Writes the start of a page: its title, the conclusion in one sentence, and what it is about, which
+/// is HTML.
+pub(crate) fn start(
+    f: &mut impl Write,
+    title: &str,
+    conclusion: &str,
+    about: fmt::Arguments<'_>,
+) -> fmt::Result {
+    writeln!(
         f,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{} - tollgate</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n",
-        Escaped(title),
+         <title>{title} - tollgate</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n\
+         <header><h1>{title}</h1><p class=\"conclusion\">{}</p><p class=\"sub\">{about}</p></header>",
+        Escaped(conclusion),
+        title = Escaped(title),
     )
 }
 

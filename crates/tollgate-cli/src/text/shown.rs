@@ -61,6 +61,15 @@ impl fmt::Display for Short<'_> {
     }
 }
 
+/// Returns texts as one: `a`, `a and b`, `a, b and c`.
+pub(crate) fn listed(texts: impl IntoIterator<Item = String>) -> String {
+    let texts: Vec<_> = texts.into_iter().collect();
+    match &texts[..] {
+        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => texts.concat(),
+    }
+}
+
 /// Returns at most `most` characters of `text`; the last one is an ellipsis if there are more.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
@@ -85,6 +94,15 @@ mod tests {
         let shown = json(&text);
         assert_eq!(shown, "\"a\\u001b\\u007f\\u009b\\u202eb\\\"é\"\n");
         assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
+    }
+
+    #[test]
+    fn texts_are_listed() {
+        let of = |texts: &[&str]| listed(texts.iter().map(|&text| text.to_owned()));
+        assert_eq!(of(&[]), "");
+        assert_eq!(of(&["a"]), "a");
+        assert_eq!(of(&["a", "b"]), "a and b");
+        assert_eq!(of(&["a", "b", "c"]), "a, b and c");
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{FULL, SAMPLE, file, replay_json, scratch, stderr, stdout, tollgate};
+use crate::program::{
+    FULL, SAMPLE, conclusion, file, replay_json, scratch, stderr, stdout, tollgate,
+};
 
 fn advise(arguments: &[&str]) -> std::process::Output {
     tollgate().arg("advise").args(arguments).output().unwrap()
@@ -189,6 +191,20 @@ fn a_report_shows_the_curve_and_the_keys() {
     assert_eq!(page.matches("<polyline").count(), 4);
     assert!(page.contains("Limits over 1m") && page.contains("Limits over 2m"));
     assert!(page.contains("&lt;script&gt;"));
+    // Six requests of one key, and two of each of five.
+    assert_eq!(
+        conclusion(&page),
+        "Proposed: 2/1m, which would refuse 4 of 16 requests (25.0 %), of 1 of 6 keys; \
+         or 2/2m, which would refuse 4 of 16 requests (25.0 %), of 1 of 6 keys."
+    );
+    for window in ["1m", "2m"] {
+        assert!(page.contains(&format!(">proposed: 2/{window}</text>")));
+        assert!(page.contains(&format!(
+            "<tr class=\"proposed\"><td><code>2/{window}</code>"
+        )));
+    }
+    let explained = "each step to a larger limit spares many requests; above it, few";
+    assert_eq!(page.matches(explained).count(), 2);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::program::{scratch, stderr, stdout, tollgate};
+use crate::program::{conclusion, scratch, stderr, stdout, tollgate};
 
 #[test]
 fn a_demo_is_deterministic() {
@@ -50,6 +50,36 @@ fn a_demo_compares_every_algorithm() {
     };
     is_verdict("sliding-log:60/1m", "  never over");
     is_verdict("fixed-window:60/1m ", "  far over the quota");
+}
+
+#[test]
+fn the_report_of_a_demo_says_what_its_table_says() {
+    let report = scratch("verdicts.html");
+    let output = tollgate()
+        .args(["demo", "--report", &*report])
+        .output()
+        .unwrap();
+    let (text, html) = (stdout(&output), fs::read_to_string(&*report).unwrap());
+    let said = conclusion(&html);
+    let mut verdicts = 0;
+    for line in text.lines().filter(|line| line.contains(":60/1m")) {
+        let cells: Vec<_> = line.split("  ").filter(|cell| !cell.is_empty()).collect();
+        let [limit, .., others, _worst, verdict] = cells[..] else {
+            continue;
+        };
+        let start = html.rfind(&format!("<td><code>{limit}</code>")).unwrap();
+        let (row, _) = html[start..].split_once("</tr>").unwrap();
+        let (verdict, others) = (verdict.trim(), others.trim());
+        let judged =
+            format!("</td><td class=\"verdict\">{verdict}</td><td class=\"n\">{others}</td>");
+        assert!(row.contains(&judged), "{row} does not say {judged}");
+        // The first window is furthest over, and the log is the one that is kept and spares the others.
+        let is_named = ["fixed-window:60/1m", "sliding-log:60/1m"].contains(&limit);
+        assert_eq!(said.contains(&format!("{limit} ")), is_named, "{said}");
+        verdicts += 1;
+    }
+    assert_eq!(verdicts, 7);
+    assert!(said.starts_with("With 60/1m for each client, sliding-log:60/1m kept"));
 }
 
 #[test]

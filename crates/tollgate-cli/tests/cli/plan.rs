@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tollgate_testkit::{Flavor, shared};
 
-use crate::program::{fails, file, scratch, stderr, stdout, tollgate};
+use crate::program::{conclusion, fails, file, scratch, stderr, stdout, tollgate};
 use crate::servers::{keys, prefix};
 
 const THREE: [&str; 6] = ["--quota", "1/1m", "--quota", "5/1h", "--quota", "10/1d"];
@@ -709,6 +709,10 @@ fn a_report_draws_every_key_and_needs_nothing_else() {
     ] {
         assert!(html.contains(part), "{part}");
     }
+    let said = conclusion(&html);
+    let refused = "2 are refused, the first of them to alice: the quota 1/1m has no room";
+    assert!(said.starts_with("Of "), "{said}");
+    assert!(said.contains(refused), "{said}");
     let outside = [
         "http", "//", "src=", "href=", "url(", "<script", "<link", "<b>&", "<i>,",
     ];

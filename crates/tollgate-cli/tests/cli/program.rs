@@ -122,3 +122,12 @@ pub(crate) fn fails(output: &Output, hints: &[&str]) {
         assert!(text.contains(hint), "no {hint:?} in {text}");
     }
 }
+
+/// Returns the first sentence of a report, which says the conclusion.
+pub(crate) fn conclusion(html: &str) -> &str {
+    let (head, rest) = html.split_once("<p class=\"conclusion\">").unwrap();
+    // Nothing but the title is before it.
+    let (_, before) = head.split_once("<main>").unwrap();
+    assert_eq!(before.matches('<').count(), 3, "{before}");
+    rest.split_once("</p>").unwrap().0
+}

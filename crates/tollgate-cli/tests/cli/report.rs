@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::program::{SAMPLE, file, replay, scratch, stderr};
+use crate::program::{SAMPLE, conclusion, file, replay, scratch, stderr};
 
 fn report(arguments: &[&str]) -> String {
     let path = scratch("report.html");
@@ -72,6 +72,38 @@ fn a_report_shows_time_keys_and_every_algorithm() {
             "{open}"
         );
     }
+}
+
+#[test]
+fn a_report_begins_with_who_was_denied_and_by_what() {
+    let mut log = String::new();
+    for (address, requests) in [("10.0.0.1", 5), ("10.0.0.2", 3), ("10.0.0.3", 1)] {
+        let line = format!("{address} - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n");
+        log += &line.repeat(requests);
+    }
+    let log = file("three.log", log);
+    let said = |arguments: &[&str]| {
+        let html = report(&[&[&*log], arguments].concat());
+        conclusion(&html).to_owned()
+    };
+    assert_eq!(
+        said(&["--limit", "gcra:2/1m"]),
+        "4 of 9 requests (44.4 %), of 2 of 3 keys, were denied by gcra:2/1m, \
+         most often those of 10.0.0.1 (3 of 5)."
+    );
+    assert_eq!(
+        said(&["--limit", "gcra:4/1m", "--limit", "fixed-window:2/1h"]),
+        "4 of 9 requests (44.4 %), of 2 of 3 keys, were denied by fixed-window:2/1h (4), \
+         most often those of 10.0.0.1 (3 of 5)."
+    );
+    assert_eq!(
+        said(&["--limit", "gcra:4/1m", "--top", "0"]),
+        "1 of 9 requests (11.1 %), of 1 of 3 keys, was denied by gcra:4/1m."
+    );
+    assert_eq!(
+        said(&["--limit", "gcra:5/1m", "--limit", "gcra:9/1h"]),
+        "No request was denied: gcra:5/1m and gcra:9/1h admitted all 9 requests of 3 keys."
+    );
 }
 
 #[test]

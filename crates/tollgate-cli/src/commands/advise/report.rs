@@ -8,7 +8,7 @@ use super::answer::{Answer, percent};
 use crate::failure::Failure;
 use crate::report::page::{start, tile, write_page};
 use crate::report::svg::{self, Escaped, Length, UNIT};
-use crate::text::{Grouped, Share, noun, shortened, utc_second};
+use crate::text::{Grouped, Share, noun, plural, shortened, utc_second};
 
 const WIDTH: u64 = 1_000;
 const HEIGHT: u64 = 360;
@@ -35,14 +35,17 @@ pub(super) fn write<N: Fn(usize) -> String>(
 
 fn page<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::Result {
     let title = "Advice for limits";
-    start(f, title)?;
-    writeln!(
+    start(
         f,
-        "<header><h1>{title}</h1><p class=\"sub\">{} · counted by <b>{}</b> · {} to {} UTC</p></header>",
-        Escaped(&answer.source),
-        Escaped(&answer.counted_by),
-        utc_second(answer.span.0),
-        utc_second(answer.span.1),
+        title,
+        &conclusion(&answer.advice),
+        format_args!(
+            "{} · counted by <b>{}</b> · {} to {} UTC",
+            Escaped(&answer.source),
+            Escaped(&answer.counted_by),
+            utc_second(answer.span.0),
+            utc_second(answer.span.1),
+        ),
     )?;
     f.write_str("<ul class=\"tiles\">\n")?;
     tile(
@@ -71,21 +74,41 @@ fn page<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::
     )
 }
 
+/// Returns one sentence: which limit is proposed for each window, and what it would refuse.
+fn conclusion(advice: &[Advice]) -> String {
+    let proposals = advice.iter().map(|advice| {
+        let knee = advice.knee;
+        format!(
+            "{}, which would refuse {} of {} ({}), of {} of {}",
+            advice.quota(knee.amount),
+            Grouped(knee.requests),
+            plural(advice.requests, "request", "requests"),
+            Share(knee.requests, advice.requests),
+            Grouped(knee.keys),
+            plural(advice.keys, "key", "keys"),
+        )
+    });
+    let proposals: Vec<_> = proposals.collect();
+    format!("Proposed: {}.", proposals.join("; or "))
+}
+
 fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
     let knee = advice.knee;
     let quota = advice.quota(knee.amount);
     writeln!(
         f,
         "<section><h2>Limits over {}</h2>\n\
-         <p>A larger limit refuses fewer requests. The curve bends at <b>{quota}</b>, which refuses \
-         {} of the requests, of {} of the keys; beyond it, a larger limit spares few more.</p>",
+         <p>Proposed is <b>{quota}</b>, which refuses {} of the requests, of {} of the keys. There the \
+         curve of refused requests bends: below it, each step to a larger limit spares many \
+         requests; above it, few. It is the point furthest below the straight line between the \
+         ends of the curve. Whether those few requests matter is for you to decide.</p>",
         advice.window(),
         Escaped(&Share(knee.requests, advice.requests).to_string()),
         Escaped(&Share(knee.keys, advice.keys).to_string()),
     )?;
     f.write_str(
         "<p class=\"legend\"><i class=\"a\"></i> keys refused at least once \
-         <i class=\"d\"></i> requests refused <i class=\"mark\"></i> the bend</p>\n",
+         <i class=\"d\"></i> requests refused <i class=\"mark\"></i> the proposal, where the curve bends</p>\n",
     )?;
     chart(f, advice)?;
     f.write_str(
@@ -95,16 +118,26 @@ fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
     )?;
     for proposal in &advice.proposals {
         let name = format!("at least {} %", percent(proposal.share));
-        row(f, advice, &name, proposal.refused)?;
+        row(f, advice, ("", &name), proposal.refused)?;
     }
-    row(f, advice, "the curve bends", knee)?;
+    row(
+        f,
+        advice,
+        (" class=\"proposed\"", "proposed: the curve bends"),
+        knee,
+    )?;
     f.write_str("</tbody></table></section>\n")
 }
 
-fn row(f: &mut impl Write, advice: &Advice, name: &str, refused: Refused) -> fmt::Result {
+fn row(
+    f: &mut impl Write,
+    advice: &Advice,
+    (class, name): (&str, &str),
+    refused: Refused,
+) -> fmt::Result {
     writeln!(
         f,
-        "<tr><td><code>{}</code></td><td class=\"n\">{name}</td>\
+        "<tr{class}><td><code>{}</code></td><td class=\"n\">{name}</td>\
          <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
          <td class=\"n\">{}</td></tr>",
         advice.quota(refused.amount),
@@ -150,10 +183,16 @@ fn chart(f: &mut impl Write, advice: &Advice) -> fmt::Result {
             )?;
         }
         if point.amount == advice.knee.amount {
+            // Near an end of the axis, the label stands beside the mark.
+            let anchor = match (x.0 - LEFT * UNIT) * 10 / (INNER * UNIT) {
+                0 => "",
+                1..=8 => "mean",
+                _ => "end",
+            };
             writeln!(
                 f,
                 "<line class=\"mark\" x1=\"{x}\" x2=\"{x}\" y1=\"{TOP}\" y2=\"{BASE}\"/>\
-                 <text class=\"mean\" x=\"{x}\" y=\"{}\">{}</text>",
+                 <text class=\"{anchor}\" x=\"{x}\" y=\"{}\">proposed: {}</text>",
                 TOP - 10,
                 advice.quota(point.amount),
             )?;

@@ -8,7 +8,7 @@ use clap::Args;
 use tollgate_core::{Algorithm, FixedWindow, Gcra, LimitError, Quota};
 
 use self::traffic::ABUSER;
-use crate::decisions::{Comparison, Outcome, Summary, Tally, replay_in_memory};
+use crate::decisions::{Comparison, Judgement, Outcome, Summary, Tally, replay_in_memory};
 use crate::failure::Failure;
 use crate::input::ReadAs;
 use crate::output::Output;
@@ -38,8 +38,10 @@ pub(super) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure>
     let trace = traffic::day()?;
     let is_abuser = |&index: &usize| trace.key(index) == ABUSER.as_bytes();
     let abuser = (0..trace.keys()).find(is_abuser);
-    let comparison = Comparison::new(&trace, quota, abuser)?;
-    let text = tell(&trace, abuser, &comparison);
+    let mut comparison = Comparison::new(&trace, quota, abuser)?;
+    let abusive = count(abuser.map_or(0, |key| trace.requests_of(key)));
+    judge(&mut comparison, abusive);
+    let text = tell(&trace, abusive, &comparison);
     let mut written = Ok(());
     if let Some(path) = &options.report {
         written = write_report(&trace, shown(quota), comparison, path);
@@ -54,10 +56,67 @@ fn shown(quota: Quota) -> Algorithm {
     Gcra::new(quota).map_or_else(|_| FixedWindow::aligned(quota).into(), Algorithm::from)
 }
 
+/// Says of each algorithm what it does to the abusive client, which makes `abusive` requests, and to
+/// the others.
+fn judge(comparison: &mut Comparison, abusive: u64) {
+    let quota = comparison.quota;
+    let others_denied = |outcome: &Outcome| {
+        let abuser_denied = abusive - outcome.watched_allowed;
+        outcome.denied - abuser_denied
+    };
+    let outcomes = comparison.rows.iter().flat_map(|row| &row.outcome);
+    let fewest = outcomes
+        .filter(|outcome| outcome.worst <= quota.amount())
+        .map(others_denied)
+        .min();
+    for row in &mut comparison.rows {
+        let outcome = row.outcome.as_ref().ok();
+        row.judgement = outcome.map(|outcome| {
+            let others_denied = others_denied(outcome);
+            Judgement {
+                others_denied,
+                verdict: verdict(quota, outcome, others_denied, fewest),
+            }
+        });
+    }
+}
+
+/// Returns one sentence: which algorithm serves best, and which is furthest over the quota.
+fn conclusion(comparison: &Comparison) -> String {
+    let quota = comparison.quota;
+    let judged = || {
+        let rows = comparison.rows.iter();
+        rows.filter_map(|row| Some((row, row.outcome.as_ref().ok()?, row.judgement.as_ref()?)))
+    };
+    let exact = judged().filter(|(_, outcome, _)| outcome.worst <= quota.amount());
+    let best = exact.min_by_key(|(.., judgement)| judgement.others_denied);
+    let best = best.map_or_else(
+        || "no algorithm kept every client within the quota".to_owned(),
+        |(row, _, judgement)| {
+            format!(
+                "{} kept every client within the quota and denied the fewest requests of those who \
+                 do not abuse it ({})",
+                row.limit,
+                Grouped(judgement.others_denied)
+            )
+        },
+    );
+    let worst = judged().max_by_key(|(_, outcome, _)| outcome.worst);
+    let worst = worst.filter(|(_, outcome, _)| outcome.worst > quota.amount());
+    let worst = worst.map_or_else(String::new, |(row, outcome, _)| {
+        format!(
+            ", while {} admitted {} requests of one client within one window, {} times the quota",
+            row.limit,
+            Grouped(outcome.worst),
+            Times(outcome.worst, quota.amount())
+        )
+    });
+    format!("With {quota} for each client, {best}{worst}.")
+}
+
 /// Returns the table and its explanation.
-fn tell(trace: &Trace, abuser: Option<usize>, comparison: &Comparison) -> String {
+fn tell(trace: &Trace, abusive: u64, comparison: &Comparison) -> String {
     let requests = count(trace.requests());
-    let abusive = count(abuser.map_or(0, |key| trace.requests_of(key)));
     let quota = comparison.quota;
     let mut text = format!(
         "A day of traffic: {} requests of {} clients. One, {ABUSER}, is abusive: {} requests ({}),\n\
@@ -77,36 +136,21 @@ fn tell(trace: &Trace, abuser: Option<usize>, comparison: &Comparison) -> String
         "WORST WINDOW",
         "VERDICT",
     ];
-    let others_denied = |outcome: &Outcome| {
-        let abuser_denied = abusive - outcome.watched_allowed;
-        outcome.denied - abuser_denied
-    };
-    let exact = comparison
-        .rows
-        .iter()
-        .filter_map(|row| row.outcome.as_ref().ok());
-    let fewest = exact
-        .filter(|outcome| outcome.worst <= quota.amount())
-        .map(others_denied)
-        .min();
     let mut table = Table::new(&header, 6);
     for row in &comparison.rows {
         let mut cells = vec![row.limit.clone()];
-        match &row.outcome {
-            Ok(outcome) => {
-                let others = others_denied(outcome);
-                cells.extend([
-                    Grouped(outcome.allowed).to_string(),
-                    Grouped(outcome.denied).to_string(),
-                    Grouped(outcome.watched_allowed).to_string(),
-                    Grouped(others).to_string(),
-                    worst_window(outcome.worst, quota.amount()),
-                    verdict(quota, outcome, others, fewest).to_owned(),
-                ]);
-            }
-            Err(error) => {
+        match (&row.outcome, &row.judgement) {
+            (Ok(outcome), Some(judgement)) => cells.extend([
+                Grouped(outcome.allowed).to_string(),
+                Grouped(outcome.denied).to_string(),
+                Grouped(outcome.watched_allowed).to_string(),
+                Grouped(judgement.others_denied).to_string(),
+                worst_window(outcome.worst, quota.amount()),
+                judgement.verdict.to_owned(),
+            ]),
+            (outcome, _) => {
                 cells.extend(vec!["-".to_owned(); 5]);
-                cells.push(error.to_string());
+                cells.extend(outcome.as_ref().err().map(ToString::to_string));
             }
         }
         table.row(cells);
@@ -169,6 +213,7 @@ fn write_report(
     );
     let report = Report {
         title: "A day with an abusive client".to_owned(),
+        conclusion: conclusion(&comparison),
         source: "synthetic traffic".to_owned(),
         key: "client".to_owned(),
         summary: &summary,

@@ -93,6 +93,7 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     if let Some((path, timeline)) = answer.report.as_ref().zip(timeline) {
         let report = Report {
             title: "Replay of an access log".to_owned(),
+            conclusion: summary.conclusion(),
             source: names(&options.log.files),
             key: key.to_string(),
             comparisons,

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::report::axis::{TimeAxis, seconds};
 use crate::report::page::{start, tile, write_page};
 use crate::report::svg::{self, Escaped, Length, UNIT};
-use crate::text::{Grouped, Share, Span, noun, printable, shortened};
+use crate::text::{Grouped, Share, Span, noun, plural, printable, shortened};
 
 /// The most keys in the picture; more would be unreadable.
 const MOST_KEYS: usize = 40;
@@ -52,14 +52,17 @@ pub(super) fn write(path: &Path, plan: &Plan<'_>) -> Result<(), Failure> {
 
 fn page(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     let title = "Plan of messages";
-    start(f, title)?;
     let quotas: Vec<_> = plan.quotas().iter().map(ToString::to_string).collect();
-    writeln!(
+    start(
         f,
-        "<header><h1>{title}</h1><p class=\"sub\">{} · within <b>{}</b>{}</p></header>",
-        Escaped(plan.source()),
-        Escaped(&quotas.join(", ")),
-        Escaped(&plan.times_in()),
+        title,
+        &conclusion(plan),
+        format_args!(
+            "{} · within <b>{}</b>{}",
+            Escaped(plan.source()),
+            Escaped(&quotas.join(", ")),
+            Escaped(&plan.times_in()),
+        ),
     )?;
     tiles(f, plan)?;
     let rows = Row::of(plan);
@@ -70,6 +73,46 @@ fn page(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
         "<footer>In the order of the file, each message got the earliest permitted time that is \
          not before the wanted one. Written by tollgate.</footer>\n</main></body></html>\n",
     )
+}
+
+/// Returns one sentence: how many messages were moved, how far at most, and why some were refused.
+fn conclusion(plan: &Plan<'_>) -> String {
+    let messages = plural(plan.len(), "message", "messages");
+    if plan.moved + plan.refused == 0 {
+        return format!("None of {messages} is moved or refused.");
+    }
+    let named = |key: &str| shortened(&printable(key.as_bytes()), SHOWN);
+    let moved = plan.rows().filter_map(|(key, message, outcome)| {
+        let Outcome::Planned(time) = outcome else {
+            return None;
+        };
+        Some((time.saturating_duration_since(message.wanted), key))
+    });
+    let furthest = moved.max_by_key(|(later, _)| *later);
+    let furthest = furthest.filter(|_| plan.moved > 0);
+    let furthest = furthest.map_or_else(String::new, |(later, key)| {
+        format!(", by at most {} (a message to {})", Span(later), named(key))
+    });
+    let refused = plan.rows().find_map(|(key, _, outcome)| match outcome {
+        Outcome::Refused(reason) => {
+            Some(format!(", the first of them to {}: {reason}", named(key)))
+        }
+        Outcome::Planned(_) => None,
+    });
+    format!(
+        "Of {messages}, {} moved{furthest}, and {} refused{}.",
+        counted(plan.moved),
+        counted(plan.refused),
+        refused.unwrap_or_default(),
+    )
+}
+
+/// Returns how many messages are something: `1 is`, `none is`, `2 are`.
+fn counted(messages: u64) -> String {
+    match messages {
+        0 => "none is".to_owned(),
+        count => format!("{} {}", Grouped(count), noun(count, "is", "are")),
+    }
 }
 
 fn tiles(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
