@@ -81,7 +81,7 @@ pub enum LimitError {
     },
     /// A window is zero, not whole microseconds, or too long.
     #[error(
-        "a window of {window:?} is not possible: use whole microseconds, from 1 us to {most:?}"
+        "a window of {window:?} is not possible: use whole microseconds, from 1 µs to {most:?}"
     )]
     BadWindow {
         /// The window that was rejected.

@@ -207,7 +207,7 @@ impl Quota {
         (amount, amount_at): (u64, usize),
         (count, start): (u64, usize),
     ) -> Result<Self, LimitError> {
-        let window = "a time of 1 us to 2^53 - 1 us, such as `1h`";
+        let window = "a time of 1 µs to 2^53 - 1 µs, such as `1h`";
         let unit_at = reader.at();
         let name = reader.word();
         let mut units = UNITS.into_iter().chain(OTHER_NAMES);

@@ -226,7 +226,7 @@ fn values_that_are_not_possible_are_pointed_at() {
     let error = "login=gcra:5/0s".parse::<Limit>().unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#""login=gcra:5/0s" is wrong at character 14 ("0s"): a window of 0ns is not possible: use whole microseconds, from 1 us to 9007199254.740991s"#
+        r#""login=gcra:5/0s" is wrong at character 14 ("0s"): a window of 0ns is not possible: use whole microseconds, from 1 µs to 9007199254.740991s"#
     );
     assert!("20/1h,anchored".parse::<Quota>().is_err());
 }
@@ -238,7 +238,7 @@ fn quotas_of_schedules_say_their_own_bounds() {
     let (text, at, error) = of("long=1/40000d");
     assert_eq!((text.as_str(), at), ("long=1/40000d", 7));
     let said = error.to_string();
-    assert!(said.contains("from 1 us to 1125899906.842623s"), "{said}");
+    assert!(said.contains("from 1 µs to 1125899906.842623s"), "{said}");
     let (_, at, error) = of("x=1001/1h");
     assert_eq!(at, 2);
     let said = error.to_string();

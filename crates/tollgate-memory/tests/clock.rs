@@ -108,7 +108,7 @@ fn a_reading_is_never_before_one_of_another_thread() {
                     for _ in 0..1_000 {
                         let seen = latest.load(Ordering::Acquire);
                         let now = clock.now().as_micros();
-                        assert!(now >= seen, "{} us back", seen - now);
+                        assert!(now >= seen, "{} µs back", seen - now);
                         latest.fetch_max(now, Ordering::AcqRel);
                     }
                 }
@@ -133,7 +133,7 @@ fn a_clock_starts_at_the_time_of_the_system() {
         let now = clock.now().as_micros();
         let system = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
         let apart = system.abs_diff(u128::from(now));
-        assert!(apart < 60_000_000, "{apart} us apart");
+        assert!(apart < 60_000_000, "{apart} µs apart");
         let shown = format!("{clock:?}");
         assert!(shown.starts_with("SystemClock(Timestamp("), "{shown}");
     }

@@ -41,7 +41,7 @@ pub struct Options {
     pub(super) batch_limits: usize,
 }
 
-/// A script with so many limits holds the server for at most 200 us or so.
+/// A script with so many limits holds the server for at most 200 µs or so.
 const BATCH_LIMITS: usize = 64;
 
 /// A server decides some twenty calls in this time.

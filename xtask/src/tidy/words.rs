@@ -1,4 +1,5 @@
-//! Checks for markers of unfinished work, paths of one machine, and phrases that read like riddles.
+//! Checks for markers of unfinished work, paths of one machine, phrases that read like riddles, and
+//! microseconds without their letter.
 
 use crate::project::Files;
 
@@ -40,6 +41,9 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
             let riddle =
                 riddle.map(|(phrase, advice)| format!("{place} says {phrase:?}: {advice}"));
             findings.extend(riddle);
+            if has_plain_micro(line) {
+                findings.push(format!("{place} counts microseconds in u: write \u{b5}s"));
+            }
         }
     }
     findings
@@ -48,6 +52,15 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
 /// Returns whether `line` of the file at `path` is a comment, or a line of a document.
 fn is_prose(path: &str, line: &str) -> bool {
     path.ends_with(".md") || path.ends_with(".rs") && line.trim_start().starts_with("//")
+}
+
+/// Returns whether `line` counts microseconds in `u`, after a number or a value that is formatted.
+fn has_plain_micro(line: &str) -> bool {
+    line.match_indices(concat!(" u", "s")).any(|(at, unit)| {
+        let after = line[at + unit.len()..].chars().next();
+        let is_number = line[..at].ends_with(|c: char| c.is_ascii_digit() || c == '}');
+        is_number && !after.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    })
 }
 
 /// Returns whether `line` contains `word` on its own, not as part of another word.
@@ -103,6 +116,16 @@ mod tests {
             let line = format!("they {plain} by name");
             assert_eq!(findings(&Files::of(&[("a.md", &line)])), [""; 0]);
         }
+    }
+
+    #[test]
+    fn microseconds_are_written_with_their_letter() {
+        let found = |line: &str| findings(&Files::of(&[("a.rs", line)])).len();
+        for before in ["takes 3", "takes {time:.2}"] {
+            assert_eq!(found(&format!("{before} u{}", "s.")), 1);
+            assert_eq!(found(&format!("{before} u{}", "ser")), 0);
+        }
+        assert_eq!(found("takes 3 µs, or 3us, of us"), 0);
     }
 
     #[test]

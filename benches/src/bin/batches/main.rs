@@ -170,7 +170,7 @@ fn run(arguments: &Arguments) -> Result<(), Problem> {
         )?;
         writeln!(
             out,
-            "| server, client, keys, limit, callers | decisions/s | ratio | client | ratio | server | ratio | median us | p99 us |"
+            "| server, client, keys, limit, callers | decisions/s | ratio | client | ratio | server | ratio | median µs | p99 µs |"
         )?;
         writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")?;
         for point in points() {

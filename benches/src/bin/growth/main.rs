@@ -86,7 +86,7 @@ fn run(arguments: &Arguments) -> Result<(), Problem> {
             writeln!(out, "{release}: {}\n", cores.give(server.pid()))?;
             writeln!(
                 out,
-                "| {by} | call | server, us | to `INCR` |\n|---|---|---:|---:|"
+                "| {by} | call | server, µs | to `INCR` |\n|---|---|---:|---:|"
             )?;
             for step in steps.into_iter().filter(|step| *step <= arguments.most) {
                 for found in runtime.block_on(measure(arguments, &server, by, step))? {

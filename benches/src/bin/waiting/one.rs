@@ -120,7 +120,7 @@ pub(crate) fn lateness(mut late: Vec<Duration>) -> String {
 
 pub(crate) fn busy_heading(calls: usize) -> String {
     format!(
-        "{calls} calls, one every 10 us, so that the system's own sleeps are few; medians of {ROUNDS} rounds:\n\n\
+        "{calls} calls, one every 10 µs, so that the system's own sleeps are few; medians of {ROUNDS} rounds:\n\n\
          | limits | processor time per call | of a task that only sleeps | difference |\n\
          | --- | ---: | ---: | ---: |"
     )
@@ -128,7 +128,7 @@ pub(crate) fn busy_heading(calls: usize) -> String {
 
 /// Measures what waiting takes beside sleeping, in turn, and returns the row of the table.
 ///
-/// The limits must admit a call every 10 us.
+/// The limits must admit a call every 10 µs.
 pub(crate) async fn beside_sleeping(limits: &[&str], calls: usize) -> Result<String, Problem> {
     let each = u32::try_from(calls)?;
     let (mut waiting, mut sleeping) = (Vec::new(), Vec::new());
@@ -139,7 +139,7 @@ pub(crate) async fn beside_sleeping(limits: &[&str], calls: usize) -> Result<Str
     }
     let [waiting, sleeping] = [waiting, sleeping].map(|all| median(all).unwrap_or(f64::NAN));
     Ok(format!(
-        "| `{}` | {waiting:.2} us | {sleeping:.2} us | {:.2} us |",
+        "| `{}` | {waiting:.2} µs | {sleeping:.2} µs | {:.2} µs |",
         limits.join("`, `"),
         waiting - sleeping
     ))

@@ -125,7 +125,7 @@ pub async fn concurrent_blocks_are_one(harness: &Stores, plan: &Plan) {
         for wait in waits.await {
             assert!(
                 wait < Wait::from_micros(2 * usual),
-                "{limit}: a block of {wait} instead of {usual} us"
+                "{limit}: a block of {wait} instead of {usual} µs"
             );
         }
     }

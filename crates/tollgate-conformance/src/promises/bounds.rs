@@ -66,7 +66,7 @@ async fn keeps_within(harness: &Stores, limit: &Limit, start: Start, history: &[
     for span in [1, window_us / 2, window_us, window_us * 3] {
         let (most, bound) = (most_within(&kept, span), bound(limit, span));
         scene.session.ensure(most <= bound, || {
-            format!("{most} were kept within {span} us, where at most {bound} may be")
+            format!("{most} were kept within {span} µs, where at most {bound} may be")
         })?;
     }
     Ok(())
@@ -91,7 +91,7 @@ pub async fn reaches_its_bound(harness: &Stores, plan: &Plan) {
             let quota = limit.algorithm().quota();
             let slack = u128::from(quota.amount() / window_us);
             scene.session.ensure(most + slack >= bound, || {
-                format!("only {most} were admitted within {span} us, where {bound} may be")
+                format!("only {most} were admitted within {span} µs, where {bound} may be")
             })
         },
     );

@@ -165,7 +165,7 @@ pub async fn waits_for_the_slowest_limit(harness: &Stores, plan: &Plan) {
             let consumed = late.as_slice().iter().map(|verdict| verdict.consumed());
             session.ensure(
                 early.is_denied() && consumed.eq(planned.iter().map(|planned| planned.cost)),
-                || format!("not allowed after exactly {wait} us"),
+                || format!("not allowed after exactly {wait} µs"),
             )
         },
     );

@@ -96,7 +96,7 @@ fn keeps_the_bound(limit: &Limit, calls: &[Timed]) {
         let (most, bound) = (most_within(&admitted, span), bound(limit, span));
         assert!(
             most <= bound,
-            "{limit}: {most} were admitted within {span} us, where at most {bound} may be"
+            "{limit}: {most} were admitted within {span} µs, where at most {bound} may be"
         );
     }
 }

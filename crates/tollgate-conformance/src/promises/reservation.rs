@@ -197,7 +197,7 @@ fn within_bounds(
                 let span = to.at.as_micros() - from.at.as_micros() + 1;
                 let (most, bound) = (most_within(&starts, span), bound(limit, span));
                 session.ensure(most <= bound, || {
-                    format!("{limit}: {most} start within {span} us, where at most {bound} may")
+                    format!("{limit}: {most} start within {span} µs, where at most {bound} may")
                 })?;
             }
         }
@@ -248,7 +248,7 @@ pub async fn refused_reservations_change_nothing(harness: &Stores, plan: &Plan) 
         let after = peek(&mut session, limits, &keys, &planned).await?;
         session.ensure(
             denied.is_denied() && denied.delay().is_zero() && denied.consumed() == 0,
-            || format!("the delay is at least {delay} us, and {within} us were accepted"),
+            || format!("the delay is at least {delay} µs, and {within} µs were accepted"),
         )?;
         session.ensure(before == after, || {
             "a refused reservation changed something".to_owned()
@@ -261,7 +261,7 @@ pub async fn refused_reservations_change_nothing(harness: &Stores, plan: &Plan) 
         session.wait(1)?;
         let late = reserve(&mut session, limits, &keys, &planned, within).await?;
         session.ensure(early.is_denied() && late.is_allowed(), || {
-            format!("not accepted after exactly {wait} us")
+            format!("not accepted after exactly {wait} µs")
         })?;
         let within = u64::try_from(within).unwrap();
         session.ensure(late.delay().as_micros() == Some(within), || {

@@ -123,7 +123,7 @@ async fn waits_exactly(scene: &mut Scene<'_>, cost: u64, part: u64) -> Outcome {
         let denied =
             !seen.is_allowed() && (counts || !scene.consume(ALICE, cost).await?.is_allowed());
         scene.session.ensure(denied, || {
-            format!("allowed before its wait of {wait} us was over")
+            format!("allowed before its wait of {wait} µs was over")
         })?;
     }
     scene.session.wait(1)?;
@@ -132,6 +132,6 @@ async fn waits_exactly(scene: &mut Scene<'_>, cost: u64, part: u64) -> Outcome {
     scene
         .session
         .ensure(seen.is_allowed() && consumed.is_allowed(), || {
-            format!("denied after its wait of {wait} us")
+            format!("denied after its wait of {wait} µs")
         })
 }

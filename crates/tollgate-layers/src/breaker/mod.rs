@@ -25,7 +25,7 @@ use crate::sync::Mutex;
 /// has been answered for as long as [`slow_after`](Self::slow_after) while some wait. A call fails if
 /// its error says that the store did not answer ([`Unavailable`](ErrorKind::Unavailable),
 /// [`Unknown`](ErrorKind::Unknown), [`Protocol`](ErrorKind::Protocol)), or if it takes longer than
-/// that, and 100 us more for each call that was pending before it; its answer counts all the same.
+/// that, and 100 µs more for each call that was pending before it; its answer counts all the same.
 /// From then on one caller at a time asks again, every [`retry_every`](Self::retry_every); after
 /// three successes in a row, everybody does.
 ///

@@ -175,7 +175,7 @@ fn window_text(window: Duration) -> Option<String> {
 fn kinds(name: &str, limits: &[Limit]) -> Vec<(String, String)> {
     let mut kinds = Vec::new();
     let mut add = |algorithm: &str, kind: String| {
-        // A combination that is not possible, such as a window of 1 us in 12 buckets, has no states.
+        // A combination that is not possible, such as a window of 1 µs in 12 buckets, has no states.
         if let Ok(limit) = format!("{name}={algorithm}").parse::<Limit>() {
             let identity = limit.identity().to_owned();
             if kinds.iter().all(|(other, _)| *other != identity) {

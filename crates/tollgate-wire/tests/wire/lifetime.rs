@@ -131,7 +131,7 @@ proptest! {
                 }
             };
             match ends {
-                None => prop_assert!(decided + reset <= server_time(raw), "gone {reset} us early"),
+                None => prop_assert!(decided + reset <= server_time(raw), "gone {reset} µs early"),
                 Some(ends) if writes => prop_assert!(
                     read.contains(&(ends - lives)),
                     "{ends} ms is {} after a time that is not in {read:?}", lives

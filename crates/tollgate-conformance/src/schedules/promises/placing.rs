@@ -235,7 +235,7 @@ pub async fn concurrent_callers_break_no_quota(harness: &Schedules, _plan: &Plan
         for (amount, window) in [(1, 60), (5, 3_600), (10, 86_400)] {
             for pair in sorted.windows(amount + 1) {
                 let span = pair[amount] - pair[0];
-                assert!(span >= window * 1_000_000, "{} in {span} us", amount + 1);
+                assert!(span >= window * 1_000_000, "{} in {span} µs", amount + 1);
             }
         }
         // None waits longer than it must.

@@ -177,7 +177,7 @@ fn a_line_that_loses_asks_earlier_each_time_and_later_after_it_won() {
         let ControlFlow::Continue(delay) = losing(&mut scene, &first, 1) else {
             panic!("admitted");
         };
-        // A step is up to 889 us, and its random part is less than that.
+        // A step is up to 889 µs, and its random part is less than that.
         assert!(delay < last, "{delay:?} after {last:?}");
         last = delay;
     }
