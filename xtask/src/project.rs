@@ -105,6 +105,18 @@ impl Files {
     }
 }
 
+/// Returns the names of the features in `manifest`, except `default`.
+pub fn features(manifest: &str) -> impl Iterator<Item = &str> {
+    manifest
+        .lines()
+        .skip_while(|line| *line != "[features]")
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name)
+        .filter(|name| !name.starts_with('#') && *name != "default")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +139,13 @@ mod tests {
         let files = Files::read(&shell().unwrap()).unwrap();
         assert!(files.text("xtask/src/project.rs").is_some());
         assert!(files.iter().all(|(path, _)| !path.starts_with("target/")));
+    }
+
+    #[test]
+    fn features_are_read_from_a_manifest() {
+        let manifest = "[package]\nname = \"a\"\n\n[features]\ndefault = [\"tls\"]\n# As in a = b.\n\
+                        tls = []\nlong = [\n    \"dep:b\",\n]\n\n[dependencies]\nb = \"1\"\n";
+        assert_eq!(features(manifest).collect::<Vec<_>>(), ["tls", "long"]);
+        assert_eq!(features("[package]\n").count(), 0);
     }
 }

@@ -101,6 +101,7 @@ const HOUSES: [House; 4] = [
             "instructions",
             "lint",
             "features",
+            "fuzz",
             "mutants",
             "test",
             "ci",

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::features::features;
-use crate::project::Files;
+use crate::project::{Files, features};
 
 /// Returns the features that a README omits or invents.
 pub(super) fn findings(files: &Files) -> Vec<String> {
