@@ -66,7 +66,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         let seeds = format!("{FOLDER}/seeds/{name}");
         let ran = cmd!(
             shell,
-            "{program} -max_total_time={seconds} -timeout=10 -verbosity=0 -print_final_stats=1 -artifact_prefix={failures} {found} {seeds}"
+            "{program} -max_total_time={seconds} -timeout=10 -verbosity=0 -print_funcs=0 -print_final_stats=1 -artifact_prefix={failures} {found} {seeds}"
         );
         if ran.quiet().run().is_err() {
             return Err(format!(
