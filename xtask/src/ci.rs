@@ -166,7 +166,11 @@ fn oldest_compiler(shell: &Shell) -> Outcome {
             return Ok(());
         }
     }
-    Ok(cmd!(shell, "cargo {toolchain} check --locked {FOR_USERS...}").run()?)
+    Ok(cmd!(
+        shell,
+        "cargo {toolchain} check --locked {FOR_USERS...} --features={FEATURES}"
+    )
+    .run()?)
 }
 
 /// Compiles the libraries and the program with the oldest dependencies that their manifests permit:
