@@ -1,7 +1,7 @@
 //! An API whose clients have keys, and plans with limits of their own.
 //!
 //! ```sh
-//! cargo run -p tollgate-http --example api_keys
+//! cargo run --all-features -p tollgate-http --example api_keys
 //! curl -i -H 'x-api-key: trial' http://127.0.0.1:3000/
 //! ```
 

@@ -4,7 +4,7 @@
 //! in `grpc-retry-pushback-ms`, which clients obey by themselves.
 //!
 //! ```sh
-//! cargo run -p tollgate-http --example grpc
+//! cargo run --all-features -p tollgate-http --example grpc
 //! ```
 
 use std::error::Error;

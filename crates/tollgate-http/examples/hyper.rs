@@ -1,7 +1,7 @@
 //! A server of hyper alone that serves each address at most 5 times a minute.
 //!
 //! ```sh
-//! cargo run -p tollgate-http --example hyper
+//! cargo run --all-features -p tollgate-http --example hyper
 //! curl -i http://127.0.0.1:3000
 //! ```
 

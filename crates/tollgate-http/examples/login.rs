@@ -1,7 +1,7 @@
 //! A login that serves each address at most 5 times a minute and 20 times an hour.
 //!
 //! ```sh
-//! cargo run -p tollgate-http --example login
+//! cargo run --all-features -p tollgate-http --example login
 //! curl -i -X POST http://127.0.0.1:3000/login
 //! ```
 //!

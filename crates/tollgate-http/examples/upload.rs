@@ -1,6 +1,6 @@
 //! Uploads of at most 10 MiB a minute from one address, and two at once:
 //! ```sh
-//! cargo run -p tollgate-http --example upload
+//! cargo run --all-features -p tollgate-http --example upload
 //! head -c 6000000 /dev/zero | curl -i --data-binary @- http://127.0.0.1:3000/upload
 //! ```
 

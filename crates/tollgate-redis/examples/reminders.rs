@@ -101,13 +101,17 @@ async fn remind<S: schedule::Store>(
     wanted: Timestamp,
 ) -> Result<(), Error> {
     let key = format!("user-{person}");
+    schedule.reset(&*key).await?; // An earlier run may have planned the same ids.
     let mut times = [Timestamp::UNIX_EPOCH; REMINDERS];
     for (index, time) in times.iter_mut().enumerate() {
         let id = format!("reminder-{index}");
         let call = schedule.reserve_next(&*key, &id, wanted);
         *time = call.zone(zone.clone()).await?.permit()?;
         let hour = jiff::Timestamp::from(*time).to_zoned(zone.clone()).hour();
-        if *time < wanted || !(8..22).contains(&hour) {
+        if *time < wanted {
+            return Err(format!("{key} is reminded too early, at {time}").into());
+        }
+        if !(8..22).contains(&hour) {
             return Err(format!("{key} is woken at {time}").into());
         }
     }
