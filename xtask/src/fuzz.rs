@@ -28,7 +28,7 @@ impl Arguments {
     pub(crate) fn briefly() -> Self {
         Self {
             targets: Vec::new(),
-            seconds: 10,
+            seconds: 4,
         }
     }
 }
