@@ -3,14 +3,14 @@
 use xshell::{Shell, cmd};
 
 use crate::project::{Files, features};
-use crate::{Outcome, lint, report};
+use crate::{Outcome, report};
 
 /// Compiles each library without features, and with each of its features alone. In a build of the
 /// workspace, one feature may enable what another one forgets.
 pub(crate) fn run(shell: &Shell) -> Outcome {
     let files = Files::read(shell)?;
     let mut findings = Vec::new();
-    for name in lint::libraries(&files) {
+    for name in files.libraries() {
         let manifest = files.text(&format!("crates/{name}/Cargo.toml"));
         let features = features(manifest.unwrap_or_default());
         for feature in [""].into_iter().chain(features) {

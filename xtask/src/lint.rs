@@ -41,8 +41,9 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         step(&format!("format, {folder}"), format(shell, folder));
     }
     step("clippy, workspace", clippy_workspace(shell));
-    for name in libraries(&Files::read(shell)?) {
-        step(&format!("clippy, {name}"), clippy_alone(shell, &name, ""));
+    let files = Files::read(shell)?;
+    for name in files.libraries() {
+        step(&format!("clippy, {name}"), clippy_alone(shell, name, ""));
     }
     for (name, feature) in APART {
         let title = format!("clippy, {name} with {feature}");
@@ -112,29 +113,4 @@ fn documentation(shell: &Shell) -> Outcome {
     )
     .env("RUSTDOCFLAGS", "-D warnings")
     .run()?)
-}
-
-/// Returns the names of the library packages in `crates/`.
-pub(crate) fn libraries(files: &Files) -> Vec<String> {
-    files
-        .folders_in("crates/")
-        .into_iter()
-        .filter(|name| files.text(&format!("crates/{name}/src/lib.rs")).is_some())
-        .map(str::to_owned)
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn libraries_are_distinguished_from_programs() {
-        let files = Files::of(&[
-            ("crates/program/src/main.rs", ""),
-            ("crates/library/src/lib.rs", ""),
-            ("benches/src/lib.rs", ""),
-        ]);
-        assert_eq!(libraries(&files), ["library"]);
-    }
 }

@@ -43,11 +43,9 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
 /// its own documentation.
 fn list(shell: &Shell) -> Result<String, Box<dyn Error>> {
     let files = Files::read(shell)?;
+    let libraries = files.libraries();
     let mut crates = files.published();
-    crates.retain(|name| {
-        let is_library = files.text(&format!("crates/{name}/src/lib.rs")).is_some();
-        is_library && *name != "tollgate-conformance"
-    });
+    crates.retain(|name| libraries.contains(name) && *name != "tollgate-conformance");
     // All packages, so that features are those that the tests use.
     cmd!(shell, "cargo doc --quiet --workspace --no-deps --lib").run()?;
     let target = crate::servers::target(shell);

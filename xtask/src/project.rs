@@ -106,6 +106,13 @@ impl Files {
         names
     }
 
+    /// Returns the names of the library packages in `crates/`.
+    pub(crate) fn libraries(&self) -> Vec<&str> {
+        let mut names = self.folders_in("crates/");
+        names.retain(|name| self.text(&format!("crates/{name}/src/lib.rs")).is_some());
+        names
+    }
+
     /// Returns the names of the crates that are published.
     pub(crate) fn published(&self) -> Vec<&str> {
         let mut names = self.folders_in("crates/");
@@ -179,5 +186,15 @@ mod tests {
                         tls = []\nlong = [\n    \"dep:b\",\n]\n\n[dependencies]\nb = \"1\"\n";
         assert_eq!(features(manifest).collect::<Vec<_>>(), ["tls", "long"]);
         assert_eq!(features("[package]\n").count(), 0);
+    }
+
+    #[test]
+    fn libraries_are_distinguished_from_programs() {
+        let files = Files::of(&[
+            ("crates/program/src/main.rs", ""),
+            ("crates/library/src/lib.rs", ""),
+            ("benches/src/lib.rs", ""),
+        ]);
+        assert_eq!(files.libraries(), ["library"]);
     }
 }

@@ -7,12 +7,9 @@ use crate::project::{Files, features};
 /// Returns the features that a README omits or invents.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let mut findings = Vec::new();
-    for name in files.folders_in("crates/") {
+    for name in files.published() {
         let manifest = files.text(&format!("crates/{name}/Cargo.toml"));
         let manifest = manifest.unwrap_or_default();
-        if manifest.lines().any(|line| line == "publish = false") {
-            continue;
-        }
         let path = format!("crates/{name}/README.md");
         let listed = listed(files.text(&path).unwrap_or_default());
         // Private features have names that begin with `__`.

@@ -17,6 +17,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 const NOW: u64 = 1_800_000_000_000_000;
 /// One in so many events weighs 2, where some do.
 const HEAVY: usize = 256;
+/// The place of the last event before the next that weighs 2.
 const LAST: usize = HEAVY - 1;
 
 /// A time and a weight.
