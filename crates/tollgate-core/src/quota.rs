@@ -212,8 +212,10 @@ impl Quota {
         let name = reader.word();
         let mut units = UNITS.into_iter().chain(OTHER_NAMES);
         let unit = units.find(|(_, known)| *known == name);
-        let (unit, _) =
-            unit.ok_or_else(|| reader.expected(unit_at, "a unit: us, ms, s, m, h or d"))?;
+        let (unit, _) = unit.ok_or_else(|| {
+            let is_of_calendar = CALENDAR_UNITS.contains(&name.trim_end_matches('s'));
+            reader.expected(unit_at, if is_of_calendar { LENGTH } else { UNIT })
+        })?;
         let micros = count.checked_mul(unit);
         let micros = micros.ok_or_else(|| reader.expected(start, window))?;
         Self::new(amount, Duration::from_micros(micros)).map_err(|error| {
@@ -222,6 +224,13 @@ impl Quota {
         })
     }
 }
+
+const CALENDAR_UNITS: [&str; 4] = ["day", "week", "month", "year"];
+
+/// What an error says was expected instead of a unit, and of one of the calendar.
+const UNIT: &str = "a unit: us, ms, s, m, h or d";
+const LENGTH: &str = "a unit: us, ms, s, m, h or d, which is 24 hours; only fixed windows and \
+    schedules count by the calendar of a time zone, such as `day@UTC`";
 
 /// What an error says was expected instead of a window.
 const WINDOW: &str = "a number and a unit, such as `1m` or `1h`";

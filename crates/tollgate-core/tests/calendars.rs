@@ -258,7 +258,11 @@ fn text_says_what_is_wrong_with_a_calendar() {
             "a=fixed-window:5/1d@UTC",
             "`/` and a unit of the calendar: day, week, month or year",
         ),
-        ("a=fixed-window:5/month", "a unit: us, ms, s, m, h or d"),
+        (
+            "a=fixed-window:5/month",
+            "a unit: us, ms, s, m, h or d, which is 24 hours; only fixed windows and schedules count \
+             by the calendar of a time zone, such as `day@UTC`",
+        ),
         ("a=fixed-window:5/month@", "\"\" is no time zone"),
         (
             "a=fixed-window:5/month@Berlin",

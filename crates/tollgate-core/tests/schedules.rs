@@ -144,8 +144,14 @@ fn refusals_say_why_and_when_there_is_room() {
             "no event with this id is planned: add it instead".to_owned(),
         ),
     ] {
+        let is_full = matches!(reason, Reason::Quota(_));
         let refusal = Refusal::new(reason);
-        assert_eq!(refusal.to_string(), said);
+        let nothing = if is_full {
+            "; no later time up to the horizon is free"
+        } else {
+            ""
+        };
+        assert_eq!(refusal.to_string(), format!("{said}{nothing}"));
         let refusal = refusal.with_next_free(Some(next));
         let said = format!("{said}; the next free time is {next_text}");
         assert_eq!(refusal.to_string(), said);

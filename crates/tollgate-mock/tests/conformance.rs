@@ -25,6 +25,11 @@ impl Harness for Late {
         let store: Box<dyn Store> = Box::new(MemoryStore::new());
         late(store)
     }
+
+    // The store by itself is checked with more.
+    fn histories(&self) -> u32 {
+        16
+    }
 }
 
 impl ScheduleHarness for Late {

@@ -15,9 +15,9 @@ pub(crate) struct Table {
 
 impl Table {
     /// Returns a table with `header`, whose columns from `remarks` on contain text.
-    pub(crate) fn new(header: &[&str], remarks: usize) -> Self {
+    pub(crate) fn new(header: &[impl AsRef<str>], remarks: usize) -> Self {
         Self {
-            rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()],
+            rows: vec![header.iter().map(|cell| cell.as_ref().to_owned()).collect()],
             remarks,
         }
     }

@@ -64,20 +64,27 @@ fn every_message_gets_the_earliest_permitted_time() {
         json!({
             "events": [
                 {"key": "alice", "id": "a", "wanted": "2026-03-01T08:00:00Z",
-                 "planned": "2026-03-01T08:00:00Z"},
+                 "planned": "2026-03-01T08:00:00Z", "moved_by": null},
                 {"key": "alice", "id": "b", "wanted": "2026-03-01T08:00:00Z",
-                 "planned": "2026-03-01T08:01:00Z"},
+                 "planned": "2026-03-01T08:01:00Z", "moved_by": "1/1m"},
                 {"key": "bob", "id": "a", "wanted": "2026-03-01T08:00:00.25Z",
-                 "planned": "2026-03-01T08:00:00.25Z"},
+                 "planned": "2026-03-01T08:00:00.25Z", "moved_by": null},
                 {"key": "alice", "id": "c", "wanted": "2026-03-01T07:59:30Z",
-                 "planned": "2026-03-01T08:02:00Z"},
+                 "planned": "2026-03-01T08:02:00Z", "moved_by": "1/1m"},
             ],
             "moved": 2,
             "refused": [],
+            "quotas": [
+                {"quota": "1/1m", "moved": 2, "refused": 0},
+                {"quota": "5/1h", "moved": 0, "refused": 0},
+                {"quota": "10/1d", "moved": 0, "refused": 0},
+            ],
         })
     );
     let twelve = wanted(&["2026-03-01T08:00:00Z"; 12]);
     let plan = planned(0, twelve, &THREE);
+    let moved = |quota: usize| plan["quotas"][quota]["moved"].as_u64().unwrap();
+    assert_eq!([moved(0), moved(1), moved(2)], [4, 5, 2]);
     let times = times(&plan);
     assert_eq!(
         times[4..6],
@@ -102,11 +109,15 @@ fn the_table_shows_the_same() {
     assert_eq!(
         stdout(&output),
         "4 messages of 2 keys: 2 as wanted, 2 moved, 0 refused\n\n\
-         KEY    ID  WANTED                   PLANNED                  LATER BY\n\
+         QUOTA IN THE WAY  MOVED  REFUSED\n\
+         1/1m                  2        0\n\
+         5/1h                  0        0\n\
+         10/1d                 0        0\n\n\
+         KEY    ID  WANTED                   PLANNED                  LATER BY  QUOTA IN THE WAY\n\
          alice  a   2026-03-01T08:00:00Z     2026-03-01T08:00:00Z\n\
-         alice  b   2026-03-01T08:00:00Z     2026-03-01T08:01:00Z     1m\n\
+         alice  b   2026-03-01T08:00:00Z     2026-03-01T08:01:00Z     1m        1/1m\n\
          bob    a   2026-03-01T08:00:00.25Z  2026-03-01T08:00:00.25Z\n\
-         alice  c   2026-03-01T07:59:30Z     2026-03-01T08:02:00Z     2m 30s\n"
+         alice  c   2026-03-01T07:59:30Z     2026-03-01T08:02:00Z     2m 30s    1/1m\n"
     );
     let zone = ["--time-zone", "Europe/Berlin"];
     let report = scratch("plan.html");
@@ -114,11 +125,15 @@ fn the_table_shows_the_same() {
     assert_eq!(
         stdout(&output),
         "4 messages of 2 keys: 2 as wanted, 2 moved, 0 refused, times in Europe/Berlin\n\n\
-         KEY    ID  WANTED                        PLANNED                       LATER BY\n\
+         QUOTA IN THE WAY  MOVED  REFUSED\n\
+         1/1m                  2        0\n\
+         5/1h                  0        0\n\
+         10/1d                 0        0\n\n\
+         KEY    ID  WANTED                        PLANNED                       LATER BY  QUOTA IN THE WAY\n\
          alice  a   2026-03-01T09:00:00+01:00     2026-03-01T09:00:00+01:00\n\
-         alice  b   2026-03-01T09:00:00+01:00     2026-03-01T09:01:00+01:00     1m\n\
+         alice  b   2026-03-01T09:00:00+01:00     2026-03-01T09:01:00+01:00     1m        1/1m\n\
          bob    a   2026-03-01T09:00:00.25+01:00  2026-03-01T09:00:00.25+01:00\n\
-         alice  c   2026-03-01T08:59:30+01:00     2026-03-01T09:02:00+01:00     2m 30s\n"
+         alice  c   2026-03-01T08:59:30+01:00     2026-03-01T09:02:00+01:00     2m 30s    1/1m\n"
     );
     let page = fs::read_to_string(&*report).unwrap();
     assert!(page.contains("</b>, times in Europe/Berlin</p>"), "{page}");
@@ -131,8 +146,8 @@ fn the_table_shows_the_same() {
     assert_eq!(output.status.code(), Some(1));
     let text = stdout(&output);
     assert!(text.starts_with("4 messages of 2 keys: 2 as wanted, 0 moved, 2 refused\n"));
-    let row = "refused                            the quota 1/1d has no room up to \
-               2026-03-02T06:59:30Z\n";
+    let row = "refused                  1/1d              no time up to 2026-03-02T06:59:30Z is free, \
+               with 1/1d in the way\n";
     assert!(text.contains(row), "{text}");
 }
 
@@ -296,8 +311,13 @@ bob,a,2026-03-28T12:00:00Z,Asia/Tokyo
     let plan = planned(1, &late, &[&quotas[..], &berlin, &horizon].concat());
     assert_eq!(
         plan["refused"][2]["reason"],
-        "nothing can be planned then: closed 22:00-08:00@local, up to \
-         2026-06-02T07:00:00+02:00[Europe/Berlin]"
+        "no time up to 2026-06-02T07:00:00+02:00[Europe/Berlin] is free, with closed \
+         22:00-08:00@local in the way"
+    );
+    assert_eq!(plan["refused"][2]["quota"], night[1]);
+    assert_eq!(
+        plan["quotas"][0],
+        json!({"quota": night[1], "moved": 0, "refused": 3})
     );
     let plan = planned(0, &late, &[&quotas[..], &berlin].concat());
     let later = [0, 1, 2].map(|minute| format!("2026-06-02T06:0{minute}:00Z"));
@@ -320,7 +340,7 @@ fn local_quotas_need_a_time_zone() {
         ),
         (
             format!("key,id,time,time_zone\nalice,a,{at},Mars\n"),
-            &[":2: ", "Mars", "Europe/Berlin"],
+            &[":2: ", "field time_zone, \"Mars\"", "Europe/Berlin"],
         ),
         (
             format!("{{\"key\":1,\"id\":1,\"time\":\"{at}\",\"time_zone\":5}}\n"),
@@ -392,9 +412,10 @@ fn a_horizon_counts_from_the_earliest_wanted_time() {
         json!([
             {"key": "alice", "id": "m2", "wanted": "2026-03-02T08:00:00.000001Z",
              "reason": "the time is beyond the horizon: the latest possible is \
-                        2026-03-02T08:00:00Z"},
+                        2026-03-02T08:00:00Z", "quota": null},
             {"key": "alice", "id": "m3", "wanted": "2026-03-02T08:00:00Z",
-             "reason": "the quota 1/1h has no room up to 2026-03-02T08:00:00Z"},
+             "reason": "no time up to 2026-03-02T08:00:00Z is free, with 1/1h in the way",
+             "quota": "1/1h"},
         ])
     );
 }
@@ -652,6 +673,11 @@ fn command_lines_that_cannot_be() {
             &["(unavailable)"],
         ),
         (&["--quota", "200000/1h"], &["--quota 200000/1h", "100000"]),
+        (&["--quota", "60000/1d"], &["at most 50000 for 60000/1d"]),
+        (
+            &["--quota", "5/day"],
+            &["--quota 5/day", "24 hours", "`day@UTC`"],
+        ),
     ] {
         fails(&plan(&[&[&*messages], arguments].concat()), hints);
     }
@@ -700,7 +726,8 @@ fn a_report_draws_every_key_and_needs_nothing_else() {
     for part in [
         "<!DOCTYPE html>",
         "Wanted and planned times of each key",
-        "alice, b: wanted at 2026-03-01T08:00:00Z, refused: the quota 1/1m has no room",
+        "alice, b: wanted at 2026-03-01T08:00:00Z, refused: no time up to 2026-03-01T08:00:30Z is free",
+        "<tr><td>1/1m</td><td>0</td><td>2</td></tr>",
         "bob, a: wanted at 2026-03-01T08:00:00.25Z, planned as wanted",
         "&lt;b&gt;&amp;",
         "prefers-color-scheme: dark",
@@ -710,7 +737,7 @@ fn a_report_draws_every_key_and_needs_nothing_else() {
         assert!(html.contains(part), "{part}");
     }
     let said = conclusion(&html);
-    let refused = "2 are refused, the first of them to alice: the quota 1/1m has no room";
+    let refused = "2 are refused, the first of them to alice: no time up to 2026-03-01T08:00:30Z";
     assert!(said.starts_with("Of "), "{said}");
     assert!(said.contains(refused), "{said}");
     let outside = [
@@ -760,17 +787,33 @@ bob,a,2026-06-01T12:00:00Z,Asia/Tokyo
     let html = fs::read_to_string(&*report).unwrap();
     for part in [
         "time (Europe/Berlin)",
-        "times in Europe/Berlin",
+        "times in the zone of each message",
+        ">Asia/Tokyo</text>",
+        "bob, a: wanted at 2026-06-01T21:00:00+09:00, planned as wanted",
         "<i class=\"closed\"></i> closed",
         // Midnight of Berlin, not of UTC.
         ">00:00</text>",
         ">2 Jun 2026</text>",
-        "alice, b: wanted at 2026-06-03T01:00:00+02:00, planned at 2026-06-03T08:00:00+02:00",
+        "alice, b: wanted at 2026-06-03T01:00:00+02:00, planned at 2026-06-03T08:00:00+02:00, 7h later, \
+         closed 22:00-08:00@local in the way",
     ] {
         assert!(html.contains(part), "{part}");
     }
     // From 12:00 on the first to 08:00 on the third are two nights, also in Tokyo.
     assert_eq!(html.matches("<rect class=\"closed\"").count(), 4);
+    assert_eq!(
+        stdout(&output),
+        "3 messages of 2 keys: 2 as wanted, 1 moved, 0 refused, times in the zone of each message\n\n\
+         QUOTA IN THE WAY          MOVED  REFUSED\n\
+         1/1m                          0        0\n\
+         closed 22:00-08:00@local      1        0\n\n\
+         KEY    ID  ZONE           WANTED                     PLANNED                    LATER BY  \
+         QUOTA IN THE WAY\n\
+         alice  a   Europe/Berlin  2026-06-01T12:00:00+02:00  2026-06-01T12:00:00+02:00\n\
+         alice  b   Europe/Berlin  2026-06-03T01:00:00+02:00  2026-06-03T08:00:00+02:00  7h        \
+         closed 22:00-08:00@local\n\
+         bob    a   Asia/Tokyo     2026-06-01T21:00:00+09:00  2026-06-01T21:00:00+09:00\n"
+    );
     let html = |arguments: &[&str]| {
         plan(&[&[&*messages, "--report", &report], arguments].concat());
         fs::read_to_string(&*report).unwrap()

@@ -289,9 +289,12 @@ impl fmt::Display for Refusal {
             )?,
             Reason::UnknownId => f.write_str("no event with this id is planned: add it instead")?,
         }
-        match self.next_free {
-            Some(next) => write!(f, "; the next free time is {next}"),
-            None => Ok(()),
+        match (self.next_free, &self.reason) {
+            (Some(next), _) => write!(f, "; the next free time is {next}"),
+            (None, Reason::Quota(_)) if !self.is_too_heavy => {
+                f.write_str("; no later time up to the horizon is free")
+            }
+            _ => Ok(()),
         }
     }
 }

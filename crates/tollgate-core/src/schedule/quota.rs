@@ -181,6 +181,13 @@ impl Quota {
     /// Returns the most weight that events within `span_us` can have, or `None` if this quota does
     /// not bound it.
     pub(crate) fn most_within(&self, span_us: u64) -> Option<u64> {
+        let windows = self.windows_within(span_us)?;
+        Some(self.amount().saturating_mul(windows))
+    }
+
+    /// Returns how many windows, each with the whole amount, can lie in `span_us` or reach into it,
+    /// or `None` if this quota does not count.
+    pub(crate) fn windows_within(&self, span_us: u64) -> Option<u64> {
         let (length, more) = match &self.kind {
             // As many windows as cover the span.
             Kind::Sliding(quota) => (quota.window_us(), 0),
@@ -190,7 +197,7 @@ impl Quota {
             #[cfg(feature = "calendar")]
             Kind::Closed(_) => return None,
         };
-        Some(self.amount() * (span_us.div_ceil(length) + more))
+        Some(span_us.div_ceil(length) + more)
     }
 
     /// Returns the calendar's periods from the one that holds `from` to the one that holds

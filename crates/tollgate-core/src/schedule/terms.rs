@@ -47,6 +47,8 @@ struct Inner {
     tolerance_us: u64,
     /// For how long an event is kept after it can no longer be added.
     retention_us: u64,
+    /// The most that horizon and tolerance may be together.
+    most_us: u64,
 }
 
 impl Terms {
@@ -54,7 +56,8 @@ impl Terms {
     /// [`Quota`](crate::Quota) or its text.
     ///
     /// The tolerance is one second. The horizon is 366 days, or less if a key could otherwise hold
-    /// more than [`MAX_EVENTS`] events: 69 days for one event a minute.
+    /// more than [`MAX_EVENTS`] events: 69 days for one event a minute. Where horizon and tolerance
+    /// must be shorter than two seconds together, each is half of that.
     ///
     /// # Errors
     ///
@@ -62,8 +65,9 @@ impl Terms {
     /// - [`LimitError::NoQuotas`] when no quota counts events, [`LimitError::TooManyQuotas`] when
     ///   there are more than 32, including closed times.
     /// - [`LimitError::NeverOpen`] when the closed times leave no time open, at whatever instant.
-    /// - [`LimitError::TooManyEvents`] when even without a horizon, a key could hold more than
-    ///   [`MAX_EVENTS`] events, or 200,000 divided by the number of quotas that count.
+    /// - [`LimitError::TooManyEvents`] when nothing could be planned ahead, because even with a
+    ///   horizon of a microsecond, a key could hold more than [`MAX_EVENTS`] events, or 200,000
+    ///   divided by the number of quotas that count.
     /// - The error of a quota that is not valid.
     pub fn new<Q>(name: &str, quotas: impl IntoIterator<Item = Q>) -> Result<Self, LimitError>
     where
@@ -93,18 +97,16 @@ impl Terms {
             quotas,
             horizon_us: 0,
             is_chosen: false,
-            tolerance_us: DEFAULT_TOLERANCE_US,
+            tolerance_us: 0,
             retention_us: retention.unwrap_or(0),
+            most_us: 0,
         };
-        terms.horizon_us = terms.longest_horizon(DEFAULT_HORIZON_US);
-        // Shorter only where even without a horizon, a key could hold too many events.
-        terms.tolerance_us = terms.longest_tolerance(terms.tolerance_us);
-        if terms.has_too_many() {
-            return Err(LimitError::TooManyEvents {
-                events: terms.most_events(),
-                most: terms.allowed_events(),
-            });
+        terms.most_us = terms.longest();
+        if terms.most_us == 0 {
+            return Err(terms.too_many());
         }
+        terms.tolerance_us = DEFAULT_TOLERANCE_US.min(terms.most_us / 2);
+        terms.horizon_us = terms.default_horizon();
         Ok(Self(Arc::new(terms)))
     }
 
@@ -116,18 +118,12 @@ impl Terms {
     /// the horizon exceeds 35 years.
     pub fn with_horizon(mut self, horizon: Duration) -> Result<Self, LimitError> {
         let terms = Arc::make_mut(&mut self.0);
-        terms.is_chosen = true;
-        terms.horizon_us = within(horizon).ok_or(LimitError::BadHorizon {
+        let most = LONGEST_US.min(terms.most_us - terms.tolerance_us);
+        terms.horizon_us = within(horizon, most).ok_or(LimitError::BadHorizon {
             horizon,
-            most: Duration::from_micros(LONGEST_US),
+            most: Duration::from_micros(most),
         })?;
-        if terms.has_too_many() {
-            let most = terms.longest_horizon(terms.horizon_us);
-            return Err(LimitError::BadHorizon {
-                horizon,
-                most: Duration::from_micros(most),
-            });
-        }
+        terms.is_chosen = true;
         Ok(self)
     }
 
@@ -136,23 +132,18 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// [`LimitError::BadTolerance`] when a key could hold more than [`MAX_EVENTS`] events, or when
-    /// the tolerance exceeds 35 years.
+    /// [`LimitError::BadTolerance`] when a key could hold more than [`MAX_EVENTS`] events, unless a
+    /// shorter horizon that was not chosen makes room, or when the tolerance exceeds 35 years.
     pub fn with_tolerance(mut self, tolerance: Duration) -> Result<Self, LimitError> {
         let terms = Arc::make_mut(&mut self.0);
-        terms.tolerance_us = within(tolerance).ok_or(LimitError::BadTolerance {
+        let horizon_us = if terms.is_chosen { terms.horizon_us } else { 1 };
+        let most = LONGEST_US.min(terms.most_us - horizon_us);
+        terms.tolerance_us = within(tolerance, most).ok_or(LimitError::BadTolerance {
             tolerance,
-            most: Duration::from_micros(LONGEST_US),
+            most: Duration::from_micros(most),
         })?;
         if !terms.is_chosen {
-            terms.horizon_us = terms.longest_horizon(DEFAULT_HORIZON_US);
-        }
-        if terms.has_too_many() {
-            let most = terms.longest_tolerance(terms.tolerance_us);
-            return Err(LimitError::BadTolerance {
-                tolerance,
-                most: Duration::from_micros(most),
-            });
+            terms.horizon_us = terms.default_horizon();
         }
         Ok(self)
     }
@@ -215,9 +206,10 @@ impl Terms {
 }
 
 impl Inner {
-    /// Returns the most events that a key can hold: from the earliest that is kept to the horizon.
-    fn most_events(&self) -> u64 {
-        let span = self.horizon_us + self.tolerance_us + self.retention_us;
+    /// Returns the most events that a key can hold if events are planned within `ahead_us`: horizon
+    /// and tolerance together.
+    fn most_events(&self, ahead_us: u64) -> u64 {
+        let span = ahead_us + self.retention_us;
         let quotas = self.quotas.iter();
         let most = quotas.filter_map(|quota| quota.most_within(span));
         most.min().unwrap_or(0)
@@ -229,30 +221,41 @@ impl Inner {
         (MAX_LOOKS / count.max(1) as u64).min(MAX_EVENTS)
     }
 
-    fn has_too_many(&self) -> bool {
-        self.most_events() > self.allowed_events()
-    }
-
-    /// Returns the longest horizon up to `most_us` within which a key cannot hold too many events.
-    fn longest_horizon(&self, most_us: u64) -> u64 {
-        largest(most_us, |horizon_us| {
-            let terms = Self {
-                horizon_us,
-                ..self.clone()
-            };
-            !terms.has_too_many()
+    /// Returns how long horizon and tolerance may be together, so that a key cannot hold too many
+    /// events.
+    fn longest(&self) -> u64 {
+        let allowed = self.allowed_events();
+        largest(2 * LONGEST_US, |ahead_us| {
+            self.most_events(ahead_us) <= allowed
         })
     }
 
-    /// Returns the longest tolerance up to `most_us` with which a key cannot hold too many events.
-    fn longest_tolerance(&self, most_us: u64) -> u64 {
-        largest(most_us, |tolerance_us| {
-            let terms = Self {
-                tolerance_us,
-                ..self.clone()
-            };
-            !terms.has_too_many()
-        })
+    /// Returns the horizon beside this tolerance, unless the caller chooses one.
+    fn default_horizon(&self) -> u64 {
+        DEFAULT_HORIZON_US.min(self.most_us - self.tolerance_us)
+    }
+
+    /// Returns the error of quotas that leave no horizon. It names the quota that needs the smallest
+    /// change.
+    fn too_many(&self) -> LimitError {
+        let most = self.allowed_events();
+        let span = 1 + self.retention_us;
+        let quotas = self.quotas.iter().filter_map(|quota| {
+            let amount = most / quota.windows_within(span)?;
+            Some((quota, amount))
+        });
+        // The longest quota has four windows at most.
+        let possible = quotas.filter(|(_, amount)| *amount > 0);
+        let nearest = possible.min_by_key(|(quota, _)| quota.most_within(span));
+        let (quota, amount) = nearest.map_or_else(Default::default, |(quota, amount)| {
+            (quota.to_string(), amount)
+        });
+        LimitError::TooManyEvents {
+            events: self.most_events(1),
+            most,
+            quota,
+            amount,
+        }
     }
 }
 
@@ -270,10 +273,10 @@ fn largest(most: u64, fits: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// Returns whole microseconds, unless they exceed [`LONGEST_US`].
-fn within(duration: Duration) -> Option<u64> {
+/// Returns whole microseconds, unless they exceed `most_us`.
+fn within(duration: Duration, most_us: u64) -> Option<u64> {
     let micros = u64::try_from(duration.as_micros()).ok()?;
-    (micros <= LONGEST_US).then_some(micros)
+    (micros <= most_us).then_some(micros)
 }
 
 #[cfg(test)]
@@ -308,10 +311,73 @@ mod tests {
     }
 
     #[test]
-    fn tolerance_is_shorter_where_even_that_holds_too_many_events() {
+    fn horizon_and_tolerance_share_what_is_too_short_for_both() {
         let terms = Terms::new("plans", ["1000/1us"]).unwrap();
-        assert_eq!(terms.horizon(), Duration::ZERO);
-        assert_eq!(terms.tolerance(), 99 * MICRO);
+        assert_eq!(terms.horizon(), 50 * MICRO);
+        assert_eq!(terms.tolerance(), 49 * MICRO);
+        let longest = terms.clone().with_tolerance(98 * MICRO).unwrap();
+        assert_eq!(longest.horizon(), MICRO);
+        let error = terms.with_tolerance(99 * MICRO).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a tolerance of 99µs is too long: choose at most 98µs, a shorter horizon, or smaller amounts"
+        );
+    }
+
+    /// Nothing could be planned ahead, so there are no such terms; what the error proposes exists.
+    #[test]
+    fn quotas_that_leave_no_horizon_are_an_error_that_names_the_largest_amount() {
+        let bulk = ["50000/1d", "500/1m", "10000/1h"];
+        for (quotas, quota, amount) in [
+            (&["60000/1d"][..], "60000/1d", 50_000),
+            (&["50001/1d"], "50001/1d", 50_000),
+            (&["100000/1h"], "100000/1h", 50_000),
+            (&["mails=60000/1d", "500/1m"], "mails=60000/1d", 50_000),
+            (&bulk, "50000/1d", 33_333),
+            (&["5000/1h", "90000/1d"], "5000/1h", 4_000),
+            // One event in a window would be too many.
+            (&["1/6912s", "90000/12000d"], "90000/12000d", 50_000),
+            // 3 * 10^20 events: what does not fit into a number is too much.
+            (&["100000/1us", "90000/12000d"], "90000/12000d", 50_000),
+        ] {
+            let error = Terms::new("plans", quotas.iter().copied()).unwrap_err();
+            let LimitError::TooManyEvents {
+                quota: named,
+                amount: most,
+                ..
+            } = &error
+            else {
+                panic!("{error}");
+            };
+            assert_eq!((&**named, *most), (quota, amount));
+            let smaller = |amount: u64| {
+                let (_, window) = quota.split_once('/').unwrap();
+                let with = |text: &&str| match *text == quota {
+                    true => format!("{amount}/{window}"),
+                    false => (*text).to_owned(),
+                };
+                Terms::new("plans", quotas.iter().map(with))
+            };
+            assert!(smaller(amount).unwrap().horizon() > Duration::ZERO);
+            assert!(smaller(amount + 1).is_err());
+        }
+        assert_eq!(
+            Terms::new("plans", bulk).unwrap_err().to_string(),
+            "with these quotas, a key could hold 100000 events at a time, and at most 66666 are \
+             possible: choose at most 33333 for 50000/1d, or divide the events among several keys"
+        );
+    }
+
+    #[cfg(feature = "calendar")]
+    #[test]
+    fn largest_amount_of_a_calendar_is_named() {
+        for (unit, amount) in [("day", 20_000), ("week", 25_000), ("month", 25_000)] {
+            let error = Terms::new("plans", [format!("90000/{unit}@UTC")]).unwrap_err();
+            let named = format!("choose at most {amount} for 90000/{unit}@UTC,");
+            assert!(error.to_string().contains(&named), "{error}");
+            assert!(Terms::new("plans", [format!("{amount}/{unit}@UTC")]).is_ok());
+            assert!(Terms::new("plans", [format!("{}/{unit}@UTC", amount + 1)]).is_err());
+        }
     }
 
     /// A bulk sender's quotas: the longer one allows a horizon of a day.
@@ -319,7 +385,8 @@ mod tests {
     fn fifty_thousand_a_day_can_be_planned_a_day_ahead() {
         let terms = Terms::new("plans", ["50000/1d", "500/1m"]).unwrap();
         assert_eq!(terms.horizon(), 86_399 * SECOND);
-        assert_eq!(terms.0.most_events(), 100_000);
+        let ahead_us = terms.horizon_us() + terms.tolerance_us();
+        assert_eq!(terms.0.most_events(ahead_us), 100_000);
     }
 
     #[cfg(feature = "calendar")]
@@ -347,27 +414,19 @@ mod tests {
         };
         for (count, most) in [(1, 100_000), (2, 100_000), (4, 50_000), (32, 6_250)] {
             let terms = quotas(count, 100).unwrap();
-            let found = terms.0.most_events();
+            let found = terms
+                .0
+                .most_events(terms.horizon_us() + terms.tolerance_us());
             assert!((most - 99..=most).contains(&found), "{found} with {count}");
         }
-        let error = quotas(7, 30_000).unwrap_err();
-        let expected = LimitError::TooManyEvents {
-            events: 30_000,
-            most: 28_571,
-        };
-        assert_eq!(error, expected);
-        assert_eq!(
-            error.to_string(),
-            "these quotas allow 30000 events of a key at a time, and at most 28571 are possible: choose \
-             smaller amounts or fewer quotas, or divide the events among several keys"
-        );
-        assert!(quotas(6, 30_000).is_ok());
+        assert!(quotas(7, 14_285).is_ok());
+        assert!(quotas(7, 14_286).is_err());
     }
 
     #[test]
     fn terms_have_bounds() {
-        assert!(Terms::new("plans", ["100000/1h"]).is_ok());
-        assert!(Terms::new("plans", ["100001/1h"]).is_err());
+        assert!(Terms::new("plans", ["100000/1h", "50000/1d"]).is_ok());
+        assert!(Terms::new("plans", ["100001/1h", "50000/1d"]).is_err());
         let quotas = |count: u64| (1..=count).map(|hours| format!("1/{hours}h"));
         assert!(Terms::new("plans", quotas(32)).is_ok());
         assert!(Terms::new("plans", quotas(33)).is_err());

@@ -103,7 +103,14 @@ const OVER: u8 = 3;
 #[derive(Default)]
 struct Seen {
     took: [Vec<Duration>; 3],
-    allowed: Vec<(u8, Timestamp)>,
+    allowed: Vec<Allowed>,
+}
+
+/// A call for the busy key that was allowed.
+struct Allowed {
+    phase: u8,
+    by: Source,
+    at: Timestamp,
 }
 
 /// Returns the faults of a process's calls to its server.
@@ -138,12 +145,14 @@ async fn call(
         let begun = Instant::now();
         let decision = limiter.check(key).await.unwrap();
         let took = begun.elapsed();
+        let by = decision.source();
         let receipt = decision.into_receipt();
         let at = receipt.map(|receipt| receipt.consumed()[0].at());
         {
             let mut seen = seen.lock().unwrap();
             if key == 0 {
-                seen.allowed.extend(at.map(|at| (now, at)));
+                let phase = now;
+                seen.allowed.extend(at.map(|at| Allowed { phase, by, at }));
             } else {
                 seen.took[usize::from(now)].push(took);
             }
@@ -153,12 +162,10 @@ async fn call(
     }
 }
 
-/// Returns the most within the window, of all or of those in `phase`.
-fn most_in(allowed: &[(u8, Timestamp)], phase: Option<u8>) -> usize {
-    let in_phase = allowed
-        .iter()
-        .filter(|(of, _)| phase.is_none_or(|phase| phase == *of));
-    most_within(in_phase.map(|(_, at)| *at).collect(), WINDOW)
+/// Returns the most of these calls within the window.
+fn most_of(allowed: &[Allowed], is_of: impl Fn(&Allowed) -> bool) -> usize {
+    let of = allowed.iter().filter(|call| is_of(call));
+    most_within(of.map(|call| call.at).collect(), WINDOW)
 }
 
 /// Writes the median and the 99th percentile in microseconds.
@@ -216,14 +223,16 @@ async fn every_trouble_stays_within_twice_the_limit_and_fails_no_call() {
         }
         let mut seen = std::mem::take(&mut *seen.lock().unwrap());
         let [before, during, after] = seen.took.each_mut().map(|took| times(took));
-        let most = most_in(&seen.allowed, None);
-        let least = most_in(&seen.allowed, Some(DURING));
+        let most = most_of(&seen.allowed, |_| true);
+        let least = most_of(&seen.allowed, |call| call.phase == DURING);
         println!(
             "| {name} | {before} | {during} | {after} | {most} / {} | {least} of {AMOUNT} |",
             2 * AMOUNT
         );
         assert!(most <= 2 * AMOUNT, "{most} in a second with {trouble:?}");
-        assert_eq!(most_in(&seen.allowed, Some(BEFORE)), AMOUNT, "{trouble:?}");
+        // On a busy machine, the fallback may decide a call that the server answers late.
+        let by_server = |call: &Allowed| call.phase == BEFORE && call.by == Source::Store;
+        assert_eq!(most_of(&seen.allowed, by_server), AMOUNT, "{trouble:?}");
         // Processes go on, each with its part, as far as a busy machine lets them.
         assert!(least >= AMOUNT / 2, "{least} while {trouble:?}");
     }

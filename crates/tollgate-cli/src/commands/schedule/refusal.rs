@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use tollgate_core::Timestamp;
-use tollgate_core::schedule::{self, Reason, Refusal};
+use tollgate_core::schedule::{Reason, Refusal};
 
 use crate::text::{Table, exact, named, rfc3339};
 
@@ -39,11 +39,6 @@ impl Refused {
     }
 }
 
-/// Returns that nothing is planned at the times of `closed`.
-pub(super) fn closed_by(closed: &schedule::Quota) -> String {
-    format!("nothing can be planned then: {closed}")
-}
-
 /// Returns the table of free times, if the time is what was refused.
 pub(super) fn to_table(refusal: &Refusal, zone: &TimeZone) -> String {
     if matches!(refusal.reason(), Reason::IdTaken(_) | Reason::UnknownId) {
@@ -70,8 +65,16 @@ pub(super) fn reason(refusal: &Refusal, zone: &TimeZone) -> String {
             "the quota {quota} never has room for it: give a --weight of at most {}",
             quota.amount()
         ),
-        Reason::Quota(closed) if closed.closed_times().is_some() => closed_by(closed),
-        Reason::Quota(quota) => format!("the quota {quota} has no room"),
+        Reason::Quota(quota) => {
+            let later = match refusal.next_free() {
+                Some(_) => "",
+                None => "; no later time up to the horizon is free",
+            };
+            match quota.closed_times() {
+                Some(_) => format!("nothing can be planned then: {quota}{later}"),
+                None => format!("the quota {quota} has no room{later}"),
+            }
+        }
         Reason::Past(earliest) => format!(
             "the time is past: the earliest possible is {}",
             named(*earliest, zone)

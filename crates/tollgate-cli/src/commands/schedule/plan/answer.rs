@@ -2,7 +2,8 @@
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
-use tollgate_core::{Timestamp, schedule};
+use tollgate_core::Timestamp;
+use tollgate_core::schedule::{self, Placement};
 
 use super::messages::{Message, Messages};
 use crate::text::{Grouped, Span, Table, exact, json, plural, printable, rfc3339, times_in};
@@ -10,9 +11,44 @@ use crate::text::{Grouped, Span, Table, exact, json, plural, printable, rfc3339,
 /// What became of a message.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Planned(Timestamp),
-    /// Why it is not planned.
-    Refused(String),
+    Planned {
+        time: Timestamp,
+        /// The quota that had no room at the wanted time, if the message is moved.
+        quota: Option<schedule::Quota>,
+    },
+    Refused {
+        reason: String,
+        /// The quota in the way, if that is the reason.
+        quota: Option<schedule::Quota>,
+    },
+}
+
+impl Outcome {
+    pub(super) fn is_later_than(&self, wanted: Timestamp) -> bool {
+        matches!(self, Self::Planned { time, .. } if *time > wanted)
+    }
+
+    /// Notes what `refused` the wanted time of a message that is moved.
+    pub(super) fn moved_by(&mut self, refused: &Placement) {
+        if let (Self::Planned { quota, .. }, Placement::Refused(refusal)) = (self, refused) {
+            *quota = refusal.quota().cloned();
+        }
+    }
+
+    /// Returns the quota that was in the way.
+    pub(super) fn quota(&self) -> Option<&schedule::Quota> {
+        match self {
+            Self::Planned { quota, .. } | Self::Refused { quota, .. } => quota.as_ref(),
+        }
+    }
+}
+
+/// How many messages a quota moved, and how many it refused.
+#[derive(Serialize)]
+pub(super) struct InTheWay {
+    pub(super) quota: String,
+    pub(super) moved: u64,
+    pub(super) refused: u64,
 }
 
 /// The messages in the order of the file, and what became of each.
@@ -31,6 +67,7 @@ struct Json<'a> {
     events: Vec<Planned<'a>>,
     moved: u64,
     refused: Vec<Refused<'a>>,
+    quotas: Vec<InTheWay>,
 }
 
 #[derive(Serialize)]
@@ -39,6 +76,7 @@ struct Planned<'a> {
     id: &'a str,
     wanted: String,
     planned: String,
+    moved_by: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -47,6 +85,7 @@ struct Refused<'a> {
     id: &'a str,
     wanted: String,
     reason: &'a str,
+    quota: Option<String>,
 }
 
 impl<'m> Plan<'m> {
@@ -59,8 +98,10 @@ impl<'m> Plan<'m> {
         let (mut moved, mut refused) = (0, 0);
         for (message, outcome) in messages.iter().zip(&outcomes) {
             match outcome {
-                Outcome::Planned(time) => moved += u64::from(*time != message.wanted),
-                Outcome::Refused(_) => refused += 1,
+                Outcome::Planned { .. } => {
+                    moved += u64::from(outcome.is_later_than(message.wanted))
+                }
+                Outcome::Refused { .. } => refused += 1,
             }
         }
         Self {
@@ -83,14 +124,46 @@ impl<'m> Plan<'m> {
         self.zone
     }
 
-    /// Formats a time for people.
-    pub(super) fn time(&self, at: Timestamp) -> String {
-        exact(at, self.zone)
+    /// Returns the zone of a message's times for people: its own, if the file gives it.
+    pub(super) fn zone_of(&self, message: &'m Message) -> &'m TimeZone {
+        message.zone.as_ref().unwrap_or(self.zone)
+    }
+
+    /// Returns whether the file gives the zone of a message.
+    pub(super) fn has_zones(&self) -> bool {
+        self.messages.iter().any(|message| message.zone.is_some())
     }
 
     /// Returns what to say about the times for people.
     pub(super) fn times_in(&self) -> String {
-        times_in(self.zone)
+        if self.has_zones() {
+            ", times in the zone of each message".to_owned()
+        } else {
+            times_in(self.zone)
+        }
+    }
+
+    /// Returns how many messages each quota moved and refused, in the order of the quotas.
+    pub(super) fn in_the_way(&self) -> Vec<InTheWay> {
+        let mut counts: Vec<_> = self.quotas.iter().map(|_| (0, 0)).collect();
+        for outcome in &self.outcomes {
+            let quota = outcome.quota();
+            let index = self.quotas.iter().position(|other| Some(other) == quota);
+            if let Some((moved, refused)) = index.and_then(|index| counts.get_mut(index)) {
+                match outcome {
+                    Outcome::Planned { .. } => *moved += 1,
+                    Outcome::Refused { .. } => *refused += 1,
+                }
+            }
+        }
+        let counted = self.quotas.iter().zip(counts);
+        counted
+            .map(|(quota, (moved, refused))| InTheWay {
+                quota: quota.to_string(),
+                moved,
+                refused,
+            })
+            .collect()
     }
 
     pub(super) fn quotas(&self) -> &'m [schedule::Quota] {
@@ -119,21 +192,25 @@ impl<'m> Plan<'m> {
             events: Vec::with_capacity(self.outcomes.len()),
             moved: self.moved,
             refused: Vec::new(),
+            quotas: self.in_the_way(),
         };
         for (key, message, outcome) in self.rows() {
             let (id, wanted) = (&*message.id, rfc3339(message.wanted));
+            let quota = outcome.quota().map(ToString::to_string);
             match outcome {
-                Outcome::Planned(time) => answer.events.push(Planned {
+                Outcome::Planned { time, .. } => answer.events.push(Planned {
                     key,
                     id,
                     wanted,
                     planned: rfc3339(*time),
+                    moved_by: quota,
                 }),
-                Outcome::Refused(reason) => answer.refused.push(Refused {
+                Outcome::Refused { reason, .. } => answer.refused.push(Refused {
                     key,
                     id,
                     wanted,
                     reason,
+                    quota,
                 }),
             }
         }
@@ -152,26 +229,54 @@ impl<'m> Plan<'m> {
             Grouped(self.refused),
             self.times_in(),
         );
-        let header = ["KEY", "ID", "WANTED", "PLANNED", "LATER BY", "REASON"];
-        let header = &header[..header.len() - usize::from(self.refused == 0)];
-        let mut table = Table::new(header, 1);
+        if self.moved + self.refused > 0 {
+            let mut table = Table::new(&["QUOTA IN THE WAY", "MOVED", "REFUSED"], 3);
+            for way in self.in_the_way() {
+                let counts = [way.moved, way.refused].map(|count| Grouped(count).to_string());
+                let [moved, refused] = counts;
+                table.row([way.quota, moved, refused]);
+            }
+            text += &format!("{table}\n");
+        }
+        let columns = [
+            ("KEY", true),
+            ("ID", true),
+            ("ZONE", self.has_zones()),
+            ("WANTED", true),
+            ("PLANNED", true),
+            ("LATER BY", self.moved > 0),
+            ("QUOTA IN THE WAY", self.moved + self.refused > 0),
+            ("REASON", self.refused > 0),
+        ];
+        let shown = |cells: [String; 8]| -> Vec<String> {
+            let cells = cells.into_iter().zip(columns);
+            cells
+                .filter_map(|(cell, (_, is_shown))| is_shown.then_some(cell))
+                .collect()
+        };
+        let header = shown(columns.map(|(name, _)| name.to_owned()));
+        let mut table = Table::new(&header, 1);
         for (key, message, outcome) in self.rows() {
+            let zone = self.zone_of(message);
             let (planned, later, reason) = match outcome {
-                Outcome::Planned(time) => {
+                Outcome::Planned { time, .. } => {
                     let later = time.saturating_duration_since(message.wanted);
                     let later = (!later.is_zero()).then(|| Span(later).to_string());
-                    (self.time(*time), later.unwrap_or_default(), "")
+                    (exact(*time, zone), later.unwrap_or_default(), "")
                 }
-                Outcome::Refused(reason) => ("refused".to_owned(), String::new(), &**reason),
+                Outcome::Refused { reason, .. } => ("refused".to_owned(), String::new(), &**reason),
             };
-            table.row([
+            let quota = outcome.quota().map(ToString::to_string);
+            table.row(shown([
                 printable(key.as_bytes()),
                 printable(message.id.as_bytes()),
-                self.time(message.wanted),
+                zone.iana_name().unwrap_or_default().to_owned(),
+                exact(message.wanted, zone),
                 planned,
                 later,
+                quota.unwrap_or_default(),
                 reason.to_owned(),
-            ]);
+            ]));
         }
         text += &table.to_string();
         text

@@ -10,7 +10,7 @@ use tollgate_memory::MemoryStore;
 use super::answer::Outcome;
 use super::full::Full;
 use super::messages::{Message, Messages};
-use crate::commands::schedule::refusal::{closed_by, reason};
+use crate::commands::schedule::refusal::reason;
 use crate::failure::Failure;
 use crate::lanes::{Run, Work};
 use crate::output::Output;
@@ -47,7 +47,12 @@ pub(super) fn in_memory(
                 let key = message.key.to_bytes();
                 let call = planner.schedule.reserve_next(&key[..], &*message.id, from);
                 let call = call.zone(planner.zone_of(message).clone());
-                planner.outcome(item, from, call.at(at).run()?)
+                let placement = call.at(at).run()?;
+                let mut outcome = planner.outcome(item, from, placement);
+                if outcome.is_later_than(message.wanted) {
+                    outcome.moved_by(&planner.back(&key, item).run()?);
+                }
+                outcome
             }
             Err(refused) => refused,
         });
@@ -119,11 +124,11 @@ impl<S> Planner<S> {
         let refusal = match placement.permit() {
             Ok(time) => {
                 full.add(from, time);
-                return Outcome::Planned(time);
+                return Outcome::Planned { time, quota: None };
             }
             Err(refusal) => refusal,
         };
-        Outcome::Refused(match refusal.reason() {
+        match refusal.reason() {
             Reason::Quota(quota) => {
                 let latest = self.latest(at);
                 full.add(
@@ -131,10 +136,24 @@ impl<S> Planner<S> {
                     Timestamp::saturating_from_micros(latest.as_micros() + 1),
                 );
                 full.refuse(quota.clone());
-                return self.no_room(quota, latest);
+                self.no_room(quota, latest)
             }
-            _ => reason(&refusal, &self.zone),
-        })
+            _ => Outcome::Refused {
+                reason: reason(&refusal, &self.zone),
+                quota: None,
+            },
+        }
+    }
+
+    /// Moves a message back to its wanted time. That time has no room, so the call is refused and
+    /// changes nothing; the refusal names the quota in the way.
+    fn back<'a>(
+        &'a self,
+        key: &'a [u8],
+        (message, at): Item<'a>,
+    ) -> schedule::Call<'a, 'a, S, schedule::Move> {
+        let call = self.schedule.reschedule(key, &*message.id, message.wanted);
+        call.zone(self.zone_of(message).clone()).at(at)
     }
 
     fn full(&self) -> MutexGuard<'_, Vec<Full>> {
@@ -153,10 +172,10 @@ impl<S> Planner<S> {
 
     fn no_room(&self, quota: &schedule::Quota, latest: Timestamp) -> Outcome {
         let latest = named(latest, &self.zone);
-        Outcome::Refused(match quota.closed_times() {
-            Some(_) => format!("{}, up to {latest}", closed_by(quota)),
-            None => format!("the quota {quota} has no room up to {latest}"),
-        })
+        Outcome::Refused {
+            reason: format!("no time up to {latest} is free, with {quota} in the way"),
+            quota: Some(quota.clone()),
+        }
     }
 }
 
@@ -189,7 +208,11 @@ impl<'m> Work for OnServer<'m> {
         let call = schedule.reserve_next(&key[..], &*message.id, from);
         let call = call.zone(self.planner.zone_of(message).clone());
         let placement = call.at(at).await?;
-        Ok(self.planner.outcome(*item, from, placement))
+        let mut outcome = self.planner.outcome(*item, from, placement);
+        if outcome.is_later_than(message.wanted) {
+            outcome.moved_by(&self.planner.back(&key, *item).await?);
+        }
+        Ok(outcome)
     }
 
     fn keys(&self) -> impl Iterator<Item = KeyId> {
@@ -203,6 +226,8 @@ impl<'m> Work for OnServer<'m> {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::schedule::Refusal;
+
     use super::*;
     use crate::commands::schedule::terms;
     use crate::text::rfc3339;
@@ -248,13 +273,18 @@ mod tests {
                 let schedule = Schedule::with_terms(MemoryStore::new(), terms);
                 for ((message, at), outcome) in items(&messages, &instants).zip(found) {
                     let key = message.key.to_bytes();
+                    let wanted = schedule.add(&key[..], &*message.id, message.wanted);
+                    let wanted = wanted.at(at).run().unwrap().permit();
                     let call = schedule.reserve_next(&key[..], &*message.id, message.wanted);
                     let expected = call.at(at).run().unwrap().permit().ok();
-                    let found = match outcome {
-                        Outcome::Planned(time) => Some(time),
-                        Outcome::Refused(_) => None,
-                    };
-                    assert_eq!(found, expected);
+                    match outcome {
+                        Outcome::Planned { time, quota } => {
+                            assert_eq!(Some(time), expected);
+                            let refusal = wanted.err();
+                            assert_eq!(quota.as_ref(), refusal.as_ref().and_then(Refusal::quota));
+                        }
+                        Outcome::Refused { .. } => assert_eq!(None, expected),
+                    }
                 }
             }
         }

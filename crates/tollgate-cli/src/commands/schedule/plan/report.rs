@@ -1,8 +1,9 @@
 //! The report of `tollgate schedule plan`: wanted and planned times, on a line for each key.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{self, Write};
 use std::path::Path;
+use std::slice;
 
 use jiff::tz::TimeZone;
 use tollgate_core::{Timestamp, schedule};
@@ -13,16 +14,16 @@ use crate::failure::Failure;
 use crate::report::axis::{TimeAxis, seconds};
 use crate::report::page::{start, tile, write_page};
 use crate::report::svg::{self, Escaped, Length, UNIT};
-use crate::text::{Grouped, Share, Span, noun, plural, printable, shortened};
+use crate::text::{Grouped, Share, Span, exact, noun, plural, printable, shortened};
 
-/// The most keys in the picture; more would be unreadable.
-const MOST_KEYS: usize = 40;
+/// The most rows of the picture; more would be unreadable.
+const MOST_ROWS: usize = 40;
 
 /// The most lines from wanted to planned times for each key.
 const MOST_LINKS: usize = 400;
 
 /// The most rows of each table.
-const MOST_ROWS: usize = 20;
+const MOST_LISTED: usize = 20;
 
 /// How many characters of a key are shown beside its line; its tooltip shows the whole key.
 const SHOWN: usize = 24;
@@ -65,8 +66,8 @@ fn page(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
         ),
     )?;
     tiles(f, plan)?;
-    let rows = Row::of(plan);
-    picture(f, plan, &rows)?;
+    in_the_way(f, plan)?;
+    picture(f, plan)?;
     moved(f, plan)?;
     refused(f, plan)?;
     f.write_str(
@@ -83,7 +84,7 @@ fn conclusion(plan: &Plan<'_>) -> String {
     }
     let named = |key: &str| shortened(&printable(key.as_bytes()), SHOWN);
     let moved = plan.rows().filter_map(|(key, message, outcome)| {
-        let Outcome::Planned(time) = outcome else {
+        let Outcome::Planned { time, .. } = outcome else {
             return None;
         };
         Some((time.saturating_duration_since(message.wanted), key))
@@ -94,10 +95,10 @@ fn conclusion(plan: &Plan<'_>) -> String {
         format!(", by at most {} (a message to {})", Span(later), named(key))
     });
     let refused = plan.rows().find_map(|(key, _, outcome)| match outcome {
-        Outcome::Refused(reason) => {
+        Outcome::Refused { reason, .. } => {
             Some(format!(", the first of them to {}: {reason}", named(key)))
         }
-        Outcome::Planned(_) => None,
+        Outcome::Planned { .. } => None,
     });
     format!(
         "Of {messages}, {} moved{furthest}, and {} refused{}.",
@@ -134,29 +135,60 @@ fn tiles(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     f.write_str("</ul>\n")
 }
 
+/// Writes how many messages each quota moved and refused.
+fn in_the_way(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
+    if plan.moved + plan.refused == 0 {
+        return Ok(());
+    }
+    f.write_str(
+        "<section><h2>Quotas in the way</h2>\n<p>Each message that is moved or refused counts for \
+         one quota: of those without room at its time, the one that has room again last.</p>\n\
+         <table><thead><tr><th>Quota</th><th>Moved</th><th>Refused</th></tr></thead><tbody>",
+    )?;
+    for way in plan.in_the_way() {
+        writeln!(
+            f,
+            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+            Escaped(&way.quota),
+            Grouped(way.moved),
+            Grouped(way.refused),
+        )?;
+    }
+    f.write_str("</tbody></table></section>\n")
+}
+
 /// A message and its planned time, if it has one.
 struct Mark<'p> {
-    plan: &'p Plan<'p>,
     id: &'p str,
+    zone: &'p TimeZone,
     wanted: Timestamp,
-    planned: Result<Timestamp, &'p str>,
+    outcome: &'p Outcome,
 }
 
 impl Mark<'_> {
+    /// Returns the planned time, if there is one.
+    fn planned(&self) -> Option<Timestamp> {
+        match self.outcome {
+            Outcome::Planned { time, .. } => Some(*time),
+            Outcome::Refused { .. } => None,
+        }
+    }
+
     fn is_moved(&self) -> bool {
-        self.planned != Ok(self.wanted)
+        self.planned() != Some(self.wanted)
     }
 
     fn tooltip(&self, key: &str) -> String {
-        let wanted = self.plan.time(self.wanted);
-        let planned = match self.planned {
-            Ok(time) if time == self.wanted => "planned as wanted".to_owned(),
-            Ok(time) => format!(
-                "planned at {}, {} later",
-                self.plan.time(time),
-                Span(time.saturating_duration_since(self.wanted))
+        let wanted = exact(self.wanted, self.zone);
+        let planned = match self.outcome {
+            Outcome::Planned { time, .. } if *time == self.wanted => "planned as wanted".to_owned(),
+            Outcome::Planned { time, quota } => format!(
+                "planned at {}, {} later, {} in the way",
+                exact(*time, self.zone),
+                Span(time.saturating_duration_since(self.wanted)),
+                shown(quota.as_ref()),
             ),
-            Err(reason) => format!("refused: {reason}"),
+            Outcome::Refused { reason, .. } => format!("refused: {reason}"),
         };
         format!(
             "{}, {}: wanted at {wanted}, {planned}",
@@ -166,50 +198,50 @@ impl Mark<'_> {
     }
 }
 
-/// The messages of a key.
+fn shown(quota: Option<&schedule::Quota>) -> String {
+    quota.map_or_else(String::new, ToString::to_string)
+}
+
+/// The messages of a key in one time zone.
 struct Row<'p> {
     key: &'p str,
-    /// That of the first message.
     zone: &'p TimeZone,
     marks: Vec<Mark<'p>>,
 }
 
 impl<'p> Row<'p> {
-    /// Returns the rows of the picture: the keys with the most moved and refused messages.
-    fn of(plan: &'p Plan<'_>) -> Vec<Self> {
-        let mut rows = BTreeMap::new();
-        let mut order = Vec::new();
+    /// Returns the rows of the picture: those with the most moved and refused messages, and how many
+    /// there are in all.
+    fn of(plan: &'p Plan<'_>) -> (Vec<Self>, usize) {
+        let mut places = HashMap::new();
+        let mut rows: Vec<Self> = Vec::new();
         for (key, message, outcome) in plan.rows() {
-            let row = rows.entry(message.key.index()).or_insert_with(|| {
-                order.push(message.key.index());
-                Self {
+            let zone = plan.zone_of(message);
+            let place = places.entry((message.key.index(), zone.iana_name()));
+            let place = *place.or_insert_with(|| {
+                rows.push(Self {
                     key,
-                    zone: message.zone.as_ref().unwrap_or_else(|| plan.zone()),
+                    zone,
                     marks: Vec::new(),
-                }
+                });
+                rows.len() - 1
             });
-            row.marks.push(Mark {
-                plan,
+            rows[place].marks.push(Mark {
                 id: &message.id,
+                zone,
                 wanted: message.wanted,
-                planned: match outcome {
-                    Outcome::Planned(time) => Ok(*time),
-                    Outcome::Refused(reason) => Err(reason),
-                },
+                outcome,
             });
         }
-        let mut rows: Vec<_> = order
-            .iter()
-            .filter_map(|index| rows.remove(index))
-            .collect();
-        if rows.len() > MOST_KEYS {
+        let all = rows.len();
+        if all > MOST_ROWS {
             // The sort is stable, so ties stay in the order of the file.
             rows.sort_by_cached_key(|row| {
                 std::cmp::Reverse(row.marks.iter().filter(|mark| mark.is_moved()).count())
             });
-            rows.truncate(MOST_KEYS);
+            rows.truncate(MOST_ROWS);
         }
-        rows
+        (rows, all)
     }
 }
 
@@ -224,7 +256,7 @@ impl Scale {
     fn new(rows: &[Row<'_>]) -> Self {
         let marks = || rows.iter().flat_map(|row| &row.marks);
         let start = marks().map(|mark| mark.wanted).min().unwrap_or_default();
-        let ends = marks().map(|mark| mark.planned.unwrap_or(mark.wanted));
+        let ends = marks().map(|mark| mark.planned().unwrap_or(mark.wanted));
         let end = ends.max().unwrap_or_default();
         let length = end.saturating_duration_since(start).as_micros();
         Self {
@@ -252,7 +284,8 @@ impl Scale {
     }
 }
 
-fn picture(f: &mut impl Write, plan: &Plan<'_>, rows: &[Row<'_>]) -> fmt::Result {
+fn picture(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
+    let (rows, all) = Row::of(plan);
     let has_closed = |quota: &schedule::Quota| quota.closed_times().is_some();
     let closed = match plan.quotas().iter().any(has_closed) {
         true => " <i class=\"closed\"></i> closed",
@@ -264,23 +297,22 @@ fn picture(f: &mut impl Write, plan: &Plan<'_>, rows: &[Row<'_>]) -> fmt::Result
          <p class=\"legend\"><i class=\"d\"></i> wanted, above <i class=\"a\"></i> planned, below \
          <i class=\"over\"></i> refused{closed}</p>",
     )?;
-    if plan.keys() > rows.len() {
-        let keys = u64::try_from(plan.keys()).unwrap_or(u64::MAX);
+    if all > rows.len() {
         writeln!(
             f,
-            "<p>These are the {} keys with the most moved and refused messages, of {}.</p>",
+            "<p>These are the {} lines with the most moved and refused messages, of {}.</p>",
             rows.len(),
-            Grouped(keys),
+            Grouped(u64::try_from(all).unwrap_or(u64::MAX)),
         )?;
     }
     let bottom = u64::try_from(rows.len()).unwrap_or(0) * ROW;
     let label = "Wanted and planned times of each key";
     svg::open(f, WIDTH, bottom + BOTTOM, label)?;
-    let scale = Scale::new(rows);
+    let scale = Scale::new(&rows);
     let (start, end) = (scale.start, scale.end());
-    for (index, row) in (0_u64..).zip(rows) {
+    for (index, row) in (0_u64..).zip(&rows) {
         row.shade(f, index * ROW, scale, plan.quotas())?;
-        row.draw(f, index * ROW, scale)?;
+        row.draw(f, index * ROW, scale, plan.has_zones())?;
     }
     let axis = TimeAxis {
         zone: plan.zone(),
@@ -316,15 +348,28 @@ impl Row<'_> {
         Ok(())
     }
 
-    fn draw(&self, f: &mut impl Write, top: u64, scale: Scale) -> fmt::Result {
+    fn draw(&self, f: &mut impl Write, top: u64, scale: Scale, has_zones: bool) -> fmt::Result {
         let (wanted, planned) = (top + WANTED, top + PLANNED);
         let key = printable(self.key.as_bytes());
+        if let (true, Some(zone)) = (has_zones, self.zone.iana_name()) {
+            writeln!(
+                f,
+                "<text class=\"end mid\" x=\"{}\" y=\"{}\">{}</text>",
+                LEFT - 16,
+                top + PLANNED + 2,
+                Escaped(&shortened(zone, SHOWN)),
+            )?;
+        }
         writeln!(
             f,
             "<g><title>{}</title><text class=\"key end mid\" x=\"{}\" y=\"{}\">{}</text></g>",
             Escaped(&key),
             LEFT - 16,
-            top + (WANTED + PLANNED) / 2,
+            top + if has_zones {
+                WANTED
+            } else {
+                (WANTED + PLANNED) / 2
+            },
             Escaped(&shortened(&key, SHOWN)),
         )?;
         for y in [wanted, planned] {
@@ -337,7 +382,7 @@ impl Row<'_> {
         let links: BTreeSet<_> = self
             .marks
             .iter()
-            .filter_map(|mark| Some((scale.unit(mark.wanted), scale.unit(mark.planned.ok()?))))
+            .filter_map(|mark| Some((scale.unit(mark.wanted), scale.unit(mark.planned()?))))
             .filter(|(from, to)| from != to)
             .collect();
         let step = links.len().div_ceil(MOST_LINKS).max(1);
@@ -348,13 +393,17 @@ impl Row<'_> {
             )?;
         }
         f.write_char('\n')?;
-        let refused = |mark: &Mark<'_>| if mark.planned.is_err() { REFUSED } else { "d" };
+        let refused = |mark: &Mark<'_>| {
+            if mark.planned().is_none() {
+                REFUSED
+            } else {
+                "d"
+            }
+        };
         self.dots(f, wanted, |mark| {
             Some((scale.unit(mark.wanted), refused(mark)))
         })?;
-        self.dots(f, planned, |mark| {
-            Some((scale.unit(mark.planned.ok()?), "a"))
-        })
+        self.dots(f, planned, |mark| Some((scale.unit(mark.planned()?), "a")))
     }
 
     /// Draws a dot at the height `y` for all marks with the same position and class.
@@ -396,9 +445,9 @@ fn moved(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     let mut moved: Vec<_> = plan
         .rows()
         .filter_map(|(key, message, outcome)| match outcome {
-            Outcome::Planned(time) if *time != message.wanted => {
+            Outcome::Planned { time, quota } if *time != message.wanted => {
                 let later = time.saturating_duration_since(message.wanted);
-                Some((later, key, message, *time))
+                Some((later, key, message, *time, quota.as_ref()))
             }
             _ => None,
         })
@@ -408,10 +457,12 @@ fn moved(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     }
     // The sort is stable, so ties stay in the order of the file.
     moved.sort_by_key(|(later, ..)| std::cmp::Reverse(*later));
-    head(f, "Moved furthest", moved.len(), ["Planned", "Later by"])?;
-    for (later, key, message, time) in moved.into_iter().take(MOST_ROWS) {
-        let cells = [plan.time(time), Span(later).to_string()];
-        table_row(f, [key, &message.id], &plan.time(message.wanted), &cells)?;
+    let more = ["Planned", "Later by", "In the way"];
+    head(f, "Moved furthest", moved.len(), &more)?;
+    for (later, key, message, time, quota) in moved.into_iter().take(MOST_LISTED) {
+        let zone = plan.zone_of(message);
+        let cells = [exact(time, zone), Span(later).to_string(), shown(quota)];
+        table_row(f, [key, &message.id], &exact(message.wanted, zone), &cells)?;
     }
     f.write_str("</tbody></table></section>\n")
 }
@@ -421,51 +472,41 @@ fn refused(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     let refused = || {
         plan.rows()
             .filter_map(|(key, message, outcome)| match outcome {
-                Outcome::Refused(reason) => Some((key, message, reason)),
-                Outcome::Planned(_) => None,
+                Outcome::Refused { reason, .. } => Some((key, message, reason)),
+                Outcome::Planned { .. } => None,
             })
     };
     if plan.refused == 0 {
         return Ok(());
     }
-    head(f, "Refused", refused().count(), ["Why", ""])?;
-    for (key, message, reason) in refused().take(MOST_ROWS) {
-        table_row(
-            f,
-            [key, &message.id],
-            &plan.time(message.wanted),
-            &[reason.clone(), String::new()],
-        )?;
+    head(f, "Refused", refused().count(), &["Why"])?;
+    for (key, message, reason) in refused().take(MOST_LISTED) {
+        let wanted = exact(message.wanted, plan.zone_of(message));
+        table_row(f, [key, &message.id], &wanted, slice::from_ref(reason))?;
     }
     f.write_str("</tbody></table></section>\n")
 }
 
-fn head(f: &mut impl Write, title: &str, rows: usize, more: [&str; 2]) -> fmt::Result {
+fn head(f: &mut impl Write, title: &str, rows: usize, more: &[&str]) -> fmt::Result {
     writeln!(f, "<section><h2>{title}</h2>")?;
-    if rows > MOST_ROWS {
+    if rows > MOST_LISTED {
         let rows = u64::try_from(rows).unwrap_or(u64::MAX);
-        writeln!(f, "<p>The first {MOST_ROWS} of {}.</p>", Grouped(rows))?;
+        writeln!(f, "<p>The first {MOST_LISTED} of {}.</p>", Grouped(rows))?;
     }
-    writeln!(
-        f,
-        "<table><thead><tr><th>Key</th><th>Id</th><th>Wanted</th><th>{}</th><th>{}</th></tr>\
-         </thead><tbody>",
-        more[0], more[1],
-    )
+    f.write_str("<table><thead><tr>")?;
+    for title in ["Key", "Id", "Wanted"].iter().chain(more) {
+        write!(f, "<th>{title}</th>")?;
+    }
+    f.write_str("</tr></thead><tbody>\n")
 }
 
-fn table_row(
-    f: &mut impl Write,
-    names: [&str; 2],
-    wanted: &str,
-    cells: &[String; 2],
-) -> fmt::Result {
+fn table_row(f: &mut impl Write, names: [&str; 2], wanted: &str, cells: &[String]) -> fmt::Result {
     f.write_str("<tr>")?;
     for name in names {
         let name = shortened(&printable(name.as_bytes()), SHOWN);
         write!(f, "<td><code>{}</code></td>", Escaped(&name))?;
     }
-    for cell in [wanted, &cells[0], &cells[1]] {
+    for cell in [wanted].into_iter().chain(cells.iter().map(String::as_str)) {
         write!(f, "<td>{}</td>", Escaped(cell))?;
     }
     f.write_str("</tr>\n")

@@ -192,7 +192,13 @@ impl Reading {
         })?;
         let zone = match fields.zone {
             "" => None,
-            name => Some(time::zone(name).map_err(|failure| bad(failure.to_string()))?),
+            name => Some(time::zone(name).map_err(|_| {
+                let name = shown(name);
+                bad(format!(
+                    "the field time_zone, {name:?}, is no time zone: give the name of one, such as \
+                     Europe/Berlin"
+                ))
+            })?),
         };
         let key = self.messages.keys.intern(fields.key.as_bytes());
         let key = key.map_err(|failure| bad(failure.to_string()))?;
