@@ -420,6 +420,26 @@ fn a_horizon_counts_from_the_earliest_wanted_time() {
     );
 }
 
+/// What is not counted for a quota is counted beside them.
+#[test]
+fn the_table_counts_what_is_beyond_the_horizon_and_what_was_not_looked_up() {
+    let mut text = "key,id,time\n".to_owned();
+    for id in 0..10_003 {
+        writeln!(text, "alice,{id},2026-03-01T08:00:00Z").unwrap();
+    }
+    writeln!(text, "alice,late,2026-03-03T08:00:00Z").unwrap();
+    let messages = file("m.csv", text);
+    let output = plan(&[&messages, "--quota", "1/1s", "--horizon", "1d"]);
+    let rows = "1/1s              10,000        0\n\
+                the horizon            0        1\n\
+                not looked up          2        0\n\n";
+    assert!(
+        stdout(&output).contains(rows),
+        "{}",
+        &stdout(&output)[..500]
+    );
+}
+
 /// Returns messages of several keys, in no order.
 fn many(count: u32) -> String {
     let mut text = "key,id,time\n".to_owned();

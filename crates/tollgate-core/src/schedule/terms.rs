@@ -119,7 +119,7 @@ impl Terms {
     pub fn with_horizon(mut self, horizon: Duration) -> Result<Self, LimitError> {
         let terms = Arc::make_mut(&mut self.0);
         let most = LONGEST_US.min(terms.most_us - terms.tolerance_us);
-        terms.horizon_us = within(horizon, most).ok_or(LimitError::BadHorizon {
+        terms.horizon_us = within(horizon, most).ok_or_else(|| LimitError::BadHorizon {
             horizon,
             most: Duration::from_micros(most),
         })?;
@@ -138,7 +138,7 @@ impl Terms {
         let terms = Arc::make_mut(&mut self.0);
         let horizon_us = if terms.is_chosen { terms.horizon_us } else { 1 };
         let most = LONGEST_US.min(terms.most_us - horizon_us);
-        terms.tolerance_us = within(tolerance, most).ok_or(LimitError::BadTolerance {
+        terms.tolerance_us = within(tolerance, most).ok_or_else(|| LimitError::BadTolerance {
             tolerance,
             most: Duration::from_micros(most),
         })?;

@@ -186,6 +186,24 @@ impl<'m> Plan<'m> {
         rows.map(|(message, outcome)| (self.messages.key(message.key), message, outcome))
     }
 
+    /// Returns the same for people: also how many messages are beyond the horizon, and how many are
+    /// moved by a quota that was not looked up.
+    pub(super) fn reasons(&self) -> Vec<InTheWay> {
+        let mut reasons = self.in_the_way();
+        let refused = self.refused - reasons.iter().map(|way| way.refused).sum::<u64>();
+        let moved = self.moved - reasons.iter().map(|way| way.moved).sum::<u64>();
+        for (quota, moved, refused) in [("the horizon", 0, refused), ("not looked up", moved, 0)] {
+            if moved + refused > 0 {
+                reasons.push(InTheWay {
+                    quota: quota.to_owned(),
+                    moved,
+                    refused,
+                });
+            }
+        }
+        reasons
+    }
+
     /// Returns a JSON object on one line.
     pub(super) fn to_json(&self) -> String {
         let mut answer = Json {
@@ -231,7 +249,7 @@ impl<'m> Plan<'m> {
         );
         if self.moved + self.refused > 0 {
             let mut table = Table::new(&["QUOTA IN THE WAY", "MOVED", "REFUSED"], 3);
-            for way in self.in_the_way() {
+            for way in self.reasons() {
                 let counts = [way.moved, way.refused].map(|count| Grouped(count).to_string());
                 let [moved, refused] = counts;
                 table.row([way.quota, moved, refused]);

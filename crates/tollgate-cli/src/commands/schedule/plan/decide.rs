@@ -49,7 +49,7 @@ pub(super) fn in_memory(
                 let call = call.zone(planner.zone_of(message).clone());
                 let placement = call.at(at).run()?;
                 let mut outcome = planner.outcome(item, from, placement);
-                if outcome.is_later_than(message.wanted) {
+                if planner.asks_back(item, &outcome) {
                     outcome.moved_by(&planner.back(&key, item).run()?);
                 }
                 outcome
@@ -145,6 +145,11 @@ impl<S> Planner<S> {
         }
     }
 
+    /// Returns whether to ask which quota moved a message.
+    fn asks_back(&self, (message, _): Item<'_>, outcome: &Outcome) -> bool {
+        outcome.is_later_than(message.wanted) && self.full()[message.key.index()].may_ask()
+    }
+
     /// Moves a message back to its wanted time. That time has no room, so the call is refused and
     /// changes nothing; the refusal names the quota in the way.
     fn back<'a>(
@@ -209,7 +214,7 @@ impl<'m> Work for OnServer<'m> {
         let call = call.zone(self.planner.zone_of(message).clone());
         let placement = call.at(at).await?;
         let mut outcome = self.planner.outcome(*item, from, placement);
-        if outcome.is_later_than(message.wanted) {
+        if self.planner.asks_back(*item, &outcome) {
             outcome.moved_by(&self.planner.back(&key, *item).await?);
         }
         Ok(outcome)

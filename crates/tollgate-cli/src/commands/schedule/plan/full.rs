@@ -17,15 +17,24 @@ pub(super) struct Full {
     quota: Option<schedule::Quota>,
     /// The zone of the messages for which there is no room.
     zone: Option<TimeZone>,
+    /// How many messages of the key have asked what moved them.
+    asked: usize,
 }
+
+/// For how many moved messages of a key the quota in the way is looked up: that looks at every message
+/// between the wanted and the planned time.
+pub(super) const MOST_ASKED: usize = 10_000;
 
 impl Full {
     /// Forgets all times unless they were noted for messages of this zone: days and closed times of
     /// another one may be other times.
     pub(super) fn bring(&mut self, zone: &TimeZone) {
         if self.zone.as_ref() != Some(zone) {
-            *self = Self::default();
-            self.zone = Some(zone.clone());
+            *self = Self {
+                zone: Some(zone.clone()),
+                asked: self.asked,
+                ..Self::default()
+            };
         }
     }
 
@@ -48,6 +57,12 @@ impl Full {
             end = end.max(other_end);
         }
         self.spans.insert(start, end);
+    }
+
+    /// Returns whether one more moved message may ask for the quota in its way.
+    pub(super) fn may_ask(&mut self) -> bool {
+        self.asked += 1;
+        self.asked <= MOST_ASKED
     }
 
     /// Notes which quota refused a message.

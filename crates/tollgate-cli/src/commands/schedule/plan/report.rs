@@ -145,7 +145,7 @@ fn in_the_way(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
          one quota: of those without room at its time, the one that has room again last.</p>\n\
          <table><thead><tr><th>Quota</th><th>Moved</th><th>Refused</th></tr></thead><tbody>",
     )?;
-    for way in plan.in_the_way() {
+    for way in plan.reasons() {
         writeln!(
             f,
             "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
