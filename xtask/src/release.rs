@@ -63,11 +63,19 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
 fn address(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '~' | '/');
-    let has_path = rest.split('/').all(|part| !part.is_empty()) && rest.contains('/');
-    if has_path && rest.chars().all(is_plain) && !rest.ends_with(".git") {
-        return Ok(text.to_owned());
+    let parts: Vec<&str> = rest.split('/').collect();
+    let has_path = parts.len() >= 3 && parts.iter().all(|part| !part.is_empty());
+    if !has_path || !rest.chars().all(is_plain) || rest.ends_with(".git") {
+        let form =
+            "write it as `https://github.com/OWNER/NAME`, without a slash or `.git` at its end";
+        return Err(form.into());
     }
-    Err("write it as `https://github.com/OWNER/NAME`, without a slash or `.git` at its end".into())
+    if parts[0].ends_with(".invalid") {
+        return Err(
+            "no host can have a name that ends with `.invalid`: give the repository's own".into(),
+        );
+    }
+    Ok(text.to_owned())
 }
 
 /// Writes the new address of the repository everywhere.
@@ -75,10 +83,17 @@ fn move_to(shell: &Shell, files: &Files, address: &str) -> Outcome {
     let old = files
         .repository()
         .ok_or("Cargo.toml has no line `repository = \"…\"` to replace")?;
+    if old == address {
+        println!("The repository's address is {address} already: nothing to change.");
+        return Ok(());
+    }
+    let mut changed = 0;
     for (path, text) in files.iter().filter(|(_, text)| text.contains(old)) {
         shell.write_file(path, text.replace(old, address))?;
         println!("{path}");
+        changed += 1;
     }
+    println!("Changed the repository's address from {old} to {address} in {changed} files.");
     Ok(())
 }
 
@@ -251,6 +266,8 @@ mod tests {
             "https://example.org/owner/name.git",
             "https://example.org/owner//name",
             "https://example.org/owner/name#readme",
+            "https://example.org/name",
+            "https://tollgate.invalid/owner/name",
         ] {
             assert!(address(bad).is_err(), "{bad}");
         }

@@ -747,7 +747,7 @@ fn a_report_draws_every_key_and_needs_nothing_else() {
         "<!DOCTYPE html>",
         "Wanted and planned times of each key",
         "alice, b: wanted at 2026-03-01T08:00:00Z, refused: no time up to 2026-03-01T08:00:30Z is free",
-        "<tr><td>1/1m</td><td>0</td><td>2</td></tr>",
+        "<tr><td>1/1m</td><td class=\"n\">0</td><td class=\"n\">2</td></tr>",
         "bob, a: wanted at 2026-03-01T08:00:00.25Z, planned as wanted",
         "&lt;b&gt;&amp;",
         "prefers-color-scheme: dark",

@@ -143,12 +143,13 @@ fn in_the_way(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     f.write_str(
         "<section><h2>Quotas in the way</h2>\n<p>Each message that is moved or refused counts for \
          one quota: of those without room at its time, the one that has room again last.</p>\n\
-         <table><thead><tr><th>Quota</th><th>Moved</th><th>Refused</th></tr></thead><tbody>",
+         <table><thead><tr><th>Quota</th><th class=\"n\">Moved</th>\
+         <th class=\"n\">Refused</th></tr></thead><tbody>",
     )?;
     for way in plan.reasons() {
         writeln!(
             f,
-            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
             Escaped(&way.quota),
             Grouped(way.moved),
             Grouped(way.refused),
