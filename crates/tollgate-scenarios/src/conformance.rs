@@ -95,7 +95,7 @@ where
     let server = shared::standalone(flavor);
     Stores {
         connect: move || connect(server.url()),
-        histories: flavor.histories() / part,
+        histories: flavor.histories().div_ceil(part),
     }
 }
 

@@ -59,7 +59,7 @@ impl Flavor {
     ///
     /// A store's code is the same on all servers, so only one of them gets the most, and that only if
     /// everything is to be tested; `TOLLGATE_CONFORMANCE_CASES` sets another number. Stores that
-    /// differ from another one only in how a call reaches its server need half of it.
+    /// differ from another one only in how a call reaches its server need less.
     pub fn histories(self) -> u32 {
         match self {
             Self::System if Self::is_every() => 12,
