@@ -48,7 +48,7 @@ pub(crate) enum Failure {
         "a quota is in the zone `local`, which is the recipient's: give it as --time-zone, such as \
          --time-zone Europe/Berlin{more}"
     )]
-    NoZone { more: &'static str },
+    NoZone { more: String },
     #[error("interrupted")]
     Interrupted(Signal),
     #[error(

@@ -156,7 +156,8 @@ pub enum LimitError {
     /// A schedule's quotas allow too many events of a key, however short the horizon.
     #[error(
         "with these quotas, a key could hold {events} events at a time, and at most {most} are \
-         possible: choose at most {amount} for {quota}, or divide the events among several keys"
+         possible: choose at most {amount} for {quota}, {}or divide the events among several keys",
+        fewer(*most)
     )]
     TooManyEvents {
         /// The events that the quotas allow.
@@ -204,6 +205,15 @@ impl fmt::Debug for LimitError {
 impl From<Infallible> for LimitError {
     fn from(never: Infallible) -> Self {
         match never {}
+    }
+}
+
+/// Returns the advice to use fewer quotas, if more events are possible with fewer.
+fn fewer(most: u64) -> &'static str {
+    if most < crate::schedule::MAX_EVENTS {
+        "use fewer quotas, "
+    } else {
+        ""
     }
 }
 

@@ -229,8 +229,8 @@ const CALENDAR_UNITS: [&str; 4] = ["day", "week", "month", "year"];
 
 /// What an error says was expected instead of a unit, and of one of the calendar.
 const UNIT: &str = "a unit: us, ms, s, m, h or d";
-const LENGTH: &str = "a unit: us, ms, s, m, h or d, which is 24 hours; only fixed windows and \
-    schedules count by the calendar of a time zone, such as `day@UTC`";
+const LENGTH: &str = "a unit: us, ms, s, m, h or d, which is 24 hours; or a time zone after a unit of the \
+    calendar, as `5/day@UTC` in a schedule, or `fixed-window:5/day@UTC`";
 
 /// What an error says was expected instead of a window.
 const WINDOW: &str = "a number and a unit, such as `1m` or `1h`";

@@ -260,8 +260,8 @@ fn text_says_what_is_wrong_with_a_calendar() {
         ),
         (
             "a=fixed-window:5/month",
-            "a unit: us, ms, s, m, h or d, which is 24 hours; only fixed windows and schedules count \
-             by the calendar of a time zone, such as `day@UTC`",
+            "a unit: us, ms, s, m, h or d, which is 24 hours; or a time zone after a unit of the \
+             calendar, as `5/day@UTC` in a schedule, or `fixed-window:5/day@UTC`",
         ),
         ("a=fixed-window:5/month@", "\"\" is no time zone"),
         (

@@ -146,8 +146,8 @@ fn the_table_shows_the_same() {
     assert_eq!(output.status.code(), Some(1));
     let text = stdout(&output);
     assert!(text.starts_with("4 messages of 2 keys: 2 as wanted, 0 moved, 2 refused\n"));
-    let row = "refused                  1/1d              no time up to 2026-03-02T06:59:30Z is free, \
-               with 1/1d in the way\n";
+    let row = "refused                  1/1d              no time from the wanted one to \
+               2026-03-02T06:59:30Z is free; at the wanted one, 1/1d is in the way\n";
     assert!(text.contains(row), "{text}");
 }
 
@@ -311,8 +311,8 @@ bob,a,2026-03-28T12:00:00Z,Asia/Tokyo
     let plan = planned(1, &late, &[&quotas[..], &berlin, &horizon].concat());
     assert_eq!(
         plan["refused"][2]["reason"],
-        "no time up to 2026-06-02T07:00:00+02:00[Europe/Berlin] is free, with closed \
-         22:00-08:00@local in the way"
+        "no time from the wanted one to 2026-06-02T07:00:00+02:00[Europe/Berlin] is free; at the \
+         wanted one, closed 22:00-08:00@local is in the way"
     );
     assert_eq!(plan["refused"][2]["quota"], night[1]);
     assert_eq!(
@@ -336,7 +336,7 @@ fn local_quotas_need_a_time_zone() {
         ),
         (
             format!("key,id,time,time_zone\nalice,a,{at},UTC\nalice,b,{at},\n"),
-            &["--time-zone", "time_zone"],
+            &["--time-zone", "time_zone", "message b to alice"],
         ),
         (
             format!("key,id,time,time_zone\nalice,a,{at},Mars\n"),
@@ -414,7 +414,8 @@ fn a_horizon_counts_from_the_earliest_wanted_time() {
              "reason": "the time is beyond the horizon: the latest possible is \
                         2026-03-02T08:00:00Z", "quota": null},
             {"key": "alice", "id": "m3", "wanted": "2026-03-02T08:00:00Z",
-             "reason": "no time up to 2026-03-02T08:00:00Z is free, with 1/1h in the way",
+             "reason": "no time from the wanted one to 2026-03-02T08:00:00Z is free; at the wanted \
+                        one, 1/1h is in the way",
              "quota": "1/1h"},
         ])
     );
@@ -696,7 +697,7 @@ fn command_lines_that_cannot_be() {
         (&["--quota", "60000/1d"], &["at most 50000 for 60000/1d"]),
         (
             &["--quota", "5/day"],
-            &["--quota 5/day", "24 hours", "`day@UTC`"],
+            &["--quota 5/day", "24 hours", "`5/day@UTC`"],
         ),
     ] {
         fails(&plan(&[&[&*messages], arguments].concat()), hints);
@@ -746,7 +747,7 @@ fn a_report_draws_every_key_and_needs_nothing_else() {
     for part in [
         "<!DOCTYPE html>",
         "Wanted and planned times of each key",
-        "alice, b: wanted at 2026-03-01T08:00:00Z, refused: no time up to 2026-03-01T08:00:30Z is free",
+        "alice, b: wanted at 2026-03-01T08:00:00Z, refused: no time from the wanted one to 2026-03-01T08:00:30Z is free",
         "<tr><td>1/1m</td><td class=\"n\">0</td><td class=\"n\">2</td></tr>",
         "bob, a: wanted at 2026-03-01T08:00:00.25Z, planned as wanted",
         "&lt;b&gt;&amp;",
@@ -757,7 +758,7 @@ fn a_report_draws_every_key_and_needs_nothing_else() {
         assert!(html.contains(part), "{part}");
     }
     let said = conclusion(&html);
-    let refused = "2 are refused, the first of them to alice: no time up to 2026-03-01T08:00:30Z";
+    let refused = "2 are refused, the first of them to alice: no time from the wanted one to 2026-03-01T08:00:30Z";
     assert!(said.starts_with("Of "), "{said}");
     assert!(said.contains(refused), "{said}");
     let outside = [

@@ -364,7 +364,8 @@ mod tests {
         assert_eq!(
             Terms::new("plans", bulk).unwrap_err().to_string(),
             "with these quotas, a key could hold 100000 events at a time, and at most 66666 are \
-             possible: choose at most 33333 for 50000/1d, or divide the events among several keys"
+             possible: choose at most 33333 for 50000/1d, use fewer quotas, or divide the events among \
+             several keys"
         );
     }
 

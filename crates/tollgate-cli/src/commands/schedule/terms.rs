@@ -55,7 +55,9 @@ impl QuotaOptions {
     /// Returns the zone that calls bring, which must be given if a quota of `terms` needs it.
     pub(super) fn zone_of_calls(&self, terms: &schedule::Terms) -> Result<TimeZone, Failure> {
         if terms.needs_zone() && self.time_zone.is_none() {
-            return Err(Failure::NoZone { more: "" });
+            return Err(Failure::NoZone {
+                more: String::new(),
+            });
         }
         self.zone()
     }

@@ -2,8 +2,7 @@
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
-use tollgate_core::Timestamp;
-use tollgate_core::schedule::{self, Placement};
+use tollgate_core::{Timestamp, schedule};
 
 use super::messages::{Message, Messages};
 use crate::text::{Grouped, Span, Table, exact, json, plural, printable, rfc3339, times_in};
@@ -18,21 +17,16 @@ pub(super) enum Outcome {
     },
     Refused {
         reason: String,
-        /// The quota in the way, if that is the reason.
+        /// The quota that had no room at the wanted time, if that is the reason and was looked up.
         quota: Option<schedule::Quota>,
+        /// Whether the wanted time is beyond the horizon.
+        is_beyond: bool,
     },
 }
 
 impl Outcome {
     pub(super) fn is_later_than(&self, wanted: Timestamp) -> bool {
         matches!(self, Self::Planned { time, .. } if *time > wanted)
-    }
-
-    /// Notes what `refused` the wanted time of a message that is moved.
-    pub(super) fn moved_by(&mut self, refused: &Placement) {
-        if let (Self::Planned { quota, .. }, Placement::Refused(refusal)) = (self, refused) {
-            *quota = refusal.quota().cloned();
-        }
     }
 
     /// Returns the quota that was in the way.
@@ -190,9 +184,23 @@ impl<'m> Plan<'m> {
     /// moved by a quota that was not looked up.
     pub(super) fn reasons(&self) -> Vec<InTheWay> {
         let mut reasons = self.in_the_way();
-        let refused = self.refused - reasons.iter().map(|way| way.refused).sum::<u64>();
+        let is_beyond = |outcome: &&Outcome| {
+            matches!(
+                outcome,
+                Outcome::Refused {
+                    is_beyond: true,
+                    ..
+                }
+            )
+        };
+        let beyond = self.outcomes.iter().filter(is_beyond).count();
+        let beyond = u64::try_from(beyond).unwrap_or(u64::MAX);
         let moved = self.moved - reasons.iter().map(|way| way.moved).sum::<u64>();
-        for (quota, moved, refused) in [("the horizon", 0, refused), ("not looked up", moved, 0)] {
+        let refused = reasons.iter().map(|way| way.refused).sum::<u64>() + beyond;
+        for (quota, moved, refused) in [
+            ("the horizon", 0, beyond),
+            ("not looked up", moved, self.refused - refused),
+        ] {
             if moved + refused > 0 {
                 reasons.push(InTheWay {
                     quota: quota.to_owned(),

@@ -41,20 +41,16 @@ pub(super) fn in_memory(
     let planner = Planner::new(store.build(), terms, messages, zone);
     let mut outcomes = Vec::with_capacity(messages.len());
     for item in items(messages, instants) {
-        outcomes.push(match planner.from(item) {
-            Ok(from) => {
-                let (message, at) = item;
-                let key = message.key.to_bytes();
-                let call = planner.schedule.reserve_next(&key[..], &*message.id, from);
-                let call = call.zone(planner.zone_of(message).clone());
-                let placement = call.at(at).run()?;
-                let mut outcome = planner.outcome(item, from, placement);
-                if planner.asks_back(item, &outcome) {
-                    outcome.moved_by(&planner.back(&key, item).run()?);
+        let key = item.0.key.to_bytes();
+        let mut asked = planner.first(item);
+        outcomes.push(loop {
+            match asked {
+                Ok(ask) => {
+                    let placement = planner.call(&key, item, &ask).run()?;
+                    asked = planner.next(item, ask, placement);
                 }
-                outcome
+                Err(outcome) => break outcome,
             }
-            Err(refused) => refused,
         });
         progress.advance(1);
     }
@@ -95,6 +91,18 @@ struct Planner<S> {
     zone: TimeZone,
 }
 
+/// What to ask the store about a message.
+enum Ask {
+    /// To plan it at its wanted time. If that has no room, the refusal names the quota in the way.
+    Wanted,
+    /// To plan it at the first free time from `from`. This `quota` was in the way at the wanted time, if
+    /// that was asked.
+    From {
+        from: Timestamp,
+        quota: Option<schedule::Quota>,
+    },
+}
+
 impl<S> Planner<S> {
     fn new(store: S, terms: &schedule::Terms, messages: &Messages, zone: &TimeZone) -> Self {
         Self {
@@ -104,61 +112,75 @@ impl<S> Planner<S> {
         }
     }
 
-    /// Returns the first time that may have room for a message, or why there is none.
-    fn from(&self, (message, at): Item<'_>) -> Result<Timestamp, Outcome> {
+    /// Returns what to ask first about a message, or why there is no room for it.
+    fn first(&self, (message, at): Item<'_>) -> Result<Ask, Outcome> {
         let full = &mut self.full()[message.key.index()];
         full.bring(self.zone_of(message));
+        if full.asks() {
+            return Ok(Ask::Wanted);
+        }
         let from = full.first_from(message.wanted);
         let latest = self.latest(at);
-        match full.quota() {
-            Some(quota) if message.wanted <= latest && from > latest => {
-                Err(self.no_room(quota, latest))
-            }
-            _ => Ok(from),
+        if message.wanted <= latest && from > latest {
+            return Err(self.no_room(message, None, latest));
         }
+        Ok(Ask::From { from, quota: None })
     }
 
-    /// Returns what became of a message, for which the store has looked at the times from `from`.
-    fn outcome(&self, (message, at): Item<'_>, from: Timestamp, placement: Placement) -> Outcome {
-        let full = &mut self.full()[message.key.index()];
-        let refusal = match placement.permit() {
-            Ok(time) => {
-                full.add(from, time);
-                return Outcome::Planned { time, quota: None };
-            }
-            Err(refusal) => refusal,
-        };
-        match refusal.reason() {
-            Reason::Quota(quota) => {
-                let latest = self.latest(at);
-                full.add(
-                    from,
-                    Timestamp::saturating_from_micros(latest.as_micros() + 1),
-                );
-                full.refuse(quota.clone());
-                self.no_room(quota, latest)
-            }
-            _ => Outcome::Refused {
-                reason: reason(&refusal, &self.zone),
-                quota: None,
-            },
-        }
-    }
-
-    /// Returns whether to ask which quota moved a message.
-    fn asks_back(&self, (message, _): Item<'_>, outcome: &Outcome) -> bool {
-        outcome.is_later_than(message.wanted) && self.full()[message.key.index()].may_ask()
-    }
-
-    /// Moves a message back to its wanted time. That time has no room, so the call is refused and
-    /// changes nothing; the refusal names the quota in the way.
-    fn back<'a>(
+    fn call<'a>(
         &'a self,
         key: &'a [u8],
         (message, at): Item<'a>,
-    ) -> schedule::Call<'a, 'a, S, schedule::Move> {
-        let call = self.schedule.reschedule(key, &*message.id, message.wanted);
+        ask: &Ask,
+    ) -> schedule::Call<'a, 'a, S, Placement> {
+        let id = &*message.id;
+        let call = match ask {
+            Ask::Wanted => self.schedule.add(key, id, message.wanted),
+            Ask::From { from, .. } => self.schedule.reserve_next(key, id, *from),
+        };
         call.zone(self.zone_of(message).clone()).at(at)
+    }
+
+    /// Returns what to ask after this answer, or what became of the message.
+    fn next(
+        &self,
+        (message, at): Item<'_>,
+        ask: Ask,
+        placement: Placement,
+    ) -> Result<Ask, Outcome> {
+        let full = &mut self.full()[message.key.index()];
+        let (from, quota) = match ask {
+            Ask::Wanted => (message.wanted, None),
+            Ask::From { from, quota } => (from, quota),
+        };
+        let refusal = match placement.permit() {
+            Ok(time) => {
+                full.add(from, time);
+                return Err(Outcome::Planned { time, quota });
+            }
+            Err(refusal) => refusal,
+        };
+        let Reason::Quota(in_the_way) = refusal.reason() else {
+            return Err(Outcome::Refused {
+                reason: reason(&refusal, self.zone_of(message)),
+                quota: None,
+                is_beyond: true,
+            });
+        };
+        if let (true, Some(next)) = (full.asks(), refusal.next_free()) {
+            full.count_question();
+            full.add(from, next);
+            let quota = Some(in_the_way.clone());
+            return Ok(Ask::From { from: next, quota });
+        }
+        let latest = self.latest(at);
+        full.add(
+            from,
+            Timestamp::saturating_from_micros(latest.as_micros() + 1),
+        );
+        let in_the_way = full.asks().then_some(in_the_way);
+        full.count_question();
+        Err(self.no_room(message, in_the_way, latest))
     }
 
     fn full(&self) -> MutexGuard<'_, Vec<Full>> {
@@ -175,11 +197,21 @@ impl<S> Planner<S> {
         at.saturating_add(self.schedule.terms().horizon())
     }
 
-    fn no_room(&self, quota: &schedule::Quota, latest: Timestamp) -> Outcome {
-        let latest = named(latest, &self.zone);
+    fn no_room(
+        &self,
+        message: &Message,
+        quota: Option<&schedule::Quota>,
+        latest: Timestamp,
+    ) -> Outcome {
+        let latest = named(latest, self.zone_of(message));
+        let mut reason = format!("no time from the wanted one to {latest} is free");
+        if let Some(quota) = quota {
+            reason += &format!("; at the wanted one, {quota} is in the way");
+        }
         Outcome::Refused {
-            reason: format!("no time up to {latest} is free, with {quota} in the way"),
-            quota: Some(quota.clone()),
+            reason,
+            quota: quota.cloned(),
+            is_beyond: false,
         }
     }
 }
@@ -204,20 +236,17 @@ impl<'m> Work for OnServer<'m> {
     }
 
     async fn call(&self, item: &Item<'m>) -> Result<Outcome, StoreError> {
-        let (message, at) = *item;
-        let from = match self.planner.from(*item) {
-            Ok(from) => from,
-            Err(refused) => return Ok(refused),
-        };
-        let (schedule, key) = (&self.planner.schedule, message.key.to_bytes());
-        let call = schedule.reserve_next(&key[..], &*message.id, from);
-        let call = call.zone(self.planner.zone_of(message).clone());
-        let placement = call.at(at).await?;
-        let mut outcome = self.planner.outcome(*item, from, placement);
-        if self.planner.asks_back(*item, &outcome) {
-            outcome.moved_by(&self.planner.back(&key, *item).await?);
+        let (planner, key) = (&self.planner, item.0.key.to_bytes());
+        let mut asked = planner.first(*item);
+        loop {
+            match asked {
+                Ok(ask) => {
+                    let placement = planner.call(&key, *item, &ask).await?;
+                    asked = planner.next(*item, ask, placement);
+                }
+                Err(outcome) => return Ok(outcome),
+            }
         }
-        Ok(outcome)
     }
 
     fn keys(&self) -> impl Iterator<Item = KeyId> {
@@ -283,13 +312,12 @@ mod tests {
                     let call = schedule.reserve_next(&key[..], &*message.id, message.wanted);
                     let expected = call.at(at).run().unwrap().permit().ok();
                     match outcome {
-                        Outcome::Planned { time, quota } => {
-                            assert_eq!(Some(time), expected);
-                            let refusal = wanted.err();
-                            assert_eq!(quota.as_ref(), refusal.as_ref().and_then(Refusal::quota));
-                        }
+                        Outcome::Planned { time, .. } => assert_eq!(Some(time), expected),
                         Outcome::Refused { .. } => assert_eq!(None, expected),
                     }
+                    let refusal = wanted.err();
+                    let in_the_way = refusal.as_ref().and_then(Refusal::quota);
+                    assert_eq!(outcome.quota(), in_the_way);
                 }
             }
         }

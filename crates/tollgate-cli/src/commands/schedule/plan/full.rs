@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use tollgate_core::{Timestamp, schedule};
+use tollgate_core::Timestamp;
 
 /// The times at which a key has no room for another message.
 ///
@@ -13,17 +13,15 @@ use tollgate_core::{Timestamp, schedule};
 pub(super) struct Full {
     /// The start of each span, and the first time after it. Spans do not meet.
     spans: BTreeMap<Timestamp, Timestamp>,
-    /// The quota that refused a message last.
-    quota: Option<schedule::Quota>,
     /// The zone of the messages for which there is no room.
     zone: Option<TimeZone>,
-    /// How many messages of the key have asked what moved them.
+    /// For how many messages of the key the quota in the way was looked up.
     asked: usize,
 }
 
-/// For how many moved messages of a key the quota in the way is looked up: that looks at every message
-/// between the wanted and the planned time.
-pub(super) const MOST_ASKED: usize = 10_000;
+/// For how many messages of a key the quota in the way is looked up: that looks at every message from the
+/// wanted time to the planned one, or to the horizon.
+const MOST_ASKED: usize = 10_000;
 
 impl Full {
     /// Forgets all times unless they were noted for messages of this zone: days and closed times of
@@ -59,20 +57,14 @@ impl Full {
         self.spans.insert(start, end);
     }
 
-    /// Returns whether one more moved message may ask for the quota in its way.
-    pub(super) fn may_ask(&mut self) -> bool {
+    /// Returns whether to look up which quota is in the way of a message.
+    pub(super) fn asks(&self) -> bool {
+        self.asked < MOST_ASKED
+    }
+
+    /// Notes that a quota was looked up.
+    pub(super) fn count_question(&mut self) {
         self.asked += 1;
-        self.asked <= MOST_ASKED
-    }
-
-    /// Notes which quota refused a message.
-    pub(super) fn refuse(&mut self, quota: schedule::Quota) {
-        self.quota = Some(quota);
-    }
-
-    /// Returns the quota that refused a message last.
-    pub(super) fn quota(&self) -> Option<&schedule::Quota> {
-        self.quota.as_ref()
     }
 }
 

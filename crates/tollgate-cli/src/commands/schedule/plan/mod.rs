@@ -21,7 +21,7 @@ use crate::output::{DENIED, Output};
 use crate::progress::Progress;
 use crate::report::page::spare_logs;
 use crate::store::Location;
-use crate::text::Span;
+use crate::text::{Span, printable};
 use crate::time;
 
 /// How far after the last wanted time messages are planned, if the quotas allow it.
@@ -46,9 +46,15 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
     let (first, last) = messages.span();
     let wanted = horizon.unwrap_or_else(|| last.saturating_duration_since(first) + AHEAD);
     let (terms, is_short) = terms::reaching(quotas, wanted)?;
-    let has_zones = messages.iter().all(|message| message.zone.is_some());
-    if !has_zones && options.quotas.zone_of_calls(&terms).is_err() {
-        let more = ", or in a field time_zone of each message";
+    let without_zone = messages.iter().find(|message| message.zone.is_none());
+    if let Some(message) = without_zone
+        && options.quotas.zone_of_calls(&terms).is_err()
+    {
+        let [key, id] = [messages.key(message.key), &message.id];
+        let [key, id] = [key, id].map(|text| printable(text.as_bytes()));
+        let more = format!(
+            ", or in a field time_zone of each message, which the message {id} to {key} lacks"
+        );
         return Err(Failure::NoZone { more });
     }
     let instants = messages.instants(is_short);

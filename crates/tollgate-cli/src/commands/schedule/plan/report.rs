@@ -141,8 +141,9 @@ fn in_the_way(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
         return Ok(());
     }
     f.write_str(
-        "<section><h2>Quotas in the way</h2>\n<p>Each message that is moved or refused counts for \
-         one quota: of those without room at its time, the one that has room again last.</p>\n\
+        "<section><h2>Quotas in the way</h2>\n<p>Each message that is moved or refused counts once: \
+         for the quota without room at its wanted time, or of several, the one that has room again \
+         last; or for the horizon, if its time is beyond it.</p>\n\
          <table><thead><tr><th>Quota</th><th class=\"n\">Moved</th>\
          <th class=\"n\">Refused</th></tr></thead><tbody>",
     )?;
