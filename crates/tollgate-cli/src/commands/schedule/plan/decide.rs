@@ -1,5 +1,6 @@
 //! Plans messages in their order, in memory or on a server.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::tz::TimeZone;
@@ -45,11 +46,11 @@ pub(super) fn in_memory(
         let mut asked = planner.first(item);
         outcomes.push(loop {
             match asked {
-                Ok(ask) => {
+                Continue(ask) => {
                     let placement = planner.call(&key, item, &ask).run()?;
                     asked = planner.next(item, ask, placement);
                 }
-                Err(outcome) => break outcome,
+                Break(outcome) => break outcome,
             }
         });
         progress.advance(1);
@@ -113,18 +114,18 @@ impl<S> Planner<S> {
     }
 
     /// Returns what to ask first about a message, or why there is no room for it.
-    fn first(&self, (message, at): Item<'_>) -> Result<Ask, Outcome> {
+    fn first(&self, (message, at): Item<'_>) -> ControlFlow<Outcome, Ask> {
         let full = &mut self.full()[message.key.index()];
         full.bring(self.zone_of(message));
         if full.asks() {
-            return Ok(Ask::Wanted);
+            return Continue(Ask::Wanted);
         }
         let from = full.first_from(message.wanted);
         let latest = self.latest(at);
         if message.wanted <= latest && from > latest {
-            return Err(self.no_room(message, None, latest));
+            return Break(self.no_room(message, None, latest));
         }
-        Ok(Ask::From { from, quota: None })
+        Continue(Ask::From { from, quota: None })
     }
 
     fn call<'a>(
@@ -147,7 +148,7 @@ impl<S> Planner<S> {
         (message, at): Item<'_>,
         ask: Ask,
         placement: Placement,
-    ) -> Result<Ask, Outcome> {
+    ) -> ControlFlow<Outcome, Ask> {
         let full = &mut self.full()[message.key.index()];
         let (from, quota) = match ask {
             Ask::Wanted => (message.wanted, None),
@@ -156,12 +157,12 @@ impl<S> Planner<S> {
         let refusal = match placement.permit() {
             Ok(time) => {
                 full.add(from, time);
-                return Err(Outcome::Planned { time, quota });
+                return Break(Outcome::Planned { time, quota });
             }
             Err(refusal) => refusal,
         };
         let Reason::Quota(in_the_way) = refusal.reason() else {
-            return Err(Outcome::Refused {
+            return Break(Outcome::Refused {
                 reason: reason(&refusal, self.zone_of(message)),
                 quota: None,
                 is_beyond: true,
@@ -171,7 +172,7 @@ impl<S> Planner<S> {
             full.count_question();
             full.add(from, next);
             let quota = Some(in_the_way.clone());
-            return Ok(Ask::From { from: next, quota });
+            return Continue(Ask::From { from: next, quota });
         }
         let latest = self.latest(at);
         full.add(
@@ -180,7 +181,7 @@ impl<S> Planner<S> {
         );
         let in_the_way = full.asks().then_some(in_the_way);
         full.count_question();
-        Err(self.no_room(message, in_the_way, latest))
+        Break(self.no_room(message, in_the_way, latest))
     }
 
     fn full(&self) -> MutexGuard<'_, Vec<Full>> {
@@ -240,11 +241,11 @@ impl<'m> Work for OnServer<'m> {
         let mut asked = planner.first(*item);
         loop {
             match asked {
-                Ok(ask) => {
+                Continue(ask) => {
                     let placement = planner.call(&key, *item, &ask).await?;
                     asked = planner.next(*item, ask, placement);
                 }
-                Err(outcome) => return Ok(outcome),
+                Break(outcome) => return Ok(outcome),
             }
         }
     }
