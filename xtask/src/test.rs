@@ -20,6 +20,10 @@ const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
 /// run with `--every-server`.
 const OTHER_CONNECTIONS: [&str; 3] = ["batched_on_system", "manager_on_system", "pool_on_system"];
 
+/// What only those who work on the project build: its benchmarks, and the program that breaks its code. Their
+/// tests run with `--every-server`.
+const TOOLS: [&str; 2] = ["tollgate-benches", "xtask-mutants"];
+
 /// Which tests to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -40,11 +44,14 @@ impl Arguments {
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     servers::ensure_system(shell)?;
     let mut left_out = [OTHER_SERVERS, OTHER_CONNECTIONS].concat();
+    let mut excluded = TOOLS.map(|tool| ["--exclude", tool]).concat();
     if arguments.every_server {
         servers::run(shell)?;
         shell.set_var(EVERY_SERVER, "1");
         left_out.clear();
+        excluded.clear();
     }
+    let excluded = &excluded;
     let has_nextest = cmd!(shell, "cargo nextest --version")
         .quiet()
         .ignore_stderr()
@@ -59,16 +66,19 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         let kept = kept.collect::<Vec<_>>().join(" and ");
         cmd!(
             shell,
-            "cargo nextest run --workspace --no-fail-fast --test-threads {threads} -E {kept}"
+            "cargo nextest run --workspace {excluded...} --no-fail-fast --test-threads {threads} -E {kept}"
         )
     } else {
         let skipped = left_out.iter().flat_map(|name| ["--skip", name]);
         cmd!(
             shell,
-            "cargo test --workspace --tests --no-fail-fast -- --test-threads {threads} {skipped...}"
+            "cargo test --workspace {excluded...} --tests --no-fail-fast -- --test-threads {threads} {skipped...}"
         )
     };
-    let examples = cmd!(shell, "cargo test --workspace --doc --no-fail-fast");
+    let examples = cmd!(
+        shell,
+        "cargo test --workspace {excluded...} --doc --no-fail-fast"
+    );
     let mut counts = Counts::default();
     let mut failed = Vec::new();
     for (name, command) in [("tests", tests), ("examples", examples)] {
