@@ -180,8 +180,8 @@ impl<'m> Plan<'m> {
         rows.map(|(message, outcome)| (self.messages.key(message.key), message, outcome))
     }
 
-    /// Returns the same for people: also how many messages are beyond the horizon, and how many are
-    /// moved by a quota that was not looked up.
+    /// Returns what [`in_the_way`](Self::in_the_way) does, then how many messages are beyond the horizon,
+    /// and for how many the quota was not looked up.
     pub(super) fn reasons(&self) -> Vec<InTheWay> {
         let mut reasons = self.in_the_way();
         let is_beyond = |outcome: &&Outcome| {
