@@ -157,13 +157,15 @@ pub enum LimitError {
     #[error(
         "with these quotas, a key could hold {events} events at a time, and at most {most} are \
          possible: choose at most {amount} for {quota}, {}or divide the events among several keys",
-        fewer(*most)
+        fewer(*fewer_quotas)
     )]
     TooManyEvents {
         /// The events that the quotas allow.
         events: u64,
         /// The most that are possible with so many quotas.
         most: u64,
+        /// Whether more are possible with fewer quotas.
+        fewer_quotas: bool,
         /// The quota that needs the smallest change.
         quota: String,
         /// The largest amount of that quota with which events can be planned ahead.
@@ -208,13 +210,9 @@ impl From<Infallible> for LimitError {
     }
 }
 
-/// Returns the advice to use fewer quotas, if more events are possible with fewer.
-fn fewer(most: u64) -> &'static str {
-    if most < crate::schedule::MAX_EVENTS {
-        "use fewer quotas, "
-    } else {
-        ""
-    }
+/// Returns the advice to use fewer quotas, if that helps.
+fn fewer(helps: bool) -> &'static str {
+    if helps { "use fewer quotas, " } else { "" }
 }
 
 /// Returns the message about a burst that cannot be counted exactly.

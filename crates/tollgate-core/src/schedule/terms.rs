@@ -253,6 +253,7 @@ impl Inner {
         LimitError::TooManyEvents {
             events: self.most_events(1),
             most,
+            fewer_quotas: most < MAX_EVENTS,
             quota,
             amount,
         }
