@@ -1,13 +1,19 @@
-//! `MockStore` returns the answers of its expectations, and unexpected calls fail the test.
+//! `MockStore` returns the answers of its expectations, and unexpected calls fail the test;
+//! `FaultyStore` fails as it is set to.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod blocks;
 mod calls;
+mod costs;
 mod examples;
+mod faulty;
 mod leases;
+mod messages;
 mod operations;
 mod requests;
+mod reservations;
+mod resets;
 mod schedules;
 
 use std::time::Duration;

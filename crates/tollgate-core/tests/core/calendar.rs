@@ -1,0 +1,228 @@
+//! Days, weeks and months of time zones: where they begin, and how long events in them are kept.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use tollgate_core::CalendarUnit;
+use tollgate_core::Timestamp;
+use tollgate_core::schedule::{self, CalendarQuota, Event};
+
+const NOW: u64 = 1_780_000_000_000_000;
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn at(text: &str) -> Timestamp {
+    let instant: jiff::Timestamp = text.parse().unwrap();
+    let micros = u64::try_from(instant.as_microsecond()).unwrap();
+    Timestamp::from_micros(micros).unwrap()
+}
+
+/// Asks with more days as often as needed.
+fn ask(state: &mut schedule::State, mut request: schedule::Request<'_>, now: Timestamp) -> Answer {
+    let mut widened = 0;
+    loop {
+        match request.decide_on(state, now) {
+            schedule::Answer::Uncovered(at) => request.widen(at),
+            answer => return Answer { answer, widened },
+        }
+        widened += 1;
+        assert!(widened < 24, "{request:?}");
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Answer {
+    answer: schedule::Answer,
+    widened: u32,
+}
+
+#[test]
+fn days_weeks_and_months_begin_where_those_of_the_zone_do() {
+    use CalendarUnit::{Day, Month, Week};
+    // Each row has the range, and then where its periods begin and the last one ends.
+    for (unit, zone, [from, until], expected) in [
+        // The clocks of Berlin go forward on a Sunday. The last period holds the end of the range.
+        (
+            Day,
+            "Europe/Berlin",
+            ["2026-03-28T12:00+01", "2026-03-30T00:00+02"],
+            &[
+                "2026-03-28T00:00+01",
+                "2026-03-29T00:00+01",
+                "2026-03-30T00:00+02",
+                "2026-03-31T00:00+02",
+            ][..],
+        ),
+        (
+            Week,
+            "Europe/Berlin",
+            ["2026-03-29T23:59+02", "2026-03-30T00:00+02"],
+            &[
+                "2026-03-23T00:00+01",
+                "2026-03-30T00:00+02",
+                "2026-04-06T00:00+02",
+            ],
+        ),
+        (
+            Month,
+            "Europe/Berlin",
+            ["2026-03-31T23:59+02", "2026-04-01T00:00+02"],
+            &[
+                "2026-03-01T00:00+01",
+                "2026-04-01T00:00+02",
+                "2026-05-01T00:00+02",
+            ],
+        ),
+        // They go back.
+        (
+            Week,
+            "Europe/Berlin",
+            ["2026-10-25T12:00+01", "2026-10-25T12:00+01"],
+            &["2026-10-19T00:00+02", "2026-10-26T00:00+01"],
+        ),
+        (
+            Month,
+            "Europe/Berlin",
+            ["2026-10-31T12:00+01", "2026-10-31T12:00+01"],
+            &["2026-10-01T00:00+02", "2026-11-01T00:00+01"],
+        ),
+        // Samoa had no 30th.
+        (
+            Day,
+            "Pacific/Apia",
+            ["2011-12-29T12:00-10", "2011-12-31T12:00+14"],
+            &[
+                "2011-12-29T00:00-10",
+                "2011-12-31T00:00+14",
+                "2012-01-01T00:00+14",
+            ],
+        ),
+        // Time begins with the epoch.
+        (
+            Day,
+            "America/New_York",
+            ["1970-01-01T00:00Z", "1970-01-01T04:59Z"],
+            &["1970-01-01T00:00Z", "1970-01-01T05:00Z"],
+        ),
+    ] {
+        let zone = TimeZone::get(zone).unwrap();
+        let quota = CalendarQuota::new(1, unit, zone.clone());
+        let periods = quota.periods(&zone, at(from), at(until));
+        let last = periods.last().map(|period| period.end());
+        let bounds: Vec<_> = periods.iter().map(|period| period.start()).collect();
+        let bounds: Vec<_> = bounds.into_iter().chain(last).collect();
+        let expected: Vec<_> = expected.iter().map(|text| at(text)).collect();
+        assert_eq!(bounds, expected, "{quota}");
+        assert!(
+            periods
+                .windows(2)
+                .all(|pair| pair[0].end() == pair[1].start())
+        );
+    }
+}
+
+/// A zone that crosses the date line can repeat a day.
+#[test]
+fn an_event_is_kept_as_long_as_a_period_can_be() {
+    let now = Timestamp::from_micros(NOW).unwrap();
+    for (unit, hours) in [("day", 50), ("week", 194), ("month", 770)] {
+        let terms = schedule::Terms::new("plans", [format!("1/{unit}@UTC")]).unwrap();
+        let terms = terms.with_tolerance(Duration::ZERO).unwrap();
+        let mut state = schedule::State::default();
+        let add = schedule::Operation::Add(vec![Event::new("a", now)]);
+        let added = schedule::Request::new(&terms, "k", add).decide_on(&mut state, now);
+        assert_eq!(added, schedule::Answer::Added(1));
+        let over = NOW + hours * 3_600_000_000;
+        for (at, is_over) in [(over - 1, false), (over, true)] {
+            let at = Timestamp::from_micros(at).unwrap();
+            assert_eq!(state.is_fresh(&terms, at), is_over, "{unit}");
+        }
+    }
+}
+
+#[test]
+fn an_event_at_midnight_is_one_of_the_next_day() {
+    let terms = schedule::Terms::new("plans", ["1/day@UTC"]).unwrap();
+    let mut state = schedule::State::default();
+    let now = at("2026-06-01T12:00Z");
+    for (id, time) in [
+        ("a", "2026-06-03T00:00Z"),
+        ("b", "2026-06-02T00:00Z"),
+        ("c", "2026-06-04T23:59:59.999999Z"),
+    ] {
+        let add = schedule::Operation::Add(vec![Event::new(id, at(time))]);
+        let answer = ask(&mut state, schedule::Request::new(&terms, "k", add), now).answer;
+        assert_eq!(answer, schedule::Answer::Added(1), "{time}");
+    }
+    let (from, weight) = (at("2026-06-02T00:00Z"), 1);
+    let next = schedule::Operation::NextFree { from, weight };
+    let answer = ask(&mut state, schedule::Request::new(&terms, "k", next), now).answer;
+    assert_eq!(
+        answer,
+        schedule::Answer::Found(Some(at("2026-06-05T00:00Z")))
+    );
+}
+
+/// The request brings the days before the time that is asked for, which nothing can be planned on.
+#[test]
+fn the_last_free_time_is_found_from_beyond_the_horizon() {
+    let terms = schedule::Terms::new("plans", ["1/day@UTC"]).unwrap();
+    let terms = terms.with_horizon(9 * DAY + DAY / 2).unwrap();
+    let mut state = schedule::State::default();
+    let now = at("2026-06-01T00:00Z");
+    let add = schedule::Operation::Add(vec![Event::new("a", at("2026-06-10T06:00Z"))]);
+    let added = ask(&mut state, schedule::Request::new(&terms, "k", add), now).answer;
+    assert_eq!(added, schedule::Answer::Added(1));
+    for until in [
+        "2026-06-10T12:00Z",
+        "2026-07-30T00:00Z",
+        "2030-01-01T00:00Z",
+    ] {
+        let (until, weight) = (at(until), 1);
+        let latest = schedule::Operation::LatestFree { until, weight };
+        let answer = ask(&mut state, schedule::Request::new(&terms, "k", latest), now).answer;
+        let free = at("2026-06-09T23:59:59.999999Z");
+        assert_eq!(answer, schedule::Answer::Found(Some(free)), "{until}");
+    }
+}
+
+/// A call needs no second round trip, also where quotas of windows come first, for events as far
+/// apart as any that can be planned, and near the epoch.
+#[test]
+fn a_request_brings_the_days_of_all_of_its_events() {
+    let quotas = ["1/1m", "1/day@UTC"];
+    let terms = schedule::Terms::new("plans", quotas).unwrap();
+    let terms = terms.with_horizon(100 * DAY).unwrap();
+    let terms = terms.with_tolerance(DAY).unwrap();
+    let later = |from: Timestamp, by: Duration| from.saturating_add(by);
+    let first = Timestamp::from_micros(NOW).unwrap();
+    let now = later(first, DAY);
+    let add = |state: &mut schedule::State, times: &[Timestamp]| {
+        let ids = ["a", "b"];
+        let events = ids.iter().zip(times);
+        let events = events.map(|(id, time)| Event::new(id, *time)).collect();
+        let add = schedule::Operation::Add(events);
+        ask(state, schedule::Request::new(&terms, "k", add), now)
+    };
+    for apart in [60 * DAY, 101 * DAY] {
+        let both = [first, later(first, apart)];
+        for times in [both, [both[1], both[0]]] {
+            let answer = add(&mut schedule::State::default(), &times);
+            let expected = Answer {
+                answer: schedule::Answer::Added(2),
+                widened: 0,
+            };
+            assert_eq!(answer, expected, "{apart:?}");
+        }
+    }
+    let (until, weight) = (later(Timestamp::UNIX_EPOCH, DAY / 2), 1);
+    let latest = schedule::Operation::LatestFree { until, weight };
+    let request = schedule::Request::new(&terms, "k", latest);
+    let found = ask(&mut schedule::State::default(), request, until);
+    assert_eq!(
+        found,
+        Answer {
+            answer: schedule::Answer::Found(Some(until)),
+            widened: 0
+        }
+    );
+}

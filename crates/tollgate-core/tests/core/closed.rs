@@ -1,0 +1,381 @@
+//! Closed times: which instants they close, their texts, and what they do to a schedule.
+
+use jiff::civil::{DateTime, Weekday, date, time};
+use jiff::tz::TimeZone;
+use tollgate_core::schedule::{self, Answer, ClosedTimes, Event, Operation, Request, State};
+use tollgate_core::{LimitError, Timestamp};
+
+const MINUTE: u64 = 60_000_000;
+
+fn at(text: &str) -> Timestamp {
+    let instant: jiff::Timestamp = text.parse().unwrap();
+    stamp(u64::try_from(instant.as_microsecond()).unwrap())
+}
+
+fn stamp(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+fn closed(text: &str) -> ClosedTimes {
+    let quota: schedule::Quota = text.parse().unwrap();
+    quota.closed_times().unwrap().clone()
+}
+
+/// Every minute of the days around changes of the clock, and the microsecond before.
+#[test]
+fn an_instant_is_closed_if_and_only_if_its_local_time_is() {
+    use Weekday::{Friday, Monday, Saturday, Sunday};
+    type Holds = fn(DateTime) -> bool;
+    let minute = |of: DateTime| 60 * i32::from(of.hour()) + i32::from(of.minute());
+    let rules: [(&str, Holds); 9] = [
+        ("22:00-08:00", |of| of.hour() >= 22 || of.hour() < 8),
+        ("01:45-02:15", |of| {
+            (105..135).contains(&(60 * i32::from(of.hour()) + i32::from(of.minute())))
+        }),
+        ("02:30-02:30", |_| true),
+        ("00:00-00:30", |of| of.hour() == 0 && of.minute() < 30),
+        ("sat,sun", |of| {
+            matches!(of.date().weekday(), Saturday | Sunday)
+        }),
+        ("fri-mon 23:30-02:00", |of| {
+            let (day, yesterday) = (
+                of.date().weekday(),
+                of.date().yesterday().unwrap().weekday(),
+            );
+            let begins = |day| matches!(day, Friday | Saturday | Sunday | Monday);
+            begins(day) && of.hour() == 23 && of.minute() >= 30
+                || begins(yesterday) && of.hour() < 2
+        }),
+        ("mon-fri 12:00-24:00", |of| {
+            !matches!(of.date().weekday(), Saturday | Sunday) && of.hour() >= 12
+        }),
+        ("2026-10-25,2011-12-29..2011-12-30", |of| {
+            [date(2026, 10, 25), date(2011, 12, 29), date(2011, 12, 30)].contains(&of.date())
+        }),
+        ("2026-03-28..2026-03-29 02:00-03:00", |of| {
+            [date(2026, 3, 28), date(2026, 3, 29)].contains(&of.date()) && of.hour() == 2
+        }),
+    ];
+    assert_eq!(minute(date(2026, 1, 1).at(1, 45, 0, 0)), 105);
+    for (name, [from, until]) in [
+        ("Europe/Berlin", ["2026-03-28T00:00Z", "2026-03-30T12:00Z"]),
+        ("Europe/Berlin", ["2026-10-23T20:00Z", "2026-10-26T12:00Z"]),
+        (
+            "Australia/Lord_Howe",
+            ["2026-04-03T12:00Z", "2026-04-06T00:00Z"],
+        ),
+        (
+            "Australia/Lord_Howe",
+            ["2026-10-02T12:00Z", "2026-10-05T00:00Z"],
+        ),
+        ("Pacific/Apia", ["2011-12-28T00:00Z", "2012-01-01T00:00Z"]),
+        // Clocks change at midnight, both ways.
+        ("America/Havana", ["2026-03-07T00:00Z", "2026-03-09T12:00Z"]),
+        ("America/Havana", ["2026-10-31T00:00Z", "2026-11-02T12:00Z"]),
+        // A date line crossed eastwards: the fourth of July came twice.
+        (
+            "Pacific/Kwajalein",
+            ["1993-08-19T00:00Z", "1993-08-23T00:00Z"],
+        ),
+        ("UTC", ["2026-03-28T00:00Z", "2026-03-30T00:00Z"]),
+    ] {
+        let zone = TimeZone::get(name).unwrap();
+        let (from, until) = (at(from), at(until));
+        for (text, holds) in rules {
+            let rule = closed(&format!("closed {text}@{name}"));
+            let open = rule.open_times(&zone, from, until);
+            let case = format!("{rule}, {from}");
+            assert_eq!(open.first().map(|open| open.start()), Some(from), "{case}");
+            let end = open.last().map(|open| open.end().as_micros());
+            assert_eq!(end, Some(until.as_micros() + 1), "{case}");
+            assert!(
+                open.windows(2).all(|pair| pair[0].end() < pair[1].start()),
+                "{case}: {open:?}"
+            );
+            let inner = open.get(1..open.len() - 1).unwrap_or(&[]);
+            assert!(inner.iter().all(|open| open.start() < open.end()), "{case}");
+            let mut micros = from.as_micros();
+            while micros <= until.as_micros() {
+                for micros in [micros.saturating_sub(1).max(from.as_micros()), micros] {
+                    let instant = stamp(micros);
+                    let local = jiff::Timestamp::from(instant).to_zoned(zone.clone());
+                    let index = open.partition_point(|open| open.end() <= instant);
+                    let is_open = open.get(index).is_some_and(|open| open.start() <= instant);
+                    assert_eq!(is_open, !holds(local.datetime()), "{case}: {local}");
+                }
+                micros += MINUTE;
+            }
+        }
+    }
+}
+
+#[test]
+fn closed_times_end_with_the_first_and_the_last_instant() {
+    let rule = closed("closed 22:00-08:00@UTC");
+    let zone = TimeZone::UTC;
+    let pairs = |from, until| -> Vec<[u64; 2]> {
+        let open = rule.open_times(&zone, from, until);
+        let pair = |open: &schedule::Period| [open.start().as_micros(), open.end().as_micros()];
+        open.iter().map(pair).collect()
+    };
+    let (first, last) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
+    let hour = 60 * MINUTE;
+    assert_eq!(pairs(first, first), [[0, 0], [1, 1]]);
+    assert_eq!(pairs(stamp(9 * hour), first), [[9 * hour, 9 * hour + 1]]);
+    let end = [8 * hour, 9 * hour + 1];
+    assert_eq!(pairs(first, stamp(9 * hour)), [[0, 0], end]);
+    // The latest instant is at 23:47:34.740991.
+    let day = last.as_micros() / (24 * hour) * 24 * hour;
+    let end = last.as_micros() + 1;
+    assert_eq!(pairs(stamp(end - hour), last), [[end - hour; 2], [end; 2]]);
+    assert_eq!(
+        pairs(stamp(day), last),
+        [[day; 2], [day + 8 * hour, day + 22 * hour], [end; 2]]
+    );
+}
+
+#[test]
+fn closed_times_are_written_as_they_are_read() {
+    for (text, written) in [
+        ("closed 22:00-08:00@Europe/Berlin", ""),
+        ("night=closed 22:00-08:00@Europe/Berlin", ""),
+        ("closed sat,sun@Europe/Berlin", ""),
+        ("closed 2026-12-24..2026-12-26@Europe/Berlin", ""),
+        ("closed mon-fri 12:00-13:00@UTC", ""),
+        ("closed 2026-12-24,2026-12-31 14:00-24:00@UTC", ""),
+        ("closed mon,wed,fri-sun,2026-12-24@UTC", ""),
+        ("closed 22:00:01-08:00:59@UTC", ""),
+        ("closed 00:00-24:00@UTC", ""),
+        ("closed tue-thu,sat 00:00-12:00@UTC", ""),
+        ("closed 23:59:59-08:00@UTC", ""),
+        ("closed 22:00-08:00@local", ""),
+        // The same in other words.
+        ("closed 8:00-0:00@UTC", "closed 08:00-24:00@UTC"),
+        ("closed sat-sun@UTC", "closed sat,sun@UTC"),
+        ("closed sun-tue@UTC", "closed mon,tue,sun@UTC"),
+        ("closed sun,sat,sat@UTC", "closed sat,sun@UTC"),
+        ("closed mon-sun 1:00-2:00@UTC", "closed 01:00-02:00@UTC"),
+        ("closed sat 00:00-24:00@UTC", "closed sat@UTC"),
+        ("closed 2026-12-24..2026-12-24@UTC", "closed 2026-12-24@UTC"),
+        (
+            "closed mon-sun,2026-12-24 12:00-13:00@UTC",
+            "closed 12:00-13:00@UTC",
+        ),
+        (
+            "closed 2026-12-20..2026-12-30,2026-12-22@UTC",
+            "closed 2026-12-20..2026-12-30@UTC",
+        ),
+        (
+            "closed 2026-12-26,2026-12-24@UTC",
+            "closed 2026-12-24,2026-12-26@UTC",
+        ),
+        (
+            "closed 2026-12-26,2026-12-24..2026-12-25,mon@UTC",
+            "closed mon,2026-12-24..2026-12-26@UTC",
+        ),
+    ] {
+        let quota: schedule::Quota = text.parse().unwrap();
+        let written = if written.is_empty() { text } else { written };
+        assert_eq!(quota.to_string(), written);
+        assert_eq!(quota, written.parse().unwrap());
+        let name = written.split_once('=').map_or(written, |(name, _)| name);
+        assert_eq!(quota.name(), name);
+        assert_eq!(quota.amount(), 0);
+        let json = serde_json::to_string(&quota).unwrap();
+        assert_eq!(
+            serde_json::from_str::<schedule::Quota>(&json).unwrap(),
+            quota
+        );
+    }
+    let zone = || TimeZone::get("Europe/Berlin").unwrap();
+    for (times, text) in [
+        (
+            ClosedTimes::daily(time(22, 30, 15, 0), time(8, 0, 0, 9), zone()),
+            "closed 22:30:15-08:00@Europe/Berlin",
+        ),
+        (
+            ClosedTimes::on_weekdays(Weekday::Friday, Weekday::Monday, zone()),
+            "closed mon,fri-sun@Europe/Berlin",
+        ),
+        (
+            ClosedTimes::on_dates(date(2026, 12, 26), date(2026, 12, 24), zone())
+                .between(time(12, 0, 0, 0), time(0, 0, 0, 0)),
+            "closed 2026-12-24..2026-12-26 12:00-24:00@Europe/Berlin",
+        ),
+    ] {
+        assert_eq!(times, closed(text));
+    }
+    let named = schedule::Quota::closed("a b", closed("closed sun@UTC"));
+    assert!(matches!(named, Err(LimitError::BadName { .. })));
+}
+
+#[test]
+fn errors_say_where_closed_times_are_wrong() {
+    for (text, at, expected) in [
+        ("closed", 6, "a space, and days"),
+        ("closed:22:00-08:00@UTC", 6, "a space, and days"),
+        ("a=closed @UTC", 9, "a weekday such as `sat`"),
+        ("closed Sat@UTC", 7, "a weekday such as `sat`"),
+        ("closed sat,@UTC", 11, "a weekday such as `sat`"),
+        ("closed sat-12@UTC", 11, "a weekday: mon"),
+        ("closed saturday@UTC", 10, "`,` and more days"),
+        ("closed sat", 10, "`,` and more days"),
+        ("closed sat @UTC", 11, "a time such as `22:00`"),
+        ("closed 22:00@UTC", 12, "`-` and the time of the end"),
+        ("closed 22:00-@UTC", 13, "a time such as `22:00`"),
+        ("closed 22:00-8@UTC", 14, "`:` and minutes"),
+        ("closed 22:-08:00@UTC", 10, "minutes"),
+        ("closed 24:00-08:00@UTC", 7, "a time from 00:00 to 23:59"),
+        ("closed 22:60-08:00@UTC", 7, "a time from 00:00 to 23:59"),
+        ("closed 22:00-24:01@UTC", 13, "a time from 00:00 to 24:00"),
+        (
+            "closed 22:00-08:00:60@UTC",
+            13,
+            "a time from 00:00 to 24:00",
+        ),
+        (
+            "closed 22:00-99999999999:00@UTC",
+            13,
+            "a time from 00:00 to 24:00",
+        ),
+        ("closed 22:00-08:00", 18, "`@` and a time zone"),
+        ("closed 22:00-08:00,sat@UTC", 18, "`@` and a time zone"),
+        ("closed 22:00-08:00@Nowhere", 19, "the name of a time zone"),
+        ("closed 2026-13-01@UTC", 7, "a date, such as"),
+        ("closed 2026-02-29@UTC", 7, "a date, such as"),
+        ("closed 2026-02@UTC", 7, "a date, such as"),
+        ("closed 2026@UTC", 7, "a date, such as"),
+        ("closed 99999-01-01@UTC", 7, "a date, such as"),
+        ("closed 2026-02-01.@UTC", 18, "`..` and the last date"),
+        ("closed 2026-02-01..@UTC", 19, "the last date"),
+        (
+            "closed 2026-02-01..2026-01-31@UTC",
+            19,
+            "a date that is not before",
+        ),
+    ] {
+        let Err(LimitError::Syntax {
+            at: found,
+            expected: said,
+            ..
+        }) = text.parse::<schedule::Quota>()
+        else {
+            panic!("{text}: {:?}", text.parse::<schedule::Quota>());
+        };
+        assert!(said.starts_with(expected), "{text}: {said}");
+        assert_eq!(found, at, "{text}");
+    }
+}
+
+#[test]
+fn times_that_are_never_open_are_refused() {
+    let terms = |rules: &[&str]| {
+        let rules = rules.iter().map(|rule| format!("closed {rule}"));
+        schedule::Terms::new("plans", rules.chain(["10/1d".to_owned()]))
+    };
+    for rules in [
+        &["mon-sun@UTC"][..],
+        &["00:00-24:00@local"],
+        &["08:00-08:00@Europe/Berlin"],
+        &["08:00-22:00@Asia/Tokyo", "22:00-08:00@Asia/Tokyo"],
+        &["mon-fri@local", "sat,sun@local", "12:00-13:00@UTC"],
+        &["1969-12-31..2300-01-01@UTC"],
+        &[
+            "08:00-22:00@Asia/Tokyo",
+            "22:00-08:00@Asia/Tokyo",
+            "2030-01-01@UTC",
+        ],
+        // A zone is nine hours ahead.
+        &["09:00-21:00@Asia/Tokyo", "12:00-24:00@UTC"],
+    ] {
+        let error = terms(rules).unwrap_err();
+        assert_eq!(error, LimitError::NeverOpen, "{rules:?}");
+    }
+    for rules in [
+        &["mon-sat@UTC", "sun 00:00-23:59@UTC"][..],
+        &["08:00-22:00@Asia/Tokyo", "22:00-07:59@Asia/Tokyo"],
+        // Open in some zones.
+        &["00:00-12:00@local", "12:00-24:00@UTC"],
+        &["1969-12-31..2200-01-01@UTC"],
+        &["09:00-21:00@Asia/Tokyo", "12:01-24:00@UTC"],
+    ] {
+        assert!(terms(rules).is_ok(), "{rules:?}");
+    }
+    // Closed times count nothing.
+    let alone = schedule::Terms::new("plans", ["closed sun@UTC"]);
+    assert_eq!(alone.unwrap_err(), LimitError::NoQuotas);
+    let counting = ["10/1h", "100/1d", "200/3d"];
+    let closed = (0..24).map(|hour| format!("closed {hour:02}:00-{hour:02}:30@UTC"));
+    let quotas = counting.map(str::to_owned).into_iter().chain(closed);
+    let with = schedule::Terms::new("plans", quotas).unwrap();
+    let without = schedule::Terms::new("plans", counting).unwrap();
+    assert_eq!(with.horizon(), without.horizon());
+}
+
+/// Events that were planned before a rule was added stay, and count.
+#[test]
+fn closed_times_leave_planned_events_where_they_are() {
+    let now = at("2026-06-01T12:00Z");
+    let night = at("2026-06-01T23:00Z");
+    let mut state = State::default();
+    let before = schedule::Terms::new("plans", ["1/12h"]).unwrap();
+    let add = |id| Operation::Add(vec![Event::new(id, night)]);
+    let answer = Request::new(&before, "k", add("a")).decide_on(&mut state, now);
+    assert_eq!(answer, Answer::Added(1));
+    let quotas = ["1/12h", "closed 22:00-08:00@UTC"];
+    let after = schedule::Terms::new("plans", quotas).unwrap();
+    let again = Request::new(&after, "k", add("a")).decide_on(&mut state, now);
+    assert_eq!(again, Answer::Added(0));
+    let next = Operation::NextFree {
+        from: at("2026-06-02T07:00Z"),
+        weight: 1,
+    };
+    let answer = Request::new(&after, "k", next).decide_on(&mut state, now);
+    assert_eq!(answer, Answer::Found(Some(at("2026-06-02T11:00Z"))));
+    // The quota in the way is the one that has room again last.
+    let Answer::Refused { refusal, .. } =
+        Request::new(&after, "k", add("b")).decide_on(&mut state, now)
+    else {
+        panic!("a second event at night");
+    };
+    assert_eq!(
+        refusal.quota().map(schedule::Quota::name).as_deref(),
+        Some("1/12h")
+    );
+    state = State::default();
+    let Answer::Refused { refusal, .. } =
+        Request::new(&after, "k", add("b")).decide_on(&mut state, now)
+    else {
+        panic!("an event at night");
+    };
+    assert_eq!(
+        refusal.to_string(),
+        "nothing can be planned at this time: closed 22:00-08:00@UTC; the next free time is 2026-06-02T08:00:00Z"
+    );
+}
+
+/// A call that looks for room needs a zone if a quota or closed times are `@local`, and no other does.
+#[test]
+fn local_rules_need_a_zone() {
+    let at = at("2026-06-01T12:00Z");
+    for (rules, needs_zone) in [
+        (&["1/1h", "1/day@local"][..], true),
+        (&["1/1h", "closed sun@local"], true),
+        (&["1/1h", "1/day@UTC", "closed sun@UTC"], false),
+    ] {
+        let terms = schedule::Terms::new("plans", rules.iter().copied()).unwrap();
+        assert_eq!(terms.needs_zone(), needs_zone, "{rules:?}");
+        let next = Operation::NextFree {
+            from: at,
+            weight: 1,
+        };
+        let request = Request::new(&terms, "k", next);
+        assert_eq!(request.validate().is_err(), needs_zone, "{rules:?}");
+        let request = request.zone(TimeZone::UTC);
+        assert!(request.validate().is_ok(), "{rules:?}");
+        let answer = request.decide_on(&mut State::default(), at);
+        assert_eq!(answer, Answer::Found(Some(at)), "{rules:?}");
+        let cancel = Request::new(&terms, "k", Operation::Cancel(b"a"));
+        assert!(cancel.validate().is_ok(), "{rules:?}");
+    }
+}

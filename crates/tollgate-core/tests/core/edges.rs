@@ -1,0 +1,404 @@
+//! Edge cases around the state machines: names, ties, the size of a request, whole seconds.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_core::lease::{self, ConcurrencyLimiter};
+use tollgate_core::schedule::{self, Schedule};
+use tollgate_core::store::{
+    Check, Fingerprint, MAX_CHECKS, MAX_EXACT, Operation, Request, State, Verdict, Verdicts,
+};
+use tollgate_core::{
+    ErrorKind, FixedWindow, Gcra, Key, Limit, LimitError, Quota, RateLimiter, SlidingLog,
+    StoreError, Timestamp, Wait, inside,
+};
+
+#[test]
+fn the_first_limit_binds_if_several_are_equal() {
+    let request = Request::new(Operation::Consume, [] as [Check<'_>; 0]);
+    let of = |verdicts: &[Verdict]| {
+        Verdicts::new(Fingerprint::of(&request), verdicts.iter().copied()).binding()
+    };
+    let (few, many) = (Verdict::allow(9, 1), Verdict::allow(9, 2));
+    assert_eq!(of(&[few, few]), 0);
+    assert_eq!(of(&[many, few, few]), 1);
+    let soon = Verdict::deny(9, 0, Wait::from_micros(1));
+    let late = Verdict::deny(9, 0, Wait::from_micros(2));
+    assert_eq!(of(&[late, late]), 0);
+    assert_eq!(of(&[few, soon, late, late]), 2);
+}
+
+#[test]
+fn a_request_holds_up_to_max_checks() {
+    let limit = Limit::new("each", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let keys: Vec<String> = (0..=MAX_CHECKS).map(|key| key.to_string()).collect();
+    let checks: Vec<Check<'_>> = keys.iter().map(|key| Check::new(&limit, key, 1)).collect();
+    let of = |count: usize| {
+        let request = Request::new(Operation::Consume, &checks[..count]);
+        request
+            .validate(Fingerprint::of)
+            .map_err(|error| error.kind())
+    };
+    assert_eq!(of(0), Err(ErrorKind::Malformed));
+    assert_eq!(of(1), Ok(()));
+    assert_eq!(of(MAX_CHECKS), Ok(()));
+    assert_eq!(of(MAX_CHECKS + 1), Err(ErrorKind::Malformed));
+}
+
+#[test]
+fn a_request_holds_each_limit_and_key_once() {
+    let limit = Limit::new("each", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let other = Limit::new("other", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let [a, b] = ["a", "b"].map(|key| Check::new(&limit, key, 1));
+    let distinct = Request::consume(a).and(b).and(Check::new(&other, "a", 1));
+    assert!(distinct.validate(Fingerprint::of).is_ok());
+    let twice = distinct.and(Check::new(&limit, "b", 2));
+    let refused = twice.validate(Fingerprint::of).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Malformed);
+}
+
+#[test]
+fn waits_in_whole_seconds_are_rounded_up() {
+    for (micros, seconds) in [(0, 0), (1, 1), (1_000_000, 1), (1_000_001, 2)] {
+        assert_eq!(Wait::from_micros(micros).as_secs_ceil(), Some(seconds));
+    }
+    assert_eq!(Wait::NEVER.as_secs_ceil(), None);
+}
+
+#[test]
+fn a_name_is_1_to_64_letters_digits_dashes_underscores_and_dots() {
+    let of = |name: &str| Limit::new(name, FixedWindow::aligned(Quota::per_minute(1)));
+    for name in ["a", "Z9", "a-b_c.d", &"x".repeat(64)] {
+        assert_eq!(of(name).unwrap().name(), name);
+    }
+    for name in ["", " ", "a b", "a:b", "a/b", "ä", &"x".repeat(65)] {
+        let name = name.to_owned();
+        assert_eq!(of(&name).unwrap_err(), LimitError::BadName { name });
+    }
+}
+
+#[test]
+fn identity_is_name_and_shape() {
+    let limit = Limit::new("x", Gcra::new(Quota::per_minute(1)).unwrap()).unwrap();
+    assert_eq!(limit.identity(), "x:gcra");
+    let other = Limit::new("y", Gcra::new(Quota::per_minute(1)).unwrap()).unwrap();
+    assert_eq!(
+        inside::identity_hash(&limit),
+        inside::identity_hash(&limit.clone())
+    );
+    assert_ne!(inside::identity_hash(&limit), inside::identity_hash(&other));
+}
+
+#[test]
+fn limits_are_equal_by_name_and_algorithm() {
+    let of = |name: &str, amount| {
+        Limit::new(name, FixedWindow::aligned(Quota::per_minute(amount))).unwrap()
+    };
+    assert_eq!(of("a", 1), of("a", 1));
+    assert_ne!(of("a", 1), of("b", 1));
+    assert_ne!(of("a", 1), of("a", 2));
+    assert_eq!(format!("{:?}", of("a", 1)), "Limit(a=fixed-window:1/1m)");
+}
+
+#[test]
+fn debug_of_a_key_shows_only_its_lengths() {
+    let key = Key::from("secret").with_rest("path");
+    assert_eq!(format!("{key:?}"), "Key(6 + 4 bytes)");
+}
+
+#[test]
+fn an_error_keeps_its_source_and_says_whether_it_is_retryable() {
+    let error = StoreError::new(ErrorKind::Unavailable, "down");
+    assert!(error.source().is_none());
+    let error = error.with_source("refused");
+    assert_eq!(error.source().unwrap().to_string(), "refused");
+    for (kind, again) in [
+        (ErrorKind::Full, true),
+        (ErrorKind::Malformed, false),
+        (ErrorKind::Misconfigured, false),
+        (ErrorKind::Protocol, false),
+        (ErrorKind::Unavailable, true),
+        (ErrorKind::Unknown, false),
+        (ErrorKind::Unsupported, false),
+    ] {
+        assert_eq!(StoreError::new(kind, "").is_retryable(), again, "{kind:?}");
+    }
+}
+
+#[test]
+fn decisions_differ_if_their_verdicts_do() {
+    let request = Request::new(Operation::Consume, [] as [Check<'_>; 0]);
+    let of =
+        |verdicts: &[Verdict]| Verdicts::new(Fingerprint::of(&request), verdicts.iter().copied());
+    let (few, many) = (Verdict::allow(9, 1), Verdict::allow(9, 2));
+    assert_eq!(of(&[few, many]), of(&[few, many]));
+    assert_ne!(of(&[few, many]), of(&[few, few]));
+    assert_ne!(of(&[few]), of(&[many]));
+}
+
+#[test]
+fn an_evaluation_predicts_the_decision_and_its_writes() {
+    let now = Timestamp::from_micros(1_000).unwrap();
+    let quiet = Limit::new("quiet", FixedWindow::aligned(Quota::per_minute(2))).unwrap();
+    let log = SlidingLog::new(Quota::per_minute(2)).unwrap();
+    let counting = Limit::new("counting", log.count_denied()).unwrap();
+    for (operation, costs, allowed, written) in [
+        (Operation::Consume, [1, 2], true, [true, true]),
+        (Operation::Consume, [1, 0], true, [true, false]),
+        (Operation::Consume, [0, 1], true, [false, true]),
+        (Operation::Consume, [3, 1], false, [false, true]),
+        (Operation::Consume, [3, 0], false, [false, false]),
+        (Operation::Peek, [1, 1], true, [false, false]),
+        (Operation::Peek, [3, 3], false, [false, false]),
+        (Operation::TakeUpTo, [3, 3], true, [true, true]),
+    ] {
+        let [one, two] = costs;
+        let checks = [
+            Check::new(&quiet, "k", one),
+            Check::new(&counting, "k", two),
+        ];
+        let request = Request::new(operation, &checks);
+        let mut states = [State::default(), State::default()];
+        let evaluation = request.evaluate(&states, now);
+        assert_eq!(evaluation.is_allowed(), allowed, "{request:?}");
+        let writes = [0, 1].map(|index| evaluation.writes_to(&request, index));
+        assert_eq!(writes, written, "{request:?}");
+        let fingerprint = Fingerprint::of(&request);
+        let decision = evaluation.apply(&request, fingerprint, &mut states, now);
+        assert_eq!(decision.is_allowed(), allowed, "{request:?}");
+    }
+}
+
+#[test]
+fn a_refund_writes_only_where_something_was_consumed() {
+    let now = Timestamp::from_micros(1_000).unwrap();
+    let [a, b] = ["a", "b"]
+        .map(|name| Limit::new(name, FixedWindow::aligned(Quota::per_minute(2))).unwrap());
+    let mut states = [State::default(), State::default()];
+    let spent = |cost| Request::consume(Check::new(&a, "k", cost)).and(Check::new(&b, "k", 1));
+    assert!(spent(1).decide_on(&mut states, now).is_allowed());
+    let receipt = spent(0).decide_on(&mut states, now).into_receipt().unwrap();
+    let checks = [Check::new(&a, "k", 0), Check::new(&b, "k", 0)];
+    let refund = Request::new(Operation::Refund(&receipt), &checks);
+    let evaluation = refund.evaluate(&states, now);
+    assert!(evaluation.is_allowed());
+    assert_eq!(
+        [0, 1].map(|index| evaluation.writes_to(&refund, index)),
+        [false, true]
+    );
+}
+
+#[test]
+fn is_same_holds_for_clones_and_not_for_equal_limits() {
+    let of = || Limit::new("a", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let limit = of();
+    assert!(inside::is_same(&limit, &limit.clone()));
+    assert!(!inside::is_same(&limit, &of()));
+}
+
+struct Beside(u32);
+struct OfAnotherType;
+
+impl inside::Companion for Beside {
+    fn given_back(&self, _key: Key<'_>) {}
+}
+
+impl inside::Companion for OfAnotherType {
+    fn given_back(&self, _key: Key<'_>) {}
+}
+
+#[test]
+fn a_limiter_and_its_clones_have_one_companion() {
+    let of = || RateLimiter::new((), ["a=gcra:1/1m"]).unwrap();
+    let (limiter, other) = (of(), of());
+    let numbered = |number| inside::companion(&limiter, || Beside(number)).map(|beside| beside.0);
+    assert_eq!(numbered(1), Some(1));
+    assert_eq!(numbered(2), Some(1));
+    let of_clone = limiter.clone();
+    let of_clone = inside::companion(&of_clone, || Beside(2));
+    assert_eq!(of_clone.map(|beside| beside.0), Some(1));
+    assert!(inside::companion(&limiter, || OfAnotherType).is_none());
+    let of_other = inside::companion(&other, || Beside(2));
+    assert_eq!(of_other.map(|beside| beside.0), Some(2));
+}
+
+#[test]
+fn a_receipt_can_be_taken_from_verdicts_that_are_kept() {
+    let limit = Limit::new("a", FixedWindow::aligned(Quota::per_minute(2))).unwrap();
+    let mut state = State::default();
+    let request = Request::consume(Check::new(&limit, "k", 2));
+    let verdicts = request.decide_on(&mut state, Timestamp::UNIX_EPOCH);
+    let receipt = inside::receipt(&verdicts).unwrap();
+    assert_eq!(receipt.consumed()[0].cost(), verdicts.consumed());
+    let denied = request.decide_on(&mut state, Timestamp::UNIX_EPOCH);
+    assert!(inside::receipt(&denied).is_none());
+}
+
+#[test]
+fn a_quota_is_written_in_its_largest_unit_and_read_in_any() {
+    for (text, micros) in [
+        ("5/1d", 86_400_000_000),
+        ("5/36h", 129_600_000_000),
+        ("5/90m", 5_400_000_000),
+        ("5/1s", 1_000_000),
+        ("5/1300ms", 1_300_000),
+        ("5/1us", 1),
+    ] {
+        let quota: Quota = text.parse().unwrap();
+        assert_eq!(quota, Quota::new(5, quota.window()).unwrap());
+        assert_eq!(quota.window(), Duration::from_micros(micros));
+        assert_eq!(quota.to_string(), text);
+    }
+    assert_eq!("5/60s".parse(), Ok(Quota::per_minute(5)));
+}
+
+#[test]
+fn text_that_is_no_quota_is_rejected() {
+    for text in [
+        "",
+        "5",
+        "5/",
+        "/1s",
+        "5/x",
+        "5/day",
+        "5/1",
+        "5/1w",
+        "+5/1s",
+        "5+/1s",
+        "5/+1s",
+        "-5/1s",
+        "5/1.5s",
+        // 2^64 microseconds and more.
+        "5/18446744073709551616us",
+        "5/213503983d",
+    ] {
+        let read = text.parse::<Quota>();
+        assert!(
+            matches!(read, Err(LimitError::Syntax { .. })),
+            "{text}: {read:?}"
+        );
+    }
+}
+
+#[test]
+fn a_limiter_has_1_to_max_checks_limits_of_different_names() {
+    let of = |name: &str| Limit::new(name, FixedWindow::aligned(Quota::per_minute(1))).unwrap();
+    let many = |count: usize| (0..count).map(|index| of(&index.to_string()));
+    let limiter = |limits: Vec<Limit>| RateLimiter::new((), limits).map(|made| made.limits().len());
+    assert_eq!(limiter(Vec::new()), Err(LimitError::NoLimits));
+    assert_eq!(limiter(many(MAX_CHECKS).collect()), Ok(MAX_CHECKS));
+    assert_eq!(
+        limiter(many(MAX_CHECKS + 1).collect()),
+        Err(LimitError::TooManyLimits {
+            count: MAX_CHECKS + 1,
+            most: MAX_CHECKS
+        })
+    );
+    let twice = vec![of("a"), of("b"), of("a")];
+    let name = "a".to_owned();
+    assert_eq!(limiter(twice), Err(LimitError::DuplicateLimit { name }));
+}
+
+#[test]
+fn debug_of_a_receipt_lists_what_was_consumed() {
+    let limits = ["a", "b"].map(|name| format!("{name}=gcra:3/1m").parse::<Limit>().unwrap());
+    let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
+    let request = Request::new(Operation::Consume, &checks);
+    let mut states = [State::default(), State::default()];
+    let verdicts = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
+    let shown = format!("{:?}", verdicts.into_receipt().unwrap());
+    assert_eq!(shown.matches("Consumed {").count(), 2, "{shown}");
+}
+
+#[test]
+fn lowering_writes_only_where_more_remains() {
+    let limit: Limit = "a=gcra:3/1m".parse().unwrap();
+    let now = Timestamp::from_micros(1_000_000).unwrap();
+    let mut state = State::default();
+    let taken = Request::consume(Check::new(&limit, "k", 1)).decide_on(&mut state, now);
+    assert!(taken.is_allowed());
+    for (remaining, writes) in [(0, true), (1, true), (2, false), (3, false)] {
+        let request = Request::lower(Check::new(&limit, "k", remaining));
+        let evaluation = request.evaluate(&state, now);
+        assert_eq!(evaluation.writes_to(&request, 0), writes, "{remaining}");
+    }
+}
+
+#[test]
+fn a_limiter_takes_limits_as_text() {
+    let limits = RateLimiter::new((), ["burst=gcra:3/1m", "hourly=fixed-window:20/1h"]).unwrap();
+    let burst = Limit::new("burst", Gcra::new(Quota::per_minute(3)).unwrap()).unwrap();
+    let hourly = Limit::new("hourly", FixedWindow::aligned(Quota::per_hour(20))).unwrap();
+    assert_eq!(limits.limits(), [burst, hourly]);
+    let owned = RateLimiter::new((), vec!["burst=gcra:3/1m".to_owned()]).unwrap();
+    assert_eq!(owned.limits(), &limits.limits()[..1]);
+    let texts = ["burst=gcra:3/1m".to_owned()];
+    let borrowed = RateLimiter::new((), &texts).unwrap();
+    assert_eq!(borrowed.limits(), owned.limits());
+    let borrowed = RateLimiter::new((), limits.limits()).unwrap();
+    assert_eq!(borrowed.limits(), limits.limits());
+    let wrong = RateLimiter::new((), ["burst=gcra:3/1m", "hourly=fixed-window:20"]).map(|_| ());
+    assert!(
+        matches!(wrong, Err(LimitError::Syntax { text, at: 22, .. }) if text.starts_with("hourly"))
+    );
+    // A decision tells its limits apart by their names.
+    for second in ["a=gcra:4/1m", "a=sliding-log:3/1m"] {
+        let twice = RateLimiter::new((), ["a=gcra:3/1m", second]).map(|_| ());
+        let name = "a".to_owned();
+        assert_eq!(twice, Err(LimitError::DuplicateLimit { name }));
+    }
+}
+
+#[test]
+fn the_last_instant_is_the_last_exact_double() {
+    assert_eq!(Timestamp::from_micros(MAX_EXACT), Ok(Timestamp::MAX));
+    assert_eq!(
+        Timestamp::from_micros(MAX_EXACT + 1),
+        Err(LimitError::TimeOutOfRange)
+    );
+    assert_eq!(Timestamp::MAX.saturating_add(Duration::MAX), Timestamp::MAX);
+    let second = Timestamp::UNIX_EPOCH.saturating_add(Duration::from_secs(1));
+    assert_eq!(second.saturating_add(Duration::MAX), Timestamp::MAX);
+}
+
+#[test]
+fn a_wait_displays_as_a_duration_or_never() {
+    assert_eq!(Wait::from_micros(1_500).to_string(), "1.5ms");
+    assert_eq!(Wait::NEVER.to_string(), "never");
+}
+
+/// A program may derive `Debug` for what holds them.
+#[test]
+fn limiters_and_schedules_can_be_shown_whatever_their_store() {
+    fn shown(value: &impl fmt::Debug) -> String {
+        format!("{value:?}")
+    }
+    let second = Duration::from_secs(1);
+    let store: Option<Arc<dyn schedule::Store>> = None;
+    let schedule = store.map(|store| Schedule::new(store, "plans", ["1/1m"]));
+    assert_eq!(shown(&schedule), "None");
+    let store: Option<Arc<dyn lease::Store>> = None;
+    let places = store.map(|store| ConcurrencyLimiter::new(store, "uploads", 1, second));
+    assert_eq!(shown(&places), "None");
+    let schedule = Schedule::new((), "plans", ["1/1m"]).unwrap();
+    assert!(shown(&schedule).contains("plans"));
+    let places = ConcurrencyLimiter::new((), "uploads", 1, second).unwrap();
+    assert!(shown(&places).contains("uploads"));
+}
+
+#[test]
+fn what_is_forgotten_is_not_given_back() {
+    let limits = ["a=gcra:9/1h", "b=fixed-window:9/1h"].map(|text| text.parse::<Limit>().unwrap());
+    let checks = || limits.each_ref().map(|limit| Check::new(limit, "k", 2));
+    let mut states = [State::default(), State::default()];
+    let now = Timestamp::UNIX_EPOCH;
+    let consumed = Request::new(Operation::Consume, checks()).decide_on(&mut states[..], now);
+    let receipt = consumed.into_receipt().unwrap();
+    states[1] = State::default();
+    let refund = Request::new(Operation::Refund(&receipt), checks());
+    let evaluation = refund.evaluate(&states[..], now);
+    let writes = [0, 1].map(|index| evaluation.writes_to(&refund, index));
+    assert_eq!(writes, [true, false]);
+}

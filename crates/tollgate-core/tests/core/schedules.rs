@@ -1,0 +1,576 @@
+//! Schedules: what answers and requests say of themselves, what a call asks a store, and which times
+//! are free.
+
+use std::pin::pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tollgate_core::schedule::SyncStore as _;
+use tollgate_core::schedule::{
+    self, BatchPlacement, Event, Placement, PlannedEvent, Reason, Refusal, Schedule,
+};
+use tollgate_core::{ErrorKind, Key, LimitError, Quota, StoreError, Timestamp};
+
+const NOW: u64 = 1_780_000_000_000_000;
+const SECOND: u64 = 1_000_000;
+const DAY: u64 = 86_400 * SECOND;
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+fn terms(quota: &str) -> schedule::Terms {
+    schedule::Terms::new("plans", [quota]).unwrap()
+}
+
+/// A store of the events of one key, whose clock stands still at `NOW`.
+#[derive(Default)]
+struct OneKey {
+    state: Mutex<schedule::State>,
+    /// Whether it never finds the periods that it needs.
+    is_short: bool,
+    /// How often it was asked.
+    asked: Mutex<usize>,
+}
+
+#[async_trait]
+impl schedule::Store for OneKey {
+    async fn schedule<'a>(
+        &self,
+        request: &schedule::Request<'a>,
+    ) -> Result<schedule::Answer, StoreError> {
+        self.schedule_now(request)
+    }
+
+    async fn reset_schedule<'a>(
+        &self,
+        terms: &'a schedule::Terms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
+        self.reset_schedule_now(terms, key)
+    }
+}
+
+impl schedule::SyncStore for OneKey {
+    fn schedule_now(
+        &self,
+        request: &schedule::Request<'_>,
+    ) -> Result<schedule::Answer, StoreError> {
+        *self.asked.lock().unwrap() += 1;
+        if self.is_short {
+            return Ok(schedule::Answer::Uncovered(at(NOW)));
+        }
+        Ok(request.decide_on(&mut self.state.lock().unwrap(), at(NOW)))
+    }
+
+    fn reset_schedule_now(&self, _: &schedule::Terms, _: Key<'_>) -> Result<(), StoreError> {
+        *self.state.lock().unwrap() = schedule::State::default();
+        Ok(())
+    }
+}
+
+fn now<T>(call: impl IntoFuture<Output = T>) -> T {
+    let mut future = pin!(call.into_future());
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the store waits for nothing"),
+    }
+}
+
+/// Decides `operation` on the events in `state`.
+fn decide(
+    state: &mut schedule::State,
+    terms: &schedule::Terms,
+    now: u64,
+    operation: schedule::Operation<'_>,
+) -> schedule::Answer {
+    schedule::Request::new(terms, "k", operation).decide_on(state, at(now))
+}
+
+fn add(
+    state: &mut schedule::State,
+    terms: &schedule::Terms,
+    now: u64,
+    id: &str,
+    time: u64,
+) -> schedule::Answer {
+    let event = Event::new(id, at(time));
+    decide(state, terms, now, schedule::Operation::Add(vec![event]))
+}
+
+/// Returns how many events are listed.
+fn listed(state: &mut schedule::State, terms: &schedule::Terms, now: u64) -> usize {
+    let (from, until) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
+    match decide(state, terms, now, schedule::Operation::List { from, until }) {
+        schedule::Answer::Events(events) => events.len(),
+        answer => panic!("{answer:?}"),
+    }
+}
+
+#[test]
+fn refusals_say_why_and_when_there_is_room() {
+    let quota: schedule::Quota = "hourly=5/1h".parse().unwrap();
+    let [time, next] = [at(1_800_000_000_000_000), at(1_800_000_060_000_000)];
+    let (time_text, next_text) = ("2027-01-15T08:00:00Z", "2027-01-15T08:01:00Z");
+    for (reason, said) in [
+        (
+            Reason::Quota(quota),
+            "the quota hourly=5/1h has no room at this time".to_owned(),
+        ),
+        (
+            Reason::Past(time),
+            format!("this time is in the past: the earliest possible is {time_text}"),
+        ),
+        (
+            Reason::BeyondHorizon(time),
+            format!("this time is beyond the horizon: the latest possible is {time_text}"),
+        ),
+        (
+            Reason::IdTaken(time),
+            format!(
+                "another event with this id is planned at {time_text}: move it with `reschedule`, \
+                 or choose another id"
+            ),
+        ),
+        (
+            Reason::UnknownId,
+            "no event with this id is planned: add it instead".to_owned(),
+        ),
+    ] {
+        let is_full = matches!(reason, Reason::Quota(_));
+        let refusal = Refusal::new(reason);
+        let nothing = if is_full {
+            "; no later time up to the horizon is free"
+        } else {
+            ""
+        };
+        assert_eq!(refusal.to_string(), format!("{said}{nothing}"));
+        let refusal = refusal.with_next_free(Some(next));
+        let said = format!("{said}; the next free time is {next_text}");
+        assert_eq!(refusal.to_string(), said);
+        for index in [0, 7] {
+            let refused = BatchPlacement::Refused {
+                index,
+                refusal: refusal.clone(),
+            };
+            assert!(!refused.is_planned());
+            let error = refused.permit().unwrap_err();
+            assert_eq!((error.index(), error.refusal()), (index, &refusal));
+            assert_eq!(
+                error.to_string(),
+                format!("the event at index {index}: {said}")
+            );
+        }
+    }
+}
+
+#[test]
+fn debug_output_of_schedules_shows_the_length_of_ids_only() {
+    let time = at(NOW);
+    let event = Event::new("secret", time).with_weight(2);
+    let fields = format!("{{ id_bytes: 6, time: {time:?}, weight: 2 }}");
+    assert_eq!(format!("{event:?}"), format!("Event {fields}"));
+    let planned = PlannedEvent::new(*b"secret", time, 2);
+    assert_eq!(format!("{planned:?}"), format!("PlannedEvent {fields}"));
+    let (from, until, weight) = (time, time, 3);
+    for (operation, expected) in [
+        (
+            schedule::Operation::Add(vec![event]),
+            format!("Add([Event {fields}])"),
+        ),
+        (
+            schedule::Operation::Reschedule(event),
+            format!("Reschedule(Event {fields})"),
+        ),
+        (
+            schedule::Operation::ReserveNext(event),
+            format!("ReserveNext(Event {fields})"),
+        ),
+        (
+            schedule::Operation::Cancel(b"secret"),
+            "Cancel { id_bytes: 6 }".to_owned(),
+        ),
+        (
+            schedule::Operation::NextFree { from, weight },
+            format!("NextFree {{ from: {time:?}, weight: 3 }}"),
+        ),
+        (
+            schedule::Operation::LatestFree { until, weight },
+            format!("LatestFree {{ until: {time:?}, weight: 3 }}"),
+        ),
+        (
+            schedule::Operation::List { from, until },
+            format!("List {{ from: {time:?}, until: {time:?} }}"),
+        ),
+    ] {
+        assert_eq!(format!("{operation:?}"), expected);
+    }
+    let schedule = Schedule::with_terms((), terms("1/1m"));
+    let call = format!("{:?}", schedule.cancel("k", "secret"));
+    assert!(
+        call.starts_with("Call { schedule: \"plans\", key: "),
+        "{call}"
+    );
+    assert!(
+        call.contains("operation: Cancel { id_bytes: 6 }, at: None"),
+        "{call}"
+    );
+    let reset = format!("{:?}", schedule.reset("k"));
+    assert!(
+        reset.starts_with("Reset { schedule: \"plans\", key: "),
+        "{reset}"
+    );
+}
+
+#[test]
+fn a_call_becomes_the_request_that_it_names() {
+    let schedule = Schedule::with_terms((), terms("1/1m"));
+    let request = schedule.add("k", "a", at(NOW)).into_request();
+    assert!(!request.wants_latest());
+    assert_eq!(request.caller_time(), None);
+    let request = schedule.add("k", "a", at(NOW)).with_latest().at(at(9));
+    let request = request.into_request();
+    assert!(request.wants_latest());
+    assert_eq!(request.caller_time(), Some(at(9)));
+    let request = schedule.latest_free("k", at(NOW)).into_request();
+    let operation = format!("{:?}", request.operation());
+    assert!(operation.ends_with("weight: 1 }"), "{operation}");
+}
+
+#[test]
+fn two_events_of_one_call_have_ids_of_their_own() {
+    let terms = terms("9/1m");
+    for (ids, expected) in [
+        (&["a", "b"][..], Ok(())),
+        (&["a", "a"], Err(ErrorKind::Malformed)),
+        (&["a", "b", "a"], Err(ErrorKind::Malformed)),
+    ] {
+        let events = ids.iter().map(|id| Event::new(id, at(NOW))).collect();
+        let request = schedule::Request::new(&terms, "k", schedule::Operation::Add(events));
+        let found = request.validate().map_err(|error| error.kind());
+        assert_eq!(found, expected, "{ids:?}");
+    }
+}
+
+#[test]
+fn an_event_is_too_heavy_if_a_quota_never_has_room_for_it() {
+    let schedule = Schedule::new(OneKey::default(), "plans", ["3/1h", "2/1d"]).unwrap();
+    let placed = |id: &'static str, weight| {
+        let call = schedule.add("k", id, at(NOW)).weight(weight);
+        call.run().unwrap().permit()
+    };
+    assert_eq!(placed("a", 2), Ok(at(NOW)));
+    let refusal = placed("b", 2).unwrap_err();
+    assert!(!refusal.is_too_heavy());
+    assert_eq!(refusal.next_free(), Some(at(NOW + DAY)));
+    let refusal = placed("b", 3).unwrap_err();
+    assert!(refusal.is_too_heavy());
+    assert_eq!(
+        refusal.to_string(),
+        "the quota 2/1d never has room for this event: choose a weight of at most 2"
+    );
+}
+
+#[test]
+fn several_events_are_planned_or_none() {
+    let schedule = Schedule::with_terms(OneKey::default(), terms("2/1h"));
+    let add = |ids: &[&'static str]| {
+        let events = ids.iter().map(|id| Event::new(id, at(NOW)));
+        schedule.add_all("k", events).run().unwrap()
+    };
+    let placed = add(&["a", "b"]);
+    assert!(placed.is_planned());
+    assert_eq!(placed, BatchPlacement::Planned { added: 2 });
+    let error = add(&["a", "c"]).permit().unwrap_err();
+    assert_eq!(error.index(), 1);
+}
+
+#[test]
+fn a_call_brings_more_days_until_the_store_has_enough() {
+    for by_waiting in [false, true] {
+        let schedule = Schedule::with_terms(OneKey::default(), terms("1/day@UTC"));
+        let ids: Vec<String> = (0..90).map(|id| id.to_string()).collect();
+        for (id, day) in ids.iter().zip(0..) {
+            let call = schedule.add("k", id, at(NOW + day * DAY));
+            assert!(call.run().unwrap().is_planned());
+        }
+        let call = schedule.reserve_next("k", "next", at(NOW));
+        let placed = match by_waiting {
+            true => now(call),
+            false => call.run(),
+        };
+        // The first midnight after the 90 days.
+        let time = at((NOW / DAY + 90) * DAY);
+        let is_new = true;
+        assert_eq!(placed.unwrap(), Placement::Planned { time, is_new });
+    }
+}
+
+#[test]
+fn a_store_that_never_has_enough_months_is_asked_24_times() {
+    for by_waiting in [false, true] {
+        let store = OneKey {
+            is_short: true,
+            ..OneKey::default()
+        };
+        let schedule = Schedule::with_terms(store, terms("1/month@UTC"));
+        let call = schedule.next_free("k", at(NOW));
+        let answer = match by_waiting {
+            true => now(call),
+            false => call.run(),
+        };
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Protocol);
+        assert_eq!(*schedule.store().asked.lock().unwrap(), 24);
+    }
+}
+
+/// A tolerance of a second and a window of ten.
+#[test]
+fn a_state_is_fresh_when_its_last_event_is_over() {
+    let terms = terms("9/10s");
+    let mut state = schedule::State::default();
+    for (id, time) in [("a", NOW), ("b", NOW + 5 * SECOND)] {
+        assert_eq!(
+            add(&mut state, &terms, NOW, id, time),
+            schedule::Answer::Added(1)
+        );
+    }
+    assert!(!state.is_fresh(&terms, at(NOW + 16 * SECOND - 1)));
+    assert!(state.is_fresh(&terms, at(NOW + 16 * SECOND)));
+    // Its own clock, at which an event was planned, does not go back.
+    let planned = add(&mut state, &terms, NOW + 9 * SECOND, "c", NOW + 9 * SECOND);
+    assert_eq!(planned, schedule::Answer::Added(1));
+    let cancel = schedule::Operation::Cancel(b"c");
+    decide(&mut state, &terms, NOW, cancel);
+    let short = schedule::Terms::new("plans", ["9/1s"]).unwrap();
+    assert!(state.is_fresh(&short, at(NOW)));
+}
+
+#[test]
+fn the_bytes_of_events_are_counted() {
+    let (terms, id) = (terms("9/10s"), "x".repeat(100));
+    let mut state = schedule::State::default();
+    assert_eq!(state.heap_bytes(), 0);
+    for count in 1..=9 {
+        let id = format!("{count}{id}");
+        add(&mut state, &terms, NOW, &id, NOW);
+        assert_eq!(state.len(), count);
+        let bytes = state.heap_bytes();
+        let least = count * (32 + 101);
+        assert!(
+            (least..=least + 32 * count.max(3)).contains(&bytes),
+            "{bytes}"
+        );
+    }
+}
+
+#[test]
+fn events_are_planned_at_the_epoch() {
+    let terms = terms("1/10s");
+    let mut state = schedule::State::default();
+    for now in [0, SECOND] {
+        let added = add(&mut state, &terms, now, "a", 0);
+        assert_eq!(added, schedule::Answer::Added(usize::from(now == 0)));
+        assert_eq!(listed(&mut state, &terms, now), 1);
+        assert!(!state.is_fresh(&terms, at(now)));
+    }
+}
+
+#[test]
+fn only_a_change_moves_the_clock_of_a_key() {
+    let terms = terms("9/10s");
+    let mut state = schedule::State::default();
+    add(&mut state, &terms, NOW, "a", NOW);
+    let before = state.clone();
+    let later = NOW + 5 * SECOND;
+    let again = add(&mut state, &terms, later, "a", NOW);
+    assert_eq!((again, &state), (schedule::Answer::Added(0), &before));
+    let event = Event::new("a", at(later));
+    let moved = schedule::Operation::Reschedule(event);
+    decide(&mut state, &terms, later, moved);
+    // An earlier clock is that of the latest change.
+    let schedule::Answer::Refused { refusal, .. } = add(&mut state, &terms, NOW, "b", NOW) else {
+        panic!("an event was planned in the past");
+    };
+    assert_eq!(refusal.reason(), &Reason::Past(at(later - SECOND)));
+}
+
+/// Of several quotas with no room up to the horizon, the first is named, however long the others
+/// have none.
+#[test]
+fn the_first_of_several_quotas_without_room_up_to_the_horizon_is_named() {
+    for windows in [[11, 20], [20, 11], [30, 40]] {
+        let quotas = windows.map(|seconds| format!("1/{seconds}s"));
+        let terms = schedule::Terms::new("plans", &quotas).unwrap();
+        let horizon = Duration::from_secs(11) - Duration::from_micros(1);
+        let terms = terms.with_horizon(horizon).unwrap();
+        let mut state = schedule::State::default();
+        add(&mut state, &terms, NOW, "a", NOW);
+        let reserve = schedule::Operation::ReserveNext(Event::new("c", at(NOW)));
+        for answer in [
+            add(&mut state, &terms, NOW, "b", NOW),
+            decide(&mut state, &terms, NOW, reserve),
+        ] {
+            let schedule::Answer::Refused { refusal, .. } = answer else {
+                panic!("{answer:?}");
+            };
+            let named = refusal.quota().map(schedule::Quota::name);
+            assert_eq!(named.as_ref(), quotas.first());
+            assert_eq!(refusal.next_free(), None);
+        }
+    }
+}
+
+#[test]
+fn names_of_quotas_and_schedules_are_checked() {
+    let quota = Quota::per_hour(5);
+    for name in ["", "two words", "ä"] {
+        let bad = LimitError::BadName {
+            name: name.to_owned(),
+        };
+        assert_eq!(schedule::Quota::new(name, quota).unwrap_err(), bad);
+        assert_eq!(schedule::Terms::new(name, ["5/1h"]).unwrap_err(), bad);
+        let daily = schedule::CalendarQuota::new(
+            1,
+            tollgate_core::CalendarUnit::Day,
+            jiff::tz::TimeZone::UTC,
+        );
+        assert_eq!(schedule::Quota::calendar(name, daily).unwrap_err(), bad);
+    }
+    assert_eq!(
+        schedule::Quota::new("hourly", quota).unwrap().name(),
+        "hourly"
+    );
+    assert_eq!("5/1h".parse::<schedule::Quota>().unwrap().name(), "5/1h");
+}
+
+#[test]
+fn a_refusal_names_an_earlier_time_only_if_it_is_wanted() {
+    let terms = terms("1/10s");
+    let mut state = schedule::State::default();
+    let time = NOW + 60 * SECOND;
+    add(&mut state, &terms, NOW, "a", time);
+    for (wants_latest, expected) in [(false, None), (true, Some(at(time - 10 * SECOND)))] {
+        let add = schedule::Operation::Add(vec![Event::new("b", at(time))]);
+        let mut request = schedule::Request::new(&terms, "k", add);
+        if wants_latest {
+            request = request.with_latest();
+        }
+        let schedule::Answer::Refused { refusal, .. } = request.decide_on(&mut state, at(NOW))
+        else {
+            panic!("two events at one time");
+        };
+        assert_eq!(refusal.latest_free(), expected);
+    }
+}
+
+/// One in three microseconds has room at 15, two in ten at 22, and one in three then at 23.
+#[test]
+fn quotas_move_a_search_in_turn_until_all_have_room() {
+    let [any, terms] = [&["9/1s"][..], &["1/3us", "2/10us"]]
+        .map(|quotas| schedule::Terms::new("plans", quotas.iter().copied()).unwrap());
+    let terms = terms.with_tolerance(Duration::ZERO).unwrap();
+    let mut state = schedule::State::default();
+    for (id, time) in [("a", 0), ("b", 1), ("c", 12), ("d", 20)] {
+        let added = add(&mut state, &any, NOW, id, NOW + time);
+        assert_eq!(added, schedule::Answer::Added(1));
+    }
+    let (from, weight) = (at(NOW), 1);
+    let next = schedule::Operation::NextFree { from, weight };
+    let found = decide(&mut state, &terms, NOW, next);
+    assert_eq!(found, schedule::Answer::Found(Some(at(NOW + 23))));
+}
+
+/// Numbers that look random, and are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % most
+    }
+}
+
+/// Events of other weights than one, which may exceed the quotas: those may have been lowered.
+#[test]
+fn free_times_are_those_that_trying_every_window_finds() {
+    const EARLIEST: u64 = NOW - 5;
+    const LATEST: u64 = NOW + 45;
+    let any = schedule::Terms::new("plans", ["1000/1s"]).unwrap();
+    let micros = Duration::from_micros;
+    let mut numbers = Numbers(1);
+    for _ in 0..150 {
+        let quotas: Vec<(u64, u64)> = (0..=numbers.below(3))
+            .map(|_| (1 + numbers.below(5), 1 + numbers.below(20)))
+            .collect();
+        let texts: Vec<String> = quotas
+            .iter()
+            .map(|(amount, window)| format!("{amount}/{window}us"))
+            .collect();
+        let terms = schedule::Terms::new("plans", &texts).unwrap();
+        let terms = terms.with_tolerance(micros(NOW - EARLIEST)).unwrap();
+        let terms = terms.with_horizon(micros(LATEST - NOW)).unwrap();
+        let mut events = Vec::new();
+        let mut state = schedule::State::default();
+        for id in 0..numbers.below(14) {
+            let (time, weight) = (EARLIEST + 3 + numbers.below(45), 1 + numbers.below(3));
+            let id = id.to_string();
+            let event = Event::new(&id, at(time)).with_weight(weight);
+            let added = decide(&mut state, &any, NOW, schedule::Operation::Add(vec![event]));
+            assert_eq!(added, schedule::Answer::Added(1));
+            events.push((time, weight));
+        }
+        let has_room = |(amount, window): (u64, u64), time: u64, weight: u64| {
+            (time + 1 - window..=time).all(|start| {
+                let held = events
+                    .iter()
+                    .filter(|(at, _)| (start..start + window).contains(at));
+                held.map(|(_, weight)| weight).sum::<u64>() + weight <= amount
+            })
+        };
+        for weight in 1..4 {
+            let is_free: Vec<bool> = (EARLIEST..=LATEST)
+                .map(|time| quotas.iter().all(|quota| has_room(*quota, time, weight)))
+                .collect();
+            let free = || {
+                (EARLIEST..=LATEST)
+                    .zip(&is_free)
+                    .filter(|(_, is_free)| **is_free)
+            };
+            for time in EARLIEST..=LATEST {
+                let next = free()
+                    .map(|(free, _)| free)
+                    .find(|free| *free >= time)
+                    .map(at);
+                let last = free()
+                    .map(|(free, _)| free)
+                    .take_while(|free| *free <= time)
+                    .last();
+                let (from, until) = (at(time), at(time));
+                let scene = || format!("{texts:?} {events:?} {weight} at {time}");
+                let found = decide(
+                    &mut state,
+                    &terms,
+                    NOW,
+                    schedule::Operation::NextFree { from, weight },
+                );
+                assert_eq!(found, schedule::Answer::Found(next), "{}", scene());
+                let found = decide(
+                    &mut state,
+                    &terms,
+                    NOW,
+                    schedule::Operation::LatestFree { until, weight },
+                );
+                assert_eq!(found, schedule::Answer::Found(last.map(at)), "{}", scene());
+            }
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Limits as text: parsing, the position of syntax errors, and serde formats.
+
+use std::time::Duration;
+
+use tollgate_core::Algorithm;
+use tollgate_core::store::MAX_EXACT;
+use tollgate_core::{Limit, LimitError, Quota, lease, schedule};
+
+const LIMITS: [&str; 10] = [
+    "a=fixed-window:20/1h",
+    "a=fixed-window:20/1h,anchored",
+    "a=fixed-window:20/1h,anchored,count-denied",
+    "a=sliding-log:5/1m,count-denied",
+    "a=sliding-counter:20/90m",
+    "a=sliding-buckets:20/1h,buckets=12",
+    "a=gcra:10/250ms",
+    "a.b-c_D=gcra:10/1us,burst=3",
+    "a=block:5m",
+    "a=block:90s,doublings=3",
+];
+
+#[test]
+fn limits_are_written_as_they_are_read() {
+    for text in LIMITS {
+        let limit: Limit = text.parse().unwrap();
+        assert_eq!(limit.to_string(), text);
+        let (name, algorithm) = text.split_once('=').unwrap();
+        let made = Limit::new(name, algorithm.parse::<Algorithm>().unwrap()).unwrap();
+        assert_eq!(limit, made);
+    }
+}
+
+#[test]
+fn errors_point_at_the_character_that_is_wrong() {
+    for (text, at, expected) in [
+        ("gcra:10/1m", 0, "a name and `=`"),
+        ("gcra:10/1m,burst=3", 0, "a name and `=`"),
+        ("", 0, "a name and `=`"),
+        ("a=", 2, "an algorithm: "),
+        ("a=bucket:10/1m", 2, "an algorithm: "),
+        ("a=gcra", 6, "`:` and a quota"),
+        ("a=gcra/10", 6, "`:` and a quota"),
+        ("a=gcra:", 7, "a whole number"),
+        ("a=gcra:ten/1m", 7, "a whole number"),
+        ("a=gcra:+5/1m", 7, "a whole number"),
+        ("a=gcra:18446744073709551616/1m", 7, "a smaller number"),
+        ("a=gcra:10", 9, "`/` and a window"),
+        ("a=gcra:10,burst=3", 9, "`/` and a window"),
+        ("a=gcra:10/", 10, "a number and a unit"),
+        ("a=gcra:10/x", 10, "a unit"),
+        ("a=gcra:10/-1m", 10, "a unit"),
+        ("a=gcra:10/99999999999999999999m", 10, "a smaller number"),
+        ("a=gcra:10/213503983d", 10, "a time"),
+        ("a=gcra:10/1", 11, "a unit"),
+        ("a=gcra:10/1mn", 11, "a unit"),
+        ("a=gcra:10/1day", 11, "a unit"),
+        ("a=gcra:10/1m:", 12, "`,` and an option"),
+        ("a=gcra:10/1m,", 13, "the option `burst=NUMBER`"),
+        ("a=gcra:10/1m,burst", 13, "the option `burst=NUMBER`"),
+        ("a=gcra:10/1m,burst=", 19, "a number"),
+        ("a=gcra:10/1m,burst=+3", 19, "a number"),
+        (
+            "a=gcra:10/1m,burst=99999999999999999999",
+            19,
+            "a smaller number",
+        ),
+        ("a=b=gcra:10/1m", 2, "an algorithm without a name"),
+        (
+            "a=gcra:10/1m,burst=3,burst=3",
+            21,
+            "the option `burst=NUMBER`",
+        ),
+        ("a=gcra:10/1m,anchored", 13, "the option `burst=NUMBER`"),
+        (
+            "a=sliding-log:5/1m,burst=3",
+            19,
+            "the option `count-denied`",
+        ),
+        (
+            "a=sliding-log:5/1m,count-denied=1",
+            19,
+            "the option `count-denied`",
+        ),
+        ("a=sliding-counter:5/1m,x", 23, "the end"),
+        ("a=block", 7, "`:` and how long a block lasts"),
+        ("a=block:5", 9, "a unit"),
+        ("a=block:1/5m", 9, "a unit"),
+        ("a=block:5m,burst=3", 11, "the option `doublings=NUMBER`"),
+        ("a=sliding-buckets:5/1m", 22, "`,buckets=NUMBER`"),
+        ("a=fixed-window:5/1m,anchored,anchored", 29, "an option"),
+        (
+            "a=sliding-log:5/1m,count-denied,count-denied",
+            32,
+            "the option `count-denied`",
+        ),
+        (
+            "a=sliding-buckets:5/1m,buckets=2,buckets=2",
+            33,
+            "the option `buckets=NUMBER`",
+        ),
+    ] {
+        let Err(LimitError::Syntax {
+            at: found,
+            expected: said,
+            text: given,
+        }) = text.parse::<Limit>()
+        else {
+            panic!("{text} is no limit");
+        };
+        assert_eq!((found, given.as_str()), (at, text));
+        assert!(said.starts_with(expected), "{text}: {said}");
+    }
+    let error = "a=gcra:10/1m,brust=3".parse::<Limit>().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""a=gcra:10/1m,brust=3" is wrong at character 14 ("brust=3"): expected the option `burst=NUMBER`, once"#
+    );
+    let error = "a=gcra:10/1".parse::<Limit>().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""a=gcra:10/1" ends too early: expected a unit: us, ms, s, m, h or d"#
+    );
+    let error = "a=gcra:5/mn".parse::<Limit>().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""a=gcra:5/mn" is wrong at character 10 ("mn"): expected a unit: us, ms, s, m, h or d"#
+    );
+}
+
+#[test]
+fn units_may_be_written_as_words_and_one_of_them_without_a_number() {
+    for (text, quota) in [
+        ("5/s", Quota::per_second(5)),
+        ("5/sec", Quota::per_second(5)),
+        ("5/1second", Quota::per_second(5)),
+        ("5/60seconds", Quota::per_minute(5)),
+        ("5/m", Quota::per_minute(5)),
+        ("5/min", Quota::per_minute(5)),
+        ("5/minute", Quota::per_minute(5)),
+        ("5/60minutes", Quota::per_hour(5)),
+        ("5/h", Quota::per_hour(5)),
+        ("5/hour", Quota::per_hour(5)),
+        ("5/24hours", Quota::per_day(5)),
+        ("5/d", Quota::per_day(5)),
+    ] {
+        assert_eq!(text.parse(), Ok(quota), "{text}");
+        let limit: Limit = format!("a=gcra:{text},burst=1").parse().unwrap();
+        assert_eq!(limit.algorithm().quota(), quota);
+    }
+    assert!("a=block:m".parse::<Limit>().is_err());
+    assert!("a=block:5min".parse::<Limit>().is_ok());
+}
+
+/// Returns the text that is quoted, where it is wrong, and why.
+fn bad_value(error: LimitError) -> (String, usize, LimitError) {
+    match error {
+        LimitError::BadValue { text, at, error } => (text, at, *error),
+        error => panic!("{error:?}"),
+    }
+}
+
+#[test]
+fn values_that_are_not_possible_are_pointed_at() {
+    let most = Duration::from_micros(MAX_EXACT);
+    let window = |window| LimitError::BadWindow { window, most };
+    for (text, at, reason) in [
+        (
+            "a b=gcra:1/1s",
+            0,
+            LimitError::BadName {
+                name: "a b".to_owned(),
+            },
+        ),
+        (
+            "=gcra:1/1m",
+            0,
+            LimitError::BadName {
+                name: String::new(),
+            },
+        ),
+        ("login=gcra:5/0s", 13, window(Duration::ZERO)),
+        (
+            "a=sliding-buckets:1/1s,buckets=0",
+            31,
+            LimitError::BadBuckets { buckets: 0 },
+        ),
+        (
+            "a=gcra:0/1s,burst=1",
+            18,
+            LimitError::NeverRefills { burst: 1 },
+        ),
+        (
+            "a=sliding-log:500000/1m",
+            14,
+            LimitError::AmountTooLarge {
+                amount: 500_000,
+                most: 100_000,
+            },
+        ),
+        (
+            "a=gcra:1/1s,burst=9007199254740991",
+            18,
+            LimitError::BurstNotExact {
+                amount: 1,
+                burst: MAX_EXACT,
+                most: MAX_EXACT / 1_000_000,
+                near: None,
+            },
+        ),
+        (
+            "a=fixed-window:9007199254740992/1m",
+            15,
+            LimitError::AmountTooLarge {
+                amount: MAX_EXACT + 1,
+                most: MAX_EXACT,
+            },
+        ),
+    ] {
+        let error = text.parse::<Limit>().unwrap_err();
+        let said = error.to_string();
+        assert!(said.starts_with(&format!("{text:?} is wrong at")), "{said}");
+        assert_eq!(bad_value(error), (text.to_owned(), at, reason));
+    }
+    let error = "login=gcra:5/0s".parse::<Limit>().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""login=gcra:5/0s" is wrong at character 14 ("0s"): a window of 0ns is not possible: use whole microseconds, from 1 µs to 9007199254.740991s"#
+    );
+    assert!("20/1h,anchored".parse::<Quota>().is_err());
+}
+
+/// Schedules have quotas with bounds of their own.
+#[test]
+fn quotas_of_schedules_say_their_own_bounds() {
+    let of = |text: &str| bad_value(text.parse::<schedule::Quota>().unwrap_err());
+    let (text, at, error) = of("long=1/40000d");
+    assert_eq!((text.as_str(), at), ("long=1/40000d", 7));
+    let said = error.to_string();
+    assert!(said.contains("from 1 µs to 1125899906.842623s"), "{said}");
+    let (_, at, error) = of("x=100001/1h");
+    assert_eq!(at, 2);
+    let said = error.to_string();
+    assert_eq!(
+        said,
+        "an amount of 100001 is too large: choose at most 100000, or count in a larger unit"
+    );
+    let (_, at, error) = of("a b=5/1h");
+    assert_eq!(at, 0);
+    assert!(matches!(error, LimitError::BadName { .. }));
+    let (_, at, error) = of("100001/day@Europe/Berlin");
+    assert_eq!(at, 0);
+    assert!(matches!(error, LimitError::AmountTooLarge { .. }));
+    let (_, at, error) = of("=5/1h");
+    assert_eq!(at, 0);
+    assert!(matches!(error, LimitError::BadName { .. }));
+
+    let said = schedule::Terms::new("plans", [""; 0])
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        said,
+        "a schedule needs at least one quota that counts events, such as `5/1h`"
+    );
+    let many = (1..=33).map(|hours| format!("1/{hours}h"));
+    let said = schedule::Terms::new("plans", many).unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "33 quotas in one schedule are too many: use at most 32"
+    );
+}
+
+#[test]
+fn quotas_of_schedules_are_written_as_they_are_read() {
+    for text in [
+        "5/1h",
+        "hourly=5/1h",
+        "10/day@Europe/Berlin",
+        "3/week@UTC",
+        "9/year@UTC",
+        "monthly=40/month@America/New_York",
+    ] {
+        let quota: schedule::Quota = text.parse().unwrap();
+        assert_eq!(quota.to_string(), text);
+        let name = text.split_once('=').map_or(text, |(name, _)| name);
+        assert_eq!(quota.name(), name);
+    }
+    for (text, at, expected) in [
+        ("5/1h,anchored", 4, "the end of the quota"),
+        ("a=5/1h,x", 6, "the end of the quota"),
+        ("a=5/hour@UTC", 4, "`day`, `week`, `month` or `year`"),
+        ("a=5/day@Nowhere", 8, "the name of a time zone"),
+    ] {
+        let Err(LimitError::Syntax {
+            at: found,
+            expected: said,
+            ..
+        }) = text.parse::<schedule::Quota>()
+        else {
+            panic!("{text} is no quota");
+        };
+        assert_eq!(found, at, "{text}");
+        assert!(said.starts_with(expected), "{text}: {said}");
+    }
+}
+
+#[test]
+fn leases_say_their_own_bounds() {
+    let of = |amount, ttl| {
+        lease::Terms::new("uploads", amount, ttl)
+            .unwrap_err()
+            .to_string()
+    };
+    for (ttl, said) in [
+        (
+            Duration::from_micros(500),
+            "leases of 500µs are not possible",
+        ),
+        (
+            Duration::from_secs(40 * 366 * 86_400),
+            "leases of 1264896000s are not possible",
+        ),
+    ] {
+        let error = of(1, ttl);
+        assert!(error.starts_with(said), "{error}");
+        assert!(
+            error.ends_with("choose whole microseconds, from 1ms to 1125899906.842623s"),
+            "{error}"
+        );
+    }
+    let error = of(10_001, Duration::from_secs(1));
+    assert!(!error.contains("algorithm"), "{error}");
+    assert!(error.contains("choose at most 1000,"), "{error}");
+}
+
+#[test]
+fn a_name_before_an_algorithm_alone_is_pointed_at() {
+    let error = "login=gcra:5/1m".parse::<Algorithm>().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""login=gcra:5/1m" is wrong at character 1 ("login=gcra:5/1m"): expected an algorithm without a name before it, such as `gcra:10/1m`"#
+    );
+}
+
+/// A text of a megabyte makes no error of a megabyte.
+#[test]
+fn errors_quote_long_texts_in_part() {
+    let long = "é".repeat(500_000);
+    let errors = [
+        long.parse::<Limit>().unwrap_err(),
+        format!("{long}=gcra:1/1m").parse::<Limit>().unwrap_err(),
+        format!("a=gcra:1/1m,{long}").parse::<Limit>().unwrap_err(),
+        format!("a=gcra:1/{long}").parse::<Limit>().unwrap_err(),
+        Limit::new(&long, "gcra:1/1m".parse::<Algorithm>().unwrap()).unwrap_err(),
+    ];
+    for error in errors {
+        let said = error.to_string();
+        assert!(said.len() < 900, "{said}");
+        assert!(said.contains("ééé\"..."), "{said}");
+    }
+}
+
+#[test]
+fn limits_are_serialized_as_strings() {
+    #[derive(Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+    struct Settings {
+        limits: Vec<Limit>,
+        quota: Quota,
+        algorithm: Algorithm,
+        schedule: Vec<schedule::Quota>,
+    }
+    let json = r#"{"limits":["a=gcra:10/1m","b=sliding-log:5/1h"],"quota":"3/1s","algorithm":"sliding-counter:20/1h","schedule":["hourly=5/1h","10/day@Europe/Berlin"]}"#;
+    let settings: Settings = serde_json::from_str(json).unwrap();
+    assert_eq!(settings.limits[1].name(), "b");
+    assert_eq!(settings.quota, Quota::per_second(3));
+    assert_eq!(serde_json::to_string(&settings).unwrap(), json);
+    let error = serde_json::from_str::<Limit>(r#""a=gcra:10/1mn""#).unwrap_err();
+    assert!(
+        error.to_string().contains("wrong at character 12"),
+        "{error}"
+    );
+    for (error, example) in [
+        (
+            serde_json::from_str::<Limit>("5").err(),
+            r#""login=gcra:10/1m""#,
+        ),
+        (
+            serde_json::from_str::<Algorithm>("5").err(),
+            r#""gcra:10/1m""#,
+        ),
+        (serde_json::from_str::<Quota>("5").err(), r#""10/1m""#),
+        (
+            serde_json::from_str::<schedule::Quota>("5").err(),
+            r#""hourly=5/1h""#,
+        ),
+    ] {
+        let error = error.unwrap().to_string();
+        let expected = format!("expected a string such as {example} at");
+        assert!(error.contains(&expected), "{error}");
+    }
+}
