@@ -25,10 +25,6 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn is_later_than(&self, wanted: Timestamp) -> bool {
-        matches!(self, Self::Planned { time, .. } if *time > wanted)
-    }
-
     /// Returns the quota that was in the way.
     pub(super) fn quota(&self) -> Option<&schedule::Quota> {
         match self {
@@ -45,6 +41,16 @@ pub(super) struct InTheWay {
     pub(super) refused: u64,
 }
 
+impl InTheWay {
+    fn of(quota: String) -> Self {
+        Self {
+            quota,
+            moved: 0,
+            refused: 0,
+        }
+    }
+}
+
 /// The messages in the order of the file, and what became of each.
 pub(super) struct Plan<'m> {
     messages: &'m Messages,
@@ -54,6 +60,8 @@ pub(super) struct Plan<'m> {
     zone: &'m TimeZone,
     pub(super) moved: u64,
     pub(super) refused: u64,
+    /// A count for each quota, for the horizon, and for messages whose quota was not looked up.
+    reasons: Vec<InTheWay>,
 }
 
 #[derive(Serialize)]
@@ -61,7 +69,7 @@ struct Json<'a> {
     events: Vec<Planned<'a>>,
     moved: u64,
     refused: Vec<Refused<'a>>,
-    quotas: Vec<InTheWay>,
+    quotas: &'a [InTheWay],
 }
 
 #[derive(Serialize)]
@@ -89,22 +97,41 @@ impl<'m> Plan<'m> {
         outcomes: Vec<Outcome>,
         zone: &'m TimeZone,
     ) -> Self {
-        let (mut moved, mut refused) = (0, 0);
+        let quotas = terms.quotas();
+        let others = ["the horizon", "not looked up"];
+        let [horizon, not_looked_up] = [quotas.len(), quotas.len() + 1];
+        let names = quotas.iter().map(ToString::to_string);
+        let mut reasons: Vec<_> = names
+            .chain(others.map(str::to_owned))
+            .map(InTheWay::of)
+            .collect();
         for (message, outcome) in messages.iter().zip(&outcomes) {
-            match outcome {
-                Outcome::Planned { .. } => {
-                    moved += u64::from(outcome.is_later_than(message.wanted))
+            let index = match outcome {
+                Outcome::Planned { time, .. } if *time == message.wanted => continue,
+                Outcome::Refused {
+                    is_beyond: true, ..
+                } => horizon,
+                _ => {
+                    let quota = outcome.quota();
+                    let index = quotas.iter().position(|other| Some(other) == quota);
+                    index.unwrap_or(not_looked_up)
                 }
-                Outcome::Refused { .. } => refused += 1,
+            };
+            if let Some(reason) = reasons.get_mut(index) {
+                match outcome {
+                    Outcome::Planned { .. } => reason.moved += 1,
+                    Outcome::Refused { .. } => reason.refused += 1,
+                }
             }
         }
         Self {
             messages,
-            quotas: terms.quotas(),
+            quotas,
             outcomes,
             zone,
-            moved,
-            refused,
+            moved: reasons.iter().map(|reason| reason.moved).sum(),
+            refused: reasons.iter().map(|reason| reason.refused).sum(),
+            reasons,
         }
     }
 
@@ -137,29 +164,6 @@ impl<'m> Plan<'m> {
         }
     }
 
-    /// Returns how many messages each quota moved and refused, in the order of the quotas.
-    pub(super) fn in_the_way(&self) -> Vec<InTheWay> {
-        let mut counts: Vec<_> = self.quotas.iter().map(|_| (0, 0)).collect();
-        for outcome in &self.outcomes {
-            let quota = outcome.quota();
-            let index = self.quotas.iter().position(|other| Some(other) == quota);
-            if let Some((moved, refused)) = index.and_then(|index| counts.get_mut(index)) {
-                match outcome {
-                    Outcome::Planned { .. } => *moved += 1,
-                    Outcome::Refused { .. } => *refused += 1,
-                }
-            }
-        }
-        let counted = self.quotas.iter().zip(counts);
-        counted
-            .map(|(quota, (moved, refused))| InTheWay {
-                quota: quota.to_string(),
-                moved,
-                refused,
-            })
-            .collect()
-    }
-
     pub(super) fn quotas(&self) -> &'m [schedule::Quota] {
         self.quotas
     }
@@ -180,36 +184,19 @@ impl<'m> Plan<'m> {
         rows.map(|(message, outcome)| (self.messages.key(message.key), message, outcome))
     }
 
-    /// Returns what [`in_the_way`](Self::in_the_way) does, then how many messages are beyond the horizon,
-    /// and for how many the quota was not looked up.
-    pub(super) fn reasons(&self) -> Vec<InTheWay> {
-        let mut reasons = self.in_the_way();
-        let is_beyond = |outcome: &&Outcome| {
-            matches!(
-                outcome,
-                Outcome::Refused {
-                    is_beyond: true,
-                    ..
-                }
-            )
-        };
-        let beyond = self.outcomes.iter().filter(is_beyond).count();
-        let beyond = u64::try_from(beyond).unwrap_or(u64::MAX);
-        let moved = self.moved - reasons.iter().map(|way| way.moved).sum::<u64>();
-        let refused = reasons.iter().map(|way| way.refused).sum::<u64>() + beyond;
-        for (quota, moved, refused) in [
-            ("the horizon", 0, beyond),
-            ("not looked up", moved, self.refused - refused),
-        ] {
-            if moved + refused > 0 {
-                reasons.push(InTheWay {
-                    quota: quota.to_owned(),
-                    moved,
-                    refused,
-                });
-            }
-        }
-        reasons
+    /// Returns how many messages each quota moved and refused, in the order of the quotas.
+    fn in_the_way(&self) -> &[InTheWay] {
+        self.reasons.get(..self.quotas.len()).unwrap_or_default()
+    }
+
+    /// Returns how many messages each quota moved and refused, then how many are beyond the horizon,
+    /// and for how many the quota was not looked up, if there are any.
+    pub(super) fn reasons(&self) -> impl Iterator<Item = &InTheWay> {
+        let others = self.reasons.get(self.quotas.len()..).unwrap_or_default();
+        let others = others
+            .iter()
+            .filter(|other| other.moved + other.refused > 0);
+        self.in_the_way().iter().chain(others)
     }
 
     /// Returns a JSON object on one line.
@@ -260,7 +247,7 @@ impl<'m> Plan<'m> {
             for way in self.reasons() {
                 let counts = [way.moved, way.refused].map(|count| Grouped(count).to_string());
                 let [moved, refused] = counts;
-                table.row([way.quota, moved, refused]);
+                table.row([way.quota.clone(), moved, refused]);
             }
             text += &format!("{table}\n");
         }
