@@ -10,11 +10,11 @@ use super::NOON;
 
 const TTL: Duration = Duration::from_secs(30);
 
-fn uploads(store: MockStore) -> ConcurrencyLimiter<MockStore> {
+pub(super) fn uploads(store: MockStore) -> ConcurrencyLimiter<MockStore> {
     ConcurrencyLimiter::new(store, "uploads", 3, TTL).unwrap()
 }
 
-fn lease(id: &str, token: u64, weight: u64) -> Lease {
+pub(super) fn lease(id: &str, token: u64, weight: u64) -> Lease {
     Lease::new(id.as_bytes(), token, weight, NOON, NOON.saturating_add(TTL))
 }
 

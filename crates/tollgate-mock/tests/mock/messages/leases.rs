@@ -1,22 +1,12 @@
 //! Calls of concurrency limiters.
 
-use std::time::Duration;
-
 use tollgate_core::Wait;
 use tollgate_core::lease::{ConcurrencyLimiter, Lease};
 use tollgate_mock::MockStore;
 
-use super::{LATER, NOON, message};
-
-const TTL: Duration = Duration::from_secs(30);
-
-fn uploads(store: MockStore) -> ConcurrencyLimiter<MockStore> {
-    ConcurrencyLimiter::new(store, "uploads", 3, TTL).unwrap()
-}
-
-fn lease(id: &str, token: u64, weight: u64) -> Lease {
-    Lease::new(id.as_bytes(), token, weight, NOON, NOON.saturating_add(TTL))
-}
+use super::message;
+use crate::leases::{lease, uploads};
+use crate::{LATER, NOON};
 
 #[test]
 fn unexpected_call_of_leases_is_named_beside_all_expectations() {

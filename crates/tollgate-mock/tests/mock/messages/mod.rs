@@ -8,11 +8,8 @@ mod unmet;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tollgate_core::{Limit, RateLimiter, Timestamp};
+use tollgate_core::{Limit, RateLimiter};
 use tollgate_mock::MockStore;
-
-const NOON: Timestamp = Timestamp::saturating_from_micros(1_800_000_000_000_000);
-const LATER: Timestamp = Timestamp::saturating_from_micros(1_800_000_060_000_000);
 
 fn limit(name: &str, algorithm: &str) -> Limit {
     let algorithm: tollgate_core::Algorithm = algorithm.parse().unwrap();

@@ -4,7 +4,8 @@ use tollgate_core::Timestamp;
 use tollgate_core::schedule::{Event, PlannedEvent, Reason, Refusal, Schedule};
 use tollgate_mock::MockStore;
 
-use super::{LATER, NOON, message};
+use super::message;
+use crate::{LATER, NOON};
 
 fn reminders(store: MockStore) -> Schedule<MockStore> {
     Schedule::new(store, "reminders", ["1/1m", "hourly=5/1h"]).unwrap()
