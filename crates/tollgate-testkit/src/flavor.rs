@@ -12,6 +12,22 @@ const VARIABLE: &str = "TOLLGATE_REDIS_SERVER";
 /// The environment variable that runs tests on every server.
 const EVERY: &str = "TOLLGATE_EVERY_SERVER";
 
+/// Returns how often a test repeats a random or timed trial: `full` times if
+/// [everything](Flavor::is_every) is tested, otherwise an eighth of that, but at least once.
+///
+/// # Panics
+///
+/// Panics if `full` is zero, since a test that tries nothing cannot fail.
+#[track_caller]
+pub fn rounds(full: u32) -> u32 {
+    assert!(full > 0, "a test of no rounds tries nothing");
+    if Flavor::is_every() {
+        full
+    } else {
+        full.div_ceil(8)
+    }
+}
+
 /// A server version to test against.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]

@@ -19,7 +19,7 @@ mod tls;
 pub use cluster::{Cluster, ClusterOptions, Migration};
 pub use connection::{Connection, Reply};
 pub use fake::{Answer, FakeServer};
-pub use flavor::Flavor;
+pub use flavor::{Flavor, rounds};
 pub use program::Program;
 pub use proxy::Proxy;
 pub use sentinel::{SentinelGroup, SentinelOptions};
