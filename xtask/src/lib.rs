@@ -1,5 +1,4 @@
-//! The project's commands, as a library so that the mutation tester can use parts of it, and so that
-//! the examples in the documents are tested.
+//! The project's commands, as a library so that the mutation tester can use parts of it.
 
 #![allow(
     clippy::print_stderr,
@@ -121,50 +120,4 @@ fn report(what: &str, findings: &[String]) -> Outcome {
         println!("{what}: {finding}");
     }
     Err(format!("{} to mend", findings.len()).into())
-}
-
-/// The documents whose examples are compiled and run; `readme` builds those of README.md.
-#[cfg(doctest)]
-mod documents {
-    #[doc = include_str!("../../docs/algorithms.md")]
-    struct Algorithms;
-
-    #[doc = include_str!("../../docs/architecture.md")]
-    struct Architecture;
-
-    #[doc = include_str!("../../docs/blocking.md")]
-    struct Blocking;
-
-    #[doc = include_str!("../../docs/batches.md")]
-    struct Batches;
-
-    #[doc = include_str!("../../docs/delayed-starts.md")]
-    struct DelayedStarts;
-
-    #[doc = include_str!("../../docs/http.md")]
-    struct Http;
-
-    #[doc = include_str!("../../docs/leases.md")]
-    struct Leases;
-
-    #[doc = include_str!("../../docs/operating.md")]
-    struct Operating;
-
-    #[doc = include_str!("../../docs/outbound.md")]
-    struct Outbound;
-
-    #[doc = include_str!("../../docs/schedules.md")]
-    struct Schedules;
-
-    #[doc = include_str!("../../docs/recipes.md")]
-    struct Recipes;
-
-    #[doc = include_str!("../../docs/repeating.md")]
-    struct Repeating;
-
-    #[doc = include_str!("../../docs/settling.md")]
-    struct Settling;
-
-    #[doc = include_str!("../../docs/waiting.md")]
-    struct Waiting;
 }
