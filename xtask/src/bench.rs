@@ -3,8 +3,9 @@
 use clap::Args;
 use xshell::{Shell, cmd};
 
+use crate::outcome::Outcome;
 use crate::project::PEERS;
-use crate::{Outcome, pictures, replay, servers};
+use crate::{pictures, replay, servers};
 
 /// Which benchmarks to run, and how.
 #[derive(Args, Debug, Default)]

@@ -5,10 +5,9 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use xshell::{Cmd, Shell, cmd};
 
+use crate::outcome::Outcome;
 use crate::project::{Files, WORKSPACES};
-use crate::{
-    Outcome, bench, features, fuzz, instructions, lint, mutants, readme, release, servers, test,
-};
+use crate::{bench, features, fuzz, instructions, lint, mutants, readme, release, servers, test};
 
 /// How many mutants are tried; all of them take hours.
 const MUTANTS: usize = 30;

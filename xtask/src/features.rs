@@ -2,8 +2,8 @@
 
 use xshell::{Shell, cmd};
 
+use crate::outcome::{Outcome, report};
 use crate::project::{Files, features};
-use crate::{Outcome, report};
 
 /// Compiles each library without features, and with each of its features alone. In a build of the
 /// workspace, one feature may enable what another one forgets.

@@ -3,7 +3,8 @@
 use clap::Args;
 use xshell::{Shell, cmd};
 
-use crate::{Outcome, servers};
+use crate::outcome::Outcome;
+use crate::servers;
 
 /// The folder of the targets, and of their seeds.
 const FOLDER: &str = "xtask/fuzz";

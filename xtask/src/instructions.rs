@@ -9,7 +9,8 @@ use clap::Args;
 use tollgate_report::Rows;
 use xshell::{Shell, cmd};
 
-use crate::{Outcome, report, servers};
+use crate::outcome::{Outcome, report};
+use crate::servers;
 
 /// By how many percent a count may exceed the recorded one.
 const MARGIN: u64 = 3;

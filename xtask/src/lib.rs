@@ -15,6 +15,7 @@ mod layers;
 mod lint;
 mod mutants;
 mod names;
+mod outcome;
 mod pictures;
 pub mod project;
 mod readme;
@@ -24,10 +25,11 @@ mod servers;
 mod test;
 mod tidy;
 
-use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+pub use self::outcome::Outcome;
 
 /// The project's commands. Only `pictures`, `bench --report`, `release --repository`, and `instructions`, `names` and
 /// `mutants` with `--write` change committed files.
@@ -105,19 +107,4 @@ pub fn end(outcome: Outcome) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The result of a command.
-pub type Outcome = Result<(), Box<dyn Error>>;
-
-/// Prints `findings`, one per line, and fails; without any, prints that `what` is in order.
-fn report(what: &str, findings: &[String]) -> Outcome {
-    if findings.is_empty() {
-        println!("{what}: in order");
-        return Ok(());
-    }
-    for finding in findings {
-        println!("{what}: {finding}");
-    }
-    Err(format!("{} to mend", findings.len()).into())
 }

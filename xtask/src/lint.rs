@@ -2,8 +2,9 @@
 
 use xshell::{Shell, cmd};
 
+use crate::outcome::Outcome;
 use crate::project::{Files, PEERS, WORKSPACES};
-use crate::{Outcome, layers, names, servers, tidy};
+use crate::{layers, names, servers, tidy};
 
 /// Features that each must also compile alone, although tests enable them together. Those of the
 /// client crates are enabled by programs that use these as well.

@@ -4,7 +4,7 @@
 use clap::Args;
 use xshell::{Shell, cmd};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// What to pass on.
 #[derive(Args, Debug)]

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use clap::Args;
 use xshell::{Shell, cmd};
 
+use crate::outcome::{Outcome, report};
 use crate::project::Files;
-use crate::{Outcome, report};
 
 const LIST: &str = "docs/public-names.txt";
 const CORE: &str = "tollgate-core";

@@ -4,8 +4,9 @@ use std::error::Error;
 
 use xshell::{Shell, cmd};
 
+use crate::outcome::{Outcome, report};
 use crate::project::{Files, MANIFEST};
-use crate::{Outcome, report, servers};
+use crate::servers;
 
 /// How README.md writes the folder of the checkout, in the manifest of a project beside it.
 const CHECKOUT: &str = "\"../tollgate/";

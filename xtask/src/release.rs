@@ -5,8 +5,9 @@ use std::error::Error;
 use clap::Args;
 use xshell::{Shell, cmd};
 
+use crate::outcome::{Outcome, report};
 use crate::project::{Files, MANIFEST};
-use crate::{Outcome, report, servers};
+use crate::servers;
 
 /// What every package has, besides what is in `src/` and `examples/`.
 const FILES: [&str; 7] = [

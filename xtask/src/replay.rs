@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use xshell::{Shell, cmd};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// How often a log is replayed. The best time counts, because other programs use the machine too.
 const RUNS: usize = 5;

@@ -10,8 +10,9 @@ use std::thread;
 use clap::Args;
 use xshell::{Shell, cmd};
 
+use crate::outcome::Outcome;
 use crate::project::{OTHER_SERVERS, PEERS};
-use crate::{Outcome, servers};
+use crate::servers;
 
 /// The environment variable that makes tests run on every server.
 const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";

@@ -6,8 +6,8 @@ use std::error::Error;
 
 use xshell::{Shell, cmd};
 
+use crate::outcome::{Outcome, report};
 use crate::project::Files;
-use crate::{Outcome, report};
 
 /// The dependencies that core's manifest may name. Serde and time zones are optional.
 const CORE_MAY_NAME: [&str; 5] = [

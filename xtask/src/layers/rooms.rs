@@ -90,6 +90,7 @@ const HOUSES: [House; 4] = [
     House {
         sources: "xtask/src/",
         rooms: &[
+            "outcome",
             "project",
             "servers",
             "layers",
@@ -109,7 +110,7 @@ const HOUSES: [House; 4] = [
             "ci",
         ],
         upward: &[],
-        root: &["Outcome", "report"],
+        root: &[],
     },
 ];
 

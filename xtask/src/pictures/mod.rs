@@ -21,7 +21,7 @@ use xshell::Shell;
 
 use self::pattern::Run;
 use self::queue::QUEUES;
-use crate::{Outcome, report};
+use crate::outcome::{Outcome, report};
 
 const FOLDER: &str = "docs/pictures";
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use xshell::{Shell, cmd};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 pub(crate) use system::ensure as ensure_system;
 

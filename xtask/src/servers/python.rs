@@ -5,7 +5,7 @@ use std::path::Path;
 use xshell::Shell;
 
 use super::wheel::pip;
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// Another implementation of structured fields (RFC 9651), and what it needs.
 const HTTP_SF: &str = "\

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use xshell::{Shell, cmd};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// The environment variable that names another program to use instead of `redis-server`.
 const VARIABLE: &str = "TOLLGATE_REDIS_SERVER";

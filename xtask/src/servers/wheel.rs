@@ -5,7 +5,7 @@ use std::path::Path;
 
 use xshell::{Shell, cmd};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 
 /// The servers other than the system's own, built for Linux on `x86_64`.
 pub(super) const SERVERS: [Server; 2] = [

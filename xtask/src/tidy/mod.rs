@@ -15,8 +15,8 @@ mod words;
 
 use xshell::Shell;
 
+use crate::outcome::{Outcome, report};
 use crate::project::Files;
-use crate::{Outcome, report};
 
 pub(crate) fn run(shell: &Shell) -> Outcome {
     report("tidy", &findings(&Files::read(shell)?))
