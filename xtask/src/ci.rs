@@ -7,10 +7,8 @@ use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
 use crate::project::{Files, WORKSPACES};
-use crate::{bench, features, fuzz, instructions, lint, mutants, readme, release, servers, test};
+use crate::{bench, features, fuzz, instructions, lint, readme, release, servers, test};
 
-/// How many mutants are tried; all of them take hours.
-const MUTANTS: usize = 30;
 /// The packages that users build, for which old compilers and old dependencies must do.
 const FOR_USERS: [&str; 11] = [
     "--workspace",
@@ -68,8 +66,6 @@ enum Step {
     Fuzz,
     /// Compares instruction counts with the recorded ones.
     Instructions,
-    /// Tries a sample of the mutants.
-    Mutants,
     /// Compiles with the oldest dependencies that the manifests permit.
     MinimalVersions,
 }
@@ -103,7 +99,6 @@ impl Step {
             Self::TurnsOfThreads => turns_of_threads(shell),
             Self::Fuzz => fuzz::run(shell, &fuzz::Arguments::briefly()),
             Self::Instructions => instructions::run(shell, &instructions::Arguments::compare()),
-            Self::Mutants => mutants::run(shell, &mutants::Arguments::some(MUTANTS)),
             Self::MinimalVersions => minimal_versions(shell),
         }
     }
@@ -198,11 +193,11 @@ fn minimal_versions(shell: &Shell) -> Outcome {
 
 /// Tries the orders in which threads may take turns, where layers share something.
 fn turns_of_threads(shell: &Shell) -> Outcome {
-    let command = cmd!(
+    Ok(cmd!(
         shell,
-        "cargo test --locked --package tollgate-layers --lib shuttle"
-    );
-    Ok(command.env("RUSTFLAGS", "--cfg shuttle").run()?)
+        "cargo test --locked --package tollgate-layers --lib --features=__shuttle shuttle"
+    )
+    .run()?)
 }
 
 /// Checks licences, sources and banned dependencies, if `cargo-deny` is installed.

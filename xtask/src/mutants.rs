@@ -14,15 +14,6 @@ pub(crate) struct Arguments {
     rest: Vec<String>,
 }
 
-impl Arguments {
-    /// Returns the arguments that try a sample of `count` mutants.
-    pub(crate) fn some(count: usize) -> Self {
-        Self {
-            rest: vec!["--sample".to_owned(), count.to_string()],
-        }
-    }
-}
-
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let rest = &arguments.rest;
     let tester = cmd!(
