@@ -10,7 +10,7 @@ mod lazy;
 pub mod limits;
 mod observed;
 mod share;
-#[cfg(all(test, shuttle))]
+#[cfg(all(test, feature = "__shuttle"))]
 mod shuttle;
 mod sync;
 

@@ -1,23 +1,23 @@
-//! What threads share, or, with `--cfg shuttle`, what shows every order in which they may take turns.
+//! What threads share, or, with the feature `__shuttle`, what shows every order in which they may take turns.
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "__shuttle"))]
 pub(crate) use std::sync::Mutex;
-#[cfg(all(not(shuttle), feature = "limits"))]
+#[cfg(all(not(feature = "__shuttle"), feature = "limits"))]
 pub(crate) use std::sync::MutexGuard;
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "__shuttle"))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-#[cfg(shuttle)]
+#[cfg(feature = "__shuttle")]
 pub(crate) use shuttle::sync::Mutex;
-#[cfg(all(shuttle, feature = "limits"))]
+#[cfg(all(feature = "__shuttle", feature = "limits"))]
 pub(crate) use shuttle::sync::MutexGuard;
-#[cfg(shuttle)]
+#[cfg(feature = "__shuttle")]
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Where another thread may take over, beside what the above does: around what is shared in a crate
 /// that does not know of this.
 #[inline(always)]
 pub(crate) fn may_take_over() {
-    #[cfg(shuttle)]
+    #[cfg(feature = "__shuttle")]
     shuttle::thread::yield_now();
 }

@@ -29,7 +29,7 @@ macro_rules! layer {
         mod $module {
             use super::*;
 
-            conformance!($name);
+            conformance!($name, in one test);
         }
     };
 }
@@ -68,5 +68,5 @@ impl LeaseHarness for Stacked {
     }
 }
 
-schedule_conformance!(Stacked);
-lease_conformance!(Stacked);
+schedule_conformance!(Stacked, in one test);
+lease_conformance!(Stacked, in one test);
