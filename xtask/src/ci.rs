@@ -10,14 +10,12 @@ use crate::project::{Files, WORKSPACES};
 use crate::{bench, features, fuzz, instructions, lint, readme, release, servers, test};
 
 /// The packages that users build, for which old compilers and old dependencies must do.
-const FOR_USERS: [&str; 11] = [
+const FOR_USERS: [&str; 9] = [
     "--workspace",
     "--exclude",
     "xtask",
     "--exclude",
     "xtask-fuzz",
-    "--exclude",
-    "xtask-mutants",
     "--exclude",
     "tollgate-benches",
     "--lib",

@@ -1,4 +1,4 @@
-//! The project's commands, as a library so that the mutation tester can use parts of it.
+//! The project's commands.
 
 #![allow(
     clippy::print_stderr,
@@ -31,8 +31,8 @@ use clap::{Parser, Subcommand};
 
 pub use self::outcome::Outcome;
 
-/// The project's commands. Only `pictures`, `bench --report`, `release --repository`, and `instructions`, `names` and
-/// `mutants` with `--write` change committed files.
+/// The project's commands. Only `mutants`, `pictures`, `bench --report`, `release --repository`, and `instructions` and
+/// `names` with `--write` change committed files.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Arguments {
@@ -56,9 +56,8 @@ enum Command {
     Layers,
     /// Checks formatting, lints, documentation, dependencies between crates, and tidiness.
     Lint,
-    /// Breaks a copy of the code in many small ways, one at a time, and checks that a test fails
-    /// each time; `--help` after it lists options.
-    #[command(disable_help_flag = true)]
+    /// Breaks a copy of the scripts in Lua and of the code, one change at a time, and checks that a test fails
+    /// each time.
     Mutants(mutants::Arguments),
     /// Compares the public names of the published crates with the list in `docs/public-names.txt`.
     Names(names::Arguments),

@@ -1,24 +1,25 @@
-//! `cargo xtask mutants`: runs the mutation tester, which is a package of its own so that nothing else
-//! waits until it is built.
+//! `cargo xtask mutants`: runs the mutation tester, which is a workspace of its own so that nothing else waits
+//! until it is built.
 
 use clap::Args;
 use xshell::{Shell, cmd};
 
 use crate::outcome::Outcome;
+use crate::servers;
 
 /// What to pass on.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Arguments for the tester.
-    #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
-    rest: Vec<String>,
+    /// Tries the changes whose description contains one of these texts; all, without any.
+    filters: Vec<String>,
 }
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
-    let rest = &arguments.rest;
+    let filters = &arguments.filters;
+    let target = servers::target(shell).join("mutants/tool");
     let tester = cmd!(
         shell,
-        "cargo run --quiet --package xtask-mutants -- {rest...}"
+        "cargo run --quiet --manifest-path xtask/mutants/Cargo.toml --target-dir {target} -- {filters...}"
     );
     Ok(tester.quiet().run()?)
 }

@@ -21,9 +21,8 @@ const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
 /// run with `--every-server`.
 const OTHER_CONNECTIONS: [&str; 3] = ["batched_on_system", "manager_on_system", "pool_on_system"];
 
-/// What only those who work on the project build: its benchmarks, and the program that breaks its code. Their
-/// tests run with `--every-server`.
-const TOOLS: [&str; 2] = ["tollgate-benches", "xtask-mutants"];
+/// The benchmarks, which only those who work on the project build: their tests run with `--every-server`.
+const TOOLS: [&str; 1] = ["tollgate-benches"];
 
 /// Which tests to run.
 #[derive(Args, Debug)]

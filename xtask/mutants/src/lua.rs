@@ -1,26 +1,90 @@
-//! Generates the mutants of a Lua file.
+//! The mutants of a Lua script: a comparison is reversed, a number is one more, a statement is left out.
 
-use super::mutant::{Mutant, Mutants};
+use std::collections::HashMap;
 
-/// Returns the mutants of the file `path` with the text `source`.
-pub(super) fn generate(path: &str, source: &str) -> Vec<Mutant> {
-    let mut mutants = Mutants::of(path, source);
-    let mut place = String::new();
-    let mut start = 0;
+/// One change of a script.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Mutant {
+    /// The file, the section and the change; no line, so that it stays the same when code moves.
+    pub(crate) name: String,
+    /// The whole changed script.
+    pub(crate) text: String,
+}
+
+/// Returns the mutants of the script `path`.
+pub(crate) fn mutants(path: &str, source: &str) -> Vec<Mutant> {
+    let mut mutants = Vec::new();
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    let (mut place, mut start) = ("", 0);
     for line in source.split_inclusive('\n') {
         if let Some(section) = line.strip_prefix("--@ ") {
-            section.trim().clone_into(&mut place);
+            place = section.trim();
         } else {
             for change in changes(line) {
                 let (from, to) = (start + change.start, start + change.end);
                 let text = [&source[..from], &change.text, &source[to..]].concat();
-                let shown = [&line[..change.start], &change.text, &line[change.end..]].concat();
-                mutants.add_text(from, &place, [line.trim(), shown.trim()], text);
+                let after = [&line[..change.start], &change.text, &line[change.end..]].concat();
+                let (before, after) = (squeezed(line), squeezed(&after));
+                let mut name = match &*after {
+                    "" => format!("{path} {place}: `{before}` left out"),
+                    after => format!("{path} {place}: `{before}` → `{after}`"),
+                };
+                let count = counts.entry(name.clone()).or_default();
+                *count += 1;
+                if *count > 1 {
+                    name += &format!(" (no. {count})");
+                }
+                mutants.push(Mutant { name, text });
             }
         }
         start += line.len();
     }
-    mutants.into_vec()
+    mutants
+}
+
+/// Joins the words of a line by one space each.
+fn squeezed(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns `source`, with a syntax error of the same length in each line that has code.
+pub(crate) fn nonsense(source: &str) -> String {
+    let lines = source.split_inclusive('\n').map(|line| {
+        let at = tokens(line).first().map(|token| token.start);
+        match at.filter(|&at| line.is_char_boundary(at + 1) && !line[at..].starts_with('@')) {
+            Some(at) => [&line[..at], "!", &line[at + 1..]].concat(),
+            None => line.to_owned(),
+        }
+    });
+    lines.collect()
+}
+
+/// Returns a script that does the same as `source` and has this length: with more spaces at its end, or with
+/// shorter comments and less indentation. Returns `None` if there are too few of these.
+pub(crate) fn fitted(source: &str, length: usize) -> Option<String> {
+    if source.len() <= length {
+        let end = source.trim_end_matches('\n').len();
+        let spaces = " ".repeat(length - source.len());
+        return Some([&source[..end], &spaces, &source[end..]].concat());
+    }
+    let mut spare = source.len() - length;
+    let lines = source.split_inclusive('\n').map(|line| {
+        let code = line.trim_start();
+        let is_comment = code.starts_with("--") && !code.starts_with("--@");
+        let (from, cut) = match is_comment {
+            true => (line.trim_end_matches('\n').len(), code.trim_end().len() - 2),
+            false => (line.len() - code.len(), line.len() - code.len()),
+        };
+        // Only whole characters, and never more than is spare.
+        let mut at = from - cut.min(spare).min(from);
+        while !line.is_char_boundary(at) {
+            at += 1;
+        }
+        spare -= from - at;
+        [&line[..at], &line[from..]].concat()
+    });
+    let shorter: String = lines.collect();
+    (shorter.len() == length).then_some(shorter)
 }
 
 /// The replacement of a part of a line.
@@ -183,4 +247,59 @@ fn statements<'t>(tokens: &'t [Token<'t>]) -> Option<Change> {
         end: last.start + last.text.len(),
         text: String::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the changes of a line, without the file and the section.
+    fn lua(line: &str) -> Vec<String> {
+        let names = mutants("a.lua", line).into_iter().map(|mutant| mutant.name);
+        let changes = names.map(|name| name.rsplit(": ").next().unwrap_or_default().to_owned());
+        changes
+            .map(|change| change.rsplit("→ ").next().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn lines_are_changed() {
+        assert_eq!(
+            lua("if a < 1 then b = c + d end -- 2 > 1"),
+            [
+                "`if a <= 1 then b = c + d end -- 2 > 1`",
+                "`if a >= 1 then b = c + d end -- 2 > 1`",
+                "`if a < 2 then b = c + d end -- 2 > 1`",
+                "`if a < 0 then b = c + d end -- 2 > 1`",
+                "`if a < 1 then b = c - d end -- 2 > 1`",
+                "`if true then b = c + d end -- 2 > 1`",
+                "`if false then b = c + d end -- 2 > 1`",
+                "`if a < 1 then end -- 2 > 1`",
+            ]
+        );
+        assert_eq!(lua("a = -b")[0], "`a = b`");
+        assert_eq!(
+            lua("call('SET', key, 'a < 1')"),
+            ["`call('SET', key, 'a < 1')` left out"]
+        );
+        assert_eq!(lua("@reads"), [""; 0]);
+        let equal = mutants("a.lua", "--@ fits\na == b\na == b\n");
+        assert_eq!(equal[0].name, "a.lua fits: `a == b` → `a ~= b`");
+        assert_eq!(equal[1].name, "a.lua fits: `a == b` → `a ~= b` (no. 2)");
+        assert_eq!(equal[1].text, "--@ fits\na == b\na ~= b\n");
+    }
+
+    #[test]
+    fn scripts_are_made_longer_and_shorter() {
+        assert_eq!(
+            nonsense("--@ a\n  b = 1 -- c\n@d\n"),
+            "--@ a\n  ! = 1 -- c\n@d\n"
+        );
+        let source = "-- a µ\n--@ b\n  c()\n";
+        assert_eq!(fitted(source, 22).unwrap(), "-- a µ\n--@ b\n  c()  \n");
+        assert_eq!(fitted(source, 19).unwrap(), "-- a µ\n--@ b\n c()\n");
+        assert_eq!(fitted(source, 18).unwrap(), "-- a \n--@ b\n  c()\n");
+        assert_eq!(fitted(source, 13).unwrap(), "--\n--@ b\nc()\n");
+        assert_eq!(fitted(source, 12), None);
+    }
 }

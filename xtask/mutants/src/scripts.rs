@@ -1,0 +1,185 @@
+//! The mutants of the Lua scripts, which are written into the test programs.
+//!
+//! A program contains the text of each script, so nothing is built again: the text is overwritten in a copy of
+//! the program, with another one of the same length.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::copy::{Copy, Ending};
+use crate::lua::{self, Mutant};
+use crate::{Outcome, Results, equivalents};
+
+/// The tests that judge scripts: those that compare them with the state machines, and the promises on one kind of
+/// connection.
+const PACKAGES: [&str; 2] = ["--package=tollgate-wire", "--package=tollgate-redis"];
+const JUDGES: &str = "package(tollgate-wire) | test(multiplexed_on_system)";
+/// How many of the tests that noticed the last mutants of a script are tried first.
+const FIRST: usize = 4;
+
+/// Tries the mutants that are wanted.
+pub(crate) fn run(
+    root: &Path,
+    copy: &Copy,
+    wanted: &dyn Fn(&str) -> bool,
+    results: &mut Results,
+) -> Outcome {
+    let mut scripts = Vec::new();
+    find(&copy.tree.join("crates"), &mut scripts)?;
+    scripts.sort();
+    let mut all = Vec::new();
+    for path in scripts {
+        let name = path.strip_prefix(copy.tree.join("crates"))?;
+        let text = fs::read_to_string(&path)?;
+        let mutants = lua::mutants(&name.display().to_string(), &text);
+        all.push((text, mutants));
+    }
+    let names = all.iter().flat_map(|(_, mutants)| mutants);
+    let names: BTreeSet<&str> = names.map(|mutant| mutant.name.as_str()).collect();
+    let equivalents = equivalents::read(root, &names)?;
+    let is_tried = |mutant: &Mutant| wanted(&mutant.name) && !equivalents.contains(&mutant.name);
+    all.retain(|(_, mutants)| mutants.iter().any(is_tried));
+    if all.is_empty() {
+        return Ok(());
+    }
+    let programs = Programs::build(copy)?;
+    if let ending @ (Ending::Failed(_) | Ending::Broken(_)) = programs.test(copy, JUDGES, &[])? {
+        return Err(format!("without a mutant: {ending:?}").into());
+    }
+    for (text, mutants) in &all {
+        let mutants: Vec<&Mutant> = mutants.iter().filter(|mutant| is_tried(mutant)).collect();
+        programs.try_script(copy, text, &mutants, results)?;
+    }
+    Ok(())
+}
+
+/// Adds the Lua files below `folder`.
+fn find(folder: &Path, found: &mut Vec<std::path::PathBuf>) -> Outcome {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            find(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "lua") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Copies of the test programs.
+struct Programs {
+    files: Vec<(File, Vec<u8>)>,
+    /// The file that says to nextest where they are.
+    metadata: String,
+}
+
+impl Programs {
+    fn build(copy: &Copy) -> Outcome<Self> {
+        let list = ["list", "--list-type=binaries-only", "--message-format=json"];
+        let output = copy.nextest(&[&list[..], &PACKAGES].concat())?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        let mut text = String::from_utf8(output.stdout)?;
+        let paths = text.split("\"binary-path\":\"").skip(1);
+        let paths = paths.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()));
+        let mut files = Vec::new();
+        for path in paths.collect::<BTreeSet<_>>() {
+            let bytes = fs::read(&path)?;
+            let copied = copy
+                .folder
+                .join(Path::new(&path).file_name().unwrap_or_default());
+            fs::copy(&path, &copied)?;
+            files.push((OpenOptions::new().write(true).open(&copied)?, bytes));
+            text = text.replace(&path, &copied.display().to_string());
+        }
+        let metadata = copy.folder.join("programs.json");
+        fs::write(&metadata, text)?;
+        Ok(Self {
+            files,
+            metadata: metadata.display().to_string(),
+        })
+    }
+
+    /// Runs those tests that a filter of nextest selects.
+    fn test(&self, copy: &Copy, filter: &str, options: &[&str]) -> Outcome<Ending> {
+        let selected = ["--binaries-metadata", &self.metadata, "-E", filter];
+        copy.test(&[&selected, options].concat())
+    }
+
+    fn try_script(
+        &self,
+        copy: &Copy,
+        text: &str,
+        mutants: &[&Mutant],
+        results: &mut Results,
+    ) -> Outcome {
+        let places = self.places(text);
+        let write = |text: &str| -> Outcome {
+            for (file, at) in &places {
+                file.write_all_at(text.as_bytes(), *at)?;
+            }
+            Ok(())
+        };
+        // The tests that run the script are those that fail if it is nonsense.
+        write(&lua::nonsense(text))?;
+        let Ending::Failed(judges) = self.test(copy, JUDGES, &["--no-fail-fast", "--retries=0"])?
+        else {
+            write(text)?;
+            for mutant in mutants {
+                results.alive(format!("{}: no test runs it", mutant.name));
+            }
+            return Ok(());
+        };
+        let mut killers: Vec<String> = Vec::new();
+        for mutant in mutants {
+            let Some(changed) = lua::fitted(&mutant.text, text.len()) else {
+                results.skipped(&mutant.name, "it is too long to replace the script");
+                continue;
+            };
+            write(&changed)?;
+            let mut ending = Ending::Passed;
+            for tests in [&killers, &judges] {
+                if matches!(ending, Ending::Passed) && !tests.is_empty() {
+                    ending = self.test(copy, &filter(tests), &[])?;
+                }
+            }
+            match ending {
+                Ending::Passed => results.alive(mutant.name.clone()),
+                Ending::Failed(tests) => {
+                    results.killed(&mutant.name, &tests.join(", "));
+                    killers.retain(|killer| !tests.contains(killer));
+                    killers.splice(0..0, tests);
+                    killers.truncate(FIRST);
+                }
+                Ending::Broken(error) => return Err(error.into()),
+            }
+        }
+        write(text)
+    }
+
+    /// Returns where the programs contain `text`.
+    fn places(&self, text: &str) -> Vec<(&File, u64)> {
+        let text = text.as_bytes();
+        let mut places = Vec::new();
+        for (file, bytes) in &self.files {
+            let mut at = 0;
+            while let Some(next) = bytes[at..].iter().position(|&byte| byte == text[0]) {
+                at += next;
+                if bytes[at..].starts_with(text) {
+                    places.push((file, at as u64));
+                }
+                at += 1;
+            }
+        }
+        places
+    }
+}
+
+/// Returns the filter of nextest that selects these tests.
+fn filter(tests: &[String]) -> String {
+    let each: Vec<String> = tests.iter().map(|test| format!("test(={test})")).collect();
+    each.join(" | ")
+}
