@@ -5,9 +5,9 @@ use std::fmt;
 use tollgate_core::Timestamp;
 
 use super::answer::Answer;
+use super::operation::Verb;
 use super::received::{Detail, Part, literal};
 use super::times::{TimesRange, times};
-use super::verb::Verb;
 
 /// A complete expectation: a call with its answer.
 pub(super) struct Expected {
@@ -27,8 +27,8 @@ trait Answers {
 /// The calls that an expectation matches.
 pub(super) struct Call {
     pub(super) verb: Verb,
-    pub(super) name: String,
-    pub(super) key: Vec<u8>,
+    name: String,
+    key: Vec<u8>,
     pub(super) cost: Option<u64>,
     pub(super) id: Option<Vec<u8>>,
     pub(super) time: Option<Timestamp>,
@@ -77,6 +77,18 @@ impl Expected {
 }
 
 impl Call {
+    /// Returns every call of this operation on the limit, schedule or leases called `name`.
+    pub(super) fn new(verb: Verb, name: &str, key: &[u8]) -> Self {
+        Self {
+            verb,
+            name: name.to_owned(),
+            key: key.to_owned(),
+            cost: None,
+            id: None,
+            time: None,
+        }
+    }
+
     fn names(&self, verb: Verb, part: &Part<'_>) -> bool {
         (self.verb, &self.name[..], &self.key) == (verb, part.name, &part.key)
     }
@@ -132,17 +144,17 @@ impl fmt::Display for Call {
         write!(f, "{verb} of {noun} `{name}` for key {key}")?;
         match self.cost {
             Some(cost) => write!(f, " at cost {cost}")?,
-            None if verb.has_cost() => f.write_str(" at any cost")?,
+            None if verb.has("cost") => f.write_str(" at any cost")?,
             None => {}
         }
         match &self.id {
             Some(id) => write!(f, ", {thing} {}", literal(id))?,
-            None if verb.has_id() => write!(f, ", any {thing}")?,
+            None if verb.has("id") => write!(f, ", any {thing}")?,
             None => {}
         }
         match self.time {
             Some(time) => write!(f, " at {time}"),
-            None if verb.has_time() => f.write_str(" at any time"),
+            None if verb.has("time") => f.write_str(" at any time"),
             None => Ok(()),
         }
     }

@@ -48,7 +48,7 @@ fn advice(received: &Received<'_>, standings: &[Standing]) -> String {
     let index = refused.unwrap_or(0);
     let (verb, part) = (received.verb, &received.parts[index]);
     let (method, name, key) = (verb.method(), part.name, literal(&part.key));
-    let mut call = format!("store.expect_{method}(\"{name}\", {key})");
+    let mut call = format!("store.{method}(\"{name}\", {key})");
     let what = match standings[index] {
         Standing::Other => {
             let detail = part.details.first().copied().unwrap_or_default();
@@ -63,8 +63,8 @@ fn advice(received: &Received<'_>, standings: &[Standing]) -> String {
         Standing::UsedUp => "another call, raise `.times(..)`, or add",
         Standing::Expected(_) | Standing::NotNamed => "this call, add",
     };
-    let answer = verb.usual_answer();
-    format!("to expect {what} `{call}` with an answer, such as `.{answer}`")
+    let answers = verb.listed_answers();
+    format!("to expect {what} `{call}` with an answer: {answers}")
 }
 
 /// Panics unless every expectation is met; `when` completes the message "before ...".

@@ -6,10 +6,10 @@ mod expected;
 mod lease;
 mod limit;
 mod message;
+mod operation;
 mod received;
 mod schedule;
 mod times;
-mod verb;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,12 +23,12 @@ use tollgate_core::StoreError;
 #[cfg(doc)]
 use tollgate_core::store::Request;
 
-use answer::Answer;
+use answer::{Answer, Reply};
 pub use expectation::Expectation;
 use expected::{Expected, Standing};
+use operation::Verb;
 use received::Received;
 pub use times::TimesRange;
-use verb::Verb;
 
 /// A store that gives the answers a test sets up, and panics on any other call.
 ///
@@ -62,15 +62,12 @@ use verb::Verb;
 /// that is used of the limit had been used at the instant of the call: zero if nothing is. A denial
 /// is reset no earlier than the call can be repeated.
 ///
-/// # Schedules
+/// # Schedules and leases
 ///
-/// A call to a [`Schedule`](tollgate_core::schedule::Schedule) has expectations of its own, by the name of the
-/// schedule, from [`expect_add`](Self::expect_add) on.
-///
-/// # Leases
-///
-/// So does a call to a [`ConcurrencyLimiter`](tollgate_core::lease::ConcurrencyLimiter), from
-/// [`expect_acquire`](Self::expect_acquire) on.
+/// A call to a [`Schedule`](tollgate_core::schedule::Schedule) or a
+/// [`ConcurrencyLimiter`](tollgate_core::lease::ConcurrencyLimiter) has expectations of its own, by
+/// the name that those have: see [`expect_add`](Self::expect_add) and
+/// [`expect_acquire`](Self::expect_acquire), and the methods after them.
 ///
 /// # What every store refuses
 ///
@@ -110,26 +107,6 @@ use verb::Verb;
 /// assert_eq!(login(&limiter, "bob").await, "try again later");
 /// # Ok(())
 /// # }
-/// ```
-///
-/// One of two limits denies the call. Nothing is consumed from the other, which no expectation
-/// names:
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate_mock::{FixedWindow, Limit, MockStore, Quota, RateLimiter};
-///
-/// let mut store = MockStore::new();
-/// store.expect_check("daily", "alice").deny_for(Duration::from_secs(3_600));
-///
-/// let burst = Limit::new("burst", FixedWindow::aligned(Quota::per_second(3)))?;
-/// let daily = Limit::new("daily", FixedWindow::aligned(Quota::per_day(50)))?;
-/// let limiter = RateLimiter::new(store, [burst, daily])?;
-/// let decision = limiter.check("alice").run().unwrap();
-/// assert!(decision.is_denied());
-/// assert_eq!(decision.binding().0.name(), "daily");
-/// assert_eq!(decision.verdict("burst").unwrap().remaining(), 3);
-/// # Ok::<(), tollgate_core::LimitError>(())
 /// ```
 #[derive(Default)]
 pub struct MockStore {
@@ -199,7 +176,10 @@ impl MockStore {
             Standing::NotNamed | Standing::Other | Standing::UsedUp => None,
         };
         let answers = standings.iter().map(|standing| match answer(standing) {
-            Some(Answer::Fail(kind)) => {
+            Some(Answer {
+                reply: Reply::Fail(kind),
+                ..
+            }) => {
                 let message = format!("the test says to fail: {kind:?}");
                 Err(StoreError::new(kind, message))
             }

@@ -6,7 +6,7 @@ use std::str;
 use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 
 use super::answer::Answer;
-use super::verb::Verb;
+use super::operation::Verb;
 
 /// A call of a store: one operation on one or more limits, on a schedule, or on leases.
 pub(super) struct Received<'r> {
@@ -54,8 +54,8 @@ impl<'r> Received<'r> {
 
     /// Fails the test because no store gives `answer` to the part at `index`, and says `why`.
     pub(super) fn refuse(&self, index: usize, answer: &Answer, why: &str) -> ! {
-        let (verb, line) = (self.verb, &self.parts[index].line);
-        panic!("no store answers `{answer}` to this {verb}:\n  {line}\n{why}")
+        let (verb, line, text) = (self.verb, &self.parts[index].line, &answer.text);
+        panic!("no store answers `{text}` to this {verb}:\n  {line}\n{why}")
     }
 }
 

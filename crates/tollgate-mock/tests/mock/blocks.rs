@@ -20,10 +20,8 @@ fn a_block_that_succeeds_lasts_as_the_call_says() {
     let wait = Duration::from_secs(7);
     store.expect_block("ban", "eve").times(1).deny_for(wait);
     store.expect_block("ban", "eve").times(1).deny_forever();
-    store
-        .expect_block("ban", "eve")
-        .times(1)
-        .fail(ErrorKind::Unavailable);
+    let expected = store.expect_block("ban", "eve");
+    expected.times(1).fail(ErrorKind::Unavailable);
     store.expect_block("ban", "alice").never();
     let limiter = RateLimiter::new(store, [limit("attempts=sliding-log:5/1m"), ban()]).unwrap();
     let block = || limiter.block("mallory");

@@ -2,19 +2,21 @@
 
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tollgate_core::FixedWindow;
 use tollgate_core::lease::SyncStore as _;
-use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter};
-use tollgate_core::schedule::{Placement, Schedule, SyncStore as _};
-use tollgate_core::store::{Check, Checks, Request, Verdicts};
-use tollgate_core::{
-    ErrorKind, Limit, Quota, RateLimiter, Store, StoreError, SyncStore, Timestamp,
-};
-use tollgate_memory::{ManualClock, MemoryStore};
+use tollgate_core::lease::{self, ConcurrencyLimiter};
+use tollgate_core::schedule::Schedule;
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{ErrorKind, Limit, Quota, RateLimiter, Store, SyncStore, Timestamp};
+use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
+
+use crate::NOON;
 
 fn limiter<I>(schedule: I) -> RateLimiter<FaultyStore<MemoryStore>>
 where
@@ -46,129 +48,27 @@ fn remaining(limiter: &RateLimiter<FaultyStore<MemoryStore>>) -> u64 {
     inner.peek("k").run().unwrap().remaining()
 }
 
-#[test]
-fn each_fault_consumes_as_documented() {
-    let schedule = [
-        Fault::None,
-        Fault::Fail(ErrorKind::Unavailable),
-        Fault::LoseReply,
-        Fault::Delay(Duration::from_millis(500)),
-    ];
-    let limiter = limiter(schedule);
-    assert!(limiter.check("k").run().unwrap().is_allowed());
-    assert_eq!(remaining(&limiter), 9);
-    assert_eq!(
-        limiter.check("k").run().unwrap_err().kind(),
-        ErrorKind::Unavailable
-    );
-    assert_eq!(remaining(&limiter), 9);
-    let lost = limiter.check("k").run().unwrap_err();
-    assert_eq!(lost.kind(), ErrorKind::Unknown);
-    assert!(!lost.is_retryable());
-    assert_eq!(remaining(&limiter), 8);
-    let start = Instant::now();
-    assert!(limiter.check("k").run().unwrap().is_allowed());
-    assert!(start.elapsed() >= Duration::from_millis(500));
-    // The schedule has ended.
-    assert!(limiter.check("k").run().unwrap().is_allowed());
-    assert_eq!(remaining(&limiter), 6);
-}
+/// A clock that notes when it is read, which is when a store decides.
+struct Noting(Arc<Mutex<Option<Instant>>>);
 
-/// A store that notes when it decides.
-struct Stamping(MemoryStore, Mutex<Option<Instant>>);
-
-#[async_trait::async_trait]
-impl Store for Stamping {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.decide_now(&request)
-    }
-
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.reset_now(&checks)
-    }
-
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        self.0.supports(request)
-    }
-}
-
-impl SyncStore for Stamping {
-    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
-        *self.1.lock().unwrap() = Some(Instant::now());
-        self.0.decide_now(request)
-    }
-
-    fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
-        *self.1.lock().unwrap() = Some(Instant::now());
-        self.0.reset_now(checks)
+impl Clock for Noting {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap() = Some(Instant::now());
+        NOON
     }
 }
 
 /// A caller must find the call counted while its reply is on its way.
 #[test]
 fn synchronous_call_is_decided_before_its_delay() {
+    let decided = Arc::default();
+    let clock = Noting(Arc::clone(&decided));
+    let store = MemoryStore::builder().clock(clock).build();
     let delay = Duration::from_millis(50);
-    let stamping = Stamping(MemoryStore::new(), Mutex::default());
-    let store = FaultyStore::new(stamping, [Fault::Delay(delay), Fault::Delay(delay)]);
+    let store = FaultyStore::new(store, [Fault::Delay(delay)]);
     let limiter = RateLimiter::new(store, ["daily=fixed-window:10/1d"]).unwrap();
-    let since_decided = || {
-        limiter
-            .store()
-            .inner()
-            .1
-            .lock()
-            .unwrap()
-            .take()
-            .unwrap()
-            .elapsed()
-    };
     limiter.check("k").run().unwrap().permit().unwrap();
-    assert!(since_decided() >= delay);
-    limiter.reset("k").run().unwrap();
-    assert!(since_decided() >= delay);
-}
-
-#[tokio::test]
-async fn faults_come_in_order_with_and_without_waiting() {
-    let limiter = limiter(
-        [Fault::Fail(ErrorKind::Full), Fault::None]
-            .into_iter()
-            .cycle(),
-    );
-    for _ in 0..3 {
-        assert_eq!(
-            limiter.check("k").await.unwrap_err().kind(),
-            ErrorKind::Full
-        );
-        assert!(limiter.check("k").run().unwrap().is_allowed());
-    }
-    assert_eq!(remaining(&limiter), 7);
-}
-
-#[tokio::test]
-async fn a_reset_takes_a_fault_like_any_call() {
-    let limiter = limiter([
-        Fault::None,
-        Fault::Fail(ErrorKind::Unavailable),
-        Fault::LoseReply,
-    ]);
-    assert!(limiter.check("k").await.unwrap().is_allowed());
-    let checks = [Check::new(&limiter.limits()[0], "k", 0)];
-    assert_eq!(
-        limiter.store().reset_now(&checks).unwrap_err().kind(),
-        ErrorKind::Unavailable
-    );
-    assert_eq!(remaining(&limiter), 9);
-    assert_eq!(
-        limiter
-            .store()
-            .reset(checks.into())
-            .await
-            .unwrap_err()
-            .kind(),
-        ErrorKind::Unknown
-    );
-    assert_eq!(remaining(&limiter), 10);
+    assert!(decided.lock().unwrap().unwrap().elapsed() >= delay);
 }
 
 #[tokio::test]
@@ -187,68 +87,24 @@ async fn schedule_that_has_ended_does_not_start_again() {
 
 #[tokio::test]
 async fn call_that_the_store_refuses_takes_no_fault() {
-    let limiter = limiter([Fault::LoseReply, Fault::Fail(ErrorKind::Unavailable)]);
-    let twice = Check::new(&limiter.limits()[0], "k", 1);
-    let malformed = Request::consume(twice).and(twice);
-    let store = limiter.store();
-    let error = store.decide(malformed.clone()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Malformed);
-    let error = store.decide_now(&malformed).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Malformed);
-    // Both faults are still to come.
-    let error = limiter.check("k").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unknown);
-    let error = limiter.check("k").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert_eq!(remaining(&limiter), 9);
-}
-
-/// Supports no request.
-struct Unsupporting;
-
-#[async_trait::async_trait]
-impl Store for Unsupporting {
-    async fn decide<'a>(&self, _request: Request<'a>) -> Result<Verdicts, StoreError> {
-        Err(StoreError::new(ErrorKind::Unsupported, "not by this store"))
-    }
-
-    async fn reset<'a>(&self, _checks: Checks<'a>) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn supports<'a>(&self, _request: &Request<'a>) -> bool {
-        false
-    }
-}
-
-impl SyncStore for Unsupporting {
-    fn decide_now(&self, _request: &Request<'_>) -> Result<Verdicts, StoreError> {
-        Err(StoreError::new(ErrorKind::Unsupported, "not by this store"))
-    }
-
-    fn reset_now(&self, _checks: &[Check<'_>]) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn unsupported_request_is_unsupported_whatever_is_scheduled() {
     for fault in [Fault::LoseReply, Fault::Fail(ErrorKind::Unavailable)] {
-        let store = FaultyStore::new(Unsupporting, [fault]);
-        let limit = Limit::new("daily", FixedWindow::aligned(Quota::per_day(10))).unwrap();
-        let limiter = RateLimiter::new(store, [limit]).unwrap();
-        assert!(!limiter.store().supports(&limiter.check("k").into_request()));
-        let error = limiter.check("k").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        let error = limiter.check("k").run().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let limiter = limiter([fault]);
+        let check = Check::new(&limiter.limits()[0], "k", 1);
+        let max_delay = Duration::from_secs(1);
+        let unsupported = Request::new(Operation::Reserve { max_delay }, [check]);
+        let store = limiter.store();
+        assert!(store.supports(&Request::consume(check)) && !store.supports(&unsupported));
+        for (request, kind) in [
+            (Request::consume(check).and(check), ErrorKind::Malformed),
+            (unsupported, ErrorKind::Unsupported),
+        ] {
+            assert_eq!(store.decide_now(&request).unwrap_err().kind(), kind);
+            assert_eq!(store.decide(request).await.unwrap_err().kind(), kind);
+        }
         // The fault is still to come.
-        assert!(limiter.reset("k").await.is_err());
-        assert!(limiter.reset("k").await.is_ok());
+        assert!(limiter.check("k").await.is_err());
+        assert!(limiter.check("k").await.is_ok());
     }
-    let supporting = limiter([]);
-    let request = supporting.check("k").into_request();
-    assert!(supporting.store().supports(&request));
 }
 
 /// Errors come from a store that is full, and from a receipt of another key.
@@ -314,166 +170,129 @@ async fn delayed_call_is_counted_before_its_reply_comes() {
     assert!(limiter.check("k").run().unwrap().is_allowed());
 }
 
-const NOON: Timestamp = Timestamp::saturating_from_micros(1_780_000_000_000_000);
-
-fn schedule<I>(faults: I) -> Schedule<FaultyStore<MemoryStore>>
-where
-    I: IntoIterator<Item = Fault>,
-    I::IntoIter: Send + 'static,
-{
-    let store = FaultyStore::new(MemoryStore::new(), faults);
-    Schedule::new(store, "reminders", ["1/1h"]).unwrap()
+/// The calls of one kind, on a store with faults: each is made awaited, or at once.
+struct Calls<'c> {
+    /// Makes a call that counts one more.
+    count: &'c dyn Fn(bool) -> Outcome<'c>,
+    /// Forgets what was counted.
+    reset: &'c dyn Fn(bool) -> Outcome<'c>,
+    /// Makes a call that no store accepts.
+    malformed: &'c dyn Fn(bool) -> Outcome<'c>,
+    /// Returns what the inner store has counted, bypassing the faults.
+    counted: &'c dyn Fn() -> u64,
 }
 
-/// Returns how many events the inner store holds for `k`, bypassing the faults.
-fn planned(schedule: &Schedule<FaultyStore<MemoryStore>>) -> usize {
+type Outcome<'c> = Pin<Box<dyn Future<Output = Result<(), ErrorKind>> + 'c>>;
+
+/// Makes an [`Outcome`] of a call that is awaited if `$awaited`, and made at once otherwise.
+macro_rules! outcome {
+    ($awaited:expr, $call:expr) => {
+        Box::pin(async move {
+            let outcome = if $awaited { $call.await } else { $call.run() };
+            outcome.map(drop).map_err(|error| error.kind())
+        })
+    };
+}
+
+const FAULTS: [Fault; 10] = [
+    Fault::Fail(ErrorKind::Full),
+    Fault::Fail(ErrorKind::Unavailable),
+    Fault::LoseReply,
+    Fault::LoseReply,
+    Fault::Delay(Duration::from_millis(50)),
+    Fault::Delay(Duration::from_millis(50)),
+    Fault::Fail(ErrorKind::Full),
+    Fault::LoseReply,
+    Fault::LoseReply,
+    Fault::None,
+];
+
+/// Checks that calls on a store with [`FAULTS`] do what those say, and then that there are no more.
+async fn each_fault_does_as_it_says(calls: Calls<'_>) {
+    let Calls {
+        count,
+        reset,
+        malformed,
+        counted,
+    } = calls;
+    for is_awaited in [false, true] {
+        // A call that is not valid uses up no fault.
+        assert_eq!(malformed(is_awaited).await, Err(ErrorKind::Malformed));
+    }
+    assert_eq!(count(false).await, Err(ErrorKind::Full));
+    assert_eq!(count(true).await, Err(ErrorKind::Unavailable));
+    assert_eq!(counted(), 0);
+    assert_eq!(count(false).await, Err(ErrorKind::Unknown));
+    assert_eq!(counted(), 1);
+    assert_eq!(count(true).await, Err(ErrorKind::Unknown));
+    assert_eq!(counted(), 2);
+    for is_awaited in [false, true] {
+        let start = Instant::now();
+        assert_eq!(count(is_awaited).await, Ok(()));
+        assert!(start.elapsed() >= Duration::from_millis(50));
+    }
+    assert_eq!(counted(), 4);
+    assert_eq!(reset(true).await, Err(ErrorKind::Full));
+    assert_eq!(counted(), 4);
+    assert_eq!(reset(true).await, Err(ErrorKind::Unknown));
+    assert_eq!(counted(), 0);
+    assert_eq!(reset(false).await, Err(ErrorKind::Unknown));
+    // One of the faults is none, and then there are no more.
+    for n in 1..=3 {
+        assert_eq!(count(n == 2).await, Ok(()));
+        assert_eq!(counted(), n);
+    }
+}
+
+#[tokio::test]
+async fn calls_of_limits_fail_as_scheduled() {
+    let limiter = &limiter(FAULTS);
+    each_fault_does_as_it_says(Calls {
+        count: &|awaited| outcome!(awaited, limiter.check("k")),
+        reset: &|awaited| outcome!(awaited, limiter.reset("k")),
+        malformed: &|awaited| outcome!(awaited, limiter.check("k").cost_of("none", 1)),
+        counted: &|| 10 - remaining(limiter),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn calls_of_schedules_fail_as_scheduled() {
+    let store = FaultyStore::new(MemoryStore::new(), FAULTS);
+    let schedule = &Schedule::new(store, "reminders", ["10/1h"]).unwrap();
     let inner = Schedule::with_terms(schedule.store().inner(), schedule.terms().clone());
-    let all = inner.list("k", Timestamp::UNIX_EPOCH, Timestamp::MAX);
-    all.at(NOON).run().unwrap().len()
-}
-
-#[test]
-fn each_fault_plans_as_it_says() {
-    let schedule = schedule([
-        Fault::Fail(ErrorKind::Unavailable),
-        Fault::LoseReply,
-        Fault::Delay(Duration::from_millis(100)),
-        Fault::LoseReply,
-        Fault::Fail(ErrorKind::Full),
-    ]);
-    let add = || schedule.add("k", "a", NOON).at(NOON).run();
-    assert_eq!(add().unwrap_err().kind(), ErrorKind::Unavailable);
-    assert_eq!(planned(&schedule), 0);
-    assert_eq!(add().unwrap_err().kind(), ErrorKind::Unknown);
-    assert_eq!(planned(&schedule), 1);
-    // A caller who asks again with the same id learns that the event is planned.
-    let start = Instant::now();
-    let is_old = Placement::Planned {
-        time: NOON,
-        is_new: false,
-    };
-    assert_eq!(add().unwrap(), is_old);
-    assert!(start.elapsed() >= Duration::from_millis(100));
-    let cancelled = schedule.cancel("k", "a").at(NOON).run();
-    assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::Unknown);
-    assert_eq!(planned(&schedule), 0);
-    let next = schedule.next_free("k", NOON).at(NOON).run();
-    assert_eq!(next.unwrap_err().kind(), ErrorKind::Full);
-    // There are no more faults.
-    assert!(add().unwrap().is_planned());
+    let id = &AtomicU64::new(0);
+    let next = || id.fetch_add(1, Ordering::Relaxed).to_string();
+    each_fault_does_as_it_says(Calls {
+        count: &|awaited| outcome!(awaited, schedule.add("k", &next(), NOON).at(NOON)),
+        reset: &|awaited| outcome!(awaited, schedule.reset("k")),
+        malformed: &|awaited| outcome!(awaited, schedule.add("k", "", NOON).at(NOON)),
+        counted: &|| {
+            let all = inner.list("k", Timestamp::UNIX_EPOCH, Timestamp::MAX);
+            all.at(NOON).run().unwrap().len() as u64
+        },
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn faults_of_schedules_come_with_and_without_waiting() {
-    let faults = [Fault::Fail(ErrorKind::Full), Fault::LoseReply];
-    let schedule = schedule(faults.into_iter().cycle());
-    let kind = |error: StoreError| error.kind();
-    let add = schedule.add("k", "a", NOON).at(NOON);
-    assert_eq!(add.await.map_err(kind), Err(ErrorKind::Full));
-    let add = schedule.add("k", "a", NOON).at(NOON);
-    assert_eq!(add.run().map_err(kind), Err(ErrorKind::Unknown));
-    assert_eq!(planned(&schedule), 1);
-    let reset = schedule.reset("k").await;
-    assert_eq!(reset.map_err(kind), Err(ErrorKind::Full));
-    assert_eq!(planned(&schedule), 1);
-    let store = schedule.store();
-    let reset = store.reset_schedule_now(schedule.terms(), "k".into());
-    assert_eq!(reset.map_err(kind), Err(ErrorKind::Unknown));
-    assert_eq!(planned(&schedule), 0);
-}
-
-#[tokio::test]
-async fn malformed_calls_of_schedules_use_up_no_fault() {
-    let schedule = schedule([Fault::LoseReply]);
-    for _ in 0..2 {
-        let error = schedule.add("k", "", NOON).at(NOON).run().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Malformed);
-        let error = schedule.add("k", "", NOON).at(NOON).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Malformed);
-    }
-    let lost = schedule.add("k", "a", NOON).at(NOON).run().unwrap_err();
-    assert_eq!(lost.kind(), ErrorKind::Unknown);
-}
-
-fn places<I>(faults: I) -> ConcurrencyLimiter<FaultyStore<MemoryStore>>
-where
-    I: IntoIterator<Item = Fault>,
-    I::IntoIter: Send + 'static,
-{
-    let store = FaultyStore::new(MemoryStore::new(), faults);
-    ConcurrencyLimiter::new(store, "places", 2, Duration::from_secs(30)).unwrap()
-}
-
-/// Returns how much the inner store holds for `k`, bypassing the faults.
-fn held(places: &ConcurrencyLimiter<FaultyStore<MemoryStore>>) -> u64 {
-    let peek = lease::Request::new(places.terms(), "k", lease::Operation::Peek);
-    match places.store().inner().lease_now(&peek.at(NOON)).unwrap() {
-        lease::Answer::Occupied(occupancy) => occupancy.held(),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn each_fault_leases_as_it_says() {
-    let places = places([
-        Fault::Fail(ErrorKind::Unavailable),
-        Fault::LoseReply,
-        Fault::Delay(Duration::from_millis(100)),
-        Fault::LoseReply,
-        Fault::LoseReply,
-        Fault::Fail(ErrorKind::Full),
-    ]);
-    let acquire = || places.acquire("k", "a").at(NOON).run();
-    assert_eq!(acquire().unwrap_err().kind(), ErrorKind::Unavailable);
-    assert_eq!(held(&places), 0);
-    assert_eq!(acquire().unwrap_err().kind(), ErrorKind::Unknown);
-    assert_eq!(held(&places), 1);
-    // A caller who asks again with the same id gets the lease.
-    let start = Instant::now();
-    let Acquisition::Granted { lease, is_new } = acquire().unwrap() else {
-        panic!("denied");
-    };
-    assert!(!is_new && start.elapsed() >= Duration::from_millis(100));
-    let later = NOON.saturating_add(Duration::from_secs(20));
-    let renewed = places.renew("k", &lease).at(later).run();
-    assert_eq!(renewed.unwrap_err().kind(), ErrorKind::Unknown);
-    let released = places.release("k", &lease).at(later).run();
-    assert_eq!(released.unwrap_err().kind(), ErrorKind::Unknown);
-    assert_eq!(held(&places), 0);
-    let peeked = places.peek("k").at(later).run();
-    assert_eq!(peeked.unwrap_err().kind(), ErrorKind::Full);
-    // There are no more faults.
-    assert!(!places.release("k", &lease).at(later).run().unwrap());
-}
-
-#[tokio::test]
-async fn faults_of_leases_come_with_and_without_waiting() {
-    let faults = [Fault::Fail(ErrorKind::Full), Fault::LoseReply];
-    let places = places(faults.into_iter().cycle());
-    let kind = |error: StoreError| error.kind();
-    let acquire = || places.acquire("k", "a").at(NOON);
-    assert_eq!(acquire().await.map_err(kind), Err(ErrorKind::Full));
-    assert_eq!(held(&places), 0);
-    assert_eq!(acquire().run().map_err(kind), Err(ErrorKind::Unknown));
-    assert_eq!(held(&places), 1);
-    let reset = places.reset("k").await;
-    assert_eq!(reset.map_err(kind), Err(ErrorKind::Full));
-    assert_eq!(held(&places), 1);
-    let store = places.store();
-    let reset = store.reset_leases_now(places.terms(), "k".into());
-    assert_eq!(reset.map_err(kind), Err(ErrorKind::Unknown));
-    assert_eq!(held(&places), 0);
-}
-
-#[tokio::test]
-async fn malformed_calls_of_leases_use_up_no_fault() {
-    let places = places([Fault::LoseReply]);
-    for _ in 0..2 {
-        let error = places.acquire("k", "").at(NOON).run().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Malformed);
-        let error = places.acquire("k", "a").weight(0).at(NOON).await;
-        assert_eq!(error.unwrap_err().kind(), ErrorKind::Malformed);
-    }
-    let lost = places.acquire("k", "a").at(NOON).run().unwrap_err();
-    assert_eq!(lost.kind(), ErrorKind::Unknown);
+async fn calls_of_leases_fail_as_scheduled() {
+    let store = FaultyStore::new(MemoryStore::new(), FAULTS);
+    let ttl = Duration::from_secs(30);
+    let places = &ConcurrencyLimiter::new(store, "places", 10, ttl).unwrap();
+    let id = &AtomicU64::new(0);
+    let next = || id.fetch_add(1, Ordering::Relaxed).to_string();
+    each_fault_does_as_it_says(Calls {
+        count: &|awaited| outcome!(awaited, places.acquire("k", &next()).at(NOON)),
+        reset: &|awaited| outcome!(awaited, places.reset("k")),
+        malformed: &|awaited| outcome!(awaited, places.acquire("k", "").at(NOON)),
+        counted: &|| {
+            let peek = lease::Request::new(places.terms(), "k", lease::Operation::Peek);
+            match places.store().inner().lease_now(&peek.at(NOON)).unwrap() {
+                lease::Answer::Occupied(occupancy) => occupancy.held(),
+                other => panic!("{other:?}"),
+            }
+        },
+    })
+    .await;
 }

@@ -21,31 +21,20 @@ pub(super) fn lease(id: &str, token: u64, weight: u64) -> Lease {
 #[test]
 fn leases_get_the_answers_of_their_expectations() {
     let mut store = MockStore::new();
-    store
-        .expect_acquire("uploads", "alice/x")
-        .id("a")
-        .times(1)
-        .granted(lease("a", 7, 2));
-    store
-        .expect_acquire("uploads", "alice/x")
-        .id("a")
-        .already_held(lease("a", 7, 2));
-    store
-        .expect_acquire("uploads", "alice/x")
-        .id("b")
-        .denied(2, Wait::from_micros(5));
+    let expected = store.expect_acquire("uploads", "alice/x").id("a");
+    expected.times(1).granted(lease("a", 7, 2));
+    let expected = store.expect_acquire("uploads", "alice/x");
+    expected.id("a").already_held(lease("a", 7, 2));
+    let expected = store.expect_acquire("uploads", "alice/x");
+    expected.id("b").denied(2, Wait::from_micros(5));
     store
         .expect_acquire("uploads", "alice/x")
         .granted_at(NOON, 8);
-    store
-        .expect_renew("uploads", "alice/x")
-        .id("a")
-        .renewed(lease("a", 7, 2));
+    let expected = store.expect_renew("uploads", "alice/x");
+    expected.id("a").renewed(lease("a", 7, 2));
     store.expect_renew("uploads", "alice/x").lost();
-    store
-        .expect_release("uploads", "alice/x")
-        .times(1)
-        .released(true);
+    let expected = store.expect_release("uploads", "alice/x");
+    expected.times(1).released(true);
     store.expect_release("uploads", "alice/x").released(false);
     store.expect_peek_leases("uploads", "alice/x").occupied(2);
     let uploads = uploads(store);
@@ -95,10 +84,8 @@ fn leases_get_answers_that_are_just_possible() {
 #[tokio::test]
 async fn calls_of_leases_fail_as_the_test_says_and_are_counted() {
     let mut store = MockStore::new();
-    store
-        .expect_acquire("uploads", "k")
-        .times(2)
-        .fail(ErrorKind::Unknown);
+    let expected = store.expect_acquire("uploads", "k");
+    expected.times(2).fail(ErrorKind::Unknown);
     store.expect_renew("uploads", "k").fail(ErrorKind::Full);
     store
         .expect_release("uploads", "k")

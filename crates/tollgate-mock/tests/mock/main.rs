@@ -5,14 +5,12 @@
 
 mod blocks;
 mod calls;
-mod costs;
 mod examples;
 mod faulty;
 mod leases;
 mod messages;
 mod operations;
 mod requests;
-mod reservations;
 mod resets;
 mod schedules;
 

@@ -12,19 +12,14 @@ use super::{NOW, SECOND, ask, decide, limits, said};
 async fn every_call_gets_the_answer_it_was_given() {
     let mut store = MockStore::new();
     store.expect_check("log", "k").cost(1).times(2).allow();
-    store
-        .expect_check("log", "k")
-        .cost(1)
-        .deny_for(Duration::from_millis(1_500));
+    let expected = store.expect_check("log", "k").cost(1);
+    expected.deny_for(Duration::from_millis(1_500));
     store.expect_check("log", "k").cost(6).deny_forever();
     store.expect_check("log", "l").allow_with_remaining(2);
     store.expect_check("log", "m").fail(ErrorKind::Unknown);
     store.expect_peek("log", "k").allow_with_remaining(3);
-    store
-        .expect_take_up_to("log", "k")
-        .cost(4)
-        .times(1)
-        .grant(2);
+    let expected = store.expect_take_up_to("log", "k").cost(4);
+    expected.times(1).grant(2);
     store.expect_take_up_to("log", "k").cost(4).grant(0);
     store.expect_refund("log", "l").allow();
     store.expect_reset("log", "k").times(1).succeed();
@@ -34,63 +29,54 @@ async fn every_call_gets_the_answer_it_was_given() {
 
     for _ in 0..2 {
         let allowed = limiter.check("k").await.unwrap().into_verdicts();
-        assert!(allowed.is_allowed());
-        assert_eq!(
-            (allowed.capacity(), allowed.remaining(), allowed.consumed()),
-            (5, 4, 1)
-        );
+        assert_eq!(said(&allowed), [(true, 4, 1)]);
     }
     let denied = limiter.check("k").await.unwrap().into_verdicts();
     assert!(denied.is_denied());
     assert_eq!(denied.retry_after(), Wait::from_micros(1_500_000));
     assert_eq!(denied.consumed(), 0);
-    assert_eq!(
-        limiter.check("k").cost(6).await.unwrap().retry_after(),
-        Wait::NEVER
-    );
+    let denied = limiter.check("k").cost(6).await.unwrap();
+    assert_eq!(denied.retry_after(), Wait::NEVER);
     let receipt = {
         let allowed = limiter.check("l").run().unwrap().into_verdicts();
         assert_eq!(allowed.remaining(), 2);
         allowed.into_receipt().unwrap()
     };
-    assert_eq!(
-        limiter.check("m").await.unwrap_err().kind(),
-        ErrorKind::Unknown
-    );
+    let error = limiter.check("m").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown);
     assert_eq!(limiter.peek("k").await.unwrap().remaining(), 3);
     assert_eq!(limiter.take_up_to("k", 4).await.unwrap().consumed(), 2);
     assert!(limiter.take_up_to("k", 4).await.unwrap().is_denied());
-    assert!(
-        limiter
-            .refund("l", receipt)
-            .await
-            .unwrap()
-            .decision()
-            .is_allowed()
-    );
+    let refunded = limiter.refund("l", receipt).await.unwrap();
+    assert!(refunded.decision().is_allowed());
     assert!(limiter.reset("k").await.is_ok());
-    assert_eq!(
-        limiter.reset("k").run().unwrap_err().kind(),
-        ErrorKind::Unavailable
-    );
+    let error = limiter.reset("k").run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
 #[test]
-fn every_operation_is_supported() {
+fn operations_are_supported_that_the_algorithm_has() {
     let mut store = MockStore::new();
     store.expect_check("log", "k").allow();
     let [log, _] = limits();
     let check = Check::new(&log, "k", 1);
     let decision = store.decide_now(&Request::consume(check)).unwrap();
     let receipt = decision.into_receipt().unwrap();
-    for request in [
-        Request::consume(check),
-        Request::peek(check),
-        Request::take_up_to(check),
-        Request::refund(&receipt, check),
+    let within = Operation::Reserve { max_delay: SECOND };
+    let gcra: Limit = "log=gcra:4/1s".parse().unwrap();
+    for (request, is_supported) in [
+        (Request::consume(check), true),
+        (Request::peek(check), true),
+        (Request::take_up_to(check), true),
+        (Request::refund(&receipt, check), true),
+        (Request::new(within, [check]), false),
+        (Request::new(within, [Check::new(&gcra, "k", 1)]), true),
     ] {
-        assert!(store.supports(&request), "{request:?}");
+        assert_eq!(store.supports(&request), is_supported, "{request:?}");
     }
+    let limiter = RateLimiter::new(store, [log.clone()]).unwrap();
+    let error = limiter.reserve("k").within(SECOND).run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 #[test]
@@ -167,35 +153,24 @@ fn grant_of_nothing_to_a_call_that_takes_nothing_allows_it() {
 fn cost_of_a_refund_is_the_cost_in_its_receipt() {
     let mut store = MockStore::new();
     store.expect_check("log", "k").allow();
-    store
-        .expect_refund("log", "k")
-        .cost(3)
-        .allow_with_remaining(5);
+    let expected = store.expect_refund("log", "k").cost(3);
+    expected.allow_with_remaining(5);
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    let receipt = limiter
-        .check("k")
-        .cost(3)
-        .run()
-        .unwrap()
-        .into_receipt()
-        .unwrap();
+    let decision = limiter.check("k").cost(3).run().unwrap();
+    let receipt = decision.into_receipt().unwrap();
     let refunded = limiter.refund("k", receipt).run().unwrap();
     assert!(refunded.decision().is_allowed());
-    assert_eq!(
-        (refunded.remaining(), refunded.decision().consumed()),
-        (5, 0)
-    );
+    let left = (refunded.remaining(), refunded.decision().consumed());
+    assert_eq!(left, (5, 0));
 }
 
 #[test]
 fn settles_a_call_at_the_expected_cost() {
     let mut store = MockStore::new();
     store.expect_check("log", "k").cost(3).allow();
-    store
-        .expect_settle("log", "k")
-        .cost(2)
-        .allow_with_remaining(4);
+    let expected = store.expect_settle("log", "k").cost(2);
+    expected.allow_with_remaining(4);
     let [log, window] = limits();
     let limiter = RateLimiter::new(store, [log, window]).unwrap();
     let decision = limiter.check("k").cost(3).run().unwrap();
@@ -211,30 +186,15 @@ fn settles_a_call_at_the_expected_cost() {
 fn lowers_what_remains_to_at_most_the_cost() {
     let mut store = MockStore::new();
     store.expect_lower("log", "k").cost(4).times(1).allow();
-    store
-        .expect_lower("log", "k")
-        .cost(4)
-        .allow_with_remaining(1);
+    let expected = store.expect_lower("log", "k").cost(4);
+    expected.allow_with_remaining(1);
     let [log, window] = limits();
     let limiter = RateLimiter::new(store, [log, window]).unwrap();
     for remaining in [4, 1] {
         let left = limiter.lower("k", 4).run().unwrap();
-        assert_eq!(
-            left.decision().verdict("log").unwrap().remaining(),
-            remaining
-        );
-        assert_eq!(left.decision().verdict("window").unwrap().remaining(), 4);
+        let left = |name| left.decision().verdict(name).unwrap().remaining();
+        assert_eq!((left("log"), left("window")), (remaining, 4));
     }
-}
-
-#[test]
-#[should_panic(expected = "at most 4 of the capacity")]
-fn lowering_leaves_no_more_than_it_says() {
-    let mut store = MockStore::new();
-    store.expect_lower("log", "k").allow_with_remaining(5);
-    let [log, _] = limits();
-    let limiter = RateLimiter::new(store, [log]).unwrap();
-    let _ = limiter.lower("k", 4).run();
 }
 
 #[test]
@@ -244,4 +204,65 @@ fn a_limit_cannot_be_lowered_to_more_than_its_capacity() {
     let limit: Limit = "a=gcra:5/1s".parse().unwrap();
     let request = Request::lower(Check::new(&limit, "k", 100));
     assert_eq!(store.decide_now(&request).unwrap().remaining(), 5);
+}
+
+#[test]
+fn reservations_are_delayed_denied_or_start_at_once() {
+    let mut store = MockStore::new();
+    let expected = store.expect_reserve("mail", "a").cost(2);
+    // Delays are rounded up to microseconds.
+    expected.delay_by(Duration::from_nanos(250_000_001));
+    store.expect_reserve("mail", "b").deny_for(SECOND);
+    store.expect_reserve("mail", "c").allow();
+    let limiter = RateLimiter::new(store, ["mail=gcra:4/1s"]).unwrap();
+    let decide = |key: &str| limiter.reserve(key).cost(2).within(SECOND).run().unwrap();
+    let delayed = decide("a");
+    assert!(delayed.is_allowed());
+    assert_eq!(delayed.delay(), Wait::from_micros(250_001));
+    assert_eq!((delayed.consumed(), delayed.remaining()), (2, 0));
+    assert!(delayed.into_receipt().is_some());
+    let denied = decide("b");
+    assert!(denied.is_denied() && denied.delay().is_zero());
+    assert_eq!(denied.retry_after().duration(), Some(SECOND));
+    let at_once = decide("c");
+    assert!(at_once.is_allowed() && at_once.delay().is_zero());
+    assert_eq!(at_once.remaining(), 2);
+}
+
+#[test]
+fn no_limit_delays_a_reservation_that_another_denies() {
+    let mut store = MockStore::new();
+    store.expect_reserve("mail", "a").delay_by(SECOND);
+    store.expect_reserve("sms", "a").deny_for(2 * SECOND);
+    let limiter = RateLimiter::new(store, ["mail=gcra:4/1s", "sms=gcra:4/1s"]).unwrap();
+    let denied = limiter.reserve("a").within(SECOND).run().unwrap();
+    assert!(denied.is_denied());
+    let mail = denied.verdict("mail").unwrap();
+    assert!(mail.is_allowed() && mail.delay().is_zero());
+}
+
+#[tokio::test]
+async fn each_limit_is_matched_at_its_own_cost() {
+    let mut store = MockStore::new();
+    store.expect_check("tokens", "k").cost(800).allow();
+    store.expect_check("requests", "k").cost(1).allow();
+    let settled = store.expect_settle("tokens", "k").cost(335);
+    settled.times(2).allow();
+    let settled = store.expect_settle("requests", "k").cost(1);
+    settled.times(2).allow();
+    store.expect_peek("tokens", "k").cost(9).allow();
+    store.expect_refund("tokens", "k").cost(800).allow();
+    store.expect_refund("requests", "k").cost(1).allow();
+    let limits = ["requests=sliding-log:60/1m", "tokens=sliding-log:1000/1m"];
+    let limiter = RateLimiter::new(store, limits).unwrap();
+    let receipt = || {
+        let call = limiter.check("k").cost_of("tokens", 800);
+        call.run().unwrap().into_receipt().unwrap()
+    };
+    let settle = || limiter.settle("k", receipt(), 1).cost_of("tokens", 335);
+    settle().run().unwrap();
+    settle().await.unwrap();
+    let peeked = limiter.peek("k").cost_of("tokens", 9).await.unwrap();
+    assert!(peeked.is_allowed());
+    limiter.refund("k", receipt()).run().unwrap();
 }

@@ -8,32 +8,22 @@ use tollgate_mock::{Expectation, MockStore};
 
 use super::{LATER, NOON};
 
-fn reminders(store: MockStore) -> Schedule<MockStore> {
+pub(super) fn reminders(store: MockStore) -> Schedule<MockStore> {
     Schedule::new(store, "reminders", ["1/1m", "hourly=5/1h"]).unwrap()
 }
 
 #[test]
 fn schedules_get_the_answers_of_their_expectations() {
     let mut store = MockStore::new();
-    store
-        .expect_add("reminders", "alice/x")
-        .id("a")
-        .time(NOON)
-        .times(1)
-        .planned();
-    store
-        .expect_add("reminders", "alice/x")
-        .id("a")
-        .already_planned();
-    store
-        .expect_add("reminders", "alice/x")
-        .id("b")
-        .refused_by("hourly", Some(LATER));
+    let expected = store.expect_add("reminders", "alice/x").id("a");
+    expected.time(NOON).times(1).planned();
+    let expected = store.expect_add("reminders", "alice/x");
+    expected.id("a").already_planned();
+    let expected = store.expect_add("reminders", "alice/x");
+    expected.id("b").refused_by("hourly", Some(LATER));
     store.expect_add("reminders", "alice/x").id("c").past(LATER);
-    store
-        .expect_reschedule("reminders", "alice/x")
-        .times(1)
-        .beyond_horizon(NOON);
+    let expected = store.expect_reschedule("reminders", "alice/x");
+    expected.times(1).beyond_horizon(NOON);
     store.expect_reschedule("reminders", "alice/x").planned();
     let schedule = reminders(store);
     let key = Key::from("alice").with_rest("/x");
@@ -58,10 +48,8 @@ fn schedules_get_the_answers_of_their_expectations() {
 #[test]
 fn closed_times_refuse_and_local_quotas_need_a_zone() {
     let mut store = MockStore::new();
-    store
-        .expect_add("reminders", "alice")
-        .times(1)
-        .refused_by("night", Some(LATER));
+    let expected = store.expect_add("reminders", "alice");
+    expected.times(1).refused_by("night", Some(LATER));
     let rules = ["1/1m", "night=closed 22:00-08:00@Europe/Berlin"];
     let schedule = Schedule::new(&store, "reminders", rules).unwrap();
     let refusal = schedule.add("alice", "a", NOON).run().unwrap();
@@ -75,44 +63,30 @@ fn closed_times_refuse_and_local_quotas_need_a_zone() {
 #[tokio::test]
 async fn schedules_search_reserve_and_list_what_the_test_says() {
     let mut store = MockStore::new();
-    store
-        .expect_reserve_next("reminders", "k")
-        .id("a")
-        .planned_at(LATER);
-    store
-        .expect_reserve_next("reminders", "k")
-        .id("b")
-        .already_planned();
-    store
-        .expect_reserve_next("reminders", "k")
-        .id("c")
-        .refused_by("1/1m", None);
-    store
-        .expect_cancel("reminders", "k")
-        .id("a")
-        .cancelled(true);
+    let expected = store.expect_reserve_next("reminders", "k");
+    expected.id("a").planned_at(LATER);
+    let expected = store.expect_reserve_next("reminders", "k");
+    expected.id("b").already_planned();
+    let expected = store.expect_reserve_next("reminders", "k");
+    expected.id("c").refused_by("1/1m", None);
+    let expected = store.expect_cancel("reminders", "k");
+    expected.id("a").cancelled(true);
     store.expect_cancel("reminders", "k").cancelled(false);
-    store
-        .expect_next_free("reminders", "k")
-        .time(NOON)
-        .found(Some(LATER));
+    let expected = store.expect_next_free("reminders", "k");
+    expected.time(NOON).found(Some(LATER));
     store.expect_latest_free("reminders", "k").found(None);
     let [first, second, third] = [("a", LATER), ("c", NOON), ("b", NOON)]
         .map(|(id, time)| PlannedEvent::new(id.as_bytes(), time, 2));
     store
         .expect_list("reminders", "k")
         .events([first.clone(), second.clone(), third.clone()]);
-    store
-        .expect_reset_schedule("reminders", "k")
-        .times(1)
-        .succeed();
+    let expected = store.expect_reset_schedule("reminders", "k");
+    expected.times(1).succeed();
     store
         .expect_reset_schedule("reminders", "k")
         .fail(ErrorKind::Unavailable);
-    store
-        .expect_add("reminders", "k")
-        .times(2)
-        .fail(ErrorKind::Unknown);
+    let expected = store.expect_add("reminders", "k");
+    expected.times(2).fail(ErrorKind::Unknown);
     let schedule = reminders(store);
     let reserve = async |id| schedule.reserve_next("k", id, NOON).await.unwrap();
     let planned = |time, is_new| Placement::Planned { time, is_new };
@@ -141,12 +115,8 @@ async fn schedules_search_reserve_and_list_what_the_test_says() {
 #[test]
 fn one_of_several_events_is_expected_by_its_id_and_time() {
     let mut store = MockStore::new();
-    store
-        .expect_add("reminders", "k")
-        .id("b")
-        .time(LATER)
-        .times(1)
-        .planned();
+    let expected = store.expect_add("reminders", "k").id("b");
+    expected.time(LATER).times(1).planned();
     store.expect_add("reminders", "k").refused_by("1/1m", None);
     let schedule = reminders(store);
     let events = |times: [Timestamp; 2]| [Event::new("a", times[0]), Event::new("b", times[1])];

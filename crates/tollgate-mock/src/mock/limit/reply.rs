@@ -6,9 +6,9 @@ use std::time::Duration;
 use tollgate_core::store::{Check, Operation, Request, State, Verdict};
 use tollgate_core::{Timestamp, Wait};
 
-use super::super::answer::Answer;
+use super::super::answer::{Answer, Reply};
+use super::super::operation::Verb;
 use super::super::received::Received;
-use super::super::verb::Verb;
 
 /// The outcome of a call for one limit on its own.
 struct Opinion {
@@ -92,21 +92,22 @@ fn opinion(
         Verb::TakeUpTo => cost == 0 || capacity > 0,
         _ => true,
     };
-    let answer = answer.unwrap_or(match is_possible {
-        true => Answer::Succeed,
-        false => Answer::Deny(Wait::NEVER),
+    let answer = answer.unwrap_or_else(|| Answer {
+        text: String::new(),
+        reply: match is_possible {
+            true => Reply::Succeed,
+            false => Reply::Deny(Wait::NEVER),
+        },
     });
     let refuse = |why: &str| -> ! { received.refuse(index, &answer, why) };
     let mut delay = Wait::ZERO;
-    let (left, wait) = match answer {
-        Answer::Deny(Wait::NEVER) if !is_possible => (capacity, Wait::NEVER),
-        Answer::Allow { .. } | Answer::Delay(_) | Answer::Deny(_) if !is_possible => {
-            refuse(&format!(
-                "a cost above the capacity, {capacity}, is always denied: expect a lower cost, or \
+    let (left, wait) = match answer.reply {
+        Reply::Deny(Wait::NEVER) if !is_possible => (capacity, Wait::NEVER),
+        Reply::Allow(_) | Reply::Delay(_) | Reply::Deny(_) if !is_possible => refuse(&format!(
+            "a cost above the capacity, {capacity}, is always denied: expect a lower cost, or \
              answer with `.deny_forever()`"
-            ))
-        }
-        Answer::Allow { remaining } => {
+        )),
+        Reply::Allow(remaining) => {
             if remaining.is_some_and(|remaining| remaining > most) {
                 refuse(&format!(
                     "at most {most} of the capacity, {capacity}, can remain after this call: \
@@ -118,18 +119,18 @@ fn opinion(
             }
             (remaining.unwrap_or(most) + consumes, Wait::ZERO)
         }
-        Answer::Succeed if received.verb == Verb::Block => {
+        Reply::Succeed if received.verb == Verb::Block => {
             let wait = blocked(request, check);
             (if wait.is_zero() { capacity } else { 0 }, wait)
         }
-        Answer::Deny(_) if cost == 0 => {
+        Reply::Deny(_) if cost == 0 => {
             refuse("a call that costs nothing is always allowed: expect a higher cost")
         }
-        Answer::Deny(wait) => (0, wait),
-        Answer::Delay(_) if cost == 0 => {
+        Reply::Deny(wait) => (0, wait),
+        Reply::Delay(_) if cost == 0 => {
             refuse("a call that costs nothing is never delayed: expect a higher cost")
         }
-        Answer::Delay(by) => {
+        Reply::Delay(by) => {
             let within = within(request);
             if by.duration().is_none_or(|by| by > within) {
                 refuse(&format!(
@@ -139,7 +140,7 @@ fn opinion(
             delay = by;
             (consumes, Wait::ZERO)
         }
-        Answer::Grant(granted) => {
+        Reply::Grant(granted) => {
             let most = cost.min(capacity);
             if granted > most {
                 refuse(&format!(
@@ -151,7 +152,7 @@ fn opinion(
             let wait = if is_denied { ONE_SECOND } else { Wait::ZERO };
             (granted, wait)
         }
-        Answer::Succeed => (most + consumes, Wait::ZERO),
+        Reply::Succeed => (most + consumes, Wait::ZERO),
         _ => refuse("it answers another operation"),
     };
     Opinion { left, wait, delay }
