@@ -54,6 +54,15 @@ pub trait Harness: Send + Sync {
 pub trait Source<S: ?Sized>: Send + Sync {
     /// Returns a store that shares no key with any other.
     fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<S>> + Send + 'a>>;
+
+    /// Returns the number of histories per promise; see [`Harness::histories`].
+    fn histories(&self) -> u32;
+
+    /// Returns whether `promise` applies to the stores; see [`Harness::applies`].
+    fn applies(&self, promise: &str) -> Option<bool> {
+        let _ = promise;
+        None
+    }
 }
 
 /// A [`Harness`] of any type.
@@ -63,12 +72,14 @@ impl<H: Harness> Source<dyn Store> for H {
     fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + 'a>> {
         Box::pin(Harness::store(self))
     }
-}
 
-#[doc(hidden)]
-#[must_use]
-pub fn __histories(harness: &impl Harness) -> u32 {
-    cases().unwrap_or_else(|| harness.histories())
+    fn histories(&self) -> u32 {
+        Harness::histories(self)
+    }
+
+    fn applies(&self, promise: &str) -> Option<bool> {
+        Harness::applies(self, promise)
+    }
 }
 
 /// Returns the number of histories that the environment asks for.

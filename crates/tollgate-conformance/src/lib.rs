@@ -16,13 +16,17 @@ mod race;
 mod scene;
 pub mod schedules;
 mod session;
+#[doc(hidden)]
+pub mod suite;
 mod watched;
 
-pub use harness::{__histories, Harness, Source, Stores, fresh_key};
-pub use leases::{__lease_histories, LeaseHarness};
+use std::pin::Pin;
+
+pub use harness::{Harness, Source, Stores, fresh_key};
+pub use leases::LeaseHarness;
 pub use plan::Plan;
-pub use schedules::{__schedule_histories, ScheduleHarness};
-pub use watched::__Watched;
+pub use schedules::ScheduleHarness;
+pub(crate) use suite::__table;
 
 /// Runs a promise to completion on a multi-threaded Tokio runtime.
 ///
@@ -30,6 +34,11 @@ pub use watched::__Watched;
 ///
 /// If the promise is broken, or the runtime cannot start.
 pub fn block_on(promise: impl Future<Output = ()>) {
+    // In a box, so that the runtime's code is compiled once, and not for each promise again.
+    run(Box::pin(promise));
+}
+
+fn run(promise: Pin<Box<dyn Future<Output = ()> + '_>>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
         .enable_all()

@@ -1,6 +1,7 @@
 //! `Plan`: the limits to check a promise on, the number of histories, and the file for failures.
 
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use proptest::strategy::Strategy;
@@ -129,7 +130,9 @@ impl Plan {
         };
         let run = || {
             TestRunner::new(config.clone()).run(strategy, |value| {
-                let outcome = Handle::current().block_on(test(value));
+                // In a box, so that the runtime's code is compiled once.
+                let history: Pin<Box<dyn Future<Output = Outcome> + '_>> = Box::pin(test(value));
+                let outcome = Handle::current().block_on(history);
                 if let Err(Stop::Broken(what)) = outcome {
                     return Err(TestCaseError::fail(what));
                 }

@@ -1,4 +1,4 @@
-//! A harness wrapper that counts whether its stores decided any request of a promise.
+//! `Watched`: a harness wrapper that counts whether its stores decided any request of a promise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tollgate_core::store::{Checks, Request, Verdicts};
 use tollgate_core::{Store, StoreError, SyncStore};
 
-use crate::harness::Harness;
+use crate::harness::{Harness, Stores};
 use crate::plan::Plan;
 
 /// Counts of a promise's decided requests and of its histories.
@@ -42,18 +42,15 @@ impl Tally {
     }
 }
 
-/// A [`Harness`] that records whether its stores decided anything.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct __Watched<H> {
-    harness: H,
+/// A harness that records whether its stores decided anything.
+pub(crate) struct Watched {
+    harness: Arc<Stores>,
     tally: Arc<Tally>,
 }
 
-impl<H: Harness> __Watched<H> {
+impl Watched {
     /// Wraps `harness`, to record what happens while `plan` is followed.
-    #[must_use]
-    pub fn new(harness: H, plan: &Plan) -> Self {
+    pub(crate) fn new(harness: Arc<Stores>, plan: &Plan) -> Self {
         let tally = Arc::clone(plan.tally());
         tally.is_kept.store(true, Ordering::Relaxed);
         Self { harness, tally }
@@ -68,7 +65,7 @@ impl<H: Harness> __Watched<H> {
         clippy::print_stdout,
         reason = "a promise that was not put to the test must not look as if it were"
     )]
-    pub fn tell(&self, promise: &str) {
+    pub(crate) fn tell(&self, promise: &str) {
         let applies = self.tally.applies();
         let expected = self.harness.applies(promise).unwrap_or(applies);
         assert!(
@@ -81,7 +78,7 @@ impl<H: Harness> __Watched<H> {
     }
 }
 
-impl<H: Harness> Harness for __Watched<H> {
+impl Harness for Watched {
     async fn store(&self) -> Arc<dyn Store> {
         Arc::new(WatchedStore {
             store: self.harness.store().await,

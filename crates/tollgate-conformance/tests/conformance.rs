@@ -13,12 +13,12 @@ use tollgate_conformance::{Harness, Plan, block_on, families, promises};
 use tollgate_core::store::{Checks, Request, Verdicts};
 use tollgate_core::{Store, StoreError};
 
-tollgate_conformance::conformance!(Reference);
+tollgate_conformance::conformance!(Reference, in one test);
 
 mod by_its_own_clock_only {
     use super::reference::ByItsOwnClockOnly;
 
-    tollgate_conformance::conformance!(ByItsOwnClockOnly);
+    tollgate_conformance::conformance!(ByItsOwnClockOnly, in one test);
 }
 
 /// Makes stores that answer late at first, as on a machine that is busy with something else.

@@ -28,6 +28,6 @@ impl LeaseHarness for Memory {
     }
 }
 
-conformance!(Memory);
-schedule_conformance!(Memory);
-lease_conformance!(Memory);
+conformance!(Memory, in one test);
+schedule_conformance!(Memory, in one test);
+lease_conformance!(Memory, in one test);

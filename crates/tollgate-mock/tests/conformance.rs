@@ -55,6 +55,6 @@ impl LeaseHarness for Late {
     }
 }
 
-conformance!(Late);
-schedule_conformance!(Late);
-lease_conformance!(Late);
+conformance!(Late, in one test);
+schedule_conformance!(Late, in one test);
+lease_conformance!(Late, in one test);

@@ -31,54 +31,39 @@ impl<H: LeaseHarness> Source<dyn lease::Store> for H {
     fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<dyn lease::Store>> + Send + 'a>> {
         Box::pin(LeaseHarness::store(self))
     }
+
+    fn histories(&self) -> u32 {
+        LeaseHarness::histories(self)
+    }
 }
 
-#[doc(hidden)]
-#[must_use]
-pub fn __lease_histories(harness: &impl LeaseHarness) -> u32 {
-    crate::harness::cases().unwrap_or_else(|| harness.histories())
-}
-
-/// Makes one `#[test]` for each promise about leases, on the stores of a
-/// [`LeaseHarness`], as [`conformance!`](crate::conformance) does for limits.
+/// Makes tests of the promises about leases, on the stores of a [`LeaseHarness`], as
+/// [`conformance!`](crate::conformance) does for limits, with the same forms.
 #[macro_export]
 macro_rules! lease_conformance {
-    ($harness:expr $(,)?) => {
-        mod leases {
-            fn harness() -> impl $crate::LeaseHarness {
-                #[allow(unused_imports, reason = "the harness may be named in full")]
-                use super::*;
-                $harness
-            }
-
-            $crate::__lease_promises![
-                a_repeated_acquisition_is_the_same_lease,
-                agrees_with_the_definition,
-                agrees_with_the_machine,
-                concurrent_holders_never_exceed_the_amount,
-                ends_by_itself_at_its_own_clock,
-                keys_are_independent,
-                malformed_requests_change_nothing,
-                tokens_only_grow,
-            ];
-        }
+    ($harness:expr $(, $($which:ident)+)? $(,)?) => {
+        $crate::__suite! { leases LeaseHarness Leases __lease_promises [$($($which)+)?] $harness }
     };
 }
 
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __lease_promises {
-    ($($promise:ident,)*) => {
-        $(
-            #[test]
-            fn $promise() {
-                let case = concat!("leases.", stringify!($promise));
-                let harness = harness();
-                let plan = $crate::Plan::new(Vec::new())
-                    .with_histories($crate::__lease_histories(&harness))
-                    .keeping_failures(env!("CARGO_MANIFEST_DIR"), file!(), case);
-                $crate::block_on($crate::leases::promises::$promise(&harness, &plan));
+    ($each:ident $context:tt) => {
+        $crate::$each! { $context leases
+            {
+                a_repeated_acquisition_is_the_same_lease,
+                agrees_with_the_definition,
+                #[connection]
+                agrees_with_the_machine,
+                #[connection]
+                concurrent_holders_never_exceed_the_amount,
+                ends_by_itself_at_its_own_clock,
+                keys_are_independent,
+                #[connection]
+                malformed_requests_change_nothing,
+                tokens_only_grow,
             }
-        )*
+        }
     };
 }

@@ -32,61 +32,45 @@ impl<H: ScheduleHarness> Source<dyn schedule::Store> for H {
     fn store<'a>(&'a self) -> Pin<Box<dyn Future<Output = Arc<dyn schedule::Store>> + Send + 'a>> {
         Box::pin(ScheduleHarness::store(self))
     }
+
+    fn histories(&self) -> u32 {
+        ScheduleHarness::histories(self)
+    }
 }
 
-#[doc(hidden)]
-#[must_use]
-pub fn __schedule_histories(harness: &impl ScheduleHarness) -> u32 {
-    crate::harness::cases().unwrap_or_else(|| harness.histories())
-}
-
-/// Makes one `#[test]` for each promise about schedules, on the stores of a
-/// [`ScheduleHarness`], as [`conformance!`](crate::conformance) does for
-/// limits.
+/// Makes tests of the promises about schedules, on the stores of a [`ScheduleHarness`], as
+/// [`conformance!`](crate::conformance) does for limits, with the same forms.
 #[macro_export]
 macro_rules! schedule_conformance {
-    ($harness:expr $(,)?) => {
-        mod schedules {
-            fn harness() -> impl $crate::ScheduleHarness {
-                #[allow(unused_imports, reason = "the harness may be named in full")]
-                use super::*;
-                $harness
-            }
-
-            $crate::__schedule_promises![
-                a_call_brings_its_time_zone,
-                a_call_repeated_changes_nothing,
-                agrees_with_the_definition,
-                agrees_with_the_machine,
-                agrees_with_the_machine_at_its_own_clock,
-                concurrent_callers_break_no_quota,
-                days_follow_the_time_zone,
-                events_that_are_over_count_no_more,
-                keys_are_independent,
-                malformed_requests_change_nothing,
-                next_free_is_the_first_free_time,
-                nothing_is_planned_at_closed_times,
-                the_order_of_additions_makes_no_difference,
-                times_outside_the_horizon_are_refused,
-            ];
-        }
+    ($harness:expr $(, $($which:ident)+)? $(,)?) => {
+        $crate::__suite! { schedules ScheduleHarness Schedules __schedule_promises [$($($which)+)?] $harness }
     };
 }
 
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __schedule_promises {
-    ($($promise:ident,)*) => {
-        $(
-            #[test]
-            fn $promise() {
-                let case = concat!("schedules.", stringify!($promise));
-                let harness = harness();
-                let plan = $crate::Plan::new(Vec::new())
-                    .with_histories($crate::__schedule_histories(&harness))
-                    .keeping_failures(env!("CARGO_MANIFEST_DIR"), file!(), case);
-                $crate::block_on($crate::schedules::promises::$promise(&harness, &plan));
+    ($each:ident $context:tt) => {
+        $crate::$each! { $context schedules
+            {
+                a_call_brings_its_time_zone,
+                a_call_repeated_changes_nothing,
+                agrees_with_the_definition,
+                #[connection]
+                agrees_with_the_machine,
+                agrees_with_the_machine_at_its_own_clock,
+                #[connection]
+                concurrent_callers_break_no_quota,
+                days_follow_the_time_zone,
+                events_that_are_over_count_no_more,
+                keys_are_independent,
+                #[connection]
+                malformed_requests_change_nothing,
+                next_free_is_the_first_free_time,
+                nothing_is_planned_at_closed_times,
+                the_order_of_additions_makes_no_difference,
+                times_outside_the_horizon_are_refused,
             }
-        )*
+        }
     };
 }
