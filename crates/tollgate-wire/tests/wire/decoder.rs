@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Receipt, StoreError, Timestamp};
+use tollgate_testkit::rounds;
 
 use crate::engine::{Canned, LIMITS, limit, now};
 
@@ -106,7 +107,7 @@ fn limits() -> impl Strategy<Value = Vec<&'static str>> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 5_000,
+        cases: rounds(5_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

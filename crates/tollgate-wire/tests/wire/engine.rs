@@ -159,8 +159,12 @@ pub(crate) struct Losing {
 
 impl Losing {
     pub(crate) fn to(flavor: Flavor) -> Self {
+        Self::over(Raw::to(flavor))
+    }
+
+    pub(crate) fn over(raw: Raw) -> Self {
         Self {
-            raw: Raw::to(flavor),
+            raw,
             left: AtomicU64::new(0),
             unsent: false,
             ran: AtomicU64::new(0),
@@ -245,10 +249,20 @@ pub(crate) struct SentCall {
 pub(crate) struct Canned {
     pub(crate) reply: Vec<u8>,
     pub(crate) clustered: bool,
+    /// Whether the server refuses every call, and repeats what it was sent.
+    pub(crate) echoes: bool,
     pub(crate) asked: Mutex<SentCall>,
 }
 
 impl Canned {
+    /// A server that repeats what it was sent in its errors.
+    pub(crate) fn echoing() -> Self {
+        Self {
+            echoes: true,
+            ..Self::default()
+        }
+    }
+
     /// Returns a store whose server always answers `reply`.
     pub(crate) fn store(reply: &[u8]) -> WireStore<Self> {
         Self::store_with(Options::new(), reply)
@@ -276,6 +290,10 @@ impl Engine for Canned {
             argument: call.argument().to_vec(),
             forgotten: Vec::new(),
         };
+        if self.echoes {
+            let argument = String::from_utf8_lossy(call.argument());
+            return Err(refused(format!("ERR wrong argument '{argument}'")));
+        }
         Ok(self.reply.clone())
     }
 

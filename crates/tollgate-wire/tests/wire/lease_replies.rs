@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate_core::lease::{self, Acquisition, Lease, NoLease, Occupancy};
 use tollgate_core::{ErrorKind, StoreError, Timestamp, Wait};
+use tollgate_testkit::rounds;
 
 use crate::engine::{Canned, now};
 
@@ -262,7 +263,7 @@ fn check(operation: usize, answer: &lease::Answer) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 5_000,
+        cases: rounds(5_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

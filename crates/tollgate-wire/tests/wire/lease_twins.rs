@@ -9,11 +9,11 @@ use proptest::sample::select;
 use proptest::test_runner::TestRunner;
 use tollgate_core::Timestamp;
 use tollgate_core::lease::{self, Acquisition};
-use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::{Options, WireStore};
 
 use crate::engine::{Raw, now};
-use crate::lease_servers::{id_bytes, state};
+use crate::families::{id_bytes, state};
 
 /// What a store keeps leases longer for that were acquired at a caller's instant, in milliseconds.
 const SLACK: u64 = 600_000;
@@ -247,7 +247,7 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, start: u64, steps: &[Step]) {
 #[test]
 fn histories_leave_what_the_machine_says() {
     let config = ProptestConfig {
-        cases: 300,
+        cases: rounds(300),
         failure_persistence: None,
         ..ProptestConfig::default()
     };

@@ -1,13 +1,12 @@
 //! How long servers keep states: as long as they say something, and never for ever.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 use tollgate_core::Algorithm;
-use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::schedule::{self, Event};
+use tollgate_core::store::{Check, Request};
 use tollgate_core::{Receipt, Timestamp};
 use tollgate_testkit::{Flavor, Reply};
-use tollgate_wire::{Options, TimeSource};
+use tollgate_wire::Options;
 
 use crate::engine::{LIMITS, Raw, limit, now, store, store_with};
 
@@ -142,82 +141,6 @@ proptest! {
             receipts.extend(decision.into_receipt());
         }
     }
-
-    /// Whatever is done, no key is left without an end.
-    #[test]
-    fn every_key_has_a_ttl(
-        flavor in prop::sample::select(Flavor::chosen()),
-        limits in prop::sample::subsequence(&LIMITS[..], 1..=LIMITS.len()),
-        history in acts(),
-        caller in prop::option::of(1_700_000_000_000_000..1_800_000_000_000_000_u64),
-    ) {
-        let store = store(flavor);
-        let limits: Vec<_> = limits.iter().map(|text| limit(text)).collect();
-        let keys: Vec<_> = (0..limits.len()).map(|index| index.to_string()).collect();
-        let mut receipts: Vec<Receipt> = Vec::new();
-        for act in history {
-            let cost = match act {
-                Act::Consume(cost)
-                | Act::Lower(cost)
-                | Act::Settle(_, cost)
-                | Act::TakeUpTo(cost) => cost,
-                Act::Refund(_) => 0,
-            };
-            let checks = limits.iter().zip(&keys);
-            let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, cost)).collect();
-            let receipt = act.take(&mut receipts);
-            let operation = match (act, &receipt) {
-                (Act::Consume(_), _) => Operation::Consume,
-                (Act::TakeUpTo(_), _) => Operation::TakeUpTo,
-                (Act::Lower(_), _) => Operation::Lower,
-                (Act::Refund(_), Some(receipt)) => Operation::Refund(receipt),
-                (Act::Settle(..), Some(receipt)) => Operation::Settle(receipt),
-                (Act::Refund(_) | Act::Settle(..), None) => continue,
-            };
-            let mut request = Request::new(operation, &checks);
-            if let Some(at) = caller {
-                request = request.at(Timestamp::from_micros(at).unwrap());
-            }
-            let decision = now(store.execute(&request)).unwrap();
-            receipts.extend(decision.into_receipt());
-            for key in store.engine().keys(store.options()) {
-                prop_assert_ne!(store.engine().pttl(&key), -1, "a key without an end");
-            }
-        }
-    }
-}
-
-#[test]
-fn by_the_callers_clock_a_state_lives_longer_by_the_slack() {
-    for (clock, at) in [
-        (TimeSource::Server, Some(Timestamp::UNIX_EPOCH)),
-        (TimeSource::Caller, None),
-    ] {
-        let slack = Duration::from_secs(100);
-        let options = Options::new()
-            .with_time_source(clock)
-            .with_caller_slack(slack);
-        for written in LIMITS {
-            let store = store_with(Flavor::System, options.clone());
-            let limit = limit(written);
-            let mut request = Request::consume(Check::new(&limit, "k", 1));
-            if let Some(at) = at {
-                request = request.at(at);
-            }
-            let raw = store.engine();
-            // The server adds to the time that it is by its own clock.
-            let before = server_time(raw) / 1_000;
-            let decision = now(store.execute(&request)).unwrap();
-            let after = server_time(raw) / 1_000;
-            let reset = decision.reset_after().as_micros().unwrap();
-            let lives = lives(limit.algorithm(), reset) + u64::try_from(slack.as_millis()).unwrap();
-            let ends = expires(raw, &raw.keys(store.options())[0]).unwrap();
-            assert!(
-                (before..=after).contains(&(ends - lives)),
-                "{written}: {ends} is not {lives} after {before} to {after}"
-            );
-        }
-    }
 }
 
 /// Where a state ends within a millisecond, its key lives until the end of that millisecond.
@@ -270,6 +193,34 @@ fn a_ttl_is_rounded_up_to_the_millisecond() {
                 4 * right > wrong,
                 "{text}, step {step}: {right} right, {wrong} wrong"
             );
+        }
+    }
+}
+
+/// A key can be read through the millisecond in which it ends. It gets one more, because `PEXPIRE`
+/// deletes a key at once if the millisecond ends while it runs.
+#[test]
+fn a_schedule_lives_a_millisecond_longer_than_its_events_count() {
+    let stamp = |later| Timestamp::from_micros(1_780_000_000_000_000 + later).unwrap();
+    let terms = schedule::Terms::new("plans", ["2/10s", "9/1h"]).unwrap();
+    for few in [256, 0] {
+        let options = Options::new().with_small_schedule(few);
+        let store = store_with(Flavor::System, options);
+        let raw = store.engine();
+        for second in 1..=20 {
+            let before = server_time(raw) / 1_000;
+            now(store.reset_schedule(&terms, "k".into())).unwrap();
+            let event = Event::new("a", stamp(second * 1_000_000));
+            let add = schedule::Operation::Add(vec![event]);
+            // A part of a millisecond counts as a whole one.
+            let request = schedule::Request::new(&terms, "k", add).at(stamp(1));
+            now(store.schedule(&request)).unwrap();
+            // The longest window, the tolerance, and what a caller's clock may lag behind.
+            let lives = second * 1_000 + 3_600_000 + 1_000 + 600_000 + 1;
+            let key = raw.keys(store.options()).remove(0);
+            let ends = raw.command(&[b"PEXPIRETIME", &key]).integer().unwrap();
+            let added = u64::try_from(ends).unwrap() - lives;
+            assert!((before..=server_time(raw) / 1_000).contains(&added));
         }
     }
 }

@@ -9,22 +9,21 @@
     reason = "core reads no clock, but these tests wait for servers"
 )]
 
-mod acl;
 mod admin;
 mod ahead;
 mod batches;
 mod calendars;
 mod decoder;
 mod engine;
+mod families;
 mod futures;
 mod ids;
 mod keys;
 mod lease_replies;
-mod lease_servers;
+mod lease_states;
 mod lease_twins;
 mod lifetime;
 mod loading;
-mod memory;
 mod operators;
 mod others;
 mod outages;
@@ -36,7 +35,6 @@ mod round_trips;
 mod schedule_batches;
 mod schedule_chunks;
 mod schedule_replies;
-mod schedule_servers;
 mod schedule_twins;
 mod scripts;
 mod states;

@@ -1,8 +1,6 @@
 //! Refunds of sliding logs: right on both sides of the log, and bounded in what they rewrite.
 
-use proptest::prelude::*;
-use proptest::sample::Index;
-use tollgate_core::store::{Check, Operation, Request, State, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{ErrorKind, Limit, Receipt, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::WireStore;
@@ -14,99 +12,6 @@ const BOUND: u64 = 2_000;
 
 fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(1_780_000_000_000_000 + micros).unwrap()
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Consume(u64),
-    Refund(Index),
-}
-
-/// How far the clock moves in milliseconds, and what is done then.
-fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
-    let by = prop_oneof![2 => Just(0_i64), 12 => 1..40_i64, 1 => 200..1_200_i64, 1 => -60..0_i64];
-    let step = prop_oneof![
-        8 => (1..4_u64).prop_map(Step::Consume),
-        // More than the smallest of the limits ever admits, but counts.
-        1 => Just(Step::Consume(20)),
-        3 => any::<Index>().prop_map(Step::Refund),
-    ];
-    prop::collection::vec((by, step), 1..120)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 150,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
-
-    /// The script decides as the machine does, whatever is given back in whatever order.
-    #[test]
-    fn refunds_in_any_order_agree_with_the_machine(
-        flavor in prop::sample::select(Flavor::chosen()),
-        (written, unit) in prop::sample::select(&[
-            ("sliding-log:40/1s", 1),
-            ("sliding-log:15/1s,count-denied", 1),
-            ("sliding-log:100000/200ms", 9_000),
-        ][..]),
-        steps in steps(),
-    ) {
-        let (store, limit) = (store(flavor), limit(written));
-        let (mut state, mut clock) = (State::default(), 10_000_i64);
-        let mut receipts: Vec<Receipt> = Vec::new();
-        for (by, step) in steps {
-            clock += by;
-            let check = |cost| Check::new(&limit, "k", cost);
-            let request = match &step {
-                Step::Consume(cost) => Request::consume(check(cost * unit)),
-                Step::Refund(_) if receipts.is_empty() => continue,
-                Step::Refund(index) => Request::refund(index.get(&receipts), check(0)),
-            };
-            let instant = at(u64::try_from(clock).unwrap() * 1_000);
-            let expected = request.decide_on(&mut state, instant);
-            let decision = now(store.execute(&request.at(instant))).unwrap();
-            prop_assert_eq!(&decision, &expected, "{:?} on {}", step, flavor);
-            if let Step::Refund(index) = &step {
-                let index = index.index(receipts.len());
-                receipts.remove(index);
-            }
-            receipts.extend(decision.into_receipt());
-        }
-    }
-}
-
-/// A refund returns what is left, even if more is counted than a lowered quota admits.
-#[test]
-fn refund_under_a_lowered_quota_agrees_with_the_machine() {
-    for flavor in Flavor::chosen() {
-        for (high, low) in [
-            ("gcra:9/1h", "gcra:3/1h"),
-            ("fixed-window:9/1h", "fixed-window:3/1h"),
-            ("fixed-window:9/1h,anchored", "fixed-window:3/1h,anchored"),
-            ("sliding-counter:9/1h", "sliding-counter:3/1h"),
-            (
-                "sliding-buckets:9/1h,buckets=4",
-                "sliding-buckets:3/1h,buckets=4",
-            ),
-            ("sliding-log:9/1h", "sliding-log:3/1h"),
-        ] {
-            let (store, mut state) = (store(flavor), State::default());
-            let (high, low) = (limit(high), limit(low));
-            let mut decide = |request: Request<'_>| {
-                let expected = request.decide_on(&mut state, request.caller_time().unwrap());
-                let decision = now(store.execute(&request)).unwrap();
-                assert_eq!(decision, expected, "{request:?} on {flavor}");
-                decision
-            };
-            let consume =
-                |micros, cost| Request::consume(Check::new(&high, "k", cost)).at(at(micros));
-            assert!(decide(consume(0, 6)).is_allowed());
-            let receipt = decide(consume(1, 1)).into_receipt().unwrap();
-            let _ = decide(Request::refund(&receipt, Check::new(&low, "k", 0)).at(at(2)));
-            let _ = decide(Request::peek(Check::new(&low, "k", 1)).at(at(3)));
-        }
-    }
 }
 
 /// A log of `entries` calls, one in each microsecond, with their receipts.

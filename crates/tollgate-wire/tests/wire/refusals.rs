@@ -8,7 +8,7 @@ use tollgate_core::{ErrorKind, Limit, StoreError};
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::WireStore;
 
-use crate::engine::{Raw, calls, consume, fresh, limit, now, store, store_on};
+use crate::engine::{LIMITS, Raw, calls, consume, fresh, info, limit, now, store, store_on};
 
 fn refused(store: &WireStore<Raw>, limit: &Limit) -> StoreError {
     consume(store, limit, &fresh("k"), 1).unwrap_err()
@@ -87,7 +87,7 @@ fn a_key_of_another_type_fails_all_limits() {
 #[test]
 fn a_key_with_another_programs_value_is_an_error() {
     for flavor in Flavor::chosen() {
-        for written in crate::engine::LIMITS {
+        for written in LIMITS {
             let (store, limit) = (store(flavor), limit(written));
             let _ = consume(&store, &limit, "k", 1).unwrap();
             let raw = store.engine();
@@ -297,5 +297,41 @@ fn an_incomplete_cluster_and_keys_of_two_slots_are_errors() {
             Request::consume(Check::new(&limit, "alice", 1)).and(Check::new(&limit, "bob", 1));
         let error = now(store.execute(&apart)).unwrap_err();
         says(&error, ErrorKind::Misconfigured, "partition", "CROSSSLOT");
+    }
+}
+
+/// However many new keys ask, the server's memory stays within `maxmemory` and 64 KiB: what it holds
+/// for its clients, and the last key, whose size it does not know beforehand.
+#[test]
+fn new_keys_stay_within_maxmemory() {
+    const ROOM: u64 = 64 << 10;
+    const SLACK: u64 = 64 << 10;
+    const CALLS: u64 = 2_000;
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = store_on(&server);
+        // Five or more limits run another script.
+        for texts in [&LIMITS[..1], &LIMITS[5..6], &LIMITS[6..7], &LIMITS[1..6]] {
+            server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+            server.command(&["FLUSHALL", "SYNC"]);
+            let limits: Vec<_> = texts.iter().map(|text| limit(text)).collect();
+            let consume = |key: &str| {
+                let keys: Vec<_> = (0..limits.len()).map(|at| format!("{key}-{at}")).collect();
+                let checks = limits.iter().zip(&keys);
+                let checks = checks.map(|(limit, key)| Check::new(limit, key, 1));
+                now(store.execute(&Request::new(Operation::Consume, checks)))
+            };
+            // So that the script is there.
+            assert!(consume("first").unwrap().is_allowed());
+            let most = info(&server, "memory", "used_memory") + ROOM;
+            server.command(&["CONFIG", "SET", "maxmemory", &most.to_string()]);
+            let errors = (0..CALLS).filter_map(|call| consume(&call.to_string()).err());
+            let kinds: Vec<_> = errors.map(|error| error.kind()).collect();
+            let used = info(&server, "memory", "used_memory");
+            let what = format!("{texts:?} on {flavor}: {used} bytes of {most}");
+            assert!(!kinds.is_empty(), "{what}, never `Full`");
+            assert!(kinds.iter().all(|kind| *kind == ErrorKind::Full), "{what}");
+            assert!(used <= most + SLACK, "{what}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use proptest::sample::select;
 use proptest::test_runner::TestRunner;
 use tollgate_core::Timestamp;
 use tollgate_core::schedule::{self, Event, MAX_EVENTS_PER_CALL};
-use tollgate_testkit::{Flavor, Server};
+use tollgate_testkit::{Flavor, Server, rounds};
 use tollgate_wire::{Options, WireStore};
 
 use crate::engine::{Raw, calls, fresh, now, store_on};
@@ -83,7 +83,7 @@ fn batch_reads_its_neighbours_once() {
 #[test]
 fn batches_are_decided_like_one_event_after_another() {
     let config = ProptestConfig {
-        cases: 150,
+        cases: rounds(150),
         failure_persistence: None,
         ..ProptestConfig::default()
     };

@@ -3,10 +3,11 @@
 
 use tollgate_core::schedule::{self, Event};
 use tollgate_core::{ErrorKind, Timestamp};
-use tollgate_testkit::{Flavor, Reply};
-use tollgate_wire::{Options, WireStore};
+use tollgate_testkit::{Flavor, Reply, rounds};
+use tollgate_wire::{Engine, Options, WireStore};
 
 use crate::engine::{Raw, now, store_with};
+use crate::families::users;
 use crate::schedule_twins::look;
 
 const START: u64 = 1_780_000_000_000_000;
@@ -39,7 +40,7 @@ fn small_chunks(flavor: Flavor) -> WireStore<Raw> {
 }
 
 fn ask(
-    store: &WireStore<Raw>,
+    store: &WireStore<impl Engine>,
     terms: &schedule::Terms,
     clock: u64,
     operation: schedule::Operation<'static>,
@@ -106,7 +107,7 @@ fn random_calls_leave_chunks_as_the_machine_says() {
             let terms = terms.with_horizon(micros(400)).unwrap();
             let mut pair = Pair::new(small_chunks(flavor), &terms);
             let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ seed);
-            for _ in 0..400 {
+            for _ in 0..rounds(400) {
                 if dice.below(6) == 0 {
                     pair.clock += dice.below(40);
                 }
@@ -261,7 +262,7 @@ fn entries_of_events_that_are_over_do_not_pile_up() {
     let terms = terms.with_tolerance(std::time::Duration::ZERO).unwrap();
     for flavor in Flavor::chosen() {
         let mut pair = Pair::new(store_with(flavor, Options::new()), &terms);
-        for first in (0..10_000).step_by(100) {
+        for first in (0..2_000 + 100 * u64::from(rounds(80))).step_by(100) {
             pair.clock = START + first;
             let events = (first..first + 100).map(|number| event(number, START + number));
             let answer = pair.decide(schedule::Operation::Add(events.collect()));
@@ -459,5 +460,53 @@ fn garbled_times_end_every_call() {
                 assert!(raw.pttl(&key) > 0, "{flavor}");
             }
         }
+    }
+}
+
+/// Where a user may not run what chunks need, any number of events is a string.
+#[test]
+fn more_events_stay_a_string_for_a_user_who_may_not_write_chunks() {
+    let terms = schedule::Terms::new("plans", ["9/1h"]).unwrap();
+    for missing in ["-hset", "-pexpire"] {
+        let options = Options::new().with_small_schedule(1);
+        let users = users(options, || Raw::to(Flavor::System), &["+@all", missing]);
+        let raw = &users.all.engine().raw;
+        let is_string = || {
+            let key = raw.keys(users.all.options()).remove(0);
+            assert!(raw.pttl(&key) > 3_600_000);
+            !matches!(raw.command(&[b"GET", &key]), Reply::Error(_))
+        };
+        for (store, number) in [(&users.user, 1), (&users.user, 2), (&users.all, 3)] {
+            let add = schedule::Operation::Add(vec![event(number, START + MINUTE)]);
+            let answer = ask(store, &terms, START, add);
+            assert_eq!(answer, schedule::Answer::Added(1), "{missing}");
+            assert_eq!(is_string(), number < 3, "{missing}");
+        }
+        let schedule::Answer::Events(events) = ask(&users.all, &terms, START, everything()) else {
+            panic!("no list");
+        };
+        assert_eq!(events.len(), 3);
+    }
+}
+
+/// As many events at once as one call may add, with the longest ids and other weights.
+#[test]
+fn as_many_events_as_possible_are_planned_and_pruned_in_one_call() {
+    let terms = schedule::Terms::new("plans", ["200/1h"]).unwrap();
+    for flavor in Flavor::chosen() {
+        let mut pair = Pair::new(store_with(flavor, Options::new()), &terms);
+        for hour in 0..3 {
+            let id = |number| format!("{:0>200}", 100 * hour + number).leak();
+            let events =
+                (0..100).map(|number| Event::new(id(number), stamp(START + 60 * hour * MINUTE)));
+            let events = events.map(|event| event.with_weight(2)).collect();
+            let answer = pair.decide(schedule::Operation::Add(events));
+            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
+        }
+        pair.clock = START + 4 * 60 * MINUTE;
+        let last = schedule::Operation::Add(vec![event(1, pair.clock)]);
+        assert_eq!(pair.decide(last), schedule::Answer::Added(1), "{flavor}");
+        // The last event. Events an hour before the tolerance have not left.
+        assert!(look(&pair.store).0.events.len() <= 1 + 100, "{flavor}");
     }
 }

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use tollgate_core::schedule::{self, Event, PlannedEvent, Reason};
 use tollgate_core::{ErrorKind, StoreError, Timestamp};
+use tollgate_testkit::rounds;
 
 use crate::engine::{Canned, now};
 
@@ -337,7 +338,7 @@ fn check(operation: usize, answer: &schedule::Answer) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 5_000,
+        cases: rounds(5_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

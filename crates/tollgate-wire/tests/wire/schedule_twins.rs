@@ -8,16 +8,17 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
 use tollgate_core::Timestamp;
-use tollgate_core::schedule::{self, Event};
-use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_core::schedule::{self, Answer, Event, Operation};
+use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::{Options, WireStore};
 
-use crate::engine::{Raw, now};
+use crate::engine::{Raw, now, store_with};
 
 /// What a store keeps events longer for that were planned at a caller's instant, in milliseconds.
 const SLACK: i64 = 600_000;
 const START: u64 = 1_780_000_000_000_000;
 const HOUR: u64 = 3_600_000_000;
+const DAY: u64 = 24 * HOUR;
 /// The last instant that there is.
 const MAX: u64 = (1 << 53) - 1;
 
@@ -165,7 +166,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 const IDS: [&str; 8] = ["-", "c", "w", "e", "w1", "1", "a\0b", "\u{e9}"];
 
-fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> schedule::Operation<'static> {
+fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> Operation<'static> {
     let event = |id: u8, at: i64, weight: u64| {
         Event::new(IDS[usize::from(id)], time(at)).with_weight(weight)
     };
@@ -174,22 +175,20 @@ fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> schedule::Operation<
             let events = events
                 .iter()
                 .map(|(id, at, weight)| event(*id, *at, *weight));
-            schedule::Operation::Add(events.collect())
+            Operation::Add(events.collect())
         }
-        Act::Reschedule(id, to) => schedule::Operation::Reschedule(event(id, to, 1)),
-        Act::Cancel(id) => schedule::Operation::Cancel(IDS[usize::from(id)].as_bytes()),
-        Act::NextFree(from, weight) => schedule::Operation::NextFree {
+        Act::Reschedule(id, to) => Operation::Reschedule(event(id, to, 1)),
+        Act::Cancel(id) => Operation::Cancel(IDS[usize::from(id)].as_bytes()),
+        Act::NextFree(from, weight) => Operation::NextFree {
             from: time(from),
             weight,
         },
-        Act::LatestFree(until, weight) => schedule::Operation::LatestFree {
+        Act::LatestFree(until, weight) => Operation::LatestFree {
             until: time(until),
             weight,
         },
-        Act::ReserveNext(id, from, weight) => {
-            schedule::Operation::ReserveNext(event(id, from, weight))
-        }
-        Act::List(from, until) => schedule::Operation::List {
+        Act::ReserveNext(id, from, weight) => Operation::ReserveNext(event(id, from, weight)),
+        Act::List(from, until) => Operation::List {
             from: time(from),
             until: time(until),
         },
@@ -351,13 +350,13 @@ fn shown(
     state: &schedule::State,
     at: Timestamp,
 ) -> Vec<(Vec<u8>, u64, u64)> {
-    let all = schedule::Operation::List {
+    let all = Operation::List {
         from: Timestamp::UNIX_EPOCH,
         until: Timestamp::MAX,
     };
     let mut state = state.clone();
     let answer = schedule::Request::new(terms, "k", all).decide_on(&mut state, at);
-    let schedule::Answer::Events(events) = answer else {
+    let Answer::Events(events) = answer else {
         panic!("{answer:?}");
     };
     let events = events.iter();
@@ -449,7 +448,7 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
                 );
             }
             match answer {
-                schedule::Answer::Uncovered(at) => request.widen(at),
+                Answer::Uncovered(at) => request.widen(at),
                 _ => break,
             }
             widenings += 1;
@@ -502,7 +501,7 @@ fn histories_of_strings_that_become_chunks_leave_what_the_machine_says() {
 /// Plays histories in which up to `small` events are a string.
 fn play(small: u32) {
     let config = ProptestConfig {
-        cases: 400,
+        cases: rounds(400),
         failure_persistence: None,
         ..ProptestConfig::default()
     };
@@ -541,206 +540,237 @@ fn play(small: u32) {
     assert!(on_time > 4 * early, "{early} early, {on_time} on time");
 }
 
-/// Asks both for each operation at `clock`, and returns the last answer.
-fn both(
-    store: &WireStore<Raw>,
-    terms: &schedule::Terms,
-    clock: u64,
-    operations: impl IntoIterator<Item = schedule::Operation<'static>>,
-) -> schedule::Answer {
-    let operations = operations.into_iter().map(|operation| (clock, operation));
-    both_at(store, terms, operations)
-}
+/// Stores of each server: one that holds events as strings, and one that holds them as chunks.
+struct Stores(Vec<WireStore<Raw>>);
 
-/// Asks both for each operation at its instant, and returns the last answer.
-fn both_at(
-    store: &WireStore<Raw>,
-    terms: &schedule::Terms,
-    operations: impl IntoIterator<Item = (u64, schedule::Operation<'static>)>,
-) -> schedule::Answer {
-    let operations = operations.into_iter();
-    both_by(
-        store,
-        operations.map(|(clock, operation)| (terms, clock, operation)),
-    )
-}
-
-/// Asks both for each operation by its terms and at its instant, and returns the last answer.
-fn both_by<'t>(
-    store: &WireStore<Raw>,
-    operations: impl IntoIterator<Item = (&'t schedule::Terms, u64, schedule::Operation<'static>)>,
-) -> schedule::Answer {
-    let mut state = schedule::State::default();
-    let mut last = None;
-    for (terms, clock, operation) in operations {
-        if last.is_none() {
-            now(store.reset_schedule(terms, "k".into())).unwrap();
-        }
-        let at = Timestamp::from_micros(clock).unwrap();
-        let request = schedule::Request::new(terms, "k", operation);
-        let request = request.with_latest().at(at);
-        let expected = request.decide_on(&mut state, at);
-        let answer = now(store.schedule(&request)).unwrap();
-        assert_eq!(answer, expected, "{request:?}");
-        last = Some(answer);
+impl Stores {
+    fn open() -> Self {
+        let stores = Flavor::chosen().into_iter().flat_map(|flavor| {
+            [128, 0].map(|small| {
+                let options = Options::new().with_small_schedule(small);
+                store_with(flavor, options.with_schedule_chunk(4))
+            })
+        });
+        Self(stores.collect())
     }
-    last.unwrap()
+
+    /// Asks every store and the machine for each operation, by its terms and at its instant, and
+    /// returns the last answer.
+    fn by(&self, calls: &[(&schedule::Terms, u64, Operation<'static>)]) -> Answer {
+        let mut last = None;
+        for store in &self.0 {
+            let mut state = schedule::State::default();
+            now(store.reset_schedule(calls[0].0, "k".into())).unwrap();
+            for (terms, clock, operation) in calls {
+                let request = schedule::Request::new(terms, "k", operation.clone());
+                let request = request.with_latest().at(stamp(*clock));
+                let expected = request.decide_on(&mut state, stamp(*clock));
+                let answer = now(store.schedule(&request)).unwrap();
+                let prefix = store.options().prefix();
+                assert_eq!(answer, expected, "{request:?} of {prefix}");
+                last = Some(answer);
+            }
+        }
+        last.unwrap()
+    }
+
+    /// The same, by one quota or several and at one instant.
+    fn at<const N: usize>(
+        &self,
+        quotas: &[&str],
+        clock: u64,
+        operations: [Operation<'static>; N],
+    ) -> Answer {
+        let terms = terms(quotas);
+        self.by(&operations.map(|operation| (&terms, clock, operation)))
+    }
 }
 
-/// Returns two stores: one that holds events as strings, and one that holds them as chunks.
-fn forms(flavor: Flavor) -> [WireStore<Raw>; 2] {
-    [128, 0].map(|small| {
-        let options = Options::new().with_small_schedule(small);
-        crate::engine::store_with(flavor, options.with_schedule_chunk(4))
-    })
+fn stamp(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
 }
 
-/// Returns an id for each number.
+/// Returns terms with a tolerance of 20 microseconds, if their windows are short.
+fn terms(quotas: &[&str]) -> schedule::Terms {
+    let terms = schedule::Terms::new("plans", quotas.iter().copied()).unwrap();
+    match quotas[0].ends_with("us") {
+        true => terms.with_tolerance(micros(20, 1)).unwrap(),
+        false => terms,
+    }
+}
+
 fn id(number: u64) -> &'static str {
     format!("id{number}").leak()
 }
 
-fn add(events: impl IntoIterator<Item = Event<'static>>) -> schedule::Operation<'static> {
-    schedule::Operation::Add(events.into_iter().collect())
+fn add(events: impl IntoIterator<Item = Event<'static>>) -> Operation<'static> {
+    Operation::Add(events.into_iter().collect())
 }
 
-fn next(micros: u64, weight: u64) -> schedule::Operation<'static> {
-    let from = Timestamp::from_micros(micros).unwrap();
-    schedule::Operation::NextFree { from, weight }
+fn next(micros: u64, weight: u64) -> Operation<'static> {
+    let from = stamp(micros);
+    Operation::NextFree { from, weight }
 }
 
-fn latest(micros: u64, weight: u64) -> schedule::Operation<'static> {
-    let until = Timestamp::from_micros(micros).unwrap();
-    schedule::Operation::LatestFree { until, weight }
+fn latest(micros: u64, weight: u64) -> Operation<'static> {
+    let until = stamp(micros);
+    Operation::LatestFree { until, weight }
 }
 
-fn found(micros: u64) -> schedule::Answer {
-    schedule::Answer::Found(Some(Timestamp::from_micros(micros).unwrap()))
+fn list(from: u64, until: u64) -> Operation<'static> {
+    let (from, until) = (stamp(from), stamp(until));
+    Operation::List { from, until }
+}
+
+fn found(micros: u64) -> Answer {
+    Answer::Found(Some(stamp(micros)))
+}
+
+/// Returns how many events a list has.
+#[track_caller]
+fn listed(answer: Answer) -> usize {
+    match answer {
+        Answer::Events(events) => events.len(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns which event was refused, and the next free time.
+#[track_caller]
+fn refused(answer: Answer) -> (usize, Option<u64>) {
+    match answer {
+        Answer::Refused { index, refusal } => {
+            (index, refusal.next_free().map(Timestamp::as_micros))
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 fn event(id: &'static str, micros: u64) -> Event<'static> {
-    Event::new(id, Timestamp::from_micros(micros).unwrap())
+    Event::new(id, stamp(micros))
 }
 
-/// Events of one call count for each other at every distance within a window and a day.
+/// Events of one call count for each other at every distance within a window and a day, also beside
+/// an event that is there already.
 #[test]
 fn events_of_one_call_count_for_each_other_to_the_microsecond() {
-    const DAY: u64 = 24 * HOUR;
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            for (quota, window) in [("1/10us", 10), ("1/day@UTC", DAY)] {
-                let terms = schedule::Terms::new("plans", [quota]).unwrap();
-                let terms = terms.with_tolerance(micros(0, 1)).unwrap();
-                // The first instant of a day.
-                let start = START / DAY * DAY + DAY;
-                for (apart, planned) in [
-                    (0, false),
-                    (1, false),
-                    (window - 1, false),
-                    (window, true),
-                    (window + 1, true),
+    let stores = Stores::open();
+    // The first instant of a day.
+    let start = START / DAY * DAY + DAY;
+    for (quota, window) in [("1/10us", 10), ("1/day@UTC", DAY)] {
+        for (apart, planned) in [
+            (0, false),
+            (1, false),
+            (window - 1, false),
+            (window, true),
+            (window + 1, true),
+        ] {
+            for [first, second] in [[start, start + apart], [start + apart, start]] {
+                let batch = || add([event("a", first), event("b", second)]);
+                let far = add([event("far", start + 4 * window)]);
+                for answer in [
+                    stores.at(&[quota], start, [batch()]),
+                    stores.at(&[quota], start, [far, batch()]),
                 ] {
-                    for [first, second] in [[start, start + apart], [start + apart, start]] {
-                        let batch = vec![event("a", first), event("b", second)];
-                        // With an event that is there already, they are added to a set.
-                        for far in [None, Some(event("far", start + 4 * window))] {
-                            let far = far.map(|far| add([far]));
-                            let calls = far.into_iter().chain([add(batch.clone())]);
-                            let answer = both(&store, &terms, start, calls);
-                            let is_planned = answer == schedule::Answer::Added(2);
-                            assert_eq!(is_planned, planned, "{quota} {apart} {flavor}: {answer:?}");
-                        }
-                    }
+                    assert_eq!(answer == Answer::Added(2), planned, "{quota} {apart}");
                 }
             }
         }
     }
+    // Each weight stays with its event, in whatever order the events of one call come.
+    let heavy = |id, at, weight| event(id, START + at).with_weight(weight);
+    for (last, planned) in [(2, true), (3, false)] {
+        let batch = || {
+            let events = [heavy("a", 20, 3), heavy("b", 10, 1), heavy("c", 22, last)];
+            add(events.into_iter().chain([heavy("d", 0, 1)]))
+        };
+        let there = add([heavy("there", 60, 1)]);
+        for answer in [
+            stores.at(&["5/10us"], START, [batch()]),
+            stores.at(&["5/10us"], START, [there, batch()]),
+        ] {
+            assert_eq!(answer == Answer::Added(4), planned, "{last}");
+        }
+    }
+    // A day of no events is no closed time: it has a weight, which is too much.
+    let events = || add([1, 2].map(|number| event(id(number), START + number * HOUR)));
+    let answer = stores.at(&["2/1h", "0/day@UTC"], START, [events()]);
+    assert_eq!(refused(answer), (0, None));
+    // In the last month of all time, a request brings no other one: 2 June 2255.
+    let day = 104_246 * DAY;
+    let month = terms(&["1/month@UTC"]);
+    let month = month.with_horizon(micros(48, HOUR)).unwrap();
+    let [one, two] = ["a", "b"].map(|id| (&month, day, add([event(id, day)])));
+    assert_eq!(stores.by(&[one.clone()]), Answer::Added(1));
+    assert_eq!(refused(stores.by(&[one, two])).0, 0);
 }
 
-/// An event of another weight is another event, and events of one time are listed by id.
+/// An event of another weight is another event, events of one time are listed by id, and an id that
+/// contains what looks like the beginning of another id is not mistaken for it.
 #[test]
 fn weights_and_ids_tell_events_apart() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["9/1h"]).unwrap();
-            let all = schedule::Operation::List {
-                from: Timestamp::UNIX_EPOCH,
-                until: Timestamp::MAX,
-            };
-            for (first, second) in [(1, 2), (2, 1), (2, 3)] {
-                let add = |id, weight: u64| {
-                    schedule::Operation::Add(vec![event(id, START).with_weight(weight)])
-                };
-                let adds = [add("b", first), add("a", 1), add("b", second)];
-                let answer = both(&store, &terms, START, adds.clone());
-                assert!(
-                    matches!(answer, schedule::Answer::Refused { .. }),
-                    "{answer:?}"
-                );
-                let answer = both(&store, &terms, START, adds.into_iter().chain([all.clone()]));
-                let schedule::Answer::Events(events) = answer else {
-                    panic!("{answer:?}");
-                };
-                assert!(events.iter().map(|event| event.id()).eq([b"a", b"b"]));
-            }
-        }
+    let stores = Stores::open();
+    let hour = &["9/1h"];
+    for (first, second) in [(1, 2), (2, 1), (2, 3)] {
+        let add = |id, weight| add([event(id, START).with_weight(weight)]);
+        let adds = || [add("b", first), add("a", 1), add("b", second)];
+        assert_eq!(refused(stores.at(hour, START, adds())).0, 0);
+        let [one, two, three] = adds();
+        let all = [one, two, three, list(0, MAX)];
+        let Answer::Events(events) = stores.at(hour, START, all) else {
+            panic!("no list");
+        };
+        assert!(events.iter().map(|event| event.id()).eq([b"a", b"b"]));
+    }
+    for (first, second) in [
+        ("\u{1}a", "a"),
+        ("x\u{1}", "\u{1}"),
+        ("\u{1}\u{1}", "\u{1}"),
+    ] {
+        let [first, second] =
+            [(first, START), (second, START + 1)].map(|(id, at)| move || add([event(id, at)]));
+        let new = stores.at(hour, START, [first(), second()]);
+        assert_eq!(new, Answer::Added(1));
+        let again = stores.at(hour, START, [first(), second(), second()]);
+        assert_eq!(again, Answer::Added(0));
     }
 }
 
-/// A search reads 64 events at a time, and counts the last ones, too.
+/// Searches and lists read 64 events at a time, and count the last ones, too.
 #[test]
-fn a_window_with_more_events_than_are_read_at_once_is_full() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["65/1h"]).unwrap();
-            let all = (0..65).map(|number| event(id(number), START + number));
-            let full = [add(all), latest(START + HOUR - 1, 1), next(START, 1)];
-            let answer = both(&store, &terms, START, full);
-            assert_eq!(answer, found(START + HOUR), "{flavor}");
-        }
+fn more_events_than_are_read_at_once_are_counted_and_listed() {
+    let stores = Stores::open();
+    let all = add((0..65).map(|number| event(id(number), START + number)));
+    let calls = [all, latest(START + HOUR - 1, 1), next(START, 1)];
+    assert_eq!(stores.at(&["65/1h"], START, calls), found(START + HOUR));
+    // A search follows a chain of events that is longer, and finds its end.
+    let quotas = &["1/10us", "1000/100ms"];
+    let chain = || add((0..70).map(|number| event(id(number), START + 10 * number)));
+    for (search, end) in [
+        (next(START + 5, 1), START + 700),
+        (latest(START + 695, 1), START - 10),
+    ] {
+        assert_eq!(stores.at(quotas, START, [chain(), search]), found(end));
     }
-}
-
-/// A search follows a chain of events that is longer than what is read at once, and finds its end.
-#[test]
-fn a_search_reads_on_in_both_directions() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["1/10us", "1000/100ms"]).unwrap();
-            let terms = terms.with_tolerance(micros(1_000, 1)).unwrap();
-            let chain = || add((0..70).map(|number| event(id(number), START + 10 * number)));
-            for (search, end) in [
-                (next(START + 5, 1), START + 700),
-                (latest(START + 695, 1), START - 10),
-            ] {
-                let answer = both(&store, &terms, START, [chain(), search]);
-                assert_eq!(answer, found(end), "{flavor}");
-            }
-            // Events of this call come in between, before and after.
-            for first in [START + 2_000, START - 50] {
-                let batch = add([event("a", first), event("b", START + 655)]);
-                let answer = both(&store, &terms, START, [chain(), batch]);
-                let is_refused = matches!(answer, schedule::Answer::Refused { index: 1, .. });
-                assert!(is_refused, "{answer:?}, {flavor}");
-            }
-        }
+    // Events of this call come in between, before and after.
+    for first in [START + 2_000, START - 15] {
+        let batch = add([event("a", first), event("b", START + 655)]);
+        let answer = stores.at(quotas, START, [chain(), batch]);
+        assert_eq!(refused(answer).0, 1);
     }
-}
-
-/// Events of other weights than 1 in one day: more than are read at once.
-#[test]
-fn a_day_with_more_events_than_are_read_at_once_is_summed_up() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            for (quota, is_full) in [("140/day@UTC", true), ("141/day@UTC", false)] {
-                let terms = schedule::Terms::new("plans", [quota]).unwrap();
-                let day = START / (24 * HOUR) * 24 * HOUR + 24 * HOUR;
-                let heavy = |number| event(id(number), day + number).with_weight(2);
-                let all = add((0..70).map(heavy));
-                let answer = both(&store, &terms, START, [all, next(day, 1)]);
-                let free = day + if is_full { 24 * HOUR } else { 0 };
-                assert_eq!(answer, found(free), "{quota} {flavor}");
-            }
+    // Of other weights than 1, in one day.
+    let day = START / DAY * DAY + DAY;
+    for (quota, free) in [("140/day@UTC", day + DAY), ("141/day@UTC", day)] {
+        let heavy = |number| event(id(number), day + number).with_weight(2);
+        let calls = [add((0..70).map(heavy)), next(day, 1)];
+        assert_eq!(stores.at(&[quota], START, calls), found(free));
+    }
+    for heavy in [1, 2] {
+        for count in [63, 64, 65, 128] {
+            let event = |number| event(id(number), START + number).with_weight(heavy);
+            let [first, rest] = [0..60, 60..count].map(|numbers| add(numbers.map(event)));
+            let answer = stores.at(&["1000/1h"], START, [first, rest, list(0, MAX)]);
+            assert_eq!(listed(answer) as u64, count);
         }
     }
 }
@@ -748,294 +778,125 @@ fn a_day_with_more_events_than_are_read_at_once_is_summed_up() {
 /// An event that is moved does not stand in its own way, in whatever part of its day it is.
 #[test]
 fn a_day_does_not_count_the_event_that_is_moved() {
-    const DAY: u64 = 24 * HOUR;
+    let stores = Stores::open();
     let day = START / DAY * DAY + 2 * DAY;
-    let terms =
-        ["1/day@UTC", "3/day@UTC"].map(|quota| schedule::Terms::new("plans", [quota]).unwrap());
-    let [one, three] = &terms;
+    let [one, three] = ["1/day@UTC", "3/day@UTC"].map(|quota| terms(&[quota]));
     // The terms by which events are planned, another event, the one that is moved, and whether it
     // may be.
     let cases: [(&schedule::Terms, Option<u64>, u64, bool); 5] = [
-        (one, None, day, true),
-        (one, None, day + DAY - 1, true),
-        (one, Some(day + HOUR), day + DAY, false),
-        (one, Some(day + HOUR), day - 1, false),
-        (three, Some(day + HOUR), day, false),
+        (&one, None, day, true),
+        (&one, None, day + DAY - 1, true),
+        (&one, Some(day + HOUR), day + DAY, false),
+        (&one, Some(day + HOUR), day - 1, false),
+        (&three, Some(day + HOUR), day, false),
     ];
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            for (before, other, at, is_planned) in cases {
-                let other = other.map(|other| event("other", other));
-                let there = [event("far", day + 20 * DAY), event("moved", at)];
-                let there = there.into_iter().chain(other);
-                let there = there.map(|event| (before, START, add([event])));
-                let to = schedule::Operation::Reschedule(event("moved", day + 2 * HOUR));
-                let answer = both_by(&store, there.chain([(one, START, to)]));
-                let is_refused = matches!(answer, schedule::Answer::Refused { .. });
-                assert_eq!(is_refused, !is_planned, "{at} {flavor}: {answer:?}");
-            }
-        }
+    for (before, other, at, is_planned) in cases {
+        let other = other.map(|other| event("other", other));
+        let there = [event("far", day + 20 * DAY), event("moved", at)];
+        let there = there.into_iter().chain(other);
+        let mut calls: Vec<_> = there.map(|event| (before, START, add([event]))).collect();
+        let to = Operation::Reschedule(event("moved", day + 2 * HOUR));
+        calls.push((&one, START, to));
+        let is_refused = matches!(stores.by(&calls), Answer::Refused { .. });
+        assert_eq!(is_refused, !is_planned, "{at}");
     }
 }
 
-/// The second quota moves a search to the last time there is, where the first has no room.
+/// A search moves to the last time there is by the second quota, where the first has no room; and it
+/// finds the epoch, but nothing before it.
 #[test]
-fn the_last_time_of_a_search_is_free_only_if_every_quota_has_room() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["2/10us", "3/25us"]).unwrap();
-            let terms = terms.with_tolerance(micros(100, 1)).unwrap();
-            let terms = terms.with_horizon(micros(100, 1)).unwrap();
-            let at = |micros| Timestamp::from_micros(START + micros - 1_000).unwrap();
-            let ends = [
-                (
-                    [1_075, 1_095, 1_095],
-                    schedule::Operation::NextFree {
-                        from: at(1_080),
-                        weight: 1,
-                    },
-                ),
-                (
-                    [925, 905, 905],
-                    schedule::Operation::LatestFree {
-                        until: at(920),
-                        weight: 1,
-                    },
-                ),
-            ];
-            for ([single, pair, other], search) in ends {
-                let events = [("a", single), ("b", pair), ("c", other)];
-                let events = events.map(|(id, micros)| event(id, START + micros - 1_000));
-                let add = schedule::Operation::Add(events.to_vec());
-                let answer = both(&store, &terms, START, [add, search]);
-                assert_eq!(answer, schedule::Answer::Found(None), "{flavor}");
-            }
-        }
+fn searches_end_with_the_first_and_the_last_time_there_is() {
+    let stores = Stores::open();
+    let short = schedule::Terms::new("plans", ["2/10us", "3/25us"]).unwrap();
+    let short = short.with_tolerance(micros(100, 1)).unwrap();
+    let short = short.with_horizon(micros(100, 1)).unwrap();
+    for (events, search) in [
+        ([75, 95, 95], next(START + 80, 1)),
+        ([-75, -95, -95], latest(START - 80, 1)),
+    ] {
+        let events = ["a", "b", "c"].into_iter().zip(events);
+        let events = events.map(|(id, at)| event(id, START.saturating_add_signed(at)));
+        let answer = stores.by(&[(&short, START, add(events)), (&short, START, search)]);
+        assert_eq!(answer, Answer::Found(None));
     }
+    for (quota, at, until, expected) in [
+        ("1/10us", 7, 14, Answer::Found(None)),
+        ("1/10us", 10, 5, found(0)),
+        ("1/day@UTC", DAY, 0, found(0)),
+    ] {
+        let calls = [add([event("a", at)]), latest(until, 1)];
+        assert_eq!(stores.at(&[quota], 15, calls), expected, "{quota} {at}");
+    }
+    // What a server holds beside events is no event, not even at the epoch; and once no event is left
+    // whose weight is not 1, each of the others counts once.
+    let heavy = || add([event("a", 40).with_weight(2)]);
+    let answer = stores.at(&["2/10us"], 15, [heavy(), latest(5, 2)]);
+    assert_eq!(answer, found(5));
+    let light = add([event("b", 80), event("c", 81)]);
+    let calls = [heavy(), light, Operation::Cancel(b"a"), latest(85, 1)];
+    assert_eq!(stores.at(&["2/10us"], 0, calls), found(71));
 }
 
+/// A list begins with its first instant and the first event that still counts, and ends before its
+/// end; an event is remembered for as long as a window around it can hold a time that is not past.
 #[test]
-fn a_list_ends_before_its_end() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["9/1h"]).unwrap();
-            for (end, listed) in [(5, 1), (6, 2), (7, 2)] {
-                let add = schedule::Operation::Add(vec![event("a", START), event("b", START + 5)]);
-                let list = schedule::Operation::List {
-                    from: Timestamp::from_micros(START).unwrap(),
-                    until: Timestamp::from_micros(START + end).unwrap(),
-                };
-                let answer = both(&store, &terms, START, [add, list]);
-                let schedule::Answer::Events(events) = answer else {
-                    panic!("{answer:?}");
-                };
-                assert_eq!(events.len(), listed, "{end} {flavor}");
-            }
-        }
+fn lists_have_what_still_counts_to_the_microsecond() {
+    let stores = Stores::open();
+    let terms = terms(&["9/10ms"]);
+    let terms = terms.with_tolerance(micros(5, 1)).unwrap();
+    let events = || add([event("a", START), event("b", START + 1)]);
+    for (begin, end, later, expected) in [
+        (START, MAX, 0, 2),
+        (START + 1, MAX, 0, 1),
+        (START + 2, MAX, 0, 0),
+        (START, START + 1, 0, 1),
+        (START, START + 2, 0, 2),
+        (0, MAX, 10_004, 2),
+        (0, MAX, 10_005, 1),
+        (0, MAX, 10_006, 0),
+    ] {
+        let calls = [(START, events()), (START + later, list(begin, end))];
+        let answer = stores.by(&calls.map(|(at, operation)| (&terms, at, operation)));
+        assert_eq!(listed(answer), expected, "{begin} {end} {later}");
     }
-}
-
-/// A list begins with its first instant, and with the first event that still counts.
-#[test]
-fn a_list_begins_with_its_beginning() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["9/10ms"]).unwrap();
-            let terms = terms.with_tolerance(micros(5, 1)).unwrap();
-            for (begin, later, listed) in [
-                (START, 0, 2),
-                (START + 1, 0, 1),
-                (START + 2, 0, 0),
-                (0, 10_004, 2),
-                (0, 10_005, 1),
-                (0, 10_006, 0),
-            ] {
-                let list = schedule::Operation::List {
-                    from: Timestamp::from_micros(begin).unwrap(),
-                    until: Timestamp::MAX,
-                };
-                let events = add([event("a", START), event("b", START + 1)]);
-                let answer = both_at(&store, &terms, [(START, events), (START + later, list)]);
-                let schedule::Answer::Events(events) = answer else {
-                    panic!("{answer:?}");
-                };
-                assert_eq!(events.len(), listed, "{begin} {later} {flavor}");
-            }
-        }
-    }
-}
-
-/// A list reads 64 events at a time.
-#[test]
-fn a_list_of_more_events_than_are_read_at_once_is_whole() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["1000/1h"]).unwrap();
-            for heavy in [1, 2] {
-                for count in [63, 64, 65, 128] {
-                    let event = |number| event(id(number), START + number).with_weight(heavy);
-                    let [first, rest] = [0..60, 60..count].map(|numbers| add(numbers.map(event)));
-                    let list = schedule::Operation::List {
-                        from: Timestamp::UNIX_EPOCH,
-                        until: Timestamp::MAX,
-                    };
-                    let answer = both(&store, &terms, START, [first, rest, list]);
-                    let schedule::Answer::Events(events) = answer else {
-                        panic!("{answer:?}");
-                    };
-                    assert_eq!(events.len() as u64, count, "{flavor}");
-                }
-            }
-        }
+    for (later, was_planned) in [(10_004, true), (10_005, false)] {
+        let calls = [(START, events()), (START + later, Operation::Cancel(b"a"))];
+        let answer = stores.by(&calls.map(|(at, operation)| (&terms, at, operation)));
+        assert_eq!(answer, Answer::Cancelled(was_planned), "{later}");
     }
 }
 
 /// Searches pass closed times over, from one to the next and to where none is known.
 #[test]
 fn closed_times_are_passed_over_in_both_directions() {
-    let midnight = START / (24 * HOUR) * 24 * HOUR;
+    let stores = Stores::open();
+    let midnight = START / DAY * DAY;
     let hour = |of: u64| midnight + of * HOUR;
-    let rules = [
+    let rules = &[
         "1/1h",
         "closed 22:00-08:00@UTC",
         "closed 08:00-09:00@UTC",
         "3/day@UTC",
     ];
-    let terms = schedule::Terms::new("plans", rules).unwrap();
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let ask = |operations| both(&store, &terms, hour(10), operations);
-            assert_eq!(ask(vec![next(hour(22), 1)]), found(hour(33)));
-            assert_eq!(ask(vec![next(hour(22) - 1, 1)]), found(hour(22) - 1));
-            assert_eq!(ask(vec![latest(hour(32), 1)]), found(hour(22) - 1));
-            assert_eq!(ask(vec![latest(hour(33), 1)]), found(hour(33)));
-            // A day that is full, between nights.
-            let full = || add([33, 35, 45].map(|at| event(id(at), hour(at))));
-            assert_eq!(ask(vec![full(), next(hour(24), 1)]), found(hour(57)));
-            assert_eq!(ask(vec![full(), latest(hour(56), 1)]), found(hour(22) - 1));
-            // Of several events, the first of the call that is at night is refused.
-            let events = [(5, 60), (1, 50), (4, 49), (2, 58), (3, 36)];
-            let events = events.map(|(number, at)| event(id(number), hour(at)));
-            let answer = ask(vec![add(events)]);
-            let schedule::Answer::Refused { index, refusal } = answer else {
-                panic!("{answer:?}");
-            };
-            assert_eq!(index, 1);
-            assert_eq!(refusal.next_free(), Timestamp::from_micros(hour(57)).ok());
-        }
+    // A day that is full, between nights.
+    let full = || add([33, 35, 45].map(|at| event(id(at), hour(at))));
+    let none = || Operation::Cancel(b"none");
+    for (before, search, expected) in [
+        (none(), next(hour(22), 1), hour(33)),
+        (none(), next(hour(22) - 1, 1), hour(22) - 1),
+        (none(), latest(hour(32), 1), hour(22) - 1),
+        (none(), latest(hour(33), 1), hour(33)),
+        (full(), next(hour(24), 1), hour(57)),
+        (full(), latest(hour(56), 1), hour(22) - 1),
+    ] {
+        let answer = stores.at(rules, hour(10), [before, search.clone()]);
+        assert_eq!(answer, found(expected), "{search:?}");
     }
-}
-
-/// A day of no events is no closed time: it has a weight, which is too much.
-#[test]
-fn several_events_do_not_fit_into_a_day_of_none() {
-    let terms = schedule::Terms::new("plans", ["2/1h", "0/day@UTC"]).unwrap();
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let events = [1, 2].map(|number| event(id(number), START + number * HOUR));
-            let answer = both(&store, &terms, START, [add(events)]);
-            let schedule::Answer::Refused { index, refusal } = answer else {
-                panic!("{answer:?}");
-            };
-            assert_eq!((index, refusal.next_free()), (0, None));
-            let name = refusal.quota().map(schedule::Quota::name);
-            assert_eq!(name.as_deref(), Some("0/day@UTC"));
-        }
-    }
-}
-
-/// In the last month of all time, a request brings no other one.
-#[test]
-fn a_month_counts_if_it_is_the_only_one_of_a_request() {
-    // 2 June 2255.
-    let day = 104_246 * 24 * HOUR;
-    let at = Timestamp::from_micros(day).unwrap();
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["1/month@UTC"]).unwrap();
-            let terms = terms.with_horizon(micros(48, HOUR)).unwrap();
-            let mut state = schedule::State::default();
-            for (id, is_planned) in [("a", true), ("b", false)] {
-                let request = schedule::Request::new(&terms, "k", add([event(id, day)])).at(at);
-                let expected = request.decide_on(&mut state, at);
-                let answer = now(store.schedule(&request)).unwrap();
-                assert_eq!(answer, expected, "{id} {flavor}");
-                assert_eq!(
-                    answer == schedule::Answer::Added(1),
-                    is_planned,
-                    "{answer:?}"
-                );
-            }
-        }
-    }
-}
-
-/// Ids that contain what looks like the beginning of another id.
-#[test]
-fn an_id_within_another_is_not_mistaken_for_it() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["9/1h"]).unwrap();
-            let add = |id, at| schedule::Operation::Add(vec![event(id, START + at)]);
-            for (first, second) in [
-                ("\u{1}a", "a"),
-                ("x\u{1}", "\u{1}"),
-                ("\u{1}\u{1}", "\u{1}"),
-            ] {
-                let new = both(&store, &terms, START, [add(first, 0), add(second, 1)]);
-                assert_eq!(new, schedule::Answer::Added(1), "{first:?} {flavor}");
-                let again = [add(first, 0), add(second, 1), add(second, 1)];
-                let again = both(&store, &terms, START, again);
-                assert_eq!(again, schedule::Answer::Added(0), "{first:?} {flavor}");
-            }
-        }
-    }
-}
-
-/// An event is remembered for as long as a window around it can hold a time that is not past.
-#[test]
-fn an_event_is_forgotten_when_it_no_longer_counts() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["1/10ms"]).unwrap();
-            let terms = terms.with_tolerance(micros(5, 1)).unwrap();
-            let add = schedule::Operation::Add(vec![event("a", START)]);
-            for (later, was_planned) in [(10_004, true), (10_005, false)] {
-                let cancel = schedule::Operation::Cancel(b"a");
-                let answer = both_at(
-                    &store,
-                    &terms,
-                    [(START, add.clone()), (START + later, cancel)],
-                );
-                let expected = schedule::Answer::Cancelled(was_planned);
-                assert_eq!(answer, expected, "{later} {flavor}");
-            }
-        }
-    }
-}
-
-/// Each weight stays with its event, in whatever order the events of one call come.
-#[test]
-fn events_of_one_call_keep_their_weights() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["5/10us"]).unwrap();
-            let terms = terms.with_tolerance(micros(0, 1)).unwrap();
-            let terms = terms.with_horizon(micros(100, 1)).unwrap();
-            let heavy = |id, at, weight| event(id, START + at).with_weight(weight);
-            for (last, planned) in [(2, true), (3, false)] {
-                let mut batch = vec![heavy("a", 20, 3), heavy("b", 10, 1), heavy("c", 22, last)];
-                batch.push(heavy("d", 0, 1));
-                for is_first in [true, false] {
-                    let there = (!is_first).then(|| add([heavy("there", 60, 1)]));
-                    let calls = there.into_iter().chain([add(batch.clone())]);
-                    let answer = both(&store, &terms, START, calls);
-                    let is_planned = answer == schedule::Answer::Added(4);
-                    assert_eq!(is_planned, planned, "{last} {flavor}: {answer:?}");
-                }
-            }
-        }
-    }
+    // Of several events, the first of the call that is at night is refused.
+    let events = [(5, 60), (1, 50), (4, 49), (2, 58), (3, 36)];
+    let events = events.map(|(number, at)| event(id(number), hour(at)));
+    let answer = stores.at(rules, hour(10), [add(events)]);
+    assert_eq!(refused(answer), (1, Some(hour(57))));
 }
 
 /// What a server holds has no weights until an event has another than 1, and becomes a hash when there
@@ -1043,103 +904,22 @@ fn events_of_one_call_keep_their_weights() {
 #[test]
 fn events_of_weight_one_take_no_room_for_weights() {
     for flavor in Flavor::chosen() {
-        let options = Options::new().with_small_schedule(2);
-        let store = crate::engine::store_with(flavor, options);
-        let terms = schedule::Terms::new("plans", ["9/1h"]).unwrap();
-        let add = |id, at| schedule::Operation::Add(vec![event(id, START + at)]);
-        let prefix = store.options().prefix();
-        let key = format!("{prefix}:plans:schedule:v1-caller:{{k}}");
-        let size = |command: &[&[u8]], added: &[(&'static str, u64)]| {
-            both(
-                &store,
-                &terms,
-                START,
-                added.iter().map(|(id, at)| add(id, *at)),
-            );
-            let words = [&[command[0], key.as_bytes()], &command[1..]].concat();
-            store.engine().command(&words).integer().unwrap()
+        let store = store_with(flavor, Options::new().with_small_schedule(2));
+        let stores = Stores(vec![store]);
+        let size = |events: u64, command: &[u8], field: &[&[u8]]| {
+            let events = ["a", "b", "c", "d"].into_iter().zip(START..START + events);
+            let events = events.map(|(id, at)| add([event(id, at)]));
+            let terms = terms(&["9/1h"]);
+            stores.by(&events.map(|add| (&terms, START, add)).collect::<Vec<_>>());
+            let raw = stores.0[0].engine();
+            let key = raw.keys(stores.0[0].options()).remove(0);
+            let words = [&[command, &key], field].concat();
+            raw.command(&words).integer().unwrap()
         };
         // The time, and a byte for the length of the id, which has one.
-        assert_eq!(
-            size(&[b"STRLEN"], &[("a", 0), ("b", 1)]),
-            14 + 2 * (8 + 2),
-            "{flavor}"
-        );
+        assert_eq!(size(2, b"STRLEN", &[]), 14 + 2 * (8 + 2), "{flavor}");
         // The times of the first chunk.
-        let times: [&[u8]; 2] = [b"HSTRLEN", b"t0"];
-        let four = [("a", 0), ("b", 1), ("c", 2), ("d", 3)];
-        assert_eq!(size(&times, &four[..3]), 3 * 8, "{flavor}");
-        assert_eq!(size(&times, &four), 4 * 8, "{flavor}");
-    }
-}
-
-/// A search into the past ends at the epoch, even if the tolerance reaches further.
-#[test]
-fn no_time_before_the_epoch_is_free() {
-    for flavor in Flavor::chosen() {
-        let store = crate::engine::store(flavor);
-        let terms = schedule::Terms::new("plans", ["1/10us"]).unwrap();
-        let terms = terms.with_tolerance(micros(30, 1)).unwrap();
-        let latest = schedule::Operation::LatestFree {
-            until: Timestamp::from_micros(14).unwrap(),
-            weight: 1,
-        };
-        let add = schedule::Operation::Add(vec![event("a", 7)]);
-        let answer = both(&store, &terms, 15, [add, latest]);
-        assert_eq!(answer, schedule::Answer::Found(None));
-    }
-}
-
-/// What a set holds beside events does not count, not even at the epoch.
-#[test]
-fn the_mark_of_weights_is_no_event() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["2/10us"]).unwrap();
-            let terms = terms.with_tolerance(micros(20, 1)).unwrap();
-            let heavy = add([event("a", 40).with_weight(2)]);
-            let answer = both(&store, &terms, 15, [heavy, latest(5, 2)]);
-            assert_eq!(answer, found(5), "{flavor}");
-        }
-    }
-}
-
-/// Once no event is left whose weight is not 1, each of the others counts once, also at the epoch.
-#[test]
-fn events_count_once_when_the_heavy_ones_are_cancelled() {
-    for flavor in Flavor::chosen() {
-        for store in forms(flavor) {
-            let terms = schedule::Terms::new("plans", ["2/10us"]).unwrap();
-            let terms = terms.with_tolerance(micros(20, 1)).unwrap();
-            let heavy = add([event("a", 40).with_weight(2)]);
-            let light = add([event("b", 80), event("c", 81)]);
-            let cancel = schedule::Operation::Cancel(b"a");
-            let answer = both(&store, &terms, 0, [heavy, light, cancel, latest(85, 1)]);
-            assert_eq!(answer, found(71), "{flavor}");
-        }
-    }
-}
-
-/// A search into the past finds the epoch itself.
-#[test]
-fn the_epoch_can_be_free() {
-    for flavor in Flavor::chosen() {
-        let store = crate::engine::store(flavor);
-        for quota in ["1/10us", "1/day@UTC"] {
-            let terms = schedule::Terms::new("plans", [quota]).unwrap();
-            let terms = terms.with_tolerance(micros(20, 1)).unwrap();
-            let at = |micros| Timestamp::from_micros(micros).unwrap();
-            let (until, time) = match quota {
-                "1/10us" => (5, 10),
-                _ => (0, 24 * HOUR),
-            };
-            let latest = schedule::Operation::LatestFree {
-                until: at(until),
-                weight: 1,
-            };
-            let add = schedule::Operation::Add(vec![event("a", time)]);
-            let answer = both(&store, &terms, 15, [add, latest]);
-            assert_eq!(answer, schedule::Answer::Found(Some(at(0))), "{quota}");
-        }
+        assert_eq!(size(3, b"HSTRLEN", &[b"t0"]), 3 * 8, "{flavor}");
+        assert_eq!(size(4, b"HSTRLEN", &[b"t0"]), 4 * 8, "{flavor}");
     }
 }

@@ -1,13 +1,11 @@
 //! States as servers hold them, pinned, and how much of a server's memory they take.
 
-use std::time::Duration;
-
-use tollgate_core::store::{Check, MAX_EXACT, Request, State};
-use tollgate_core::{Algorithm, ErrorKind, Gcra, Key, Limit, Quota, Timestamp};
+use tollgate_core::store::{Check, Request};
+use tollgate_core::{Algorithm, ErrorKind, Key, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
-use crate::engine::{Raw, consume, limit, now, store};
+use crate::engine::{Raw, limit, now, store};
 
 const START: u64 = 1_780_000_000_000_000;
 
@@ -100,63 +98,6 @@ fn states_have_not_changed() {
     }
 }
 
-/// A debt that the new unit makes larger than 2^53 - 1 is that: it drains in as long as the machine says.
-#[test]
-fn gcra_debt_too_large_for_the_new_unit_is_capped_as_in_the_machine() {
-    let limit = |window, burst| {
-        let quota = Quota::new(1, Duration::from_micros(window)).unwrap();
-        Limit::new("l", Gcra::with_burst(quota, burst).unwrap()).unwrap()
-    };
-    let (fine, coarse) = (
-        limit(1, 10_000_000_000_000),
-        limit(1_000_000, 9_000_000_000),
-    );
-    // A million times 10^13 units, capped, leave room for one token of a million after this.
-    let drained = MAX_EXACT - (9_000_000_000 - 1) * 1_000_000;
-    for flavor in Flavor::chosen() {
-        let (store, mut state) = (store(flavor), State::default());
-        let mut decide = |request: Request<'_>| {
-            let at = request.caller_time().unwrap();
-            let expected = request.decide_on(&mut state, at);
-            let decision = now(store.execute(&request)).unwrap();
-            assert_eq!(decision, expected, "{flavor}");
-            decision
-        };
-        let all = Request::consume(Check::new(&fine, "k", 10_000_000_000_000)).at(at(0));
-        assert!(decide(all).is_allowed());
-        let one = |micros| Request::consume(Check::new(&coarse, "k", 1)).at(at(micros));
-        assert!(decide(one(drained - 1)).is_denied());
-        let receipt = decide(one(drained)).into_receipt().unwrap();
-        assert!(decide(one(drained)).is_denied());
-        let check = Check::new(&coarse, "k", 0);
-        let _ = decide(Request::refund(&receipt, check).at(at(drained)));
-        assert!(decide(one(drained)).is_allowed());
-    }
-}
-
-/// An amount of zero counts no denied call, and leaves what was counted before.
-#[test]
-fn log_with_an_amount_of_zero_changes_nothing() {
-    let [ten, zero] = ["sliding-log:10/1s", "sliding-log:0/1s,count-denied"].map(limit);
-    for flavor in Flavor::chosen() {
-        let (store, mut state) = (store(flavor), State::default());
-        for (limit, millis, remaining) in [
-            (&ten, 0, 8),
-            (&ten, 500, 6),
-            (&zero, 600, 0),
-            // The first two calls leave the window one after the other.
-            (&ten, 1_100, 6),
-            (&ten, 1_550, 6),
-        ] {
-            let request = Request::consume(Check::new(limit, "k", 2)).at(at(1_000 * millis));
-            let expected = request.decide_on(&mut state, request.caller_time().unwrap());
-            let decision = now(store.execute(&request)).unwrap();
-            assert_eq!(decision, expected, "{millis} ms on {flavor}");
-            assert_eq!(decision.remaining(), remaining);
-        }
-    }
-}
-
 /// Returns how many bytes a key takes on a server after each call of `cost` that `asked` names, of
 /// `calls`; the key's name is that of the documentation.
 fn growth(
@@ -189,7 +130,7 @@ fn growth(
     taken
 }
 
-/// What `docs/operations.md` says that a key takes, under "States", on the servers in the order of
+/// What `docs/operating.md` says that a key takes, under "States", on the servers in the order of
 /// [`Flavor::chosen()`].
 #[test]
 fn keys_take_no_more_than_is_documented() {
@@ -245,61 +186,6 @@ fn a_call_of_high_cost_takes_no_more_memory() {
             assert!(
                 dear <= cheap + 16,
                 "{calls} calls take {dear} on {flavor}, not {cheap}"
-            );
-        }
-    }
-}
-
-#[test]
-fn denied_calls_take_no_memory() {
-    for flavor in Flavor::chosen() {
-        for written in crate::engine::LIMITS {
-            let (store, limit) = (store(flavor), limit(written));
-            let amount = limit.algorithm().capacity();
-            // What can never fit makes no key.
-            assert!(
-                consume(&store, &limit, "k", amount + 1)
-                    .unwrap()
-                    .is_denied()
-            );
-            let counts = limit.algorithm().counts_denied();
-            assert_eq!(store.engine().keys(store.options()).is_empty(), !counts);
-        }
-    }
-}
-
-#[test]
-fn denied_calls_and_peeks_write_nothing() {
-    for flavor in Flavor::chosen() {
-        for written in [
-            "gcra:1/1h",
-            "fixed-window:1/1h",
-            "sliding-counter:1/1h",
-            "sliding-buckets:1/1h,buckets=4",
-            "sliding-log:1/1h",
-        ] {
-            let (store, limit) = (store(flavor), limit(written));
-            assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
-            let raw = store.engine();
-            let key = raw.keys(store.options()).remove(0);
-            let dumped = || {
-                (
-                    raw.command(&[b"DUMP", &key]),
-                    raw.command(&[b"OBJECT", b"REFCOUNT", &key]),
-                )
-            };
-            // No notification comes, though this client asked to hear of changes.
-            raw.command(&[b"WATCH", &key]);
-            let before = dumped();
-            assert!(consume(&store, &limit, "k", 1).unwrap().is_denied());
-            let _ = now(store.execute(&Request::peek(Check::new(&limit, "k", 1)))).unwrap();
-            assert_eq!(dumped(), before);
-            raw.command(&[b"MULTI"]);
-            raw.command(&[b"PTTL", &key]);
-            let outcome = raw.command(&[b"EXEC"]);
-            assert!(
-                matches!(outcome, Reply::Array(_)),
-                "{written} on {flavor}: the key was touched"
             );
         }
     }

@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use tollgate_core::Algorithm;
 use tollgate_core::store::{BlockSpan, Check, MAX_EXACT, Operation, Request, State};
 use tollgate_core::{Limit, Receipt, Timestamp};
-use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::WireStore;
 
 use crate::engine::{Canned, Raw, limit, now, store_on};
@@ -506,7 +506,7 @@ fn scripts_of_reservations_leave_the_states_of_the_machine() {
 /// Plays histories of limits of the first `most` families.
 fn play(most: usize) {
     let config = ProptestConfig {
-        cases: 300,
+        cases: rounds(300),
         failure_persistence: None,
         ..ProptestConfig::default()
     };
@@ -624,82 +624,6 @@ fn play(most: usize) {
         .unwrap();
 }
 
-/// All histories of a few blocks of a few microseconds: at, before and after the instants at which a
-/// block ends or is forgotten.
-#[test]
-fn scripts_of_short_blocks_leave_the_states_of_the_machine() {
-    let mut pair = Pair::on(Flavor::System);
-    for text in [
-        "block:1us,doublings=1",
-        "block:2us,doublings=1",
-        "block:2us",
-        "block:1us,doublings=30",
-    ] {
-        let limit = limit(text);
-        let spans = |clock| {
-            [
-                BlockSpan::Usual,
-                BlockSpan::Until(Timestamp::from_micros(clock).unwrap()),
-                BlockSpan::Until(Timestamp::from_micros(clock + 1).unwrap()),
-                BlockSpan::Lasting(Duration::from_micros(2)),
-            ]
-        };
-        let moves = [0, 1, 2, 3, 4, 5, 6];
-        for second in 0..moves.len() * 4 {
-            for third in 0..moves.len() * 4 {
-                let key = pair.begin();
-                let check = [Check::new(&limit, &key, 1)];
-                let mut clock = START;
-                pair.decide(Operation::Block(BlockSpan::Usual), &check, clock);
-                for step in [second, third] {
-                    clock += moves[step / 4];
-                    let span = spans(clock)[step % 4];
-                    pair.decide(Operation::Block(span), &check, clock);
-                }
-            }
-        }
-        // A clock that was set back.
-        let key = pair.begin();
-        let check = [Check::new(&limit, &key, 1)];
-        pair.decide(Operation::Block(BlockSpan::Usual), &check, START);
-        let longer = BlockSpan::Until(Timestamp::from_micros(START + 9).unwrap());
-        pair.decide(Operation::Block(longer), &check, START - 1);
-    }
-}
-
-#[test]
-fn a_limit_that_does_not_block_takes_nothing_from_the_largest_grant() {
-    let mut pair = Pair::on(Flavor::System);
-    let [ban, window] = ["block:1s", "fixed-window:9007199254740991/1s"].map(limit);
-    let key = pair.begin();
-    let checks = [&ban, &window].map(|limit| Check::new(limit, &key, u64::MAX));
-    let (remaining, _) = pair.decide(Operation::TakeUpTo, &checks, START);
-    assert_eq!(remaining, 0);
-}
-
-#[test]
-fn scripts_of_the_largest_settlements_leave_the_states_of_the_machine() {
-    let mut pair = Pair::on(Flavor::System);
-    for text in [
-        "gcra:5/1s",
-        "gcra:5/1m",
-        "sliding-counter:5/1s",
-        "sliding-buckets:5/1s,buckets=4",
-        "fixed-window:5/1s",
-        "sliding-log:5/1s",
-    ] {
-        let limit = limit(text);
-        for cost in [6, 1 << 40, MAX_EXACT - 1, MAX_EXACT, u64::MAX] {
-            let key = pair.begin();
-            let check = |cost| [Check::new(&limit, &key, cost)];
-            let (_, receipt) = pair.decide(Operation::Consume, &check(2), START);
-            let settle = Operation::Settle(receipt.as_ref().unwrap());
-            pair.decide(settle, &check(cost), START + 1);
-            pair.decide(settle, &check(cost), START + 2);
-        }
-    }
-}
-
 /// The shortest time that a server keeps a key is a millisecond.
 #[test]
 fn what_ends_within_a_millisecond_is_written_by_the_servers_clock() {
@@ -797,7 +721,7 @@ fn reservations_at_every_microsecond_leave_the_states_of_the_machine() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (seed >> 33) % bound
     };
-    for history in 0..900 {
+    for history in 0..usize::try_from(rounds(900)).unwrap() {
         let [slow, fast] = &limits[history % limits.len()];
         let key = pair.begin();
         let names = ["slow", "fast"].map(|name| format!("{key}-{name}"));
@@ -826,256 +750,6 @@ fn reservations_at_every_microsecond_leave_the_states_of_the_machine() {
                 _ => pair.decide(within, &checks, at).1,
             };
             receipts.extend(receipt);
-        }
-    }
-}
-
-/// A mark ends with the debt, to the microsecond.
-#[test]
-fn a_debt_that_has_leaked_carries_no_mark() {
-    let mut pair = Pair::on(Flavor::System);
-    let [slow, fast] = ["gcra:1/5us,burst=1", "gcra:1/1us,burst=6"].map(limit);
-    let within = Operation::Reserve {
-        max_delay: Duration::from_secs(1),
-    };
-    for waited in 0..12 {
-        let key = pair.begin();
-        let names = ["slow", "fast"].map(|name| format!("{key}-{name}"));
-        let fast = Check::new(&fast, &names[1], 1);
-        let both = [Check::new(&slow, &names[0], 1), fast];
-        pair.decide(Operation::Consume, &both, START);
-        pair.decide(within, &both, START);
-        let (_, receipt) = pair.decide(Operation::Consume, &[fast], START + waited);
-        if let Some(receipt) = receipt {
-            pair.decide(Operation::Refund(&receipt), &[fast], START + waited);
-        }
-    }
-}
-
-/// Under a quota of fewer tokens, a call of many costs more than a state holds.
-#[test]
-fn a_refund_under_another_quota_gives_back_no_more_than_the_largest_debt() {
-    let mut pair = Pair::on(Flavor::System);
-    let many = limit("gcra:3/7us,burst=1000000000000000");
-    let few = limit("gcra:9007/1h");
-    for later in [0, 1, MAX_EXACT / 9_007, MAX_EXACT / 9_007 + 1, MAX_EXACT] {
-        let key = pair.begin();
-        let cost = 100_000_000_000_000;
-        let (_, receipt) = pair.decide(Operation::Consume, &[Check::new(&many, &key, cost)], 0);
-        pair.decide(Operation::Consume, &[Check::new(&few, &key, 1)], later);
-        let refund = receipt.unwrap();
-        pair.decide(
-            Operation::Refund(&refund),
-            &[Check::new(&few, &key, 0)],
-            later,
-        );
-    }
-}
-
-/// A reservation that raises the debt to the most that a state holds can be cancelled.
-#[test]
-fn a_reservation_up_to_the_largest_debt_can_be_cancelled() {
-    let mut pair = Pair::on(Flavor::System);
-    let limit = limit(&format!("gcra:1/1us,burst={}", MAX_EXACT - 1));
-    let key = pair.begin();
-    let check = |cost| Check::new(&limit, &key, cost);
-    pair.decide(Operation::Consume, &[check(MAX_EXACT - 1)], START);
-    let within = Operation::Reserve {
-        max_delay: Duration::from_secs(1),
-    };
-    let (_, receipt) = pair.decide(within, &[check(1)], START);
-    pair.decide(Operation::Refund(&receipt.unwrap()), &[check(0)], START);
-    let (_, again) = pair.decide(within, &[check(1)], START);
-    assert!(again.is_some());
-}
-
-/// Under a quota so close to its own that it would have left as much, a reservation is kept too.
-#[test]
-fn a_reservation_is_not_cancelled_under_another_quota() {
-    let mut pair = Pair::on(Flavor::System);
-    let [three, two] = ["gcra:1/3us", "gcra:1/2us"].map(limit);
-    let key = pair.begin();
-    let within = Operation::Reserve {
-        max_delay: Duration::from_secs(1),
-    };
-    pair.decide(Operation::Consume, &[Check::new(&three, &key, 1)], START);
-    let (_, receipt) = pair.decide(within, &[Check::new(&three, &key, 1)], START + 2);
-    let refund = receipt.unwrap();
-    let check = Check::new(&two, &key, 0);
-    pair.decide(Operation::Refund(&refund), &[check], START + 2);
-}
-
-const EACH: [&str; 7] = [
-    "gcra:10/1s",
-    "gcra:3/1ms,burst=10",
-    "fixed-window:10/1s",
-    "fixed-window:10/1s,anchored",
-    "sliding-counter:10/1s",
-    "sliding-buckets:10/1s,buckets=3",
-    "sliding-log:10/1s",
-];
-
-/// Up to three calls, and some of them given back, at once or later, also by a clock that has
-/// stepped back: what is left says how much fits, and for how long.
-#[test]
-fn refunds_in_any_order_leave_the_states_of_the_machine() {
-    const COSTS: [u64; 3] = [1, 2, 2];
-    const GIVEN_BACK: [(usize, &[usize]); 8] = [
-        (1, &[0]),
-        (2, &[0, 1]),
-        (2, &[1, 0]),
-        (3, &[0]),
-        (3, &[1]),
-        (3, &[2, 1]),
-        (3, &[0, 1, 2]),
-        (3, &[2, 0, 1]),
-    ];
-    /// Microseconds between the calls, and from the last call to each refund.
-    const TIMES: [(u64, [i64; 3]); 7] = [
-        (0, [0; 3]),
-        (300_000, [0; 3]),
-        (300_000, [500_000; 3]),
-        (600_000, [900_000; 3]),
-        // The debts of GCRA that come to one unit, or to a part of a microsecond.
-        (0, [99_999; 3]),
-        (0, [1, -4_999, -4_999]),
-        (0, [-667; 3]),
-    ];
-    let mut pair = Pair::on(Flavor::System);
-    for written in EACH {
-        let limit = limit(written);
-        // From the Unix epoch, where the first window starts, and from within one.
-        for start in [0, START + 700_000] {
-            for (between, after) in TIMES {
-                for (calls, given_back) in GIVEN_BACK {
-                    let key = pair.begin();
-                    let check = |cost| Check::new(&limit, &key, cost);
-                    let mut receipts = Vec::new();
-                    let (mut at, mut left) = (start, 0);
-                    for (call, cost) in (0..).zip(&COSTS[..calls]) {
-                        at = start + call * between;
-                        receipts.extend(pair.decide(Operation::Consume, &[check(*cost)], at).1);
-                    }
-                    let last = at;
-                    for (&index, after) in given_back.iter().zip(after) {
-                        at = last.saturating_add_signed(after);
-                        let refund = Operation::Refund(&receipts[index]);
-                        (left, _) = pair.decide(refund, &[check(0)], at);
-                    }
-                    for (cost, later) in [(left, 0), (left + 1, 0), (10, 1_000_000)] {
-                        pair.decide(Operation::Peek, &[check(cost)], at + later);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A clock that steps back to before what was counted, or to the instant of the first call, which
-/// was given back.
-#[test]
-fn calls_after_the_clock_stepped_back_leave_the_states_of_the_machine() {
-    let mut pair = Pair::on(Flavor::System);
-    for written in EACH {
-        let limit = limit(written);
-        let start = START + 700_000;
-        for back in [0, 1, 300_000, 2_000_000] {
-            let key = pair.begin();
-            let check = |cost| [Check::new(&limit, &key, cost)];
-            let (_, first) = pair.decide(Operation::Consume, &check(2), start);
-            let (_, second) = pair.decide(Operation::Consume, &check(3), start + 400_000);
-            let refund = |receipt| Operation::Refund(Option::as_ref(receipt).unwrap());
-            pair.decide(refund(&first), &check(0), start + 400_000);
-            pair.decide(Operation::Consume, &check(1), start - back);
-            pair.decide(refund(&second), &check(0), start - back);
-            pair.decide(Operation::Peek, &check(10), start + 400_000);
-        }
-    }
-}
-
-/// A key that lives for a day lives for no millisecond less.
-#[test]
-fn states_of_a_day_live_until_they_end() {
-    let mut pair = Pair::on(Flavor::System);
-    for written in [
-        "gcra:10/1d",
-        "fixed-window:10/1d",
-        "fixed-window:10/1d,anchored",
-        "sliding-counter:10/1d",
-        "sliding-buckets:10/1d,buckets=3",
-        "sliding-log:10/1d",
-    ] {
-        let limit = limit(written);
-        let key = pair.begin();
-        let check = |cost| [Check::new(&limit, &key, cost)];
-        pair.decide(Operation::Consume, &check(2), START);
-        let (_, receipt) = pair.decide(Operation::Consume, &check(3), START + 1_000_000);
-        let refund = Operation::Refund(receipt.as_ref().unwrap());
-        pair.decide(refund, &check(0), START + 2_000_000);
-    }
-}
-
-/// Of a limit that has nothing left, a call takes nothing, or is denied and may count.
-#[test]
-fn calls_that_take_from_what_is_used_up_leave_the_states_of_the_machine() {
-    let mut pair = Pair::on(Flavor::System);
-    let denying = [
-        "fixed-window:10/1s,count-denied",
-        "fixed-window:10/1s,anchored,count-denied",
-        "sliding-log:10/1s,count-denied",
-    ];
-    for written in EACH.into_iter().chain(denying) {
-        let limit = limit(written);
-        let key = pair.begin();
-        let check = |cost| [Check::new(&limit, &key, cost)];
-        pair.decide(Operation::Consume, &check(4), START);
-        pair.decide(Operation::Consume, &check(6), START);
-        pair.decide(Operation::TakeUpTo, &check(0), START);
-        pair.decide(Operation::TakeUpTo, &check(2), START);
-        pair.decide(Operation::TakeUpTo, &check(2), START + 100_000);
-    }
-}
-
-/// A ring of buckets drops what has left, wherever in it that is.
-#[test]
-fn rings_drop_expired_buckets_at_every_position() {
-    let mut pair = Pair::on(Flavor::System);
-    let limit = limit("sliding-buckets:100/1s,buckets=4");
-    for first in 0..5 {
-        for passed in 1..=6 {
-            let key = pair.begin();
-            let mut consume = |bucket: u64, cost| {
-                let check = Check::new(&limit, &key, cost);
-                pair.decide(Operation::Consume, &[check], 250_000 * bucket);
-            };
-            for bucket in 0..5 {
-                consume(first + bucket, bucket + 1);
-            }
-            consume(first + 4 + passed, 1);
-        }
-    }
-}
-
-/// After a reset, a receipt gives back what the machine says, from however long before or after.
-#[test]
-fn receipts_from_before_a_reset_leave_the_states_of_the_machine() {
-    let mut pair = Pair::on(Flavor::System);
-    for written in EACH {
-        let limit = limit(written);
-        for start in [START, START + 700_000] {
-            for apart in [
-                1, 333_334, 999_999, 1_000_000, 1_000_001, 1_333_336, 2_000_000,
-            ] {
-                for then in [start - apart, start + apart] {
-                    let key = pair.begin();
-                    let check = Check::new(&limit, &key, 2);
-                    let (_, receipt) = pair.decide(Operation::Consume, &[check], then);
-                    pair.reset(&[check]);
-                    pair.decide(Operation::Consume, &[check], start);
-                    let refund = Operation::Refund(receipt.as_ref().unwrap());
-                    pair.decide(refund, &[check], start + 10);
-                }
-            }
         }
     }
 }
@@ -1179,49 +853,211 @@ fn a_refund_of_a_call_that_a_long_log_does_not_hold_changes_nothing() {
     assert_eq!(left, 5_000 - 4_010);
 }
 
-/// Blocks of a few microseconds, at and around the ends of earlier ones, and when those are just
-/// about to be forgotten, also by a clock that has stepped back.
-#[test]
-fn blocks_at_every_microsecond_leave_the_states_of_the_machine() {
-    const SPANS: [(u8, u64); 6] = [(0, 0), (1, 0), (1, 1), (1, 6), (2, 0), (2, 4)];
-    const MOVES: [i64; 9] = [-1, 0, 1, 2, 3, 4, 7, 8, 9];
-    let mut pair = Pair::on(Flavor::System);
-    for limit in [
-        "block:3us",
-        "block:1us,doublings=2",
-        "block:2us,doublings=1",
-    ]
-    .map(limit)
-    {
-        let span = |(kind, micros): (u8, u64), now: u64| match kind {
-            0 => BlockSpan::Usual,
-            1 => BlockSpan::Until(Timestamp::from_micros(now + micros).unwrap()),
-            _ => BlockSpan::Lasting(Duration::from_micros(micros)),
-        };
-        for second in SPANS {
-            for later in MOVES {
-                for third in SPANS {
-                    let key = pair.begin();
-                    let check = [Check::new(&limit, &key, 1)];
-                    let mut now = START;
-                    pair.decide(Operation::Block(span((0, 0), now)), &check, now);
-                    now += 1;
-                    pair.decide(Operation::Block(span(second, now)), &check, now);
-                    now = now.saturating_add_signed(later);
-                    pair.decide(Operation::Consume, &check, now);
-                    pair.decide(Operation::TakeUpTo, &check, now);
-                    pair.decide(Operation::Block(span(third, now)), &check, now);
+/// A step of a written history: what is done about one key.
+#[derive(Clone, Copy, Debug)]
+enum Do {
+    Block(BlockSpan),
+    Consume(u64),
+    Peek(u64),
+    /// Gives back what an earlier step has consumed.
+    Refund(usize),
+    /// Reserves a start within a second.
+    Reserve(u64),
+    Reset,
+    /// Settles what an earlier step has consumed at another cost.
+    Settle(usize, u64),
+    Take(u64),
+}
+
+use Do::{Block, Consume, Peek, Refund, Reserve, Reset, Settle, Take};
+
+impl Pair {
+    /// Does each step at an instant, under one of `limits`, and returns what was left at last.
+    fn tell(&mut self, limits: &[&str], steps: &[(u64, usize, Do)]) -> u64 {
+        let limits: Vec<_> = limits.iter().map(|text| limit(text)).collect();
+        let key = self.begin();
+        let (mut receipts, mut left) = (Vec::new(), 0);
+        for &(at, limit, step) in steps {
+            let check = |cost| [Check::new(&limits[limit], &key, cost)];
+            let (operation, cost) = match step {
+                Block(span) => (Operation::Block(span), 1),
+                Consume(cost) => (Operation::Consume, cost),
+                Peek(cost) => (Operation::Peek, cost),
+                Reserve(cost) => {
+                    let max_delay = Duration::from_secs(1);
+                    (Operation::Reserve { max_delay }, cost)
                 }
+                Reset => {
+                    self.reset(&check(0));
+                    receipts.push(None);
+                    continue;
+                }
+                Refund(of) | Settle(of, _) if receipts[of].is_none() => {
+                    panic!("step {of} of {steps:?} consumed nothing")
+                }
+                Refund(of) => (Operation::Refund(Option::as_ref(&receipts[of]).unwrap()), 0),
+                Settle(of, cost) => {
+                    let receipt = Option::as_ref(&receipts[of]).unwrap();
+                    (Operation::Settle(receipt), cost)
+                }
+                Take(cost) => (Operation::TakeUpTo, cost),
+            };
+            let receipt;
+            (left, receipt) = self.decide(operation, &check(cost), at);
+            receipts.push(receipt);
+        }
+        left
+    }
+}
+
+/// Limits that a history is told of, one after another.
+const EACH: [&str; 7] = [
+    "gcra:10/1s",
+    "gcra:3/1ms,burst=10",
+    "fixed-window:10/1s",
+    "fixed-window:10/1s,anchored",
+    "sliding-counter:10/1s",
+    "sliding-buckets:10/1s,buckets=3",
+    "sliding-log:10/1s",
+];
+
+/// Up to three calls, and some of them given back, at once or later, also by a clock that has
+/// stepped back: what is left says how much fits, and for how long.
+#[test]
+fn refunds_in_any_order_leave_the_states_of_the_machine() {
+    const COSTS: [u64; 3] = [1, 2, 2];
+    const GIVEN_BACK: [(usize, &[usize]); 8] = [
+        (1, &[0]),
+        (2, &[0, 1]),
+        (2, &[1, 0]),
+        (3, &[0]),
+        (3, &[1]),
+        (3, &[2, 1]),
+        (3, &[0, 1, 2]),
+        (3, &[2, 0, 1]),
+    ];
+    /// Microseconds between the calls, and from the last call to each refund.
+    const TIMES: [(u64, [i64; 3]); 7] = [
+        (0, [0; 3]),
+        (300_000, [0; 3]),
+        (300_000, [500_000; 3]),
+        (600_000, [900_000; 3]),
+        // The debts of GCRA that come to one unit, or to a part of a microsecond.
+        (0, [99_999; 3]),
+        (0, [1, -4_999, -4_999]),
+        (0, [-667; 3]),
+    ];
+    let mut pair = Pair::on(Flavor::System);
+    // From the Unix epoch, where the first window starts, and from within one.
+    for (written, start) in EACH
+        .map(|text| [(text, 0), (text, START + 700_000)])
+        .concat()
+    {
+        for (between, after) in TIMES {
+            for (calls, given_back) in GIVEN_BACK {
+                let calls = (0..).zip(&COSTS[..calls]);
+                let calls = calls.map(|(call, cost)| (start + call * between, 0, Consume(*cost)));
+                let mut steps: Vec<_> = calls.collect();
+                let mut at = steps.last().unwrap().0;
+                for (of, after) in given_back.iter().zip(after) {
+                    at = steps[steps.len() - 1]
+                        .0
+                        .min(at)
+                        .saturating_add_signed(after);
+                    steps.push((at, 0, Refund(*of)));
+                }
+                steps.extend([5, 8, 10].map(|cost| (at, 0, Peek(cost))));
+                steps.push((at + 1_000_000, 0, Peek(10)));
+                pair.tell(&[written], &steps);
             }
         }
     }
 }
 
-/// Calls that are settled at more than any number can hold, again and again.
+/// A clock that steps back to before what was counted, or to the instant of the first call, which
+/// was given back; limits that have nothing left; and receipts from before a reset.
+#[test]
+fn short_histories_leave_the_states_of_the_machine() {
+    let mut pair = Pair::on(Flavor::System);
+    let start = START + 700_000;
+    for written in EACH {
+        for back in [0, 1, 300_000, 2_000_000].map(|back| start - back) {
+            let later = start + 400_000;
+            let steps = [(start, Consume(2)), (later, Consume(3)), (later, Refund(0))];
+            let then = [(back, Consume(1)), (back, Refund(1)), (later, Peek(10))];
+            let steps = steps
+                .into_iter()
+                .chain(then)
+                .map(|(at, step)| (at, 0, step));
+            pair.tell(&[written], &steps.collect::<Vec<_>>());
+        }
+        for start in [START, start] {
+            for apart in [
+                1, 333_334, 999_999, 1_000_000, 1_000_001, 1_333_336, 2_000_000,
+            ] {
+                for then in [start - apart, start + apart] {
+                    let steps = [(then, 0, Consume(2)), (then, 0, Reset)];
+                    let after = [(start, 0, Consume(2)), (start + 10, 0, Refund(0))];
+                    pair.tell(&[written], &[steps, after].concat());
+                }
+            }
+        }
+    }
+    let denying = [
+        "fixed-window:10/1s",
+        "fixed-window:10/1s,anchored",
+        "sliding-log:10/1s",
+    ];
+    let denying = denying.map(|text| format!("{text},count-denied"));
+    for written in EACH.into_iter().chain(denying.iter().map(String::as_str)) {
+        let steps = [Consume(4), Consume(6), Take(0), Take(2)].map(|step| (START, 0, step));
+        let later = (START + 100_000, 0, Take(2));
+        pair.tell(&[written], &[&steps[..], &[later]].concat());
+    }
+    // A key that lives for a day lives for no millisecond less.
+    for written in [
+        "gcra:10/1d",
+        "fixed-window:10/1d",
+        "fixed-window:10/1d,anchored",
+        "sliding-counter:10/1d",
+        "sliding-buckets:10/1d,buckets=3",
+        "sliding-log:10/1d",
+    ] {
+        let steps = [Consume(2), Consume(3), Refund(1)];
+        let steps = (0..).zip(steps);
+        let steps = steps.map(|(second, step)| (START + 1_000_000 * second, 0, step));
+        pair.tell(&[written], &steps.collect::<Vec<_>>());
+    }
+}
+
+/// A ring of buckets drops what has left, wherever in it that is. Once no number holds more, later
+/// calls count nothing, and the state ends with the earlier ones.
+#[test]
+fn rings_drop_expired_buckets_at_every_position() {
+    let mut pair = Pair::on(Flavor::System);
+    for first in 0..5 {
+        for passed in 1..=6 {
+            let full = (0..5).map(|bucket| (250_000 * (first + bucket), 0, Consume(bucket + 1)));
+            let last = (250_000 * (first + 4 + passed), 0, Consume(1));
+            let steps: Vec<_> = full.chain([last]).collect();
+            pair.tell(&["sliding-buckets:100/1s,buckets=4"], &steps);
+        }
+    }
+    for then in [0, 1, 2, 3, 4].map(|bucket| START + 250_000 * bucket) {
+        let full = [(START, 0, Consume(1)), (START, 0, Settle(0, u64::MAX))];
+        let later = [(then, 0, Settle(0, 2)), (then, 0, Peek(1))];
+        let steps = [full, later].concat();
+        pair.tell(&["sliding-buckets:3/1s,buckets=4"], &steps);
+    }
+}
+
+/// Calls that are settled at more than any number can hold, again and again; and under a quota that
+/// was lowered to zero in between, or to one of fewer tokens.
 #[test]
 fn debts_without_bound_leave_the_states_of_the_machine() {
     let mut pair = Pair::on(Flavor::System);
-    for limit in [
+    for written in [
+        "gcra:5/1m",
         "gcra:3/7us,burst=4",
         "gcra:9007199254740991/1us",
         "fixed-window:3/1s",
@@ -1229,64 +1065,98 @@ fn debts_without_bound_leave_the_states_of_the_machine() {
         "sliding-buckets:3/1s,buckets=3",
         "sliding-buckets:9007199254740991/1s,buckets=2",
         "sliding-log:3/1s",
-    ]
-    .map(limit)
-    {
+    ] {
         for costs in [
-            [u64::MAX, u64::MAX],
-            [MAX_EXACT, MAX_EXACT],
+            [u64::MAX; 2],
+            [MAX_EXACT; 2],
+            [MAX_EXACT - 1; 2],
+            [1 << 40; 2],
             [5, MAX_EXACT - 2],
         ] {
-            let key = pair.begin();
-            let check = |cost| [Check::new(&limit, &key, cost)];
-            let (_, receipt) = pair.decide(Operation::Consume, &check(2), START);
-            let receipt = receipt.unwrap();
-            for (later, cost) in costs.into_iter().enumerate() {
-                let now = START + 400_000 * later as u64;
-                pair.decide(Operation::Settle(&receipt), &check(cost), now);
-                pair.decide(Operation::Consume, &check(1), now + 1);
-                pair.decide(Operation::Refund(&receipt), &check(0), now + 2);
+            let mut steps = vec![(START, 0, Consume(2))];
+            for (now, cost) in [START, START + 400_000].into_iter().zip(costs) {
+                let again = [Settle(0, cost), Consume(1), Refund(0)];
+                steps.extend((now..).zip(again).map(|(at, step)| (at, 0, step)));
+            }
+            pair.tell(&[written], &steps);
+        }
+    }
+    for family in ["sliding-counter", "fixed-window", "sliding-log", "gcra"] {
+        let limits = [format!("{family}:3/1s"), format!("{family}:0/1s")];
+        let steps = [3, 5].map(|cost| {
+            let at = START + cost;
+            [(at, 1, Settle(0, cost)), (at, 1, Peek(cost))]
+        });
+        let steps = [&[(START, 0, Consume(1))], steps.as_flattened()].concat();
+        pair.tell(&limits.each_ref().map(|text| &**text), &steps);
+    }
+    let limits = ["gcra:3/7us,burst=1000000000000000", "gcra:9007/1h"];
+    let drained = MAX_EXACT / 9_007;
+    for later in [0, 1, drained, drained + 1, MAX_EXACT] {
+        let many = (0, 0, Consume(100_000_000_000_000));
+        let few = [(later, 1, Consume(1)), (later, 1, Refund(0))];
+        pair.tell(&limits, &[many, few[0], few[1]]);
+    }
+}
+
+/// A reservation that raises the debt to the most that a state holds can be cancelled; and none is
+/// under a quota that would have left as much.
+#[test]
+fn cancelled_reservations_of_one_limit_leave_the_states_of_the_machine() {
+    let mut pair = Pair::on(Flavor::System);
+    let most = format!("gcra:1/1us,burst={}", MAX_EXACT - 1);
+    let steps = [
+        Consume(MAX_EXACT - 1),
+        Reserve(1),
+        Refund(1),
+        Reserve(1),
+        Refund(3),
+    ];
+    pair.tell(&[&most], &steps.map(|step| (START, 0, step)));
+    let steps = [(0, 0, Consume(1)), (2, 0, Reserve(1)), (2, 1, Refund(1))];
+    pair.tell(&["gcra:1/3us", "gcra:1/2us"], &steps);
+}
+
+/// Blocks of a few microseconds, at and around the ends of earlier ones, and when those are just
+/// about to be forgotten, also by a clock that has stepped back.
+#[test]
+fn blocks_at_every_microsecond_leave_the_states_of_the_machine() {
+    let mut pair = Pair::on(Flavor::System);
+    let micros = |micros| BlockSpan::Lasting(Duration::from_micros(micros));
+    let until = |micros| BlockSpan::Until(Timestamp::from_micros(micros).unwrap());
+    let spans = |now| {
+        [
+            BlockSpan::Usual,
+            until(now),
+            until(now + 1),
+            until(now + 6),
+            micros(0),
+            micros(4),
+        ]
+    };
+    for written in [
+        "block:3us",
+        "block:1us,doublings=2",
+        "block:2us,doublings=1",
+    ] {
+        for second in 0..6 {
+            for then in [0, 1, 2, 3, 4, 5, 8, 9, 10].map(|later| START + later) {
+                for third in spans(then) {
+                    let first = (START, 0, Block(BlockSpan::Usual));
+                    let second = (START + 1, 0, Block(spans(START + 1)[second]));
+                    let calls = [
+                        (then, 0, Consume(1)),
+                        (then, 0, Take(1)),
+                        (then, 0, Block(third)),
+                    ];
+                    pair.tell(&[written], &[&[first, second], &calls[..]].concat());
+                }
             }
         }
     }
-}
-
-/// Once no number holds more, later calls count nothing, and the state ends with the earlier ones.
-#[test]
-fn a_full_ring_ends_with_its_newest_bucket_that_counts() {
-    let mut pair = Pair::on(Flavor::System);
-    let limit = limit("sliding-buckets:3/1s,buckets=4");
-    for later in [0, 1, 2, 3, 4] {
-        let key = pair.begin();
-        let check = |cost| [Check::new(&limit, &key, cost)];
-        let (_, receipt) = pair.decide(Operation::Consume, &check(1), START);
-        let receipt = receipt.unwrap();
-        pair.decide(Operation::Settle(&receipt), &check(u64::MAX), START);
-        let then = START + 250_000 * later;
-        pair.decide(Operation::Settle(&receipt), &check(2), then);
-        pair.decide(Operation::Peek, &check(1), then);
-    }
-}
-
-/// The amount is lowered to zero between a call and its settlement.
-#[test]
-fn a_quota_of_zero_keeps_no_debt() {
-    let mut pair = Pair::on(Flavor::System);
-    for [before, after] in [
-        ["sliding-counter:3/1s", "sliding-counter:0/1s"],
-        ["fixed-window:3/1s", "fixed-window:0/1s"],
-        ["sliding-log:3/1s", "sliding-log:0/1s"],
-        ["gcra:3/1s", "gcra:0/1s"],
-    ]
-    .map(|pair| pair.map(limit))
-    {
-        let key = pair.begin();
-        let (_, receipt) = pair.decide(Operation::Consume, &[Check::new(&before, &key, 1)], START);
-        let receipt = receipt.unwrap();
-        for cost in [3, 5] {
-            let settled = [Check::new(&after, &key, cost)];
-            pair.decide(Operation::Settle(&receipt), &settled, START + cost);
-            pair.decide(Operation::Peek, &settled, START + cost);
-        }
-    }
+    // One that was blocked takes nothing from the largest grant of another.
+    let [ban, window] = ["block:1s", "fixed-window:9007199254740991/1s"].map(limit);
+    let key = pair.begin();
+    let checks = [&ban, &window].map(|limit| Check::new(limit, &key, u64::MAX));
+    assert_eq!(pair.decide(Operation::TakeUpTo, &checks, START).0, 0);
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tollgate_core::store::{BlockSpan, Check, Operation, Request, Verdicts};
 use tollgate_core::{Limit, Receipt, StoreError, Timestamp, inside};
-use tollgate_testkit::Flavor;
+use tollgate_testkit::{Flavor, rounds};
 use tollgate_wire::{Options, WireStore};
 
 use super::tasks::{Spawning, together};
@@ -112,7 +112,7 @@ struct Earlier {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 200,
+        cases: rounds(200),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -9,14 +9,18 @@ use tollgate_core::store::{Check, Request, Verdicts};
 use tollgate_core::{CallId, ErrorKind, StoreError, Timestamp};
 use tollgate_wire::Options;
 
-use super::gate::{Gated, answer, fresh_state, gated, refusal};
+use super::gate::{Scene, answer, are_allowed, fresh_state, refusal};
 use super::tasks::{
-    Deciding, Woken, begin, begin_with, drop_tasks, pass, poll, run_tasks, switch_to, tasks, watch,
+    Deciding, Woken, begin_with, drop_tasks, pass, poll, run_tasks, switch_to, tasks, watch,
 };
 use crate::engine::limit;
 
-fn store() -> Gated {
-    gated(Options::new().with_batches_only())
+fn scene() -> Scene {
+    scene_of("gcra:100/1s", 1)
+}
+
+fn scene_of(limit: &str, cost: u64) -> Scene {
+    Scene::of(limit, cost, Options::new().with_batches_only())
 }
 
 /// Returns what the call ended with.
@@ -39,59 +43,53 @@ fn fails(call: &mut Deciding<'_>, kind: ErrorKind) -> String {
 
 #[test]
 fn a_call_whose_caller_has_gone_is_not_sent_unless_it_was_already() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let other = Request::consume(Check::new(&limit, "bob", 1));
-    let mut calls: Vec<_> = (0..4).map(|_| begin(&store, &request)).collect();
-    let gone = begin(&store, &other);
+    let scene = scene();
+    let other = Request::consume(Check::new(scene.limit, "bob", 1));
+    let mut calls = scene.calls(4);
+    let gone = scene.begin(&other);
     drop(calls.remove(1));
     drop(gone);
     run_tasks();
-    let sent = store.engine().0.sent();
+    let sent = scene.sent();
     assert_eq!((sent[0].calls(), sent[0].keys.len()), (vec![3], 1));
     // Too late: it is counted.
     drop(calls.remove(0));
-    store.engine().0.reply(answer(3, &fresh_state()));
-    run_tasks();
+    scene.answered(3);
     let left = calls
         .iter_mut()
         .map(|call| ended(call).unwrap().remaining());
     assert_eq!(left.collect::<Vec<_>>(), [98, 97]);
     // If all have gone, nothing is sent, and nobody waits for it.
-    drop(begin(&store, &request));
+    drop(scene.call());
     run_tasks();
-    assert!(store.engine().0.sent().is_empty());
-    let last = begin(&store, &request);
-    run_tasks();
+    assert!(scene.sent().is_empty());
+    let last = scene.send_one();
     drop(last);
-    store.engine().0.time_out();
-    run_tasks();
+    scene.timed_out();
     assert_eq!(tasks(), 0);
 }
 
 #[test]
 fn each_call_is_late_at_its_own_deadline() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let consume = Request::consume(Check::new(&limit, "alice", 1));
-    let peek = Request::peek(Check::new(&limit, "bob", 1));
+    let scene = scene();
+    let consume = Request::consume(Check::new(scene.limit, "alice", 1));
+    let peek = Request::peek(Check::new(scene.limit, "bob", 1));
     let mut calls = Vec::new();
     for request in [&consume, &peek, &consume] {
-        calls.push(begin(&store, request));
+        calls.push(scene.begin(request));
         pass(Duration::from_millis(1));
     }
     run_tasks();
     let still_wait = |calls: &mut [Deciding<'_>]| calls.iter_mut().all(|call| poll(call).is_none());
-    store.engine().0.time_out();
-    run_tasks();
+    scene.timed_out();
     let shown = fails(&mut calls[0], ErrorKind::Unknown);
     assert!(shown.contains("no reply within 500ms"), "{shown}");
     assert!(still_wait(&mut calls[1..]));
-    store.engine().0.time_out();
-    run_tasks();
+    scene.timed_out();
     fails(&mut calls[1], ErrorKind::Unavailable);
     assert!(still_wait(&mut calls[2..]));
     let parts = [answer(2, &fresh_state()), answer(1, &fresh_state())];
-    store.engine().0.reply(parts.concat());
+    scene.reply(parts.concat());
     run_tasks();
     assert_eq!(ended(&mut calls[2]).unwrap().remaining(), 98);
     assert_eq!(tasks(), 0);
@@ -99,11 +97,10 @@ fn each_call_is_late_at_its_own_deadline() {
 
 #[test]
 fn whoever_waits_for_a_call_that_is_late_is_woken() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let scene = scene();
     let mut calls = Vec::new();
     let woken = [(); 2].map(|()| {
-        let mut call = begin(&store, &request);
+        let mut call = scene.call();
         let woken = watch(slice::from_mut(&mut call));
         calls.push(call);
         pass(Duration::from_millis(1));
@@ -111,56 +108,45 @@ fn whoever_waits_for_a_call_that_is_late_is_woken() {
     });
     run_tasks();
     let are_woken = || woken.each_ref().map(|woken| woken.is_woken());
-    store.engine().0.time_out();
-    run_tasks();
+    scene.timed_out();
     assert_eq!(are_woken(), [true, false]);
-    store.engine().0.time_out();
-    run_tasks();
+    scene.timed_out();
     assert_eq!(are_woken(), [true, true]);
-    drop(calls);
 }
 
 /// A call joins others at any time, so deadlines may be nanoseconds apart.
 #[test]
 fn all_calls_whose_deadlines_have_passed_are_late_at_once() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let scene = scene();
     let mut calls = Vec::new();
     for millis in [1, 100, 0] {
-        calls.push(begin(&store, &request));
+        calls.push(scene.call());
         pass(Duration::from_millis(millis));
     }
     run_tasks();
     // The task runs five milliseconds after the first deadline.
     let later = || pass(Duration::from_millis(5));
-    store.engine().0.time_out_while(later);
+    scene.time_out_while(later);
     run_tasks();
     for call in &mut calls[..2] {
         fails(call, ErrorKind::Unknown);
     }
     assert!(poll(&mut calls[2]).is_none());
-    drop(calls);
-    drop_tasks();
 }
 
 #[test]
 fn a_call_that_is_late_while_its_script_is_loaded_may_be_counted_later() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    store.engine().0.hold_loads();
-    let [mut early, mut other] = [(); 2].map(|()| begin(&store, &request));
+    let scene = scene();
+    scene.hold_loads();
+    let [mut early, mut other] = [(); 2].map(|()| scene.call());
     pass(Duration::from_millis(1));
-    let mut late = begin(&store, &request);
-    run_tasks();
-    store.engine().0.fail("NOSCRIPT No matching script.");
-    run_tasks();
-    store.engine().0.time_out();
-    run_tasks();
+    let mut late = scene.send_one();
+    scene.failed("NOSCRIPT No matching script.");
+    scene.timed_out();
     assert!(poll(&mut late).is_none());
     fails(&mut early, ErrorKind::Unknown);
     // When the last deadline has passed, it is known that the script never ran.
-    store.engine().0.time_out();
-    run_tasks();
+    scene.timed_out();
     fails(&mut other, ErrorKind::Unavailable);
     fails(&mut late, ErrorKind::Unavailable);
 }
@@ -168,48 +154,42 @@ fn a_call_that_is_late_while_its_script_is_loaded_may_be_counted_later() {
 #[test]
 fn a_call_whose_deadline_passes_before_it_departs_is_not_sent() {
     let options = Options::new().with_batches_only();
-    let store = gated(options.with_deadline(Duration::from_nanos(1)));
-    let limit = limit("gcra:100/1s");
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
+    let scene = Scene::new(options.with_deadline(Duration::from_nanos(1)));
+    let mut call = scene.call();
     pass(Duration::from_millis(1));
     run_tasks();
-    assert!(store.engine().0.sent().is_empty());
+    assert!(scene.sent().is_empty());
     fails(&mut call, ErrorKind::Unavailable);
 }
 
 /// Begins two calls that wait together, and passes the deadline of the first one.
-fn one_late_of_two<'a>(store: &'a Gated, request: &'a Request<'a>) -> [Deciding<'a>; 2] {
-    let early = begin(store, request);
+fn one_late_of_two(scene: &Scene) -> [Deciding<'_>; 2] {
+    let early = scene.call();
     pass(Duration::from_millis(400));
-    let late = begin(store, request);
+    let late = scene.call();
     pass(Duration::from_millis(100));
     [early, late]
 }
 
 #[test]
 fn a_call_that_was_late_before_its_batch_left_is_not_counted_whatever_happens_to_the_others() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let [mut early, mut late] = one_late_of_two(&store, &request);
+    let scene = scene();
+    let [mut early, mut late] = one_late_of_two(&scene);
     let woken = watch(slice::from_mut(&mut early));
     run_tasks();
-    assert_eq!(store.engine().0.sent()[0].calls(), [1]);
+    assert_eq!(scene.sent()[0].calls(), [1]);
     assert!(woken.is_woken());
     fails(&mut early, ErrorKind::Unavailable);
-    store.engine().0.time_out();
-    run_tasks();
+    scene.timed_out();
     fails(&mut late, ErrorKind::Unknown);
 }
 
 #[test]
 fn a_call_that_was_late_before_its_batch_left_gets_no_reply_that_came_before_it_was_polled() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let [mut early, mut late] = one_late_of_two(&store, &request);
+    let scene = scene();
+    let [mut early, mut late] = one_late_of_two(&scene);
     run_tasks();
-    store.engine().0.reply(answer(1, &fresh_state()));
-    run_tasks();
+    scene.answered(1);
     // It may be sent again, because it was not counted.
     fails(&mut early, ErrorKind::Unavailable);
     assert!(ended(&mut late).unwrap().is_allowed());
@@ -217,16 +197,12 @@ fn a_call_that_was_late_before_its_batch_left_gets_no_reply_that_came_before_it_
 
 #[test]
 fn a_reply_that_comes_between_two_deadlines_is_for_those_that_still_wait() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut early = begin(&store, &request);
+    let scene = scene();
+    let mut early = scene.call();
     pass(Duration::from_millis(1));
-    let mut late = begin(&store, &request);
-    run_tasks();
-    store.engine().0.time_out();
-    run_tasks();
-    store.engine().0.reply(answer(2, &fresh_state()));
-    run_tasks();
+    let mut late = scene.send_one();
+    scene.timed_out();
+    scene.answered(2);
     // The first caller had not looked before the reply was there, so it has its answer, too.
     assert_eq!(ended(&mut early).unwrap().remaining(), 99);
     assert_eq!(ended(&mut late).unwrap().remaining(), 98);
@@ -234,105 +210,88 @@ fn a_reply_that_comes_between_two_deadlines_is_for_those_that_still_wait() {
 
 #[test]
 fn a_call_that_moves_to_another_runtime_ends_at_its_deadline() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let scene = scene();
     // Before it is sent: no task of the first runtime takes it along any more.
-    let mut call = begin(&store, &request);
+    let mut call = scene.call();
     switch_to(1);
     assert!(poll(&mut call).is_none());
-    store.engine().0.time_out();
+    scene.time_out();
     fails(&mut call, ErrorKind::Unavailable);
     switch_to(0);
     run_tasks();
-    assert!(store.engine().0.sent().is_empty());
+    assert!(scene.sent().is_empty());
     // After that: the server may have counted it.
-    let mut call = begin(&store, &request);
-    run_tasks();
+    let mut call = scene.send_one();
     switch_to(1);
     assert!(poll(&mut call).is_none());
-    store.engine().0.time_out();
+    scene.time_out();
     fails(&mut call, ErrorKind::Unknown);
     // And it may have its answer in time.
     switch_to(0);
-    let mut call = begin(&store, &request);
+    let mut call = scene.call();
     switch_to(1);
     assert!(poll(&mut call).is_none());
     switch_to(0);
-    store.engine().0.reply(fresh_state());
-    store.engine().0.reply(answer(1, &fresh_state()));
-    run_tasks();
+    scene.reply(fresh_state());
+    scene.answered(1);
     switch_to(1);
     assert!(ended(&mut call).unwrap().is_allowed());
-    switch_to(0);
-    drop_tasks();
 }
 
 #[test]
 fn a_call_that_moves_again_and_again_ends_at_its_deadline() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
+    let scene = scene();
+    let mut call = scene.call();
     for runtime in [1, 2, 0, 1, 2] {
         switch_to(runtime);
         assert!(poll(&mut call).is_none());
         pass(Duration::from_millis(1));
     }
-    store.engine().0.time_out();
+    scene.time_out();
     fails(&mut call, ErrorKind::Unavailable);
     // What is left of the deadline, on the last one.
-    assert_eq!(store.engine().0.waited(), Duration::from_millis(496));
-    switch_to(0);
-    drop_tasks();
+    assert_eq!(scene.waited(), Duration::from_millis(496));
 }
 
 #[test]
 fn a_call_that_was_sent_and_has_moved_may_have_been_counted_whichever_timer_is_first() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut early = begin(&store, &request);
+    let scene = scene();
+    let mut early = scene.call();
     pass(Duration::from_millis(4));
-    let late = begin(&store, &request);
-    run_tasks();
+    let _late = scene.send_one();
     switch_to(1);
     assert!(poll(&mut early).is_none());
     // The first runtime ends the call between the last look at it and the end of its own timer.
-    store.engine().0.time_out();
-    store.engine().0.time_out_while(|| {
+    scene.time_out();
+    scene.time_out_while(|| {
         switch_to(0);
         run_tasks();
         switch_to(1);
     });
     fails(&mut early, ErrorKind::Unknown);
-    switch_to(0);
-    drop(late);
-    drop_tasks();
 }
 
 #[test]
 fn a_call_that_has_moved_and_is_late_is_not_counted_if_it_leaves_no_more() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
+    let scene = scene();
+    let mut call = scene.call();
     switch_to(1);
     assert!(poll(&mut call).is_none());
     // The first runtime is about to send the call when its deadline has just passed.
-    store.engine().0.time_out_while(|| {
+    scene.time_out_while(|| {
         switch_to(0);
         run_tasks();
         switch_to(1);
     });
     fails(&mut call, ErrorKind::Unavailable);
-    assert!(store.engine().0.sent().is_empty());
-    switch_to(0);
-    drop_tasks();
+    assert!(scene.sent().is_empty());
 }
 
 #[test]
 fn a_call_that_stays_on_its_runtime_needs_no_timer_of_its_own() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
-    store.engine().0.time_out();
+    let scene = scene();
+    let mut call = scene.call();
+    scene.time_out();
     // Whatever wakes it, its task looks after its deadline.
     for _ in 0..3 {
         assert!(poll(&mut call).is_none());
@@ -343,33 +302,25 @@ fn a_call_that_stays_on_its_runtime_needs_no_timer_of_its_own() {
 
 #[test]
 fn a_call_that_is_late_is_not_sent_again_whatever_the_server_said() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
-    run_tasks();
+    let scene = scene();
+    let mut call = scene.send_one();
     pass(Duration::from_millis(500));
-    store
-        .engine()
-        .0
-        .fail("TRYAGAIN Multiple keys during rehashing");
-    run_tasks();
-    store.engine().0.sent();
+    scene.failed("TRYAGAIN Multiple keys during rehashing");
+    scene.sent();
     fails(&mut call, ErrorKind::Unavailable);
-    assert!(store.engine().0.sent().is_empty());
+    assert!(scene.sent().is_empty());
 }
 
 #[test]
 fn a_reply_about_another_instant_is_refused() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let scene = scene();
     let [told, other] = [0, 1].map(|micros| {
         let instant = Timestamp::from_micros(1_780_000_000_000_000 + micros).unwrap();
-        Request::consume(Check::new(&limit, "alice", 1)).at(instant)
+        Request::consume(Check::new(scene.limit, "alice", 1)).at(instant)
     });
     for (request, is_right) in [(told, true), (other, false)] {
-        let mut calls = [(); 2].map(|()| begin(&store, &request));
-        run_tasks();
-        store.engine().0.reply(answer(2, &fresh_state()));
-        run_tasks();
+        let mut calls = scene.send([&request; 2]);
+        scene.answered(2);
         for call in &mut calls {
             if is_right {
                 assert!(ended(call).unwrap().is_allowed());
@@ -387,13 +338,9 @@ fn a_reply_that_admits_more_than_fits_is_refused() {
         // All calls before the last one cost 2^64, which is zero without its carry.
         (1 << 52, 4_097, 1),
     ] {
-        let (store, limit) = (store(), limit(&format!("fixed-window:{}/1h", fit * cost)));
-        let request = Request::consume(Check::new(&limit, "alice", cost));
-        let mut calls: Vec<_> = (0..calls).map(|_| begin(&store, &request)).collect();
-        run_tasks();
-        let reply = answer(calls.len().try_into().unwrap(), &fresh_state());
-        store.engine().0.reply(reply);
-        run_tasks();
+        let scene = scene_of(&format!("fixed-window:{}/1h", fit * cost), cost);
+        let mut calls = scene.together(calls);
+        scene.answered(calls.len());
         for (before, call) in (0..).zip(&mut calls) {
             if before < fit {
                 assert!(ended(call).unwrap().is_allowed());
@@ -404,28 +351,12 @@ fn a_reply_that_admits_more_than_fits_is_refused() {
     }
 }
 
-/// All calls before the last one cost 2^64, which is zero without its carry.
-#[test]
-fn what_all_calls_before_one_cost_does_not_wrap_around() {
-    let (store, limit) = (store(), limit("fixed-window:4503599627370496/1h"));
-    let request = Request::consume(Check::new(&limit, "alice", 1 << 52));
-    let mut calls: Vec<_> = (0..4_097).map(|_| begin(&store, &request)).collect();
-    run_tasks();
-    store.engine().0.reply(answer(4_097, &fresh_state()));
-    run_tasks();
-    fails(&mut calls[4_096], ErrorKind::Protocol);
-}
-
 #[test]
 fn equal_calls_are_decided_in_the_order_in_which_they_were_made_whoever_asks_first() {
-    let limit = limit("gcra:4/1s");
-    let request = Request::consume(Check::new(&limit, "alice", 1));
     for order in [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 5, 0, 4, 3, 1]] {
-        let store = store();
-        let mut calls = [(); 6].map(|()| begin(&store, &request));
-        run_tasks();
-        store.engine().0.reply(answer(4, &fresh_state()));
-        run_tasks();
+        let scene = scene_of("gcra:4/1s", 1);
+        let mut calls = scene.together(6);
+        scene.answered(4);
         for index in order {
             let verdicts = ended(&mut calls[index]).unwrap();
             let before = u64::try_from(index).unwrap();
@@ -439,20 +370,14 @@ fn equal_calls_are_decided_in_the_order_in_which_they_were_made_whoever_asks_fir
 #[test]
 fn no_deadline_is_too_long() {
     let options = Options::new().with_batches_only();
-    let store = gated(options.with_deadline(Duration::MAX));
-    let limit = limit("gcra:100/1s");
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
-    run_tasks();
-    store.engine().0.reply(answer(1, &fresh_state()));
-    run_tasks();
+    let scene = Scene::new(options.with_deadline(Duration::MAX));
+    let mut call = scene.send_one();
+    scene.answered(1);
     assert!(ended(&mut call).unwrap().is_allowed());
-    let store = gated(
-        Options::new()
-            .with_batches_only()
-            .with_deadline(Duration::ZERO),
-    );
-    let mut call: Deciding<'_> = Box::pin(store.execute(&request));
+    let options = Options::new().with_batches_only();
+    let scene = Scene::new(options.with_deadline(Duration::ZERO));
+    let request = Request::peek(Check::new(scene.limit, "alice", 1));
+    let mut call: Deciding<'_> = Box::pin(scene.store.execute(&request));
     fails(&mut call, ErrorKind::Misconfigured);
 }
 
@@ -471,11 +396,9 @@ fn a_batch_that_is_lost_may_have_counted_those_that_consume() {
             [ErrorKind::Protocol; 2],
         ),
     ] {
-        let store = store();
-        let mut calls = [&consume, &peek, &consume].map(|request| begin(&store, request));
-        run_tasks();
-        store.engine().0.fail(why);
-        run_tasks();
+        let scene = scene();
+        let mut calls = scene.send([&consume, &peek, &consume]);
+        scene.failed(why);
         for (call, kind) in calls.iter_mut().zip([kinds[0], kinds[1], kinds[0]]) {
             let shown = fails(call, kind);
             assert!(!shown.contains("alice"), "{shown}");
@@ -485,13 +408,11 @@ fn a_batch_that_is_lost_may_have_counted_those_that_consume() {
 
 #[test]
 fn calls_end_with_their_runtime() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
-    run_tasks();
+    let scene = scene();
+    let mut call = scene.send_one();
     // The next one has not been sent.
-    let other = Request::consume(Check::new(&limit, "bob", 1));
-    let mut next = [&request, &other, &request].map(|request| begin(&store, request));
+    let other = Request::consume(Check::new(scene.limit, "bob", 1));
+    let mut next = [scene.call(), scene.begin(&other), scene.call()];
     assert_eq!(tasks(), 2);
     drop_tasks();
     let shown = fails(&mut call, ErrorKind::Unknown);
@@ -501,31 +422,25 @@ fn calls_end_with_their_runtime() {
         assert!(shown.contains("has ended"), "{shown}");
     }
     // Later calls start another task.
-    let mut last = begin(&store, &request);
-    run_tasks();
-    store.engine().0.reply(answer(1, &fresh_state()));
-    run_tasks();
+    let mut last = scene.send_one();
+    scene.answered(1);
     assert!(ended(&mut last).unwrap().is_allowed());
 }
 
 #[test]
 fn a_script_that_is_not_known_is_loaded_and_each_call_is_counted_once() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut calls: Vec<_> = (0..3).map(|_| begin(&store, &request)).collect();
-    run_tasks();
-    store.engine().0.fail("NOSCRIPT No matching script.");
-    run_tasks();
-    let sent = store.engine().0.sent();
+    let scene = scene();
+    let mut calls = scene.together(3);
+    scene.failed("NOSCRIPT No matching script.");
+    let sent = scene.sent();
     assert_eq!(
         sent.iter()
             .map(super::gate::Sent::calls)
             .collect::<Vec<_>>(),
         [[3], [3]]
     );
-    assert_eq!(store.engine().0.loaded(), 1);
-    store.engine().0.reply(answer(3, &fresh_state()));
-    run_tasks();
+    assert_eq!(scene.loaded(), 1);
+    scene.answered(3);
     let left = calls
         .iter_mut()
         .map(|call| ended(call).unwrap().remaining());
@@ -534,21 +449,16 @@ fn a_script_that_is_not_known_is_loaded_and_each_call_is_counted_once() {
 
 #[test]
 fn nothing_is_counted_while_a_script_is_loaded() {
-    let limit = limit("gcra:100/1s");
-    let request = Request::consume(Check::new(&limit, "alice", 1));
     for ends in [true, false] {
-        let store = store();
-        store.engine().0.hold_loads();
-        let mut calls = [(); 3].map(|()| begin(&store, &request));
-        run_tasks();
-        store.engine().0.fail("NOSCRIPT No matching script.");
-        run_tasks();
-        assert_eq!(store.engine().0.loaded(), 1);
+        let scene = scene();
+        scene.hold_loads();
+        let mut calls = scene.together(3);
+        scene.failed("NOSCRIPT No matching script.");
+        assert_eq!(scene.loaded(), 1);
         if ends {
             drop_tasks();
         } else {
-            store.engine().0.time_out();
-            run_tasks();
+            scene.timed_out();
         }
         for call in &mut calls {
             fails(call, ErrorKind::Unavailable);
@@ -558,19 +468,18 @@ fn nothing_is_counted_while_a_script_is_loaded() {
 
 #[test]
 fn calls_that_were_polled_once_are_woken_when_they_have_ended() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let scene = scene();
+    let request = Request::consume(Check::new(scene.limit, "alice", 1));
     for (is_late, outcome) in [(false, "answered"), (true, "late")] {
         let woken = [(); 3].map(|()| Woken::new());
         let mut calls = woken
             .each_ref()
-            .map(|woken| begin_with(&store, &request, &Waker::from(Arc::clone(woken))));
+            .map(|woken| begin_with(&scene.store, &request, &Waker::from(Arc::clone(woken))));
         run_tasks();
         match is_late {
-            true => store.engine().0.time_out(),
-            false => store.engine().0.reply(answer(3, &fresh_state())),
+            true => scene.timed_out(),
+            false => scene.answered(3),
         }
-        run_tasks();
         assert!(woken.iter().all(|woken| woken.is_woken()), "{outcome}");
         assert!(calls.iter_mut().all(|call| ended(call).is_err() == is_late));
     }
@@ -578,12 +487,10 @@ fn calls_that_were_polled_once_are_woken_when_they_have_ended() {
 
 #[test]
 fn a_call_wakes_whoever_polled_it_last() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
+    let scene = scene();
+    let mut call = scene.call();
     let woken = [(); 2].map(|()| watch(slice::from_mut(&mut call)));
-    store.engine().0.reply(answer(1, &fresh_state()));
-    run_tasks();
+    scene.answered(1);
     assert_eq!(
         woken.each_ref().map(|woken| woken.is_woken()),
         [false, true]
@@ -609,18 +516,16 @@ fn calls_whose_keys_a_server_does_not_take_together_are_sent_alone() {
             ErrorKind::Unavailable,
         ),
     ] {
-        let store = store();
-        let mut calls = [&alice, &bob].map(|request| begin(&store, request));
-        run_tasks();
-        store.engine().0.sent();
-        store.engine().0.fail(line);
-        run_tasks();
+        let scene = scene();
+        let mut calls = scene.send([&alice, &bob]);
+        scene.sent();
+        scene.failed(line);
         // The server has run nothing, so each is sent again, by itself.
         assert!(calls.iter_mut().all(|call| poll(call).is_none()), "{line}");
-        let sent = store.engine().0.sent();
+        let sent = scene.sent();
         assert!(sent.len() == 2 && sent.iter().all(|sent| !sent.is_batch));
-        store.engine().0.fail(line);
-        store.engine().0.reply(fresh_state());
+        scene.fail(line);
+        scene.reply(fresh_state());
         fails(&mut calls[0], kind);
         assert!(ended(&mut calls[1]).unwrap().is_allowed());
     }
@@ -628,109 +533,82 @@ fn calls_whose_keys_a_server_does_not_take_together_are_sent_alone() {
 
 #[test]
 fn no_call_is_sent_by_itself_after_its_deadline() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
-    run_tasks();
-    store.engine().0.sent();
-    store
-        .engine()
-        .0
-        .fail("CROSSSLOT Keys don't hash to the same slot");
+    let scene = scene();
+    let mut call = scene.send_one();
+    scene.sent();
+    scene.fail("CROSSSLOT Keys don't hash to the same slot");
     pass(Duration::from_millis(500));
     run_tasks();
     fails(&mut call, ErrorKind::Misconfigured);
-    assert!(store.engine().0.sent().is_empty());
+    assert!(scene.sent().is_empty());
 }
 
 #[test]
 fn a_call_that_is_sent_by_itself_later_has_what_is_left_of_its_deadline() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
-    run_tasks();
+    let scene = scene();
+    let mut call = scene.send_one();
     pass(Duration::from_millis(100));
-    store
-        .engine()
-        .0
-        .fail("CROSSSLOT Keys don't hash to the same slot");
-    run_tasks();
+    scene.failed("CROSSSLOT Keys don't hash to the same slot");
     assert!(poll(&mut call).is_none());
-    store.engine().0.time_out();
+    scene.time_out();
     fails(&mut call, ErrorKind::Unknown);
-    assert_eq!(store.engine().0.waited(), Duration::from_millis(400));
+    assert_eq!(scene.waited(), Duration::from_millis(400));
 }
 
 #[test]
 fn blocks_are_decided_one_after_the_other_whatever_they_cost() {
-    let (store, limit) = (store(), limit("block:1s"));
-    let request = Request::consume(Check::new(&limit, "alice", (1 << 52) + 1));
-    let mut calls: Vec<_> = (0..3).map(|_| begin(&store, &request)).collect();
+    let scene = scene_of("block:1s", (1 << 52) + 1);
+    let mut calls = scene.together(3);
+    assert_eq!(scene.sent()[0].calls(), [1, 1, 1]);
+    scene.reply(vec![answer(1, &fresh_state()); 3].concat());
     run_tasks();
-    assert_eq!(store.engine().0.sent()[0].calls(), [1, 1, 1]);
-    store
-        .engine()
-        .0
-        .reply(vec![answer(1, &fresh_state()); 3].concat());
-    run_tasks();
-    assert!(
-        calls
-            .iter_mut()
-            .all(|call| ended(call).unwrap().is_allowed())
-    );
+    are_allowed(&mut calls);
 }
 
 #[test]
 fn a_call_that_may_be_repeated_is_sent_again_by_itself_if_its_batch_is_lost() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let check = Check::new(&limit, "alice", 1);
+    let scene = scene();
+    let check = Check::new(scene.limit, "alice", 1);
     let id = |id| CallId::new(id).kept(Duration::from_secs(60));
     let repeated = Request::consume(check).id(id("one").repeated());
     let once = Request::consume(check).id(id("two"));
-    let mut calls = [&repeated, &once].map(|request| begin(&store, request));
-    run_tasks();
-    store.engine().0.sent();
-    store.engine().0.fail("lost");
-    run_tasks();
+    let mut calls = scene.send([&repeated, &once]);
+    scene.sent();
+    scene.failed("lost");
     fails(&mut calls[1], ErrorKind::Unknown);
     assert!(poll(&mut calls[0]).is_none());
-    let sent = store.engine().0.sent();
+    let sent = scene.sent();
     assert!(sent.len() == 1 && !sent[0].is_batch);
     // That was the second time.
-    store.engine().0.fail("lost");
+    scene.fail("lost");
     fails(&mut calls[0], ErrorKind::Unknown);
-    assert!(store.engine().0.sent().is_empty());
+    assert!(scene.sent().is_empty());
 }
 
 #[test]
 fn a_call_that_may_be_repeated_is_so_after_it_left_its_batch_too() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
+    let scene = scene();
     let id = CallId::new("one").kept(Duration::from_secs(60)).repeated();
-    let request = Request::consume(Check::new(&limit, "alice", 1)).id(id);
-    let mut call = begin(&store, &request);
-    run_tasks();
-    store
-        .engine()
-        .0
-        .fail("TRYAGAIN Multiple keys during rehashing");
-    run_tasks();
-    store.engine().0.fail("lost");
+    let request = Request::consume(Check::new(scene.limit, "alice", 1)).id(id);
+    let mut call = scene.send([&request]).remove(0);
+    scene.failed("TRYAGAIN Multiple keys during rehashing");
+    scene.fail("lost");
     assert!(poll(&mut call).is_none());
     // In the batch, by itself, and once more.
-    assert_eq!(store.engine().0.sent().len(), 3);
-    store.engine().0.fail("lost");
+    assert_eq!(scene.sent().len(), 3);
+    scene.fail("lost");
     fails(&mut call, ErrorKind::Unknown);
 }
 
 #[test]
 fn what_the_server_refuses_to_one_call_concerns_nobody_else() {
-    let (store, limit) = (store(), limit("gcra:100/1s"));
-    let [alice, bob] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
-    let mut calls = [&alice, &bob, &alice].map(|request| begin(&store, request));
-    run_tasks();
+    let scene = scene();
+    let [alice, bob] =
+        ["alice", "bob"].map(|key| Request::consume(Check::new(scene.limit, key, 1)));
+    let mut calls = scene.send([&alice, &bob, &alice]);
     let line = "WRONGTYPE Operation against tollgate:l:gcra:v1:{alice}: a key";
     let parts = [refusal(line), answer(1, &fresh_state())];
-    store.engine().0.reply(parts.concat());
+    scene.reply(parts.concat());
     run_tasks();
     for at in [0, 2] {
         let shown = fails(&mut calls[at], ErrorKind::Misconfigured);
@@ -758,10 +636,9 @@ fn replies_that_the_script_does_not_give_are_errors() {
         [answer(2, &[]), answer(1, &[])].concat(),
         [answer(2, &[1; 9]), answer(1, &[1; 9])].concat(),
     ] {
-        let store = store();
-        let mut calls = [&alice, &alice, &bob].map(|request| begin(&store, request));
-        run_tasks();
-        store.engine().0.reply(reply.clone());
+        let scene = scene();
+        let mut calls = scene.send([&alice, &alice, &bob]);
+        scene.reply(reply.clone());
         run_tasks();
         for call in &mut calls {
             let outcome = ended(call);
@@ -775,13 +652,12 @@ fn replies_that_the_script_does_not_give_are_errors() {
 fn a_call_that_the_machine_decides_otherwise_is_an_error() {
     let limit = limit("gcra:3/1s");
     let [alice, bob] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
-    let store = store();
-    let mut calls = [&alice, &alice, &bob].map(|request| begin(&store, request));
-    run_tasks();
+    let scene = scene();
+    let mut calls = scene.send([&alice, &alice, &bob]);
     let mut denied = fresh_state();
     denied[0] = 0;
     let parts = [answer(1, &denied), answer(1, &denied)];
-    store.engine().0.reply(parts.concat());
+    scene.reply(parts.concat());
     run_tasks();
     // The server has admitted one, and the machine would admit all.
     assert!(ended(&mut calls[0]).unwrap().is_allowed());

@@ -2,14 +2,17 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Mutex;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
+use tollgate_core::Limit;
+use tollgate_core::store::{Check, Request};
 use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
-use super::tasks::{Spawning, pass, time};
+use super::tasks::{Deciding, Spawning, begin, drop_tasks, pass, poll, run_tasks, switch_to, time};
 
 /// A gap that does not pass in a test, unless the test says so.
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
@@ -79,13 +82,135 @@ pub(crate) fn gated(options: Options) -> Gated {
     WireStore::new(Spawning(Gate::default()), options)
 }
 
-/// The same, on a cluster.
-pub(crate) fn gated_cluster(gap: Duration) -> Gated {
-    let engine = Gate {
-        clustered: true,
-        ..Gate::default()
-    };
-    WireStore::new(Spawning(engine), Options::new().with_batch_gap(gap))
+/// A store whose server answers nothing yet, and a request that is made again and again. All
+/// runtimes end with it.
+pub(crate) struct Scene {
+    pub(crate) store: Gated,
+    pub(crate) limit: &'static Limit,
+    request: Request<'static>,
+}
+
+impl Scene {
+    pub(crate) fn new(options: Options) -> Self {
+        Self::of("gcra:1000/1s", 1, options)
+    }
+
+    /// Returns a scene whose calls are about another limit, or at another cost.
+    pub(crate) fn of(limit: &str, cost: u64, options: Options) -> Self {
+        let limit: &'static Limit = Box::leak(Box::new(crate::engine::limit(limit)));
+        Self {
+            store: gated(options),
+            limit,
+            request: Request::consume(Check::new(limit, "alice", cost)),
+        }
+    }
+
+    /// Returns a scene in which calls wait for each other.
+    pub(crate) fn rush() -> Self {
+        Self::new(Options::new().with_batch_gap(HOUR))
+    }
+
+    /// The same, on a cluster.
+    pub(crate) fn cluster() -> Self {
+        let mut scene = Self::rush();
+        scene.store = WireStore::new(
+            Spawning(Gate {
+                clustered: true,
+                ..Gate::default()
+            }),
+            Options::new().with_batch_gap(HOUR),
+        );
+        scene
+    }
+
+    pub(crate) fn begin<'a>(&'a self, request: &'a Request<'a>) -> Deciding<'a> {
+        begin(&self.store, request)
+    }
+
+    /// Begins a call, which waits, or is on its way.
+    pub(crate) fn call(&self) -> Deciding<'_> {
+        begin(&self.store, &self.request)
+    }
+
+    pub(crate) fn calls(&self, count: usize) -> Vec<Deciding<'_>> {
+        (0..count).map(|_| self.call()).collect()
+    }
+
+    /// Begins these calls, which leave together if they may.
+    pub(crate) fn send<'a>(
+        &'a self,
+        requests: impl IntoIterator<Item = &'a Request<'a>>,
+    ) -> Vec<Deciding<'a>> {
+        let calls = requests.into_iter().map(|request| self.begin(request));
+        let calls = calls.collect();
+        run_tasks();
+        calls
+    }
+
+    pub(crate) fn send_one(&self) -> Deciding<'_> {
+        self.together(1).remove(0)
+    }
+
+    /// Begins so many calls, which leave together if they may.
+    pub(crate) fn together(&self, count: usize) -> Vec<Deciding<'_>> {
+        let calls = self.calls(count);
+        run_tasks();
+        calls
+    }
+
+    /// The server answers a script about so many equal calls; tasks run.
+    pub(crate) fn answered(&self, calls: usize) {
+        self.answer(calls);
+        run_tasks();
+    }
+
+    /// A script fails; tasks run.
+    pub(crate) fn failed(&self, why: &'static str) {
+        self.fail(why);
+        run_tasks();
+    }
+
+    /// The time of what waits passes; tasks run.
+    pub(crate) fn timed_out(&self) {
+        self.time_out();
+        run_tasks();
+    }
+
+    /// The server answers the script that is polled next, which is about so many equal calls.
+    pub(crate) fn answer(&self, calls: usize) {
+        let calls = u32::try_from(calls).unwrap();
+        self.reply(answer(calls, &fresh_state()));
+    }
+
+    /// The server answers these calls, which left by themselves.
+    pub(crate) fn answer_each(&self, calls: &mut [Deciding<'_>]) {
+        for call in calls {
+            self.reply(fresh_state());
+            assert!(poll(call).unwrap().unwrap().is_allowed());
+        }
+    }
+}
+
+impl Deref for Scene {
+    type Target = Gate;
+
+    fn deref(&self) -> &Gate {
+        &self.store.engine().0
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        drop_tasks();
+        switch_to(0);
+    }
+}
+
+/// Checks that all of these calls have been answered.
+pub(crate) fn are_allowed(calls: &mut [Deciding<'_>]) {
+    for call in calls {
+        assert!(poll(call).unwrap().unwrap().is_allowed());
+    }
 }
 
 impl Gate {

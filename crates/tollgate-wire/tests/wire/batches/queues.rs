@@ -10,109 +10,71 @@ use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{Key, Limit, Timestamp};
 use tollgate_wire::{Options, TimeSource};
 
-use super::gate::{ALONE, Gated, HOUR, Sent, answer, fresh_state, gated, gated_cluster};
+use super::gate::{ALONE, Gated, HOUR, Scene, Sent, are_allowed};
 use super::tasks::{
-    Deciding, begin, drop_tasks, pass, poll, poll_tasks, run_tasks, started, switch_to, tasks,
-    watch,
+    drop_tasks, pass, poll, poll_tasks, run_tasks, started, switch_to, tasks, watch,
 };
 use crate::engine::limit;
 
-fn sent(store: &Gated) -> Vec<Sent> {
-    store.engine().0.sent()
-}
-
-/// Answers the scripts on their way, in the order in which they are polled.
-fn reply(store: &Gated, answers: &[&[Vec<u8>]]) {
-    for parts in answers {
-        store.engine().0.reply(parts.concat());
-    }
-    run_tasks();
-}
-
-/// Begins so many calls, which leave together if they may.
-fn begin_together<'a>(
-    store: &'a Gated,
-    request: &'a Request<'a>,
-    count: usize,
-) -> Vec<Deciding<'a>> {
-    let calls = (0..count).map(|_| begin(store, request)).collect();
-    run_tasks();
-    calls
-}
-
 #[test]
 fn few_calls_are_sent_singly_and_later_ones_in_a_batch() {
-    let options = Options::new().with_batch_gap(HOUR);
-    let (store, limit) = (gated(options), limit("gcra:100/1s"));
-    a_rush(&store, &limit);
+    let scene = Scene::rush();
+    a_rush(&scene);
     // Afterwards all is as before.
-    a_rush(&store, &limit);
+    a_rush(&scene);
 }
 
 /// Makes calls that wait for each other, and answers all of them.
-fn a_rush(store: &Gated, limit: &Limit) {
+fn a_rush(scene: &Scene) {
     started();
-    let request = Request::consume(Check::new(limit, "alice", 1));
-    let mut first: Vec<_> = (0..ALONE).map(|_| begin(store, &request)).collect();
-    let alone = sent(store);
+    let mut first = scene.calls(ALONE);
+    let alone = scene.sent();
     assert_eq!(alone.len(), ALONE);
     assert!(alone.iter().all(|sent| !sent.is_batch));
     // Those that wait depart as soon as a task can take them along.
-    let mut second: Vec<_> = (0..3).map(|_| begin(store, &request)).collect();
-    assert_eq!((sent(store).len(), tasks()), (0, 1));
+    let mut second = scene.calls(3);
+    assert_eq!((scene.sent().len(), tasks()), (0, 1));
     run_tasks();
-    let batch = sent(store);
+    let batch = scene.sent();
     assert_eq!(batch.len(), 1);
     assert!(batch[0].is_batch);
     assert_eq!(batch[0].calls(), [3]);
     // While a batch is on its way, the next one departs beside it, and then nobody.
-    let mut third: Vec<_> = (0..2).map(|_| begin(store, &request)).collect();
-    run_tasks();
-    assert_eq!(sent(store)[0].calls(), [2]);
-    let mut fourth: Vec<_> = (0..5).map(|_| begin(store, &request)).collect();
-    run_tasks();
-    assert!(sent(store).is_empty());
+    let mut third = scene.together(2);
+    assert_eq!(scene.sent()[0].calls(), [2]);
+    let mut fourth = scene.together(5);
+    assert!(scene.sent().is_empty());
     assert_eq!((tasks(), started()), (2, 2));
     // A reply lets the next ones go.
-    reply(store, &[&[answer(3, &fresh_state())]]);
-    for call in &mut second {
-        assert!(poll(call).unwrap().unwrap().is_allowed());
-    }
-    assert_eq!(sent(store)[0].calls(), [5]);
-    reply(
-        store,
-        &[&[answer(5, &fresh_state())], &[answer(2, &fresh_state())]],
-    );
+    scene.answered(3);
+    are_allowed(&mut second);
+    assert_eq!(scene.sent()[0].calls(), [5]);
+    scene.answer(5);
+    scene.answered(2);
     assert_eq!((tasks(), started()), (0, 0));
-    for call in third.iter_mut().chain(&mut fourth) {
-        assert!(poll(call).unwrap().unwrap().is_allowed());
-    }
+    are_allowed(&mut third);
+    are_allowed(&mut fourth);
     // The first ones are still on their way, so the next one finds a task.
-    let mut fifth = begin(store, &request);
+    let mut later = scene.calls(1);
     assert_eq!((tasks(), started()), (1, 1));
-    for call in &mut first {
-        store.engine().0.reply(fresh_state());
-        assert!(poll(call).unwrap().unwrap().is_allowed());
-    }
+    scene.answer_each(&mut first);
     // As long as there is a task, the next ones wait for it, although no call goes by itself any
     // more.
-    let mut sixth = begin(store, &request);
-    assert!(sent(store).is_empty());
+    later.push(scene.call());
+    assert!(scene.sent().is_empty());
     run_tasks();
-    assert_eq!(sent(store)[0].calls(), [2]);
-    store.engine().0.reply(answer(2, &fresh_state()));
+    assert_eq!(scene.sent()[0].calls(), [2]);
+    scene.answer(2);
     poll_tasks();
     // So few calls go by themselves if they are made again.
     assert_eq!((tasks(), started()), (0, 0));
-    for call in [&mut fifth, &mut sixth] {
-        assert!(poll(call).unwrap().unwrap().is_allowed());
-    }
+    are_allowed(&mut later);
     // When nothing is on its way, nothing waits.
-    sent(store);
-    drop(begin(store, &request));
-    assert_eq!((sent(store).len(), tasks()), (1, 0));
-    drop(begin(store, &request));
-    assert!(!sent(store)[0].is_batch);
+    scene.sent();
+    drop(scene.call());
+    assert_eq!((scene.sent().len(), tasks()), (1, 0));
+    drop(scene.call());
+    assert!(!scene.sent()[0].is_batch);
 }
 
 /// The calls in flight are those of the batch, those that wait, those of another batch, and those that
@@ -121,21 +83,13 @@ fn a_rush(store: &Gated, limit: &Limit) {
 fn a_task_waits_for_its_callers_unless_few_calls_are_in_flight() {
     for in_flight in [8, 9] {
         for alone in [0, 1] {
-            let store = gated(Options::new().with_batch_gap(HOUR));
-            let limit = limit("gcra:100/1s");
-            let request = Request::consume(Check::new(&limit, "alice", 1));
-            let mut first: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+            let scene = Scene::rush();
+            let mut first = scene.calls(ALONE);
             let calls = in_flight - alone;
-            let mut others: Vec<_> = (0..calls).map(|_| begin(&store, &request)).collect();
-            for call in &mut first[alone..] {
-                store.engine().0.reply(fresh_state());
-                assert!(poll(call).unwrap().unwrap().is_allowed());
-            }
+            let mut others = scene.calls(calls);
+            scene.answer_each(&mut first[alone..]);
             run_tasks();
-            store
-                .engine()
-                .0
-                .reply(answer(u32::try_from(calls).unwrap(), &fresh_state()));
+            scene.answer(calls);
             poll_tasks();
             assert!(others.iter_mut().all(|call| poll(call).is_some()));
             assert_eq!(
@@ -153,24 +107,18 @@ fn a_task_waits_for_its_callers_unless_few_calls_are_in_flight() {
 #[test]
 fn small_groups_of_callers_that_take_turns_go_by_themselves_again() {
     for (one, other) in [(1, 1), (4, 4), (1, 7)] {
-        let store = gated(Options::new().with_batch_gap(HOUR));
-        let limit = limit("gcra:100/1s");
-        let request = Request::consume(Check::new(&limit, "alice", 1));
-        let mut alone = begin_together(&store, &request, ALONE);
-        let mut groups = [one, other].map(|count| begin_together(&store, &request, count));
-        for call in &mut alone {
-            store.engine().0.reply(fresh_state());
-            assert!(poll(call).unwrap().unwrap().is_allowed());
-        }
-        sent(&store);
+        let scene = Scene::rush();
+        let mut alone = scene.together(ALONE);
+        let mut groups = [one, other].map(|count| scene.together(count));
+        scene.answer_each(&mut alone);
+        scene.sent();
         for group in &mut groups {
             let count = group.len();
-            let calls = u32::try_from(count).unwrap();
-            store.engine().0.reply(answer(calls, &fresh_state()));
+            scene.answer(count);
             poll_tasks();
             assert!(group.iter_mut().all(|call| poll(call).is_some()));
-            *group = begin_together(&store, &request, count);
-            let sent = sent(&store);
+            *group = scene.together(count);
+            let sent = scene.sent();
             assert_eq!(sent.len(), count, "{one} {other}");
             assert!(sent.iter().all(|sent| !sent.is_batch));
         }
@@ -180,32 +128,25 @@ fn small_groups_of_callers_that_take_turns_go_by_themselves_again() {
 
 #[test]
 fn sixteen_calls_are_in_flight_before_others_wait_whether_in_batches_or_by_themselves() {
-    let store = gated(Options::new().with_batch_gap(HOUR));
-    let limit = limit("gcra:100/1s");
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let alone = begin_together(&store, &request, ALONE);
-    let [one, other] = [1, 7].map(|count| begin_together(&store, &request, count));
+    let scene = Scene::rush();
+    let alone = scene.together(ALONE);
+    let _batches = [1, 7].map(|count| scene.together(count));
     drop(alone);
-    store.engine().0.reply(answer(1, &fresh_state()));
+    scene.answer(1);
     poll_tasks();
-    sent(&store);
-    let next = begin_together(&store, &request, ALONE);
-    let sent = sent(&store);
+    scene.sent();
+    let _next = scene.together(ALONE);
+    let sent = scene.sent();
     assert_eq!(sent.iter().filter(|sent| !sent.is_batch).count(), ALONE - 7);
     assert_eq!(sent.last().unwrap().calls(), [7]);
-    drop((one, other, next));
-    drop_tasks();
 }
 
 /// If no call goes by itself, the next calls need the task again, however few they are.
 #[test]
 fn a_task_waits_for_few_callers_if_all_calls_are_sent_in_batches() {
-    let store = gated(Options::new().with_batches_only());
-    let limit = limit("gcra:100/1s");
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut call = begin(&store, &request);
-    run_tasks();
-    store.engine().0.reply(answer(1, &fresh_state()));
+    let scene = Scene::new(Options::new().with_batches_only());
+    let mut call = scene.send_one();
+    scene.answer(1);
     poll_tasks();
     assert!(poll(&mut call).is_some());
     assert_eq!(tasks(), 1);
@@ -214,123 +155,90 @@ fn a_task_waits_for_few_callers_if_all_calls_are_sent_in_batches() {
 /// A task that ends would leave those to the other one, which may have to wait for long.
 #[test]
 fn calls_of_another_batch_and_calls_that_wait_are_in_flight() {
-    let store = gated(Options::new().with_batch_gap(HOUR));
-    let limit = limit("gcra:100/1s");
-    let request = Request::consume(Check::new(&limit, "alice", 1));
     for (other, waiting, stays) in [(4, 1, 0), (5, 1, 1), (4, 2, 1)] {
-        let first: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
-        let one: Vec<_> = (0..3).map(|_| begin(&store, &request)).collect();
-        run_tasks();
-        let two: Vec<_> = (0..other).map(|_| begin(&store, &request)).collect();
-        run_tasks();
+        let scene = Scene::rush();
+        let first = scene.calls(ALONE);
+        let _one = scene.together(3);
+        let _two = scene.together(other);
         drop(first);
-        let three: Vec<_> = (0..waiting).map(|_| begin(&store, &request)).collect();
-        store.engine().0.reply(answer(3, &fresh_state()));
+        let _three = scene.calls(waiting);
+        scene.answer(3);
         poll_tasks();
         // It takes what waits along at once, or after its callers have called.
-        let left = sent(&store).len();
+        let left = scene.sent().len();
         assert_eq!(left, 3 + ALONE - stays, "{other} {waiting}");
-        drop((one, two, three));
-        drop_tasks();
     }
 }
 
 #[test]
 fn a_batch_that_has_just_left_is_waited_for_as_a_call_is() {
     let gap = Duration::from_millis(1);
-    let (store, limit) = (
-        gated(Options::new().with_batch_gap(gap)),
-        limit("gcra:100/1s"),
-    );
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut calls: Vec<_> = (0..=ALONE).map(|_| begin(&store, &request)).collect();
-    run_tasks();
-    assert_eq!(sent(&store).len(), ALONE + 1);
+    let scene = Scene::new(Options::new().with_batch_gap(gap));
+    let mut calls = scene.together(ALONE + 1);
+    assert_eq!(scene.sent().len(), ALONE + 1);
     pass(2 * gap);
     for leaves in [1, 0] {
-        calls.push(begin(&store, &request));
+        calls.push(scene.call());
         run_tasks();
-        assert_eq!(sent(&store).len(), leaves);
+        assert_eq!(scene.sent().len(), leaves);
     }
-    drop(calls);
-    drop_tasks();
 }
 
 #[test]
 fn a_call_that_is_over_makes_room_for_another() {
-    let options = Options::new().with_batch_gap(HOUR);
-    let (store, limit) = (gated(options), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let scene = Scene::rush();
     // The first one takes longer than all others.
-    let first = begin(&store, &request);
+    let _first = scene.call();
     for _ in 0..3 {
-        let calls: Vec<_> = (1..ALONE).map(|_| begin(&store, &request)).collect();
+        let calls: Vec<_> = (1..ALONE).map(|_| scene.call()).collect();
         assert_eq!(tasks(), 0);
         drop(calls);
     }
-    assert!(sent(&store).iter().all(|sent| !sent.is_batch));
-    drop(first);
+    assert!(scene.sent().iter().all(|sent| !sent.is_batch));
 }
 
 #[test]
 fn batches_that_left_beside_others_because_they_were_full_leave_no_more_beside_them() {
     let options = Options::new().with_batch_gap(HOUR);
-    let (store, limit) = (gated(options), limit("gcra:100/1s"));
-    let keys: Vec<_> = (0..ALONE + 3 * 64 + 1).map(|key| key.to_string()).collect();
-    let requests: Vec<_> = keys
-        .iter()
-        .map(|key| Request::consume(Check::new(&limit, key, 1)))
-        .collect();
-    let calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
-    assert_eq!(sent(&store).len(), ALONE);
+    let (scene, limit) = (Scene::new(options), limit("gcra:100/1s"));
+    let requests = of_keys(&limit, ALONE + 3 * 64 + 1);
+    let _calls: Vec<_> = requests.iter().map(|of| scene.begin(of)).collect();
+    assert_eq!(scene.sent().len(), ALONE);
     // Full batches do not wait for each other, but the last call does.
     run_tasks();
-    let full: Vec<_> = sent(&store).iter().map(|sent| sent.keys.len()).collect();
+    let full: Vec<_> = scene.sent().iter().map(|sent| sent.keys.len()).collect();
     assert_eq!((full, tasks()), (vec![64; 3], 3));
     // Two are still on their way.
-    store.engine().0.fail("lost");
-    run_tasks();
-    assert_eq!((sent(&store).len(), tasks()), (0, 2));
-    store.engine().0.fail("lost");
-    run_tasks();
-    let last = sent(&store);
+    scene.failed("lost");
+    assert_eq!((scene.sent().len(), tasks()), (0, 2));
+    scene.failed("lost");
+    let last = scene.sent();
     assert_eq!((last.len(), last[0].keys.len(), tasks()), (1, 1, 2));
-    drop(calls);
-    drop_tasks();
 }
 
 #[test]
 fn batches_that_end_with_their_runtime_make_room_for_others() {
-    let options = Options::new().with_batch_gap(HOUR);
-    let (store, limit) = (gated(options), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
-    sent(&store);
+    let scene = Scene::rush();
+    let mut calls = scene.calls(ALONE);
+    scene.sent();
     let two_at_once = |calls: &mut Vec<_>| {
         for at_once in [1, 1, 0] {
-            calls.push(begin(&store, &request));
+            calls.push(scene.call());
             run_tasks();
-            assert_eq!(sent(&store).len(), at_once);
+            assert_eq!(scene.sent().len(), at_once);
         }
     };
     two_at_once(&mut calls);
     drop_tasks();
     assert!(poll(calls.last_mut().unwrap()).unwrap().is_err());
     two_at_once(&mut calls);
-    drop(calls);
-    drop_tasks();
 }
 
 #[test]
 fn every_call_that_waits_is_woken_when_its_runtime_ends() {
-    let store = gated(Options::new().with_batches_only());
-    let limit = limit("gcra:100/1s");
-    let keys: Vec<_> = (0..=64).map(|key| key.to_string()).collect();
-    let requests: Vec<_> = keys
-        .iter()
-        .map(|key| Request::consume(Check::new(&limit, key, 1)))
-        .collect();
-    let mut calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
+    let scene = Scene::new(Options::new().with_batches_only());
+    let requests = of_keys(scene.limit, 65);
+    let mut calls: Vec<_> = requests.iter().map(|of| scene.begin(of)).collect();
     // The last call waits in a batch of its own, behind a full one.
     let woken = watch(&mut calls[64..]);
     drop_tasks();
@@ -342,61 +250,56 @@ fn every_call_that_waits_is_woken_when_its_runtime_ends() {
 
 #[test]
 fn stalled_runtime_delays_no_other() {
-    let store = gated(Options::new().with_batch_gap(HOUR));
-    let limit = limit("gcra:100/1s");
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let begin_all = |count| -> Vec<_> { (0..count).map(|_| begin(&store, &request)).collect() };
-    let still = begin_all(ALONE + 1);
+    let scene = Scene::rush();
+    let _still = scene.calls(ALONE + 1);
     // Its task does not run.
-    assert_eq!((sent(&store).len(), tasks()), (ALONE, 1));
+    assert_eq!((scene.sent().len(), tasks()), (ALONE, 1));
     switch_to(1);
-    let busy = begin_all(ALONE + 3);
-    run_tasks();
-    let sent_there = sent(&store);
+    let _busy = scene.together(ALONE + 3);
+    let sent_there = scene.sent();
     assert_eq!((sent_there.len(), tasks()), (ALONE + 1, 2));
     assert_eq!(sent_there[ALONE].calls(), [3]);
     switch_to(0);
     run_tasks();
-    assert_eq!(sent(&store)[0].calls(), [1]);
-    drop((still, busy));
-    drop_tasks();
+    assert_eq!(scene.sent()[0].calls(), [1]);
 }
 
 #[test]
 fn calls_to_a_distant_idle_server_are_sent_singly() {
-    let options = Options::new().with_batch_gap(Duration::ZERO);
-    let (store, limit) = (gated(options), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let scene = Scene::new(Options::new().with_batch_gap(Duration::ZERO));
     // No time has passed since the one before, so each goes by itself, but not any number.
-    let first: Vec<_> = (0..64).map(|_| begin(&store, &request)).collect();
-    let alone = sent(&store);
+    let _first = scene.calls(64);
+    let alone = scene.sent();
     assert_eq!(alone.len(), 64);
     assert!(alone.iter().all(|sent| !sent.is_batch));
     // Nor does a batch wait for the one before.
     let mut more = Vec::new();
     for batches in 1..=64 {
-        more.push(begin(&store, &request));
+        more.push(scene.call());
         run_tasks();
-        assert_eq!((sent(&store).len(), tasks()), (1, batches));
+        assert_eq!((scene.sent().len(), tasks()), (1, batches));
     }
-    more.push(begin(&store, &request));
+    more.push(scene.call());
     run_tasks();
-    assert_eq!((sent(&store).len(), tasks()), (0, 64));
-    drop((first, more));
-    drop_tasks();
+    assert_eq!((scene.sent().len(), tasks()), (0, 64));
+}
+
+/// Returns a request about each of so many keys.
+fn of_keys(limit: &Limit, keys: usize) -> Vec<Request<'_>> {
+    let keys = 0..u64::try_from(keys).unwrap();
+    keys.map(|key| Request::consume(Check::new(limit, key, 1)))
+        .collect()
 }
 
 /// Returns what is sent for the batch of these calls.
 fn batch_of(requests: &[Request<'_>]) -> Sent {
-    let store = gated(Options::new().with_batches_only());
-    let calls: Vec<_> = requests
+    let scene = Scene::new(Options::new().with_batches_only());
+    let _calls: Vec<_> = requests
         .iter()
-        .map(|request| begin(&store, request))
+        .map(|request| scene.begin(request))
         .collect();
     run_tasks();
-    drop(calls);
-    drop_tasks();
-    sent(&store).remove(0)
+    scene.sent().remove(0)
 }
 
 #[test]
@@ -480,7 +383,7 @@ fn calls_that_differ_only_in_keys_share_one_argument() {
 
 #[test]
 fn a_script_decides_at_most_64_limits_and_any_number_of_equal_calls() {
-    let store = gated(Options::new().with_batches_only());
+    let scene = Scene::new(Options::new().with_batches_only());
     let limits = [limit("gcra:100/1s"), "other=gcra:9/1h".parse().unwrap()];
     let keys: Vec<_> = (0..40).map(|key| format!("user-{key}")).collect();
     let requests: Vec<_> = keys
@@ -492,20 +395,17 @@ fn a_script_decides_at_most_64_limits_and_any_number_of_equal_calls() {
         .iter()
         .chain(&requests[31..])
         .chain(&requests[..1]);
-    let calls: Vec<_> = twice.map(|request| begin(&store, request)).collect();
-    run_tasks();
+    let _calls = scene.send(twice);
     // A full one waits for nobody, and takes equal calls that come later along.
-    let sent = sent(&store);
+    let sent = scene.sent();
     let keys: Vec<_> = sent.iter().map(|sent| sent.keys.len()).collect();
     assert_eq!(keys, [64, 16]);
     assert_eq!(sent[0].calls(), [vec![2], vec![1; 30], vec![2]].concat());
-    drop(calls);
-    drop_tasks();
 }
 
 #[test]
 fn a_call_joins_equal_ones_in_an_earlier_batch_unless_another_call_of_its_key_came_after_them() {
-    let store = gated(Options::new().with_batches_only());
+    let scene = Scene::new(Options::new().with_batches_only());
     let (gcra, log) = (limit("gcra:100/1s"), limit("sliding-log:100/1s"));
     let keys: Vec<_> = (0..3 * 64).map(|key| format!("user-{key}")).collect();
     let of = |limit, key: usize| Request::consume(Check::new(limit, &*keys[key], 1));
@@ -526,119 +426,97 @@ fn a_call_joins_equal_ones_in_an_earlier_batch_unless_another_call_of_its_key_ca
         of(&log, 0),
         of(&gcra, 0),
     ]);
-    let calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
-    run_tasks();
-    let sent = sent(&store);
+    let _calls = scene.send(&requests);
+    let sent = scene.sent();
     let counted: Vec<_> = sent.iter().map(Sent::calls).collect();
     let first = [vec![3, 2], vec![1; 62]].concat();
     assert_eq!(counted, [first, vec![1; 64], vec![1; 63]]);
     let shares: Vec<_> = sent.iter().map(Sent::shares).collect();
     assert_eq!(shares, [false, false, true]);
     // What has left is joined by nobody.
-    let late = begin(&store, &requests[0]);
+    let _late = scene.begin(&requests[0]);
     run_tasks();
-    drop((calls, late));
-    drop_tasks();
 }
 
 /// Otherwise a call would wait for a batch that leaves long before its deadline, if at all.
 #[test]
 fn no_call_joins_an_earlier_batch_while_as_many_as_may_be_on_their_way_hang() {
-    let store = gated(Options::new().with_batches_only().with_batch_limits(1));
-    let gcra = limit("gcra:100/1s");
-    let keys: Vec<_> = (0..64).map(|key| format!("user-{key}")).collect();
-    let of = |key| Request::consume(Check::new(&gcra, key, 1));
-    let requests: Vec<_> = keys.iter().map(|key| of(&**key)).collect();
+    let scene = Scene::new(Options::new().with_batches_only().with_batch_limits(1));
+    let of = |key| Request::consume(Check::new(scene.limit, key, 1));
+    let requests = of_keys(scene.limit, 64);
     let [alice, bob] = ["alice", "bob"].map(of);
-    let mut calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
+    let mut calls: Vec<_> = requests.iter().map(|of| scene.begin(of)).collect();
     // Each sender starts the next one.
     for _ in 0..64 {
         poll_tasks();
     }
-    assert_eq!(sent(&store).len(), 64);
+    assert_eq!(scene.sent().len(), 64);
     // The second call is for the last batch that waits, the fourth is not.
     for request in [&alice, &alice, &bob, &alice] {
-        calls.push(begin(&store, request));
+        calls.push(scene.begin(request));
     }
     run_tasks();
-    assert_eq!((sent(&store).len(), tasks()), (0, 64));
+    assert_eq!((scene.sent().len(), tasks()), (0, 64));
     let counted: Vec<_> = (0..3)
         .map(|_| {
-            store.engine().0.fail("lost");
-            run_tasks();
-            sent(&store)[0].calls()
+            scene.failed("lost");
+            scene.sent()[0].calls()
         })
         .collect();
     assert_eq!(counted, [[2], [1], [1]]);
-    drop(calls);
-    drop_tasks();
 }
 
 /// Otherwise a store would remember every key that it was ever called for.
 #[test]
 fn nothing_is_kept_of_the_keys_of_a_batch_that_has_left() {
-    let store = gated(Options::new().with_batches_only());
-    let gcra = limit("gcra:100/1s");
-    let of = |key| Request::consume(Check::new(&gcra, key, 1));
+    let scene = Scene::new(Options::new().with_batches_only());
+    let of = |key| Request::consume(Check::new(scene.limit, key, 1));
     let [alice, bob] = ["alice", "bob"].map(of);
-    let calls = [&alice, &bob].map(|request| begin(&store, request));
-    let remembers_keys = || format!("{store:?}").contains("keys: 2");
+    let _calls = [&alice, &bob].map(|request| scene.begin(request));
+    let remembers_keys = || format!("{:?}", scene.store).contains("keys: 2");
     assert!(remembers_keys());
-    assert!(!format!("{store:?}").contains("alice"));
+    assert!(!format!("{:?}", scene.store).contains("alice"));
     run_tasks();
-    assert_eq!(sent(&store).len(), 1);
-    assert!(format!("{store:?}").contains("keys: 0"));
-    drop(calls);
-    drop_tasks();
+    assert_eq!(scene.sent().len(), 1);
+    assert!(format!("{:?}", scene.store).contains("keys: 0"));
 }
 
 /// Otherwise more and more would be kept, if something always waits.
 #[test]
 fn nothing_is_kept_of_the_keys_of_a_batch_that_has_left_while_others_wait() {
-    let store = gated(Options::new().with_batches_only().with_batch_limits(1));
-    let gcra = limit("gcra:100/1s");
-    let requests = ["a", "b", "c"].map(|key| Request::consume(Check::new(&gcra, key, 1)));
-    let calls = requests.each_ref().map(|request| begin(&store, request));
-    assert!(format!("{store:?}").contains("keys: 3"));
+    let scene = Scene::new(Options::new().with_batches_only().with_batch_limits(1));
+    let requests = ["a", "b", "c"].map(|key| Request::consume(Check::new(scene.limit, key, 1)));
+    let _calls = requests.each_ref().map(|request| scene.begin(request));
+    assert!(format!("{:?}", scene.store).contains("keys: 3"));
     // The first one leaves. The task that sends the second one has only been started.
     poll_tasks();
-    assert_eq!(sent(&store).len(), 1);
-    assert!(format!("{store:?}").contains("keys: 2"));
-    drop(calls);
-    drop_tasks();
+    assert_eq!(scene.sent().len(), 1);
+    assert!(format!("{:?}", scene.store).contains("keys: 2"));
 }
 
 /// Calls in a batch are not counted among those that are sent by themselves.
 #[test]
 fn calls_that_waited_take_no_room_of_those_that_go_by_themselves() {
-    let options = Options::new().with_batch_gap(HOUR);
-    let (store, limit) = (gated(options), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut first: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+    let scene = Scene::rush();
+    let mut first = scene.calls(ALONE);
     // This one waits, but is given up before it is sent.
-    drop(begin(&store, &request));
+    drop(scene.call());
     run_tasks();
-    assert_eq!((sent(&store).len(), tasks()), (ALONE, 0));
+    assert_eq!((scene.sent().len(), tasks()), (ALONE, 0));
     // One call goes on, and so nothing is forgotten.
     first.truncate(1);
-    let again: Vec<_> = (0..=ALONE).map(|_| begin(&store, &request)).collect();
-    assert_eq!(sent(&store).len(), ALONE - 1);
-    drop((first, again));
-    drop_tasks();
+    let _again = scene.calls(ALONE + 1);
+    assert_eq!(scene.sent().len(), ALONE - 1);
 }
 
 #[test]
 fn a_key_that_waits_in_an_earlier_batch_is_shared_with_nobody() {
-    let store = gated(Options::new().with_batches_only().with_batch_limits(2));
-    let gcra = limit("gcra:100/1s");
-    let of = |key, cost| Request::consume(Check::new(&gcra, key, cost));
+    let scene = Scene::new(Options::new().with_batches_only().with_batch_limits(2));
+    let of = |key, cost| Request::consume(Check::new(scene.limit, key, cost));
     let requests = [of("a", 1), of("b", 1), of("a", 2)];
-    let calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
-    run_tasks();
-    let shares: Vec<_> = sent(&store).iter().map(Sent::shares).collect();
+    let _calls = scene.send(&requests);
+    let shares: Vec<_> = scene.sent().iter().map(Sent::shares).collect();
     assert_eq!(shares, [false, false]);
-    drop(calls);
-    drop_tasks();
 }
 
 /// The clock is the callers', and two of them may see the same instant: one that was chosen, and one
@@ -646,69 +524,59 @@ fn a_key_that_waits_in_an_earlier_batch_is_shared_with_nobody() {
 #[test]
 fn a_call_at_a_chosen_instant_joins_none_that_happens_to_have_it() {
     let options = Options::new().with_batches_only();
-    let store = gated(options.with_time_source(TimeSource::Caller));
-    let gcra = limit("gcra:100/1s");
+    let scene = Scene::new(options.with_time_source(TimeSource::Caller));
     let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
     let since_epoch = Duration::from_micros(now.as_micros());
-    store
-        .engine()
-        .0
-        .stop_clock(SystemTime::UNIX_EPOCH + since_epoch);
-    let by_clock = Request::consume(Check::new(&gcra, "alice", 1));
+    scene.stop_clock(SystemTime::UNIX_EPOCH + since_epoch);
+    let by_clock = Request::consume(Check::new(scene.limit, "alice", 1));
     let chosen = by_clock.clone().at(now);
     let requests = [&by_clock, &chosen, &chosen];
-    let calls: Vec<_> = requests.iter().map(|of| begin(&store, of)).collect();
-    run_tasks();
-    assert_eq!(sent(&store)[0].calls(), [1, 2]);
-    drop(calls);
-    drop_tasks();
+    let _calls = scene.send(requests);
+    assert_eq!(scene.sent()[0].calls(), [1, 2]);
 }
 
 #[test]
 fn a_batch_that_leaves_does_not_hide_what_waits_for_the_same_key() {
     let options = Options::new().with_batch_gap(HOUR).with_batch_limits(2);
-    let (store, gcra) = (gated(options), limit("gcra:100/1s"));
+    let (scene, gcra) = (Scene::new(options), limit("gcra:100/1s"));
     let of = |key, cost| Request::consume(Check::new(&gcra, key, cost));
     let (alone, last) = (of("z", 1), of("e", 3));
     let requests = ["a", "b", "c", "d", "e", "f"].map(|key| of(key, 1));
     let second = of("e", 2);
-    let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &alone)).collect();
+    let mut calls: Vec<_> = (0..ALONE).map(|_| scene.begin(&alone)).collect();
     // Two batches are on their way. The third is full and leaves; the fourth waits.
     for pair in requests.chunks(2) {
-        calls.extend(pair.iter().map(|of| begin(&store, of)));
+        calls.extend(pair.iter().map(|of| scene.begin(of)));
         if pair[1].checks()[0].key() == Key::from("f") {
-            calls.push(begin(&store, &second));
+            calls.push(scene.begin(&second));
         }
         run_tasks();
     }
-    let batches: Vec<_> = sent(&store).split_off(ALONE);
+    let batches: Vec<_> = scene.sent().split_off(ALONE);
     assert!(batches.iter().all(|of| of.calls() == [1, 1]));
     assert_eq!(batches.len(), 3);
-    calls.push(begin(&store, &last));
-    (0..3).for_each(|_| store.engine().0.fail("lost"));
-    run_tasks();
-    let batches = sent(&store);
+    calls.push(scene.begin(&last));
+    (0..3).for_each(|_| scene.failed("lost"));
+    let batches = scene.sent();
     assert_eq!(batches.len(), 1);
     assert_eq!(
         (batches[0].calls(), batches[0].shares()),
         (vec![1, 1], true)
     );
-    drop(calls);
-    drop_tasks();
 }
 
 #[test]
 fn calls_of_other_hash_slots_are_not_held_up() {
-    let (store, limit) = (gated_cluster(HOUR), limit("gcra:100/1s"));
-    let of = |key| Request::consume(Check::new(&limit, key, 1));
+    let scene = Scene::cluster();
+    let of = |key| Request::consume(Check::new(scene.limit, key, 1));
     let (alice, bob) = (of("alice"), of("bob"));
-    let mut calls: Vec<_> = (0..ALONE + 2).map(|_| begin(&store, &alice)).collect();
-    assert_eq!(sent(&store).len(), ALONE);
-    calls.push(begin(&store, &bob));
-    assert_eq!(sent(&store).len(), 1);
-    calls.extend((0..ALONE).map(|_| begin(&store, &bob)));
+    let mut calls: Vec<_> = (0..ALONE + 2).map(|_| scene.begin(&alice)).collect();
+    assert_eq!(scene.sent().len(), ALONE);
+    calls.push(scene.begin(&bob));
+    assert_eq!(scene.sent().len(), 1);
+    calls.extend((0..ALONE).map(|_| scene.begin(&bob)));
     run_tasks();
-    let batches = sent(&store);
+    let batches = scene.sent();
     let counted: Vec<_> = batches
         .iter()
         .filter(|of| of.is_batch)
@@ -725,25 +593,23 @@ fn calls_of_other_hash_slots_are_not_held_up() {
     }
     // No queue is kept when nobody uses it.
     let queues = || {
-        let shown = format!("{store:?}");
+        let shown = format!("{:?}", scene.store);
         let (_, count) = shown.split_once("Queues { count: ").unwrap();
         count.split_once(',').unwrap().0.parse::<usize>().unwrap()
     };
     assert_eq!(queues(), 2);
-    store.engine().0.fail("lost");
-    store.engine().0.fail("lost");
-    run_tasks();
+    scene.fail("lost");
+    scene.failed("lost");
     assert_eq!(tasks(), 0);
     drop(calls);
     assert_eq!(queues(), 0);
-    let again = begin(&store, &alice);
+    let again = scene.begin(&alice);
     assert_eq!(queues(), 1);
     switch_to(1);
-    let elsewhere = begin(&store, &alice);
+    let elsewhere = scene.begin(&alice);
     assert_eq!(queues(), 2);
     drop((again, elsewhere));
     assert_eq!(queues(), 0);
-    switch_to(0);
 }
 
 /// Remembers how many tasks had been started whenever a call was woken.
@@ -772,15 +638,11 @@ fn a_sender_starts_between_many_callers_if_few_others_have_called() {
         (100, 25, 25, false),
     ] {
         let what = format!("{calls} calls, {out} out and {waiting} waiting");
-        let options = Options::new().with_batch_gap(HOUR);
-        let (store, limit) = (gated(options), limit("gcra:1000/1s"));
-        let request = Request::consume(Check::new(&limit, "alice", 1));
-        let alone: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
-        let mut first: Vec<_> = (0..calls).map(|_| begin(&store, &request)).collect();
-        run_tasks();
-        let mut others: Vec<_> = (0..out).map(|_| begin(&store, &request)).collect();
-        run_tasks();
-        others.extend((0..waiting).map(|_| begin(&store, &request)));
+        let scene = Scene::rush();
+        let _alone = scene.calls(ALONE);
+        let mut first = scene.together(calls);
+        let mut others = scene.together(out);
+        others.extend(scene.calls(waiting));
         let started = Arc::new(Started::default());
         let waker = Waker::from(Arc::clone(&started));
         for call in &mut first {
@@ -788,14 +650,14 @@ fn a_sender_starts_between_many_callers_if_few_others_have_called() {
             assert!(call.as_mut().poll(&mut context).is_pending());
         }
         let before = tasks();
-        store.engine().0.reply(answer(calls, &fresh_state()));
+        scene.answer(calls);
         poll_tasks();
         if out == 0 && waiting > 0 {
             // A sender that has just started sends those that wait first.
             assert!(started.0.lock().unwrap().is_empty());
             poll_tasks();
         }
-        let half = usize::try_from(calls).unwrap() / 2;
+        let half = calls / 2;
         let told = std::mem::take(&mut *started.0.lock().unwrap());
         assert!(told[..half].iter().all(|tasks| *tasks == 0), "{what}");
         let tasks_then = usize::from(splits);
@@ -803,14 +665,10 @@ fn a_sender_starts_between_many_callers_if_few_others_have_called() {
             told[half..].iter().all(|tasks| *tasks == tasks_then),
             "{what}"
         );
-        assert_eq!(told.len(), 2 * half + usize::try_from(calls).unwrap() % 2);
+        assert_eq!(told.len(), calls);
         // The new sender has the place of the one that ended.
         assert_eq!(tasks(), before, "{what}");
-        for call in &mut first {
-            assert!(poll(call).unwrap().unwrap().is_allowed());
-        }
-        drop((alone, others));
-        drop_tasks();
+        are_allowed(&mut first);
     }
 }
 
@@ -818,54 +676,41 @@ fn a_sender_starts_between_many_callers_if_few_others_have_called() {
 /// the server would wait for all of them.
 #[test]
 fn second_reply_wakes_callers_after_first_batch_departs() {
-    let options = Options::new().with_batch_gap(HOUR);
-    let (store, limit) = (gated(options), limit("gcra:1000/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let alone: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
-    let [mut first, mut second] = [3, 5].map(|calls| begin_together(&store, &request, calls));
-    sent(&store);
+    let scene = Scene::rush();
+    let _alone = scene.calls(ALONE);
+    let [mut first, mut second] = [3, 5].map(|calls| scene.together(calls));
+    scene.sent();
     let [of_first, of_second] = [&mut first, &mut second].map(|calls| watch(calls));
-    store.engine().0.reply(answer(3, &fresh_state()));
-    store.engine().0.reply(answer(5, &fresh_state()));
+    scene.answer(3);
+    scene.answer(5);
     poll_tasks();
     assert!(of_first.is_woken() && !of_second.is_woken());
-    for call in &mut first {
-        assert!(poll(call).unwrap().unwrap().is_allowed());
-    }
-    let next: Vec<_> = first.iter().map(|_| begin(&store, &request)).collect();
+    are_allowed(&mut first);
+    let _next: Vec<_> = first.iter().map(|_| scene.call()).collect();
     poll_tasks();
-    assert_eq!(sent(&store)[0].calls(), [3]);
+    assert_eq!(scene.sent()[0].calls(), [3]);
     assert!(of_second.is_woken());
-    for call in &mut second {
-        assert!(poll(call).unwrap().unwrap().is_allowed());
-    }
+    are_allowed(&mut second);
     // And then theirs are.
-    let last: Vec<_> = second.iter().map(|_| begin(&store, &request)).collect();
+    let _last: Vec<_> = second.iter().map(|_| scene.call()).collect();
     run_tasks();
-    assert_eq!(sent(&store)[0].calls(), [5]);
-    drop((alone, next, last));
-    drop_tasks();
+    assert_eq!(scene.sent()[0].calls(), [5]);
 }
 
 #[test]
 fn an_answer_that_was_read_is_given_even_if_the_runtime_ends_before_its_callers_are_woken() {
-    let options = Options::new().with_batch_gap(HOUR);
-    let (store, limit) = (gated(options), limit("gcra:1000/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let alone: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
-    let [_first, mut second] = [3, 5].map(|calls| begin_together(&store, &request, calls));
+    let scene = Scene::rush();
+    let _alone = scene.calls(ALONE);
+    let [_first, mut second] = [3, 5].map(|calls| scene.together(calls));
     let woken = watch(&mut second);
     for calls in [3, 5] {
-        store.engine().0.reply(answer(calls, &fresh_state()));
+        scene.answer(calls);
     }
     poll_tasks();
     assert!(!woken.is_woken());
     drop_tasks();
     assert!(woken.is_woken());
-    for call in &mut second {
-        assert!(poll(call).unwrap().unwrap().is_allowed());
-    }
-    drop(alone);
+    are_allowed(&mut second);
 }
 
 /// Otherwise there would be three groups of callers, and one would wait until the batches of both others
@@ -873,118 +718,97 @@ fn an_answer_that_was_read_is_given_even_if_the_runtime_ends_before_its_callers_
 #[test]
 fn waiting_calls_are_sent_with_the_next_calls_of_answered_callers() {
     // Both are about one limit, and so there is just room for them.
-    let options = Options::new().with_batch_gap(HOUR).with_batch_limits(2);
-    let (store, limit) = (gated(options), limit("gcra:1000/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
+    let scene = Scene::new(Options::new().with_batch_gap(HOUR).with_batch_limits(2));
+    let mut calls = scene.calls(ALONE);
     for together in [3, 2, 5] {
-        calls.extend(begin_together(&store, &request, together));
+        calls.extend(scene.together(together));
     }
-    let batches: Vec<_> = sent(&store).iter().skip(ALONE).map(Sent::calls).collect();
+    let batches: Vec<_> = scene.sent().iter().skip(ALONE).map(Sent::calls).collect();
     assert_eq!(batches, [[3], [2]]);
-    store.engine().0.reply(answer(3, &fresh_state()));
+    scene.answer(3);
     poll_tasks();
-    assert!(sent(&store).is_empty());
-    calls.extend((0..3).map(|_| begin(&store, &request)));
+    assert!(scene.sent().is_empty());
+    calls.extend(scene.calls(3));
     poll_tasks();
-    assert_eq!(sent(&store)[0].calls(), [8]);
-    drop(calls);
-    drop_tasks();
+    assert_eq!(scene.sent()[0].calls(), [8]);
 }
 
 #[test]
 fn waiting_calls_are_sent_at_once_if_the_next_calls_would_not_fit() {
     let options = Options::new().with_batch_gap(HOUR).with_batch_limits(1);
-    let (store, limit) = (gated(options), limit("gcra:100/1s"));
+    let (scene, limit) = (Scene::new(options), limit("gcra:100/1s"));
     let of = |key| Request::consume(Check::new(&limit, key, 1));
     let (alone, first) = (of("z"), of("a"));
     let later = ["b", "c", "d", "e"].map(of);
-    let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &alone)).collect();
-    calls.push(begin(&store, &first));
+    let mut calls: Vec<_> = (0..ALONE).map(|_| scene.begin(&alone)).collect();
+    calls.push(scene.begin(&first));
     run_tasks();
-    sent(&store);
-    calls.extend(later.iter().map(|request| begin(&store, request)));
-    store.engine().0.reply(answer(1, &fresh_state()));
+    scene.sent();
+    calls.extend(later.iter().map(|request| scene.begin(request)));
+    scene.answer(1);
     // The sender that starts sends one of them, and starts the next sender.
     poll_tasks();
-    assert_eq!(sent(&store).len(), 1);
+    assert_eq!(scene.sent().len(), 1);
     // That one sends one, and so does the first sender after its caller is woken.
     poll_tasks();
-    assert_eq!(sent(&store).len(), 2);
-    drop(calls);
-    drop_tasks();
+    assert_eq!(scene.sent().len(), 2);
 }
 
 #[test]
 fn surplus_sender_ends_before_waking_callers() {
     let gap = Duration::from_millis(1);
-    let (store, limit) = (
-        gated(Options::new().with_batch_gap(gap)),
-        limit("gcra:100/1s"),
-    );
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let mut calls: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
-    calls.extend((0..2).map(|_| begin(&store, &request)));
+    let scene = Scene::new(Options::new().with_batch_gap(gap));
+    let mut calls = scene.calls(ALONE);
+    calls.extend(scene.calls(2));
     run_tasks();
     // The third one leaves because none has left for a while.
     for _ in 0..2 {
         pass(gap);
-        calls.push(begin(&store, &request));
+        calls.push(scene.call());
         run_tasks();
     }
     assert_eq!(tasks(), 3);
     drop(calls.drain(..6));
-    sent(&store);
-    store.engine().0.reply(answer(2, &fresh_state()));
+    scene.sent();
+    scene.answer(2);
     poll_tasks();
     assert_eq!(tasks(), 2);
     // The others are on their way, so what is called next waits for one of them.
-    calls.push(begin(&store, &request));
-    assert!(sent(&store).is_empty());
-    drop(calls);
-    drop_tasks();
+    calls.push(scene.call());
+    assert!(scene.sent().is_empty());
 }
 
 #[test]
 fn without_batches_each_call_leaves_by_itself() {
-    let (store, limit) = (gated(Options::new()), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let calls: Vec<_> = (0..ALONE + 2).map(|_| begin(&store, &request)).collect();
-    let sent = sent(&store);
+    let scene = Scene::new(Options::new());
+    let _calls = scene.calls(ALONE + 2);
+    let sent = scene.sent();
     assert_eq!(sent.len(), ALONE + 2);
     assert!(sent.iter().all(|sent| !sent.is_batch));
     assert_eq!(tasks(), 0);
-    drop(calls);
 }
 
 #[test]
 fn a_sender_that_starts_between_callers_sends_what_they_call_next() {
-    let options = Options::new().with_batch_gap(HOUR);
-    let (store, limit) = (gated(options), limit("gcra:1000/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let alone: Vec<_> = (0..ALONE).map(|_| begin(&store, &request)).collect();
-    let mut calls: Vec<_> = (0..100).map(|_| begin(&store, &request)).collect();
-    run_tasks();
-    sent(&store);
+    let scene = Scene::rush();
+    let _alone = scene.calls(ALONE);
+    let mut calls = scene.together(100);
+    scene.sent();
     started();
     for _ in 0..3 {
-        store.engine().0.reply(answer(100, &fresh_state()));
+        scene.answer(100);
         poll_tasks();
         assert_eq!((tasks(), started()), (1, 1));
-        for call in &mut calls {
-            assert!(poll(call).unwrap().unwrap().is_allowed());
-        }
-        calls = (0..100).map(|_| begin(&store, &request)).collect();
+        are_allowed(&mut calls);
+        calls = scene.calls(100);
         // No other sender is needed.
         assert_eq!(started(), 0);
         run_tasks();
-        assert_eq!(sent(&store)[0].calls(), [100]);
+        assert_eq!(scene.sent()[0].calls(), [100]);
     }
     // If nobody calls, it ends.
-    store.engine().0.reply(answer(100, &fresh_state()));
-    run_tasks();
+    scene.answered(100);
     assert_eq!(tasks(), 0);
-    drop((alone, calls));
 }
 
 /// Shows a store again whenever a part of it is written.
@@ -1000,31 +824,26 @@ impl Write for Again<'_> {
 
 #[test]
 fn whoever_shows_a_store_may_use_it_meanwhile() {
-    let options = Options::new().with_batch_gap(HOUR);
-    let (store, limit) = (gated(options), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
-    let calls: Vec<_> = (0..=ALONE).map(|_| begin(&store, &request)).collect();
-    sent(&store);
-    let mut shown = Again(&store, String::new());
-    write!(shown, "{store:?}").unwrap();
+    let scene = Scene::rush();
+    let _calls = scene.calls(ALONE + 1);
+    scene.sent();
+    let mut shown = Again(&scene.store, String::new());
+    write!(shown, "{:?}", scene.store).unwrap();
     assert!(shown.1.contains("alone: 16"));
-    drop(calls);
-    drop_tasks();
 }
 
 #[test]
 fn no_queue_is_kept_for_a_runtime_that_has_ended() {
-    let (store, limit) = (gated_cluster(HOUR), limit("gcra:100/1s"));
-    let request = Request::consume(Check::new(&limit, "alice", 1));
+    let scene = Scene::cluster();
     for runs in [false, true] {
         // More than few, so that the task waits for its callers.
-        let calls: Vec<_> = (0..ALONE + 9).map(|_| begin(&store, &request)).collect();
+        let calls = scene.calls(ALONE + 9);
         drop(calls);
         if runs {
             poll_tasks();
         }
         assert_eq!(tasks(), 1);
         drop_tasks();
-        assert!(!format!("{store:?}").contains("alone: "));
+        assert!(!format!("{:?}", scene.store).contains("alone: "));
     }
 }

@@ -205,24 +205,6 @@ fn keys_that_exist_are_read_together_and_others_one_by_one() {
     );
 }
 
-#[test]
-fn receipts_of_equal_calls_give_back_what_each_consumed() {
-    let server = Server::start(Flavor::System);
-    let store = store_on(&server);
-    let log = limit("sliding-log:10/1d");
-    let check = Check::new(&log, "alice", 2);
-    let results = together(&store, &[Request::consume(check), Request::consume(check)]);
-    let receipts: Vec<_> = results
-        .into_iter()
-        .filter_map(|result| result.unwrap().into_receipt())
-        .collect();
-    assert_eq!(receipts.len(), 2);
-    for (receipt, remaining) in receipts.iter().zip([8, 10]) {
-        let given_back = together(&store, &[Request::refund(receipt, check)]).remove(0);
-        assert_eq!(given_back.unwrap().remaining(), remaining);
-    }
-}
-
 /// A value that no limit writes may have a TTL that no server takes, or one that is no number.
 #[test]
 fn a_foreign_state_fails_its_own_callers_only_even_if_others_share_a_key() {
@@ -259,37 +241,6 @@ fn a_foreign_state_fails_its_own_callers_only_even_if_others_share_a_key() {
 }
 
 #[test]
-fn equal_calls_that_are_denied_wait_for_what_was_logged_first() {
-    for flavor in Flavor::chosen() {
-        let server = Server::start(flavor);
-        let store = store_on(&server);
-        let log = limit("sliding-log:10/1h");
-        let instant = |seconds: u64| {
-            Timestamp::from_micros(1_780_000_000_000_000 + 1_000_000 * seconds).unwrap()
-        };
-        for seconds in [0, 1] {
-            let request = Request::consume(Check::new(&log, "alice", 3)).at(instant(seconds));
-            assert!(
-                together(&store, &[request])[0]
-                    .as_ref()
-                    .unwrap()
-                    .is_allowed()
-            );
-        }
-        let request = Request::consume(Check::new(&log, "alice", 1)).at(instant(2));
-        let results = together(&store, &vec![request; 6]);
-        let waits = results
-            .into_iter()
-            .map(|result| result.unwrap().retry_after().as_micros());
-        let hour = 3_600_000_000;
-        assert_eq!(
-            waits.collect::<Vec<_>>(),
-            [[Some(0); 4].as_slice(), &[Some(hour - 2_000_000); 2]].concat()
-        );
-    }
-}
-
-#[test]
 fn keys_live_as_long_as_after_one_call_after_the_other() {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
@@ -305,19 +256,6 @@ fn keys_live_as_long_as_after_one_call_after_the_other() {
             ttls.collect()
         };
         for requests in [
-            // The state that is written last lives longest.
-            vec![
-                of(&gcra, "alice", 1),
-                of(&gcra, "alice", 9),
-                of(&gcra, "alice", 50),
-            ],
-            // Each state lives as long as it needs.
-            vec![
-                of(&gcra, "alice", 1),
-                of(&gcra, "bob", 50),
-                of(&gcra, "carol", 50),
-                of(&gcra, "dave", 2),
-            ],
             // A state may live shorter than it would have before, because its quota has changed.
             vec![
                 of(&gcra, "bob", 1),
@@ -447,22 +385,6 @@ fn a_replica_refuses_the_whole_batch_as_it_refuses_a_call() {
             assert_eq!(error.kind(), refused.kind(), "{error:?}");
             // The error of the script itself, not one that it replies about a call.
             assert!(error.to_string().contains("(READONLY"), "{error}");
-        }
-    }
-}
-
-#[test]
-fn equal_calls_are_admitted_after_a_call_for_another_key_that_is_as_new() {
-    let server = Server::start(Flavor::System);
-    let store = store_on(&server);
-    for text in LIMITS {
-        let limit = limit(text);
-        let of = |key| Request::consume(Check::new(&limit, key, 1));
-        for keys in [["a", "b", "b"], ["b", "b", "a"]] {
-            for result in together(&store, &keys.map(of)) {
-                assert!(result.unwrap().is_allowed(), "{limit}");
-            }
-            server.command(&["FLUSHALL"]);
         }
     }
 }

@@ -1,0 +1,294 @@
+//! What operators do with schedules and leases on real servers, and what is the same for both
+//! families without one.
+
+use std::time::{Duration, SystemTime};
+
+use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter};
+use tollgate_core::schedule::{self, Event, Reason, Schedule};
+use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
+use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_wire::{
+    Clear, Command, Engine, Failure, Node, Nodes, Options, Reply as AdminReply, Severity,
+    TimeSource, WireStore,
+};
+
+use super::{Store, leases, schedules, store_on, users};
+use crate::engine::{Canned, Losing, Raw, now, store};
+use crate::lifetime::server_time;
+
+/// Sends operator commands over a connection to one server.
+impl Nodes for Losing {
+    async fn send(&self, _node: &Node, commands: &[Command]) -> Result<Vec<AdminReply>, Failure> {
+        fn converted(reply: Reply) -> AdminReply {
+            match reply {
+                Reply::Array(items) => AdminReply::List(items.into_iter().map(converted).collect()),
+                Reply::Bulk(bytes) => AdminReply::Bytes(bytes),
+                Reply::Error(line) => AdminReply::Error(line),
+                Reply::Integer(number) => AdminReply::Integer(number),
+                Reply::Simple(status) => AdminReply::Bytes(status.into()),
+                _ => AdminReply::Nil,
+            }
+        }
+        let replies = commands.iter().map(|command| {
+            let words: Vec<_> = command.words().iter().map(Vec::as_slice).collect();
+            converted(self.raw.command(&words))
+        });
+        Ok(replies.collect())
+    }
+}
+
+/// Returns what the doctor finds.
+fn finding(store: &Store, check: &str) -> (Severity, String, String) {
+    let diagnosis = now(store.diagnose());
+    let findings = diagnosis.findings().iter();
+    let mut findings = findings.filter(|finding| finding.check == check);
+    let finding = findings.next().unwrap();
+    assert!(findings.next().is_none());
+    let (found, advice) = (finding.found.clone(), finding.advice.clone());
+    (finding.severity, found, advice)
+}
+
+/// Events and leases are found and cleared: by prefix, by name, and those that were planned or
+/// acquired while a clock was ahead.
+#[test]
+fn operators_find_and_clear_events_and_leases() {
+    for flavor in Flavor::chosen() {
+        // A server of this test's own: the doctor looks at a sample of all keys on it.
+        let server = Server::start(flavor);
+        let store = store_on(&server, Options::new());
+        let real = Timestamp::try_from(SystemTime::now()).unwrap();
+        let fill = || {
+            for (name, key, ahead) in [("one", "a", 0), ("one", "b", 3_600), ("other", "a", 0)] {
+                let at = real.saturating_add(Duration::from_secs(ahead));
+                let terms = schedule::Terms::new(name, ["2/10s"]).unwrap();
+                let event = schedule::Operation::Add(vec![Event::new("a", at)]);
+                let request = schedule::Request::new(&terms, key, event).at(at);
+                let planned = now(store.schedule(&request)).unwrap();
+                assert_eq!(planned, schedule::Answer::Added(1));
+                let terms = lease::Terms::new(name, 2, Duration::from_secs(3_600)).unwrap();
+                let request = lease::Request::new(&terms, key, leases::acquire("a", 1)).at(at);
+                let acquired = now(store.lease(&request)).unwrap();
+                assert!(is_granted(&acquired));
+            }
+            let limit = crate::engine::limit("gcra:3/1h");
+            drop(crate::engine::consume(&store, &limit, "k", 1).unwrap());
+        };
+        let clear = |what: Clear| {
+            let cleared = now(store.clear(&what, &mut |_| ())).unwrap();
+            assert_eq!(cleared.skipped, 0);
+            (cleared.found, cleared.cleared)
+        };
+        fill();
+        let (severity, ahead, _) = finding(&store, "states ahead");
+        assert_eq!(severity, Severity::Serious, "{ahead}");
+        assert!(ahead.starts_with("2 of 7 states"), "{ahead}");
+        let second = Duration::from_secs(1);
+        assert_eq!(clear(Clear::new().dry_run()), (7, 0));
+        assert_eq!(clear(Clear::new().ahead_by(second)), (2, 2), "{flavor}");
+        assert_eq!(finding(&store, "states ahead").1, "none of 5 states");
+        assert_eq!(clear(Clear::new().with_limit("one")), (2, 2));
+        assert_eq!(clear(Clear::new()), (3, 3));
+        fill();
+        assert_eq!(clear(Clear::new()), (7, 7));
+        assert!(store.engine().raw.keys(store.options()).is_empty());
+    }
+}
+
+fn is_granted(answer: &lease::Answer) -> bool {
+    matches!(
+        answer,
+        lease::Answer::Acquired(Acquisition::Granted { is_new: true, .. })
+    )
+}
+
+/// The doctor says which commands of schedules and leases a user may not run, and leaves nothing.
+#[test]
+fn doctor_names_commands_that_schedules_and_leases_lack() {
+    for (check, denied, expected) in [
+        ("schedules", &[][..], "an event was planned"),
+        (
+            "schedules",
+            &["-hset"],
+            "cannot run `hset`: schedules of more than 256 events",
+        ),
+        (
+            "schedules",
+            &["-hget", "-hdel", "-pexpire"],
+            "cannot run `hdel`, `hget`, `pexpire`: schedules of more than 256 events",
+        ),
+        ("schedules", &["-set"], "an event cannot be planned"),
+        ("leases", &[], "a lease was acquired"),
+        ("leases", &["-getex"], "leases cannot be acquired"),
+    ] {
+        let commands = [&["+@all"][..], denied].concat();
+        let connect = || Raw::to(Flavor::System);
+        let users = users(Options::new(), connect, &commands);
+        let (severity, found, advice) = finding(&users.user, check);
+        assert!(found.starts_with(expected), "{found}");
+        if denied.is_empty() {
+            assert_eq!(severity, Severity::Ok, "{found}");
+        } else {
+            assert_eq!(severity, Severity::Note, "{found}");
+            assert!(advice.contains("grant"), "{advice}");
+        }
+        let raw = &users.all.engine().raw;
+        for key in raw.keys(users.all.options()) {
+            assert!(raw.pttl(&key) > 0);
+        }
+    }
+}
+
+/// Leases and the horizon of schedules begin at the server's time, to the microsecond.
+#[test]
+fn schedules_and_leases_count_from_the_servers_time() {
+    for flavor in Flavor::chosen() {
+        let store = store(flavor);
+        let before = server_time(store.engine());
+        let terms = leases::terms();
+        let request = lease::Request::new(&terms, "k", leases::acquire("a", 1));
+        let answer = now(store.lease(&request)).unwrap();
+        let lease::Answer::Acquired(acquired) = answer else {
+            panic!("{answer:?}");
+        };
+        let token = acquired.permit().unwrap().token();
+        let terms = schedules::terms();
+        let far = schedule::Operation::Add(vec![Event::new("a", Timestamp::MAX)]);
+        let answer = now(store.schedule(&schedule::Request::new(&terms, "k", far))).unwrap();
+        let after = server_time(store.engine());
+        let schedule::Answer::Refused { refusal, .. } = answer else {
+            panic!("{answer:?}");
+        };
+        let Reason::BeyondHorizon(latest) = refusal.reason() else {
+            panic!("{refusal:?}");
+        };
+        let horizon = u64::try_from(terms.horizon().as_micros()).unwrap();
+        for at in [token, latest.as_micros() - horizon] {
+            assert!((before..=after).contains(&at), "{flavor}: {at}");
+        }
+    }
+}
+
+/// Asks about a schedule and about leases of a key.
+fn ask_both(
+    store: &WireStore<impl Engine>,
+    key: Key<'_>,
+    at: Option<Timestamp>,
+    operations: (schedule::Operation<'_>, lease::Operation<'_>),
+) -> [StoreError; 2] {
+    let (schedules, leases) = (schedules::terms(), leases::terms());
+    let mut event = schedule::Request::new(&schedules, key, operations.0);
+    let mut lease = lease::Request::new(&leases, key, operations.1);
+    if let Some(at) = at {
+        (event, lease) = (event.at(at), lease.at(at));
+    }
+    for shown in [format!("{event:?}"), format!("{lease:?}")] {
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+    let event = now(store.schedule(&event)).unwrap_err();
+    [event, now(store.lease(&lease)).unwrap_err()]
+}
+
+#[test]
+fn keys_of_schedules_and_leases_have_not_changed() {
+    let alice = Key::from("alice");
+    let at = Timestamp::from_micros(super::NOW).ok();
+    let caller = TimeSource::Caller;
+    for (options, key, at, [before, after]) in [
+        (Options::new(), alice, None, ["tollgate", "v1:{alice}"]),
+        (
+            Options::new(),
+            alice.with_rest("/mail"),
+            None,
+            ["tollgate", "v1:{alice}:/mail"],
+        ),
+        (
+            Options::new().with_prefix("shop:eu").unwrap(),
+            Key::from("").with_rest("a:{b}"),
+            at,
+            ["shop:eu", "v1-caller:{%}:a%3a%7bb%7d"],
+        ),
+        (
+            Options::new().with_time_source(caller),
+            alice,
+            None,
+            ["tollgate", "v1-caller:{alice}"],
+        ),
+        (
+            Options::new().with_hashed_keys([7; 16]),
+            alice,
+            None,
+            ["tollgate", "v1:{#3e979ab9e62a09276973b5ca1532759a}"],
+        ),
+    ] {
+        let store = WireStore::new(Canned::default(), options);
+        let operations = || {
+            let list = schedule::Operation::Cancel(b"a");
+            (list, lease::Operation::Peek)
+        };
+        ask_both(&store, key, at, operations());
+        let asked = store.engine().asked().keys;
+        assert_eq!(
+            asked,
+            [format!("{before}:places:leases:{after}").into_bytes()]
+        );
+        let (terms, request) = (schedules::terms(), operations().0);
+        let mut request = schedule::Request::new(&terms, key, request);
+        if let Some(at) = at {
+            request = request.at(at);
+        }
+        now(store.schedule(&request)).unwrap_err();
+        let asked = store.engine().asked().keys;
+        assert_eq!(
+            asked,
+            [format!("{before}:plans:schedule:{after}").into_bytes()]
+        );
+    }
+    let store = WireStore::new(Canned::default(), Options::new());
+    now(store.reset_schedule(&schedules::terms(), alice)).unwrap();
+    now(store.reset_leases(&leases::terms(), alice)).unwrap();
+    let forgotten = ["plans:schedule", "places:leases"]
+        .map(|kind| ["", "-caller"].map(|clock| format!("tollgate:{kind}:v1{clock}:{{alice}}")));
+    let forgotten = forgotten.as_flattened().iter().map(String::as_bytes);
+    assert!(store.engine().asked().forgotten.iter().eq(forgotten));
+}
+
+/// A server that repeats what it was sent in its error does not make that show an id.
+#[test]
+fn errors_and_debug_output_show_no_id() {
+    let store = WireStore::new(Canned::echoing(), Options::new());
+    let event = Event::new("secret-id", Timestamp::MAX);
+    let (id, token) = (b"secret-id", 7);
+    let others = vec![Event::new("secret-one", Timestamp::MAX), event];
+    for operations in [
+        (
+            schedule::Operation::Add(others),
+            leases::acquire("secret-id", 1),
+        ),
+        (
+            schedule::Operation::Reschedule(event),
+            lease::Operation::Renew { id, token },
+        ),
+        (
+            schedule::Operation::Cancel(id),
+            lease::Operation::Release { id, token },
+        ),
+        (
+            schedule::Operation::ReserveNext(event),
+            lease::Operation::Peek,
+        ),
+    ] {
+        for error in ask_both(&store, Key::from("k"), None, operations) {
+            assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+            let source = std::error::Error::source(&error);
+            let shown = format!("{error} {error:?} {source:?}");
+            assert!(!shown.contains("secret"), "{shown}");
+            assert!(!shown.contains(&format!("{id:?}")), "{shown}");
+        }
+    }
+    let schedule = Schedule::with_terms(&store, schedules::terms());
+    let call = format!("{:?}", schedule.cancel("k", "secret-id"));
+    assert!(call.contains("id_bytes"), "{call}");
+    let places = ConcurrencyLimiter::new(&store, "places", 3, Duration::from_secs(30)).unwrap();
+    let call = format!("{:?}", places.acquire("k", "secret-id"));
+    assert!(call.contains("9 bytes"), "{call}");
+}
