@@ -93,33 +93,26 @@ fn items(page: &str) -> BTreeSet<String> {
     items
 }
 
-/// Returns the lines that only one of both has.
+/// Returns the names, each with its crate, that only one of both lists has.
 fn differences(listed: &str, found: &str) -> Vec<String> {
-    let lines = |text: &str| -> Vec<(String, String)> {
-        let mut section = String::new();
-        let mut lines = Vec::new();
-        for line in text.lines().filter(|line| !line.is_empty()) {
-            match line.strip_prefix("# ") {
-                Some(head) => head
-                    .split(':')
-                    .next()
-                    .unwrap_or_default()
-                    .clone_into(&mut section),
-                None => lines.push((section.clone(), line.to_owned())),
-            }
-        }
-        lines
+    let names = |list: &str| -> BTreeSet<String> {
+        let crates = list.split("# ").skip(1);
+        let names = crates.flat_map(|part| {
+            let name = part.split(':').next().unwrap_or_default();
+            let items = part.lines().skip(1).filter(|item| !item.is_empty());
+            items.map(move |item| format!("{name}: {item}"))
+        });
+        names.collect()
     };
-    let (listed, found) = (lines(listed), lines(found));
-    let added = found.iter().filter(|line| !listed.contains(line));
-    let dropped = listed.iter().filter(|line| !found.contains(line));
-    let told = |(section, name): &(String, String), what: &str| {
-        format!("{section}: {what} `{name}`; if that is meant, run `cargo xtask names --write`")
-    };
-    added
-        .map(|line| told(line, "new is"))
-        .chain(dropped.map(|line| told(line, "gone is")))
-        .collect()
+    let (listed, found) = (names(listed), names(found));
+    let added = found
+        .difference(&listed)
+        .map(|name| format!("{name} is new"));
+    let dropped = listed
+        .difference(&found)
+        .map(|name| format!("{name} is gone"));
+    let meant = "; if that is meant, run `cargo xtask names --write`";
+    added.chain(dropped).map(|text| text + meant).collect()
 }
 
 #[cfg(test)]
@@ -132,22 +125,19 @@ mod tests {
                     <li><a href=\"call/trait.Kind.html\">call::Kind</a></li></ul>";
         let expected = ["struct Key", "trait call::Kind"].map(str::to_owned);
         assert_eq!(items(page), BTreeSet::from(expected));
-        assert_eq!(items("<p>no list</p>"), BTreeSet::new());
     }
 
     #[test]
     fn added_and_dropped_names_are_found() {
         let listed = "# a: 2 names\nstruct One\nstruct Two\n\n# b: 1 names\nstruct One\n";
         assert_eq!(differences(listed, listed), [""; 0]);
-        let found = "# a: 2 names\nstruct One\nstruct Three\n\n# b: 1 names\nstruct One\n";
-        let differences = differences(listed, found);
-        assert_eq!(differences.len(), 2, "{differences:?}");
+        let differences = differences(listed, &listed.replacen("Two", "Three", 1));
         assert!(
-            differences[0].starts_with("a: new is `struct Three`"),
+            differences[0].starts_with("a: struct Three is new; "),
             "{differences:?}"
         );
         assert!(
-            differences[1].starts_with("a: gone is `struct Two`"),
+            differences[1].starts_with("a: struct Two is gone; "),
             "{differences:?}"
         );
     }

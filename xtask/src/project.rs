@@ -133,6 +133,11 @@ impl Files {
         self.shared("version")
     }
 
+    /// Returns the oldest compiler that builds all crates.
+    pub(crate) fn rust_version(&self) -> Option<&str> {
+        self.shared("rust-version")
+    }
+
     /// Returns a text that the packages inherit from the workspace.
     fn shared(&self, field: &str) -> Option<&str> {
         let mut lines = self.text(MANIFEST)?.lines();

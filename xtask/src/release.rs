@@ -1,13 +1,10 @@
 //! `cargo xtask release`: checks that the crates can be published, which a person then does.
 
-use std::error::Error;
-
 use clap::Args;
 use xshell::{Shell, cmd};
 
 use crate::outcome::{Outcome, report};
-use crate::project::{Files, MANIFEST};
-use crate::servers;
+use crate::project::Files;
 
 /// What every package has, besides what is in `src/` and `examples/`.
 const FILES: [&str; 7] = [
@@ -19,8 +16,6 @@ const FILES: [&str; 7] = [
     "LICENSE-MIT",
     "README.md",
 ];
-/// The licences, which every package has a copy of.
-const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 /// The folders of sources, and the kinds of files in them.
 const FOLDERS: [&str; 2] = ["src/", "examples/"];
 const SOURCES: [&str; 5] = ["css", "html", "lua", "md", "rs"];
@@ -118,7 +113,9 @@ fn check(shell: &Shell, files: &Files) -> Outcome {
         findings.push(format!("cargo packaged {order:?} instead of {crates:?}"));
     }
     for name in &order {
-        findings.extend(findings_in(shell, files, name)?);
+        let listed = cmd!(shell, "cargo package --list --package {name}").read()?;
+        let wrong = stray_and_missing(listed.lines()).into_iter();
+        findings.extend(wrong.map(|text| format!("{name}: {text}")));
     }
     report("packages", &findings)?;
     // Cargo builds each package where it unpacks it, with the other packages as its dependencies.
@@ -136,40 +133,6 @@ fn order(output: &str) -> Vec<&str> {
         .filter_map(|line| line.trim_start().strip_prefix("Packaging "))
         .filter_map(|line| line.split_whitespace().next())
         .collect()
-}
-
-/// Returns what is wrong with the package of a crate.
-fn findings_in(shell: &Shell, files: &Files, name: &str) -> Result<Vec<String>, Box<dyn Error>> {
-    let version = files.version().ok_or("Cargo.toml has no version")?;
-    let folder = format!("{name}-{version}");
-    let archive = servers::target(shell).join(format!("package/{folder}.crate"));
-    let listed = cmd!(shell, "tar --list --gzip --file {archive}").quiet();
-    let listed = listed.read()?;
-    let paths = listed.lines().map(|path| {
-        let in_folder = path.strip_prefix(&folder).unwrap_or_default();
-        in_folder.trim_start_matches('/')
-    });
-    let mut findings = stray_and_missing(paths);
-    let read = |path: &str| {
-        cmd!(
-            shell,
-            "tar --extract --to-stdout --gzip --file {archive} {folder}/{path}"
-        )
-        .quiet()
-        .ignore_stderr()
-        .read()
-        .unwrap_or_default()
-    };
-    for licence in LICENCES {
-        if Some(read(licence).trim_end()) != files.text(licence).map(str::trim_end) {
-            findings.push(format!("{licence} is not that of the project"));
-        }
-    }
-    if !read(MANIFEST).contains("\nrepository = ") {
-        findings.push("its manifest lacks `repository.workspace = true`".to_owned());
-    }
-    let prefixed = findings.into_iter().map(|text| format!("{name}: {text}"));
-    Ok(prefixed.collect())
 }
 
 /// Returns which of these paths in a package do not belong there, and which are not there.
@@ -254,6 +217,7 @@ fn left(files: &Files, order: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::project::MANIFEST;
 
     #[test]
     fn addresses_are_complete_and_end_in_a_name() {

@@ -26,20 +26,14 @@ pub(crate) enum Ending {
 }
 
 impl Copy {
-    /// Copies the project at `root` into `folder`, with changes that are not committed yet, but without new
-    /// files that git does not know of.
+    /// Copies what is committed of the project at `root` into `folder`.
     pub(crate) fn of(root: &Path, folder: &Path) -> Outcome<Self> {
         let tree = folder.join("tree");
         if !tree.join(".git").exists() {
             let path = tree.display().to_string();
             git(root, &["worktree", "add", "--force", "--detach", &path])?;
         }
-        // Names the uncommitted changes, and leaves them where they are.
-        let changed = git(root, &["stash", "create"])?;
-        let commit = match changed.trim() {
-            "" => git(root, &["rev-parse", "HEAD"])?,
-            _ => changed,
-        };
+        let commit = git(root, &["rev-parse", "HEAD"])?;
         git(
             &tree,
             &["checkout", "--quiet", "--force", "--detach", commit.trim()],

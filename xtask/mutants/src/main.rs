@@ -77,7 +77,7 @@ fn run(filters: &[String]) -> Outcome {
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize()?;
-    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = std::env::var_os("CARGO_TARGET_DIR").filter(|folder| !folder.is_empty());
     let target = root.join(target.map_or_else(|| PathBuf::from("target"), PathBuf::from));
     let copy = Copy::of(&root, &target.join("mutants"))?;
     let wanted = |change: &str| {
