@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
-use tollgate_benches::server_url;
 use tollgate_core::{RateLimiter, Store};
 use tollgate_fred::FredStore;
 use tollgate_memory::MemoryStore;
 use tollgate_redis::RedisStore;
+use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::Options;
 
 type Limiter = RateLimiter<Arc<dyn Store>>;
@@ -97,7 +97,13 @@ async fn time(limiter: &Limiter, keys: &Arc<Vec<String>>, in_flight: u64, calls:
 fn compare(criterion: &mut Criterion) {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime: Runtime = runtime.expect("a runtime starts");
-    let (url, _server) = server_url();
+    // A server of its own stops when it is dropped.
+    let own = std::env::var("TOLLGATE_BENCH_URL")
+        .map_or_else(|_| Some(Server::start(Flavor::System)), |_| None);
+    let url = own.as_ref().map_or_else(
+        || std::env::var("TOLLGATE_BENCH_URL").unwrap_or_default(),
+        Server::url,
+    );
     let stores = runtime.block_on(stores(&url));
     let keys = Arc::new(tollgate_benches::keys(KEYS));
     for [algorithm, allowed, denied] in ALGORITHMS {

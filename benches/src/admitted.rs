@@ -6,7 +6,6 @@
 
 use std::io::{self, Write};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,7 +17,6 @@ use tollgate_core::{Limit, Quota, RateLimiter};
 use tollgate_memory::MemoryStore;
 use tollgate_testkit::{Flavor, Server};
 
-use crate::saved::Saved;
 use crate::{Named, Peer, Problem, Subject, algorithms};
 
 /// How many calls a second the quota allows.
@@ -40,9 +38,6 @@ type Call = (Instant, Instant);
 /// Counts what rate limiters admit within a second.
 #[derive(Debug, Parser)]
 pub struct Arguments {
-    /// Writes the numbers to this file, too.
-    #[arg(long)]
-    csv: Option<PathBuf>,
     /// Calls from several threads only.
     #[arg(long)]
     quick: bool,
@@ -53,19 +48,13 @@ pub struct Arguments {
 ///
 /// # Errors
 ///
-/// If a limiter or the server fails, or the file cannot be written.
+/// If a limiter or the server fails.
 pub fn run(
     arguments: &Arguments,
     in_memory: impl FnOnce(u16) -> Result<Bounded, Problem>,
     on_server: impl AsyncFnOnce(&str, u16) -> Result<Bounded<dyn Peer>, Problem>,
 ) -> Result<(), Problem> {
-    let columns = ["limiter", "threads", "admitted", "should_be_at_most"];
-    let mut saved = Saved::to(arguments.csv.as_deref(), &columns)?;
     let mut out = io::stdout();
-    writeln!(
-        out,
-        "{AMOUNT} a second: the most calls admitted within a second, from threads that call as fast as they can\n"
-    )?;
     writeln!(
         out,
         "| limiter | should be at most | 1 thread | {} threads |",
@@ -109,8 +98,6 @@ pub fn run(
             }
             let calls = admitted(&**limiter, &key(threads), threads);
             let found = most_within(&calls, WINDOW - SLACK);
-            let cells = [threads.to_string(), found.to_string(), bound.to_string()];
-            saved.row([name, &cells[0], &cells[1], &cells[2]])?;
             row += &if found as u64 > *bound {
                 format!(" **{found}** |")
             } else {

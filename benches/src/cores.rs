@@ -2,7 +2,7 @@
 
 /// The cores that this process may use; it pins itself to the first.
 #[derive(Debug)]
-pub struct Cores {
+pub(crate) struct Cores {
     /// This process's core and the server's.
     pair: Option<(usize, usize)>,
 }
@@ -11,7 +11,7 @@ pub struct Cores {
 impl Cores {
     /// Pins this thread, and the threads that it starts, to the first core.
     #[must_use]
-    pub fn take() -> Self {
+    pub(crate) fn take() -> Self {
         use rustix::thread::{CpuSet, sched_getaffinity};
 
         let allowed = sched_getaffinity(None).unwrap_or_default();
@@ -25,7 +25,7 @@ impl Cores {
     /// Pins all threads of the server's process `pid` to the second core, and returns a description
     /// of the result.
     #[must_use]
-    pub fn give(&self, pid: u32) -> String {
+    pub(crate) fn give(&self, pid: u32) -> String {
         use rustix::process::Pid;
 
         let threads = crate::processor::threads(pid);
@@ -51,11 +51,11 @@ fn keep(thread: Option<rustix::process::Pid>, core: usize) -> bool {
 
 #[cfg(not(target_os = "linux"))]
 impl Cores {
-    pub fn take() -> Self {
+    pub(crate) fn take() -> Self {
         Self { pair: None }
     }
 
-    pub fn give(&self, _pid: u32) -> String {
+    pub(crate) fn give(&self, _pid: u32) -> String {
         match self.pair {
             Some(_) | None => unpinned(),
         }

@@ -1,19 +1,17 @@
 //! Shared parts of the benchmarks: keys, subjects and measurement.
 
 pub mod admitted;
-pub mod cores;
-pub mod processor;
+mod cores;
+mod processor;
 pub mod ratios;
-pub mod saved;
 pub mod servers;
-pub mod stamp;
 
 use std::error::Error;
 use std::hint::black_box;
 use std::io::{self, Write};
 use std::num::NonZeroU32;
 use std::pin::pin;
-use std::process::{Child, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -21,47 +19,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use governor::{DefaultKeyedRateLimiter, Quota as GovernorQuota, RateLimiter as Governor};
-use redis::aio::MultiplexedConnection;
 use tollgate_core::{
     Algorithm, Decision, FixedWindow, Gcra, Limit, LimitError, Quota, RateLimiter, SlidingBuckets,
     SlidingCounter, SlidingLog, Store,
 };
 use tollgate_memory::MemoryStore;
-use tollgate_redis::connection;
-use tollgate_testkit::{Flavor, Server};
-
-/// Waits until the processes end, and returns the two numbers that each printed.
-///
-/// # Errors
-///
-/// If a process cannot be waited for, or printed anything else.
-pub fn printed(processes: Vec<Child>) -> Result<Vec<[u64; 2]>, Problem> {
-    let mut all = Vec::with_capacity(processes.len());
-    for process in processes {
-        let output = process.wait_with_output()?;
-        let text = String::from_utf8(output.stdout)?;
-        let numbers: Vec<u64> = text
-            .split_whitespace()
-            .map(str::parse)
-            .collect::<Result<_, _>>()?;
-        let numbers = <[u64; 2]>::try_from(numbers);
-        all.push(numbers.map_err(|_| format!("a process said {text:?}"))?);
-    }
-    Ok(all)
-}
-
-/// Returns the address of the server to measure, in the environment variable `TOLLGATE_BENCH_URL`, or
-/// else that of a new server, which stops when it is dropped.
-#[must_use]
-pub fn server_url() -> (String, Option<Server>) {
-    match std::env::var("TOLLGATE_BENCH_URL") {
-        Ok(url) if !url.is_empty() => (url, None),
-        _ => {
-            let server = Server::start(Flavor::System);
-            (server.url(), Some(server))
-        }
-    }
-}
 
 /// Returns the exit status of a program, and prints what ended it, if something did.
 #[must_use]
@@ -73,18 +35,6 @@ pub fn ended(outcome: Result<(), Problem>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Returns a connection to the server at `url`, with the settings of a store.
-///
-/// # Errors
-///
-/// If the server cannot be reached.
-pub async fn connect(url: &str) -> Result<MultiplexedConnection, Problem> {
-    let client = redis::Client::open(url)?;
-    let config = connection::multiplexed();
-    let connection = client.get_multiplexed_async_connection_with_config(&config);
-    Ok(connection.await?)
 }
 
 /// Returns the middle one of `values`; of two, the greater.

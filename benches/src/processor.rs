@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Linux counts the time up to a thread's last switch or tick in `/proc/PID/task/TID/schedstat`. To
 /// compare two readings, wait before each until the process is idle.
 #[must_use]
-pub fn time(pid: u32) -> Option<Duration> {
+pub(crate) fn time(pid: u32) -> Option<Duration> {
     let threads = threads(pid);
     if threads.is_empty() {
         return None;
@@ -22,7 +22,7 @@ pub fn time(pid: u32) -> Option<Duration> {
 
 /// Returns the thread ids of the process `pid`; empty if the system does not report them.
 #[must_use]
-pub fn threads(pid: u32) -> Vec<i32> {
+pub(crate) fn threads(pid: u32) -> Vec<i32> {
     let folder = fs::read_dir(format!("/proc/{pid}/task"));
     let names = folder.into_iter().flatten().flatten();
     names

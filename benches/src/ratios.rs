@@ -5,12 +5,10 @@
 //! the program prints the median of these ratios.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
 
-use crate::saved::Saved;
 use crate::{Named, Outcome, Problem, keys, median, subjects, time, warm_up};
 
 /// How often each subject of a point is measured.
@@ -25,9 +23,6 @@ pub struct Arguments {
     /// Selects the points whose names contain this, such as `1 key`.
     #[arg(default_value = "")]
     filter: String,
-    /// Writes the numbers to this file, too.
-    #[arg(long)]
-    csv: Option<PathBuf>,
     /// How often each subject of a point is measured.
     #[arg(long, default_value_t = ROUNDS)]
     rounds: usize,
@@ -61,22 +56,13 @@ impl Arguments {
 ///
 /// # Errors
 ///
-/// If a limit is not valid, or the file cannot be written.
+/// If a limit is not valid.
 pub fn run(
     arguments: &Arguments,
     peers: impl Fn(Outcome) -> Result<Vec<Named>, Problem>,
 ) -> Result<(), Problem> {
     let filter = &*arguments.filter;
     let rounds = arguments.rounds.max(1);
-    let columns = [
-        "outcome",
-        "keys",
-        "threads",
-        "limiter",
-        "ns",
-        "ratio_to_governor",
-    ];
-    let mut saved = Saved::to(arguments.csv.as_deref(), &columns)?;
     let mut out = io::stdout().lock();
     let mut heading = true;
     for outcome in [Outcome::Allowed, Outcome::Denied] {
@@ -101,15 +87,6 @@ pub fn run(
                     write!(out, " {ratio:.2} |")?;
                 }
                 writeln!(out)?;
-                for ((limiter, _), (ns, ratio)) in subjects.iter().zip(&point) {
-                    let outcome = format!("{outcome:?}").to_lowercase();
-                    let [threads, ns, ratio] = [
-                        threads.to_string(),
-                        format!("{ns:.1}"),
-                        format!("{ratio:.2}"),
-                    ];
-                    saved.row([&*outcome, label, &threads, limiter, &ns, &ratio])?;
-                }
             }
         }
     }

@@ -1,62 +1,58 @@
 //! `cargo xtask bench`: runs the benchmarks in `benches/`.
 
+use std::error::Error;
+use std::thread;
+
 use clap::Args;
-use xshell::{Shell, cmd};
+use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
 use crate::project::PEERS;
-use crate::{pictures, replay, servers};
+use crate::results::{self, GENERAL, ON_SERVERS};
+use crate::{replay, servers};
+
+/// The packages whose versions are named beside results.
+const PACKAGES: [&str; 7] = [
+    "redis",
+    "fred",
+    "tokio",
+    "governor",
+    "throttlecrab",
+    "tokio-rate-limit",
+    "trypema",
+];
 
 /// Which benchmarks to run, and how.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Arguments {
     /// Runs every benchmark once, including those on a server, to check that it works; installs
     /// `redis-server` if it is missing and that is permitted.
-    #[arg(long)]
+    #[arg(long, group = "which")]
     test: bool,
     /// Compares every algorithm with governor instead, measured in turn; an argument selects
     /// points, such as `1 key`.
-    #[arg(long, conflicts_with = "test")]
+    #[arg(long, group = "which")]
     ratios: bool,
-    /// Measures how fast the program replays a log, what several threads gain, and how much memory a
-    /// line takes instead; fails if one of them misses its target.
-    #[arg(long, conflicts_with_all = ["test", "ratios"])]
+    /// Measures how fast the program replays a log, and how much memory a line takes instead; fails if
+    /// one of them misses its target.
+    #[arg(long, group = "which")]
     replay: bool,
     /// Measures decisions on servers instead, next to the commands they consist of; an argument
     /// selects subjects, such as `gcra`, and `--help` after it lists more options.
-    #[arg(long, conflicts_with_all = ["test", "ratios", "replay"])]
+    #[arg(long, group = "which")]
     servers: bool,
-    /// Measures calls that wait instead: what they cost, how exactly they start, and how fairly
-    /// processes share a limit; `--help` after it lists options.
-    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers"])]
-    waiting: bool,
-    /// Measures calls to services that enforce limits of their own instead: whether any is refused,
-    /// and how much of the limits they use; `--help` after it lists options.
-    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting"])]
-    outbound: bool,
-    /// Compares stores that send calls together with stores that send each by itself instead; `--help`
-    /// after it lists options.
-    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound"])]
-    batches: bool,
-    /// Measures how a server's time for a decision grows instead: with the calls that a key remembers,
-    /// with the cost of a call, and with the number of keys.
-    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches"])]
-    growth: bool,
     /// Measures how long the costliest calls of each kind hold a server instead; an argument selects
     /// rows, such as `list`.
-    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches", "growth"])]
+    #[arg(long, group = "which")]
     costliest: bool,
     /// Counts what other rate limiters admit instead, next to the most that they should; with `--ratios`
     /// or `--servers`, measures them beside the algorithms.
-    #[arg(long, conflicts_with_all = ["test", "replay", "waiting", "outbound", "batches", "growth", "costliest"])]
+    #[arg(long, conflicts_with_all = ["test", "replay", "costliest", "report"])]
     peers: bool,
-    /// Measures all that `docs/benchmarks.md` shows instead, and writes its tables and charts, and the
-    /// numbers to `benches/results`; with `--quick`, within five minutes.
-    #[arg(long, conflicts_with_all = ["test", "ratios", "replay", "servers", "waiting", "outbound", "batches", "growth", "costliest", "peers"])]
+    /// Measures all that `docs/benchmarks.md` and `docs/benchmarks-servers.md` show instead, and writes their
+    /// tables and charts.
+    #[arg(long, group = "which")]
     report: bool,
-    /// With `--report`: measures less, so that single numbers may be off by much.
-    #[arg(long, requires = "report")]
-    quick: bool,
     /// Arguments for criterion, such as a filter or `--save-baseline NAME`.
     #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
     rest: Vec<String>,
@@ -81,15 +77,11 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         return once(shell, &rest);
     }
     if arguments.report {
-        return measure_all(shell, arguments.quick);
+        return measure_all(shell);
     }
     let programs = [
         ("ratios", arguments.ratios),
         ("servers", arguments.servers),
-        ("waiting", arguments.waiting),
-        ("outbound", arguments.outbound),
-        ("batches", arguments.batches),
-        ("growth", arguments.growth),
         ("costliest", arguments.costliest),
         ("admitted", arguments.peers),
     ];
@@ -109,27 +101,28 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     if program == "servers" {
         servers::fetch(shell)?;
     }
-    measure(shell, arguments.peers, program, &rest)
+    Ok(measure(shell, arguments.peers, program, &rest).run()?)
 }
 
-/// Runs every benchmark once, as the tests are built: only that they work matters. All is built
-/// together with the tests, because cargo builds much of it a second time for one package alone.
+/// Runs every benchmark once, as the tests are built: only that they work matters. All is built for the whole
+/// workspace, as the tests are, because cargo builds much of it a second time for one package alone.
 fn once(shell: &Shell, rest: &[&str]) -> Outcome {
     servers::ensure_system(shell)?;
-    cmd!(shell, "cargo build --workspace --all-targets").run()?;
     cmd!(
         shell,
         "cargo bench --profile dev --workspace --bench * -- --test {rest...}"
     )
     .run()?;
+    cmd!(
+        shell,
+        "cargo build --workspace --bin ratios --bin servers --bin costliest"
+    )
+    .run()?;
     let programs = servers::target(shell).join("debug");
     for (program, arguments) in [
-        ("servers", &["--quick", "--flavor", "redis_system"][..]),
-        ("waiting", &["--quick"]),
-        ("outbound", &["--quick"]),
-        ("growth", &["--quick"]),
+        ("ratios", &["allowed, 1 key", "--rounds", "1"][..]),
+        ("servers", &["--quick", "--flavor", "redis_system"]),
         ("costliest", &["--rounds", "1", "lease"]),
-        ("batches", &["--quick"]),
     ] {
         println!("$ {program} {}", arguments.join(" "));
         let path = programs.join(program);
@@ -139,63 +132,33 @@ fn once(shell: &Shell, rest: &[&str]) -> Outcome {
 }
 
 /// Measures what the documentation shows, and writes it there.
-fn measure_all(shell: &Shell, is_quick: bool) -> Outcome {
+fn measure_all(shell: &Shell) -> Outcome {
     servers::ensure_system(shell)?;
-    let command = if is_quick {
-        "cargo xtask bench --report --quick"
-    } else {
-        servers::fetch(shell)?;
-        "cargo xtask bench --report"
-    };
-    let _all = shell.push_env("TOLLGATE_EVERY_SERVER", if is_quick { "" } else { "1" });
-    for (program, file, full, quick) in [
+    servers::fetch(shell)?;
+    let _all = shell.push_env("TOLLGATE_EVERY_SERVER", "1");
+    for (page, name, with_peers, program, arguments) in [
+        (GENERAL, "memory", true, "ratios", &["thread"][..]),
+        (GENERAL, "admitted", true, "admitted", &[]),
         (
-            "ratios",
-            "memory",
-            &[][..],
-            &["--rounds", "5", "--most", "10000"][..],
-        ),
-        ("admitted", "peers", &[], &["--quick"]),
-        (
-            "servers",
+            ON_SERVERS,
             "peers-on-server",
+            true,
+            "servers",
             &["peer", "--flavor", "redis_system"],
-            &["peer", "--flavor", "redis_system", "--rounds", "1"],
         ),
-        ("sizes", "sizes", &[], &[]),
-        (
-            "growth",
-            "growth",
-            &[],
-            &["--rounds", "3", "--calls", "1024", "--most", "100000"],
-        ),
-        (
-            "batches",
-            "batches",
-            &["--span", "200", ":1000000000/1000d"],
-            &["--rounds", "1", "--span", "100", ":1000000000/1000d"],
-        ),
-        (
-            "servers",
-            "servers",
-            &["--rounds", "5"],
-            &["--rounds", "1", "--slice", "20", "--flavor", "redis_system"],
-        ),
+        (ON_SERVERS, "servers", false, "servers", &["--rounds", "5"]),
     ] {
-        let path = format!("{}/{file}.csv", tollgate_report::FOLDER);
-        let amount = if is_quick { quick } else { full };
-        let arguments = [&["--csv", &*path], amount].concat();
-        println!("measuring {file}");
-        let with_peers = ["ratios", "admitted", "servers"].contains(&program);
-        measure(shell, with_peers, program, &arguments)?;
+        println!("measuring {name}");
+        let table = measure(shell, with_peers, program, arguments).read()?;
+        results::write(shell, page, name, &table)?;
     }
-    tollgate_report::save_machine(shell, command)?;
-    pictures::run(shell, &pictures::Arguments::write())
+    results::write(shell, GENERAL, "machine", &machine(shell)?)?;
+    results::draw_again(shell)
 }
 
-/// Runs one of the programs that measure. With peers, it is a command of their program.
-fn measure(shell: &Shell, with_peers: bool, program: &str, rest: &[&str]) -> Outcome {
-    let command = if with_peers {
+/// Returns the command for one of the programs that measure. With peers, it is a command of their program.
+fn measure<'s>(shell: &'s Shell, with_peers: bool, program: &str, rest: &[&str]) -> Cmd<'s> {
+    if with_peers {
         let target = servers::target(shell);
         cmd!(
             shell,
@@ -206,13 +169,48 @@ fn measure(shell: &Shell, with_peers: bool, program: &str, rest: &[&str]) -> Out
             shell,
             "cargo run --release --quiet --package tollgate-benches --bin {program} -- {rest...}"
         )
-    };
-    Ok(command.run()?)
+    }
+}
+
+/// Returns on what the benchmarks ran, and the versions of what they measured.
+fn machine(shell: &Shell) -> Result<String, Box<dyn Error>> {
+    let information = shell.read_file("/proc/cpuinfo").unwrap_or_default();
+    let cores = thread::available_parallelism()?;
+    let locks = shell.read_file(format!("{PEERS}/Cargo.lock"))? + &shell.read_file("Cargo.lock")?;
+    let versions = PACKAGES.map(|name| version(&locks, name));
+    let compiler = cmd!(shell, "rustc --version").read()?;
+    Ok(format!(
+        "- processor: {}, {cores} cores\n\
+         - system: {}, shared with other machines\n\
+         - compiler: {compiler}\n\
+         - packages: {}\n\
+         - command: `cargo xtask bench --report`",
+        model(&information),
+        std::env::consts::OS,
+        versions.join(", "),
+    ))
+}
+
+/// Returns the name of the processor.
+fn model(information: &str) -> &str {
+    let mut lines = information.lines();
+    let line = lines.find_map(|line| line.strip_prefix("model name"));
+    line.map_or("unknown", |line| line.trim_start_matches([' ', '\t', ':']))
+}
+
+/// Returns a package and its version in a lock file; of several, the last.
+fn version(lock: &str, name: &str) -> String {
+    let head = format!("name = \"{name}\"\nversion = \"");
+    let found = lock.rsplit_once(&head).map_or("", |(_, after)| after);
+    let version = found.split('"').next().unwrap_or_default();
+    format!("{name} {version}")
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+
+    use super::{model, version};
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -225,15 +223,23 @@ mod tests {
         let line = Line::parse_from(["bench", "--test", "gcra", "--save-baseline", "before"]);
         assert!(line.arguments.test);
         assert_eq!(line.arguments.rest, ["gcra", "--save-baseline", "before"]);
-        let line = Line::parse_from(["bench", "--baseline", "before"]);
-        assert!(!line.arguments.test);
-        assert_eq!(line.arguments.rest, ["--baseline", "before"]);
         let line = Line::parse_from(["bench", "--servers", "gcra", "--flavor", "redis_6_2"]);
         assert!(line.arguments.servers);
         assert_eq!(line.arguments.rest, ["gcra", "--flavor", "redis_6_2"]);
         let line = Line::parse_from(["bench", "--servers", "--peers", "peer"]);
         assert!(line.arguments.servers && line.arguments.peers);
-        let line = Line::parse_from(["bench", "--servers", "--soak", "60"]);
-        assert_eq!(line.arguments.rest, ["--soak", "60"]);
+        assert!(Line::try_parse_from(["bench", "--servers", "--test"]).is_err());
+    }
+
+    #[test]
+    fn machines_and_versions_are_named() {
+        assert_eq!(
+            model("processor\t: 0\nmodel name\t: AMD EPYC\n"),
+            "AMD EPYC"
+        );
+        assert_eq!(model(""), "unknown");
+        let lock =
+            "name = \"redis-x\"\nversion = \"2.0.0\"\n\nname = \"redis\"\nversion = \"1.8.1\"\n";
+        assert_eq!(version(lock, "redis"), "redis 1.8.1");
     }
 }

@@ -6,17 +6,18 @@ use std::error::Error;
 use std::path::Path;
 
 use clap::Args;
-use tollgate_report::Rows;
 use xshell::{Shell, cmd};
 
 use crate::outcome::{Outcome, report};
+use crate::results::{self, GENERAL};
 use crate::servers;
 
 /// By how many percent a count may exceed the recorded one.
 const MARGIN: u64 = 3;
 /// How many decisions are made; the difference of both runs is what they cost.
 const CALLS: [u64; 2] = [1_000, 31_000];
-const FILE: &str = "instructions";
+/// The name of their table.
+const TABLE: &str = "instructions";
 
 /// Whether to compare or to record.
 #[derive(Args, Debug)]
@@ -44,10 +45,9 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     if arguments.write {
         return save(shell, &compiler, &counts);
     }
-    let recorded = Rows::read(shell, FILE)?;
-    let by = recorded.different("compiler");
-    if by != [&*compiler] {
-        println!("the recorded counts are of another compiler, so nothing is compared: {by:?}");
+    let recorded = results::read(shell, GENERAL, TABLE)?;
+    if !recorded.starts_with(&by(&compiler)) {
+        println!("the recorded counts are of another compiler, so nothing is compared");
         return Ok(());
     }
     report("instructions", &findings(&recorded, &counts))
@@ -93,11 +93,11 @@ fn instructions(
 }
 
 /// Returns the kinds that take more than is recorded, or that are not recorded.
-fn findings(recorded: &Rows, counts: &BTreeMap<String, u64>) -> Vec<String> {
+fn findings(recorded: &str, counts: &BTreeMap<String, u64>) -> Vec<String> {
     let findings = counts.iter().filter_map(|(kind, count)| {
-        let known = recorded.with(&[("decision", kind)]);
-        let known = known.first().map(|row| row.text("instructions"));
-        match known.and_then(|known| known.parse::<u64>().ok()) {
+        let row = format!("| {kind} | ");
+        let known = recorded.lines().find_map(|line| line.strip_prefix(&row));
+        match known.and_then(|known| known.trim_end_matches(" |").parse::<u64>().ok()) {
             None => Some(format!(
                 "{kind} is not recorded: run `cargo xtask instructions --write`"
             )),
@@ -111,12 +111,19 @@ fn findings(recorded: &Rows, counts: &BTreeMap<String, u64>) -> Vec<String> {
 }
 
 fn save(shell: &Shell, compiler: &str, counts: &BTreeMap<String, u64>) -> Outcome {
-    let mut text = "decision,instructions,compiler\n".to_owned();
+    let mut text = format!(
+        "{}\n\n| decision | instructions |\n|---|---:|\n",
+        by(compiler)
+    );
     for (kind, count) in counts {
-        text += &format!("{kind},{count},{compiler}\n");
+        text += &format!("| {kind} | {count} |\n");
     }
-    shell.write_file(format!("{}/{FILE}.csv", tollgate_report::FOLDER), text)?;
-    Ok(())
+    results::write(shell, GENERAL, TABLE, &text)
+}
+
+/// Returns the line that says which compiler the counts are of.
+fn by(compiler: &str) -> String {
+    format!("By {compiler}:")
 }
 
 #[cfg(test)]
@@ -125,14 +132,14 @@ mod tests {
 
     #[test]
     fn more_than_a_margin_above_what_is_recorded_is_found() {
-        let recorded = "decision,instructions,compiler\na,100,rustc 1\nb,1000,rustc 1\n";
-        let recorded = Rows::parse(recorded).unwrap();
+        let recorded =
+            "By rustc 1:\n\n| decision | instructions |\n|---|---:|\n| a | 100 |\n| b | 1000 |\n";
         let counts = |all: &[(&str, u64)]| {
             all.iter()
                 .map(|(kind, count)| ((*kind).to_owned(), *count))
                 .collect()
         };
-        let found = |all| findings(&recorded, &counts(all));
+        let found = |all| findings(recorded, &counts(all));
         assert_eq!(found(&[("a", 103), ("b", 900)]), [""; 0]);
         assert_eq!(found(&[("a", 104), ("b", 1_031)]).len(), 2);
         assert!(found(&[("c", 1)])[0].contains("not recorded"));

@@ -16,11 +16,11 @@ mod lint;
 mod mutants;
 mod names;
 mod outcome;
-mod pictures;
 pub mod project;
 mod readme;
 mod release;
 mod replay;
+mod results;
 mod servers;
 mod test;
 mod tidy;
@@ -61,9 +61,8 @@ enum Command {
     Mutants(mutants::Arguments),
     /// Compares the public names of the published crates with the list in `docs/public-names.txt`.
     Names(names::Arguments),
-    /// Draws the pictures of the algorithms, and writes the charts and tables of the benchmarks that were
-    /// measured last.
-    Pictures(pictures::Arguments),
+    /// Draws the pictures of the algorithms, and the charts of what was measured last.
+    Pictures(results::Arguments),
     /// Checks that the crates can be published, which a person then does.
     Release(release::Arguments),
     /// Fetches the servers for tests, other than the system's own, and installs the other programs that
@@ -88,7 +87,7 @@ pub fn run() -> ExitCode {
             Command::Lint => lint::run(&shell),
             Command::Mutants(arguments) => mutants::run(&shell, &arguments),
             Command::Names(arguments) => names::run(&shell, &arguments),
-            Command::Pictures(arguments) => pictures::run(&shell, &arguments),
+            Command::Pictures(arguments) => results::draw(&shell, &arguments),
             Command::Release(arguments) => release::run(&shell, &arguments),
             Command::Servers => servers::run(&shell),
             Command::Test(arguments) => test::run(&shell, &arguments),

@@ -1,5 +1,5 @@
-//! `cargo xtask bench --replay`: measures how fast the program replays a log, on one thread and on
-//! all processors, and its memory per line.
+//! `cargo xtask bench --replay`: measures how fast the program replays a log, and its memory
+//! per line.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -21,9 +21,6 @@ const LINES: usize = 2_000_000;
 /// The promised minimum of lines per second, on one core.
 const LEAST_LINES_A_SECOND: u128 = 1_000_000;
 
-/// The promised minimum of what several threads gain, in percent of their number.
-const LEAST_GAIN: u128 = 75;
-
 /// The promised maximum of bytes per line, without the distinct keys.
 const MOST_BYTES_A_LINE: u64 = 64;
 
@@ -44,19 +41,18 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     let (half, whole) = (folder.join("half.log"), folder.join("whole.log"));
     write_log(&half, &sample, LINES / 2)?;
     write_log(&whole, &sample, LINES)?;
-    let processors = thread::available_parallelism()?.get();
     // In turn, because the speed of a shared machine changes.
-    let mut best = [(&half, 1), (&whole, 1), (&whole, processors)].map(|run| (run, None));
+    let mut best = [&half, &whole].map(|log| (log, None));
     for _ in 0..RUNS {
-        for ((log, jobs), best) in &mut best {
-            let taken = replay(&program, log, *jobs)?;
+        for (log, best) in &mut best {
+            let taken = replay(&program, log)?;
             if best.is_none_or(|best: Taken| taken.time < best.time) {
                 *best = Some(taken);
             }
         }
     }
     fs::remove_dir_all(&folder)?;
-    let [Some(half), Some(whole), Some(together)] = best.map(|(_, best)| best) else {
+    let [Some(half), Some(whole)] = best.map(|(_, best)| best) else {
         return Err("nothing was measured".into());
     };
 
@@ -65,16 +61,6 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     println!("{lines} lines in {:?}: {speed} lines a second", whole.time);
     if speed < LEAST_LINES_A_SECOND {
         return Err(format!("slower than {LEAST_LINES_A_SECOND} lines a second").into());
-    }
-    let gain = whole.time.as_micros() * 100 / together.time.as_micros().max(1);
-    println!(
-        "{:?} with {processors} threads: {}.{:02} times as fast",
-        together.time,
-        gain / 100,
-        gain % 100
-    );
-    if gain < LEAST_GAIN * processors as u128 {
-        return Err(format!("{processors} threads gain less than {LEAST_GAIN} % each").into());
     }
     let (Some(half), Some(whole)) = (half.peak, whole.peak) else {
         println!("memory is not measured: this system has no /proc");
@@ -109,11 +95,10 @@ struct Taken {
     peak: Option<u64>,
 }
 
-fn replay(program: &Path, log: &Path, jobs: usize) -> io::Result<Taken> {
+fn replay(program: &Path, log: &Path) -> io::Result<Taken> {
     let start = Instant::now();
     let mut child = Command::new(program)
-        .args(["replay", "--limit", "gcra:5/1m", "--json", "--jobs"])
-        .arg(jobs.to_string())
+        .args(["replay", "--limit", "gcra:5/1m", "--json"])
         .arg(log)
         .stdout(Stdio::null())
         .spawn()?;

@@ -9,13 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use axum_limit::{RateLimitBackend as _, TokenBucketPolicy, build_storage_key};
 use http::{Request, Response, StatusCode};
-use redis::aio::MultiplexedConnection;
 use throttle_kit::RateLimitBackend as _;
 use tollgate_benches::admitted::Bounded;
-use tollgate_benches::{Named, Outcome, Peer, Problem, connect};
-use tollgate_core::{Gcra, Limit, Quota, RateLimiter};
-use tollgate_redis::RedisStore;
-use tollgate_wire::Options;
+use tollgate_benches::{Named, Outcome, Peer, Problem};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_rate_limit_redis::{KeyResolver, RateLimitLayer};
 use trypema::redis::{ConnectionManager, RedisKey, RedisRateLimiterProvider};
@@ -36,39 +32,14 @@ impl Rate {
     }
 }
 
-/// Connects all of them to a server, and this library with batches, with quotas for `outcome`.
+/// Connects all of them to a server, with quotas for `outcome`.
 pub(crate) async fn subjects(url: &str, outcome: Outcome) -> Result<Vec<Named<dyn Peer>>, Problem> {
     // The most that all of them accept. It is allowed for each key.
     let (amount, interval) = match outcome {
         Outcome::Allowed => (u16::MAX, Duration::from_millis(1)),
         Outcome::Denied => (1, Duration::from_secs(86_400)),
     };
-    let mut subjects = all(url, Rate { amount, interval }).await?;
-    let in_batches = InBatches::connect(url, Rate { amount, interval }).await?;
-    subjects.push((IN_BATCHES, Box::new(in_batches)));
-    Ok(subjects)
-}
-
-/// This library with batches, which is one option; without them, it has a row of its own.
-const IN_BATCHES: &str = "gcra in batches";
-
-/// A GCRA check whose calls are sent together.
-struct InBatches(RateLimiter<RedisStore<MultiplexedConnection>>);
-
-impl InBatches {
-    async fn connect(url: &str, rate: Rate) -> Result<Self, Problem> {
-        let options = Options::new().with_batches(true);
-        let store = RedisStore::with_options(connect(url).await?, options);
-        let gcra = Gcra::with_burst(Quota::new(1, rate.interval)?, rate.amount.into())?;
-        Ok(Self(RateLimiter::new(store, [Limit::new("limit", gcra)?])?))
-    }
-}
-
-#[async_trait]
-impl Peer for InBatches {
-    async fn check(&self, key: &str) -> Result<bool, Problem> {
-        Ok(self.0.check(key).await?.is_allowed())
-    }
+    all(url, Rate { amount, interval }).await
 }
 
 /// Connects all of them to a server, with a quota of `amount` a second, each with the most that it

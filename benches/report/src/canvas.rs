@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 /// The width of every picture.
-pub const WIDTH: u32 = 600;
+pub(crate) const WIDTH: u32 = 600;
 /// The margin of the heading.
 const LEFT: u32 = 24;
 /// The size of text, and of the title. A phone shows a picture 390 pixels wide, and text there 0.65
@@ -23,40 +23,24 @@ const SHAPES: &str = "\
 .thin{stroke-width:1}.dash{stroke-dasharray:6 4}.dots{stroke-dasharray:2 3}";
 
 /// The colours: their class, and what they are in light and in dark.
-pub const COLOURS: [(&str, &str, &str); 19] = [
+const COLOURS: [(&str, &str, &str); 10] = [
     ("card", "#fff", "#0d1117"),
     ("edge", "#d0d7de", "#3d444d"),
     ("soft", "#57606a", "#9198a1"),
     ("ink", "#1f2328", "#f0f6fc"),
     ("blue", "#0969da", "#4493f8"),
     ("sky", "#ddf4ff", "#12304f"),
-    ("azure", "#80ccff", "#1f4f85"),
     ("red", "#cf222e", "#f85149"),
     ("rose", "#ffc1bc", "#8e2c2c"),
     ("orange", "#bc4c00", "#f0883e"),
     ("green", "#1a7f37", "#3fb950"),
-    ("violet", "#8250df", "#ab7df8"),
-    ("grey", "#6e7781", "#8b949e"),
-    ("blue-1", "#80ccff", "#a5d6ff"),
-    ("blue-2", "#218bff", "#4493f8"),
-    ("blue-3", "#0550ae", "#1f6feb"),
-    ("orange-1", "#ffb77c", "#ffd8a8"),
-    ("orange-2", "#e16f24", "#f0883e"),
-    ("orange-3", "#953800", "#bd561d"),
 ];
-/// The first colours have no meaning that a legend would tell.
-pub const PLAIN: usize = 4;
 
 /// How a legend shows a colour: as it is in the picture.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Mark {
+pub(crate) enum Mark {
     /// A filled square.
     Bar,
-    /// A cross.
-    Cross,
-    /// A dashed line.
-    Dashed,
     /// A filled circle.
     Dot,
     /// A line.
@@ -67,7 +51,7 @@ pub enum Mark {
 
 /// An SVG picture in progress.
 #[derive(Debug)]
-pub struct Canvas {
+pub(crate) struct Canvas {
     title: String,
     description: String,
     body: String,
@@ -77,7 +61,7 @@ pub struct Canvas {
 
 impl Canvas {
     /// Begins a picture with its title, and a description for those who cannot see it.
-    pub fn new(title: impl Display, description: impl Display) -> Self {
+    pub(crate) fn new(title: impl Display, description: impl Display) -> Self {
         let mut canvas = Self {
             title: escaped(title),
             description: escaped(description),
@@ -90,12 +74,12 @@ impl Canvas {
     }
 
     /// Adds a paragraph to the heading.
-    pub fn note(&mut self, text: impl Display) {
+    pub(crate) fn note(&mut self, text: impl Display) {
         self.heading("soft", TEXT, &escaped(text));
     }
 
     /// Adds a line in a monospaced font to the heading.
-    pub fn code(&mut self, text: impl Display) {
+    pub(crate) fn code(&mut self, text: impl Display) {
         self.heading("m soft", TEXT, &escaped(text));
     }
 
@@ -111,7 +95,7 @@ impl Canvas {
     }
 
     /// Adds what each colour means to the heading, in as many rows as it takes.
-    pub fn legend(&mut self, entries: &[(Mark, &str, &str)]) {
+    pub(crate) fn legend(&mut self, entries: &[(Mark, &str, &str)]) {
         self.line(r#"<g class="legend">"#);
         let mut x = WIDTH;
         for (mark, colour, name) in entries {
@@ -128,18 +112,24 @@ impl Canvas {
     }
 
     /// Returns where the heading ends: what is drawn below it crosses none of it.
-    pub fn top(&self) -> u32 {
+    pub(crate) fn top(&self) -> u32 {
         self.top + 12
     }
 
     /// Adds a line of SVG.
-    pub fn line(&mut self, text: impl AsRef<str>) {
+    pub(crate) fn line(&mut self, text: impl AsRef<str>) {
         self.body.push_str(text.as_ref());
         self.body.push('\n');
     }
 
     /// Adds a text with its left end, its middle (class `c`) or its right end (class `e`) at `x`.
-    pub fn text(&mut self, x: impl Display, y: impl Display, class: &str, text: impl Display) {
+    pub(crate) fn text(
+        &mut self,
+        x: impl Display,
+        y: impl Display,
+        class: &str,
+        text: impl Display,
+    ) {
         let text = escaped(text);
         self.line(format!(
             r#"<text x="{x}" y="{y}" class="{class}">{text}</text>"#
@@ -147,12 +137,12 @@ impl Canvas {
     }
 
     /// Adds a path.
-    pub fn path(&mut self, class: &str, path: impl Display) {
+    pub(crate) fn path(&mut self, class: &str, path: impl Display) {
         self.line(format!(r#"<path class="{class}" d="{path}"/>"#));
     }
 
     /// Ends the picture at this height.
-    pub fn finish(self, height: u32) -> String {
+    pub(crate) fn finish(self, height: u32) -> String {
         let Self {
             title,
             description,
@@ -185,10 +175,6 @@ impl Mark {
                 x - 6,
                 y - 6
             ),
-            Self::Cross => cross(colour, x, y),
-            Self::Dashed => {
-                format!(r#"<path class="{colour} line dash" d="M{left} {y}H{right}"/>"#)
-            }
             Self::Dot => format!(r#"<circle class="{colour} fill" cx="{x}" cy="{y}" r="4"/>"#),
             Self::Line => format!(r#"<path class="{colour} line" d="M{left} {y}H{right}"/>"#),
             Self::Ring => format!(r#"<circle class="{colour} line" cx="{x}" cy="{y}" r="4"/>"#),
@@ -196,25 +182,17 @@ impl Mark {
     }
 }
 
-/// Returns a cross around a point.
-pub fn cross(colour: &str, x: u32, y: u32) -> String {
-    let (left, right, above, below) = (x - 4, x + 4, y - 4, y + 4);
-    format!(
-        r#"<path class="{colour} line" d="M{left} {above}L{right} {below}M{left} {below}L{right} {above}"/>"#
-    )
-}
-
 /// Hundredths of a text's size that one of its characters takes, or less.
 const CHARACTER: u32 = 58;
 
 /// Returns about how wide a text is.
-pub fn width(text: &str, size: u32) -> u32 {
+fn width(text: &str, size: u32) -> u32 {
     let count = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
     count.saturating_mul(size * CHARACTER) / 100
 }
 
 /// Splits a text into lines of at most `most` characters, between words.
-pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
+fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -230,14 +208,9 @@ pub(super) fn wrapped(text: &str, most: usize) -> Vec<String> {
 /// Returns the rules for the colours that a picture uses.
 fn style(body: &str) -> String {
     let is_used = |class: &str| {
-        let mut rest = body;
-        let mut found = false;
-        while let Some((_, after)) = rest.split_once("class=\"") {
-            let (classes, after) = after.split_once('"').unwrap_or((after, ""));
-            found |= classes.split(' ').any(|one| one == class);
-            rest = after;
-        }
-        found || ["card", "edge", "soft"].contains(&class)
+        let elements = body.split("class=\"").skip(1);
+        let mut used = elements.flat_map(|of| of.split('"').take(1).flat_map(|of| of.split(' ')));
+        ["card", "edge", "soft"].contains(&class) || used.any(|one| one == class)
     };
     let (mut light, mut dark) = (String::new(), String::new());
     for (class, in_light, in_dark) in COLOURS.iter().filter(|(class, ..)| is_used(class)) {
@@ -261,7 +234,7 @@ mod tests {
     #[test]
     fn a_picture_has_its_colours_in_light_and_in_dark() {
         let mut canvas = Canvas::new("A < B", "C");
-        canvas.legend(&[(Mark::Dot, "blue", "one"), (Mark::Cross, "red", "two")]);
+        canvas.legend(&[(Mark::Dot, "blue", "one"), (Mark::Ring, "red", "two")]);
         let svg = canvas.finish(100);
         for rule in [".blue{color:#0969da}", ".blue{color:#4493f8}", ".red{"] {
             assert!(svg.contains(rule), "{rule}");

@@ -1,316 +1,219 @@
-//! The charts of the benchmarks.
+//! The charts of the benchmarks: groups of horizontal bars, from the tables in `docs`.
 
-use std::error::Error;
+use super::Problem;
+use super::canvas::{Canvas, Mark};
 
-use xshell::Shell;
+const LEFT: u32 = 212;
+const RIGHT: u32 = 540;
+const BAR: u32 = 17;
+const GAP: u32 = 12;
+/// The calls whose times on servers are shown.
+const CALLS: [&str; 10] = [
+    "INCR",
+    "gcra, allowed",
+    "gcra in batches, allowed",
+    "two gcra together, allowed",
+    "four gcra together, allowed",
+    "fixed window, allowed",
+    "fixed window without scripts, allowed",
+    "sliding counter, allowed",
+    "10 sliding buckets, allowed",
+    "sliding log of 100, allowed",
+];
+/// The colour of each series.
+const COLOURS: [&str; 3] = ["blue", "orange", "green"];
 
-use super::bars::{Bars, Of};
-use super::lines::{Line, Lines};
-use super::tables::{CASES, STORES};
-use super::{Heading, Rows, different, numbers, tables};
-
-/// Returns the name and SVG text of each chart.
-///
-/// # Errors
-///
-/// That a CSV file cannot be read.
-pub fn drawn(shell: &Shell) -> Result<Vec<(String, String)>, Box<dyn Error>> {
-    let read = |name| Rows::read(shell, name);
-    let (memory, servers) = (read("memory")?, read("servers")?);
-    let (batches, sizes, peers) = (read("batches")?, read("sizes")?, read("peers")?);
-    let growth = read("growth")?;
-    let charts = [
-        ("bench-memory", in_memory(&memory).draw()),
-        ("bench-stores", stores(&memory, &servers).draw()),
-        ("bench-servers", server_time(&servers).draw()),
-        (
-            "bench-hot-key",
-            rates(&batches, "hot", "Decisions a second for one key").draw(),
-        ),
-        (
-            "bench-many-keys",
-            rates(&batches, "1000 keys", "Decisions a second for 1,000 keys").draw(),
-        ),
-        ("bench-latency", latencies(&batches).draw()),
-        ("bench-sizes", bytes(&sizes).draw()),
-        ("bench-admitted", admitted(&peers).draw()),
-        (
-            "bench-by-calls",
-            grown(
-                &growth,
-                "calls remembered",
-                "Server time, by the calls that a key remembers",
-            )
-            .draw(),
-        ),
-        (
-            "bench-by-cost",
-            grown(&growth, "cost", "Server time, by the cost of a call").draw(),
-        ),
-        (
-            "bench-by-keys",
-            grown(&growth, "keys", "Server time, by the number of keys").draw(),
-        ),
-    ];
-    let charts = charts.into_iter();
-    Ok(charts.map(|(name, svg)| (name.to_owned(), svg)).collect())
+/// A chart of bars, one for each series in each group.
+#[derive(Debug)]
+pub(crate) struct Bars {
+    title: &'static str,
+    /// What is shown, in which unit, and what is better.
+    note: &'static str,
+    series: Vec<String>,
+    /// The name of each group, and the value of each series, if it has one.
+    groups: Vec<(String, Vec<Option<f64>>)>,
+    /// What the longest bar shows, and those of greater values.
+    most: f64,
 }
 
-fn in_memory(memory: &Rows) -> Bars<'_> {
-    let series = memory.different("keys");
-    let value = |limiter, keys| numbers::in_memory(memory, "ns", ["allowed", keys, "1", limiter]);
-    let limiters = by_whose(tables::alone(memory)).into_iter();
-    let (groups, of) = limiters
-        .map(|(of, limiter)| {
-            let values = series.iter().map(|keys| value(limiter, *keys)).collect();
-            ((limiter.to_owned(), values), of)
-        })
-        .unzip();
-    Bars {
-        heading: Heading {
-            title: "Time of a decision in memory",
-            note: "Nanoseconds of an allowed call on one thread, by the number of keys that are called in turn. Shorter is better.",
-        },
-        groups,
-        series,
-        of,
-        bounds: ("", Vec::new()),
-        is_logarithmic: true,
-    }
-}
-
-/// Returns limiters with whose they are, those of tollgate first: they are called by their algorithm.
-fn by_whose(limiters: Vec<&str>) -> Vec<(Of, &str)> {
-    let is_ours = |limiter: &str| {
-        let mut algorithms = ["fixed-window", "gcra", "sliding-"].iter();
-        algorithms.any(|algorithm| limiter.starts_with(algorithm))
-    };
-    let (ours, others): (Vec<_>, Vec<_>) = limiters.into_iter().partition(|of| is_ours(of));
-    let ours = ours.into_iter().map(|limiter| (Of::Tollgate, limiter));
-    let others = others.into_iter().map(|limiter| (Of::Others, limiter));
-    ours.chain(others).collect()
-}
-
-fn stores<'r>(memory: &'r Rows, servers: &'r Rows) -> Bars<'r> {
-    let server = servers.first("server");
-    let groups = STORES.iter().map(|(limiter, call)| {
-        let in_memory = numbers::in_memory(memory, "ns", ["allowed", "1 key", "1", limiter]);
-        let call_of = format!("{call}, allowed");
-        let through = |client| numbers::on_server(servers, "p50_us", server, client, "1", &call_of);
-        let values = vec![
-            in_memory.map(|ns| ns / 1e3),
-            through("redis-rs"),
-            through("fred"),
-        ];
-        ((*call).to_owned(), values)
-    });
-    Bars {
-        heading: Heading {
-            title: "Time of a decision by store, one call at a time",
-            note: "Microseconds (µs) of an allowed call; the server is on the same machine. Shorter is better.",
-        },
-        groups: groups.collect(),
-        series: vec!["memory", "redis-rs", "fred"],
-        of: Vec::new(),
-        bounds: ("", Vec::new()),
-        is_logarithmic: true,
-    }
-}
-
-fn server_time(servers: &Rows) -> Bars<'_> {
-    let series = servers.different("server");
-    let value = |call: &str, server: &&str| {
-        numbers::on_server(servers, "server_us", server, "redis-rs", "256", call)
-    };
-    let calls = ["INCR".to_owned()].into_iter();
-    let calls = calls.chain(CASES.iter().map(|case| format!("{case}, allowed")));
-    let groups = calls.map(|call| {
-        let values = series.iter().map(|server| value(&call, server)).collect();
-        let name = call.strip_suffix(", allowed").unwrap_or(&call);
-        (name.to_owned(), values)
-    });
-    Bars {
-        heading: Heading {
-            title: "What a decision costs the server",
-            note: "Microseconds (µs) of the server's processor for an allowed call, with 256 in flight, each sent by itself. Shorter is better.",
-        },
-        groups: groups.collect(),
-        series,
-        of: Vec::new(),
-        bounds: ("", Vec::new()),
-        is_logarithmic: false,
-    }
-}
-
-/// Returns lines of a column of `batches`, on the first server, for both clients.
-fn of_batches(
-    batches: &Rows,
-    keys: &str,
-    client: &str,
-    sent: &str,
-    column: &str,
-) -> Vec<Option<f64>> {
-    let server = batches.first("server");
-    let steps = batches.different("callers").into_iter();
-    steps
-        .map(|callers| numbers::in_batches(batches, column, [server, client, keys, callers, sent]))
-        .collect()
-}
-
-fn rates<'r>(batches: &'r Rows, keys: &str, title: &'static str) -> Lines<'r> {
-    let clients = [("redis", "redis-rs"), ("fred", "fred")]
-        .into_iter()
-        .enumerate();
-    let lines = clients.flat_map(|(colour, (client, name))| {
-        [("together", false), ("alone", true)].map(|(sent, is_dashed)| Line {
-            name: name.to_owned(),
-            colour,
-            is_dashed,
-            values: of_batches(batches, keys, client, sent, "decisions_per_second"),
-        })
-    });
-    Lines {
-        heading: Heading {
-            title,
-            note: "By calls in flight. Higher is better.",
-        },
-        kinds: ("with batches", "without"),
-        steps: (
-            "calls in flight, on one thread",
-            batches.different("callers"),
-        ),
-        lines: lines.collect(),
-    }
-}
-
-fn latencies(batches: &Rows) -> Lines<'_> {
-    let sent = [("together", 0), ("alone", 1)];
-    let lines = sent.into_iter().flat_map(|(sent, colour)| {
-        [("median", "median_us", false), ("p99", "p99_us", true)].map(
-            |(name, column, is_dashed)| Line {
-                name: format!("{name}, {sent}"),
-                colour,
-                is_dashed,
-                values: of_batches(batches, "1000 keys", "redis", sent, column),
-            },
-        )
-    });
-    Lines {
-        heading: Heading {
-            title: "How long a call takes, by calls in flight",
-            note: "Microseconds (µs) through redis-rs, 1,000 keys, sent together in batches or each alone. Lower is better.",
-        },
-        kinds: ("median", "99th percentile (p99)"),
-        steps: (
-            "calls in flight, on one thread",
-            batches.different("callers"),
-        ),
-        lines: lines.collect(),
-    }
-}
-
-/// Returns lines of what grows, on the first server.
-fn grown<'r>(growth: &'r Rows, by: &'r str, title: &'static str) -> Lines<'r> {
-    let server = growth.first("server");
-    let steps = different(growth.with(&[("server", server), ("by", by)]), "step");
-    let calls = growth.different("call").into_iter().enumerate();
-    let lines = calls.map(|(colour, call)| {
-        let time = |step: &&str| {
-            let place = [
-                ("server", server),
-                ("by", by),
-                ("step", step),
-                ("call", call),
-            ];
-            growth.number("server_us", &place)
-        };
-        Line {
-            name: call.to_owned(),
-            // The first one, which is a plain command, is grey.
-            colour: colour + 4,
-            is_dashed: call == "INCR",
-            values: steps.iter().map(time).collect(),
-        }
-    });
-    Lines {
-        heading: Heading {
-            title,
-            note: "Microseconds (µs) of the server's processor for an allowed call, with 64 in flight. Lower is better.",
-        },
-        kinds: ("tollgate", "a plain Redis command"),
-        lines: lines.collect(),
-        steps: (by, steps),
-    }
-}
-
-fn bytes(sizes: &Rows) -> Bars<'_> {
-    let mut groups = Vec::new();
-    for limit in sizes.different("limit") {
-        let name = limit
-            .replace(":1000000/1h", "")
-            .replace(":100000/1h", "")
-            .replace(",buckets=", " of ");
-        let of = |calls| -> Vec<_> {
-            ["memory", "redis"]
-                .map(|store| {
-                    sizes.number(
-                        "bytes",
-                        &[("limit", limit), ("calls", calls), ("store", store)],
-                    )
-                })
-                .into()
-        };
-        if limit.starts_with("sliding-log") {
-            for calls in sizes.different("calls") {
-                let plural = if calls == "1" { "" } else { "s" };
-                groups.push((format!("{name}, {calls} call{plural}"), of(calls)));
+impl Bars {
+    pub(crate) fn draw(&self) -> String {
+        let mut canvas = Canvas::new(self.title, self.note);
+        canvas.note(self.note);
+        canvas.note(format!(
+            "Shorter is better. Bars of more than {} end there.",
+            self.most
+        ));
+        let marks = COLOURS.into_iter().zip(&self.series);
+        let marks: Vec<_> = marks
+            .map(|(colour, name)| (Mark::Bar, colour, &**name))
+            .collect();
+        canvas.legend(&marks);
+        let mut y = canvas.top() + 4;
+        for (name, values) in &self.groups {
+            let values: Vec<_> = COLOURS
+                .into_iter()
+                .zip(values)
+                .filter_map(|(colour, value)| Some((colour, (*value)?)))
+                .collect();
+            let height = BAR * u32::try_from(values.len()).unwrap_or(0);
+            canvas.text(LEFT - 10, y + height / 2 + 5, "e ink", name);
+            for (colour, value) in values {
+                let width = f64::from(RIGHT - LEFT) * (value / self.most).min(1.0);
+                canvas.line(format!(
+                    r#"<rect class="{colour} fill" x="{LEFT}" y="{}" width="{width:.1}" height="{}" rx="2"/>"#,
+                    y + 1,
+                    BAR - 2
+                ));
+                let end = f64::from(LEFT) + width + 6.0;
+                canvas.text(format!("{end:.1}"), y + BAR - 4, "ink", short(value));
+                y += BAR;
             }
-        } else {
-            groups.push((name, of("10000")));
+            y += GAP;
         }
-    }
-    Bars {
-        heading: Heading {
-            title: "Bytes that a key takes",
-            note: "In memory, with its share of the table, and on Redis (MEMORY USAGE). Shorter is better.",
-        },
-        groups,
-        series: vec!["memory", "Redis"],
-        of: Vec::new(),
-        bounds: ("", Vec::new()),
-        is_logarithmic: true,
+        canvas.finish(y + 8)
     }
 }
 
-fn admitted(peers: &Rows) -> Bars<'_> {
-    let threads = peers.different("threads");
-    let limiters = by_whose(peers.different("limiter"));
-    let of = limiters.iter().map(|(of, _)| *of).collect();
-    let limiters = limiters.into_iter();
-    let (groups, bounds) = limiters
-        .map(|(_, limiter)| {
-            let number = |column, threads| {
-                peers.number(column, &[("limiter", limiter), ("threads", threads)])
-            };
-            let values = threads.iter().map(|threads| number("admitted", threads));
-            let bound = threads
-                .first()
-                .and_then(|of| number("should_be_at_most", of));
-            (
-                (limiter.to_owned(), values.collect()),
-                bound.unwrap_or_default(),
-            )
+/// Formats a number with about three digits.
+fn short(number: f64) -> String {
+    match number {
+        _ if number >= 100.0 => format!("{number:.0}"),
+        _ if number >= 10.0 => format!("{number:.1}"),
+        _ => format!("{number:.2}"),
+    }
+}
+
+/// Returns the nanoseconds of allowed calls on one thread, from the table of their ratios to governor.
+pub(crate) fn in_memory(page: &str) -> Result<Bars, Problem> {
+    let table = Table::of(results(page, "memory")?)?;
+    let series = ["1 key", "10 k keys"];
+    let rows = series.map(|keys| table.row(&format!("allowed, {keys}, 1 thread")));
+    let limiters = table.columns.iter().enumerate().skip(1);
+    let groups = limiters.map(|(column, limiter)| {
+        let values = rows.iter().map(|row| {
+            let number = |column: usize| row.as_ref()?.get(column)?.parse::<f64>().ok();
+            let governor = number(1)?;
+            // The first limiter is governor itself; the others are multiples of its time.
+            let of = if column == 1 { 1.0 } else { number(column)? };
+            Some(governor * of)
+        });
+        (limiter.replace(", ns", ""), values.collect())
+    });
+    Ok(Bars {
+        title: "Time of a decision in memory",
+        note: "Nanoseconds of an allowed call on one thread, by the number of keys that are called in turn.",
+        groups: groups.collect(),
+        series: series.map(str::to_owned).into(),
+        most: 250.0,
+    })
+}
+
+/// Returns the server's time for allowed calls, from one table for each server.
+pub(crate) fn on_servers(page: &str) -> Result<Bars, Problem> {
+    let mut tables = Vec::new();
+    for section in results(page, "servers")?.split("\n### ").skip(1) {
+        let name = section.lines().next().unwrap_or_default();
+        tables.push((name.to_owned(), Table::of(section)?));
+    }
+    let (_, first) = tables.first().ok_or("the page has no table")?;
+    let column = first
+        .columns
+        .iter()
+        .position(|name| name.starts_with("server µs"));
+    let column = column.ok_or("no column has the server's time")?;
+    let measured = |call: &&&str| tables.iter().any(|(_, table)| table.row(call).is_some());
+    let groups = CALLS.iter().filter(measured).map(|call| {
+        let values = tables
+            .iter()
+            .map(|(_, table)| table.row(call)?.get(column)?.parse().ok());
+        (call.replace(", allowed", ""), values.collect())
+    });
+    Ok(Bars {
+        title: "What a decision costs the server",
+        note: "Microseconds (µs) of the server's processor for an allowed call, with 256 in flight.",
+        groups: groups.collect(),
+        series: tables.iter().map(|(name, _)| name.clone()).collect(),
+        most: 20.0,
+    })
+}
+
+/// Returns the results of this name on a page.
+fn results<'p>(page: &'p str, name: &str) -> Result<&'p str, Problem> {
+    let begin = page.split_once(&format!("<!-- results: {name} -->"));
+    let (_, results) = begin.ok_or_else(|| format!("no page has results {name}"))?;
+    Ok(results.split("<!-- end").next().unwrap_or_default())
+}
+
+/// A table in Markdown.
+struct Table {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Returns the first table in a text.
+    fn of(text: &str) -> Result<Self, Problem> {
+        let lines = text.lines().skip_while(|line| !line.starts_with('|'));
+        let lines = lines.take_while(|line| line.starts_with('|'));
+        let mut rows = lines.map(|line| {
+            let cells = line.trim_matches('|').split('|');
+            cells.map(|cell| cell.trim().to_owned()).collect()
+        });
+        let columns = rows.next().ok_or("there is no table")?;
+        Ok(Self {
+            columns,
+            rows: rows.skip(1).collect(),
         })
-        .unzip();
-    Bars {
-        heading: Heading {
-            title: "The most calls admitted within a second",
-            note: "With a limit of 100 a second, called as fast as possible by one thread and by four.",
-        },
-        groups,
-        series: vec!["1 thread", "4 threads"],
-        of,
-        bounds: ("the most that the algorithm allows", bounds),
-        is_logarithmic: false,
+    }
+
+    /// Returns the row with this name.
+    fn row(&self, name: &str) -> Option<&Vec<String>> {
+        self.rows.iter().find(|row| row[0] == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_in_memory_are_multiples_of_that_of_governor() {
+        let page = "<!-- results: memory -->\n\n| calls | governor, ns | gcra |\n|---|---:|---:|\n\
+                    | allowed, 1 key, 1 thread | 30.0 | 0.50 |\n\
+                    | denied, 1 key, 1 thread | 20.0 | 9.00 |\n\n<!-- end -->\n";
+        let bars = in_memory(page).unwrap();
+        assert_eq!(
+            bars.groups,
+            [
+                ("governor".to_owned(), vec![Some(30.0), None]),
+                ("gcra".to_owned(), vec![Some(15.0), None])
+            ]
+        );
+        // The card and its edge, two in the legend, two bars, one of them twice as long.
+        let svg = bars.draw();
+        assert_eq!(svg.matches("<rect").count(), 6);
+        assert!(
+            svg.contains("width=\"39.4\"") && svg.contains("width=\"19.7\""),
+            "{svg}"
+        );
+        assert!(in_memory("none").is_err());
+    }
+
+    #[test]
+    fn each_server_is_a_series() {
+        let table = |time: &str| {
+            format!(
+                "| call | thousands | server µs, 256 |\n|---|---:|---:|\n| INCR | 1 | {time} |\n| a, denied | 1 | 9 |\n"
+            )
+        };
+        let page = format!(
+            "<!-- results: servers -->\n\n### One\n\n{}\n### Two\n\n{}",
+            table("0.5"),
+            table("–")
+        );
+        let bars = on_servers(&page).unwrap();
+        assert_eq!(bars.series, ["One", "Two"]);
+        assert_eq!(bars.groups, [("INCR".to_owned(), vec![Some(0.5), None])]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_core::{CallId, Gcra, Limit, Quota, RateLimiter, Store};
 
-use super::clients::Client;
+use super::clients::{Client, options};
 use super::keys::Keys;
 use super::measure::Plan;
 use super::points::{KEYS, Point, row};
@@ -23,15 +23,11 @@ enum Extra {
     Settle,
 }
 
-pub(crate) const WITH_ID: &str = "gcra with an id";
-pub(crate) const REFUNDED: &str = "gcra and its refund";
-pub(crate) const SETTLED: &str = "gcra and its settlement";
-
 const EXTRAS: [(&str, Extra); 4] = [
-    (WITH_ID, Extra::Id),
+    ("gcra with an id", Extra::Id),
     ("gcra with an id, repeated", Extra::Repeated),
-    (REFUNDED, Extra::Refund),
-    (SETTLED, Extra::Settle),
+    ("gcra and its refund", Extra::Refund),
+    ("gcra and its settlement", Extra::Settle),
 ];
 
 /// Returns the names of the rows.
@@ -50,7 +46,7 @@ pub(crate) fn add<C: Client>(
         let limit = Limit::new(&name.replace([' ', ','], "-"), Gcra::new(quota)?)?;
         let keys = Arc::new(Keys::new(KEYS));
         let subject = Calls {
-            limiter: RateLimiter::new(client.store()?, [limit])?,
+            limiter: RateLimiter::new(client.store(options(false))?, [limit])?,
             extra,
             keys: Arc::clone(&keys),
         };

@@ -21,7 +21,7 @@ pub(crate) struct Log {
     amount: u32,
     window: Duration,
     /// The highest measured calls per second, at each depth.
-    fastest: Mutex<[f64; DEPTHS.len()]>,
+    fastest: Mutex<[f64; DEPTHS]>,
 }
 
 impl Keys {
@@ -79,7 +79,7 @@ impl Keys {
 }
 
 impl Log {
-    fn fastest(&self) -> std::sync::MutexGuard<'_, [f64; DEPTHS.len()]> {
+    fn fastest(&self) -> std::sync::MutexGuard<'_, [f64; DEPTHS]> {
         let locked = self.fastest.lock();
         locked.unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -9,12 +9,14 @@ use super::points::Point;
 use super::run::{Run, percentile};
 use crate::{Outcome, Problem, processor};
 
-/// The numbers of calls in flight.
-pub(crate) const DEPTHS: [usize; 3] = [1, 64, 256];
+/// How many numbers of calls in flight are measured.
+pub(crate) const DEPTHS: usize = 3;
 
 /// The number and duration of measurements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
+    /// The numbers of calls in flight.
+    pub(crate) depths: [usize; DEPTHS],
     pub(crate) rounds: usize,
     pub(crate) slice: Duration,
     pub(crate) warm_up: Duration,
@@ -25,6 +27,7 @@ pub(crate) struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         Self {
+            depths: [1, 64, 256],
             rounds: 9,
             slice: Duration::from_millis(80),
             warm_up: Duration::from_millis(10),
@@ -41,6 +44,7 @@ impl Plan {
             slice: Duration::from_millis(5),
             warm_up: Duration::from_millis(1),
             window: Duration::from_millis(12),
+            ..Self::default()
         }
     }
 }
@@ -62,8 +66,8 @@ pub(crate) struct Sample {
 /// All measurements of one point.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    /// One sample per round, for each of [`DEPTHS`].
-    pub(crate) samples: [Vec<Sample>; DEPTHS.len()],
+    /// One sample per round, for each number of calls in flight.
+    pub(crate) samples: [Vec<Sample>; DEPTHS],
     /// Why the point was left out, if it was.
     pub(crate) failure: Option<String>,
 }
@@ -79,7 +83,7 @@ pub(crate) async fn all(
     let mut all: Vec<Measured> = points.iter().map(|_| Measured::default()).collect();
     let mut progress = io::stderr();
     for round in 0..=plan.rounds {
-        for depth in 0..DEPTHS.len() {
+        for depth in 0..DEPTHS {
             for index in order(points.len(), round) {
                 let (point, measured) = (&points[index], &mut all[index]);
                 if measured.failure.is_some() {
@@ -122,10 +126,10 @@ fn order(points: usize, round: usize) -> impl Iterator<Item = usize> {
 async fn one(point: &Point, depth: usize, plan: &Plan, server: u32) -> Result<Sample, Problem> {
     let own = std::process::id();
     point.keys.prepare(depth);
-    point.runs.run(DEPTHS[depth], point.warm_up).await?;
+    point.runs.run(plan.depths[depth], point.warm_up).await?;
     settle().await;
     let before = (processor::time(server), processor::time(own));
-    let run = point.runs.run(DEPTHS[depth], plan.slice).await?;
+    let run = point.runs.run(plan.depths[depth], plan.slice).await?;
     settle().await;
     let after = (processor::time(server), processor::time(own));
     let calls = number(run.calls());

@@ -5,7 +5,6 @@
 //! whose names contain it, such as `gcra`.
 
 mod afterwards;
-mod capture;
 mod clients;
 mod keys;
 mod measure;
@@ -15,11 +14,9 @@ mod points;
 mod raw;
 mod run;
 mod schedules;
-mod soak;
 mod tables;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -29,8 +26,7 @@ use tollgate_testkit::{Flavor, Server};
 use self::clients::Clients;
 use self::measure::Plan;
 use crate::cores::Cores;
-use crate::saved::Saved;
-use crate::{Named, Outcome, Peer, Problem, stamp};
+use crate::{Named, Outcome, Peer, Problem};
 
 /// Measures decisions on servers that it starts, one after another.
 #[derive(Debug, Parser)]
@@ -46,16 +42,12 @@ pub struct Arguments {
     /// The duration of each measurement in milliseconds.
     #[arg(long, default_value_t = 80)]
     slice: u64,
+    /// The most calls in flight.
+    #[arg(long, default_value_t = 256)]
+    most: usize,
     /// Checks within seconds that everything works; the numbers mean nothing.
     #[arg(long)]
     quick: bool,
-    /// Writes the numbers to this file, too.
-    #[arg(long)]
-    csv: Option<PathBuf>,
-    /// Makes decisions through both clients at once for this many seconds instead, and then
-    /// compares what was allowed with what the server has counted.
-    #[arg(long)]
-    soak: Option<u64>,
 }
 
 fn flavor(text: &str) -> Result<Flavor, String> {
@@ -77,7 +69,7 @@ pub type Connecting<'u> =
 ///
 /// # Errors
 ///
-/// If a server or a subject fails, or the file cannot be written.
+/// If a server or a subject fails.
 pub fn run(arguments: &Arguments, connect: Connect) -> Result<(), Problem> {
     let cores = Cores::take();
     // A single thread: with several, they compete with the server for two cores, and results vary
@@ -89,9 +81,8 @@ pub fn run(arguments: &Arguments, connect: Connect) -> Result<(), Problem> {
         [] => &Flavor::ALL,
         some => some,
     };
-    let mut saved = Saved::to(arguments.csv.as_deref(), &tables::COLUMNS)?;
     for &flavor in flavors {
-        runtime.block_on(one(arguments, flavor, &cores, &mut saved, connect))?;
+        runtime.block_on(one(arguments, flavor, &cores, connect))?;
     }
     Ok(())
 }
@@ -101,39 +92,47 @@ async fn one(
     arguments: &Arguments,
     flavor: Flavor,
     cores: &Cores,
-    saved: &mut Saved,
     connect: Connect,
 ) -> Result<(), Problem> {
     let mut out = io::stdout();
     let server = Server::start(flavor);
     let pinned = cores.give(server.pid());
     let clients = Clients::connect(&server).await?;
-    let release = stamp::release(&server)?;
-    writeln!(out, "### {release}\n\n{pinned}\n")?;
-    let seconds = arguments.soak.or_else(|| arguments.quick.then_some(1));
-    if let Some(seconds) = seconds {
-        soak::run(&mut out, &server, &clients, Duration::from_secs(seconds)).await?;
-    }
-    if arguments.soak.is_none() {
-        let plan = if arguments.quick {
-            Plan::quick()
-        } else {
-            Plan {
-                rounds: arguments.rounds.max(1),
-                slice: Duration::from_millis(arguments.slice.max(1)),
-                ..Plan::default()
-            }
-        };
-        let filter = arguments.filter.as_deref().unwrap_or_default();
-        let mut points = points::all(&clients, &plan, filter).await?;
-        points.extend(peers::all(&server.url(), &plan, filter, connect).await?);
-        let measured = measure::all(&points, &plan, &server).await?;
-        tables::write(&mut out, &points, &measured)?;
-        tables::save(saved, &release, &points, &measured)?;
-    }
-    clients.close().await?;
-    out.flush()?;
-    Ok(())
+    writeln!(out, "### {}\n\n{pinned}\n", release(&server)?)?;
+    let plan = if arguments.quick {
+        Plan::quick()
+    } else {
+        Plan {
+            rounds: arguments.rounds.max(1),
+            slice: Duration::from_millis(arguments.slice.max(1)),
+            depths: [1, 64, arguments.most.max(1)],
+            ..Plan::default()
+        }
+    };
+    let filter = arguments.filter.as_deref().unwrap_or_default();
+    let mut points = points::all(&clients, &plan, filter).await?;
+    points.extend(peers::all(&server.url(), &plan, filter, connect).await?);
+    let measured = measure::all(&points, &plan, &server).await?;
+    tables::write(&mut out, &plan, &points, &measured)?;
+    clients.close().await
+}
+
+/// Returns the name and release of a server, such as `Redis 7.0.15`.
+fn release(server: &Server) -> Result<String, Problem> {
+    let reply = server.command(&["INFO", "server"]);
+    let text = reply.text().ok_or("the server does not say what it is")?;
+    named(text).ok_or_else(|| "the server does not say its release".into())
+}
+
+/// Returns the name and release in a reply to `INFO`.
+fn named(information: &str) -> Option<String> {
+    // Valkey also reports the Redis release that it is compatible with.
+    let known = [("Valkey", "valkey_version:"), ("Redis", "redis_version:")];
+    known.into_iter().find_map(|(name, field)| {
+        let mut lines = information.lines().map(str::trim_end);
+        let release = lines.find_map(|line| line.strip_prefix(field))?;
+        Some(format!("{name} {release}"))
+    })
 }
 
 #[cfg(test)]
@@ -142,11 +141,20 @@ mod tests {
 
     #[test]
     fn servers_are_chosen_by_their_names() {
-        let line = ["servers", "gcra", "--flavor", "redis_6_2", "--soak", "60"];
+        let line = ["servers", "gcra", "--flavor", "redis_6_2", "--most", "1024"];
         let arguments = Arguments::try_parse_from(line).unwrap();
         assert_eq!(arguments.flavor, [Flavor::Redis62]);
         assert_eq!(arguments.filter.as_deref(), Some("gcra"));
-        assert_eq!(arguments.soak, Some(60));
+        assert_eq!(arguments.most, 1024);
         assert!(Arguments::try_parse_from(["servers", "--flavor", "other"]).is_err());
+    }
+
+    #[test]
+    fn a_server_is_named_by_what_it_is_rather_than_by_what_it_is_compatible_with() {
+        let text = "# Server\r\nredis_version:7.2.4\r\nvalkey_version:9.1.2\r\n";
+        assert_eq!(named(text).as_deref(), Some("Valkey 9.1.2"));
+        let text = "redis_version:7.0.15\r\n";
+        assert_eq!(named(text).as_deref(), Some("Redis 7.0.15"));
+        assert_eq!(named(""), None);
     }
 }

@@ -28,38 +28,24 @@ const MINUTE_S: u64 = 60;
 #[derive(Clone, Copy)]
 enum System {
     CounterInTransaction,
-    CounterOfASecond,
-    CounterSetAndRead,
     CounterSetByFirst,
     CounterSetThenRead,
-    CountersOfWindows,
     CountsBySecond,
-    Schedule,
-    SortedSetInPipeline,
     SortedSetInScript,
     SortedSetInTransaction,
-    SortedSetOfSeconds,
-    Stamps,
 }
 
 impl System {
-    const ALL: [(Self, &'static str); 13] = [
+    const ALL: [(Self, &'static str); 6] = [
         (
             Self::SortedSetInTransaction,
             "sorted set in one transaction",
         ),
-        (Self::SortedSetInPipeline, "sorted set in two round trips"),
         (Self::SortedSetInScript, "sorted set in a script"),
-        (Self::SortedSetOfSeconds, "sorted set of seconds"),
-        (Self::CountersOfWindows, "counters of two windows"),
-        (Self::CounterOfASecond, "counter of a second"),
-        (Self::Schedule, "schedule of a day"),
         (Self::CounterSetByFirst, "counter set by the first call"),
-        (Self::CounterSetAndRead, "counter set and read at once"),
         (Self::CounterSetThenRead, "counter set, then read"),
         (Self::CounterInTransaction, "counter in one transaction"),
         (Self::CountsBySecond, "counts by second"),
-        (Self::Stamps, "stamps, which decide nothing"),
     ];
 
     async fn decide(
@@ -68,17 +54,9 @@ impl System {
         key: &str,
         now_ms: u64,
     ) -> RedisResult<bool> {
-        let now_s = now_ms / 1_000;
         match self {
             Self::CounterInTransaction => {
                 systems::counter_in_transaction(connection, key, MINUTE_S, MOST).await
-            }
-            Self::CounterOfASecond => {
-                let read = systems::counter_of_a_second_reads(connection, key, now_s).await?;
-                systems::counter_of_a_second_writes(connection, key, now_s, read).await
-            }
-            Self::CounterSetAndRead => {
-                systems::counter_set_and_read_at_once(connection, key, MINUTE_S, MOST).await
             }
             Self::CounterSetByFirst => {
                 systems::counter_set_by_the_first(connection, key, MINUTE_S, MOST).await
@@ -86,18 +64,9 @@ impl System {
             Self::CounterSetThenRead => {
                 systems::counter_set_then_read(connection, key, MINUTE_S, MOST).await
             }
-            Self::CountersOfWindows => {
-                let windows = [(1, MOST), (MINUTE_S, MOST)];
-                systems::counters_of_windows(connection, key, now_s, &windows).await
-            }
             Self::CountsBySecond => {
                 let counts = format!("{key}:counts");
                 systems::counts_by_second(connection, key, &counts, LOG_S, MOST).await
-            }
-            Self::Schedule => systems::schedule(connection, key, now_ms, now_ms).await,
-            Self::SortedSetInPipeline => {
-                systems::sorted_set_in_pipeline_writes(connection, key, now_ms).await?;
-                systems::sorted_set_in_pipeline_counts(connection, key, now_ms, LOG_S, MOST).await
             }
             Self::SortedSetInScript => {
                 systems::sorted_set_in_script(connection, key, now_ms, LOG_S, MOST).await
@@ -105,10 +74,6 @@ impl System {
             Self::SortedSetInTransaction => {
                 systems::sorted_set_in_transaction(connection, key, now_ms, LOG_S, MOST).await
             }
-            Self::SortedSetOfSeconds => {
-                systems::sorted_set_of_seconds(connection, key, now_s, LOG_S, MOST).await
-            }
-            Self::Stamps => systems::stamps(connection, key).await,
         }
     }
 }

@@ -1,84 +1,50 @@
-//! The subjects: commands by hand, scripts by hand, and decisions through the library.
+//! The subjects: commands by hand, and decisions through the library.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::{RateLimiter, Store};
 
-use super::capture::Sent;
 use super::clients::Client;
 use super::keys::Keys;
 use super::run::Subject;
 use crate::Problem;
 
-/// `PING`: the cost of a round trip.
-pub(crate) struct Ping<C>(pub(crate) C);
-
-impl<C: Client> Subject for Ping<C> {
-    async fn call(&self, _turn: usize) -> Result<bool, Problem> {
-        self.0.ping().await?;
-        Ok(true)
-    }
-}
-
-/// `INCR`: the cost of a write.
-pub(crate) struct Increment<C> {
+/// A command by hand.
+pub(crate) struct Command<C> {
     pub(crate) client: C,
+    pub(crate) what: What,
     pub(crate) keys: Arc<Keys>,
 }
 
-impl<C: Client> Subject for Increment<C> {
+#[derive(Clone, Copy)]
+pub(crate) enum What {
+    /// `PING`: the cost of a round trip.
+    Ping,
+    /// `INCR`: the cost of a write.
+    Increment,
+    /// `EVALSHA` of `return 1`: the cost of a script.
+    Script,
+    /// `MULTI`, `INCR`, `PEXPIRE NX`, `EXEC`: the fixed window as many programs implement it.
+    Transaction,
+}
+
+/// A script that does nothing, and its hash.
+pub(crate) const NOTHING: [&str; 2] = ["return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"];
+
+impl<C: Client> Subject for Command<C> {
     async fn call(&self, turn: usize) -> Result<bool, Problem> {
-        self.client.increment(self.keys.name(turn)).await?;
+        let key = self.keys.name(turn);
+        match self.what {
+            What::Ping => self.client.send("PING", &[]).await?,
+            What::Increment => self.client.send("INCR", &[key]).await?,
+            What::Script => self.client.send("EVALSHA", &[NOTHING[1], "0"]).await?,
+            What::Transaction => {
+                // Other keys than those of `INCR`, which never expire.
+                self.client.transaction(&format!("multi:{key}")).await?;
+            }
+        }
         Ok(true)
-    }
-}
-
-/// `EVALSHA` of `return 1`: the cost of a script.
-pub(crate) struct Nothing<C> {
-    pub(crate) client: C,
-    pub(crate) sha1: String,
-}
-
-impl<C: Client> Subject for Nothing<C> {
-    async fn call(&self, _turn: usize) -> Result<bool, Problem> {
-        self.client.script(&self.sha1).await?;
-        Ok(true)
-    }
-}
-
-/// `MULTI`, `INCR`, `PEXPIRE NX`, `EXEC`: the fixed window as many programs implement it.
-pub(crate) struct Transaction<C> {
-    pub(crate) client: C,
-    pub(crate) keys: Arc<Keys>,
-}
-
-impl<C: Client> Subject for Transaction<C> {
-    async fn call(&self, turn: usize) -> Result<bool, Problem> {
-        // Other keys than those of `INCR`, which never expire.
-        let key = format!("multi:{}", self.keys.name(turn));
-        self.client.transaction(&key).await?;
-        Ok(true)
-    }
-}
-
-/// The library's script calls, sent by hand.
-pub(crate) struct ByHand<C> {
-    pub(crate) client: C,
-    /// The call of each key, and for schedules a second one of each, in turn.
-    pub(crate) sent: Vec<Sent>,
-    pub(crate) keys: Arc<Keys>,
-    /// The first byte of the reply to a call that is allowed.
-    pub(crate) allowed: u8,
-}
-
-impl<C: Client> Subject for ByHand<C> {
-    async fn call(&self, turn: usize) -> Result<bool, Problem> {
-        let rounds = self.sent.len() / self.keys.names().len();
-        let round = turn / self.keys.names().len() % rounds;
-        let sent = &self.sent[round * self.keys.names().len() + self.keys.place(turn)];
-        let reply = self.client.send(sent).await?;
-        Ok(reply.first() == Some(&self.allowed))
     }
 }
 

@@ -6,16 +6,14 @@ use std::time::{Duration, SystemTime};
 use tollgate_core::Timestamp;
 use tollgate_core::schedule::{self, Event, Placement, Schedule};
 
-use super::capture;
-use super::clients::{self, Client};
+use super::clients::{Client, options};
 use super::keys::Keys;
 use super::measure::Plan;
-use super::points::{KEYS, Point, by_hand, row};
-use super::raw::ByHand;
+use super::points::{KEYS, Point, row};
 use super::run::{Subject, erase};
 use crate::{Outcome, Problem};
 
-pub(crate) const SCHEDULE: &str = "schedule with 10 events in reach";
+const SCHEDULE: &str = "schedule with 10 events in reach";
 
 const QUOTAS: [&str; 3] = ["1/1m", "5/1h", "10/1d"];
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -27,13 +25,8 @@ const IDS: [&str; 10] = [
 const MOVED: &str = "msg-moved";
 
 /// Returns the names of the rows.
-pub(crate) fn rows() -> [String; 3] {
-    let name = |outcome| row(SCHEDULE, outcome);
-    [
-        by_hand(SCHEDULE),
-        name(Outcome::Allowed),
-        name(Outcome::Denied),
-    ]
+pub(crate) fn rows() -> [String; 2] {
+    [Outcome::Allowed, Outcome::Denied].map(|outcome| row(SCHEDULE, outcome))
 }
 
 /// Adds a schedule's points through one client.
@@ -46,50 +39,25 @@ pub(crate) async fn add<C: Client>(
     plan: &Plan,
 ) -> Result<(), Problem> {
     let keys = Arc::new(Keys::new(KEYS));
-    let mut push = |row: String, outcome, runs| {
-        points.push(Point {
-            row,
-            client: C::NAME,
-            runs,
-            keys: Arc::clone(&keys),
-            warm_up: plan.warm_up,
-            expected: Some(outcome),
-        });
-    };
     let times = Times::tomorrow()?;
-
-    let terms = schedule::Terms::new(&format!("by-hand-{}", C::NAME), QUOTAS)?;
-    fill(client, &terms, &times, &keys).await?;
-    let mut sent = Vec::new();
-    for time in times.free {
-        let options = clients::options();
-        let all = capture::sent_to_schedule(&options, &terms, keys.names(), |schedule, name| {
-            schedule.reschedule(name, MOVED, time)
-        });
-        sent.extend(all.await?);
-    }
-    if let Some(sent) = sent.first() {
-        client.load(&sent.text).await?;
-    }
-    let subject = ByHand {
-        client: client.clone(),
-        sent,
-        keys: Arc::clone(&keys),
-        allowed: 0,
-    };
-    push(by_hand(SCHEDULE), Outcome::Allowed, erase(subject));
-
     for outcome in [Outcome::Allowed, Outcome::Denied] {
         let name = format!("{outcome:?}-{}", C::NAME).to_lowercase();
         let terms = schedule::Terms::new(&name, QUOTAS)?;
         fill(client, &terms, &times, &keys).await?;
         let subject = Plans {
-            schedule: Schedule::with_terms(client.store()?, terms),
+            schedule: Schedule::with_terms(client.store(options(false))?, terms),
             outcome,
             times: times.clone(),
             keys: Arc::clone(&keys),
         };
-        push(row(SCHEDULE, outcome), outcome, erase(subject));
+        points.push(Point {
+            row: row(SCHEDULE, outcome),
+            client: C::NAME,
+            runs: erase(subject),
+            keys: Arc::clone(&keys),
+            warm_up: plan.warm_up,
+            expected: Some(outcome),
+        });
     }
     Ok(())
 }
@@ -123,7 +91,7 @@ async fn fill(
     times: &Times,
     keys: &Keys,
 ) -> Result<(), Problem> {
-    let schedule = Schedule::with_terms(client.store()?, terms.clone());
+    let schedule = Schedule::with_terms(client.store(options(false))?, terms.clone());
     for name in keys.names() {
         let events = IDS.into_iter().zip(times.events);
         let events = events.map(|(id, time)| Event::new(id, time));

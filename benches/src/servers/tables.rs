@@ -1,96 +1,47 @@
-//! Prints the measurements as tables.
+//! Prints the measurements as a table.
 
 use std::io::{self, Write};
 
-use super::afterwards::{REFUNDED, SETTLED, WITH_ID};
 use super::clients::{Client, Fred, RedisRs};
-use super::measure::{DEPTHS, Measured, Sample};
-use super::points::{
-    COSTLY_LOG, FOUR, INCREMENT, LOG, LONG_LOG, ONE, PLAIN, Point, TRANSACTION, TWO, by_hand, row,
-};
-use super::schedules::SCHEDULE;
-use crate::saved::Saved;
-use crate::{Outcome, Problem, median};
+use super::measure::{Measured, Plan, Sample};
+use super::points::{INCREMENT, Point};
+use crate::median;
 
-const CLIENTS: [&str; 2] = [RedisRs::NAME, Fred::NAME];
 const NOTHING: &str = "–";
 /// A larger share of calls with an unexpected outcome is reported.
 const STRAY: f64 = 0.001;
 
-/// Writes all tables.
+/// Writes a row for each call, and then what was left out, and which had calls with an unexpected
+/// outcome.
 pub(crate) fn write(
     out: &mut impl Write,
+    plan: &Plan,
     points: &[Point],
     measured: &[Measured],
 ) -> io::Result<()> {
-    let results = Results { points, measured };
-    for depth in 0..DEPTHS.len() {
-        results.absolutes(out, depth)?;
-    }
-    results.by_hand(out)?;
-    results.increments(out)?;
-    results.others(out)?;
-    results.remarks(out)
-}
-
-/// The columns of the CSV file. Ratios are medians of those within a round.
-pub(crate) const COLUMNS: [&str; 11] = [
-    "server",
-    "client",
-    "calls_in_flight",
-    "call",
-    "thousand_calls_per_second",
-    "p50_us",
-    "p99_us",
-    "server_us",
-    "client_us",
-    "server_time_to_that_of_incr",
-    "time_to_that_of_the_script_by_hand",
-];
-
-/// Saves the measurements from the server of this name and release.
-pub(crate) fn save(
-    saved: &mut Saved,
-    release: &str,
-    points: &[Point],
-    measured: &[Measured],
-) -> Result<(), Problem> {
+    let [one, some, most] = plan.depths;
+    let columns = [
+        format!("µs a call, {one} in flight"),
+        format!("thousands a second, {some}"),
+        format!("p99 µs, {some}"),
+        format!("thousands a second, {most}"),
+        format!("p99 µs, {most}"),
+        format!("server µs, {most}"),
+        "times that of `INCR`".to_owned(),
+        format!("client µs, {most}"),
+        format!("fred: thousands a second, {some}"),
+        format!("thousands a second, {most}"),
+        format!("server µs, {most}"),
+        format!("client µs, {most}"),
+    ];
+    writeln!(out, "| call | {} |", columns.join(" | "))?;
+    writeln!(out, "|---|{}", "---:|".repeat(columns.len()))?;
     let results = Results { points, measured };
     for row in results.rows() {
-        let increments = results.ratios(row, INCREMENT, |sample| sample.server);
-        let by_hand = results
-            .twin(row)
-            .map(|(case, hand)| results.ratios(&hand, case, |sample| Some(sample.per_second)));
-        let places = CLIENTS.into_iter().flat_map(|client| {
-            let depths = DEPTHS.into_iter().enumerate();
-            depths.map(move |(depth, calls)| (client, depth, calls))
-        });
-        for (place, (client, depth, calls)) in places.enumerate() {
-            let measured = results.absolute(row, client, depth);
-            if measured[0] == NOTHING {
-                continue;
-            }
-            let mut cells = vec![
-                release.to_owned(),
-                client.to_owned(),
-                calls.to_string(),
-                row.to_owned(),
-            ];
-            cells.extend(measured);
-            cells.push(increments[place].clone());
-            cells.push(
-                by_hand
-                    .as_ref()
-                    .map_or(NOTHING, |all| &*all[place])
-                    .to_owned(),
-            );
-            let cells = cells
-                .iter()
-                .map(|cell| if cell == NOTHING { "" } else { cell });
-            saved.row(cells)?;
-        }
+        writeln!(out, "| {row} | {} |", results.cells(row).join(" | "))?;
     }
-    Ok(())
+    writeln!(out)?;
+    results.remarks(out, plan)
 }
 
 struct Results<'a> {
@@ -117,148 +68,45 @@ impl Results<'_> {
         found.map_or(&[], |(_, measured)| &measured.samples[depth])
     }
 
-    /// Writes calls per second, latencies, and the processor time of both sides.
-    fn absolutes(&self, out: &mut impl Write, depth: usize) -> io::Result<()> {
-        let count = DEPTHS[depth];
-        let calls = if count == 1 { "call" } else { "calls" };
-        writeln!(out, "{count} {calls} in flight:\n")?;
-        let columns = CLIENTS.map(|client| {
-            [
-                format!("{client}, thousands a second"),
-                "p50, µs".to_owned(),
-                "p99, µs".to_owned(),
-                "server busy, µs".to_owned(),
-                "client busy, µs".to_owned(),
-            ]
-        });
-        heading(out, "calls", &columns.concat())?;
-        for row in self.rows() {
-            let mut cells = Vec::new();
-            for client in CLIENTS {
-                cells.extend(self.absolute(row, client, depth));
-            }
-            line(out, row, &cells)?;
-        }
-        writeln!(out)
-    }
-
-    /// Returns the medians of thousands of calls a second, the latencies, and the processor times.
-    fn absolute(&self, row: &str, client: &str, depth: usize) -> [String; 5] {
-        let samples = self.samples(row, client, depth);
-        let of = |value: fn(&Sample) -> Option<f64>| median(samples.iter().filter_map(value));
+    /// Returns the medians of a row.
+    fn cells(&self, row: &str) -> [String; 12] {
+        let of = |client, depth, value: fn(&Sample) -> Option<f64>| {
+            let samples = self.samples(row, client, depth);
+            median(samples.iter().filter_map(value))
+        };
+        let rate = |sample: &Sample| Some(sample.per_second / 1e3);
         [
-            cell(of(|sample| Some(sample.per_second / 1e3)), 1),
-            cell(of(|sample| Some(sample.p50)), 0),
-            cell(of(|sample| Some(sample.p99)), 0),
-            cell(of(|sample| sample.server), 2),
-            cell(of(|sample| sample.client), 2),
+            cell(of(RedisRs::NAME, 0, |sample| Some(sample.p50)), 0),
+            cell(of(RedisRs::NAME, 1, rate), 1),
+            cell(of(RedisRs::NAME, 1, |sample| Some(sample.p99)), 0),
+            cell(of(RedisRs::NAME, 2, rate), 1),
+            cell(of(RedisRs::NAME, 2, |sample| Some(sample.p99)), 0),
+            cell(of(RedisRs::NAME, 2, |sample| sample.server), 2),
+            cell(self.to_increment(row), 2),
+            cell(of(RedisRs::NAME, 2, |sample| sample.client), 2),
+            cell(of(Fred::NAME, 1, rate), 1),
+            cell(of(Fred::NAME, 2, rate), 1),
+            cell(of(Fred::NAME, 2, |sample| sample.server), 2),
+            cell(of(Fred::NAME, 2, |sample| sample.client), 2),
         ]
     }
 
-    /// Writes the library's time relative to the same scripts sent by hand.
-    fn by_hand(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(
-            out,
-            "Time of a decision, for each time of the same script sent by hand:\n"
-        )?;
-        self.ratio_heading(out, "decision")?;
-        for row in self.rows() {
-            let Some((case, hand)) = self.twin(row) else {
-                continue;
-            };
-            // More calls in the same time mean less time per call, so the ratio is inverted.
-            let cells = self.ratios(&hand, case, |sample| Some(sample.per_second));
-            line(out, case, &cells)?;
-        }
-        writeln!(out)
-    }
-
-    /// Returns a row of allowed decisions with the row of the same scripts by hand, or `None` for
-    /// other rows.
-    fn twin<'r>(&self, row: &'r str) -> Option<(&'r str, String)> {
-        let case = row.strip_suffix(", allowed")?;
-        let hand = by_hand(case);
-        self.rows().contains(&&*hand).then_some((row, hand))
-    }
-
-    /// Writes the server's processor time of each call relative to `INCR`.
-    fn increments(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(
-            out,
-            "Time that the server is busy with a call, for each such time of `INCR`:\n"
-        )?;
-        self.ratio_heading(out, "call")?;
-        for row in self.rows() {
-            if row != INCREMENT {
-                line(
-                    out,
-                    row,
-                    &self.ratios(row, INCREMENT, |sample| sample.server),
-                )?;
-            }
-        }
-        writeln!(out)
-    }
-
-    /// Writes the ratios that the documentation promises.
-    fn others(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(
-            out,
-            "Time that the server is busy with an allowed decision, for each such time of another:\n"
-        )?;
-        self.ratio_heading(out, "decision : other")?;
-        let one = row(ONE, Outcome::Allowed);
-        let allowed = |case| row(case, Outcome::Allowed);
-        for (case, other) in [
-            (allowed(TWO), &*one),
-            (allowed(FOUR), &one),
-            (allowed(PLAIN), TRANSACTION),
-            (allowed(LOG), &one),
-            (allowed(LONG_LOG), &one),
-            (allowed(COSTLY_LOG), &allowed(LOG)),
-            (allowed(SCHEDULE), &one),
-            (allowed(WITH_ID), &one),
-            (allowed(SETTLED), &allowed(REFUNDED)),
-        ] {
-            if self.rows().contains(&&*case) {
-                let cells = self.ratios(&case, other, |sample| sample.server);
-                line(out, &format!("{case} : {other}"), &cells)?;
-            }
-        }
-        writeln!(out)
-    }
-
-    fn ratio_heading(&self, out: &mut impl Write, first: &str) -> io::Result<()> {
-        let columns =
-            CLIENTS.map(|client| DEPTHS.map(|depth| format!("{client}, {depth} in flight")));
-        heading(out, first, &columns.concat())
-    }
-
-    /// Returns, for each client and depth, the ratio of two rows' values in the same round.
-    fn ratios(&self, row: &str, other: &str, value: fn(&Sample) -> Option<f64>) -> Vec<String> {
-        let depths = 0..DEPTHS.len();
-        let all = CLIENTS.into_iter().flat_map(|client| {
-            let depths = depths.clone();
-            depths.map(move |depth| (client, depth))
-        });
-        all.map(|(client, depth)| {
-            let one = self.samples(row, client, depth);
-            let two = self.samples(other, client, depth);
-            let rounds = one.iter().zip(two);
-            let ratios = rounds.filter_map(|(one, two)| Some(value(one)? / value(two)?));
-            cell(median(ratios), 2)
-        })
-        .collect()
+    /// Returns the median of the ratios of a row's time on the server to that of `INCR` in the same
+    /// round.
+    fn to_increment(&self, row: &str) -> Option<f64> {
+        let [own, increment] = [row, INCREMENT].map(|row| self.samples(row, RedisRs::NAME, 2));
+        let rounds = own.iter().zip(increment);
+        median(rounds.filter_map(|(own, other)| Some(own.server? / other.server?)))
     }
 
     /// Writes which points were left out, and which had calls with an unexpected outcome.
-    fn remarks(&self, out: &mut impl Write) -> io::Result<()> {
+    fn remarks(&self, out: &mut impl Write, plan: &Plan) -> io::Result<()> {
         for (point, measured) in self.points.iter().zip(self.measured) {
             let (row, client) = (&point.row, point.client);
             if let Some(failure) = &measured.failure {
                 writeln!(out, "- {row}, {client}: left out: {failure}")?;
             }
-            for (samples, depth) in measured.samples.iter().zip(DEPTHS) {
+            for (samples, depth) in measured.samples.iter().zip(plan.depths) {
                 let share = samples.iter().map(|sample| sample.astray);
                 let most = share.fold(0.0, f64::max);
                 if most > STRAY {
@@ -281,21 +129,13 @@ fn cell(value: Option<f64>, digits: usize) -> String {
     }
 }
 
-fn heading(out: &mut impl Write, first: &str, columns: &[String]) -> io::Result<()> {
-    line(out, first, columns)?;
-    writeln!(out, "|---|{}", "---:|".repeat(columns.len()))
-}
-
-fn line(out: &mut impl Write, first: &str, cells: &[String]) -> io::Result<()> {
-    writeln!(out, "| {first} | {} |", cells.join(" | "))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
+    use crate::Problem;
     use crate::servers::keys::Keys;
     use crate::servers::run::{Subject, erase};
 
@@ -329,36 +169,36 @@ mod tests {
         }
     }
 
+    fn text(points: &[Point], measured: &[Measured]) -> String {
+        let mut out = Vec::new();
+        write(&mut out, &Plan::default(), points, measured).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
     fn ratios_are_of_the_same_round() {
-        let points = [INCREMENT, "gcra, by hand", "gcra, allowed"].map(point);
+        let points = [INCREMENT, "gcra, allowed"].map(point);
         let of = |samples: &[Sample]| Measured {
-            samples: [samples.to_vec(), Vec::new(), Vec::new()],
+            samples: [Vec::new(), Vec::new(), samples.to_vec()],
             failure: None,
         };
         // The second round is ten times as slow as the others.
         let measured = [
-            of(&[sample(1.0, 1.0), sample(0.1, 10.0), sample(1.0, 1.0)]),
-            of(&[sample(2e4, 3.9), sample(2e3, 39.0), sample(2e4, 3.9)]),
+            of(&[sample(1e5, 1.0), sample(1e4, 10.0), sample(1e5, 1.0)]),
             of(&[sample(1e4, 4.0), sample(1e3, 40.0), sample(2e4, 4.0)]),
         ];
-        let mut out = Vec::new();
-        write(&mut out, &points, &measured).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        for expected in [
-            "1 call in flight:\n\n| calls | redis-rs, thousands a second | p50, µs |",
-            "| gcra, allowed | 10.0 | 20 | 30 | 4.00 | – | – | – | – | – | – |\n",
-            "same script sent by hand:\n\n| decision | redis-rs, 1 in flight |",
-            "| gcra, allowed | 2.00 | – | – | – | – | – |\n",
-            "| gcra, allowed | 4.00 | – | – | – | – | – |\n",
-        ] {
-            assert!(text.contains(expected), "{expected}\nis not in\n{text}");
-        }
+        let text = text(&points, &measured);
+        let expected =
+            "| gcra, allowed | – | – | – | 10.0 | 30 | 4.00 | 4.00 | – | – | – | – | – |\n";
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.starts_with("| call | µs a call, 1 in flight |"),
+            "{text}"
+        );
     }
 
     #[test]
-    fn tables_name_omitted_points_and_unexpected_outcomes() {
-        let points = [point("a"), point("b")];
+    fn omitted_points_and_unexpected_outcomes_are_named() {
         let strayed = Sample {
             astray: 0.25,
             ..sample(1.0, 1.0)
@@ -373,15 +213,13 @@ mod tests {
                 failure: None,
             },
         ];
-        let mut out = Vec::new();
-        write(&mut out, &points, &measured).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(
-            text.contains("- a, redis-rs: left out: unknown\n"),
-            "{text}"
-        );
-        let expected = "- b, redis-rs, 1 in flight: up to 25.0 % were told otherwise\n";
-        assert!(text.contains(expected), "{text}");
+        let text = text(&["a", "b"].map(point), &measured);
+        for expected in [
+            "- a, redis-rs: left out: unknown\n",
+            "- b, redis-rs, 1 in flight: up to 25.0 % were told otherwise\n",
+        ] {
+            assert!(text.contains(expected), "{text}");
+        }
         assert!(!text.contains("| a |"), "{text}");
     }
 }

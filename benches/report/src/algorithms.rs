@@ -1,11 +1,166 @@
-//! Draws a run as an SVG picture.
+//! The decisions of each algorithm about the same calls, as pictures.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use tollgate_report::{Canvas, Mark};
+use tollgate_core::store::{Check, Request, State};
+use tollgate_core::{Algorithm, Limit, LimitError, Timestamp};
 
-use super::Picture;
-use super::pattern::{END_MS, Run, WINDOW_MS};
+use super::canvas::{Canvas, Mark};
+
+/// The settings of one picture.
+struct Picture {
+    /// The file's name without its extension.
+    name: &'static str,
+    title: &'static str,
+    /// The limit as it is written; every quota is 10 per minute.
+    limit: &'static str,
+    /// The most that the algorithm ever admits within a window.
+    bound: i64,
+}
+
+const PICTURES: [Picture; 8] = [
+    Picture {
+        name: "fixed-window",
+        title: "Fixed window, aligned to the clock",
+        limit: "fixed-window:10/1m",
+        bound: 20,
+    },
+    Picture {
+        name: "fixed-window-anchored",
+        title: "Fixed window, anchored at the first call",
+        limit: "fixed-window:10/1m,anchored",
+        bound: 19,
+    },
+    Picture {
+        name: "gcra",
+        title: "GCRA (token bucket)",
+        limit: "gcra:10/1m",
+        bound: 19,
+    },
+    Picture {
+        name: "gcra-burst",
+        title: "GCRA with a smaller burst",
+        limit: "gcra:10/1m,burst=3",
+        bound: 12,
+    },
+    Picture {
+        name: "sliding-buckets",
+        title: "Sliding buckets",
+        limit: "sliding-buckets:10/1m,buckets=6",
+        bound: 10,
+    },
+    Picture {
+        name: "sliding-counter",
+        title: "Sliding counter (approximate)",
+        limit: "sliding-counter:10/1m",
+        bound: 19,
+    },
+    Picture {
+        name: "sliding-log",
+        title: "Sliding log",
+        limit: "sliding-log:10/1m",
+        bound: 10,
+    },
+    Picture {
+        name: "sliding-log-count-denied",
+        title: "Sliding log that counts denied calls",
+        limit: "sliding-log:10/1m,count-denied",
+        bound: 10,
+    },
+];
+
+/// Returns the name and SVG text of each picture.
+pub(crate) fn drawn() -> Result<Vec<(&'static str, String)>, LimitError> {
+    let each = PICTURES.iter();
+    each.map(|picture| {
+        Ok((
+            picture.name,
+            draw(picture, &Run::of(picture.limit.parse()?)?),
+        ))
+    })
+    .collect()
+}
+
+/// The end of the time axis.
+const END_MS: u64 = 240_000;
+/// The window of every picture's quota.
+const WINDOW_MS: u64 = 60_000;
+
+/// Returns the instants of the calls, in milliseconds.
+///
+/// One call that anchors a window, a burst before the edge of the second minute and one right after
+/// it, a minute at exactly the quota's rate, and a minute at four times that rate.
+fn calls() -> Vec<u64> {
+    let every = |from: u64, to: u64, step: usize| (from..=to).step_by(step);
+    std::iter::once(6_000)
+        .chain(every(54_000, 59_500, 500))
+        .chain(every(60_400, 70_000, 400))
+        .chain(every(96_000, 150_000, 6_000))
+        .chain(every(160_500, 220_500, 1_500))
+        .collect()
+}
+
+/// The decisions of an algorithm about the calls.
+#[derive(Debug)]
+struct Run {
+    algorithm: Algorithm,
+    /// The instant of each call, and whether it was admitted.
+    calls: Vec<(u64, bool)>,
+}
+
+impl Run {
+    /// Runs `algorithm` on the calls.
+    fn of(algorithm: Algorithm) -> Result<Self, LimitError> {
+        let limit = Limit::new("picture", algorithm)?;
+        let mut state = State::default();
+        let calls = calls()
+            .into_iter()
+            .map(|ms| {
+                let now = Timestamp::saturating_from_micros(ms * 1_000);
+                let request = Request::consume(Check::new(&limit, "key", 1));
+                (ms, request.decide_on(&mut state, now).is_allowed())
+            })
+            .collect();
+        Ok(Self { algorithm, calls })
+    }
+
+    /// Returns the instants of the calls that were admitted, or of those that were denied.
+    fn instants(&self, admitted: bool) -> impl Iterator<Item = u64> {
+        let calls = self.calls.iter();
+        calls.filter_map(move |&(ms, was)| (was == admitted).then_some(ms))
+    }
+
+    /// Returns the number of admitted calls in the trailing window, which is open at its start, at
+    /// each instant at which it changes.
+    fn trailing(&self) -> Vec<(u64, i64)> {
+        let mut changes = BTreeMap::from([(0, 0)]);
+        for ms in self.instants(true) {
+            *changes.entry(ms).or_default() += 1;
+            *changes.entry(ms + WINDOW_MS).or_default() -= 1;
+        }
+        changes
+            .into_iter()
+            .filter(|&(ms, _)| ms < END_MS)
+            .scan(0, |count, (ms, change)| {
+                *count += change;
+                Some((ms, *count))
+            })
+            .collect()
+    }
+
+    /// Returns the first instant at which the trailing window held the most calls, and their
+    /// number.
+    fn worst(&self) -> (u64, i64) {
+        let steps = self.trailing().into_iter();
+        steps.fold(
+            (0, 0),
+            |worst, step| {
+                if step.1 > worst.1 { step } else { worst }
+            },
+        )
+    }
+}
 
 /// The position of time zero, and the milliseconds per tenth of a pixel.
 const LEFT: u64 = 880;
@@ -30,7 +185,7 @@ const STRETCHES: [(u64, &str, [&str; 2]); 4] = [
 ];
 
 /// Returns the picture of `run`.
-pub(super) fn draw(picture: &Picture, run: &Run) -> String {
+fn draw(picture: &Picture, run: &Run) -> String {
     let quota = i64::try_from(run.algorithm.quota().amount()).unwrap_or(i64::MAX);
     let mut drawing = Drawing::new(picture, run, quota);
     drawing.grid(quota);
@@ -181,7 +336,7 @@ fn x(ms: u64) -> String {
 }
 
 /// Formats tenths as a decimal number.
-pub(super) fn decimal(tenths: u64) -> String {
+fn decimal(tenths: u64) -> String {
     match (tenths / 10, tenths % 10) {
         (whole, 0) => whole.to_string(),
         (whole, tenth) => format!("{whole}.{tenth}"),
@@ -192,27 +347,39 @@ pub(super) fn decimal(tenths: u64) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_picture_has_one_dot_for_each_call() {
-        let picture = Picture {
-            name: "sliding-log",
-            title: "Sliding log",
-            limit: "sliding-log:10/1m",
-            bound: 10,
-        };
-        let run = Run::of(picture.limit.parse().unwrap()).unwrap();
-        let svg = draw(&picture, &run);
-        // Two are in the legend.
-        assert_eq!(svg.matches("<circle").count(), run.calls.len() + 2);
-        assert!(svg.contains("sliding-log:10/1m"));
-        assert!(svg.ends_with("</svg>\n"));
-        assert_eq!(svg, draw(&picture, &run));
+    fn run(limit: &str) -> Run {
+        Run::of(limit.parse().unwrap()).unwrap()
     }
 
     #[test]
-    fn places_have_at_most_one_decimal() {
-        assert_eq!(decimal(120), "12");
-        assert_eq!(decimal(125), "12.5");
-        assert_eq!(x(END_MS), "568");
+    fn no_run_exceeds_the_bound_it_states_and_fixed_windows_reach_it() {
+        for picture in &PICTURES {
+            let (_, worst) = run(picture.limit).worst();
+            assert!(worst <= picture.bound, "{}", picture.name);
+            let reaches = picture.name.starts_with("fixed-window");
+            assert!(!reaches || worst == picture.bound, "{}", picture.name);
+        }
+    }
+
+    #[test]
+    fn a_call_leaves_the_window_at_its_end() {
+        let run = Run {
+            algorithm: "sliding-log:2/1m".parse().unwrap(),
+            calls: vec![(1_000, true), (2_000, false), (61_000, true)],
+        };
+        assert_eq!(
+            run.trailing(),
+            [(0, 0), (1_000, 1), (61_000, 1), (121_000, 0)]
+        );
+        assert_eq!(run.worst(), (1_000, 1));
+    }
+
+    #[test]
+    fn a_picture_has_one_dot_for_each_call() {
+        let picture = &PICTURES[0];
+        let run = run(picture.limit);
+        let svg = draw(picture, &run);
+        // Two are in the legend.
+        assert_eq!(svg.matches("<circle").count(), run.calls.len() + 2);
     }
 }
