@@ -162,12 +162,12 @@ fn measure<'s>(shell: &'s Shell, with_peers: bool, program: &str, rest: &[&str])
         let target = servers::target(shell);
         cmd!(
             shell,
-            "cargo run --release --quiet --locked --manifest-path {PEERS}/Cargo.toml --target-dir {target} -- {program} {rest...}"
+            "cargo run --profile bench --quiet --locked --manifest-path {PEERS}/Cargo.toml --target-dir {target} -- {program} {rest...}"
         )
     } else {
         cmd!(
             shell,
-            "cargo run --release --quiet --package tollgate-benches --bin {program} -- {rest...}"
+            "cargo run --profile bench --quiet --package tollgate-benches --bin {program} -- {rest...}"
         )
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
 fn counts(shell: &Shell) -> Result<BTreeMap<String, u64>, Box<dyn Error>> {
     cmd!(
         shell,
-        "cargo build --release --package tollgate-memory --example decide"
+        "cargo build --profile bench --package tollgate-memory --example decide"
     )
     .run()?;
     let program = servers::target(shell).join("release/examples/decide");
