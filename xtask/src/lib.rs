@@ -16,7 +16,7 @@ mod lint;
 mod mutants;
 mod names;
 mod outcome;
-pub mod project;
+mod project;
 mod readme;
 mod release;
 mod replay;
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-pub use self::outcome::Outcome;
+use self::outcome::Outcome;
 
 /// The project's commands. Only `mutants`, `pictures`, `bench --report`, `release --repository`, and `instructions` and
 /// `names` with `--write` change committed files.
@@ -97,7 +97,7 @@ pub fn run() -> ExitCode {
 }
 
 /// Prints the error of a command that failed, and returns the exit code of the program.
-pub fn end(outcome: Outcome) -> ExitCode {
+fn end(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 /// The result of a command.
-pub type Outcome = Result<(), Box<dyn Error>>;
+pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
 /// Prints `findings`, one per line, and fails; without any, prints that `what` is in order.
 pub(crate) fn report(what: &str, findings: &[String]) -> Outcome {

@@ -9,19 +9,19 @@ use xshell::{Shell, cmd};
 /// The manifest of the workspace, and the name of those of the packages.
 pub(crate) const MANIFEST: &str = "Cargo.toml";
 /// The folder of the workspace of the peers.
-pub const PEERS: &str = "benches/peers";
+pub(crate) const PEERS: &str = "benches/peers";
 /// The folders of all workspaces, from the project's root. Each has a lock file of its own.
-pub const WORKSPACES: [&str; 2] = [".", PEERS];
+pub(crate) const WORKSPACES: [&str; 2] = [".", PEERS];
 /// Parts of the names of tests that need more than the system's Redis server: another version of it, or
 /// other programs that run only with `--every-server`.
-pub const OTHER_SERVERS: [&str; 3] = ["redis_6_2", "valkey_9_1", "every_server"];
+pub(crate) const OTHER_SERVERS: [&str; 3] = ["redis_6_2", "valkey_9_1", "every_server"];
 
 /// Returns a shell in the project's root folder.
 ///
 /// # Errors
 ///
 /// That the folder is not there.
-pub fn shell() -> Result<Shell, Box<dyn Error>> {
+pub(crate) fn shell() -> Result<Shell, Box<dyn Error>> {
     let shell = Shell::new()?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -35,7 +35,7 @@ pub fn shell() -> Result<Shell, Box<dyn Error>> {
 /// Contains the files that are or could be committed: no ignored files, and only text. Checks take
 /// it as an argument, so that tests can pass other files.
 #[derive(Clone, Debug)]
-pub struct Files(BTreeMap<String, String>);
+pub(crate) struct Files(BTreeMap<String, String>);
 
 impl Files {
     /// Reads the files of the project.
@@ -43,7 +43,7 @@ impl Files {
     /// # Errors
     ///
     /// That git cannot list them, or that one cannot be read.
-    pub fn read(shell: &Shell) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn read(shell: &Shell) -> Result<Self, Box<dyn Error>> {
         let listed = cmd!(
             shell,
             "git ls-files -z --cached --others --exclude-standard"
@@ -63,21 +63,22 @@ impl Files {
         Ok(Self(files))
     }
 
-    /// Returns files with these paths and texts, for tests.
-    pub fn of(files: &[(&str, &str)]) -> Self {
+    /// Returns files with these paths and texts.
+    #[cfg(test)]
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let owned = |&(path, text): &(&str, &str)| (path.to_owned(), text.to_owned());
         Self(files.iter().map(owned).collect())
     }
 
     /// Returns every path and text, sorted by path.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// Returns the paths and texts of the files with this extension.
-    pub fn ending(&self, extension: &str) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn ending(&self, extension: &str) -> impl Iterator<Item = (&str, &str)> {
         self.iter().filter(move |(path, _)| {
             path.strip_suffix(extension)
                 .is_some_and(|stem| stem.ends_with('.'))
@@ -85,17 +86,12 @@ impl Files {
     }
 
     /// Returns the text of the file at `path`.
-    pub fn text(&self, path: &str) -> Option<&str> {
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.0.get(path).map(String::as_str)
     }
 
-    /// Sets the text of the file at `path`.
-    pub fn set(&mut self, path: &str, text: String) {
-        self.0.insert(path.to_owned(), text);
-    }
-
     /// Returns the names of the folders directly in `folder`, which must end in `/`.
-    pub fn folders_in<'a>(&'a self, folder: &'a str) -> Vec<&'a str> {
+    pub(crate) fn folders_in<'a>(&'a self, folder: &'a str) -> Vec<&'a str> {
         let mut names: Vec<&str> = self
             .0
             .keys()

@@ -48,10 +48,8 @@ fn wrong(files: &Files, path: &str, target: &str, leaves: bool) -> Option<&'stat
     if inside.is_none() && leaves && !target.starts_with('#') {
         return Some("which is not there on docs.rs: write its public address");
     }
-    let (file, heading) = inside
-        .unwrap_or(target)
-        .split_once('#')
-        .unwrap_or((inside.unwrap_or(target), ""));
+    let target = inside.unwrap_or(target);
+    let (file, heading) = target.split_once('#').unwrap_or((target, ""));
     let file = match (inside, file) {
         (Some(_), file) => file.trim_end_matches('/').to_owned(),
         (None, "") => path.to_owned(),
@@ -95,7 +93,11 @@ fn prose(markdown: &str) -> impl Iterator<Item = &str> {
 /// Returns the lines of Rust `code` that are documentation, without their slashes.
 fn documentation(code: &str) -> String {
     let lines = code.lines().map(str::trim_start);
-    let lines = lines.filter_map(|line| line.strip_prefix("///").or(line.strip_prefix("//!")));
+    let lines = lines.filter_map(|line| {
+        ["///", "//!"]
+            .iter()
+            .find_map(|mark| line.strip_prefix(mark))
+    });
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
