@@ -3,7 +3,7 @@
 use std::thread;
 
 use tollgate_core::store::{Check, Operation, Request};
-use tollgate_core::{ErrorKind, Limit, RateLimiter, SyncStore};
+use tollgate_core::{ErrorKind, RateLimiter, SyncStore};
 use tollgate_mock::MockStore;
 
 use super::{SECOND, limits};
@@ -27,28 +27,16 @@ fn debug_of_store_and_expectation_hides_answers() {
 fn malformed_requests_fail_as_in_every_store_and_are_no_calls() {
     let mut store = MockStore::new();
     store.expect_check("log", "k").times(1).allow();
-    let [log, window] = limits();
+    let [log, _] = limits();
     let check = Check::new(&log, "k", 1);
-    let receipt = {
-        let decision = store.decide_now(&Request::consume(check)).unwrap();
-        decision.into_receipt().unwrap()
-    };
-    let many: Vec<Limit> = (0..33)
-        .map(|n| Limit::new(&format!("l{n}"), *log.algorithm()).unwrap())
-        .collect();
-    let malformed = [
+    for malformed in [
         Request::new(Operation::Consume, &[]),
         Request::consume(check).and(check),
-        Request::new(
-            Operation::Consume,
-            many.iter().map(|limit| Check::new(limit, "k", 1)),
-        ),
-        Request::refund(&receipt, check).and(Check::new(&window, "k", 1)),
-    ];
-    for request in malformed {
-        let error = store.decide_now(&request).unwrap_err();
+    ] {
+        let error = store.decide_now(&malformed).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
     }
+    assert!(store.decide_now(&Request::consume(check)).is_ok());
 }
 
 #[test]
@@ -79,12 +67,8 @@ fn receipt_of_another_key_is_refused_as_in_every_store() {
     store.expect_refund("log", "bob").never();
     let [log, _] = limits();
     let limiter = RateLimiter::new(store, [log]).unwrap();
-    let receipt = limiter
-        .check("alice")
-        .run()
-        .unwrap()
-        .into_receipt()
-        .unwrap();
+    let allowed = limiter.check("alice").run().unwrap();
+    let receipt = allowed.into_receipt().unwrap();
     let error = limiter.refund("bob", receipt).run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
 }

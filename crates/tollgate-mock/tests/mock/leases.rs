@@ -10,7 +10,7 @@ use super::NOON;
 
 const TTL: Duration = Duration::from_secs(30);
 
-pub(super) fn uploads(store: MockStore) -> ConcurrencyLimiter<MockStore> {
+pub(super) fn uploads<S>(store: S) -> ConcurrencyLimiter<S> {
     ConcurrencyLimiter::new(store, "uploads", 3, TTL).unwrap()
 }
 

@@ -11,8 +11,8 @@ mod leases;
 mod messages;
 mod operations;
 mod requests;
-mod resets;
 mod schedules;
+mod stores;
 
 use std::time::Duration;
 

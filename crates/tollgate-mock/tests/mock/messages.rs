@@ -7,7 +7,7 @@ use std::{env, fs};
 use tollgate_core::lease::{ConcurrencyLimiter, Lease};
 use tollgate_core::schedule::{Event, PlannedEvent, Reason, Refusal, Schedule};
 use tollgate_core::store::{Check, Operation, Request};
-use tollgate_core::{ErrorKind, Key, Limit, RateLimiter, SyncStore, Timestamp, Wait};
+use tollgate_core::{Key, Limit, RateLimiter, SyncStore, Timestamp, Wait};
 use tollgate_mock::{Expectation, MockStore};
 
 use crate::leases::{lease, uploads};
@@ -78,28 +78,26 @@ fn message<T>(fails: impl FnOnce() -> T) -> String {
 /// Titles, each with one message or several.
 type Messages = Vec<(&'static str, Vec<String>)>;
 
-/// Returns the message of a test that sets up a store with `expect`, and then does `act`.
-fn failing<T>(expect: fn(&mut MockStore), act: impl FnOnce(MockStore) -> T) -> String {
+/// Callers of each kind, on one store.
+struct Callers<'m> {
+    log: RateLimiter<&'m MockStore>,
+    ban: RateLimiter<&'m MockStore>,
+    plans: Schedule<&'m MockStore>,
+    uploads: ConcurrencyLimiter<&'m MockStore>,
+}
+
+/// Returns the message of a test that sets up a store with `expect`, and then calls it.
+fn failing(expect: impl FnOnce(&mut MockStore), call: fn(&Callers<'_>)) -> String {
     message(|| {
         let mut store = MockStore::new();
         expect(&mut store);
-        act(store)
+        call(&Callers {
+            log: RateLimiter::new(&store, ["log=sliding-log:5/1m"]).unwrap(),
+            ban: RateLimiter::new(&store, ["ban=block:15m"]).unwrap(),
+            plans: reminders(&store),
+            uploads: uploads(&store),
+        });
     })
-}
-
-fn limited<T>(expect: fn(&mut MockStore), call: fn(&RateLimiter<MockStore>) -> T) -> String {
-    failing(expect, |store| {
-        let limits = ["log=sliding-log:5/1m"];
-        call(&RateLimiter::new(store, limits).unwrap())
-    })
-}
-
-fn planned<T>(expect: fn(&mut MockStore), call: fn(&Schedule<MockStore>) -> T) -> String {
-    failing(expect, |store| call(&reminders(store)))
-}
-
-fn leased<T>(expect: fn(&mut MockStore), call: fn(&ConcurrencyLimiter<MockStore>) -> T) -> String {
-    failing(expect, |store| call(&uploads(store)))
 }
 
 /// Expects calls of all kinds.
@@ -125,350 +123,288 @@ fn everything(store: &mut MockStore) {
     store.expect_reset_leases("uploads", "k").succeed();
 }
 
-fn nothing(_: &mut MockStore) {}
-
 fn unexpected() -> Messages {
-    let counted = limited(everything, |limiter| {
-        limiter.check("k").run().unwrap().permit().unwrap();
-        limiter.peek("k").run().unwrap().permit().unwrap();
-        limiter.peek("k").run().unwrap().permit().unwrap();
-        drop(limiter.check("bob").run());
+    let counted = failing(everything, |on| {
+        on.log.check("k").run().unwrap().permit().unwrap();
+        on.log.peek("k").run().unwrap().permit().unwrap();
+        on.log.peek("k").run().unwrap().permit().unwrap();
+        drop(on.log.check("bob").run());
     });
-    let none = vec![
-        limited(nothing, |limiter| drop(limiter.take_up_to("k", 3).run())),
-        failing(nothing, |store| {
-            let limiter = RateLimiter::new(store, ["ban=block:15m"]).unwrap();
-            drop(limiter.block("k").run());
-        }),
-        planned(nothing, |plans| {
-            drop(plans.add("k", "a", NOON).at(LATER).run())
-        }),
-        planned(nothing, |plans| {
+    let none: [fn(&Callers<'_>); 8] = [
+        |on| drop(on.log.take_up_to("k", 3).run()),
+        |on| drop(on.ban.block("k").run()),
+        |on| drop(on.plans.add("k", "a", NOON).at(LATER).run()),
+        |on| {
             let events = [Event::new("b", NOON).with_weight(2), Event::new("c", LATER)];
-            drop(plans.add_all("k", events).run());
-        }),
-        planned(nothing, |plans| drop(plans.latest_free("k", NOON).run())),
-        leased(nothing, |uploads| {
-            drop(uploads.acquire("k", "a").weight(2).at(LATER).run());
-        }),
-        leased(nothing, |uploads| {
-            drop(uploads.renew("k", &lease("a", 7, 1)).run())
-        }),
-        leased(nothing, |uploads| drop(uploads.peek("k").run())),
+            drop(on.plans.add_all("k", events).run());
+        },
+        |on| drop(on.plans.latest_free("k", NOON).run()),
+        |on| drop(on.uploads.acquire("k", "a").weight(2).at(LATER).run()),
+        |on| drop(on.uploads.renew("k", &lease("a", 7, 1)).run()),
+        |on| drop(on.uploads.peek("k").run()),
     ];
     let other = vec![
-        limited(
+        failing(
             |store| store.expect_check("log", "k").cost(2).allow(),
-            |limiter| drop(limiter.check("k").run()),
+            |on| drop(on.log.check("k").run()),
         ),
-        limited(
+        failing(
             |store| store.expect_check("log", "k").allow(),
-            |limiter| drop(limiter.peek("k").run()),
+            |on| drop(on.log.peek("k").run()),
         ),
-        planned(
+        failing(
             |store| store.expect_cancel("reminders", "k").id("a").never(),
-            |plans| drop(plans.cancel("k", "x").run()),
+            |on| drop(on.plans.cancel("k", "x").run()),
         ),
-        planned(
+        failing(
             |store| store.expect_list("reminders", "k").time(NOON).never(),
-            |plans| drop(plans.list("k", LATER, LATER).run()),
+            |on| drop(on.plans.list("k", LATER, LATER).run()),
         ),
-        leased(
+        failing(
             |store| store.expect_release("uploads", "k").id("a").never(),
-            |uploads| drop(uploads.release("k", &lease("x", 9, 1)).run()),
+            |on| drop(on.uploads.release("k", &lease("x", 9, 1)).run()),
         ),
     ];
-    let too_many = limited(
+    let too_many = failing(
         |store| store.expect_reset("log", "k").times(1).succeed(),
-        |limiter| {
-            limiter.reset("k").run().unwrap();
-            drop(limiter.reset("k").run());
+        |on| {
+            on.log.reset("k").run().unwrap();
+            drop(on.log.reset("k").run());
         },
     );
+    let none = none.map(|call| failing(|_| (), call));
     vec![
         ("another key, beside calls of all kinds", vec![counted]),
-        ("no expectations", none),
+        ("no expectations", none.to_vec()),
         ("another cost, operation, event, time or lease", other),
         ("a call too many", vec![too_many]),
-        ("several limits", several_limits()),
+        ("several limits", vec![peeked(), checked()]),
     ]
 }
 
-fn several_limits() -> Vec<String> {
-    let limit = |text: &str| text.parse::<Limit>().unwrap();
-    let peeked = failing(
-        |store| {
-            store.expect_peek("a", "k").cost(1).never();
-            store.expect_peek("a", "k").cost(2).allow();
-            store.expect_peek("b", "k").cost(2).allow();
-        },
-        |store| {
-            let limits = [limit("a=gcra:5/1m"), limit("b=gcra:6/1m")];
-            let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
-            drop(store.decide_now(&Request::new(Operation::Peek, &checks)));
-        },
-    );
-    let checked = failing(
-        |store| {
-            store.expect_check("burst", "10.0.0.1").allow();
-            store.expect_check("login", "10.0.0.1/login").never();
-        },
-        |store| {
-            let (burst, steady) = (
-                limit("burst=gcra:10/1m,burst=3"),
-                limit("steady=gcra:20/1h"),
-            );
-            let (login, ip) = (limit("login=gcra:5/1m"), Key::from("10.0.0.1"));
-            let request = Request::consume(Check::new(&burst, ip, 2))
-                .and(Check::new(&steady, b"\0\xfe".as_slice(), 1))
-                .and(Check::new(&login, ip.with_rest("/login"), 1))
-                .at(Timestamp::from_micros(1_700_000_000_000_001).unwrap());
-            drop(store.decide_now(&request));
-        },
-    );
-    vec![peeked, checked]
+/// Both limits are named, and neither expectation fits.
+fn peeked() -> String {
+    message(|| {
+        let mut store = MockStore::new();
+        store.expect_peek("a", "k").cost(1).never();
+        store.expect_peek("a", "k").cost(2).allow();
+        store.expect_peek("b", "k").cost(2).allow();
+        let limiter = RateLimiter::new(store, ["a=gcra:5/1m", "b=gcra:6/1m"]).unwrap();
+        drop(limiter.peek("k").run());
+    })
+}
+
+/// One limit is expected, one is not named, and one has had all its calls.
+fn checked() -> String {
+    message(|| {
+        let mut store = MockStore::new();
+        store.expect_check("burst", "10.0.0.1").allow();
+        store.expect_check("login", "10.0.0.1/login").never();
+        let limits = ["burst=gcra:10/1m", "steady=gcra:20/1h", "login=gcra:5/1m"];
+        let [burst, steady, login] = limits.map(|text| text.parse::<Limit>().unwrap());
+        let ip = Key::from("10.0.0.1");
+        let request = Request::consume(Check::new(&burst, ip, 2))
+            .and(Check::new(&steady, b"\0\xfe".as_slice(), 1))
+            .and(Check::new(&login, ip.with_rest("/login"), 1));
+        let request = request.at(NOON);
+        let text = message(|| store.decide_now(&request));
+        // A call that fails the test does not count as an expected call.
+        let unmet = message(|| store.checkpoint());
+        panic_any(format!("{text}\n{unmet}"));
+    })
 }
 
 fn unmet() -> Messages {
-    let asked = |store: &MockStore| {
-        let log: Limit = "log=sliding-log:5/1m".parse().unwrap();
-        let request = Request::consume(Check::new(&log, "bob", 1));
-        assert!(store.decide_now(&request).unwrap().is_allowed());
-    };
-    let expect = |store: &mut MockStore| {
+    let expecting = || {
+        let mut store = MockStore::new();
         store.expect_check("log", "alice").times(1).allow();
         store.expect_check("log", "bob").allow();
         store.expect_refund("log", b"\xffb").times(2..).allow();
         store.expect_renew("uploads", "k").times(..).lost();
+        let limiter = RateLimiter::new(&store, ["log=sliding-log:5/1m"]).unwrap();
+        assert!(limiter.check("bob").run().unwrap().is_allowed());
+        store
     };
-    let checked = |mut store: MockStore| {
-        asked(&store);
-        // Once it was reported, it is forgotten.
-        let text = message(|| store.checkpoint());
-        drop(store);
-        panic_any(text);
-    };
-    // A call that fails the test does not count as an expected call.
-    let uncounted = |store: MockStore| {
-        let limits = ["log", "other"].map(|name| format!("{name}=gcra:5/1s"));
-        let limiter = RateLimiter::new(store, limits.each_ref().map(|limit| &**limit)).unwrap();
-        message(|| limiter.check("alice").cost(2).run())
-    };
-    vec![
-        (
-            "dropped before all calls were made",
-            vec![failing(expect, |store| asked(&store))],
-        ),
-        (
-            "a checkpoint before all calls were made",
-            vec![failing(expect, checked)],
-        ),
-        (
-            "dropped after an unexpected call",
-            vec![failing(
-                |store| {
-                    store.expect_check("log", "alice").allow();
-                    store.expect_check("other", "alice").never();
-                },
-                uncounted,
-            )],
-        ),
-    ]
+    let dropped = message(|| drop(expecting()));
+    let mut store = expecting();
+    let checked = message(|| store.checkpoint());
+    // It is forgotten then.
+    assert_eq!(message(|| drop(store)), "no panic");
+    vec![("calls that were not made", vec![dropped, checked])]
 }
 
 fn impossible() -> Messages {
-    fn mail(expect: fn(&mut MockStore), operation: Operation<'_>, cost: u64) -> String {
-        failing(expect, |store| {
-            let limit: Limit = "mail=gcra:10/1m,burst=5".parse().unwrap();
-            let check = [Check::new(&limit, "k", cost)];
-            drop(store.decide_now(&Request::new(operation, &check)));
-        })
-    }
-    let check = |cost, expect| mail(expect, Operation::Consume, cost);
-    let peek = |cost, expect| mail(expect, Operation::Peek, cost);
-    let take = |cost, expect| mail(expect, Operation::TakeUpTo, cost);
-    let reserve = |cost, expect| mail(expect, Operation::Reserve { max_delay: SECOND }, cost);
     let of_limits = vec![
-        check(5, |store| store.expect_check("mail", "k").allow()),
-        check(6, |store| store.expect_check("mail", "k").allow()),
-        check(6, |store| store.expect_check("mail", "k").deny_for(SECOND)),
-        check(6, |store| store.expect_check("mail", "k").deny_forever()),
-        check(0, |store| store.expect_check("mail", "k").deny_for(SECOND)),
-        check(2, |store| {
-            store.expect_check("mail", "k").allow_with_remaining(3)
-        }),
-        check(2, |store| {
-            store.expect_check("mail", "k").allow_with_remaining(4)
-        }),
-        peek(1, |store| {
-            store.expect_peek("mail", "k").allow_with_remaining(6)
-        }),
-        peek(0, |store| {
-            store.expect_peek("mail", "k").allow_with_remaining(0)
-        }),
-        peek(1, |store| {
-            store.expect_peek("mail", "k").allow_with_remaining(0)
-        }),
-        take(3, |store| store.expect_take_up_to("mail", "k").grant(3)),
-        take(2, |store| store.expect_take_up_to("mail", "k").grant(3)),
-        take(9, |store| store.expect_take_up_to("mail", "k").grant(6)),
-        reserve(1, |store| {
-            store.expect_reserve("mail", "k").delay_by(SECOND)
-        }),
-        reserve(1, |store| {
-            store.expect_reserve("mail", "k").delay_by(2 * SECOND)
-        }),
-        reserve(0, |store| {
-            store.expect_reserve("mail", "k").delay_by(SECOND)
-        }),
-        mail(
-            |store| store.expect_lower("mail", "k").allow_with_remaining(5),
-            Operation::Lower,
-            4,
-        ),
+        limited(Operation::Consume, 5, |call| call.allow()),
+        limited(Operation::Consume, 6, |call| call.allow()),
+        limited(Operation::Consume, 6, |call| call.deny_for(SECOND)),
+        limited(Operation::Consume, 6, |call| call.deny_forever()),
+        limited(Operation::Consume, 0, |call| call.deny_for(SECOND)),
+        limited(Operation::Consume, 2, |call| call.allow_with_remaining(3)),
+        limited(Operation::Consume, 2, |call| call.allow_with_remaining(4)),
+        limited(Operation::Peek, 1, |call| call.allow_with_remaining(6)),
+        limited(Operation::Peek, 0, |call| call.allow_with_remaining(0)),
+        limited(Operation::Peek, 1, |call| call.allow_with_remaining(0)),
+        limited(Operation::TakeUpTo, 3, |call| call.grant(3)),
+        limited(Operation::TakeUpTo, 2, |call| call.grant(3)),
+        limited(Operation::TakeUpTo, 9, |call| call.grant(6)),
+        limited(WITHIN_A_SECOND, 1, |call| call.delay_by(SECOND)),
+        limited(WITHIN_A_SECOND, 1, |call| call.delay_by(2 * SECOND)),
+        limited(WITHIN_A_SECOND, 0, |call| call.delay_by(SECOND)),
+        limited(Operation::Lower, 4, |call| call.allow_with_remaining(5)),
     ];
-    vec![
-        ("answers that no limit gives", of_limits),
-        ("answers that no schedule gives", impossible_plans()),
-        ("answers that no leases give", impossible_leases()),
-    ]
-}
-
-fn impossible_plans() -> Vec<String> {
-    let add = |answer: fn(Expectation<'_, Schedule<MockStore>>)| {
-        message(|| {
-            let mut store = MockStore::new();
-            answer(store.expect_add("reminders", "k"));
-            drop(reminders(store).add("k", "a", NOON).run());
-        })
-    };
-    let reserve = |answer: fn(Expectation<'_, Schedule<MockStore>>)| {
-        message(|| {
-            let mut store = MockStore::new();
-            answer(store.expect_reserve_next("reminders", "k"));
-            drop(reminders(store).reserve_next("k", "a", NOON).run());
-        })
-    };
-    vec![
-        add(|call| call.refused_by("daily", None)),
-        add(|call| call.refused_by("1/1m", Some(NOON))),
-        add(|call| call.past(NOON)),
-        add(|call| call.beyond_horizon(NOON)),
-        add(|call| call.refused(Refusal::new(Reason::UnknownId))),
-        reserve(|call| call.refused_by("1/1m", Some(LATER))),
-        reserve(|call| call.planned_at(Timestamp::UNIX_EPOCH)),
-        planned(
+    let of_schedules = vec![
+        added(|call| call.refused_by("daily", None)),
+        added(|call| call.refused_by("1/1m", Some(NOON))),
+        added(|call| call.past(NOON)),
+        added(|call| call.beyond_horizon(NOON)),
+        added(|call| call.refused(Refusal::new(Reason::UnknownId))),
+        reserved(|call| call.refused_by("1/1m", Some(LATER))),
+        reserved(|call| call.planned_at(Timestamp::UNIX_EPOCH)),
+        failing(
             |store| {
                 let taken = Refusal::new(Reason::IdTaken(NOON));
                 store.expect_reschedule("reminders", "k").refused(taken);
             },
-            |plans| drop(plans.reschedule("k", "a", NOON).run()),
+            |on| drop(on.plans.reschedule("k", "a", NOON).run()),
         ),
-        planned(
+        failing(
             |store| store.expect_next_free("reminders", "k").found(Some(NOON)),
-            |plans| drop(plans.next_free("k", LATER).run()),
+            |on| drop(on.plans.next_free("k", LATER).run()),
         ),
-        planned(
+        failing(
             |store| {
-                store
-                    .expect_latest_free("reminders", "k")
-                    .found(Some(LATER))
+                let expected = store.expect_latest_free("reminders", "k");
+                expected.found(Some(LATER));
             },
-            |plans| drop(plans.latest_free("k", NOON).run()),
+            |on| drop(on.plans.latest_free("k", NOON).run()),
         ),
-        planned(
+        failing(
             |store| {
                 let events = [NOON, LATER].map(|time| PlannedEvent::new(*b"a", time, 1));
                 store.expect_list("reminders", "k").events(events);
             },
-            |plans| drop(plans.list("k", NOON, LATER).run()),
+            |on| drop(on.plans.list("k", NOON, LATER).run()),
         ),
+    ];
+    let of_leases = vec![
+        acquired(1, None, |call| call.granted(lease("b", 7, 1))),
+        acquired(1, None, |call| call.granted(lease("a", 7, 2))),
+        acquired(1, None, |call| {
+            call.already_held(Lease::new(*b"a", 7, 1, NOON, NOON));
+        }),
+        acquired(1, Some(LATER), |call| call.granted_at(NOON, 7)),
+        acquired(1, Some(NOON), |call| call.granted_at(LATER, 7)),
+        acquired(4, None, |call| call.granted_at(NOON, 7)),
+        acquired(1, None, |call| call.denied(2, Wait::from_micros(1))),
+        acquired(1, None, |call| call.denied(3, Wait::NEVER)),
+        acquired(4, None, |call| call.denied(0, Wait::from_micros(1))),
+        renewed(|call| call.renewed(lease("a", 8, 1))),
+        renewed(|call| call.renewed(lease("b", 7, 1))),
+    ];
+    vec![
+        ("answers that no limit gives", of_limits),
+        ("answers that no schedule gives", of_schedules),
+        ("answers that no leases give", of_leases),
     ]
 }
 
-fn impossible_leases() -> Vec<String> {
-    type Answer = fn(Expectation<'_, ConcurrencyLimiter<MockStore>>);
-    let acquire = |weight, at: Option<Timestamp>, answer: Answer| {
-        message(|| {
-            let mut store = MockStore::new();
-            answer(store.expect_acquire("uploads", "k"));
-            let uploads = uploads(store);
-            let call = uploads.acquire("k", "a").weight(weight);
-            match at {
-                Some(at) => drop(call.at(at).run()),
-                None => drop(call.run()),
-            }
-        })
-    };
-    let renew = |answer: Answer| {
-        message(|| {
-            let mut store = MockStore::new();
-            answer(store.expect_renew("uploads", "k"));
-            drop(uploads(store).renew("k", &lease("a", 7, 1)).run());
-        })
-    };
-    vec![
-        acquire(1, None, |call| call.granted(lease("b", 7, 1))),
-        acquire(1, None, |call| call.granted(lease("a", 7, 2))),
-        acquire(1, None, |call| {
-            call.already_held(Lease::new(*b"a", 7, 1, NOON, NOON));
-        }),
-        acquire(1, Some(LATER), |call| call.granted_at(NOON, 7)),
-        acquire(1, Some(NOON), |call| call.granted_at(LATER, 7)),
-        acquire(4, None, |call| call.granted_at(NOON, 7)),
-        acquire(1, None, |call| call.denied(2, Wait::from_micros(1_000_000))),
-        acquire(1, None, |call| call.denied(3, Wait::NEVER)),
-        acquire(4, None, |call| call.denied(0, Wait::from_micros(1))),
-        renew(|call| call.renewed(lease("a", 8, 1))),
-        renew(|call| call.renewed(lease("b", 7, 1))),
-    ]
+const WITHIN_A_SECOND: Operation<'_> = Operation::Reserve { max_delay: SECOND };
+
+fn limited(operation: Operation<'_>, cost: u64, answer: fn(Expectation<'_>)) -> String {
+    message(|| {
+        let mut store = MockStore::new();
+        answer(match operation {
+            Operation::Lower => store.expect_lower("mail", "k"),
+            Operation::Peek => store.expect_peek("mail", "k"),
+            Operation::Reserve { .. } => store.expect_reserve("mail", "k"),
+            Operation::TakeUpTo => store.expect_take_up_to("mail", "k"),
+            _ => store.expect_check("mail", "k"),
+        });
+        let limit: Limit = "mail=gcra:10/1m,burst=5".parse().unwrap();
+        let check = [Check::new(&limit, "k", cost)];
+        drop(store.decide_now(&Request::new(operation, &check)));
+    })
+}
+
+fn added(answer: fn(Expectation<'_, Schedule<MockStore>>)) -> String {
+    failing(
+        |store| answer(store.expect_add("reminders", "k")),
+        |on| drop(on.plans.add("k", "a", NOON).run()),
+    )
+}
+
+fn reserved(answer: fn(Expectation<'_, Schedule<MockStore>>)) -> String {
+    failing(
+        |store| answer(store.expect_reserve_next("reminders", "k")),
+        |on| drop(on.plans.reserve_next("k", "a", NOON).run()),
+    )
+}
+
+fn acquired(
+    weight: u64,
+    at: Option<Timestamp>,
+    answer: fn(Expectation<'_, ConcurrencyLimiter<MockStore>>),
+) -> String {
+    message(|| {
+        let mut store = MockStore::new();
+        answer(store.expect_acquire("uploads", "k"));
+        let uploads = uploads(&store);
+        let call = uploads.acquire("k", "a").weight(weight);
+        match at {
+            Some(at) => drop(call.at(at).run()),
+            None => drop(call.run()),
+        }
+    })
+}
+
+fn renewed(answer: fn(Expectation<'_, ConcurrencyLimiter<MockStore>>)) -> String {
+    failing(
+        |store| answer(store.expect_renew("uploads", "k")),
+        |on| drop(on.uploads.renew("k", &lease("a", 7, 1)).run()),
+    )
 }
 
 /// What an operation does not accept, although its kind of expectation has the method.
 fn of_others() -> Messages {
-    let set = |expect: fn(&mut MockStore)| message(|| expect(&mut MockStore::new()));
-    let answers = vec![
-        set(|store| store.expect_check("log", "k").grant(2)),
-        set(|store| store.expect_check("log", "k").delay_by(SECOND)),
-        set(|store| store.expect_peek("log", "k").succeed()),
-        set(|store| store.expect_take_up_to("log", "k").succeed()),
-        set(|store| store.expect_reserve("log", "k").grant(2)),
-        set(|store| store.expect_refund("log", "k").deny_forever()),
-        set(|store| store.expect_block("log", "k").allow()),
-        set(|store| store.expect_reset("log", "k").allow()),
-        set(|store| store.expect_add("reminders", "k").planned_at(NOON)),
-        set(|store| store.expect_reserve_next("reminders", "k").past(LATER)),
-        set(|store| store.expect_cancel("reminders", "k").events([])),
-        set(|store| store.expect_list("reminders", "k").found(None)),
-        set(|store| store.expect_next_free("reminders", "k").cancelled(true)),
-        set(|store| store.expect_acquire("uploads", "k").lost()),
-        set(|store| store.expect_renew("uploads", "k").released(true)),
-        set(|store| store.expect_release("uploads", "k").occupied(1)),
-        set(|store| store.expect_peek_leases("uploads", "k").succeed()),
-        set(|store| {
-            store
-                .expect_reset_leases("uploads", "k")
-                .denied(1, Wait::NEVER)
-        }),
+    let answers: [fn(&mut MockStore); 18] = [
+        |store| store.expect_check("log", "k").grant(2),
+        |store| store.expect_check("log", "k").delay_by(SECOND),
+        |store| store.expect_peek("log", "k").succeed(),
+        |store| store.expect_take_up_to("log", "k").succeed(),
+        |store| store.expect_reserve("log", "k").grant(2),
+        |store| store.expect_refund("log", "k").deny_forever(),
+        |store| store.expect_block("log", "k").allow(),
+        |store| store.expect_reset("log", "k").allow(),
+        |store| store.expect_add("reminders", "k").planned_at(NOON),
+        |store| store.expect_reserve_next("reminders", "k").past(LATER),
+        |store| store.expect_cancel("reminders", "k").events([]),
+        |store| store.expect_list("reminders", "k").found(None),
+        |store| store.expect_next_free("reminders", "k").planned(),
+        |store| store.expect_acquire("uploads", "k").lost(),
+        |store| store.expect_renew("uploads", "k").released(true),
+        |store| store.expect_release("uploads", "k").occupied(1),
+        |store| store.expect_peek_leases("uploads", "k").succeed(),
+        |store| store.expect_reset_leases("uploads", "k").lost(),
     ];
-    let details = vec![
-        set(|store| store.expect_reset("log", "k").cost(1).succeed()),
-        set(|store| store.expect_block("log", "k").cost(2).succeed()),
-        set(|store| store.expect_list("reminders", "k").id("a").events([])),
-        set(|store| store.expect_cancel("reminders", "k").time(NOON).never()),
-        set(|store| store.expect_peek_leases("uploads", "k").id("a").never()),
+    let details: [fn(&mut MockStore); 5] = [
+        |store| store.expect_reset("log", "k").cost(1).succeed(),
+        |store| store.expect_block("log", "k").cost(2).succeed(),
+        |store| store.expect_list("reminders", "k").id("a").never(),
+        |store| store.expect_cancel("reminders", "k").time(NOON).never(),
+        |store| store.expect_peek_leases("uploads", "k").id("a").never(),
     ];
     #[expect(clippy::reversed_empty_ranges, reason = "the range is to be empty")]
-    let ranges = vec![
-        set(|store| store.expect_check("log", "k").times(..0).allow()),
-        set(|store| store.expect_check("log", "k").times(2..2).allow()),
-        set(|store| store.expect_check("log", "k").times(3..=2).allow()),
-        // Any operation can fail; this one does not, and is not called.
-        set(|store| store.expect_reset("log", "k").fail(ErrorKind::Full)),
+    let ranges: [fn(&mut MockStore); 3] = [
+        |store| store.expect_check("log", "k").times(..0).allow(),
+        |store| store.expect_check("log", "k").times(2..2).allow(),
+        |store| store.expect_check("log", "k").times(3..=2).allow(),
     ];
+    let set = |expect: &fn(&mut MockStore)| message(|| expect(&mut MockStore::new()));
+    let all = |expects: &[fn(&mut MockStore)]| expects.iter().map(set).collect();
     vec![
-        ("answers to other operations", answers),
-        ("details of other operations", details),
-        ("numbers of calls", ranges),
+        ("answers to other operations", all(&answers)),
+        ("details of other operations", all(&details)),
+        ("numbers of calls", all(&ranges)),
     ]
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tollgate_core::store::{Check, Operation, Request, Verdict};
+use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{ErrorKind, Limit, RateLimiter, Store, SyncStore, Wait};
 use tollgate_mock::MockStore;
 
-use super::{NOW, SECOND, ask, decide, limits, said};
+use super::{SECOND, decide, limits, said};
 
 #[tokio::test]
 async fn every_call_gets_the_answer_it_was_given() {
@@ -80,20 +80,6 @@ fn operations_are_supported_that_the_algorithm_has() {
 }
 
 #[test]
-fn an_allowed_call_has_the_verdict_that_stores_make() {
-    let allowed = decide(
-        |store| store.expect_check("log", "k").allow_with_remaining(1),
-        Operation::Consume,
-    );
-    let verdict = |remaining, seconds: u64| {
-        let verdict = Verdict::allow(5, remaining).with_consumed(2, NOW);
-        verdict.with_reset_after(Wait::from_micros(seconds * 1_000_000))
-    };
-    // The window of a minute that holds `NOW` ends after 40 seconds.
-    assert_eq!(allowed.as_slice(), [verdict(1, 60), verdict(3, 40)]);
-}
-
-#[test]
 fn take_up_to_grants_no_more_than_the_capacity() {
     let mut store = MockStore::new();
     store.expect_take_up_to("log", "k").allow();
@@ -105,22 +91,6 @@ fn take_up_to_grants_no_more_than_the_capacity() {
     let nothing = limiter.take_up_to("k", 0).run().unwrap().into_verdicts();
     assert!(nothing.is_allowed());
     assert_eq!((nothing.consumed(), nothing.remaining()), (0, 5));
-}
-
-#[test]
-fn peek_has_a_cost_and_may_be_denied() {
-    let mut store = MockStore::new();
-    store.expect_peek("log", "k").cost(1).allow();
-    store.expect_peek("log", "k").cost(3).deny_for(SECOND);
-    let [log, _] = limits();
-    let limiter = RateLimiter::new(&store, [log]).unwrap();
-    let allowed = ask(&limiter, Operation::Peek, 1);
-    assert!(allowed.is_allowed());
-    assert_eq!(said(&allowed), [(true, 5, 0)]);
-    let denied = ask(&limiter, Operation::Peek, 3);
-    assert_eq!(said(&denied), [(false, 0, 0)]);
-    assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
-    assert_eq!(denied.reset_after().duration(), Some(SECOND));
 }
 
 #[test]
@@ -147,39 +117,6 @@ fn grant_of_nothing_to_a_call_that_takes_nothing_allows_it() {
     assert!(limiter.take_up_to("k", 0).run().unwrap().is_allowed());
     let denied = limiter.take_up_to("k", 1).run().unwrap().into_verdicts();
     assert_eq!(denied.retry_after(), Wait::from_micros(1_000_000));
-}
-
-#[test]
-fn cost_of_a_refund_is_the_cost_in_its_receipt() {
-    let mut store = MockStore::new();
-    store.expect_check("log", "k").allow();
-    let expected = store.expect_refund("log", "k").cost(3);
-    expected.allow_with_remaining(5);
-    let [log, _] = limits();
-    let limiter = RateLimiter::new(store, [log]).unwrap();
-    let decision = limiter.check("k").cost(3).run().unwrap();
-    let receipt = decision.into_receipt().unwrap();
-    let refunded = limiter.refund("k", receipt).run().unwrap();
-    assert!(refunded.decision().is_allowed());
-    let left = (refunded.remaining(), refunded.decision().consumed());
-    assert_eq!(left, (5, 0));
-}
-
-#[test]
-fn settles_a_call_at_the_expected_cost() {
-    let mut store = MockStore::new();
-    store.expect_check("log", "k").cost(3).allow();
-    let expected = store.expect_settle("log", "k").cost(2);
-    expected.allow_with_remaining(4);
-    let [log, window] = limits();
-    let limiter = RateLimiter::new(store, [log, window]).unwrap();
-    let decision = limiter.check("k").cost(3).run().unwrap();
-    let receipt = decision.into_receipt().unwrap();
-    let left = limiter.settle("k", receipt, 2).run().unwrap();
-    assert!(left.decision().is_allowed());
-    assert_eq!((left.remaining(), left.decision().consumed()), (4, 0));
-    let untouched = left.decision().verdict("window").unwrap();
-    assert_eq!(untouched.remaining(), untouched.capacity());
 }
 
 #[test]

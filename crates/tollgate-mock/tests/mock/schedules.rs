@@ -8,7 +8,7 @@ use tollgate_mock::{Expectation, MockStore};
 
 use super::{LATER, NOON};
 
-pub(super) fn reminders(store: MockStore) -> Schedule<MockStore> {
+pub(super) fn reminders<S>(store: S) -> Schedule<S> {
     Schedule::new(store, "reminders", ["1/1m", "hourly=5/1h"]).unwrap()
 }
 
@@ -43,21 +43,6 @@ fn schedules_get_the_answers_of_their_expectations() {
     assert_eq!(*refusal.reason(), Reason::BeyondHorizon(NOON));
     let moved = schedule.reschedule(key, "a", LATER).run().unwrap();
     assert_eq!(moved.permit(), Ok(LATER));
-}
-
-#[test]
-fn closed_times_refuse_and_local_quotas_need_a_zone() {
-    let mut store = MockStore::new();
-    let expected = store.expect_add("reminders", "alice");
-    expected.times(1).refused_by("night", Some(LATER));
-    let rules = ["1/1m", "night=closed 22:00-08:00@Europe/Berlin"];
-    let schedule = Schedule::new(&store, "reminders", rules).unwrap();
-    let refusal = schedule.add("alice", "a", NOON).run().unwrap();
-    let refusal = refusal.permit().unwrap_err();
-    assert!(refusal.quota().unwrap().closed_times().is_some());
-    let local = Schedule::new(&store, "reminders", ["1/day@local"]).unwrap();
-    let error = local.add("alice", "a", NOON).run().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Malformed);
 }
 
 #[tokio::test]
