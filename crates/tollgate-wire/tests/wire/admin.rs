@@ -11,10 +11,10 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
-use tollgate_core::ErrorKind;
+use tollgate_testkit::rounds;
 use tollgate_wire::{
-    Clear, Cleared, Command, Diagnosis, Engine, Failure, Node, Nodes, Options, Reply, ScriptCall,
-    Severity, TimeSource, WireStore,
+    Clear, Command, Diagnosis, Engine, Failure, Node, Nodes, Options, Reply, ScriptCall, Severity,
+    WireStore,
 };
 
 use crate::engine::now;
@@ -70,6 +70,22 @@ impl Fake {
             missing: AtomicUsize::new(0),
         };
         WireStore::new(engine, options)
+    }
+
+    /// Answers these commands, and nothing to others.
+    pub(crate) fn saying<const N: usize>(replies: [(&'static str, Reply); N]) -> WireStore<Self> {
+        Self::store(said(replies))
+    }
+
+    /// The same, as the only master of a cluster.
+    pub(crate) fn master_saying<const N: usize>(
+        replies: [(&'static str, Reply); N],
+    ) -> WireStore<Self> {
+        let others = said(replies);
+        Self::with(Options::new(), true, move |words| match others(words) {
+            Reply::Nil if words[0] == "CLUSTER" => Reply::List(vec![range(0, 16_383, "h", 1)]),
+            reply => reply,
+        })
     }
 
     /// Waits for ever if a command is never answered.
@@ -180,6 +196,23 @@ impl Nodes for Fake {
     }
 }
 
+fn said<const N: usize>(replies: [(&'static str, Reply); N]) -> impl Fn(&[String]) -> Reply {
+    move |words| {
+        let mut replies = replies.iter();
+        let reply = replies.find(|(name, _)| words[0] == *name);
+        reply.map_or(Reply::Nil, |(_, reply)| reply.clone())
+    }
+}
+
+/// Returns the reply to the last scan, which finds these keys.
+pub(crate) fn keys(names: &[&str]) -> Reply {
+    Reply::List(vec![bytes("0"), list(names)])
+}
+
+pub(crate) fn error(line: &str) -> Reply {
+    Reply::Error(line.to_owned())
+}
+
 pub(crate) fn bytes(text: impl AsRef<[u8]>) -> Reply {
     Reply::Bytes(text.as_ref().to_vec())
 }
@@ -202,51 +235,6 @@ pub(crate) fn severity(diagnosis: &Diagnosis, check: &str) -> Severity {
         .severity
 }
 
-#[test]
-fn old_servers_are_reported() {
-    for (version, expected) in [
-        ("5.0.14", Severity::Serious),
-        ("6.0.20", Severity::Serious),
-        ("6.2.0", Severity::Ok),
-    ] {
-        let store = Fake::store(move |words| match words[0].as_str() {
-            "INFO" => bytes(format!("# Server\r\nredis_version:{version}\r\n")),
-            _ => Reply::Nil,
-        });
-        let diagnosis = now(store.diagnose());
-        assert_eq!(severity(&diagnosis, "version"), expected, "{version}");
-    }
-}
-
-#[test]
-fn clocks_that_are_apart_are_reported() {
-    for (off, clock, expected) in [
-        (0, TimeSource::Server, Severity::Ok),
-        (1, TimeSource::Server, Severity::Ok),
-        (5, TimeSource::Server, Severity::Note),
-        (-5, TimeSource::Server, Severity::Note),
-        (7_200, TimeSource::Server, Severity::Warning),
-        (-7_200, TimeSource::Server, Severity::Warning),
-        // Every second that two callers are apart is missing from a window.
-        (5, TimeSource::Caller, Severity::Warning),
-    ] {
-        let options = Options::new().with_time_source(clock);
-        let store = Fake::with(options, false, move |words| match words[0].as_str() {
-            "TIME" => time(off),
-            _ => Reply::Nil,
-        });
-        let diagnosis = now(store.diagnose());
-        assert_eq!(severity(&diagnosis, "clock"), expected, "{off}");
-        let mut findings = diagnosis.findings().iter();
-        let clock = findings.find(|finding| finding.check == "clock").unwrap();
-        if off > 1_000 {
-            assert!(clock.found.contains("2 hours ahead of"), "{clock:?}");
-        } else if off < -1_000 {
-            assert!(clock.found.contains("2 hours behind"), "{clock:?}");
-        }
-    }
-}
-
 pub(crate) fn range(first: i64, last: i64, host: &str, port: i64) -> Reply {
     let node = Reply::List(vec![bytes(host), Reply::Integer(port), bytes("id")]);
     Reply::List(vec![
@@ -255,125 +243,6 @@ pub(crate) fn range(first: i64, last: i64, host: &str, port: i64) -> Reply {
         node.clone(),
         node,
     ])
-}
-
-#[test]
-fn every_master_is_cleared_key_by_key() {
-    let slots = || {
-        Reply::List(vec![
-            range(0, 99, "10.0.0.1", 7_000),
-            range(100, 199, "10.0.0.2", 7_000),
-            range(200, 16_382, "10.0.0.1", 7_000),
-            // A node that does not know its own address.
-            range(16_383, 16_383, "", 7_001),
-        ])
-    };
-    let key = |name: &str| format!("tollgate:a:gcra:v1:{{{name}}}");
-    let (stays, moved) = (key("stays"), key("moved"));
-    let answer = {
-        let moved = moved.clone();
-        move |words: &[String]| match words[0].as_str() {
-            "CLUSTER" if words[1] == "SLOTS" => slots(),
-            "DBSIZE" => Reply::Integer(2),
-            "SCAN" => Reply::List(vec![bytes("0"), list(&[&stays, &moved])]),
-            "UNLINK" if words[1..] == [moved.as_str()] => Reply::Error("ASK 1 h:1".into()),
-            "UNLINK" => Reply::Integer(1),
-            _ => Reply::Nil,
-        }
-    };
-    let store = Fake::with(Options::new(), true, answer);
-    let cleared = now(store.clear(&Clear::new(), &mut |_| ())).unwrap();
-    assert_eq!((cleared.servers, cleared.keys), (3, Some(6)));
-    assert_eq!((cleared.found, cleared.cleared), (6, 6));
-    let engine = store.engine();
-    let at = |host: &str| Node::At {
-        host: host.to_owned(),
-        port: 7_000,
-    };
-    let nodes = [at("10.0.0.1"), at("10.0.0.2"), Node::Serving(16_383)];
-    let scanned: Vec<Node> = engine
-        .sent("SCAN")
-        .into_iter()
-        .map(|(node, _)| node)
-        .collect();
-    assert_eq!(scanned, nodes);
-    // Keys of one command would have to be of one slot.
-    assert!(
-        engine
-            .sent("UNLINK")
-            .iter()
-            .all(|(_, words)| words.len() == 2)
-    );
-    // What is elsewhere is followed there.
-    let followed = engine.sent("FORGET");
-    assert!(followed.len() == 3 && followed.iter().all(|(_, words)| words[1] == moved));
-}
-
-#[test]
-fn operators_commands_run_in_small_steps() {
-    let keys: Vec<String> = (0..400)
-        .map(|number| format!("tollgate:a:gcra:v1:{{{number}}}"))
-        .collect();
-    let keys = move || bytes_of(&keys);
-    let state: Vec<u8> = [0., 9e15, 1.]
-        .into_iter()
-        .flat_map(f64::to_le_bytes)
-        .collect();
-    let store = Fake::store(move |words| match words[0].as_str() {
-        "SCAN" if words[1] == "0" => Reply::List(vec![bytes("7"), keys()]),
-        "SCAN" => Reply::List(vec![bytes("0"), Reply::List(Vec::new())]),
-        "GET" => bytes(&state),
-        "TIME" => time(0),
-        "UNLINK" => Reply::Integer(i64::try_from(words.len() - 1).unwrap()),
-        _ => Reply::Error("NOPERM this user has no permissions to run the 'dbsize' command".into()),
-    });
-    let what = Clear::new().ahead_by(Duration::ZERO);
-    let mut steps = Vec::new();
-    let cleared = now(store.clear(&what, &mut |so_far| steps.push(*so_far))).unwrap();
-    assert_eq!((cleared.found, cleared.cleared), (400, 400));
-    assert_eq!(cleared.keys, None);
-    assert_eq!(
-        steps.first(),
-        Some(&{
-            let mut none = Cleared::default();
-            none.servers = 1;
-            none
-        })
-    );
-    assert_eq!(steps.last(), Some(&cleared));
-    let engine = store.engine();
-    for (_, words) in engine.sent("SCAN") {
-        assert_eq!(words[2..], ["MATCH", "tollgate:*", "COUNT", "100"]);
-    }
-    let unlinks = engine.sent("UNLINK");
-    assert!(unlinks.iter().all(|(_, words)| words.len() == 26));
-    // A clock is read after each fifty states.
-    assert_eq!(engine.sent("TIME").len(), 8);
-}
-
-fn bytes_of(texts: &[String]) -> Reply {
-    Reply::List(texts.iter().map(bytes).collect())
-}
-
-#[test]
-fn a_refused_scan_is_an_error() {
-    for (line, kind) in [
-        ("NOPERM no", ErrorKind::Misconfigured),
-        ("ERR unknown command 'SCAN'", ErrorKind::Unsupported),
-        ("LOADING dataset", ErrorKind::Unavailable),
-    ] {
-        let store = Fake::store(move |_| Reply::Error(line.into()));
-        let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
-        assert_eq!(error.kind(), kind, "{error}");
-        // What a service can do about a decision is no advice to those who run its server.
-        assert!(!error.to_string().contains("scriptless"), "{error}");
-        let diagnosis = now(store.diagnose());
-        assert!(diagnosis.worst() >= Severity::Unknown);
-        assert_eq!(severity(&diagnosis, "eviction"), Severity::Unknown);
-    }
-    let store = Fake::store(|_| Reply::Nil);
-    let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
 }
 
 fn reply() -> impl Strategy<Value = Reply> {
@@ -402,7 +271,11 @@ fn reply() -> impl Strategy<Value = Reply> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: rounds(256),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Whatever a server replies, nothing panics, and it is not taken for well.
     #[test]
@@ -439,16 +312,13 @@ proptest! {
 /// key of another type is not one of ours.
 #[test]
 fn a_state_that_may_not_be_read_is_an_error_that_does_not_show_its_key() {
-    let server = |line: &'static str| {
-        Fake::store(move |words| match words[0].as_str() {
-            "SCAN" => Reply::List(vec![
-                bytes("0"),
-                list(&["tollgate:a:gcra:v1:{203.0.113.7}"]),
-            ]),
-            "TIME" => time(0),
-            "GET" | "UNLINK" => Reply::Error(line.into()),
-            _ => Reply::Integer(1),
-        })
+    let server = |line: &str| {
+        Fake::saying([
+            ("SCAN", keys(&["tollgate:a:gcra:v1:{203.0.113.7}"])),
+            ("TIME", time(0)),
+            ("GET", error(line)),
+            ("UNLINK", error(line)),
+        ])
     };
     let ahead = Clear::new().ahead_by(Duration::ZERO);
     for line in [

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_wire::{Clear, Reply};
 
 use crate::admin::{Fake, HERE, bytes, list, time};
-use crate::engine::now;
+use crate::engine::{doubles, now};
 
 /// The server's time in microseconds.
 #[expect(clippy::cast_possible_truncation, reason = "it is of this century")]
@@ -13,9 +13,7 @@ const NOW: u64 = HERE.as_micros() as u64;
 
 /// Returns what a server holds for these numbers.
 fn state(numbers: &[u64]) -> Reply {
-    #[expect(clippy::cast_precision_loss, reason = "they are below 2^53, or round")]
-    let words = numbers.iter().flat_map(|&n| (n as f64).to_le_bytes());
-    bytes(words.collect::<Vec<_>>())
+    bytes(doubles(numbers))
 }
 
 /// Returns what a server holds for so many leases after these numbers.
@@ -33,9 +31,7 @@ fn another() -> Reply {
 
 /// Returns an element of a list: an instant, and so many bytes of a running total.
 fn element(at: u64, total: usize) -> Reply {
-    #[expect(clippy::cast_precision_loss, reason = "it is below 2^53")]
-    let at = (at as f64).to_le_bytes();
-    bytes([&at[..], &vec![0; total]].concat())
+    bytes([doubles(&[at]), vec![0; total]].concat())
 }
 
 /// Returns the states found and those passed over by more than `least` ahead, where a server holds
@@ -64,6 +60,8 @@ const UNREAD: (u64, u64) = (0, 1);
 fn every_algorithm_has_a_latest_instant() {
     // Buckets of a fourth of a second, and rings of one more than the buckets.
     let bucket = NOW / 250_000;
+    let aligned = "fixed-window-aligned-9:v1";
+    let (log, ring) = ("sliding-log:v1", "sliding-buckets-1000000-4:v1");
     let table: &[(&str, &[Reply], _)] = &[
         ("gcra:v1", &[state(&[9, NOW + 1, 1])], AHEAD),
         ("gcra:v1", &[state(&[9, NOW, 1])], NOT_AHEAD),
@@ -76,83 +74,27 @@ fn every_algorithm_has_a_latest_instant() {
         ("gcra:v1", &[Reply::Nil], NOT_AHEAD),
         ("gcra:v1", &[Reply::Integer(1)], UNREAD),
         ("gcra:v1", &[bytes([0; 25])], UNREAD),
-        (
-            "fixed-window-aligned-9:v1",
-            &[state(&[NOW + 1, 1, 0])],
-            AHEAD,
-        ),
-        (
-            "fixed-window-aligned-9:v1",
-            &[state(&[NOW, 1, 0])],
-            NOT_AHEAD,
-        ),
-        ("fixed-window-aligned-9:v1", &[state(&[NOW + 1, 1])], UNREAD),
+        (aligned, &[state(&[NOW + 1, 1, 0])], AHEAD),
+        (aligned, &[state(&[NOW, 1, 0])], NOT_AHEAD),
+        (aligned, &[state(&[NOW + 1, 1])], UNREAD),
         ("sliding-counter-9:v1", &[state(&[NOW + 1, 1, 0])], AHEAD),
         ("sliding-counter-9:v1", &[state(&[NOW, 1, 0])], NOT_AHEAD),
         ("sliding-counter-9:v1", &[state(&[NOW + 1, 1])], UNREAD),
         // The header of a log tells the latest attempt, which may be later than the newest entry.
-        (
-            "sliding-log:v1",
-            &[element(NOW + 1, 4), element(NOW, 4)],
-            AHEAD,
-        ),
-        (
-            "sliding-log:v1",
-            &[element(NOW, 4), element(NOW + 1, 4)],
-            AHEAD,
-        ),
-        (
-            "sliding-log:v1",
-            &[element(NOW, 4), element(NOW, 4)],
-            NOT_AHEAD,
-        ),
-        ("sliding-log:v1", &[Reply::Nil, Reply::Nil], NOT_AHEAD),
-        (
-            "sliding-log:v1",
-            &[element(NOW + 1, 5), element(NOW, 4)],
-            UNREAD,
-        ),
-        (
-            "sliding-log:v1",
-            &[element(NOW + 1, 3), element(NOW, 4)],
-            UNREAD,
-        ),
-        (
-            "sliding-log:v1",
-            &[element(NOW + 1, 4), element(NOW, 5)],
-            UNREAD,
-        ),
-        ("sliding-log:v1", &[bytes([0; 7]), element(NOW, 4)], UNREAD),
-        (
-            "sliding-log:v1",
-            &[bytes([0xff; 12]), element(NOW, 4)],
-            UNREAD,
-        ),
-        (
-            "sliding-buckets-1000000-4:v1",
-            &[state(&[bucket + 1, 1, 1, 0, 0, 0, 0])],
-            AHEAD,
-        ),
-        (
-            "sliding-buckets-1000000-4:v1",
-            &[state(&[bucket, 1, 1, 0, 0, 0, 0])],
-            NOT_AHEAD,
-        ),
-        (
-            "sliding-buckets-1000000-4:v1",
-            &[state(&[bucket + 1, 1, 1, 0, 0, 0])],
-            UNREAD,
-        ),
-        (
-            "sliding-buckets-1000000-4:v1",
-            &[state(&[bucket + 1, 1, 1, 0, 0, 0, 0, 0])],
-            UNREAD,
-        ),
-        (
-            "sliding-buckets-1000000-4:v1",
-            &[state(&[bucket + 1])],
-            UNREAD,
-        ),
+        (log, &[element(NOW + 1, 4), element(NOW, 4)], AHEAD),
+        (log, &[element(NOW, 4), element(NOW + 1, 4)], AHEAD),
+        (log, &[element(NOW, 4), element(NOW, 4)], NOT_AHEAD),
+        (log, &[Reply::Nil, Reply::Nil], NOT_AHEAD),
+        (log, &[element(NOW + 1, 5), element(NOW, 4)], UNREAD),
+        (log, &[element(NOW + 1, 3), element(NOW, 4)], UNREAD),
+        (log, &[element(NOW + 1, 4), element(NOW, 5)], UNREAD),
+        (log, &[bytes([0; 7]), element(NOW, 4)], UNREAD),
+        (log, &[bytes([0xff; 12]), element(NOW, 4)], UNREAD),
+        (ring, &[state(&[bucket + 1, 1, 1, 0, 0, 0, 0])], AHEAD),
+        (ring, &[state(&[bucket, 1, 1, 0, 0, 0, 0])], NOT_AHEAD),
+        (ring, &[state(&[bucket + 1, 1, 1, 0, 0, 0])], UNREAD),
+        (ring, &[state(&[bucket + 1, 1, 1, 0, 0, 0, 0, 0])], UNREAD),
+        (ring, &[state(&[bucket + 1])], UNREAD),
         // A bucket is as many whole microseconds as all of them need to cover the window.
         (
             "sliding-buckets-10-3:v1",

@@ -1,26 +1,47 @@
 //! Engines for tests: one that talks to a real server without a client crate, and one that answers
 //! what it was told to.
 
+use std::pin::pin;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_core::store::{Check, Request, Verdicts};
-use tollgate_core::{Limit, Store, StoreError};
+use tollgate_core::{Limit, Store, StoreError, Timestamp};
 use tollgate_testkit::shared::{self, SharedServer};
 use tollgate_testkit::{Connection, Flavor, Reply, Server};
 use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
+/// When callers call, unless something else is said.
+pub(crate) const START: u64 = 1_780_000_000_000_000;
+
+pub(crate) fn stamp(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+/// Returns the bytes of numbers as servers and scripts hold them.
+pub(crate) fn doubles(numbers: &[u64]) -> Vec<u8> {
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "they are at most 2^53, or round"
+    )]
+    let words = numbers.iter().flat_map(|&n| (n as f64).to_le_bytes());
+    words.collect()
+}
+
 /// A connection to a real server.
 pub(crate) struct Raw {
     connection: Mutex<Connection>,
-    clustered: bool,
     /// How many bytes the last script took.
     sent: AtomicU64,
     /// What the last script replied.
     told: Mutex<Vec<u8>>,
     /// How far the caller's clock is off, and whether it is ahead.
     off: Mutex<(Duration, bool)>,
+    /// How many replies are still to be lost, and whether they are reported as never sent.
+    lost: Mutex<(u64, bool)>,
+    ran: AtomicU64,
     /// A shared server ends when nobody holds it.
     _server: Option<SharedServer>,
 }
@@ -28,26 +49,41 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) fn to(flavor: Flavor) -> Self {
         let server = shared::standalone(flavor);
-        Self {
-            connection: Mutex::new(server.connection()),
-            clustered: false,
-            sent: AtomicU64::new(0),
-            told: Mutex::default(),
-            off: Mutex::default(),
-            _server: Some(server),
-        }
+        Self::over(server.connection(), Some(server))
     }
 
     /// A connection that the caller has opened, and the shared server that it is one to.
     pub(crate) fn over(connection: Connection, server: Option<SharedServer>) -> Self {
         Self {
             connection: Mutex::new(connection),
-            clustered: false,
             sent: AtomicU64::new(0),
             told: Mutex::default(),
             off: Mutex::default(),
+            lost: Mutex::default(),
+            ran: AtomicU64::new(0),
             _server: server,
         }
+    }
+
+    /// Loses so many replies from now on. If `unsent`, it says that the calls were never sent.
+    pub(crate) fn lose(&self, replies: u64, unsent: bool) {
+        *self.lost.lock().unwrap() = (replies, unsent);
+    }
+
+    /// Returns how many scripts ran.
+    pub(crate) fn ran(&self) -> u64 {
+        self.ran.load(Relaxed)
+    }
+
+    /// Loses a reply that is to be lost.
+    fn received<T>(&self, reply: T) -> Result<T, Failure> {
+        let (left, unsent) = &mut *self.lost.lock().unwrap();
+        match (*left, *unsent) {
+            (0, _) => Ok(reply),
+            (_, true) => Err(Failure::not_sent("no connection")),
+            _ => Err(Failure::lost("the connection was lost")),
+        }
+        .inspect_err(|_| *left -= 1)
     }
 
     /// Sets how far the caller's clock is off.
@@ -104,7 +140,8 @@ impl Engine for Raw {
         match self.command(&words) {
             Reply::Bulk(reply) => {
                 self.told.lock().unwrap().clone_from(&reply);
-                Ok(reply)
+                self.ran.fetch_add(1, Relaxed);
+                self.received(reply)
             }
             Reply::Error(line) => Err(refused(line)),
             other => Err(Failure::malformed(format!("{other:?}"))),
@@ -123,7 +160,7 @@ impl Engine for Raw {
         words.extend(keys.iter().map(Vec::as_slice));
         match self.command(&words) {
             Reply::Error(line) => Err(refused(line)),
-            _ => Ok(()),
+            _ => self.received(()),
         }
     }
 
@@ -143,94 +180,7 @@ impl Engine for Raw {
     }
 
     fn is_clustered(&self) -> bool {
-        self.clustered
-    }
-}
-
-/// An engine that runs calls on a real server, and loses the replies to the next ones.
-pub(crate) struct Losing {
-    pub(crate) raw: Raw,
-    /// How many replies are still to be lost.
-    left: AtomicU64,
-    /// Whether what is lost is reported as never sent.
-    unsent: bool,
-    ran: AtomicU64,
-}
-
-impl Losing {
-    pub(crate) fn to(flavor: Flavor) -> Self {
-        Self::over(Raw::to(flavor))
-    }
-
-    pub(crate) fn over(raw: Raw) -> Self {
-        Self {
-            raw,
-            left: AtomicU64::new(0),
-            unsent: false,
-            ran: AtomicU64::new(0),
-        }
-    }
-
-    /// Says that what is lost was never sent, although it was.
-    pub(crate) fn unsent(self, unsent: bool) -> Self {
-        Self { unsent, ..self }
-    }
-
-    /// Loses so many replies from now on.
-    pub(crate) fn lose(&self, replies: u64) {
-        self.left.store(replies, Relaxed);
-    }
-
-    /// Returns how many scripts ran.
-    pub(crate) fn ran(&self) -> u64 {
-        self.ran.load(Relaxed)
-    }
-
-    /// Passes errors of the server on.
-    fn lost<T>(&self, reply: Result<T, Failure>) -> Result<T, Failure> {
-        let reply = reply?;
-        let left = self.left.load(Relaxed);
-        if left == 0 {
-            return Ok(reply);
-        }
-        self.left.store(left - 1, Relaxed);
-        if self.unsent {
-            return Err(Failure::not_sent("no connection"));
-        }
-        Err(Failure::lost("the connection was lost"))
-    }
-}
-
-impl Engine for Losing {
-    async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
-        let reply = self.raw.run(call).await?;
-        self.ran.fetch_add(1, Relaxed);
-        self.lost(Ok(reply))
-    }
-
-    async fn load(&self, call: &ScriptCall<'_>) -> Result<(), Failure> {
-        self.raw.load(call).await
-    }
-
-    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
-        let reply = self.raw.forget(keys).await;
-        self.lost(reply)
-    }
-
-    async fn within<F>(&self, limit: Duration, work: F) -> Option<F::Output>
-    where
-        F: Future + Send,
-        F::Output: Send,
-    {
-        self.raw.within(limit, work).await
-    }
-
-    fn now(&self) -> SystemTime {
-        self.raw.now()
-    }
-
-    fn is_clustered(&self) -> bool {
-        self.raw.is_clustered()
+        false
     }
 }
 
@@ -244,25 +194,50 @@ pub(crate) struct SentCall {
     pub(crate) forgotten: Vec<Vec<u8>>,
 }
 
-/// Answers every call with the same bytes, and remembers what it was asked last.
+/// What comes of what is sent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Outcome {
+    #[default]
+    Done,
+    /// The server refuses it, and repeats what it was sent.
+    Echo,
+    /// The connection is lost before the reply comes.
+    Lost,
+    /// The script is not known.
+    NoScript,
+    /// No reply comes before the deadline.
+    Silence,
+}
+
+/// The numbers in the replies of one transaction.
+pub(crate) type Numbers = Vec<Vec<Option<i64>>>;
+/// What transactions are answered: the first, the second and so on.
+pub(crate) type Replies = fn(i64) -> Numbers;
+
+/// Answers every call with the same bytes, unless something else comes of it, and remembers what it
+/// was asked.
 #[derive(Default)]
 pub(crate) struct Canned {
     pub(crate) reply: Vec<u8>,
     pub(crate) clustered: bool,
-    /// Whether the server refuses every call, and repeats what it was sent.
-    pub(crate) echoes: bool,
+    /// What was asked last.
     pub(crate) asked: Mutex<SentCall>,
+    /// How many keys each command was to forget.
+    pub(crate) forgets: Mutex<Vec<usize>>,
+    /// What `Debug` shows of the calls.
+    pub(crate) shown: Mutex<String>,
+    /// What comes of the next calls, and of the next scripts that are loaded.
+    pub(crate) runs: Mutex<Vec<Outcome>>,
+    pub(crate) loads: Mutex<Vec<Outcome>>,
+    /// What comes of everything else.
+    pub(crate) others: Outcome,
+    pub(crate) replies: Option<Replies>,
+    pub(crate) transactions: AtomicI64,
+    /// Whether every deadline has passed before anything is sent.
+    pub(crate) is_late: bool,
 }
 
 impl Canned {
-    /// A server that repeats what it was sent in its errors.
-    pub(crate) fn echoing() -> Self {
-        Self {
-            echoes: true,
-            ..Self::default()
-        }
-    }
-
     /// Returns a store whose server always answers `reply`.
     pub(crate) fn store(reply: &[u8]) -> WireStore<Self> {
         Self::store_with(Options::new(), reply)
@@ -279,6 +254,30 @@ impl Canned {
     pub(crate) fn asked(&self) -> SentCall {
         self.asked.lock().unwrap().clone()
     }
+
+    /// Returns what comes of something that is sent, unless it is done.
+    pub(crate) async fn come(
+        &self,
+        next: &Mutex<Vec<Outcome>>,
+        sent: &[u8],
+    ) -> Result<(), Failure> {
+        assert!(!self.is_late, "nothing is sent after the deadline");
+        let outcome = {
+            let mut next = next.lock().unwrap();
+            let is_over = next.is_empty();
+            if is_over { self.others } else { next.remove(0) }
+        };
+        match outcome {
+            Outcome::Done => Ok(()),
+            Outcome::Echo => {
+                let sent = String::from_utf8_lossy(sent);
+                Err(refused(format!("ERR wrong argument '{sent}'")))
+            }
+            Outcome::Lost => Err(Failure::lost("the connection was lost")),
+            Outcome::NoScript => Err(refused("NOSCRIPT No matching script.".to_owned())),
+            Outcome::Silence => std::future::pending().await,
+        }
+    }
 }
 
 impl Engine for Canned {
@@ -290,28 +289,35 @@ impl Engine for Canned {
             argument: call.argument().to_vec(),
             forgotten: Vec::new(),
         };
-        if self.echoes {
-            let argument = String::from_utf8_lossy(call.argument());
-            return Err(refused(format!("ERR wrong argument '{argument}'")));
-        }
+        *self.shown.lock().unwrap() += &format!("{call:?} {call:#?}");
+        self.come(&self.runs, call.argument()).await?;
         Ok(self.reply.clone())
     }
 
     async fn load(&self, _call: &ScriptCall<'_>) -> Result<(), Failure> {
-        Ok(())
+        self.come(&self.loads, &[]).await
     }
 
     async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
         self.asked.lock().unwrap().forgotten.extend_from_slice(keys);
-        Ok(())
+        self.forgets.lock().unwrap().push(keys.len());
+        self.come(&Mutex::default(), &[]).await
     }
 
+    /// What does not come at once does not come before the deadline.
     async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
     where
         F: Future + Send,
         F::Output: Send,
     {
-        Some(work.await)
+        if self.is_late {
+            return None;
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        match pin!(work).as_mut().poll(&mut context) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        }
     }
 
     fn now(&self) -> SystemTime {
@@ -325,9 +331,8 @@ impl Engine for Canned {
 
 /// Waits for what never waits: no engine of these tests does.
 pub(crate) fn now<F: IntoFuture>(call: F) -> F::Output {
-    use std::task::{Context, Poll, Waker};
     let mut context = Context::from_waker(Waker::noop());
-    match std::pin::pin!(call.into_future()).poll(&mut context) {
+    match pin!(call.into_future()).poll(&mut context) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("nothing here waits"),
     }
@@ -459,7 +464,10 @@ impl Raw {
             end
             local value = redis.pcall('GET', KEYS[1]) or ''
             if type(value) == 'table' then
-              value = redis.call('HGETALL', KEYS[1])
+              value = redis.pcall('HGETALL', KEYS[1])
+            end
+            if value.err then
+              value = redis.call('LRANGE', KEYS[1], 0, -1)
             end
             local expires = redis.pcall('PEXPIRETIME', KEYS[1])
             if type(expires) == 'table' then

@@ -1,22 +1,22 @@
 //! Calls with ids on a server: what is kept, for how long, and what a lost reply leads to.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{CallId, ErrorKind, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
-use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
+use tollgate_wire::{Engine, Options, WireStore};
 
-use crate::engine::{Canned, LIMITS, Losing, fresh, info, limit, now, store, store_on};
+use crate::engine::{Canned, LIMITS, Raw, fresh, info, limit, now, store, store_on};
 
 const START: u64 = 1_700_000_000_000_000;
 
 /// Returns a store that loses the replies to the first calls; if `unsent`, it says that they were
 /// never sent.
-fn losing(replies: u64, unsent: bool) -> WireStore<Losing> {
+fn losing(replies: u64, unsent: bool) -> WireStore<Raw> {
     let options = Options::new().with_prefix(&fresh("ids")).unwrap();
-    let engine = Losing::to(Flavor::System).unsent(unsent);
-    engine.lose(replies);
+    let engine = Raw::to(Flavor::System);
+    engine.lose(replies, unsent);
     WireStore::new(engine, options)
 }
 
@@ -58,30 +58,6 @@ fn left<E: Engine>(store: &WireStore<E>, request: &Request<'_>) -> Vec<u64> {
     verdicts
         .map(tollgate_core::store::Verdict::remaining)
         .collect()
-}
-
-#[test]
-fn an_id_tells_what_happened_to_a_call_whose_reply_was_lost() {
-    let (limits, at) = (limits(), Timestamp::from_micros(START).unwrap());
-    for request in requests(&limits) {
-        let request = request.at(at);
-        let what = format!("{request:?}");
-        let store = losing(1, false);
-        let lost = now(store.execute(&request.clone().id("one"))).unwrap_err();
-        assert_eq!(lost.kind(), ErrorKind::Unknown, "{what}");
-        let counted = left(&store, &request);
-        let told = now(store.execute(&request.clone().id("one"))).unwrap();
-        assert!(told.is_allowed(), "{what}");
-        let consumed = told
-            .as_slice()
-            .iter()
-            .all(|verdict| verdict.consumed() == 1);
-        assert!(consumed, "{what}: {told:?}");
-        assert_eq!(left(&store, &request), counted, "{what}");
-        // Another id is another call.
-        let _ = now(store.execute(&request.clone().id("two"))).unwrap();
-        assert_ne!(left(&store, &request), counted, "{what}");
-    }
 }
 
 #[test]
@@ -160,17 +136,6 @@ fn an_id_at_a_callers_instant_is_another_one_than_at_the_servers_clock() {
             assert_eq!(now(store.execute(&request)).unwrap().remaining(), 9);
         }
     }
-}
-
-#[test]
-fn a_denied_call_writes_no_answer() {
-    let store = store(Flavor::System);
-    let gcra = limit("gcra:1/1d");
-    let call = |id| Request::consume(Check::new(&gcra, "alice", 1)).id(id);
-    assert!(now(store.execute(&call("first"))).unwrap().is_allowed());
-    let keys = store.engine().keys(store.options()).len();
-    assert!(now(store.execute(&call("second"))).unwrap().is_denied());
-    assert_eq!(store.engine().keys(store.options()).len(), keys);
 }
 
 #[test]
@@ -293,97 +258,6 @@ fn with_hashed_keys_an_answer_has_a_keyed_hash_of_the_id() {
     assert_eq!((hash.len(), &hash), (32, &answer(7, "one")));
     assert_ne!(hash, answer(7, "two"));
     assert_ne!(hash, answer(8, "one"));
-}
-
-/// An engine whose time is over before it begins.
-struct Late;
-
-impl Engine for Late {
-    async fn run(&self, _: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
-        unreachable!("nothing is run")
-    }
-
-    async fn load(&self, _: &ScriptCall<'_>) -> Result<(), Failure> {
-        unreachable!("nothing is loaded")
-    }
-
-    async fn forget(&self, _: &[Vec<u8>]) -> Result<(), Failure> {
-        unreachable!("nothing is forgotten")
-    }
-
-    async fn within<F>(&self, _limit: Duration, _work: F) -> Option<F::Output>
-    where
-        F: Future + Send,
-        F::Output: Send,
-    {
-        None
-    }
-
-    fn now(&self) -> SystemTime {
-        SystemTime::now()
-    }
-
-    fn is_clustered(&self) -> bool {
-        false
-    }
-}
-
-#[test]
-fn a_call_with_an_id_that_never_began_was_not_counted() {
-    let gcra = limit("gcra:10/1s");
-    let store = WireStore::new(Late, Options::new());
-    let call = Request::consume(Check::new(&gcra, "alice", 1));
-    for call in [call.clone(), call.id("one")] {
-        let error = now(store.execute(&call)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    }
-}
-
-/// A call with an id is refused for what the same call without one is.
-#[test]
-fn what_is_refused_without_an_id_is_refused_with_one() {
-    let [gcra, log] = ["gcra:10/1s", "sliding-log:10/1s"].map(limit);
-    let check = Check::new(&gcra, "alice", 1);
-    let within = Operation::Reserve {
-        max_delay: Duration::from_secs(1),
-    };
-    let apart = [check, Check::new(&log, "bob", 1)];
-    for (is_clustered, request, kind) in [
-        (
-            false,
-            Request::new(Operation::Consume, [check, check]),
-            ErrorKind::Malformed,
-        ),
-        (
-            false,
-            Request::new(within, [Check::new(&log, "alice", 1)]),
-            ErrorKind::Unsupported,
-        ),
-        (
-            true,
-            Request::new(Operation::Consume, apart),
-            ErrorKind::Unsupported,
-        ),
-    ] {
-        let engine = Canned {
-            clustered: is_clustered,
-            ..Canned::default()
-        };
-        let store = WireStore::new(engine, Options::new());
-        let refused = |request: &Request<'_>| {
-            let error = now(store.execute(request)).unwrap_err();
-            assert_eq!(error.kind(), kind, "{request:?}: {error}");
-            error.to_string()
-        };
-        let plain = refused(&request);
-        assert_eq!(refused(&request.clone().id("one")), plain);
-        assert_eq!(store.engine().asked().keys, [b""; 0], "{request:?}");
-        let is_supported = kind != ErrorKind::Unsupported;
-        assert_eq!(store.supports(&request), is_supported);
-        assert_eq!(store.supports(&request.id("one")), is_supported);
-    }
-    let store = Canned::store(&[]);
-    assert!(store.supports(&Request::consume(check).id("one")));
 }
 
 fn hex(bytes: &[u8]) -> String {

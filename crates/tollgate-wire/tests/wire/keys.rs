@@ -1,8 +1,6 @@
 //! The text of keys: what is written, that no two meet, and that nobody but the library says which
 //! slot they are in.
 
-use std::time::Duration;
-
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Key, Limit, Timestamp};
@@ -131,18 +129,6 @@ fn parts_are_hashed_on_request() {
 }
 
 #[test]
-fn the_default_deadline_is_half_a_second() {
-    let deadline = Duration::from_millis(500);
-    assert_eq!(Options::new().deadline(), deadline);
-    let options = Options::new().with_prefix("shop").unwrap();
-    let options = options.with_deadline(2 * deadline);
-    assert_eq!(
-        (options.deadline(), options.prefix()),
-        (2 * deadline, "shop")
-    );
-}
-
-#[test]
 fn parts_of_more_than_200_bytes_are_hashed() {
     let (most, long) = ("x".repeat(200), "x".repeat(201));
     let key = Key::from(&most).with_rest(&long);
@@ -199,27 +185,6 @@ fn a_prefix_cannot_choose_the_slot() {
     );
 }
 
-#[test]
-fn a_cluster_refuses_keys_of_several_slots() {
-    let engine = Canned {
-        clustered: true,
-        ..Canned::default()
-    };
-    let store = WireStore::new(engine, Options::new());
-    let limit = limit("gcra:5/1s");
-    let (alice, bob) = (Key::from("alice"), Key::from("bob"));
-    let apart = Request::consume(Check::new(&limit, alice, 1)).and(Check::new(&limit, bob, 1));
-    assert!(!store.supports(&apart));
-    let error = now(store.execute(&apart)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("same partition"), "{error}");
-    let rest = Check::new(&limit, alice.with_rest("bob"), 1);
-    assert!(store.supports(&Request::consume(Check::new(&limit, alice, 1)).and(rest)));
-    // What is forgotten one after another may be anywhere.
-    let checks = [Check::new(&limit, alice, 1), Check::new(&limit, bob, 1)];
-    now(store.reset(&checks)).unwrap();
-}
-
 fn part() -> impl Strategy<Value = Vec<u8>> {
     let telling = prop_oneof![
         Just(b'{'),
@@ -259,19 +224,6 @@ fn like(part: &[u8], written: &[u8], how: usize) -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn different_keys_never_collide(a in (part(), part()), b in (part(), part()), hashed in any::<bool>()) {
-        let limit = limit("gcra:5/1s");
-        let options = || match hashed {
-            true => Options::new().with_hashed_long_keys([1; 16]),
-            false => Options::new(),
-        };
-        let text = |(partition, rest): &(Vec<u8>, Vec<u8>)| {
-            key_of(options(), &limit, Key::new(partition).with_rest(rest))
-        };
-        prop_assert_eq!(text(&a) == text(&b), a == b);
-    }
 
     #[test]
     fn similar_keys_never_collide(

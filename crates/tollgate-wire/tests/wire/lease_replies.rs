@@ -5,20 +5,15 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate_core::lease::{self, Acquisition, Lease, NoLease, Occupancy};
-use tollgate_core::{ErrorKind, StoreError, Timestamp, Wait};
+use tollgate_core::{ErrorKind, StoreError, Wait};
 use tollgate_testkit::rounds;
 
-use crate::engine::{Canned, now};
+use crate::engine::{Canned, START as NOW, now, stamp};
 
-const NOW: u64 = 1_780_000_000_000_000;
 /// The time to live, in microseconds.
 const TTL: u64 = 30_000_000;
 const AMOUNT: u64 = 5;
 const TOKEN: u64 = NOW - 7;
-
-fn stamp(micros: u64) -> Timestamp {
-    Timestamp::from_micros(micros).unwrap()
-}
 
 fn operations() -> [lease::Operation<'static>; 5] {
     let id = b"a";
@@ -156,9 +151,9 @@ fn another_bit_is_an_error_or_another_answer() {
         let whole = given(row);
         let answer = answered(row.0, Some(NOW), &whole).unwrap();
         for index in 0..whole.len() {
-            for bit in 0..8 {
+            for bit in 0..usize::try_from(rounds(8)).unwrap() {
                 let mut other = whole.clone();
-                other[index] ^= 1 << bit;
+                other[index] ^= 1 << ((bit + index) % 8);
                 // No bit goes unnoticed, and the instant is the caller's, and so is known.
                 if let Ok(other) = answered(row.0, Some(NOW), &other) {
                     assert_ne!(other, answer, "{row:?}: byte {index}, bit {bit}");
@@ -267,14 +262,6 @@ proptest! {
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
-
-    #[test]
-    fn any_bytes_never_panic(
-        operation in 0..5_usize,
-        reply in prop::collection::vec(any::<u8>(), 0..50),
-    ) {
-        let _ = answered(operation, None, &reply);
-    }
 
     #[test]
     fn any_numbers_are_an_error_or_an_answer_to_the_request(

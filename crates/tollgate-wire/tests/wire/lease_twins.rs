@@ -12,12 +12,11 @@ use tollgate_core::lease::{self, Acquisition};
 use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::{Options, WireStore};
 
-use crate::engine::{Raw, now};
+use crate::engine::{Raw, START, now};
 use crate::families::{id_bytes, state};
 
 /// What a store keeps leases longer for that were acquired at a caller's instant, in milliseconds.
 const SLACK: u64 = 600_000;
-const START: u64 = 1_780_000_000_000_000;
 /// By how much the clock moves, in microseconds: not by whole milliseconds.
 const UNIT: i64 = 300;
 /// The last instant that there is.

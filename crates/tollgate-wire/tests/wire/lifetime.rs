@@ -1,12 +1,13 @@
 //! How long servers keep states: as long as they say something, and never for ever.
 
-use proptest::prelude::*;
+use std::time::Duration;
+
 use tollgate_core::Algorithm;
+use tollgate_core::Timestamp;
 use tollgate_core::schedule::{self, Event};
 use tollgate_core::store::{Check, Request};
-use tollgate_core::{Receipt, Timestamp};
 use tollgate_testkit::{Flavor, Reply};
-use tollgate_wire::Options;
+use tollgate_wire::{Options, TimeSource};
 
 use crate::engine::{LIMITS, Raw, limit, now, store, store_with};
 
@@ -43,102 +44,39 @@ pub(crate) fn lives(algorithm: &Algorithm, reset: u64) -> u64 {
     }
 }
 
-/// What a history does.
-#[derive(Clone, Copy, Debug)]
-enum Act {
-    Consume(u64),
-    TakeUpTo(u64),
-    Lower(u64),
-    /// Gives back one of the calls that were not given back or settled yet.
-    Refund(usize),
-    /// Settles one of those calls at a cost.
-    Settle(usize, u64),
-}
-
-impl Act {
-    /// Removes the receipt that a refund gives back, if there is one.
-    fn take(self, receipts: &mut Vec<Receipt>) -> Option<Receipt> {
-        match self {
-            Self::Refund(which) | Self::Settle(which, _) if !receipts.is_empty() => {
-                Some(receipts.remove(which % receipts.len()))
+/// By the server's clock a state lives while it counts, and by a caller's clock longer by the slack.
+#[test]
+fn a_state_lives_while_it_counts_and_by_the_callers_clock_for_the_slack() {
+    let options = || Options::new().with_caller_slack(Duration::from_secs(100));
+    let by_caller = || options().with_time_source(TimeSource::Caller);
+    let epoch = Some(Timestamp::UNIX_EPOCH);
+    for (options, at, slack) in [
+        (options(), None, 0),
+        (options(), epoch, 100_000),
+        (by_caller(), None, 100_000),
+    ] {
+        for written in LIMITS {
+            let store = store_with(Flavor::System, options.clone());
+            let (raw, limit) = (store.engine(), limit(written));
+            for cost in [1, 2] {
+                let request = Request::consume(Check::new(&limit, "k", cost));
+                let request = match at {
+                    Some(at) => request.at(at),
+                    None => request,
+                };
+                // The server adds to the time that it is by its own clock.
+                let before = server_time(raw) / 1_000;
+                let decision = now(store.execute(&request)).unwrap();
+                let after = server_time(raw) / 1_000;
+                let reset = decision.reset_after().as_micros().unwrap();
+                let lives = lives(limit.algorithm(), reset) + slack;
+                let ends = expires(raw, &raw.keys(store.options())[0]).unwrap();
+                let began = ends - lives;
+                assert!(
+                    (before..=after).contains(&began),
+                    "{written}: {began} in {before}..={after}"
+                );
             }
-            _ => None,
-        }
-    }
-}
-
-fn act() -> impl Strategy<Value = Act> {
-    prop_oneof![
-        4 => (1..4_u64).prop_map(Act::Consume),
-        1 => (1..12_u64).prop_map(Act::TakeUpTo),
-        1 => (0..4_u64).prop_map(Act::Lower),
-        2 => (0..12_usize).prop_map(Act::Refund),
-        2 => (0..12_usize, 0..12_u64).prop_map(|(which, cost)| Act::Settle(which, cost)),
-    ]
-}
-
-fn acts() -> impl Strategy<Value = Vec<Act>> {
-    prop::collection::vec(act(), 1..12)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 60,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
-
-    /// A state is kept until it says nothing, and then for less than two milliseconds, or three for
-    /// a log: its end is rounded up, and a key can be read through the millisecond in which it ends.
-    #[test]
-    fn by_the_servers_clock_a_state_lives_while_it_counts(
-        // Redis 6.2 does not tell when a key ends.
-        flavor in prop::sample::select(Flavor::chosen_since_7()),
-        index in 0..LIMITS.len(),
-        history in acts(),
-    ) {
-        let (store, limit) = (store(flavor), limit(LIMITS[index]));
-        let raw = store.engine();
-        let mut receipts: Vec<Receipt> = Vec::new();
-        let mut ended = None;
-        for act in history {
-            let check = |cost| Check::new(&limit, "k", cost);
-            let receipt = act.take(&mut receipts);
-            let request = match (act, &receipt) {
-                (Act::Consume(cost), _) => Request::consume(check(cost)),
-                (Act::TakeUpTo(cost), _) => Request::take_up_to(check(cost)),
-                (Act::Refund(_), Some(receipt)) => Request::refund(receipt, check(0)),
-                (Act::Settle(_, cost), Some(receipt)) => Request::settle(receipt, check(cost)),
-                (Act::Refund(_) | Act::Settle(..), None) => continue,
-                (Act::Lower(cost), _) => Request::lower(check(cost)),
-            };
-            let sent = server_time(raw);
-            let decision = now(store.execute(&request)).unwrap();
-            // What a server adds the time to live to was read when or after it decided.
-            let decided = decision.as_slice()[0].decided_at().as_micros();
-            prop_assert!((sent..=server_time(raw)).contains(&decided));
-            let read = decided / 1_000..=server_time(raw) / 1_000;
-            let key = raw.keys(store.options()).pop();
-            let ends = key.and_then(|key| expires(raw, &key));
-            let reset = decision.reset_after().as_micros().unwrap();
-            let lives = lives(limit.algorithm(), reset);
-            let writes = match act {
-                // Where there is nothing to give back any more, nothing is written.
-                Act::Lower(_) | Act::Refund(_) | Act::Settle(..) => ends != ended,
-                Act::Consume(_) | Act::TakeUpTo(_) => {
-                    decision.is_allowed() || limit.algorithm().counts_denied()
-                }
-            };
-            match ends {
-                None => prop_assert!(decided + reset <= server_time(raw), "gone {reset} µs early"),
-                Some(ends) if writes => prop_assert!(
-                    read.contains(&(ends - lives)),
-                    "{ends} ms is {} after a time that is not in {read:?}", lives
-                ),
-                Some(ends) => prop_assert_eq!(Some(ends), ended),
-            }
-            ended = ends;
-            receipts.extend(decision.into_receipt());
         }
     }
 }

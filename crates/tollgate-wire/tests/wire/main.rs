@@ -1,4 +1,4 @@
-//! What goes over the wire: key text, arguments, scripts, replies, states, lifetimes, round trips,
+//! What goes over the wire: key text, arguments, scripts, states, lifetimes, round trips,
 //! and hostile replies.
 #![allow(
     clippy::unwrap_used,
@@ -23,14 +23,11 @@ mod lease_replies;
 mod lease_states;
 mod lease_twins;
 mod lifetime;
-mod loading;
 mod operators;
-mod others;
 mod outages;
 mod plain;
 mod refunds;
 mod refusals;
-mod replies;
 mod round_trips;
 mod schedule_batches;
 mod schedule_chunks;

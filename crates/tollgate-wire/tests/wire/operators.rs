@@ -4,69 +4,128 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tollgate_core::ErrorKind;
-use tollgate_wire::{Clear, Diagnosis, Finding, Node, Options, Reply, Severity, WireStore};
+use tollgate_wire::{
+    Clear, Cleared, Diagnosis, Finding, Node, Options, Reply, Severity, TimeSource, WireStore,
+};
 
-use crate::admin::{Fake, HERE, Refusals, bytes, list, range, severity, time};
+use crate::admin::{Fake, HERE, Refusals, bytes, error, keys, list, range, severity, time};
 use crate::engine::now;
 
 const MS: Duration = Duration::from_millis(1);
+const KEY: &str = "tollgate:a:gcra:v1:{k}";
 
 fn found<'d>(diagnosis: &'d Diagnosis, check: &str) -> &'d Finding {
     let mut findings = diagnosis.findings().iter();
     findings.find(|finding| finding.check == check).unwrap()
 }
 
+/// Checks what the doctor finds.
+#[track_caller]
+fn finds(store: &WireStore<Fake>, check: &str, severity: Severity, shown: &str) {
+    let diagnosis = now(store.diagnose());
+    let finding = found(&diagnosis, check);
+    assert_eq!(finding.severity, severity, "{finding:?}");
+    assert!(finding.found.contains(shown), "{shown}: {finding:?}");
+}
+
+fn clear(store: &WireStore<Fake>, what: &Clear) -> Result<Cleared, ErrorKind> {
+    now(store.clear(what, &mut |_| ())).map_err(|error| error.kind())
+}
+
+/// Returns how many keys were found, cleared and passed over.
+fn cleared(store: &WireStore<Fake>, what: &Clear) -> [u64; 3] {
+    let cleared = clear(store, what).unwrap();
+    [cleared.found, cleared.cleared, cleared.skipped]
+}
+
+#[test]
+fn old_servers_and_nodes_of_clusters_are_reported() {
+    for (info, check, severity) in [
+        (
+            "# Server\r\nredis_version:5.0.14\r\n",
+            "version",
+            Severity::Serious,
+        ),
+        (
+            "# Server\r\nredis_version:6.0.20\r\n",
+            "version",
+            Severity::Serious,
+        ),
+        (
+            "# Server\r\nredis_version:6.2.0\r\n",
+            "version",
+            Severity::Ok,
+        ),
+        ("cluster_enabled:1", "cluster", Severity::Serious),
+    ] {
+        finds(&Fake::saying([("INFO", bytes(info))]), check, severity, "");
+    }
+    let alone = now(Fake::saying([("INFO", bytes("cluster_enabled:0"))]).diagnose());
+    assert!(
+        alone
+            .findings()
+            .iter()
+            .all(|finding| finding.check != "cluster")
+    );
+}
+
 #[test]
 fn the_median_of_five_round_trips_is_judged() {
-    for (median, expected, shown) in [
-        (10 * MS - Duration::from_nanos(1), Severity::Ok, "10.0ms"),
+    let nano = Duration::from_nanos(1);
+    for (median, severity, shown) in [
+        (10 * MS - nano, Severity::Ok, "10.0ms"),
         (10 * MS, Severity::Note, "10.0ms, the median of 5"),
-        (
-            100 * MS - Duration::from_nanos(1),
-            Severity::Note,
-            "100.0ms",
-        ),
+        (100 * MS - nano, Severity::Note, "100.0ms"),
         (100 * MS, Severity::Warning, "100.0ms"),
     ] {
-        let store = Fake::store(|_| Reply::Nil);
+        let store = Fake::saying([]);
         let times = [900 * MS, MS, 800 * MS, median, 2 * MS];
         *store.engine().delays.lock().unwrap() = times.into();
-        let diagnosis = now(store.diagnose());
-        let finding = found(&diagnosis, "round trip");
-        assert_eq!(finding.severity, expected, "{finding:?}");
-        assert!(finding.found.starts_with(shown), "{finding:?}");
+        finds(&store, "round trip", severity, shown);
     }
 }
 
+/// Clocks that are apart by more than a round trip are reported.
 #[test]
 fn a_clock_offset_within_the_round_trip_is_not_reported() {
     // How far the server's clock is ahead of this machine's before the round trip, how long that
     // takes, and what is said.
-    for (off, took, expected) in [
-        (3, 3, (Severity::Ok, "agree")),
-        (4, 3, (Severity::Ok, "agree")),
-        (5, 3, (Severity::Note, "2.0s ahead of")),
-        (5, 10, (Severity::Ok, "agree")),
-        (-1, 3, (Severity::Ok, "agree")),
-        (-2, 3, (Severity::Note, "2.0s behind")),
-        (60, 0, (Severity::Note, "60.0s ahead of")),
-        (61, 0, (Severity::Warning, "61.0s ahead of")),
-        (-61, 3, (Severity::Warning, "61.0s behind")),
+    for (off, took, severity, shown) in [
+        (0, 0, Severity::Ok, "agree"),
+        (1, 0, Severity::Ok, "agree"),
+        (3, 3, Severity::Ok, "agree"),
+        (4, 3, Severity::Ok, "agree"),
+        (5, 3, Severity::Note, "2.0s ahead of"),
+        (5, 10, Severity::Ok, "agree"),
+        (-1, 3, Severity::Ok, "agree"),
+        (-2, 3, Severity::Note, "2.0s behind"),
+        (60, 0, Severity::Note, "60.0s ahead of"),
+        (61, 0, Severity::Warning, "61.0s ahead of"),
+        (-61, 3, Severity::Warning, "61.0s behind"),
+        (7_200, 0, Severity::Warning, "2 hours ahead of"),
+        (-7_200, 0, Severity::Warning, "2 hours behind"),
     ] {
-        let store = Fake::store(move |words| match words[0].as_str() {
-            "TIME" => time(off),
-            _ => Reply::Nil,
-        });
+        let store = Fake::saying([("TIME", time(off))]);
         let pings = [Duration::ZERO; 5];
         let times = pings.into_iter().chain([Duration::from_secs(took)]);
         *store.engine().delays.lock().unwrap() = times.collect();
-        let diagnosis = now(store.diagnose());
-        let finding = found(&diagnosis, "clock");
-        assert_eq!(finding.severity, expected.0, "{off} {took} {finding:?}");
-        assert!(
-            finding.found.contains(expected.1),
-            "{off} {took} {finding:?}"
-        );
+        finds(&store, "clock", severity, shown);
+    }
+    // Every second that two callers are apart is missing from a window.
+    let options = Options::new().with_time_source(TimeSource::Caller);
+    let store = Fake::with(options, false, |words| match words[0].as_str() {
+        "TIME" => time(5),
+        _ => Reply::Nil,
+    });
+    finds(&store, "clock", Severity::Warning, "ahead of");
+    for [seconds, micros] in [
+        ["288230376151711744", "0"],
+        ["18446744073709", "18446744073709551615"],
+        ["-1", "0"],
+        ["1", "x"],
+    ] {
+        let store = Fake::saying([("TIME", list(&[seconds, micros]))]);
+        finds(&store, "clock", Severity::Unknown, "");
     }
 }
 
@@ -105,10 +164,8 @@ fn holding(ahead: Vec<Duration>) -> WireStore<Fake> {
 fn states_ahead_are_counted_and_the_furthest_is_named() {
     let secs = Duration::from_secs;
     let second = Duration::from_secs(1);
-    let healthy = now(holding(vec![Duration::ZERO, second]).diagnose());
-    let finding = found(&healthy, "states ahead");
-    assert_eq!(finding.severity, Severity::Ok);
-    assert_eq!(finding.found, "none of 2 states");
+    let healthy = holding(vec![Duration::ZERO, second]);
+    finds(&healthy, "states ahead", Severity::Ok, "none of 2 states");
     for (furthest, shown) in [
         (secs(119), "119.0s"),
         (secs(120), "2 minutes"),
@@ -119,41 +176,73 @@ fn states_ahead_are_counted_and_the_furthest_is_named() {
         (secs(259_199), "2 days"),
     ] {
         let ahead = vec![secs(2), furthest, secs(3), second];
-        let diagnosis = now(holding(ahead).diagnose());
-        let finding = found(&diagnosis, "states ahead");
-        assert_eq!(finding.severity, Severity::Serious);
         let expected =
             format!("3 of 4 states lie ahead of the server's clock, the furthest by {shown}");
-        assert!(finding.found.starts_with(&expected), "{finding:?}");
+        finds(
+            &holding(ahead),
+            "states ahead",
+            Severity::Serious,
+            &expected,
+        );
     }
 }
 
 #[test]
 fn a_sample_ends_at_a_thousand_states_or_two_hundred_scans() {
-    // So many keys a scan, without an end: the third scan passes a thousand, or the second reaches it.
-    for (keys, scans) in [(400, 3), (500, 2)] {
-        let full = Fake::store(move |words| match words[0].as_str() {
-            "SCAN" => {
-                let key = |index: usize| bytes(format!("tollgate:a:gcra:v1:{{{index}}}"));
-                Reply::List(vec![bytes("1"), Reply::List((0..keys).map(key).collect())])
-            }
-            "GET" => bucket(Duration::ZERO),
-            "TIME" => time(0),
-            _ => Reply::Nil,
-        });
-        let diagnosis = now(full.diagnose());
-        let expected = format!("none of {} states", keys * scans);
-        assert_eq!(found(&diagnosis, "states ahead").found, expected);
-        assert_eq!(full.engine().sent("SCAN").len(), scans);
+    // So many keys a scan, without an end: the third scan passes a thousand, or the second reaches it;
+    // or none of this prefix.
+    for (count, scans) in [(400, 3), (500, 2), (0, 200)] {
+        let key = |index: usize| bytes(format!("tollgate:a:gcra:v1:{{{index}}}"));
+        let scanned = Reply::List((0..count).map(key).collect());
+        let store = Fake::saying([
+            ("SCAN", Reply::List(vec![bytes("1"), scanned])),
+            ("GET", bucket(Duration::ZERO)),
+            ("TIME", time(0)),
+        ]);
+        let shown = format!("none of {} states", count * scans);
+        finds(&store, "states ahead", Severity::Ok, &shown);
+        assert_eq!(store.engine().sent("SCAN").len(), scans);
     }
-    // None of this prefix, without an end.
-    let empty = Fake::store(|words| match words[0].as_str() {
-        "SCAN" => Reply::List(vec![bytes("1"), list(&[])]),
-        _ => Reply::Nil,
-    });
-    let diagnosis = now(empty.diagnose());
-    assert_eq!(found(&diagnosis, "states ahead").found, "none of 0 states");
-    assert_eq!(empty.engine().sent("SCAN").len(), 200);
+}
+
+#[test]
+fn only_states_of_services_are_sampled() {
+    let ahead = "1 of 1 state lies ahead of the server's clock, the furthest by 9.0s: they deny \
+                 until then";
+    for (value, severity, shown) in [
+        (bucket(Duration::ZERO), Severity::Ok, "none of 1 state"),
+        (Reply::Nil, Severity::Ok, "none of 0 states"),
+        (
+            bytes("x"),
+            Severity::Unknown,
+            "none of 0 states, but 1 key could not be read",
+        ),
+        (bucket(Duration::from_secs(9)), Severity::Serious, ahead),
+    ] {
+        let names = [
+            KEY,
+            "tollgate:tollgate-doctor:gcra:v1:{k}",
+            "tollgate:session:{k}",
+            "session:k",
+        ];
+        let store = Fake::saying([("SCAN", keys(&names)), ("GET", value), ("TIME", time(0))]);
+        finds(&store, "states ahead", severity, shown);
+    }
+}
+
+/// A server that cannot be asked now is lost; one that may not be asked has said nothing.
+#[test]
+fn unreadable_states_are_distinguished_from_a_lost_server() {
+    for command in ["SCAN", "GET"] {
+        for (line, check) in [("LOADING no", "connection"), ("NOPERM no", "states ahead")] {
+            let others = [("SCAN", keys(&[KEY])), ("TIME", time(0))];
+            let [scan, time] = others;
+            let store = Fake::saying([(command, error(line)), scan, time]);
+            let diagnosis = now(store.diagnose());
+            let last = diagnosis.findings().last().unwrap();
+            assert_eq!(last.check, check, "{command} {line}");
+        }
+    }
 }
 
 /// Returns a cluster of one master, which says `info` of itself.
@@ -167,72 +256,47 @@ fn cluster(last: i64, info: Reply) -> WireStore<Fake> {
 }
 
 #[test]
-fn a_store_of_one_server_at_a_node_of_a_cluster_is_reported() {
-    for (info, is_reported) in [("cluster_enabled:1", true), ("cluster_enabled:0", false)] {
-        let store = Fake::store(move |words| match words[0].as_str() {
-            "INFO" => bytes(info),
-            _ => Reply::Nil,
-        });
-        let diagnosis = now(store.diagnose());
-        let mut findings = diagnosis.findings().iter();
-        let reported = findings.find(|finding| finding.check == "cluster");
-        let severity = reported.map(|finding| finding.severity);
-        assert_eq!(severity, is_reported.then_some(Severity::Serious), "{info}");
-    }
-}
-
-#[test]
 fn unserved_slots_and_failing_masters_are_serious() {
     let info = |state: &str, pfail: u32, fail: u32| {
         bytes(format!(
             "cluster_state:{state}\r\ncluster_slots_pfail:{pfail}\r\ncluster_slots_fail:{fail}\r\n"
         ))
     };
-    for (last, info, expected, shown) in [
+    let (ok, serious) = (Severity::Ok, Severity::Serious);
+    let down = "the cluster is down, or about to be; the masters of 5";
+    let silent = "every slot has a master, but";
+    for (last, info, severity, shown) in [
         (
             16_383,
             info("ok", 0, 0),
-            Severity::Ok,
+            ok,
             "all 16384 are served by 1 master",
         ),
         (
             16_383,
             info("ok", 2, 0),
-            Severity::Serious,
+            serious,
             "the masters of 2 slots do not",
         ),
         (
             16_383,
             info("ok", 0, 3),
-            Severity::Serious,
+            serious,
             "the masters of 3 slots do not",
         ),
-        (
-            16_383,
-            info("fail", 2, 3),
-            Severity::Serious,
-            "the cluster is down, or about to be; the masters of 5",
-        ),
-        (
-            16_383,
-            Reply::Nil,
-            Severity::Unknown,
-            "every slot has a master, but",
-        ),
+        (16_383, info("fail", 2, 3), serious, down),
+        (16_383, Reply::Nil, Severity::Unknown, silent),
         (
             16_382,
             info("ok", 0, 0),
-            Severity::Serious,
+            serious,
             "1 of 16384 slots are served by no",
         ),
     ] {
-        let diagnosis = now(cluster(last, info).diagnose());
-        let finding = found(&diagnosis, "slots");
-        assert_eq!(
-            (finding.severity, finding.server.as_str()),
-            (expected, "cluster")
-        );
-        assert!(finding.found.starts_with(shown), "{finding:?}");
+        let store = cluster(last, info);
+        finds(&store, "slots", severity, shown);
+        let diagnosis = now(store.diagnose());
+        assert_eq!(found(&diagnosis, "slots").server, "cluster");
         // A client that follows redirections may well be told that it is at a node of a cluster.
         let mut findings = diagnosis.findings().iter();
         assert!(findings.all(|finding| finding.check != "cluster"));
@@ -244,7 +308,7 @@ fn finding_the_masters_is_tried_ten_times() {
     for (failures, is_found) in [(0, true), (1, true), (9, true), (10, false)] {
         let store = cluster(16_383, Reply::Nil);
         store.engine().failures.store(failures, Relaxed);
-        let cleared = now(store.clear(&Clear::new(), &mut |_| ()));
+        let kind = clear(&store, &Clear::new()).unwrap_err();
         let asked = store.engine().sent("CLUSTER").len();
         assert_eq!(asked, usize::from(is_found), "{failures}");
         // With a pause after each but the last.
@@ -252,7 +316,6 @@ fn finding_the_masters_is_tried_ten_times() {
         let elapsed = *store.engine().elapsed.lock().unwrap();
         assert_eq!(elapsed, pauses * 50 * MS, "{failures}");
         // The first master then answers nothing that a scan would.
-        let kind = cleared.unwrap_err().kind();
         let expected = [ErrorKind::Unavailable, ErrorKind::Protocol];
         assert_eq!(kind, expected[usize::from(is_found)], "{failures}");
     }
@@ -264,33 +327,47 @@ fn finding_the_masters_is_tried_ten_times() {
     assert_eq!(diagnosis.worst(), Severity::Serious);
 }
 
+/// Progress never exceeds the number of keys, however large a server says that it is.
 #[test]
-fn progress_never_exceeds_the_number_of_keys() {
-    for (held, expected) in [
-        (Some(150), vec![0, 100, 150]),
-        (Some(500), vec![0, 100, 500]),
-        (Some(50), vec![0, 50, 50]),
-        (None, vec![0, 100, 200]),
+fn progress_counts_scanned_keys_up_to_the_number_of_keys() {
+    let scan = |words: &[String]| {
+        let next = if words[1] == "0" { "7" } else { "0" };
+        Reply::List(vec![bytes(next), list(&[])])
+    };
+    let masters = || vec![range(0, 99, "a", 1), range(100, 16_383, "b", 1)];
+    let denied = || error("NOPERM no");
+    for (is_cluster, held, total, expected) in [
+        (false, Reply::Integer(150), Some(150), vec![0, 100, 150]),
+        (false, Reply::Integer(500), Some(500), vec![0, 100, 500]),
+        (false, Reply::Integer(50), Some(50), vec![0, 50, 50]),
+        (false, denied(), None, vec![0, 100, 200]),
+        (
+            true,
+            bytes(u64::MAX.to_string()),
+            Some(u64::MAX),
+            vec![0, 100, u64::MAX, u64::MAX, u64::MAX],
+        ),
     ] {
-        let store = Fake::store(move |words| match words[0].as_str() {
-            "DBSIZE" => held.map_or_else(|| Reply::Error("NOPERM no".into()), Reply::Integer),
-            "SCAN" if words[1] == "0" => Reply::List(vec![bytes("7"), list(&[])]),
-            "SCAN" => Reply::List(vec![bytes("0"), list(&[])]),
-            _ => Reply::Nil,
+        let store = Fake::with(Options::new(), is_cluster, move |words| {
+            match words[0].as_str() {
+                "CLUSTER" => Reply::List(masters()),
+                "DBSIZE" => held.clone(),
+                "SCAN" => scan(words),
+                _ => Reply::Nil,
+            }
         });
         let mut scanned = Vec::new();
         let cleared = now(store.clear(&Clear::new(), &mut |so_far| scanned.push(so_far.scanned)));
-        assert_eq!(scanned, expected, "{held:?}");
-        assert_eq!(cleared.unwrap().scanned, *expected.last().unwrap());
+        assert_eq!(cleared.unwrap().keys, total);
+        assert_eq!(scanned, expected, "{total:?}");
     }
 }
 
 #[test]
 fn only_the_keys_of_one_limit_are_scanned_for_it() {
     let named = |names: &[&str]| {
-        names
-            .iter()
-            .fold(Clear::new(), |what, name| what.with_limit(*name))
+        let names = names.iter();
+        names.fold(Clear::new(), |what, name| what.with_limit(*name))
     };
     for (what, pattern) in [
         (named(&[]), "tollgate:*"),
@@ -299,88 +376,121 @@ fn only_the_keys_of_one_limit_are_scanned_for_it() {
     ] {
         assert!(!what.is_dry_run() && what.clone().dry_run().is_dry_run());
         let store = holding(vec![Duration::ZERO]);
-        let cleared = now(store.clear(&what, &mut |_| ())).unwrap();
-        assert_eq!((cleared.found, cleared.cleared, cleared.skipped), (1, 1, 0));
+        assert_eq!(cleared(&store, &what), [1, 1, 0]);
         assert_eq!(store.engine().sent("SCAN")[0].1[3], pattern);
-        let counted =
-            now(holding(vec![Duration::ZERO]).clear(&what.dry_run(), &mut |_| ())).unwrap();
-        assert_eq!((counted.found, counted.cleared), (1, 0));
+        assert_eq!(cleared(&store, &what.dry_run()), [1, 0, 0]);
     }
-    let other = now(holding(vec![Duration::ZERO]).clear(&named(&["b"]), &mut |_| ())).unwrap();
-    assert_eq!((other.found, other.skipped), (0, 0));
+    let other = holding(vec![Duration::ZERO]);
+    assert_eq!(cleared(&other, &named(&["b"])), [0, 0, 0]);
 }
 
 #[test]
 fn states_ahead_by_no_more_than_the_margin_stay() {
     let secs = Duration::from_secs;
+    let margin = Clear::new().ahead_by(secs(5));
     let store = holding(vec![secs(4), secs(5), secs(6)]);
-    let cleared = now(store.clear(&Clear::new().ahead_by(secs(5)), &mut |_| ())).unwrap();
-    assert_eq!((cleared.found, cleared.skipped), (1, 0));
+    assert_eq!(cleared(&store, &margin), [1, 1, 0]);
     // A state that is gone by the time that it is read is neither found nor passed over.
-    let gone = Fake::store(|words| match words[0].as_str() {
-        "SCAN" => Reply::List(vec![bytes("0"), list(&["tollgate:a:gcra:v1:{k}"])]),
-        "TIME" => time(0),
-        _ => Reply::Nil,
-    });
-    let cleared = now(gone.clear(&Clear::new().ahead_by(secs(5)), &mut |_| ())).unwrap();
-    assert_eq!((cleared.found, cleared.skipped), (0, 0));
+    let gone = Fake::saying([("SCAN", keys(&[KEY])), ("TIME", time(0))]);
+    assert_eq!(cleared(&gone, &margin), [0, 0, 0]);
 }
 
 #[test]
 fn a_refused_deletion_is_an_error_unless_the_key_is_elsewhere_in_a_cluster() {
-    let clear = |clustered: bool, reply: Reply| {
-        let store = Fake::with(Options::new(), clustered, move |words| {
-            match words[0].as_str() {
-                "CLUSTER" => Reply::List(vec![range(0, 16_383, "h", 1)]),
-                "SCAN" => Reply::List(vec![bytes("0"), list(&["tollgate:a:gcra:v1:{k}"])]),
-                "UNLINK" => reply.clone(),
-                _ => Reply::Nil,
-            }
-        });
-        let cleared = now(store.clear(&Clear::new(), &mut |_| ()));
+    let cleared = |clustered: bool, reply: Reply| {
+        let replies = [("SCAN", keys(&[KEY])), ("UNLINK", reply)];
+        let store = match clustered {
+            true => Fake::master_saying(replies),
+            false => Fake::saying(replies),
+        };
+        let cleared = clear(&store, &Clear::new());
         let cleared = cleared.map(|cleared| (cleared.found, cleared.cleared));
-        (
-            cleared.map_err(|error| error.kind()),
-            store.engine().sent("FORGET").len(),
-        )
+        (cleared, store.engine().sent("FORGET").len())
     };
-    let refused = |line: &str| Reply::Error(line.to_owned());
     for line in ["ASK 1 h:1", "CLUSTERDOWN no", "MOVED 1 h:1", "TRYAGAIN no"] {
-        assert_eq!(clear(true, refused(line)), (Ok((1, 1)), 1), "{line}");
-        let alone = clear(false, refused(line));
+        assert_eq!(cleared(true, error(line)), (Ok((1, 1)), 1), "{line}");
+        let alone = cleared(false, error(line));
         assert_eq!(alone, (Err(ErrorKind::Unavailable), 0), "{line}");
     }
     for clustered in [false, true] {
-        let denied = clear(clustered, refused("NOPERM no"));
+        let denied = cleared(clustered, error("NOPERM no"));
         assert_eq!(denied, (Err(ErrorKind::Misconfigured), 0));
-        assert_eq!(clear(clustered, Reply::Integer(0)), (Ok((1, 0)), 0));
-        assert_eq!(clear(clustered, Reply::Nil), (Ok((1, 0)), 0));
+        assert_eq!(cleared(clustered, Reply::Integer(0)), (Ok((1, 0)), 0));
+        assert_eq!(cleared(clustered, Reply::Nil), (Ok((1, 0)), 0));
     }
-}
-
-#[test]
-fn an_impossible_number_of_keys_does_not_overflow() {
-    let store = Fake::with(Options::new(), true, |words| match words[0].as_str() {
-        "CLUSTER" => Reply::List(vec![range(0, 99, "a", 1), range(100, 16_383, "b", 1)]),
-        "DBSIZE" => bytes(u64::MAX.to_string()),
-        "SCAN" if words[1] == "0" => Reply::List(vec![bytes("7"), list(&[])]),
-        "SCAN" => Reply::List(vec![bytes("0"), list(&[])]),
-        _ => Reply::Nil,
-    });
-    let mut scanned = Vec::new();
-    let cleared = now(store.clear(&Clear::new(), &mut |so_far| scanned.push(so_far.scanned)));
-    assert_eq!(cleared.unwrap().keys, Some(u64::MAX));
-    assert_eq!(scanned, [0, 100, u64::MAX, u64::MAX, u64::MAX]);
 }
 
 #[test]
 fn a_wrong_number_of_replies_is_an_error() {
     for store in [holding(vec![Duration::ZERO]), cluster(16_383, Reply::Nil)] {
         store.engine().missing.store(1, Relaxed);
-        let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+        assert_eq!(clear(&store, &Clear::new()), Err(ErrorKind::Protocol));
         assert!(store.engine().sent("CLUSTER").len() <= 1);
     }
+}
+
+#[test]
+fn a_deletion_without_a_reply_is_unknown_and_a_read_is_not() {
+    // Where the deletion is followed to another node.
+    let moved = || {
+        let unlink = ("UNLINK", error("ASK 1 h:1"));
+        Fake::master_saying([("SCAN", keys(&[KEY])), unlink])
+    };
+    let here = || holding(vec![Duration::ZERO]);
+    for (store, silent, kind) in [
+        (here(), "UNLINK", ErrorKind::Unknown),
+        (here(), "SCAN", ErrorKind::Unavailable),
+        (here(), "DBSIZE", ErrorKind::Unavailable),
+        (moved(), "FORGET", ErrorKind::Unknown),
+    ] {
+        *store.engine().silent.lock().unwrap() = Some(silent);
+        assert_eq!(clear(&store, &Clear::new()), Err(kind), "{silent}");
+    }
+}
+
+#[test]
+fn a_refusal_says_what_an_operator_can_do() {
+    const MISPLACED: ErrorKind = ErrorKind::Misconfigured;
+    for (line, kind, advice, other) in [
+        (
+            "ERR unknown command 'SCAN'",
+            ErrorKind::Unsupported,
+            "undo its renaming",
+            "cluster client",
+        ),
+        (
+            "EXECABORT no",
+            ErrorKind::Unsupported,
+            "transaction",
+            "undo its renaming",
+        ),
+        (
+            "CROSSSLOT no",
+            MISPLACED,
+            "this server is one node of a cluster",
+            "partition",
+        ),
+        ("NOPERM no", MISPLACED, "grant", "one node"),
+        ("LOADING dataset", ErrorKind::Unavailable, "", "grant"),
+    ] {
+        let store = Fake::store(move |_| error(line));
+        let refused = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
+        assert_eq!(refused.kind(), kind, "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains(advice) && !text.contains(other), "{text}");
+        // What a service can do about a decision is no advice to those who run its server.
+        assert!(
+            line.starts_with("EXEC") || !text.contains("scriptless"),
+            "{text}"
+        );
+        let diagnosis = now(store.diagnose());
+        assert!(diagnosis.worst() >= Severity::Unknown);
+        assert_eq!(severity(&diagnosis, "eviction"), Severity::Unknown);
+    }
+    assert_eq!(
+        clear(&Fake::saying([]), &Clear::new()),
+        Err(ErrorKind::Protocol)
+    );
 }
 
 /// Returns what the doctor finds of permissions and of writes where these commands are refused.
@@ -388,7 +498,7 @@ fn refusing(refusals: &'static [(&'static str, &'static str)]) -> [(Severity, St
     let store = Fake::store(move |words| {
         let mut refused = refusals.iter();
         match refused.find(|(command, _)| words[0] == *command) {
-            Some((_, line)) => Reply::Error((*line).to_owned()),
+            Some((_, line)) => error(line),
             None => Reply::Nil,
         }
     });
@@ -430,26 +540,8 @@ fn a_missing_command_is_explained() {
             ok,
         ),
         (
-            &[("UNLINK", NO), ("RPUSH", NO), ("LLEN", NO)][..],
-            (
-                warning,
-                "cannot run `llen`, `rpush`, `unlink`: sliding logs fail, and some other calls will",
-            ),
-            ok,
-        ),
-        (
             &[("GET", NO), ("LINDEX", NO)][..],
             (serious, "cannot run `get`, `lindex`: calls fail"),
-            ok,
-        ),
-        (
-            &[("TIME", NO), ("LPUSH", NO)][..],
-            (serious, "cannot run `lpush`, `time`: calls fail"),
-            ok,
-        ),
-        (
-            &[("TIME", "ERR unknown command 'TIME'")][..],
-            (serious, "cannot run `time`: calls fail"),
             ok,
         ),
         (
@@ -483,10 +575,7 @@ fn a_missing_command_is_explained() {
         assert_eq!(found_permissions.1, permissions.1, "{refusals:?}");
         assert_eq!(found_writes.0, writes, "{refusals:?}: {found_writes:?}");
     }
-    let store = Fake::store(|words| match words[0].as_str() {
-        "SET" => Reply::Error("OOM no memory".into()),
-        _ => Reply::Nil,
-    });
+    let store = Fake::saying([("SET", error("OOM no memory"))]);
     let diagnosis = now(store.diagnose());
     // They would make a key that never expires.
     assert!(store.engine().sent("LPUSH").is_empty() && store.engine().sent("RPUSH").is_empty());
@@ -496,19 +585,14 @@ fn a_missing_command_is_explained() {
 /// On a key without a value, `HSET` would create one that never expires.
 #[test]
 fn commands_of_schedules_are_tried_on_a_key_that_holds_a_string() {
+    let denied = "NOPERM this user has no permissions to run the 'set' command";
     for (refusal, is_set) in [
         (None, true),
         (Some("OOM no memory"), false),
-        (
-            Some("NOPERM this user has no permissions to run the 'set' command"),
-            false,
-        ),
+        (Some(denied), false),
         (Some("NOPERM No permissions to access a key"), false),
     ] {
-        let store = Fake::store(move |words| match (words[0].as_str(), refusal) {
-            ("SET", Some(line)) => Reply::Error(line.to_owned()),
-            _ => Reply::Nil,
-        });
+        let store = Fake::saying([("SET", refusal.map_or(Reply::Nil, error))]);
         now(store.diagnose());
         let tried = |name: &str| !store.engine().sent(name).is_empty();
         assert_eq!(tried("hset"), is_set, "{refusal:?}");
@@ -521,7 +605,7 @@ fn commands_of_schedules_are_tried_on_a_key_that_holds_a_string() {
 /// Every algorithm is tried with a call of one unit, on a key that is deleted afterwards.
 #[test]
 fn algorithms_whose_calls_fail_are_named() {
-    let cases: [(Refusals, Severity, &str, &str); 4] = [
+    let cases: [(Refusals, Severity, &str, &str); 3] = [
         (
             |_| None,
             Severity::Ok,
@@ -540,18 +624,9 @@ fn algorithms_whose_calls_fail_are_named() {
             "calls cannot be decided by gcra",
             "maxmemory",
         ),
-        (
-            |key| match () {
-                () if key.contains("sliding-log") => Some("NOPERM no"),
-                () => key.contains("gcra").then_some("OOM no"),
-            },
-            Severity::Serious,
-            "calls cannot be decided by gcra, sliding-log",
-            "maxmemory",
-        ),
     ];
     for (refusals, severity, shown, advice) in cases {
-        let store = Fake::store(|_| Reply::Nil);
+        let store = Fake::saying([]);
         *store.engine().scripts.lock().unwrap() = Some(refusals);
         let diagnosis = now(store.diagnose());
         let finding = found(&diagnosis, "decisions");
@@ -581,205 +656,34 @@ fn algorithms_whose_calls_fail_are_named() {
 }
 
 #[test]
-fn keys_that_may_not_be_deleted_are_reported() {
-    // The one that commands are tried on is always there.
-    let store = Fake::store(|words| match words[0].as_str() {
-        "UNLINK" if words[1].ends_with(":commands") => {
-            Reply::Error("NOPERM this user has no permissions to run the 'unlink' command".into())
-        }
-        _ => Reply::Nil,
-    });
-    let diagnosis = now(store.diagnose());
-    let finding = found(&diagnosis, "permissions");
-    assert!(
-        finding.found.starts_with("cannot run `unlink`"),
-        "{finding:?}"
-    );
-}
-
-/// Returns the slot of what is in the braces of `key`, as the specification of clusters has it.
-fn slot(key: &str) -> i64 {
-    let tag = key.split(['{', '}']).nth(1).unwrap();
-    let crc = tag.bytes().fold(0_u16, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-            (crc << 1) ^ if crc >> 15 == 1 { 0x1021 } else { 0 }
-        })
-    });
-    i64::from(crc % 16_384)
-}
-
-#[test]
-fn each_master_of_a_cluster_is_tried_on_keys_of_its_own() {
-    // The first has two ranges, and the second a tenth of all.
-    let slots = |host: &str| match host {
-        "a" => vec![0..=6_000, 7_639..=16_383],
-        _ => vec![6_001..=7_638],
-    };
-    let store = Fake::with(Options::new(), true, move |words| match words[0].as_str() {
-        "CLUSTER" if words[1] == "SLOTS" => {
-            let of = |host: &'static str| {
-                let ranges = slots(host).into_iter();
-                ranges.map(move |slots| range(*slots.start(), *slots.end(), host, 1))
-            };
-            Reply::List(["a", "b"].into_iter().flat_map(of).collect())
-        }
-        _ => Reply::Nil,
-    });
-    let _ = now(store.diagnose());
-    for name in ["SET", "UNLINK"] {
-        let sent = store.engine().sent(name);
-        for host in ["a", "b"] {
-            let node = Node::At {
-                host: host.to_owned(),
-                port: 1,
-            };
-            let of_node: Vec<_> = sent.iter().filter(|(to, _)| *to == node).collect();
-            assert!(!of_node.is_empty());
-            for (_, words) in of_node {
-                let slot = slot(&words[1]);
-                assert!(
-                    slots(host).iter().any(|slots| slots.contains(&slot)),
-                    "{words:?}"
-                );
-            }
-        }
-    }
-}
-
-/// A server that cannot be asked now is lost; one that may not be asked has said nothing.
-#[test]
-fn unreadable_states_are_distinguished_from_a_lost_server() {
-    for command in ["SCAN", "GET"] {
-        for (line, check) in [("LOADING", "connection"), ("NOPERM", "states ahead")] {
-            let store = Fake::store(move |words| match words[0].as_str() {
-                name if name == command => Reply::Error(format!("{line} no")),
-                "SCAN" => Reply::List(vec![bytes("0"), list(&["tollgate:a:gcra:v1:{k}"])]),
-                "TIME" => time(0),
-                _ => Reply::Nil,
-            });
-            let diagnosis = now(store.diagnose());
-            let last = diagnosis.findings().last().unwrap();
-            assert_eq!(last.check, check, "{command} {line}");
-        }
-    }
-}
-
-#[test]
-fn only_states_of_services_are_sampled() {
-    let keys = [
-        "tollgate:a:gcra:v1:{k}",
-        "tollgate:tollgate-doctor:gcra:v1:{k}",
-        "tollgate:session:{k}",
-        "session:k",
-    ];
-    let sampled = |value: Reply| {
-        let store = Fake::store(move |words| match words[0].as_str() {
-            "SCAN" => Reply::List(vec![bytes("0"), list(&keys)]),
-            "GET" => value.clone(),
-            "TIME" => time(0),
-            _ => Reply::Nil,
-        });
-        let diagnosis = now(store.diagnose());
-        let finding = found(&diagnosis, "states ahead");
-        (finding.severity, finding.found.clone())
-    };
-    for (value, severity, shown) in [
-        (bucket(Duration::ZERO), Severity::Ok, "none of 1 state"),
-        (Reply::Nil, Severity::Ok, "none of 0 states"),
-        (
-            bytes("x"),
-            Severity::Unknown,
-            "none of 0 states, but 1 key could not be read",
-        ),
-        (
-            bucket(Duration::from_secs(9)),
-            Severity::Serious,
-            "1 of 1 state lies ahead of the server's clock, the furthest by 9.0s: they deny until then",
-        ),
-    ] {
-        assert_eq!(sampled(value), (severity, shown.to_owned()));
-    }
-}
-
-#[test]
-fn an_impossible_server_time_is_unknown() {
-    for [seconds, micros] in [
-        ["288230376151711744", "0"],
-        ["18446744073709", "18446744073709551615"],
-        ["-1", "0"],
-        ["1", "x"],
-    ] {
-        let store = Fake::store(move |words| match words[0].as_str() {
-            "TIME" => list(&[seconds, micros]),
-            _ => Reply::Nil,
-        });
-        assert_eq!(severity(&now(store.diagnose()), "clock"), Severity::Unknown);
-    }
-}
-
-#[test]
-fn a_deletion_without_a_reply_is_unknown_and_a_read_is_not() {
-    for (silent, kind) in [
-        ("UNLINK", ErrorKind::Unknown),
-        ("SCAN", ErrorKind::Unavailable),
-        ("DBSIZE", ErrorKind::Unavailable),
-    ] {
-        let store = holding(vec![Duration::ZERO]);
-        *store.engine().silent.lock().unwrap() = Some(silent);
-        let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
-        assert_eq!(error.kind(), kind, "{silent}: {error}");
-    }
-    // Where the deletion is followed to another node.
-    let store = Fake::with(Options::new(), true, |words| match words[0].as_str() {
-        "CLUSTER" => Reply::List(vec![range(0, 16_383, "h", 1)]),
-        "SCAN" => Reply::List(vec![bytes("0"), list(&["tollgate:a:gcra:v1:{k}"])]),
-        "UNLINK" => Reply::Error("ASK 1 h:1".into()),
-        _ => Reply::Nil,
-    });
-    *store.engine().silent.lock().unwrap() = Some("FORGET");
-    let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
-}
-
-#[test]
-fn a_refusal_says_what_an_operator_can_do() {
-    for (line, advice, other) in [
-        (
-            "ERR unknown command 'SCAN'",
-            "undo its renaming",
-            "cluster client",
-        ),
-        ("EXECABORT no", "transaction", "undo its renaming"),
-        (
-            "CROSSSLOT no",
-            "this server is one node of a cluster",
-            "partition",
-        ),
-        ("NOPERM no", "grant", "one node"),
-    ] {
-        let store = Fake::store(move |_| Reply::Error(line.into()));
-        let error = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains(advice) && !text.contains(other), "{text}");
-    }
-}
-
-#[test]
 fn severities_are_padded_in_columns() {
-    let shown = [
-        Severity::Ok,
-        Severity::Note,
-        Severity::Unknown,
-        Severity::Warning,
-        Severity::Serious,
-    ]
-    .map(|severity| format!("{severity:8}|"));
-    let expected = [
-        "ok      |",
-        "note    |",
-        "unknown |",
-        "warning |",
-        "serious |",
-    ];
-    assert_eq!(shown, expected);
+    let shown = [Severity::Ok, Severity::Unknown].map(|severity| format!("{severity:8}|"));
+    assert_eq!(shown, ["ok      |", "unknown |"]);
+}
+
+#[test]
+fn replies_about_other_states_that_are_not_numbers_are_errors() {
+    let denied = "NOPERM this user has no permissions to run the 'exists' command";
+    let limits = ["login=gcra:5/1m".parse().unwrap()];
+    for (reply, kind) in [
+        (error(denied), ErrorKind::Misconfigured),
+        (Reply::Nil, ErrorKind::Protocol),
+        (Reply::Integer(-1), ErrorKind::Protocol),
+        (Reply::List(vec![]), ErrorKind::Protocol),
+    ] {
+        let store = Fake::saying([("EXISTS", reply)]);
+        let error = now(store.other_states(&limits, "alice".into())).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+    // Nothing but whether each key is there is asked, and each once.
+    let store = Fake::saying([("EXISTS", Reply::Integer(1))]);
+    let found = now(store.other_states(&limits, "alice".into())).unwrap();
+    let mut asked: Vec<_> = store.engine().sent("EXISTS");
+    asked.dedup();
+    assert_eq!(found.len(), asked.len());
+    assert!(
+        asked
+            .iter()
+            .all(|(_, words)| words[1].ends_with(":{alice}"))
+    );
 }

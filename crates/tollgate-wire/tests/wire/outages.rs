@@ -1,103 +1,22 @@
-//! Servers that answer late, never, or nonsense: what callers are told, and what was sent.
+//! Servers that answer late, never, or nonsense, or that forget scripts: what callers are told, and
+//! what was sent.
 
-use std::pin::pin;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, Timestamp};
-use tollgate_wire::{
-    Command, Engine, Failure, Options, PlainStore, ScriptCall, Transact, WireStore,
-};
+use tollgate_wire::{Command, Failure, Options, PlainStore, Transact, WireStore};
 
-use crate::engine::{limit, now};
+use crate::engine::Outcome::{self, Done, Lost, NoScript, Silence};
+use crate::engine::{Canned, Numbers, Replies, limit, now};
 
-/// The numbers in the replies of one transaction.
-type Numbers = Vec<Vec<Option<i64>>>;
-/// What transactions are answered: the first, the second and so on.
-type Replies = fn(i64) -> Numbers;
-
-/// What comes of what is sent.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum Outcome {
-    #[default]
-    Done,
-    /// The connection is lost before the reply comes.
-    Lost,
-    /// No reply comes before the deadline.
-    Silence,
-    /// The deadline has passed before anything is sent.
-    TooLate,
-}
-
-use Outcome::{Done, Lost, Silence, TooLate};
-
-#[derive(Default)]
-struct Weak {
-    outcome: Outcome,
-    clustered: bool,
-    replies: Option<Replies>,
-    transactions: AtomicI64,
-    /// The keys of each command to forget some.
-    forgotten: Mutex<Vec<Vec<Vec<u8>>>>,
-}
-
-impl Weak {
-    async fn come<T>(&self, reply: T) -> Result<T, Failure> {
-        match self.outcome {
-            Done => Ok(reply),
-            Lost => Err(Failure::lost("the connection was lost")),
-            Silence => std::future::pending().await,
-            TooLate => panic!("nothing is sent after the deadline"),
-        }
-    }
-}
-
-impl Engine for Weak {
-    async fn run(&self, _call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
-        self.come(Vec::new()).await
-    }
-
-    async fn load(&self, _call: &ScriptCall<'_>) -> Result<(), Failure> {
-        self.come(()).await
-    }
-
-    async fn forget(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
-        self.forgotten.lock().unwrap().push(keys.to_vec());
-        self.come(()).await
-    }
-
-    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
-    where
-        F: Future + Send,
-        F::Output: Send,
-    {
-        if self.outcome == TooLate {
-            return None;
-        }
-        let mut work = pin!(work);
-        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(output) => Some(output),
-            Poll::Pending => None,
-        }
-    }
-
-    fn now(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH
-    }
-
-    fn is_clustered(&self) -> bool {
-        self.clustered
-    }
-}
-
-impl Transact for Weak {
+impl Transact for Canned {
     async fn transact(&self, _commands: &[Command]) -> Result<Numbers, Failure> {
         let count = self.transactions.fetch_add(1, Relaxed);
-        self.come(self.replies.map_or_else(Vec::new, |replies| replies(count)))
-            .await
+        self.come(&Mutex::default(), &[]).await?;
+        Ok(self.replies.map_or_else(Vec::new, |replies| replies(count)))
     }
 
     fn monotonic_us(&self) -> u64 {
@@ -105,20 +24,22 @@ impl Transact for Weak {
     }
 }
 
-fn scripted(outcome: Outcome, clustered: bool) -> WireStore<Weak> {
-    let engine = Weak {
-        outcome,
+/// Returns a store whose calls all come to this.
+fn scripted(others: Outcome, clustered: bool) -> WireStore<Canned> {
+    let engine = Canned {
+        others,
         clustered,
-        ..Weak::default()
+        ..Canned::default()
     };
     WireStore::new(engine, Options::new())
 }
 
-fn plain(outcome: Outcome, replies: Replies) -> PlainStore<Weak> {
-    let engine = Weak {
-        outcome,
+/// Returns a store without scripts, whose transactions all come to this, or are answered.
+fn plain(others: Outcome, replies: Replies) -> PlainStore<Canned> {
+    let engine = Canned {
+        others,
         replies: Some(replies),
-        ..Weak::default()
+        ..Canned::default()
     };
     PlainStore::new(engine, Options::new(), &[]).unwrap()
 }
@@ -160,9 +81,8 @@ fn keys_of_one_slot_are_reset_in_one_command() {
     ] {
         let store = scripted(Done, clustered);
         now(Store::reset(&store, Checks::from(checks))).unwrap();
-        let forgotten = store.engine().forgotten.lock().unwrap();
-        let counts: Vec<_> = forgotten.iter().map(Vec::len).collect();
-        assert_eq!(counts, expected, "{clustered} {checks:?}");
+        let counts = store.engine().forgets.lock().unwrap();
+        assert_eq!(*counts, expected, "{clustered} {checks:?}");
     }
 }
 
@@ -206,7 +126,7 @@ fn a_call_without_a_reply_is_unknown_and_a_peek_is_unavailable() {
 #[test]
 fn a_deadline_of_zero_is_a_mistake() {
     let options = Options::new().with_deadline(Duration::ZERO);
-    let store = WireStore::new(Weak::default(), options);
+    let store = WireStore::new(Canned::default(), options);
     let limit = limit("gcra:5/1s");
     let outcomes = [
         ask(&store, Operation::Consume, "gcra:5/1s"),
@@ -223,8 +143,17 @@ fn a_deadline_of_zero_is_a_mistake() {
 
 #[test]
 fn a_call_that_was_not_sent_was_not_counted() {
-    let error = ask(&scripted(TooLate, false), Operation::Consume, "gcra:5/1s").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let limit = limit("gcra:5/1s");
+    let call = Request::consume(Check::new(&limit, "k", 1));
+    let engine = Canned {
+        is_late: true,
+        ..Canned::default()
+    };
+    let store = WireStore::new(engine, Options::new());
+    for call in [call.clone(), call.id("one")] {
+        let error = now(Store::decide(&store, call)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
 }
 
 #[test]
@@ -243,39 +172,25 @@ fn a_store_decides_exactly_the_requests_it_supports() {
     };
     let [aligned, anchored] = [0, 2].map(|index| receipt(index).unwrap());
     let plain = plain(Done, first_call);
+    let consume = |index| Request::consume(check(index, "a"));
+    let reserve = |index| Request::reserve(check(index, "a"), Duration::ZERO);
+    let early = consume(0).at(Timestamp::UNIX_EPOCH);
+    let all = Request::new(Operation::TakeUpTo, [check(0, "a")]);
     for (request, expected) in [
-        (Request::consume(check(0, "a")), [true, true, true]),
-        (Request::consume(check(1, "a")), [false, true, true]),
-        (Request::consume(check(2, "a")), [true, true, true]),
-        (
-            Request::consume(check(0, "a")).at(Timestamp::UNIX_EPOCH),
-            [false, true, true],
-        ),
+        (consume(0), [true, true, true]),
+        (consume(1), [false, true, true]),
+        (consume(2), [true, true, true]),
+        (early, [false, true, true]),
         (Request::refund(&aligned, check(0, "a")), [true, true, true]),
         (
             Request::refund(&anchored, check(2, "a")),
             [false, true, true],
         ),
-        (
-            Request::consume(check(0, "a")).and(check(1, "a")),
-            [false, true, true],
-        ),
-        (
-            Request::consume(check(0, "a")).and(check(0, "b")),
-            [false, true, false],
-        ),
-        (
-            Request::new(Operation::TakeUpTo, [check(0, "a")]),
-            [false, true, true],
-        ),
-        (
-            Request::reserve(check(1, "a"), Duration::ZERO),
-            [false, true, true],
-        ),
-        (
-            Request::reserve(check(0, "a"), Duration::ZERO),
-            [false, false, false],
-        ),
+        (consume(0).and(check(1, "a")), [false, true, true]),
+        (consume(0).and(check(0, "b")), [false, true, false]),
+        (all, [false, true, true]),
+        (reserve(1), [false, true, true]),
+        (reserve(0), [false, false, false]),
     ] {
         let supported = [
             Store::supports(&plain, &request),
@@ -283,6 +198,19 @@ fn a_store_decides_exactly_the_requests_it_supports() {
             Store::supports(&scripted(Done, true), &request),
         ];
         assert_eq!(supported, expected, "{request:?}");
+        // A call with an id is refused for what the same call without one is.
+        let with_id = request.clone().id("one");
+        if matches!(request.operation(), Operation::Consume) {
+            let store = scripted(Done, true);
+            assert_eq!(
+                Store::supports(&store, &with_id),
+                expected[2],
+                "{request:?}"
+            );
+            let refused = now(Store::decide(&store, with_id)).map_err(|error| error.kind());
+            let is_refused = refused == Err(ErrorKind::Unsupported);
+            assert_eq!(is_refused, !expected[2], "{request:?}");
+        }
         let refused = now(Store::decide(&plain, request))
             .is_err_and(|error| error.kind() == ErrorKind::Unsupported);
         assert_eq!(refused, !expected[0]);
@@ -351,4 +279,84 @@ fn a_call_that_always_arrives_after_its_window_is_tried_twenty_times() {
     let error = ask(&store, Operation::Consume, "fixed-window:5/1s").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert_eq!(store.engine().transactions.load(Relaxed), 20);
+}
+
+/// Returns a store whose next calls, and the scripts that it loads, come to these.
+fn loading(runs: &[Outcome], loads: &[Outcome]) -> WireStore<Canned> {
+    // It allows the first call.
+    let reply = [&[1][..], &5_f64.to_le_bytes(), &[0; 2]].concat();
+    let engine = Canned {
+        reply,
+        runs: Mutex::new(runs.to_vec()),
+        loads: Mutex::new(loads.to_vec()),
+        ..Canned::default()
+    };
+    WireStore::new(engine, Options::new())
+}
+
+/// Consumes one unit, and checks that everything was sent that is scripted.
+fn consume(runs: &[Outcome], loads: &[Outcome]) -> Result<(), StoreError> {
+    let store = loading(runs, loads);
+    let limit = limit("gcra:5/1s");
+    let outcome = now(store.execute(&Request::consume(Check::new(&limit, "k", 1))));
+    let Canned { runs, loads, .. } = store.engine();
+    assert!(runs.lock().unwrap().is_empty() && loads.lock().unwrap().is_empty());
+    outcome.map(drop)
+}
+
+#[track_caller]
+fn fails(kind: ErrorKind, runs: &[Outcome], loads: &[Outcome]) {
+    let error = consume(runs, loads).unwrap_err();
+    assert_eq!(error.kind(), kind, "{runs:?} {loads:?}: {error}");
+}
+
+#[test]
+fn a_call_is_sent_again_after_loading_its_script() {
+    consume(&[NoScript, Done], &[Done]).unwrap();
+    consume(&[NoScript, NoScript, Done], &[Done, Done]).unwrap();
+}
+
+#[test]
+fn a_timeout_while_loading_a_script_counts_nothing() {
+    fails(ErrorKind::Unavailable, &[NoScript], &[Silence]);
+    fails(
+        ErrorKind::Unavailable,
+        &[NoScript, NoScript],
+        &[Done, Silence],
+    );
+}
+
+#[test]
+fn a_lost_connection_while_loading_a_script_counts_nothing() {
+    fails(ErrorKind::Unavailable, &[NoScript], &[Lost]);
+}
+
+#[test]
+fn a_call_that_was_sent_may_have_been_counted() {
+    for last in [Silence, Lost] {
+        fails(ErrorKind::Unknown, &[last], &[]);
+        // Once the script is loaded, the call is out again.
+        fails(ErrorKind::Unknown, &[NoScript, last], &[Done]);
+    }
+}
+
+#[test]
+fn a_script_that_cannot_be_kept_loaded_counts_nothing() {
+    fails(ErrorKind::Unavailable, &[NoScript; 5], &[Done; 4]);
+}
+
+#[test]
+fn debug_of_a_call_shows_no_key() {
+    let store = loading(&[Done], &[]);
+    let limit = limit("gcra:5/1s");
+    let key = Key::from("carol4711").with_rest("dave0815");
+    let _ = now(store.execute(&Request::consume(Check::new(&limit, key, 1)))).unwrap();
+    let shown = store.engine().shown.lock().unwrap();
+    assert!(shown.contains("keys: 1") && shown.contains("argument_bytes: "));
+    for secret in [&b"carol4711"[..], b"dave0815"] {
+        let text = std::str::from_utf8(secret).unwrap();
+        let digits = format!("{secret:?}");
+        let digits = digits.trim_matches(['[', ']']);
+        assert!(!shown.contains(text) && !shown.contains(digits), "{shown}");
+    }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Request, Verdicts};
 use tollgate_core::{Limit, Receipt};
+use tollgate_testkit::rounds;
 use tollgate_wire::{Command, Engine, Failure, Options, PlainStore, ScriptCall, Transact};
 
 use crate::engine::{limit, now};
@@ -263,7 +264,7 @@ fn an_idle_client_with_a_fast_clock_does_not_count_in_the_next_window() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 300,
+        cases: rounds(300),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

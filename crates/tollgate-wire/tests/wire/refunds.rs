@@ -2,7 +2,7 @@
 
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{ErrorKind, Limit, Receipt, StoreError, Timestamp};
-use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_testkit::{Flavor, Server, rounds};
 use tollgate_wire::WireStore;
 
 use crate::engine::{Raw, info, limit, now, store, store_on};
@@ -153,9 +153,10 @@ fn a_refund_that_is_too_deep_in_one_log_gives_back_to_no_limit() {
         ];
         let limits = limits.map(limit);
         let entries = 2 * BOUND + 3;
-        for order in [[0, 1, 2], [1, 0, 2], [2, 0, 1]] {
+        let orders = [[1, 0, 2], [0, 1, 2], [2, 0, 1]];
+        for order in &orders[..usize::try_from(rounds(3)).unwrap()] {
             server.command(&["FLUSHALL"]);
-            let checks = order.map(|index| Check::new(&limits[index], "k", 1));
+            let checks = order.map(|index: usize| Check::new(&limits[index], "k", 1));
             let mut receipts = Vec::new();
             for micros in 0..entries {
                 let request = Request::new(Operation::Consume, &checks).at(at(micros));
@@ -174,44 +175,4 @@ fn a_refund_that_is_too_deep_in_one_log_gives_back_to_no_limit() {
             assert!(changes() > before);
         }
     }
-}
-
-/// The server's log of writes says how much a refund has rewritten.
-#[test]
-fn a_refund_writes_the_entries_of_the_shorter_side_and_no_others() {
-    let server = Server::options(Flavor::System)
-        .args(["--appendonly", "yes", "--appendfsync", "no"])
-        .start();
-    let (store, limit) = (store_on(&server), limit("sliding-log:10000/1s"));
-    let entries = 5_000;
-    let receipts = filled(&store, &limit, entries);
-    let written = || info(&server, "persistence", "aof_current_size");
-    let wrote = |index: usize| {
-        let before = written();
-        let _ = refund(&store, &limit, &receipts[index], entries).unwrap();
-        written() - before
-    };
-    // An entry is twelve bytes, and seven beside them in the protocol; 500 are for the other commands.
-    for (index, moved) in [
-        (0, 0),
-        (4_999, 0),
-        (1, 0),
-        (4_998, 0),
-        (1_000, 998),
-        (4_000, 997),
-    ] {
-        let bytes = wrote(index);
-        let expected = 19 * moved..=19 * moved + 500;
-        assert!(
-            expected.contains(&bytes),
-            "{bytes} bytes for {moved} entries of {index}"
-        );
-    }
-    let Reply::Integer(length) = store
-        .engine()
-        .command(&[b"LLEN", &store.engine().keys(store.options())[0]])
-    else {
-        panic!("no list");
-    };
-    assert_eq!(length, 1 + 5_000 - 6);
 }

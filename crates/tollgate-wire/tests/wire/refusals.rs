@@ -23,68 +23,6 @@ fn says(error: &StoreError, kind: ErrorKind, advice: &str, said: &str) {
 }
 
 #[test]
-fn a_key_of_another_type_is_an_error() {
-    for flavor in Flavor::chosen() {
-        for written in ["gcra:3/1h", "sliding-log:3/1h"] {
-            let (store, limit) = (store(flavor), limit(written));
-            let _ = consume(&store, &limit, "k", 1).unwrap();
-            let raw = store.engine();
-            let key = raw.keys(store.options()).remove(0);
-            raw.command(&[b"DEL", &key]);
-            raw.command(&[b"SADD", &key, b"member"]);
-            let error = consume(&store, &limit, "k", 1).unwrap_err();
-            says(
-                &error,
-                ErrorKind::Misconfigured,
-                "another prefix",
-                "WRONGTYPE",
-            );
-            // Forgetting it mends it.
-            now(store.reset(&[Check::new(&limit, "k", 0)])).unwrap();
-            assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
-        }
-    }
-}
-
-#[test]
-fn a_key_of_another_type_fails_all_limits() {
-    for flavor in Flavor::chosen() {
-        for written in [
-            ["gcra:5/1h", "sliding-log:5/1h"],
-            ["sliding-log:5/1h", "fixed-window:5/1h"],
-            ["sliding-counter:5/1h", "sliding-buckets:5/1h,buckets=4"],
-        ] {
-            let (store, limits) = (store(flavor), written.map(limit));
-            let raw = store.engine();
-            let [first, second] = [0, 1].map(|index| Check::new(&limits[index], "k", 1));
-            let _ = now(store.execute(&Request::consume(second))).unwrap();
-            let key = raw.keys(store.options()).remove(0);
-            raw.command(&[b"DEL", &key]);
-            let both = Request::new(Operation::Consume, [first, second]);
-            let both = now(store.execute(&both)).unwrap();
-            let receipt = both.into_receipt().unwrap();
-            raw.command(&[b"DEL", &key]);
-            raw.command(&[b"SADD", &key, b"member"]);
-            for operation in [
-                Operation::Consume,
-                Operation::TakeUpTo,
-                Operation::Peek,
-                Operation::Refund(&receipt),
-            ] {
-                let request = Request::new(operation, [first, second]);
-                let error = now(store.execute(&request)).unwrap_err();
-                let advice = "another prefix";
-                says(&error, ErrorKind::Misconfigured, advice, "WRONGTYPE");
-                let left = now(store.execute(&Request::peek(first)))
-                    .unwrap()
-                    .remaining();
-                assert_eq!(left, 4, "{operation:?} of {written:?} on {flavor}");
-            }
-        }
-    }
-}
-
-#[test]
 fn a_key_with_another_programs_value_is_an_error() {
     for flavor in Flavor::chosen() {
         for written in LIMITS {
@@ -141,84 +79,35 @@ fn a_state_of_another_length_is_not_overwritten() {
 }
 
 #[test]
-fn a_full_server_is_an_error() {
-    for flavor in Flavor::chosen() {
-        let server = Server::start(flavor);
-        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
-        assert!(consume(&store, &limit, "before", 1).unwrap().is_allowed());
-        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-        let error = refused(&store, &limit);
-        says(&error, ErrorKind::Full, "maxmemory", "OOM");
-        // What writes nothing is decided all the same.
-        assert!(consume(&store, &limit, "before", 1).unwrap().is_denied());
-        server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-        assert!(consume(&store, &limit, "after", 1).unwrap().is_allowed());
-    }
-}
-
-#[test]
-fn a_full_server_fails_all_limits() {
-    for flavor in Flavor::chosen() {
-        let server = Server::start(flavor);
-        let store = store_on(&server);
-        let limits = ["gcra:5/1h", "sliding-log:5/1h", "fixed-window:5/1h"].map(limit);
-        let keys = ["a", "b", "c"];
-        let checks: Vec<_> = limits
-            .iter()
-            .zip(keys)
-            .map(|(l, key)| Check::new(l, key, 1))
-            .collect();
-        let request = Request::new(Operation::Consume, checks.clone());
-        assert!(now(store.execute(&request)).unwrap().is_allowed());
-        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-        let error = now(store.execute(&request)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Full);
-        let look = Request::new(Operation::Peek, checks);
-        let left: Vec<_> = now(store.execute(&look))
-            .unwrap()
-            .as_slice()
-            .iter()
-            .map(|v| v.remaining())
-            .collect();
-        assert_eq!(left, [4, 4, 4], "{flavor}");
-    }
-}
-
-#[test]
-fn a_replica_is_an_error() {
-    for flavor in Flavor::chosen() {
-        let server = Server::start(flavor);
-        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
-        server.command(&["REPLICAOF", "127.0.0.1", "1"]);
-        let error = refused(&store, &limit);
-        says(&error, ErrorKind::Unavailable, "primary", "READONLY");
-        server.command(&["CONFIG", "SET", "replica-serve-stale-data", "no"]);
-        let error = refused(&store, &limit);
-        says(&error, ErrorKind::Unavailable, "primary", "MASTERDOWN");
-        server.command(&["REPLICAOF", "NO", "ONE"]);
-        assert!(consume(&store, &limit, "k", 1).unwrap().is_allowed());
-    }
-}
-
-#[test]
-fn too_few_replicas_are_an_error() {
-    for flavor in Flavor::chosen() {
-        let server = Server::start(flavor);
-        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
-        server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
-        let error = refused(&store, &limit);
-        says(&error, ErrorKind::Unavailable, "replicas", "NOREPLICAS");
-    }
-}
-
-#[test]
-fn a_missing_password_is_an_error() {
-    for flavor in Flavor::chosen() {
-        let server = Server::start(flavor);
-        server.command(&["CONFIG", "SET", "requirepass", "secret"]);
-        let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
-        let error = refused(&store, &limit);
-        says(&error, ErrorKind::Misconfigured, "password", "NOAUTH");
+fn refusals_of_a_server_say_what_to_do() {
+    const REPLICA: &[&str] = &["REPLICAOF", "127.0.0.1", "1"];
+    let stale: &[&str] = &["CONFIG", "SET", "replica-serve-stale-data", "no"];
+    let few: &[&str] = &["CONFIG", "SET", "min-replicas-to-write", "1"];
+    let locked: &[&str] = &["CONFIG", "SET", "requirepass", "secret"];
+    for (commands, kind, advice, said) in [
+        (
+            &[REPLICA][..],
+            ErrorKind::Unavailable,
+            "primary",
+            "READONLY",
+        ),
+        (
+            &[REPLICA, stale],
+            ErrorKind::Unavailable,
+            "primary",
+            "MASTERDOWN",
+        ),
+        (&[few], ErrorKind::Unavailable, "replicas", "NOREPLICAS"),
+        (&[locked], ErrorKind::Misconfigured, "password", "NOAUTH"),
+    ] {
+        for flavor in Flavor::chosen() {
+            let server = Server::start(flavor);
+            for command in commands {
+                server.command(command);
+            }
+            let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
+            says(&refused(&store, &limit), kind, advice, said);
+        }
     }
 }
 

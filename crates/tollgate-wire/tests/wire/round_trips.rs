@@ -63,21 +63,6 @@ fn a_decision_is_one_command_and_reads_the_clock_once() {
     }
 }
 
-#[test]
-fn a_call_about_many_limits_reads_each_state_once() {
-    let server = Server::start(Flavor::System);
-    let store = WireStore::new(Raw::over(server.connection(), None), Options::new());
-    let limits: Vec<_> = ["gcra:10/1s"; 5].map(limit).into();
-    let keys: Vec<_> = limits.iter().map(|_| fresh("k")).collect();
-    let checks = limits.iter().zip(&keys);
-    let checks: Vec<_> = checks.map(|(l, key)| Check::new(l, key, 1)).collect();
-    for operation in [Operation::Consume, Operation::Peek, Operation::TakeUpTo] {
-        let before = calls(&server, "get");
-        let _ = now(store.execute(&Request::new(operation, &checks))).unwrap();
-        assert_eq!(calls(&server, "get") - before, 5, "{operation:?}");
-    }
-}
-
 /// What a decision about keys of five bytes sends and gets, in bytes, and the commands that the
 /// server runs for it.
 const COSTS: &str = "\

@@ -1,24 +1,13 @@
 //! Batches of events on servers: they are read once, and decided like one event after another.
 
-use std::collections::BTreeMap;
+use tollgate_core::schedule::{self, Event};
+use tollgate_testkit::{Flavor, Server};
+use tollgate_wire::WireStore;
 
-use proptest::prelude::*;
-use proptest::sample::select;
-use proptest::test_runner::TestRunner;
-use tollgate_core::Timestamp;
-use tollgate_core::schedule::{self, Event, MAX_EVENTS_PER_CALL};
-use tollgate_testkit::{Flavor, Server, rounds};
-use tollgate_wire::{Options, WireStore};
+use crate::engine::{Raw, START, calls, now, stamp, store_on};
 
-use crate::engine::{Raw, calls, fresh, now, store_on};
-
-const START: u64 = 1_780_000_000_000_000;
 const SECOND: u64 = 1_000_000;
 const HOUR: u64 = 3_600 * SECOND;
-
-fn stamp(micros: u64) -> Timestamp {
-    Timestamp::from_micros(micros).unwrap()
-}
 
 /// Decides `events` in one call and one after another, and compares the answers.
 fn plan(
@@ -76,65 +65,6 @@ fn batch_reads_its_neighbours_once() {
         let reads = reads(&server) - before;
         // One for the id of each event, one for each 64 events, and a few.
         assert!(reads < 100 + 1_100 / 64 + 20, "{reads} reads on {flavor}");
-    }
-}
-
-/// What a batch leaves free, fills, or breaks: quotas that differ, weights, and ids that are taken.
-#[test]
-fn batches_are_decided_like_one_event_after_another() {
-    let config = ProptestConfig {
-        cases: rounds(150),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    let terms: Vec<_> = [
-        &["3/10s"][..],
-        &["40/1m", "90/3m", "7/2s"],
-        &["200/1h", "20/1m", "30/day@Europe/Berlin"],
-        &["60/day@Asia/Kolkata", "45/day@Europe/Berlin"],
-        &["1/7s"],
-    ]
-    .into_iter()
-    .map(|quotas| schedule::Terms::new("plans", quotas.iter().copied()).unwrap())
-    .collect();
-    let weight = prop_oneof![20 => Just(1_u64), 2 => 2_u64..5, 1 => select(&[1_001, u64::MAX][..])];
-    let time = prop_oneof![8 => 0_u64..200, 2 => 0_u64..4_000, 1 => 70_000_u64..100_000];
-    // Mostly whole seconds, so that many events meet; and once in a while one that is too early.
-    let early = prop_oneof![60 => Just(0_u64), 1 => Just(HOUR)];
-    let event = (0_u32..400, time, weight, early);
-    let batches = prop::collection::vec(prop::collection::vec(event, 1..60), 1..8);
-    let histories = (0..terms.len(), select(&[128_u32, 0, 40][..]), batches);
-    for flavor in Flavor::chosen() {
-        TestRunner::new(config.clone())
-            .run(&histories, |(index, small, batches)| {
-                let options = Options::new()
-                    .with_small_schedule(small)
-                    .with_schedule_chunk(8);
-                let options = options.with_prefix(&fresh("batches")).unwrap();
-                let store = WireStore::new(Raw::to(flavor), options);
-                let mut state = schedule::State::default();
-                for batch in batches {
-                    let mut ids = BTreeMap::new();
-                    for (place, (id, second, weight, early)) in batch.into_iter().enumerate() {
-                        let time = START + second * SECOND - early;
-                        ids.insert(id, (place, time, weight));
-                    }
-                    let mut events: Vec<_> = ids.into_iter().collect();
-                    events.sort_by_key(|(_, (place, ..))| *place);
-                    events.truncate(MAX_EVENTS_PER_CALL);
-                    let events: Vec<_> = events
-                        .into_iter()
-                        .map(|(id, (_, time, weight))| (format!("{id}"), time, weight))
-                        .collect();
-                    let _ = plan(&store, &mut state, &terms[index], START, &events);
-                    // Each by itself, so that there is something to be in the way of the next batch.
-                    for event in events {
-                        let _ = plan(&store, &mut state, &terms[index], START, &[event]);
-                    }
-                }
-                Ok(())
-            })
-            .unwrap();
     }
 }
 

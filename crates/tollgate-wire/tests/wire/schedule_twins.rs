@@ -12,11 +12,10 @@ use tollgate_core::schedule::{self, Answer, Event, Operation};
 use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::{Options, WireStore};
 
-use crate::engine::{Raw, now, store_with};
+use crate::engine::{Raw, START, now, stamp, store_with};
 
 /// What a store keeps events longer for that were planned at a caller's instant, in milliseconds.
 const SLACK: i64 = 600_000;
-const START: u64 = 1_780_000_000_000_000;
 const HOUR: u64 = 3_600_000_000;
 const DAY: u64 = 24 * HOUR;
 /// The last instant that there is.
@@ -33,80 +32,68 @@ fn micros(units: u64, unit: u64) -> std::time::Duration {
     std::time::Duration::from_micros(units * unit)
 }
 
+/// Quotas, and the horizon and the tolerance in units.
+type Told = (&'static [&'static str], u64, u64);
+
+/// Families by their units. The second ones of days have closed times before and after quotas, by
+/// day, weekday and date; then windows of whole milliseconds and less, and of dozens of events.
+const FAMILIES: [(u64, &[Told]); 5] = [
+    (
+        1,
+        &[
+            (&["2/10us", "3/25us"], 60, 3),
+            (&["1/10us", "3/25us"], 60, 3),
+            (&["5/7us"], 40, 0),
+            (&["2/40us", "0/1us"], 60, 3),
+            (&["4/30us", "2/3us", "6/60us"], 90, 12),
+        ],
+    ),
+    (
+        HOUR,
+        &[
+            (&["2/10h", "3/day@Europe/Berlin"], 24 * 40, 2),
+            (&["2/10h"], 24 * 40, 2),
+            (&["2/day@Asia/Kolkata", "5/week@Europe/Berlin"], 24 * 90, 30),
+            (&["9/month@America/New_York", "3/1d"], 24 * 60, 0),
+        ],
+    ),
+    (
+        HOUR,
+        &[
+            (&[NIGHT, "2/10h", "closed sat,sun@UTC"], 24 * 40, 2),
+            (&["2/day@Asia/Kolkata", WORK, "9/month@UTC"], 24 * 90, 30),
+            (&["3/1d", "closed 2026-01-01..2026-12-31@UTC"], 24 * 300, 1),
+            (&["closed 1970-01-01@UTC", "2/10h"], 24 * 60, 9),
+            (&["2/10h"], 24 * 40, 2),
+        ],
+    ),
+    (
+        700,
+        &[(&["2/7ms", "3/20ms"], 60, 3), (&["3/7500us"], 60, 3)],
+    ),
+    (
+        1,
+        &[
+            (&["40/60us", "70/200us"], 400, 20),
+            (&["9/10us"], 400, 20),
+            (&["9/10us", "2/1us"], 400, 20),
+        ],
+    ),
+];
+const NIGHT: &str = "closed 22:00-08:00@Europe/Berlin";
+const WORK: &str = "closed 09:00-17:00@America/New_York";
+
 fn families() -> Vec<Family> {
-    let terms = |quotas: &[&str], horizon: u64, tolerance: u64, unit: u64| {
-        let terms = schedule::Terms::new("plans", quotas.iter().copied()).unwrap();
-        let terms = terms.with_tolerance(micros(tolerance, unit)).unwrap();
-        terms.with_horizon(micros(horizon, unit)).unwrap()
-    };
-    vec![
-        Family {
-            unit: 1,
-            terms: vec![
-                terms(&["2/10us", "3/25us"], 60, 3, 1),
-                terms(&["1/10us", "3/25us"], 60, 3, 1),
-                terms(&["5/7us"], 40, 0, 1),
-                terms(&["2/40us", "0/1us"], 60, 3, 1),
-                terms(&["4/30us", "2/3us", "6/60us"], 90, 12, 1),
-            ],
-        },
-        Family {
-            unit: HOUR,
-            terms: vec![
-                terms(&["2/10h", "3/day@Europe/Berlin"], 24 * 40, 2, HOUR),
-                terms(&["2/10h"], 24 * 40, 2, HOUR),
-                terms(
-                    &["2/day@Asia/Kolkata", "5/week@Europe/Berlin"],
-                    24 * 90,
-                    30,
-                    HOUR,
-                ),
-                terms(&["9/month@America/New_York", "3/1d"], 24 * 60, 0, HOUR),
-            ],
-        },
-        // Closed times before and after quotas, by day, weekday and date.
-        Family {
-            unit: HOUR,
-            terms: vec![
-                terms(
-                    &[
-                        "closed 22:00-08:00@Europe/Berlin",
-                        "2/10h",
-                        "closed sat,sun@UTC",
-                    ],
-                    24 * 40,
-                    2,
-                    HOUR,
-                ),
-                terms(
-                    &[
-                        "2/day@Asia/Kolkata",
-                        "closed 09:00-17:00@America/New_York",
-                        "9/month@UTC",
-                    ],
-                    24 * 90,
-                    30,
-                    HOUR,
-                ),
-                terms(
-                    &["3/1d", "closed 2026-01-01..2026-12-31@UTC"],
-                    24 * 300,
-                    1,
-                    HOUR,
-                ),
-                terms(&["closed 1970-01-01@UTC", "2/10h"], 24 * 60, 9, HOUR),
-                terms(&["2/10h"], 24 * 40, 2, HOUR),
-            ],
-        },
-        // Windows of whole milliseconds and less.
-        Family {
-            unit: 700,
-            terms: vec![
-                terms(&["2/7ms", "3/20ms"], 60, 3, 700),
-                terms(&["3/7500us"], 60, 3, 700),
-            ],
-        },
-    ]
+    let families = FAMILIES.into_iter().map(|(unit, told)| {
+        let terms = told.iter().map(|(quotas, horizon, tolerance)| {
+            let terms = schedule::Terms::new("plans", quotas.iter().copied()).unwrap();
+            let terms = terms.with_tolerance(micros(*tolerance, unit)).unwrap();
+            terms.with_horizon(micros(*horizon, unit)).unwrap()
+        });
+        let terms = terms.collect();
+        Family { unit, terms }
+    });
+    families.collect()
 }
 
 /// A step: the index of the terms, how far the clock moves before, and the request.
@@ -131,13 +118,14 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let id = 0_u8..8;
+    // Mostly a few, so that they meet.
+    let id = prop_oneof![6 => 0_u8..8, 1 => 8_u8..120].boxed();
     let time = || prop_oneof![12 => -4_i64..70, 2 => -30_i64..120, 1 => Just(i64::MIN), 1 => Just(i64::MAX)];
     let weight =
         || prop_oneof![6 => Just(1_u64), 2 => 2_u64..4, 1 => select(&[1_001, MAX, u64::MAX][..])];
     prop_oneof![
         6 => (id.clone(), time(), weight()).prop_map(|event| Act::Add(vec![event])),
-        2 => prop::collection::vec((id.clone(), time(), weight()), 1..5).prop_map(|mut events| {
+        2 => many(id.clone(), time(), weight()).prop_map(|mut events| {
             events.sort_unstable();
             events.dedup_by_key(|event| event.0);
             Act::Add(events)
@@ -149,6 +137,17 @@ fn act() -> impl Strategy<Value = Act> {
         5 => (id, time(), weight()).prop_map(|(id, from, weight)| Act::ReserveNext(id, from, weight)),
         1 => (time(), time()).prop_map(|(from, until)| Act::List(from, until)),
     ]
+}
+
+/// Returns a few events, or dozens.
+fn many(
+    id: impl Strategy<Value = u8> + Clone,
+    time: impl Strategy<Value = i64> + Clone,
+    weight: impl Strategy<Value = u64> + Clone,
+) -> impl Strategy<Value = Vec<(u8, i64, u64)>> {
+    let few = prop::collection::vec((id, time.clone(), weight.clone()), 1..5);
+    let dozens = prop::collection::vec((8_u8..120, time, weight), 5..60);
+    prop_oneof![2 => few, 1 => dozens]
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -164,12 +163,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..30)
 }
 
+/// The ids below eight; others are numbers.
 const IDS: [&str; 8] = ["-", "c", "w", "e", "w1", "1", "a\0b", "\u{e9}"];
 
+fn id_of(number: u8) -> &'static str {
+    match IDS.get(usize::from(number)) {
+        Some(id) => id,
+        None => id(number.into()),
+    }
+}
+
 fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> Operation<'static> {
-    let event = |id: u8, at: i64, weight: u64| {
-        Event::new(IDS[usize::from(id)], time(at)).with_weight(weight)
-    };
+    let event = |id: u8, at: i64, weight: u64| Event::new(id_of(id), time(at)).with_weight(weight);
     match *act {
         Act::Add(ref events) => {
             let events = events
@@ -178,7 +183,7 @@ fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> Operation<'static> {
             Operation::Add(events.collect())
         }
         Act::Reschedule(id, to) => Operation::Reschedule(event(id, to, 1)),
-        Act::Cancel(id) => Operation::Cancel(IDS[usize::from(id)].as_bytes()),
+        Act::Cancel(id) => Operation::Cancel(id_of(id).as_bytes()),
         Act::NextFree(from, weight) => Operation::NextFree {
             from: time(from),
             weight,
@@ -584,10 +589,6 @@ impl Stores {
         let terms = terms(quotas);
         self.by(&operations.map(|operation| (&terms, clock, operation)))
     }
-}
-
-fn stamp(micros: u64) -> Timestamp {
-    Timestamp::from_micros(micros).unwrap()
 }
 
 /// Returns terms with a tolerance of 20 microseconds, if their windows are short.

@@ -13,12 +13,11 @@ use tollgate_core::{Limit, Receipt, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::WireStore;
 
-use crate::engine::{Canned, Raw, limit, now, store_on};
-use crate::lifetime::lives;
+use crate::engine::{Canned, Raw, START, doubles, limit, now, store_on};
+use crate::lifetime::{lives, server_time};
 
 /// What a store keeps a state longer for that was written at a caller's instant, in milliseconds.
 const SLACK: u64 = 600_000;
-const START: u64 = 1_780_000_000_000_000;
 
 /// Limits that count in the same states, and so may take each other's place.
 const FAMILIES: [&[&str]; 22] = [
@@ -145,44 +144,28 @@ impl Pair {
     }
 
     fn server_ms(&self) -> u64 {
-        millis(&self.store.engine().command(&[b"TIME"]))
+        server_time(self.store.engine()) / 1_000
     }
 
     /// Returns what the server holds, how often it was written to, and when it was asked.
     fn look(&self, keys: &[Vec<u8>]) -> (Vec<Held>, u64, u64) {
-        const LOOK: &[u8] = b"
-            local held = {}
-            for i, key in ipairs(KEYS) do
-              local is_list = redis.call('TYPE', key).ok == 'list'
-              local value = is_list and redis.call('LRANGE', key, 0, -1) or { redis.call('GET', key) }
-              held[i] = { value, redis.call('PEXPIRETIME', key) }
-            end
-            local written = 'rdb_changes_since_last_save:(%d+)'
-            local changes = string.match(redis.call('INFO', 'persistence'), written)
-            return { redis.call('TIME'), changes, held }";
-        let count = keys.len().to_string();
-        let mut words: Vec<&[u8]> = vec![b"EVAL", LOOK, count.as_bytes()];
-        words.extend(keys.iter().map(Vec::as_slice));
-        let reply = self.store.engine().command(&words);
-        let [time, changes, held] = reply.items() else {
-            panic!("{reply:?}");
-        };
-        let held = held.items().iter().map(|held| {
-            let [value, ends] = held.items() else {
-                panic!("{held:?}");
+        let looks = keys.iter().map(|key| self.store.engine().look(key));
+        let looks: Vec<_> = looks.collect();
+        let held = looks.iter().map(|look| {
+            let items = match &look.value {
+                Reply::Array(items) => &items[..],
+                item => std::slice::from_ref(item),
             };
-            let bytes = value.items().iter().filter_map(|item| match item {
+            let value = items.iter().filter_map(|item| match item {
                 Reply::Bulk(bytes) => Some(bytes.clone()),
                 _ => None,
             });
-            let ends = ends.integer().unwrap();
-            assert_ne!(ends, -1, "a key without an end");
             Held {
-                value: bytes.collect(),
-                ends: u64::try_from(ends).unwrap_or(0),
+                value: value.filter(|bytes| !bytes.is_empty()).collect(),
+                ends: look.ends,
             }
         });
-        (held.collect(), numbers(changes)[0], millis(time))
+        (held.collect(), looks[0].changes, looks[0].millis)
     }
 
     /// Decides on the server as the machine does, and compares everything that is left there.
@@ -292,25 +275,8 @@ impl Pair {
     }
 }
 
-/// Returns the integers in a reply of digits.
-fn numbers(reply: &Reply) -> Vec<u64> {
-    match reply {
-        Reply::Array(items) => items.iter().flat_map(numbers).collect(),
-        reply => vec![reply.text().unwrap().parse().unwrap()],
-    }
-}
-
-/// Returns the milliseconds of a reply to `TIME`.
-fn millis(time: &Reply) -> u64 {
-    let [seconds, micros] = numbers(time)[..] else {
-        panic!("{time:?} is no time");
-    };
-    1_000 * seconds + micros / 1_000
-}
-
 fn element(at: u64, total: u32) -> Vec<u8> {
-    #[allow(clippy::cast_precision_loss, reason = "it is at most 2^53")]
-    let mut bytes = (at as f64).to_le_bytes().to_vec();
+    let mut bytes = doubles(&[at]);
     bytes.extend(total.to_le_bytes());
     bytes
 }
@@ -646,61 +612,6 @@ fn what_ends_within_a_millisecond_is_written_by_the_servers_clock() {
     assert_eq!(now(store.execute(&peek)).unwrap().remaining(), 5);
     let keys = store.engine().keys(store.options());
     assert_eq!(keys, [b""; 0]);
-}
-
-/// A slow limit delays calls of a fast one, which is marked; then some are given back, in any order
-/// and at any time: before they start, between the starts, and after all of them.
-#[test]
-fn cancelled_reservations_leave_the_states_of_the_machine() {
-    const ORDERS: [&[usize]; 7] = [
-        &[3, 2, 1, 0],
-        &[2, 1, 3],
-        &[1, 2],
-        &[0, 3],
-        &[3, 1, 2],
-        &[2, 3, 0],
-        &[4, 2, 1],
-    ];
-    const TIMES: [u64; 8] = [
-        0, 1, 300_000, 999_999, 1_000_000, 1_500_000, 2_000_000, 2_700_000,
-    ];
-    let mut pair = Pair::on(Flavor::System);
-    let limits = ["gcra:1/1s,burst=1", "gcra:10/1s"].map(limit);
-    let within = Operation::Reserve {
-        max_delay: Duration::from_secs(10),
-    };
-    for order in ORDERS {
-        for time in TIMES {
-            for between in [0, 1, 600_000] {
-                let key = pair.begin();
-                let names = ["slow", "fast"].map(|name| format!("{key}-{name}"));
-                let slow = Check::new(&limits[0], &names[0], 1);
-                let fast = |cost| Check::new(&limits[1], &names[1], cost);
-                let mut receipts = Vec::new();
-                for (operation, checks, at) in [
-                    (Operation::Consume, vec![slow, fast(3)], START),
-                    (within, vec![slow, fast(1)], START),
-                    (within, vec![fast(2), slow], START + 1),
-                    (within, vec![slow, fast(1)], START + 100_000),
-                    (Operation::Consume, vec![fast(1)], START + 1_600_000),
-                ] {
-                    if at <= START + 100_000 || order.contains(&4) {
-                        let (_, receipt) = pair.decide(operation, &checks, at);
-                        receipts.push((receipt, checks));
-                    }
-                }
-                let mut at = START + 100_000 + time;
-                for &index in order {
-                    let (receipt, checks) = &receipts[index];
-                    if let Some(receipt) = receipt {
-                        pair.decide(Operation::Refund(receipt), checks, at);
-                    }
-                    at += between;
-                }
-                pair.decide(within, &[slow, fast(1)], at);
-            }
-        }
-    }
 }
 
 /// Limits that leak within microseconds, so that debts vanish, marks end and starts are reached at

@@ -9,7 +9,7 @@ use tollgate_wire::{Options, WireStore};
 
 use super::tasks::{Spawning, together};
 use crate::engine::{LIMITS, Raw, calls, limit, now};
-use crate::lifetime::server_time;
+use crate::lifetime::{lives, server_time};
 
 fn store_on(server: &Server) -> WireStore<Spawning<Raw>> {
     let raw = Raw::over(server.connection(), None);
@@ -100,15 +100,16 @@ fn a_user_who_may_run_fewer_commands_gets_the_same_answers() {
 fn each_state_of_a_batch_has_a_ttl_of_its_own() {
     const SLACK: u64 = 100_000;
     const ALL: &str = "+mset +pexpire +pexpireat";
-    let limit = limit("gcra:10/10s");
     let keys = ["a", "b", "c", "d", "e"];
+    let [gcra, log] = ["gcra:10/10s", "sliding-log:10/10s"].map(limit);
     for flavor in Flavor::chosen() {
-        for commands in [
-            ALL,
-            "+mset +pexpire",
-            "+mset +pexpireat",
-            "+pexpire +pexpireat",
-            "",
+        for (limit, commands) in [
+            (&gcra, ALL),
+            (&gcra, "+mset +pexpire"),
+            (&gcra, "+mset +pexpireat"),
+            (&gcra, "+pexpire +pexpireat"),
+            (&gcra, ""),
+            (&log, "+pexpire"),
         ] {
             for (is_caller, is_shared) in
                 [(false, false), (false, true), (true, false), (true, true)]
@@ -134,7 +135,8 @@ fn each_state_of_a_batch_has_a_ttl_of_its_own() {
                 let after = server_time(&raw) / 1_000;
                 for key in keys.iter().rev() {
                     let verdicts = verdicts.next().unwrap().unwrap();
-                    let lives = verdicts.reset_after().as_micros().unwrap().div_ceil(1_000);
+                    let reset = verdicts.reset_after().as_micros().unwrap();
+                    let lives = lives(limit.algorithm(), reset);
                     let lives = lives + if is_caller { SLACK } else { 0 };
                     let names = raw.keys(store.options());
                     let name = names
@@ -235,59 +237,6 @@ fn a_foreign_state_fails_its_own_callers_only_even_if_others_share_a_key() {
                     "{flavor:?}, {debt} at {at}"
                 );
                 assert_eq!(raw.command(&[b"GET", &key]), Reply::Bulk(state));
-            }
-        }
-    }
-}
-
-#[test]
-fn keys_live_as_long_as_after_one_call_after_the_other() {
-    for flavor in Flavor::chosen() {
-        let server = Server::start(flavor);
-        let together_only = store_on(&server);
-        let alone = WireStore::new(Raw::over(server.connection(), None), Options::new());
-        let (gcra, log) = (limit("gcra:100/1h"), limit("sliding-log:100/1h"));
-        let faster = limit("gcra:100000/1h");
-        let of = |limit, key, cost| Request::consume(Check::new(limit, key, cost));
-        let instant = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
-        let ttls = |raw: &Raw, options: &Options| -> Vec<(Vec<u8>, i64)> {
-            let keys = raw.keys(options).into_iter();
-            let ttls = keys.map(|key| (key.clone(), raw.pttl(&key)));
-            ttls.collect()
-        };
-        for requests in [
-            // A state may live shorter than it would have before, because its quota has changed.
-            vec![
-                of(&gcra, "bob", 1),
-                of(&gcra, "alice", 50),
-                of(&faster, "alice", 1),
-            ],
-            // Callers' clocks may differ, so what was decided by one is kept longer.
-            vec![
-                of(&gcra, "alice", 1).at(instant),
-                of(&log, "alice", 1),
-                of(&gcra, "bob", 1).at(instant),
-                of(&log, "bob", 1),
-                of(&gcra, "bob", 2).at(instant),
-            ],
-        ] {
-            for request in &requests {
-                assert!(now(alone.execute(request)).unwrap().is_allowed());
-            }
-            let mut expected = ttls(alone.engine(), alone.options());
-            server.command(&["FLUSHALL"]);
-            for result in together(&together_only, &requests) {
-                assert!(result.unwrap().is_allowed());
-            }
-            let mut found = ttls(&together_only.engine().0, together_only.options());
-            server.command(&["FLUSHALL"]);
-            expected.sort();
-            found.sort();
-            assert_eq!(expected.len(), found.len());
-            for ((key, expected), (other, found)) in expected.iter().zip(&found) {
-                assert_eq!(key, other);
-                // What time has passed meanwhile.
-                assert!(expected.abs_diff(*found) < 10_000, "{expected} {found}");
             }
         }
     }

@@ -28,19 +28,17 @@ impl Wake for Panics {
 #[test]
 fn a_waker_that_panics_keeps_nobody_from_going_on() {
     for ends in ["answered", "late to leave", "late"] {
-        let store = gated(Options::new().with_batches_only());
-        let limit = limit("gcra:100/1s");
-        let request = Request::consume(Check::new(&limit, "alice", 1));
+        let (store, request) = leaked(Options::new().with_batches_only());
         let woken = [(); 3].map(|()| Woken::new());
         let [first, second, third] = woken.each_ref().map(|woken| Waker::from(Arc::clone(woken)));
         let [one, other] = [(); 2].map(|()| Waker::from(Arc::new(Panics)));
         let mut calls = Vec::new();
         for waker in [one, first, second, other, third] {
-            calls.push(begin_with(&store, &request, &waker));
+            calls.push(begin_with(store, request, &waker));
         }
         // The deadline of one more call is later.
         pass(Duration::from_millis(1));
-        calls.push(begin(&store, &request));
+        calls.push(begin(store, request));
         let reply = |calls| store.engine().0.reply(answer(calls, &fresh_state()));
         match ends {
             "answered" => reply(6),
@@ -60,7 +58,7 @@ fn a_waker_that_panics_keeps_nobody_from_going_on() {
             assert!(poll(call).is_some(), "{ends}: it waits for ever");
         }
         // The task goes on, and sends what is called next.
-        let mut next = begin(&store, &request);
+        let mut next = begin(store, request);
         reply(1);
         run_tasks();
         assert!(poll(&mut next).unwrap().unwrap().is_allowed(), "{ends}");

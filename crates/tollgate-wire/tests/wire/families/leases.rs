@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tollgate_core::lease::{self, Acquisition, Operation};
-use tollgate_core::{Receipt, StoreError, Timestamp};
+use tollgate_core::{Receipt, StoreError};
 use tollgate_testkit::Reply;
 
 use super::{Answer, Call, Family, NOW, SECOND, SLACK, Store};
-use crate::engine::now;
+use crate::engine::{doubles, now, stamp};
 
 pub(super) struct Leases;
 
@@ -87,20 +87,18 @@ fn decide(
 ) -> Result<lease::Answer, StoreError> {
     let terms = terms();
     let request = lease::Request::new(&terms, "k", operation);
-    let at = Timestamp::from_micros(NOW + later * SECOND).unwrap();
+    let at = stamp(NOW + later * SECOND);
     now(store.lease(&request.at(at)))
 }
 
 /// Returns the bytes of a state: the latest instant and token, and of each lease the bytes of its
 /// id, its end, its token and its weight.
 pub(crate) fn state(latest: u64, last_token: u64, leases: &[([u8; 16], u64, u64, u16)]) -> Vec<u8> {
-    #[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
-    let double = |number: u64| (number as f64).to_le_bytes();
     let total = leases.iter().map(|lease| u64::from(lease.3)).sum();
-    let mut bytes = [latest, last_token, total].map(double).concat();
+    let mut bytes = doubles(&[latest, last_token, total]);
     for (id, end, token, weight) in leases {
         bytes.extend(id);
-        bytes.extend([double(*end), double(*token)].concat());
+        bytes.extend(doubles(&[*end, *token]));
         bytes.extend(weight.to_le_bytes());
     }
     bytes
@@ -173,7 +171,7 @@ impl Family for Leases {
 
     /// Until the last lease has ended, or the latest token is past.
     fn must_live(&self, store: &Store) -> Option<i64> {
-        let raw = &store.engine().raw;
+        let raw = store.engine();
         let key = raw.keys(store.options()).pop()?;
         let Reply::Bulk(held) = raw.command(&[b"GET", &key]) else {
             panic!("no string");

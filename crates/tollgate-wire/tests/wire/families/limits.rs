@@ -2,6 +2,7 @@
 
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{Limit, Receipt, StoreError, Timestamp};
+use tollgate_testkit::Flavor;
 
 use super::{Answer, Call, Family, NOW, Store};
 use crate::engine::{LIMITS, limit, now};
@@ -134,9 +135,12 @@ impl Family for Limits {
         self.texts.contains("log")
     }
 
-    /// Of every shape, and after a reset of it.
+    /// Of every shape, and after a reset of each or of one.
     fn states(&self) -> usize {
-        2 * SHAPES.len()
+        match Flavor::is_every() {
+            true => 2 * SHAPES.len(),
+            false => SHAPES.len() + 1,
+        }
     }
 
     fn prepare(&self, store: &Store, state: usize) -> Vec<Option<Receipt>> {
@@ -211,8 +215,11 @@ impl Family for Limits {
 
     fn key(&self) -> &'static str {
         match self.texts {
-            text if text.starts_with("gcra") => "l:gcra:v1-caller:{0}",
-            text if text.starts_with("sliding-log") => "l:sliding-log:v1-caller:{0}",
+            "gcra:10/1s" => "l:gcra:v1-caller:{0}",
+            "sliding-log:10/1s" => "l:sliding-log:v1-caller:{0}",
+            "gcra:10/1s sliding-log:10/1s" => "l:sliding-log:v1-caller:{1}",
+            "sliding-log:10/1s gcra:10/1s" => "l:gcra:v1-caller:{1}",
+            text if text.len() > 60 => "l:sliding-counter-1000000:v1-caller:{4}",
             _ => "l:other",
         }
     }

@@ -12,15 +12,13 @@ use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
 pub(crate) use self::leases::{id_bytes, state};
-use crate::engine::{Losing, Raw, fresh, info};
+use crate::engine::{Raw, START as NOW, fresh, info};
 
-/// When callers call.
-const NOW: u64 = 1_780_000_000_000_000;
 const SECOND: u64 = 1_000_000;
 /// What a key is kept longer for at a caller's instant, in milliseconds.
 const SLACK: u64 = 600_000;
 
-type Store = WireStore<Losing>;
+type Store = WireStore<Raw>;
 
 /// What a call was answered.
 #[derive(Debug, Eq, PartialEq)]
@@ -149,7 +147,7 @@ impl dyn Family {
 
     /// Checks that every key expires, and not before what it holds has ceased to count.
     fn assert_lives(&self, store: &Store, what: &str) {
-        let raw = &store.engine().raw;
+        let raw = store.engine();
         let least = self.must_live(store);
         let keys = raw.keys(store.options());
         assert!(!keys.is_empty() || least.is_none(), "{what}: all is gone");
@@ -180,20 +178,20 @@ pub(crate) fn users(
     raw.log_in_as_user(&format!("{prefix}:*"), commands);
     let options = options.with_prefix(&prefix).unwrap();
     Users {
-        all: WireStore::new(Losing::over(connect()), options.clone()),
-        user: WireStore::new(Losing::over(raw), options),
+        all: WireStore::new(connect(), options.clone()),
+        user: WireStore::new(raw, options),
     }
 }
 
 /// Returns a store on a server of a test's own.
 fn store_on(server: &Server, options: Options) -> Store {
     let raw = Raw::over(server.connection(), None);
-    WireStore::new(Losing::over(raw), options)
+    WireStore::new(raw, options)
 }
 
 /// Returns what every key of a store holds, whatever its type is.
-fn everything(store: &Store) -> Vec<String> {
-    let raw = &store.engine().raw;
+pub(crate) fn everything(store: &Store) -> Vec<String> {
+    let raw = store.engine();
     let mut held: Vec<_> = raw.keys(store.options()).into_iter().collect();
     held.sort();
     let held = held.into_iter().map(|key| {
@@ -316,6 +314,11 @@ fn without_memory_nothing_is_written_and_what_writes_nothing_is_decided() {
                 if writes && call.needs_memory {
                     let error = answer.expect_err(&what);
                     assert_eq!(error.kind(), ErrorKind::Full, "{what}: {error}");
+                    let message = error.to_string();
+                    assert!(
+                        message.contains("maxmemory") && message.contains("OOM"),
+                        "{message}"
+                    );
                     assert_eq!(everything(&store), before, "{what}");
                     refused[index] = true;
                 } else {
@@ -348,7 +351,7 @@ fn a_call_whose_reply_is_lost_was_made_once_even_if_its_script_was_lost() {
             let left = everything(&store);
             let receipts = family.begin(&store, state);
             server.command(&["SCRIPT", "FLUSH"]);
-            store.engine().lose(1);
+            store.engine().lose(1, false);
             let error = family.ask(&store, index, state, &receipts).unwrap_err();
             loaded += 1;
             let message = error.to_string();
@@ -365,7 +368,7 @@ fn a_call_whose_reply_is_lost_was_made_once_even_if_its_script_was_lost() {
             assert_eq!(everything(&store), left, "{what}");
         });
         assert!(crate::engine::calls(&server, "script|load") >= loaded);
-        store.engine().lose(1);
+        store.engine().lose(1, false);
         let error = family.reset(&store).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
         family.reset(&store).unwrap();
@@ -378,8 +381,8 @@ fn keys_of_other_programs_are_an_error_and_stay() {
     for flavor in Flavor::chosen() {
         for family in every_family() {
             let options = family.options().with_prefix(&fresh("foreign")).unwrap();
-            let store = WireStore::new(Losing::to(flavor), options);
-            let raw = &store.engine().raw;
+            let store = WireStore::new(Raw::to(flavor), options);
+            let raw = store.engine();
             let key = format!("{}:{}", store.options().prefix(), family.key());
             let key = key.as_bytes();
             for (command, hint) in family.foreign() {

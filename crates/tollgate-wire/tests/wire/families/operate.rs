@@ -5,19 +5,18 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter};
 use tollgate_core::schedule::{self, Event, Reason, Schedule};
-use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
+use tollgate_core::{ErrorKind, Key, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{
-    Clear, Command, Engine, Failure, Node, Nodes, Options, Reply as AdminReply, Severity,
-    TimeSource, WireStore,
+    Clear, Command, Failure, Node, Nodes, Options, Reply as AdminReply, Severity, WireStore,
 };
 
 use super::{Store, leases, schedules, store_on, users};
-use crate::engine::{Canned, Losing, Raw, now, store};
+use crate::engine::{Canned, Outcome, Raw, now, store};
 use crate::lifetime::server_time;
 
 /// Sends operator commands over a connection to one server.
-impl Nodes for Losing {
+impl Nodes for Raw {
     async fn send(&self, _node: &Node, commands: &[Command]) -> Result<Vec<AdminReply>, Failure> {
         fn converted(reply: Reply) -> AdminReply {
             match reply {
@@ -31,7 +30,7 @@ impl Nodes for Losing {
         }
         let replies = commands.iter().map(|command| {
             let words: Vec<_> = command.words().iter().map(Vec::as_slice).collect();
-            converted(self.raw.command(&words))
+            converted(self.command(&words))
         });
         Ok(replies.collect())
     }
@@ -90,7 +89,7 @@ fn operators_find_and_clear_events_and_leases() {
         assert_eq!(clear(Clear::new()), (3, 3));
         fill();
         assert_eq!(clear(Clear::new()), (7, 7));
-        assert!(store.engine().raw.keys(store.options()).is_empty());
+        assert!(store.engine().keys(store.options()).is_empty());
     }
 }
 
@@ -131,7 +130,7 @@ fn doctor_names_commands_that_schedules_and_leases_lack() {
             assert_eq!(severity, Severity::Note, "{found}");
             assert!(advice.contains("grant"), "{advice}");
         }
-        let raw = &users.all.engine().raw;
+        let raw = users.all.engine();
         for key in raw.keys(users.all.options()) {
             assert!(raw.pttl(&key) > 0);
         }
@@ -168,94 +167,43 @@ fn schedules_and_leases_count_from_the_servers_time() {
     }
 }
 
-/// Asks about a schedule and about leases of a key.
-fn ask_both(
-    store: &WireStore<impl Engine>,
-    key: Key<'_>,
-    at: Option<Timestamp>,
-    operations: (schedule::Operation<'_>, lease::Operation<'_>),
-) -> [StoreError; 2] {
-    let (schedules, leases) = (schedules::terms(), leases::terms());
-    let mut event = schedule::Request::new(&schedules, key, operations.0);
-    let mut lease = lease::Request::new(&leases, key, operations.1);
-    if let Some(at) = at {
-        (event, lease) = (event.at(at), lease.at(at));
-    }
-    for shown in [format!("{event:?}"), format!("{lease:?}")] {
-        assert!(!shown.contains("secret"), "{shown}");
-    }
-    let event = now(store.schedule(&event)).unwrap_err();
-    [event, now(store.lease(&lease)).unwrap_err()]
-}
-
+/// What is the same for all keys is tested with those of limits.
 #[test]
 fn keys_of_schedules_and_leases_have_not_changed() {
-    let alice = Key::from("alice");
-    let at = Timestamp::from_micros(super::NOW).ok();
-    let caller = TimeSource::Caller;
-    for (options, key, at, [before, after]) in [
-        (Options::new(), alice, None, ["tollgate", "v1:{alice}"]),
-        (
-            Options::new(),
-            alice.with_rest("/mail"),
-            None,
-            ["tollgate", "v1:{alice}:/mail"],
-        ),
-        (
-            Options::new().with_prefix("shop:eu").unwrap(),
-            Key::from("").with_rest("a:{b}"),
-            at,
-            ["shop:eu", "v1-caller:{%}:a%3a%7bb%7d"],
-        ),
-        (
-            Options::new().with_time_source(caller),
-            alice,
-            None,
-            ["tollgate", "v1-caller:{alice}"],
-        ),
-        (
-            Options::new().with_hashed_keys([7; 16]),
-            alice,
-            None,
-            ["tollgate", "v1:{#3e979ab9e62a09276973b5ca1532759a}"],
-        ),
-    ] {
-        let store = WireStore::new(Canned::default(), options);
-        let operations = || {
-            let list = schedule::Operation::Cancel(b"a");
-            (list, lease::Operation::Peek)
-        };
-        ask_both(&store, key, at, operations());
-        let asked = store.engine().asked().keys;
-        assert_eq!(
-            asked,
-            [format!("{before}:places:leases:{after}").into_bytes()]
-        );
-        let (terms, request) = (schedules::terms(), operations().0);
-        let mut request = schedule::Request::new(&terms, key, request);
-        if let Some(at) = at {
-            request = request.at(at);
-        }
-        now(store.schedule(&request)).unwrap_err();
-        let asked = store.engine().asked().keys;
-        assert_eq!(
-            asked,
-            [format!("{before}:plans:schedule:{after}").into_bytes()]
-        );
-    }
     let store = WireStore::new(Canned::default(), Options::new());
-    now(store.reset_schedule(&schedules::terms(), alice)).unwrap();
-    now(store.reset_leases(&leases::terms(), alice)).unwrap();
-    let forgotten = ["plans:schedule", "places:leases"]
-        .map(|kind| ["", "-caller"].map(|clock| format!("tollgate:{kind}:v1{clock}:{{alice}}")));
-    let forgotten = forgotten.as_flattened().iter().map(String::as_bytes);
-    assert!(store.engine().asked().forgotten.iter().eq(forgotten));
+    let (schedules, leases) = (schedules::terms(), leases::terms());
+    let key = Key::from("alice").with_rest("/mail");
+    let at = Timestamp::from_micros(super::NOW).unwrap();
+    let cancel = schedule::Request::new(&schedules, key, schedule::Operation::Cancel(b"a"));
+    let peek = lease::Request::new(&leases, key, lease::Operation::Peek);
+    let kinds = ["plans:schedule", "places:leases"];
+    let [planned, acquired] = kinds.map(|kind| {
+        ["", "-caller"]
+            .map(|clock| format!("tollgate:{kind}:v1{clock}:{{alice}}:/mail").into_bytes())
+    });
+    for (request, expected) in [(cancel.clone(), &planned[0]), (cancel.at(at), &planned[1])] {
+        now(store.schedule(&request)).unwrap_err();
+        assert_eq!(store.engine().asked().keys, [expected.clone()]);
+    }
+    for (request, expected) in [(peek.clone(), &acquired[0]), (peek.at(at), &acquired[1])] {
+        now(store.lease(&request)).unwrap_err();
+        assert_eq!(store.engine().asked().keys, [expected.clone()]);
+    }
+    now(store.reset_leases(&leases, key)).unwrap();
+    assert_eq!(store.engine().asked().forgotten, acquired);
+    let other = WireStore::new(Canned::default(), Options::new());
+    now(other.reset_schedule(&schedules, key)).unwrap();
+    assert_eq!(other.engine().asked().forgotten, planned);
 }
 
 /// A server that repeats what it was sent in its error does not make that show an id.
 #[test]
 fn errors_and_debug_output_show_no_id() {
-    let store = WireStore::new(Canned::echoing(), Options::new());
+    let echoing = Canned {
+        others: Outcome::Echo,
+        ..Canned::default()
+    };
+    let store = WireStore::new(echoing, Options::new());
     let event = Event::new("secret-id", Timestamp::MAX);
     let (id, token) = (b"secret-id", 7);
     let others = vec![Event::new("secret-one", Timestamp::MAX), event];
@@ -277,7 +225,15 @@ fn errors_and_debug_output_show_no_id() {
             lease::Operation::Peek,
         ),
     ] {
-        for error in ask_both(&store, Key::from("k"), None, operations) {
+        let (schedules, leases) = (schedules::terms(), leases::terms());
+        let event = schedule::Request::new(&schedules, "k", operations.0);
+        let lease = lease::Request::new(&leases, "k", operations.1);
+        let requests = format!("{event:?} {lease:?}");
+        assert!(!requests.contains("secret"), "{requests}");
+        for error in [
+            now(store.schedule(&event)).unwrap_err(),
+            now(store.lease(&lease)).unwrap_err(),
+        ] {
             assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
             let source = std::error::Error::source(&error);
             let shown = format!("{error} {error:?} {source:?}");
