@@ -16,10 +16,11 @@ use tollgate_core::store::{Checks, Request, Source, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_layers::{Breaker, DenyCache, Fallback, Observed, Share};
 use tollgate_memory::{Clock, MemoryStore};
+use tollgate_testkit::rounds;
 
 use crate::support::{Jumping, in_jumps, most_within};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
 const AMOUNT: usize = 24;
 const WINDOW: Duration = Duration::from_secs(60);
 const LIMIT: &str = "a=sliding-log:24/1m";
@@ -33,6 +34,11 @@ const RETRY_EVERY: Duration = Duration::from_millis(200);
 const MAX_AGE: Duration = Duration::from_secs(1);
 /// When a client of a server gives up.
 const DEADLINE: Duration = Duration::from_millis(500);
+
+/// Returns how many hours of the day pass.
+fn hours() -> u32 {
+    rounds(24)
+}
 
 /// How a server does.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -352,7 +358,7 @@ fn most_by(seen: &[Seen], group: impl Fn(&Seen, Timestamp) -> Option<usize>) -> 
 
 /// Asserts that a process asks a server that is dark only until it knows, and then now and then; and
 /// that nobody waits but who asks.
-fn assert_leaves_alone(seen: &[Seen], forecast: &Forecast) {
+fn assert_leaves_alone(seen: &[Seen], forecast: &Forecast, least: usize) {
     // Those that were sent before the first of them failed.
     let before_it_knows = CALLERS + 3;
     let mut gaps = 0;
@@ -386,11 +392,11 @@ fn assert_leaves_alone(seen: &[Seen], forecast: &Forecast) {
             }
         }
     }
-    assert!(gaps > 1_000, "only {gaps} tries");
+    assert!(gaps > least, "only {gaps} tries");
 }
 
 /// Asserts that in fine weather, a process asks the server again as soon as it may.
-fn assert_recovers(seen: &[Seen], forecast: &Forecast) {
+fn assert_recovers(seen: &[Seen], forecast: &Forecast, least: usize) {
     // While each of three calls is the only one, the fallback answers the others.
     let most = 3 * (CALLERS - 1);
     let mut recovered = 0;
@@ -413,7 +419,7 @@ fn assert_recovers(seen: &[Seen], forecast: &Forecast) {
             recovered += others.len();
         }
     }
-    assert!(recovered > 1_000, "only {recovered} calls in fine weather");
+    assert!(recovered > least, "only {recovered} calls in fine weather");
 }
 
 #[test]
@@ -422,13 +428,15 @@ fn a_day_of_faults_stays_within_each_bound() {
         server: 1,
         process: PROCESSES,
     };
-    let (seen, forecast) = in_jumps(pass(1, DAY, parts));
+    let (seen, forecast) = in_jumps(pass(1, HOUR * hours(), parts));
+    let hours = usize::try_from(hours()).unwrap();
+    let least = 40 * hours;
     for source in [Source::Store, Source::Cache, Source::Fallback] {
         let count = seen.iter().filter(|one| one.source == source).count();
-        assert!(count > 1_000, "{count} decisions by {source:?}");
+        assert!(count > least, "{count} decisions by {source:?}");
     }
     assert!(
-        forecast.restarts.len() > 10,
+        forecast.restarts.len() > hours / 3,
         "{} restarts",
         forecast.restarts.len()
     );
@@ -442,8 +450,8 @@ fn a_day_of_faults_stays_within_each_bound() {
     assert_eq!((by_server, by_processes), (AMOUNT, AMOUNT));
     let by_all = most_by(&seen, |_, at| Some(forecast.restarts(at)));
     assert!((AMOUNT + 1..=2 * AMOUNT).contains(&by_all), "{by_all}");
-    assert_leaves_alone(&seen, &forecast);
-    assert_recovers(&seen, &forecast);
+    assert_leaves_alone(&seen, &forecast, least);
+    assert_recovers(&seen, &forecast, least);
 }
 
 #[test]
@@ -452,7 +460,7 @@ fn a_day_of_faults_stays_within_the_limit_if_the_server_has_half_of_it() {
         server: 2,
         process: 2 * PROCESSES,
     };
-    let (seen, forecast) = in_jumps(pass(2, DAY, parts));
+    let (seen, forecast) = in_jumps(pass(2, HOUR * hours(), parts));
     let most = most_by(&seen, |_, at| Some(forecast.restarts(at)));
     assert!((AMOUNT / 2 + 1..=AMOUNT).contains(&most), "{most}");
 }
@@ -465,7 +473,7 @@ fn a_seed_is_the_same_day_every_time() {
     };
     let trace = || {
         let mut hasher = DefaultHasher::new();
-        let (seen, forecast) = in_jumps(pass(3, DAY / 24, parts));
+        let (seen, forecast) = in_jumps(pass(3, HOUR, parts));
         (seen, forecast).hash(&mut hasher);
         hasher.finish()
     };

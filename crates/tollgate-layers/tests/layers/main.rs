@@ -3,10 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod breaker;
-mod dashboard;
 mod day;
 mod deny_cache;
-mod every_server;
 mod fallback;
 mod lazy;
 mod limits;

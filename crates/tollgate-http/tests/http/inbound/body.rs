@@ -1,0 +1,274 @@
+//! What lasts until the body of a response has ended, however it ends.
+
+use std::convert::Infallible;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Request, Response};
+use http_body::{Body as HttpBody, Frame};
+use http_body_util::{BodyExt, StreamBody};
+use tollgate_core::ErrorKind;
+use tollgate_core::lease::ConcurrencyLimiter;
+use tollgate_http::inbound::{InboundLayer, OnStoreFailure, Place};
+use tollgate_memory::MemoryStore;
+use tollgate_mock::{Fault, FaultyStore};
+use tower::{Layer, ServiceExt, service_fn};
+
+use super::support::*;
+
+type Frames = Vec<Result<Frame<Bytes>, &'static str>>;
+
+fn two_chunks() -> Frames {
+    ["abc", "defg"]
+        .map(|chunk| Ok(Frame::data(Bytes::from(chunk))))
+        .into()
+}
+
+fn broken() -> Frames {
+    vec![Ok(Frame::data(Bytes::from("abc"))), Err("broken")]
+}
+
+/// Sends a request to a service whose bodies have these frames, and returns the response's status
+/// and body.
+async fn open(
+    layer: &InboundLayer<Arc<MemoryStore>>,
+    frames: fn() -> Frames,
+) -> (
+    u16,
+    impl HttpBody<Data = Bytes, Error = &'static str> + Unpin + use<>,
+) {
+    let service = service_fn(move |_: Request<Body>| async move {
+        Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(frames()))))
+    });
+    let response = layer
+        .layer(service)
+        .oneshot(request("alice"))
+        .await
+        .unwrap();
+    (response.status().as_u16(), Box::pin(response.into_body()))
+}
+
+fn one_at_once(store: Arc<MemoryStore>) -> (InboundLayer<Arc<MemoryStore>>, impl AsyncFn() -> u64) {
+    let leases =
+        ConcurrencyLimiter::new(store.clone(), "open", 1, Duration::from_secs(30)).unwrap();
+    let layer = InboundLayer::new(limiter(store, ["a=sliding-log:100/1m"]), by_user());
+    let peeks = leases.clone();
+    let held = async move || {
+        // Guards give their leases back in the background.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        peeks.peek("alice").await.unwrap().held()
+    };
+    (layer.hold(leases), held)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_held_until_the_body_has_ended() {
+    let (layer, held) = one_at_once(store().0);
+    let (status, mut body) = open(&layer, two_chunks).await;
+    assert_eq!(status, 200);
+    assert_eq!(held().await, 1);
+    assert_eq!(open(&layer, two_chunks).await.0, 429);
+    let _ = body.frame().await.unwrap().unwrap();
+    assert_eq!(held().await, 1);
+    let _ = body.frame().await.unwrap().unwrap();
+    assert!(body.frame().await.is_none());
+    // The body is still there.
+    assert_eq!(held().await, 0);
+    assert_eq!(open(&layer, two_chunks).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_dropped_or_fails_gives_its_place_back() {
+    let (layer, held) = one_at_once(store().0);
+    let (_, mut body) = open(&layer, two_chunks).await;
+    let _ = body.frame().await.unwrap().unwrap();
+    drop(body);
+    assert_eq!(held().await, 0);
+    let (_, mut body) = open(&layer, broken).await;
+    let _ = body.frame().await.unwrap().unwrap();
+    assert_eq!(body.frame().await.unwrap().unwrap_err(), "broken");
+    assert_eq!(held().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_says_it_is_over_with_its_last_frame_gives_its_place_back() {
+    let (layer, held) = one_at_once(store().0);
+    let service = service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::from("abc")))
+    });
+    let response = layer
+        .layer(service)
+        .oneshot(request("alice"))
+        .await
+        .unwrap();
+    let mut body = response.into_body();
+    let _ = body.frame().await.unwrap().unwrap();
+    assert!(body.is_end_stream());
+    // A consumer stops polling here.
+    assert_eq!(held().await, 0);
+    drop(body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_over_from_the_start_keeps_no_place() {
+    let (layer, held) = one_at_once(store().0);
+    let service = service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::default()))
+    });
+    let response = layer.layer(service).oneshot(request("alice")).await;
+    assert_eq!(held().await, 0);
+    drop(response);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_are_refused_or_given_up_keep_no_place() {
+    let (layer, held) = one_at_once(store().0);
+    let denied = layer.clone().cost(|_| 101);
+    assert_eq!(open(&denied, two_chunks).await.0, 429);
+    assert_eq!(held().await, 0);
+    // A service that fails, and one that never answers.
+    let fails = service_fn(|_: Request<Body>| async { Err::<Response<Body>, _>("broken") });
+    let _ = layer
+        .layer(fails)
+        .oneshot(request("alice"))
+        .await
+        .unwrap_err();
+    assert_eq!(held().await, 0);
+    let never =
+        service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
+    let call = layer.layer(never).oneshot(request("alice"));
+    let _ = tokio::time::timeout(Duration::from_secs(1), call)
+        .await
+        .unwrap_err();
+    assert_eq!(held().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_is_held_also_if_the_limits_cannot_be_asked() {
+    let (store, _) = store();
+    let failing = FaultyStore::new(store.clone(), [Fault::Fail(ErrorKind::Unavailable)]);
+    let leases = ConcurrencyLimiter::new(store, "open", 1, Duration::from_secs(30)).unwrap();
+    let layer = InboundLayer::new(limiter(failing, ["a=sliding-log:9/1m"]), by_user())
+        .hold(leases.clone())
+        .on_store_failure(OnStoreFailure::Allow);
+    let service = service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::from("abc")))
+    });
+    let response = layer
+        .layer(service)
+        .oneshot(request("alice"))
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(leases.peek("alice").await.unwrap().held(), 1);
+    drop(response);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_are_asked_also_if_places_fail() {
+    let fails = || Fault::Fail(ErrorKind::Unavailable);
+    for (does, answers) in [
+        (OnStoreFailure::Allow, [200, 429, 429]),
+        (OnStoreFailure::Refuse, [503, 503, 200]),
+    ] {
+        let failing = FaultyStore::new(store().0, [fails(), fails()]);
+        let leases = ConcurrencyLimiter::new(failing, "open", 5, Duration::from_secs(30)).unwrap();
+        let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), by_user())
+            .hold(leases)
+            .on_store_failure(does);
+        for status in answers {
+            assert_eq!(send(&layer, request("alice")).await.status, status);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_no_place_consumes_nothing() {
+    let (store, _) = store();
+    let (layer, _) = one_at_once(store.clone());
+    let (_, _body) = open(&layer, two_chunks).await;
+    for _ in 0..10 {
+        assert_eq!(open(&layer, two_chunks).await.0, 429);
+    }
+    let limiter = limiter(store, ["a=sliding-log:100/1m"]);
+    assert_eq!(limiter.peek("alice").run().unwrap().remaining(), 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_after_the_response_keeps_its_place() {
+    let (layer, held) = one_at_once(store().0);
+    let kept = Arc::new(std::sync::Mutex::new(None));
+    let keeps = Arc::clone(&kept);
+    let service = service_fn(move |request: Request<Body>| {
+        *keeps.lock().unwrap() = request.extensions().get::<Place>().cloned();
+        async { Ok::<_, Infallible>(Response::new(Body::default())) }
+    });
+    let response = layer
+        .layer(service)
+        .oneshot(request("alice"))
+        .await
+        .unwrap();
+    drop(response);
+    assert_eq!(held().await, 1);
+    assert!(kept.lock().unwrap().as_ref().unwrap().is_held());
+    *kept.lock().unwrap() = None;
+    assert_eq!(held().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_after_the_response_keeps_the_places_of_all_layers() {
+    let store = store().0;
+    let leases = ["outer", "inner"].map(|name| {
+        ConcurrencyLimiter::new(store.clone(), name, 1, Duration::from_secs(30)).unwrap()
+    });
+    let [around, within] = ["a", "b"].map(|name| {
+        let limit = format!("{name}=sliding-log:100/1m");
+        InboundLayer::new(limiter(store.clone(), [limit]), by_user())
+    });
+    let kept = Arc::new(std::sync::Mutex::new(None));
+    let keeps = Arc::clone(&kept);
+    let service = service_fn(move |request: Request<Body>| {
+        *keeps.lock().unwrap() = request.extensions().get::<Place>().cloned();
+        async { Ok::<_, Infallible>(Response::new(Body::default())) }
+    });
+    let service = within.hold(leases[1].clone()).layer(service);
+    let service = around.hold(leases[0].clone()).layer(service);
+    drop(service.oneshot(request("alice")).await.unwrap());
+    for held in [1, 0] {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for leases in &leases {
+            assert_eq!(leases.peek("alice").await.unwrap().held(), held);
+        }
+        *kept.lock().unwrap() = None;
+    }
+}
+
+#[tokio::test]
+async fn bytes_count_until_the_body_ends_however_it_ends() {
+    for (frames, read, cost) in [
+        (two_chunks as fn() -> Frames, 2, 7),
+        (two_chunks, 1, 3),
+        (two_chunks, 0, 0),
+        (broken, 2, 3),
+    ] {
+        let limiter = limiter(store().0, ["bytes=sliding-log:1000/1m"]);
+        let layer = InboundLayer::new(limiter.clone(), by_user())
+            .cost(|_| 100)
+            .settle_by_bytes(NonZeroU64::MIN);
+        let (_, mut body) = open(&layer, frames).await;
+        for _ in 0..read {
+            let _ = body.frame().await.unwrap();
+        }
+        if read < 2 {
+            assert_eq!(limiter.peek("alice").run().unwrap().remaining(), 900);
+        }
+        drop(body);
+        assert_eq!(
+            limiter.peek("alice").run().unwrap().remaining(),
+            1000 - cost
+        );
+    }
+}

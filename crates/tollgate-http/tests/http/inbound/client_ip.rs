@@ -1,0 +1,389 @@
+//! Whom a request is from, whatever its headers say.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::{HeaderName, Request};
+use tollgate_core::RateLimiter;
+use tollgate_http::inbound::{ClientIp, InboundLayer};
+use tollgate_memory::MemoryStore;
+
+use super::support::*;
+
+pub(crate) fn from(peer: &str, headers: &[(&str, &str)]) -> Request<Body> {
+    let mut request = request_from(peer.parse::<IpAddr>().unwrap());
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().unwrap();
+        let _ = request.headers_mut().append(name, value.parse().unwrap());
+    }
+    request
+}
+
+/// Returns the key that the request is counted for, or the status of its refusal.
+async fn key_of(client: &ClientIp, request: Request<Body>) -> Result<String, u16> {
+    Counted::by(client.clone()).key_of(request).await
+}
+
+const XFF: &str = "x-forwarded-for";
+
+#[tokio::test]
+async fn the_default_trusts_no_header() {
+    let client = ClientIp::peer();
+    for name in [
+        XFF,
+        "forwarded",
+        "x-real-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+    ] {
+        let request = from("203.0.113.7", &[(name, "6.6.6.6")]);
+        assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    }
+}
+
+#[tokio::test]
+async fn clients_without_an_address_share_no_key() {
+    for client in [ClientIp::peer(), ClientIp::behind(["10.0.0.0/8"]).unwrap()] {
+        let mut request = from("203.0.113.7", &[(XFF, "6.6.6.6")]);
+        request.extensions_mut().clear();
+        assert_eq!(key_of(&client, request).await, Err(500));
+    }
+}
+
+#[tokio::test]
+async fn the_address_of_the_connection_is_found_where_servers_put_it() {
+    let client = ClientIp::peer();
+    let socket = SocketAddr::from((ALICE, 4711));
+    let mut request = Request::new(Body::default());
+    let _ = request.extensions_mut().insert(socket);
+    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    let mut request = Request::new(Body::default());
+    let _ = request.extensions_mut().insert(IpAddr::from(ALICE));
+    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    let mut request = Request::new(Body::default());
+    let _ = request
+        .extensions_mut()
+        .insert(axum::extract::ConnectInfo(socket));
+    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    let client = client.peer_by(|parts| parts.headers.get("peer")?.to_str().ok()?.parse().ok());
+    let request = from("203.0.113.7", &[("peer", "192.0.2.1")]);
+    assert_eq!(key_of(&client, request).await.unwrap(), "192.0.2.1");
+}
+
+/// Checks the keys of requests from these peers, with these lines of `X-Forwarded-For`.
+async fn check_behind(cases: &[(&str, &[&str], &str)]) {
+    let client = ClientIp::behind(["10.0.0.0/8", "2001:db8:ff::/48"]).unwrap();
+    for (peer, lines, expected) in cases {
+        let headers: Vec<_> = lines.iter().map(|line| (XFF, *line)).collect();
+        let key = key_of(&client, from(peer, &headers)).await;
+        assert_eq!(key.as_deref(), Ok(*expected), "{peer} {lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn past_the_proxies_the_header_is_the_clients() {
+    check_behind(&[
+        ("203.0.113.7", &["6.6.6.6"], "203.0.113.7"),
+        ("203.0.113.7", &["10.0.0.2"], "203.0.113.7"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn neither_the_leftmost_address_nor_the_whole_header_counts() {
+    check_behind(&[
+        ("10.0.0.1", &["6.6.6.6, 203.0.113.7"], "203.0.113.7"),
+        (
+            "10.0.0.1",
+            &["6.6.6.6, 203.0.113.7, 10.0.0.2"],
+            "203.0.113.7",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn several_lines_are_one_list() {
+    check_behind(&[
+        ("10.0.0.1", &["6.6.6.6", "203.0.113.7"], "203.0.113.7"),
+        (
+            "10.0.0.1",
+            &["6.6.6.6", "203.0.113.7, 10.0.0.2"],
+            "203.0.113.7",
+        ),
+        (
+            "10.0.0.1",
+            &["6.6.6.6,203.0.113.7", "10.0.0.2"],
+            "203.0.113.7",
+        ),
+    ])
+    .await;
+}
+
+/// What comes before such an entry is never reached.
+#[tokio::test]
+async fn an_entry_that_is_no_address_is_not_skipped() {
+    check_behind(&[
+        ("10.0.0.1", &["6.6.6.6, unknown"], "10.0.0.1"),
+        ("10.0.0.1", &["6.6.6.6, unknown, 10.0.0.2"], "10.0.0.2"),
+        ("10.0.0.1", &["6.6.6.6, "], "10.0.0.1"),
+        ("10.0.0.1", &["6.6.6.6", ""], "10.0.0.1"),
+        ("10.0.0.1", &["6.6.6.6, fe80::1%eth0"], "10.0.0.1"),
+        ("10.0.0.1", &["1.2.3.4.5, 999.1.1.1"], "10.0.0.1"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn of_proxies_alone_the_first_counts() {
+    check_behind(&[
+        ("10.0.0.1", &["10.0.0.2"], "10.0.0.2"),
+        ("10.0.0.1", &[], "10.0.0.1"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn entries_may_have_ports_and_brackets() {
+    let ipv6 = "2001:db8:1::/48 2001:db8:1:2::/64";
+    check_behind(&[
+        ("10.0.0.1", &["203.0.113.7:4711"], "203.0.113.7"),
+        ("10.0.0.1", &["[2001:db8:1:2::5]:4711"], ipv6),
+        ("10.0.0.1", &["[2001:db8:1:2::5]"], ipv6),
+        ("10.0.0.1", &["2001:db8:1:2::5"], ipv6),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn proxies_and_clients_in_ipv6_notation_are_those_of_ipv4() {
+    check_behind(&[
+        ("::ffff:10.0.0.1", &["::ffff:203.0.113.7"], "203.0.113.7"),
+        ("::ffff:a00:1", &["::ffff:cb00:7107"], "203.0.113.7"),
+        ("2001:db8:ff::1", &["64:ff9b::cb00:7107"], "203.0.113.7"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn forwarded_is_read_from_its_end() {
+    let client = ClientIp::behind(["10.0.0.0/8"]).unwrap().forwarded();
+    for (line, expected) in [
+        ("for=6.6.6.6, for=203.0.113.7", "203.0.113.7"),
+        (
+            "for=6.6.6.6, For=\"203.0.113.7:4711\";proto=https;by=10.0.0.1",
+            "203.0.113.7",
+        ),
+        (
+            "proto=https;for=\"[2001:db8:1:2::5]:80\"",
+            "2001:db8:1::/48 2001:db8:1:2::/64",
+        ),
+        // A quote that the client never ended.
+        ("for=\"6.6.6.6, for=203.0.113.7", "203.0.113.7"),
+        ("for=6.6.6.6;host=\"a, for=203.0.113.7", "203.0.113.7"),
+        // A comma in quotes, and an escaped quote.
+        ("for=203.0.113.7;host=\"a,for=6.6.6.6\"", "203.0.113.7"),
+        ("for=203.0.113.7;host=\"a\\\",for=6.6.6.6\"", "203.0.113.7"),
+        // Semicolons in quotes: a client chooses the name of the host.
+        ("host=\"a;for=6.6.6.6;\";for=203.0.113.7", "203.0.113.7"),
+        ("host=\"a\\\";for=6.6.6.6\";for=203.0.113.7", "203.0.113.7"),
+        ("for=6.6.6.6, for=_hidden", "10.0.0.1"),
+        ("for=6.6.6.6, for=unknown", "10.0.0.1"),
+        ("for=6.6.6.6, proto=https", "10.0.0.1"),
+        ("for=6.6.6.6, for=\"203.0.113.7", "10.0.0.1"),
+        ("for=6.6.6.6, xfor=203.0.113.7", "10.0.0.1"),
+    ] {
+        let key = key_of(&client, from("10.0.0.1", &[("forwarded", line)])).await;
+        assert_eq!(key.as_deref(), Ok(expected), "{line}");
+    }
+    let ignored = from("10.0.0.1", &[(XFF, "203.0.113.7")]);
+    assert_eq!(key_of(&client, ignored).await.unwrap(), "10.0.0.1");
+}
+
+#[tokio::test]
+async fn hops_count_from_the_end() {
+    let one = ClientIp::hops(1);
+    let two = ClientIp::hops(2);
+    let request = || {
+        from(
+            "10.0.0.1",
+            &[(XFF, "6.6.6.6, 203.0.113.7"), (XFF, "10.0.0.2")],
+        )
+    };
+    assert_eq!(key_of(&one, request()).await.unwrap(), "10.0.0.2");
+    assert_eq!(key_of(&two, request()).await.unwrap(), "203.0.113.7");
+    let direct = || from("10.0.0.1", &[(XFF, "203.0.113.7")]);
+    assert_eq!(key_of(&two, direct()).await, Err(500));
+    let garbage = from("10.0.0.1", &[(XFF, "6.6.6.6, unknown")]);
+    assert_eq!(key_of(&one, garbage).await, Err(500));
+    assert_eq!(
+        key_of(&ClientIp::hops(0), direct()).await.unwrap(),
+        "10.0.0.1"
+    );
+    // A server on a socket of Unix has no address of its connection.
+    let mut on_socket = direct();
+    on_socket.extensions_mut().clear();
+    assert_eq!(key_of(&one, on_socket).await.unwrap(), "203.0.113.7");
+}
+
+#[tokio::test]
+async fn whoever_comes_past_the_proxies_is_counted_by_its_connection() {
+    let hops = ClientIp::hops(1).only_from(["10.0.0.0/8"]).unwrap();
+    let past = from("192.0.2.1", &[(XFF, "203.0.113.7")]);
+    assert_eq!(key_of(&hops, past).await.unwrap(), "192.0.2.1");
+    let through = from("10.0.0.1", &[(XFF, "203.0.113.7")]);
+    assert_eq!(key_of(&hops, through).await.unwrap(), "203.0.113.7");
+}
+
+#[tokio::test]
+async fn ranges_behind_nat64_are_those_of_ipv4() {
+    let client = ClientIp::peer().deny(["64:ff9b::203.0.113.0/120"]).unwrap();
+    let denied = from("64:ff9b::cb00:7107", &[]);
+    assert_eq!(key_of(&client, denied).await, Err(403));
+    assert_eq!(key_of(&client, from("203.0.113.7", &[])).await, Err(403));
+    let other = from("64:ff9b::c633:6401", &[]);
+    assert_eq!(key_of(&client, other).await.unwrap(), "198.51.100.1");
+}
+
+#[tokio::test]
+async fn a_proxys_header_must_occur_once_and_come_from_it() {
+    let name = HeaderName::from_static("x-real-ip");
+    let anywhere = ClientIp::header(name.clone());
+    let client = ClientIp::header(name).only_from(["10.0.0.0/8"]).unwrap();
+    let real = |peer, values: &[&str]| {
+        let headers: Vec<_> = values.iter().map(|value| ("x-real-ip", *value)).collect();
+        from(peer, &headers)
+    };
+    for (peer, values, expected) in [
+        ("10.0.0.1", &["203.0.113.7"][..], Ok("203.0.113.7")),
+        ("10.0.0.1", &["203.0.113.7", "6.6.6.6"], Err(500)),
+        ("10.0.0.1", &["203.0.113.7, 6.6.6.6"], Err(500)),
+        ("10.0.0.1", &[], Err(500)),
+        ("10.0.0.1", &["unknown"], Err(500)),
+        // Nobody else locks a victim out, or evades.
+        ("192.0.2.1", &["203.0.113.7"], Ok("192.0.2.1")),
+    ] {
+        let key = key_of(&client, real(peer, values)).await;
+        assert_eq!(
+            key.as_deref().map_err(|status| *status),
+            expected,
+            "{peer} {values:?}"
+        );
+    }
+    let key = key_of(&anywhere, real("192.0.2.1", &["203.0.113.7"])).await;
+    assert_eq!(key.unwrap(), "203.0.113.7");
+}
+
+#[tokio::test]
+async fn ipv6_clients_are_counted_by_prefix() {
+    for (bits, expected) in [
+        (64, "2001:db8:1::/48 2001:db8:1:2::/64"),
+        (56, "2001:db8:1::/48 2001:db8:1::/56"),
+        (48, "2001:db8:1::/48"),
+        (32, "2001:db8::/32"),
+        (128, "2001:db8:1::/48 2001:db8:1:2:3:4:5:6/128"),
+        (255, "2001:db8:1::/48 2001:db8:1:2:3:4:5:6/128"),
+    ] {
+        let client = ClientIp::peer().ipv6_prefix(bits);
+        let key = key_of(&client, from("2001:db8:1:2:3:4:5:6", &[])).await;
+        assert_eq!(key.unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn ipv4_clients_of_a_dual_stack_socket_are_told_apart() {
+    for bits in [0, 56, 64, 96] {
+        let client = ClientIp::peer().ipv6_prefix(bits);
+        for (peer, expected) in [
+            ("::ffff:1.2.3.4", "1.2.3.4"),
+            ("::ffff:1.2.3.5", "1.2.3.5"),
+            ("1.2.3.4", "1.2.3.4"),
+        ] {
+            assert_eq!(key_of(&client, from(peer, &[])).await.unwrap(), expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn ipv4_is_recognized_by_its_range_not_by_its_notation() {
+    for (peer, expected) in [
+        ("2001:db8::1.2.3.4", "2001:db8::/48 2001:db8::/64"),
+        ("::ffff:1.2.3.4", "1.2.3.4"),
+        ("::ffff:102:304", "1.2.3.4"),
+        ("64:ff9b::1.2.3.4", "1.2.3.4"),
+    ] {
+        let key = key_of(&ClientIp::peer(), from(peer, &[])).await;
+        assert_eq!(key.unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn addresses_are_allowed_or_denied_by_range() {
+    let client = ClientIp::peer().allow(["10.0.0.0/8", "::1"]).unwrap();
+    let client = client
+        .deny(["6.6.6.0/24", "10.0.0.0/24", "2001:db8:bad::/48"])
+        .unwrap();
+    let limiter = RateLimiter::new(MemoryStore::new(), ["a=sliding-log:1/1m"]).unwrap();
+    let layer = InboundLayer::new(limiter, client);
+    for _ in 0..2 {
+        for allowed in ["10.0.0.1", "::1", "::ffff:10.9.9.9"] {
+            assert_eq!(send(&layer, from(allowed, &[])).await.status, 200);
+        }
+        for denied in ["6.6.6.6", "2001:db8:bad::1", "::ffff:6.6.6.7"] {
+            assert_eq!(send(&layer, from(denied, &[])).await.status, 403);
+        }
+    }
+}
+
+#[tokio::test]
+async fn ranges_of_ipv6_hold_no_ipv4_address() {
+    let addresses = ["6.6.6.6", "::ffff:6.6.6.6", "2001:db8::1"];
+    for (range, statuses) in [
+        ("::/0", [200, 200, 403]),
+        ("::/1", [200, 200, 403]),
+        ("0.0.0.0/0", [403, 403, 200]),
+        ("::ffff:0:0/96", [403, 403, 200]),
+    ] {
+        let client = ClientIp::peer().deny([range]).unwrap();
+        let limiter = RateLimiter::new(MemoryStore::new(), ["a=sliding-log:9/1m"]).unwrap();
+        let layer = InboundLayer::new(limiter, client);
+        for (address, status) in addresses.into_iter().zip(statuses) {
+            let answer = send(&layer, from(address, &[])).await;
+            assert_eq!(answer.status, status, "{range} {address}");
+        }
+    }
+}
+
+#[test]
+fn wrong_prefixes_say_what_to_write() {
+    for (text, part) in [
+        ("10.0.0.1/8", "ones after its length"),
+        ("2001:db8::1/64", "ones after its length"),
+        ("10.0.0.0/33", "from 0 to 32"),
+        ("::/129", "from 0 to 128"),
+        ("10.0.0.0/", "from 0 to 32"),
+        ("10.0.0.0/-1", "from 0 to 32"),
+        ("10.0.0", "write it like"),
+        ("", "write it like"),
+        ("example.com", "write it like"),
+        ("10.0.0.0/8, 10.1.0.0/16", "from 0 to 32"),
+    ] {
+        let error = ClientIp::behind([text]).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    for text in [
+        "0.0.0.0/0",
+        "::/0",
+        "10.0.0.1",
+        "10.0.0.1/32",
+        "::1/128",
+        "::ffff:10.0.0.0/104",
+    ] {
+        assert!(ClientIp::behind([text]).is_ok(), "{text}");
+    }
+    let none: [&str; 0] = [];
+    for empty in [ClientIp::behind(none), ClientIp::hops(1).only_from(none)] {
+        let error = empty.unwrap_err().to_string();
+        assert!(error.contains("name their addresses"), "{error}");
+    }
+    assert!(ClientIp::peer().allow(none).unwrap().deny(none).is_ok());
+}

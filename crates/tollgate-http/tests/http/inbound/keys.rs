@@ -1,0 +1,186 @@
+//! What requests are counted by.
+
+use http::{HeaderName, Request};
+use tollgate_http::inbound::{ClientIp, InboundLayer, KeyBy, Peer};
+
+use super::support::*;
+
+fn request_with(headers: &[(&'static str, &str)]) -> Request<Body> {
+    let mut request = request_from(ALICE);
+    for (name, value) in headers {
+        let _ = request.headers_mut().append(*name, value.parse().unwrap());
+    }
+    request
+}
+
+/// Returns whether the two requests count for one key.
+async fn are_one(key: &KeyBy, requests: [Request<Body>; 2]) -> bool {
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), key.clone());
+    let [first, second] = requests;
+    assert_eq!(send(&layer, first).await.status, 200);
+    send(&layer, second).await.status == 429
+}
+
+#[tokio::test]
+async fn api_keys_are_stored_as_hashes() {
+    let key = KeyBy::header(HeaderName::from_static("x-api-key"));
+    let limiter = limiter(store().0, ["a=sliding-log:1/1m"]);
+    let layer = InboundLayer::new(limiter.clone(), key.clone());
+    let with = |value: &str| request_with(&[("x-api-key", value)]);
+    assert_eq!(send(&layer, with("secret")).await.status, 200);
+    assert_eq!(limiter.peek("secret").run().unwrap().remaining(), 1);
+    // The first half of the hash, as `printf secret | sha256sum` prints it.
+    let hash = "sha256-2bb80d537b1da3e38bd30361aa855686";
+    assert_eq!(limiter.peek(hash).run().unwrap().remaining(), 0);
+    assert!(are_one(&key, [with("a"), with("a")]).await);
+    assert!(!are_one(&key, [with("a"), with("b")]).await);
+
+    for (headers, status) in [
+        (&[][..], 401),
+        (&[("x-api-key", "a"), ("x-api-key", "b")][..], 401),
+        (&[("x-api-key", "")][..], 200),
+    ] {
+        assert_eq!(
+            send(&layer, request_with(headers)).await.status,
+            status,
+            "{headers:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn parts_never_flow_into_each_other() {
+    let part = |name: &'static str| {
+        KeyBy::function(move |parts| {
+            let value = parts.headers.get(name)?.to_str().ok()?;
+            Some(value.to_owned())
+        })
+    };
+    let two = part("a").and(part("b"));
+    let three = part("a").and(part("b")).and(part("c"));
+    let nested = part("a").and(part("b").and(part("c")));
+    let texts = [
+        "", "x", "xy", "|", "1|", "0|1|", "0|0|", "2|x", "1|1|x", "y",
+    ];
+    let mut all = Vec::new();
+    for a in texts {
+        for b in texts {
+            for c in texts {
+                all.push([("a", a), ("b", b), ("c", c)]);
+            }
+        }
+    }
+    for (key, parts) in [(two, 2), (three, 3), (nested, 3)] {
+        let store = store().0;
+        let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), key);
+        let mut seen = std::collections::HashSet::new();
+        for headers in &all {
+            let is_new = seen.insert(&headers[..parts]);
+            let status = if is_new { 200 } else { 429 };
+            let answer = send(&layer, request_with(headers)).await;
+            assert_eq!(answer.status, status, "{headers:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_address_and_a_path_never_flow_into_each_other() {
+    let path = KeyBy::function(|parts| Some(parts.uri.path().trim_matches('/').to_owned()));
+    let key = KeyBy::client_ip(ClientIp::peer()).and(path);
+    let request = |last: u8, path: &str| {
+        let mut request = request_from([203, 0, 113, last]);
+        *request.uri_mut() = path.parse().unwrap();
+        request
+    };
+    assert!(!are_one(&key, [request(1, "/2/login"), request(12, "/login")]).await);
+    assert!(!are_one(&key, [request(1, "/2"), request(12, "/")]).await);
+    assert!(are_one(&key, [request(1, "/2"), request(1, "/2/")]).await);
+}
+
+#[tokio::test]
+async fn long_parts_are_stored_as_hashes() {
+    let key = KeyBy::function(|parts| Some(parts.uri.path().to_owned()));
+    let limiter = limiter(store().0, ["a=sliding-log:1/1m"]);
+    let layer = InboundLayer::new(limiter.clone(), key);
+    let to = |path: &str| {
+        let mut request = request_from(ALICE);
+        *request.uri_mut() = path.parse().unwrap();
+        request
+    };
+    let (short, long) = (
+        format!("/{}", "a".repeat(127)),
+        format!("/{}", "a".repeat(128)),
+    );
+    let longer = format!("/{}", "a".repeat(60_000));
+    for path in [&short, &long, &longer] {
+        assert_eq!(send(&layer, to(path)).await.status, 200);
+        assert_eq!(send(&layer, to(path)).await.status, 429);
+    }
+    assert_eq!(limiter.peek(&short).run().unwrap().remaining(), 0);
+    assert_eq!(limiter.peek(&long).run().unwrap().remaining(), 1);
+}
+
+#[tokio::test]
+async fn a_key_that_stands_in_for_another_is_never_equal_to_it() {
+    let function = KeyBy::function(|parts| {
+        let value = parts.headers.get("a")?.to_str().ok()?;
+        Some(value.to_owned())
+    });
+    let key = function.or(ClientIp::peer());
+    let named = request_with(&[("a", "203.0.113.7")]);
+    assert!(!are_one(&key, [named, request_from(ALICE)]).await);
+    assert!(are_one(&key, [request_from(ALICE), request_from(ALICE)]).await);
+    let named = || request_with(&[("a", "x")]);
+    assert!(are_one(&key, [named(), named()]).await);
+}
+
+#[tokio::test]
+async fn values_in_extensions_are_keys() {
+    #[derive(Clone)]
+    struct User(String);
+    let key = KeyBy::extension(|user: &User| &user.0);
+    let of = |name: &str| {
+        let mut request = request_from(ALICE);
+        let _ = request.extensions_mut().insert(User(name.to_owned()));
+        request
+    };
+    assert!(are_one(&key, [of("a"), of("a")]).await);
+    assert!(!are_one(&key, [of("a"), of("b")]).await);
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), key);
+    assert_eq!(send(&layer, request_from(ALICE)).await.status, 401);
+}
+
+#[tokio::test]
+async fn no_header_makes_an_address_another() {
+    let by_key = || KeyBy::header(HeaderName::from_static("x-api-key"));
+    let listed = ClientIp::peer()
+        .allow(["203.0.113.7"])
+        .unwrap()
+        .deny(["203.0.113.0/24"])
+        .unwrap();
+    for key in [
+        by_key().or(listed.clone()),
+        by_user().or(by_key()).or(listed),
+    ] {
+        let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), key);
+        for headers in [&[][..], &[("x-api-key", "a")][..], &[("user", "a")][..]] {
+            for (peer, statuses) in [(7, [200, 200]), (8, [403, 403])] {
+                for status in statuses {
+                    let mut request = request_with(headers);
+                    let peer = Peer([203, 0, 113, peer].into());
+                    let _ = request.extensions_mut().insert(peer);
+                    assert_eq!(send(&layer, request).await.status, status);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_spells_a_hash_is_not_the_name_that_it_spells() {
+    // As `printf 'a%.0s' {1..200} | sha256sum` prints it.
+    let spelled = "sha256-c2a908d98f5df987ade41b5fce213067";
+    let of = |name: &str| request_with(&[("user", name)]);
+    assert!(!are_one(&by_user(), [of(spelled), of(&"a".repeat(200))]).await);
+    assert!(are_one(&by_user(), [of(spelled), of(spelled)]).await);
+}

@@ -1,0 +1,487 @@
+//! What is counted: keys, costs, plans, several policies, and what is not counted at all.
+
+use std::convert::Infallible;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode};
+use tollgate_core::lease::ConcurrencyLimiter;
+use tollgate_core::store::MAX_CHECKS;
+use tollgate_core::{ErrorKind, LimitError};
+use tollgate_http::inbound::{Charge, ClientIp, Decided, InboundLayer, OnStoreFailure, Place};
+use tollgate_layers::limits::{LimitSet, Limits};
+use tollgate_mock::{Fault, FaultyStore};
+
+use super::support::*;
+
+#[tokio::test]
+async fn allows_up_to_the_limit_and_then_answers_429() {
+    let (sync, _) = store();
+    let (waiting, _) = waiting_store();
+    let decides_in_place = InboundLayer::new(limiter(sync, ["a=sliding-log:2/1m"]), by_user());
+    let waits = InboundLayer::new(limiter(waiting, ["a=sliding-log:2/1m"]), by_user());
+    for _ in 0..2 {
+        for answer in [
+            send(&decides_in_place, request("alice")).await,
+            send(&waits, request("alice")).await,
+        ] {
+            assert_eq!((answer.status, &*answer.body), (200, "hello"));
+        }
+    }
+    for answer in [
+        send(&decides_in_place, request("alice")).await,
+        send(&waits, request("alice")).await,
+    ] {
+        assert_eq!(answer.status, 429);
+        assert_eq!(answer.header("retry-after"), "60");
+    }
+    for answer in [
+        send(&decides_in_place, request("bob")).await,
+        send(&waits, request("bob")).await,
+    ] {
+        assert_eq!(answer.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_one_policy_denies_consumes_nothing_from_the_others() {
+    let (store, clock) = store();
+    let limiter_of_user = limiter(
+        store.clone(),
+        ["minute=sliding-log:2/1m", "hour=sliding-log:4/1h"],
+    );
+    let layer = InboundLayer::new(limiter_of_user.clone(), by_user())
+        .also(
+            ["all=sliding-log:100/1h"],
+            ClientIp::peer().peer_by(|_| Some(ALICE.into())),
+        )
+        .unwrap();
+    for _ in 0..2 {
+        assert_eq!(send(&layer, request("alice")).await.status, 200);
+    }
+    for _ in 0..10 {
+        assert_eq!(send(&layer, request("alice")).await.status, 429);
+    }
+    let left = limiter_of_user.peek("alice").run().unwrap();
+    assert_eq!(left.verdict("hour").unwrap().remaining(), 2);
+    let answer = send(&layer, request("bob")).await;
+    assert!(
+        answer.header("ratelimit").contains(r#""all";r=97"#),
+        "{answer:?}"
+    );
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(send(&layer, request("alice")).await.status, 200);
+}
+
+#[tokio::test]
+async fn limits_of_one_name_are_refused() {
+    let layer = InboundLayer::new(limiter(store().0, ["a=gcra:1/1s"]), by_user());
+    let twice = layer.clone().also(["a=gcra:9/1s"], by_user()).unwrap_err();
+    assert_eq!(
+        twice,
+        LimitError::DuplicateLimit {
+            name: "a".to_owned()
+        }
+    );
+    assert!(
+        layer
+            .clone()
+            .also(["b=gcra:1/1s", "b=gcra:2/1s"], by_user())
+            .is_err()
+    );
+    assert!(layer.clone().also(["b=gcra:1/1"], by_user()).is_err());
+    let none: [(&str, tollgate_core::RateLimiter<()>); 0] = [];
+    assert!(InboundLayer::by_plan(none, by_user(), |_| None).is_err());
+}
+
+#[tokio::test]
+async fn a_plan_chooses_the_limits_and_keeps_what_was_counted() {
+    let (store, _) = store();
+    let plans = [
+        (
+            "free",
+            limiter(store.clone(), ["requests=sliding-log:1/1m"]),
+        ),
+        ("pro", limiter(store, ["requests=sliding-log:3/1m"])),
+    ];
+    let layer = InboundLayer::by_plan(plans, by_user(), |parts| {
+        parts.headers.get("plan")?.to_str().ok()
+    });
+    let layer = layer.unwrap();
+    let of_plan = |plan: &str| {
+        let mut request = request("alice");
+        let _ = request.headers_mut().insert("plan", plan.parse().unwrap());
+        request
+    };
+    assert_eq!(send(&layer, of_plan("free")).await.status, 200);
+    assert_eq!(send(&layer, of_plan("free")).await.status, 429);
+    let answer = send(&layer, of_plan("pro")).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("ratelimit-policy"), r#""requests";q=3;w=60"#);
+    assert!(answer.header("ratelimit").starts_with(r#""requests";r=1;"#));
+    for unknown in [of_plan("gold"), request("alice")] {
+        assert_eq!(send(&layer, unknown).await.status, 500);
+    }
+}
+
+#[tokio::test]
+async fn limits_change_between_two_requests() {
+    let (store, _) = store();
+    let set = |text: &str| LimitSet::new().with("login", [text]).unwrap();
+    let limits = Limits::new(set("sliding-log:1/1m"));
+    let limiters = limits.on(store.clone());
+    let layer = InboundLayer::by_limiter(store.clone(), by_user(), move |parts| {
+        limiters.get(parts.headers.get("plan").map_or("login", |_| "gold"))
+    });
+    assert_eq!(send(&layer, request("alice")).await.status, 200);
+    assert_eq!(send(&layer, request("alice")).await.status, 429);
+    let _ = limits.replace(set("sliding-log:3/1m")).unwrap();
+    let answer = send(&layer, request("alice")).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("ratelimit-policy"), r#""login";q=3;w=60"#);
+    assert!(answer.header("ratelimit").starts_with(r#""login";r=1;"#));
+    let _ = limits.replace(set("off")).unwrap();
+    for _ in 0..9 {
+        let answer = send(&layer, request("alice")).await;
+        assert_eq!(answer.status, 200);
+        assert!(!answer.headers.contains_key("ratelimit"));
+    }
+    let mut unknown = request("alice");
+    let _ = unknown
+        .headers_mut()
+        .insert("plan", "gold".parse().unwrap());
+    assert_eq!(send(&layer, unknown).await.status, 500);
+    // Nobody needs to say who they are, unless they take a place.
+    let nobody = || Request::new(Body::default());
+    assert_eq!(send(&layer, nobody()).await.status, 200);
+    let places = ConcurrencyLimiter::new(store, "places", 1, Duration::from_secs(9)).unwrap();
+    let held = layer.clone().hold(places);
+    assert_eq!(send(&held, nobody()).await.status, 401);
+    // With another policy, a limit must not be there twice, nor too many.
+    let both = layer.also(["login=gcra:9/1s"], by_user()).unwrap();
+    assert_eq!(send(&both, request("bob")).await.status, 200);
+    let _ = limits.replace(set("gcra:3/1s")).unwrap();
+    assert_eq!(send(&both, request("bob")).await.status, 500);
+    let _ = limits.replace(set("other=gcra:3/1s")).unwrap();
+    assert_eq!(send(&both, request("bob")).await.status, 200);
+    let many = (0..MAX_CHECKS).map(|index| format!("l{index}=gcra:1/1s"));
+    let many = LimitSet::new().with("login", many).unwrap();
+    let _ = limits.replace(many).unwrap();
+    assert_eq!(send(&both, request("bob")).await.status, 500);
+}
+
+#[tokio::test]
+async fn costs_and_settlements_are_those_of_their_policy() {
+    for waits in [false, true] {
+        let (inner, _) = store();
+        let store = FaultyStore::new(inner.clone(), []);
+        let store: std::sync::Arc<dyn tollgate_core::Store> = if waits {
+            std::sync::Arc::new(store)
+        } else {
+            inner.clone()
+        };
+        let layer = InboundLayer::new(limiter(store, ["requests=sliding-log:10/1m"]), by_user())
+            .also(["bytes=sliding-log:1000/1m"], by_user())
+            .unwrap()
+            .cost(|_| 400)
+            .settle_by_bytes(NonZeroU64::new(2).unwrap());
+        // Five bytes are three pairs.
+        assert_eq!(send(&layer, request("alice")).await.status, 200);
+        settled().await;
+        let answer = send(&layer, request("alice")).await;
+        assert_eq!(
+            answer.header("ratelimit"),
+            r#""requests";r=8;t=60, "bytes";r=597;t=60"#
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_response_says_what_its_request_cost() {
+    let (store, _) = store();
+    let layer =
+        InboundLayer::new(limiter(store, ["login=sliding-log:2/1m"]), by_user()).settle(|head| {
+            match head.status {
+                StatusCode::OK => Some(0),
+                StatusCode::UNAUTHORIZED => Some(2),
+                _ => None,
+            }
+        });
+    let answering = |status: u16| {
+        move |_| {
+            let mut response = Response::new(Body::default());
+            *response.status_mut() = StatusCode::from_u16(status).unwrap();
+            response
+        }
+    };
+    for _ in 0..5 {
+        let answer = send_to(&layer, request("alice"), answering(200)).await;
+        assert_eq!(answer.status, 200);
+    }
+    assert_eq!(
+        send_to(&layer, request("alice"), answering(401))
+            .await
+            .status,
+        401
+    );
+    assert_eq!(
+        send_to(&layer, request("alice"), answering(200))
+            .await
+            .status,
+        429
+    );
+    assert_eq!(
+        send_to(&layer, request("bob"), answering(404)).await.status,
+        404
+    );
+    assert_eq!(
+        send_to(&layer, request("bob"), answering(404)).await.status,
+        404
+    );
+    assert_eq!(
+        send_to(&layer, request("bob"), answering(404)).await.status,
+        429
+    );
+}
+
+#[tokio::test]
+async fn what_is_expected_to_cost_nothing_is_settled() {
+    let (store, _) = store();
+    let limiter = limiter(store, ["a=sliding-log:10/1m"]);
+    let layer = InboundLayer::new(limiter.clone(), by_user())
+        .cost(|_| 0)
+        .settle(|head| (head.status != StatusCode::NO_CONTENT).then_some(6));
+    let answers = |status| {
+        move |_| {
+            let mut response = Response::new(Body::default());
+            *response.status_mut() = status;
+            response
+        }
+    };
+    for (answer, status, left) in [(200, 200, 4), (204, 204, 3), (200, 200, 0), (200, 429, 0)] {
+        let answer = answers(StatusCode::from_u16(answer).unwrap());
+        let answer = send_to(&layer, request("alice"), answer).await;
+        assert_eq!(answer.status, status);
+        assert_eq!(limiter.peek("alice").run().unwrap().remaining(), left);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_says_what_its_request_cost() {
+    let (store, _) = store();
+    let layer = InboundLayer::new(limiter(store, ["rows=sliding-log:100/1m"]), by_user())
+        .settle_by_handler();
+    let charging = |cost: Option<u64>| {
+        move |request: Request<Body>| {
+            let charge: Charge = request.extensions().get().cloned().unwrap();
+            if let Some(cost) = cost {
+                charge.set(cost);
+            }
+            Response::new(Body::default())
+        }
+    };
+    let _ = send_to(&layer, request("alice"), charging(Some(30))).await;
+    let _ = send_to(&layer, request("alice"), charging(None)).await;
+    let _ = send_to(&layer, request("alice"), charging(Some(0))).await;
+    let answer = send_to(&layer, request("alice"), charging(Some(0))).await;
+    assert!(
+        answer.header("ratelimit").starts_with(r#""rows";r=68;"#),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_handler_says_to_all_layers_what_its_request_cost() {
+    use tower::{Layer, ServiceExt, service_fn};
+
+    let (store, _) = store();
+    let outer = limiter(store.clone(), ["outer=sliding-log:100/1m"]);
+    let inner = limiter(store, ["inner=sliding-log:100/1m"]);
+    let [around, within] = [&outer, &inner]
+        .map(|limiter| InboundLayer::new(limiter.clone(), by_user()).settle_by_handler());
+    let service = service_fn(|request: Request<Body>| async move {
+        request.extensions().get::<Charge>().unwrap().set(30);
+        Ok::<_, Infallible>(Response::new(Body::default()))
+    });
+    let service = around.layer(within.layer(service));
+    let _ = service.oneshot(request("alice")).await.unwrap();
+    for limiter in [outer, inner] {
+        assert_eq!(limiter.peek("alice").run().unwrap().remaining(), 70);
+    }
+}
+
+#[tokio::test]
+async fn handlers_serve_requests_that_are_not_counted() {
+    use axum::{Router, routing::get};
+    use tower::ServiceExt;
+
+    let client = ClientIp::peer().allow(["203.0.113.7"]).unwrap();
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), client)
+        .insert_decision()
+        .settle_by_handler();
+    let handler = async |charge: Charge, decided: Option<Decided>, place: Option<Place>| {
+        charge.set(3);
+        format!("{} {}", decided.is_some(), place.is_some())
+    };
+    let app: Router = Router::new().route("/", get(handler)).layer(layer);
+    for (peer, expected) in [(7, "false false"), (8, "true false")] {
+        let request = request_from([203, 0, 113, peer]).map(axum::body::Body::new);
+        let response = app.clone().oneshot(request).await.unwrap();
+        let body = axum::body::to_bytes(response.into_body(), 100).await;
+        assert_eq!(body.unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_fails_keeps_the_estimate() {
+    use tower::{Layer, ServiceExt, service_fn};
+
+    let (store, _) = store();
+    let limiter = limiter(store, ["a=sliding-log:10/1m"]);
+    let layer = InboundLayer::new(limiter.clone(), by_user())
+        .cost(|_| 4)
+        .settle(|_| Some(1));
+    let fails = service_fn(|_: Request<Body>| async { Err::<Response<Body>, _>("broken") });
+    assert_eq!(
+        layer
+            .layer(fails)
+            .oneshot(request("alice"))
+            .await
+            .unwrap_err(),
+        "broken"
+    );
+    assert_eq!(limiter.peek("alice").run().unwrap().remaining(), 6);
+}
+
+#[tokio::test]
+async fn what_is_skipped_is_not_counted() {
+    let (store, _) = store();
+    let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), ClientIp::peer())
+        .skip(|parts| parts.uri.path() == "/health")
+        .skip(|parts| parts.uri.path() == "/metrics")
+        .skip_preflight();
+    let to = |method: Method, path: &str, preflight: bool| {
+        let mut request = request_from(ALICE);
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().unwrap();
+        if preflight {
+            let headers = request.headers_mut();
+            let _ = headers.insert("access-control-request-method", "POST".parse().unwrap());
+        }
+        request
+    };
+    for _ in 0..3 {
+        for request in [
+            to(Method::GET, "/health", false),
+            to(Method::GET, "/metrics", false),
+            to(Method::OPTIONS, "/", true),
+        ] {
+            let answer = send(&layer, request).await;
+            assert_eq!((answer.status, answer.header("ratelimit").len()), (200, 0));
+        }
+    }
+    assert_eq!(
+        send(&layer, to(Method::OPTIONS, "/", false)).await.status,
+        200
+    );
+    assert_eq!(send(&layer, to(Method::GET, "/", false)).await.status, 429);
+}
+
+#[tokio::test]
+async fn no_method_gets_around_the_limits() {
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), by_user());
+    for status in [200, 429] {
+        let mut request = request("alice");
+        *request.method_mut() = Method::OPTIONS;
+        let headers = request.headers_mut();
+        let _ = headers.insert("access-control-request-method", "POST".parse().unwrap());
+        assert_eq!(send(&layer, request).await.status, status);
+    }
+}
+
+#[tokio::test]
+async fn a_failed_store_refuses_with_503_or_allows() {
+    for kind in [
+        ErrorKind::Unavailable,
+        ErrorKind::Unknown,
+        ErrorKind::Misconfigured,
+    ] {
+        let failing = || {
+            let faults = [Fault::Fail(kind), Fault::Fail(kind)];
+            limiter(FaultyStore::new(store().0, faults), ["a=sliding-log:1/1m"])
+        };
+        let layer = InboundLayer::new(failing(), by_user());
+        let answer = send(&layer, request("alice")).await;
+        assert_eq!(answer.status, 503);
+        assert!(
+            answer.body.contains("#temporary-reduced-capacity"),
+            "{answer:?}"
+        );
+        assert!(!answer.body.contains("mock"), "{answer:?}");
+        let layer = InboundLayer::new(failing(), by_user()).on_store_failure(OnStoreFailure::Allow);
+        let answer = send(&layer, request("alice")).await;
+        assert_eq!((answer.status, answer.header("ratelimit").len()), (200, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_no_store_decides_is_refused_even_if_failures_allow() {
+    for kind in [ErrorKind::Malformed, ErrorKind::Unsupported] {
+        let store = FaultyStore::new(store().0, [Fault::Fail(kind)]);
+        let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user());
+        let layer = layer.on_store_failure(OnStoreFailure::Allow);
+        assert_eq!(send(&layer, request("alice")).await.status, 500);
+    }
+}
+
+#[tokio::test]
+async fn more_limits_than_a_request_can_have_are_refused() {
+    let limits = |prefix: char, count: usize| {
+        (0..count).map(move |index| format!("{prefix}{index}=gcra:1/1s"))
+    };
+    let layer = InboundLayer::new(limiter(store().0, limits('a', 20)), by_user());
+    let layer = layer.also(limits('b', 12), by_user()).unwrap();
+    let error = layer.also(["c=gcra:1/1s"], by_user()).unwrap_err();
+    let expected = LimitError::TooManyLimits {
+        count: 33,
+        most: 32,
+    };
+    assert_eq!(error, expected);
+}
+
+#[tokio::test]
+async fn the_decision_is_in_the_extensions() {
+    let (store, _) = store();
+    let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user());
+    let seen = |request: Request<Body>| {
+        let decided = request.extensions().get::<Decided>();
+        Response::new(Body::from(format!("{:?}", decided.map(Decided::remaining))))
+    };
+    assert_eq!(send_to(&layer, request("bob"), seen).await.body, "None");
+    let layer = layer.insert_decision();
+    assert_eq!(
+        send_to(&layer, request("alice"), seen).await.body,
+        "Some(0)"
+    );
+
+    use tower::{Layer, ServiceExt, service_fn};
+    let service = service_fn(|_: Request<Body>| async {
+        Ok::<_, Infallible>(Response::new(Body::default()))
+    });
+    let refused = layer
+        .layer(service)
+        .oneshot(request("alice"))
+        .await
+        .unwrap();
+    let decided: &Decided = refused.extensions().get().unwrap();
+    assert!(!decided.is_allowed());
+    assert_eq!(decided.retry_after().as_secs_ceil(), Some(60));
+    assert_eq!(decided.verdicts().next().unwrap().0.name(), "a");
+}
+
+/// Lets what runs in the background run.
+async fn settled() {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,13 @@
+//! `InboundLayer`: whom it counts, what it lets through, and what it says.
+
+mod body;
+mod client_ip;
+mod drain;
+mod fields;
+mod hostile;
+mod keys;
+mod limits;
+mod refusals;
+mod service;
+mod support;
+mod warnings;

@@ -1,0 +1,174 @@
+//! Requests, a store with a clock of its own, and a service that answers every request.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use proptest::prelude::*;
+use tollgate_core::store::{Checks, Request as Question, Verdicts};
+use tollgate_core::{Limit, LimitError, RateLimiter, Store, StoreError, Timestamp};
+use tollgate_http::inbound::{InboundLayer, KeyBy, Peer};
+use tollgate_memory::{ManualClock, MemoryStore};
+use tollgate_mock::FaultyStore;
+use tower::{Layer, ServiceExt, service_fn};
+
+pub(crate) type Body = Full<Bytes>;
+
+/// An instant in the middle of nowhere.
+pub(crate) const START: u64 = 1_700_000_000_000_000;
+
+pub(crate) const ALICE: [u8; 4] = [203, 0, 113, 7];
+
+/// Returns a store that decides in place, and its clock.
+pub(crate) fn store() -> (Arc<MemoryStore>, ManualClock) {
+    let clock = ManualClock::at(Timestamp::from_micros(START).unwrap());
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    (Arc::new(store), clock)
+}
+
+/// Returns a store that has to wait.
+pub(crate) fn waiting_store() -> (Arc<FaultyStore<Arc<MemoryStore>>>, ManualClock) {
+    let (store, clock) = store();
+    (Arc::new(FaultyStore::new(store, [])), clock)
+}
+
+pub(crate) fn limiter<S, L>(store: S, limits: impl IntoIterator<Item = L>) -> RateLimiter<S>
+where
+    L: TryInto<Limit>,
+    LimitError: From<L::Error>,
+{
+    RateLimiter::new(store, limits).unwrap()
+}
+
+/// A store that says for which key it was asked last.
+#[derive(Default)]
+pub(crate) struct Keys {
+    store: MemoryStore,
+    asked: Mutex<Option<String>>,
+}
+
+#[async_trait]
+impl Store for Keys {
+    async fn decide<'a>(&self, request: Question<'a>) -> Result<Verdicts, StoreError> {
+        let [check] = request.checks() else {
+            panic!("one policy with one limit")
+        };
+        let part = |part: &[u8]| String::from_utf8(part.to_vec()).unwrap();
+        let (partition, rest) = (part(&check.key().partition()), part(check.key().rest()));
+        let separator = if rest.is_empty() { "" } else { " " };
+        *self.asked.lock().unwrap() = Some(format!("{partition}{separator}{rest}"));
+        self.store.decide(request).await
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Question<'a>) -> bool {
+        self.store.supports(request)
+    }
+}
+
+/// A layer that says by which key it counts a request.
+pub(crate) struct Counted(Arc<Keys>, InboundLayer<Arc<Keys>>);
+
+impl Counted {
+    pub(crate) fn by(key: impl Into<KeyBy>) -> Self {
+        let keys = Arc::<Keys>::default();
+        let limiter = limiter(Arc::clone(&keys), ["a=gcra:1000000/1s"]);
+        Self(keys, InboundLayer::new(limiter, key))
+    }
+
+    /// Returns the partition and, after a space, the rest of the key, or the status of the refusal.
+    pub(crate) async fn key_of(&self, request: Request<Body>) -> Result<String, u16> {
+        let status = send(&self.1, request).await.status;
+        let asked = self.0.asked.lock().unwrap().take();
+        assert_eq!(asked.is_some(), status == 200);
+        asked.ok_or(status)
+    }
+}
+
+/// Counts by the header `user`.
+pub(crate) fn by_user() -> KeyBy {
+    KeyBy::function(|parts| {
+        let user = parts.headers.get("user")?;
+        user.to_str().ok().map(str::to_owned)
+    })
+}
+
+pub(crate) fn request(user: &str) -> Request<Body> {
+    let request = Request::builder().header("user", user);
+    request.body(Body::default()).unwrap()
+}
+
+pub(crate) fn request_from(peer: impl Into<IpAddr>) -> Request<Body> {
+    let mut request = Request::new(Body::default());
+    let _ = request.extensions_mut().insert(Peer(peer.into()));
+    request
+}
+
+/// A response whose body has been read.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// Returns a header's lines, joined, or nothing.
+    pub(crate) fn header(&self, name: &str) -> String {
+        let lines = self.headers.get_all(name).iter();
+        let lines: Vec<&str> = lines.map(|line| line.to_str().unwrap()).collect();
+        lines.join(", ")
+    }
+}
+
+/// Sends a request through the layer to a service that answers `hello`.
+pub(crate) async fn send<S: Store + 'static>(
+    layer: &InboundLayer<S>,
+    request: Request<Body>,
+) -> Answer {
+    send_to(layer, request, |_| Response::new(Body::from("hello"))).await
+}
+
+/// Sends a request through the layer to a service that answers as `respond` does.
+pub(crate) async fn send_to<S: Store + 'static>(
+    layer: &InboundLayer<S>,
+    request: Request<Body>,
+    respond: impl Fn(Request<Body>) -> Response<Body> + Clone,
+) -> Answer {
+    let service = service_fn(move |request| {
+        let response = respond(request);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let response = layer.layer(service).oneshot(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    Answer {
+        status: head.status.as_u16(),
+        headers: head.headers,
+        body: String::from_utf8(body.to_vec()).unwrap(),
+    }
+}
+
+/// A limit of any algorithm.
+pub(crate) fn limit() -> impl Strategy<Value = String> {
+    let window = prop::sample::select(vec!["500ms", "1s", "1500ms", "7s", "1m"]);
+    let shape = prop::sample::select(vec![
+        "gcra",
+        "fixed-window",
+        "sliding-log",
+        "sliding-counter",
+        "sliding-buckets",
+    ]);
+    (shape, 1_u64..12, window, 1_u64..12).prop_map(|(shape, amount, window, burst)| match shape {
+        "gcra" => format!("{shape}:{amount}/{window},burst={burst}"),
+        "sliding-buckets" => format!("{shape}:{amount}/{window},buckets=4"),
+        _ => format!("{shape}:{amount}/{window}"),
+    })
+}

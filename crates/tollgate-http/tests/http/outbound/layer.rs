@@ -1,0 +1,266 @@
+//! The layer, around clients whose responses a test chooses.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Request, Response};
+use tokio::time::{Instant, sleep};
+use tollgate_core::ErrorKind;
+use tollgate_http::outbound::{OutboundLayer, OutboundRequestError};
+use tollgate_memory::MemoryStore;
+use tollgate_tokio::{Outbound, WaitError};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+use super::remote::*;
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_their_permits() {
+    let (outbound, remote) = (process(&store()), Remote::new(&[]));
+    let layer = OutboundLayer::new(outbound, key, MINUTE);
+    let mut client = layer.layer(remote.client.clone());
+    for _ in 0..25 {
+        let response = client.ready().await.unwrap().call(request("POST")).await;
+        assert_eq!(response.unwrap().status(), 200);
+    }
+    let calls = remote.calls();
+    assert!(calls[9] < 5 * TICK);
+    assert!(calls[10] >= 10 * SECOND + MARGIN && calls[10] <= 11 * SECOND);
+    assert!(calls[20] >= 20 * SECOND + 2 * MARGIN && calls[24] <= 21 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_would_wait_too_long_is_not_sent() {
+    let (outbound, remote) = (process(&store()), Remote::new(&[]));
+    let layer = OutboundLayer::new(outbound, key, 5 * SECOND);
+    let background = layer.clone().background();
+    for (layer, most) in [(background, 6), (layer, 4)] {
+        let mut client = layer.layer(remote.client.clone());
+        for _ in 0..most {
+            client
+                .ready()
+                .await
+                .unwrap()
+                .call(request("GET"))
+                .await
+                .unwrap();
+        }
+        let error = client.ready().await.unwrap().call(request("GET")).await;
+        let error = error.unwrap_err();
+        let OutboundRequestError::NotAdmitted(WaitError::TooLong(refused)) = &error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(error.to_string(), refused.to_string());
+    }
+    assert_eq!(remote.calls().len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_service_says_is_shared_and_only_lowers() {
+    let store = store();
+    let (one, other) = (process(&store), process(&store));
+    let less: Answer = (
+        200,
+        &[("x-ratelimit-limit", "10"), ("x-ratelimit-remaining", "3")],
+    );
+    let more: Answer = (200, &[("x-ratelimit-remaining", "9")]);
+    let tokens: Answer = (
+        200,
+        &[
+            ("x-ratelimit-limit-tokens", "40000"),
+            ("x-ratelimit-remaining-tokens", "1"),
+            ("x-ratelimit-reset-tokens", "5s"),
+        ],
+    );
+    let remote = Remote::new(&[less, more, tokens]);
+    for left in [3, 2, 1] {
+        assert_eq!(send(&one, &remote, "GET").await.0, 200);
+        let permit = other.call(KEY).wait_up_to(Duration::ZERO).await.unwrap();
+        assert_eq!(permit.remaining(), left - 1);
+        permit.give_back().await.unwrap();
+    }
+    // Nothing remains of a limit that this program does not count.
+    let store = self::store();
+    let (one, other) = (process(&store), process(&store));
+    let no_tokens: Answer = (
+        200,
+        &[
+            ("x-ratelimit-limit-tokens", "40000"),
+            ("x-ratelimit-remaining-tokens", "0"),
+            ("x-ratelimit-reset-tokens", "5s"),
+        ],
+    );
+    assert_eq!(send(&one, &Remote::new(&[no_tokens]), "GET").await.0, 200);
+    let refused = other.call(KEY).wait_up_to(SECOND).await.unwrap_err();
+    let WaitError::TooLong(refused) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(refused.limit().name(), "api-paused");
+    assert_eq!(refused.wait().duration(), Some(5 * SECOND + MARGIN));
+}
+
+/// Of several limits, the one that a report is about may have more left than another, and the report
+/// may come with a response that refuses the request.
+#[tokio::test(start_paused = true)]
+async fn reports_about_any_of_several_limits_are_shared() {
+    let limits = [
+        "second=sliding-log:10/1s",
+        "day=sliding-buckets:5000/1d,buckets=24",
+    ];
+    for (status, calls, background) in [(200, 1, false), (200, 1, true), (429, 2, false)] {
+        let store = store();
+        let outbound = || {
+            Outbound::builder(Arc::clone(&store), limits)
+                .keep_for_urgent(5)
+                .build()
+        };
+        let (one, other) = (outbound().unwrap(), outbound().unwrap());
+        let answer: Answer = (
+            status,
+            &[
+                ("retry-after", "2"),
+                ("x-ratelimit-remaining", "4000"),
+                ("x-ratelimit-reset", "80000"),
+            ],
+        );
+        let remote = Remote::new(&[answer]);
+        let layer = OutboundLayer::new(one, |_: &Request<String>| KEY, MINUTE);
+        let layer = if background {
+            layer.background()
+        } else {
+            layer
+        };
+        let mut client = layer.layer(remote.client.clone());
+        let response = client.ready().await.unwrap().call(request("GET"));
+        assert_eq!(response.await.unwrap().status(), 200);
+        assert_eq!(remote.calls().len(), calls);
+        let permit = other.call(KEY).wait_up_to(SECOND).await.unwrap();
+        let left = 4_000 - u64::try_from(calls).unwrap();
+        assert_eq!(
+            permit.verdicts().as_slice()[1].remaining(),
+            left,
+            "{status}"
+        );
+    }
+}
+
+/// A long time until the reset says which limit a report is about, although no pause is that long.
+#[tokio::test(start_paused = true)]
+async fn longest_pause_does_not_choose_the_limit_of_a_report() {
+    let limits = [
+        "hour=sliding-log:500/1h",
+        "day=sliding-buckets:5000/1d,buckets=24",
+    ];
+    let outbound = Outbound::builder(store(), limits).build().unwrap();
+    let answer: Answer = (
+        200,
+        &[
+            ("x-ratelimit-remaining", "400"),
+            ("x-ratelimit-reset", "80000"),
+        ],
+    );
+    assert_eq!(send(&outbound, &Remote::new(&[answer]), "GET").await.0, 200);
+    let permit = outbound.call(KEY).wait_up_to(SECOND).await.unwrap();
+    let left = permit
+        .verdicts()
+        .as_slice()
+        .iter()
+        .take(2)
+        .map(|limit| limit.remaining());
+    assert_eq!(left.collect::<Vec<_>>(), [498, 399]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_does_not_cost_the_response() {
+    use tollgate_mock::{Fault, FaultyStore};
+
+    // The permit, and then no pause and no report.
+    for answer in [
+        (429, &[("retry-after", "1")][..]),
+        (200, &[("x-ratelimit-remaining", "1")]),
+    ] {
+        let faults = [Fault::None, Fault::Fail(ErrorKind::Unavailable)];
+        let store = FaultyStore::new(MemoryStore::new(), faults);
+        let outbound = Outbound::builder(store, ["api=sliding-log:10/10s"])
+            .build()
+            .unwrap();
+        let remote = Remote::new(&[answer]);
+        let client = OutboundLayer::new(outbound, key, MINUTE).layer(remote.client.clone());
+        let response = client.oneshot(request("GET")).await.unwrap();
+        assert_eq!(response.status(), answer.0);
+        assert_eq!(remote.calls().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_errors_of_the_client_are_returned() {
+    let client = service_fn(|_: Request<()>| async {
+        Err::<Response<()>, _>(std::io::Error::other("no connection"))
+    });
+    let client = OutboundLayer::new(process(&store()), key, MINUTE).layer(client);
+    let error = client.oneshot(Request::new(())).await.unwrap_err();
+    assert!(matches!(error, OutboundRequestError::Client(_)));
+    assert_eq!(error.to_string(), "no connection");
+}
+
+/// Calls a service, which allows 10 in any 10 seconds, for 200 seconds, while somebody else calls
+/// it every 2 seconds. Returns how many of our calls it accepted and refused.
+async fn share_with_somebody_else(has_headers: bool) -> (usize, usize) {
+    const WINDOW: Duration = Duration::from_secs(10);
+    let log = Arc::new(Mutex::new(VecDeque::new()));
+    let count = move || {
+        let mut log = log.lock().unwrap();
+        let now = Instant::now();
+        while log.front().is_some_and(|first| *first + WINDOW <= now) {
+            log.pop_front();
+        }
+        let is_accepted = log.len() < 10;
+        if is_accepted {
+            log.push_back(now);
+        }
+        (is_accepted, 10 - log.len())
+    };
+    let somebody_else = count.clone();
+    let somebody_else = tokio::spawn(async move {
+        loop {
+            somebody_else();
+            sleep(2 * SECOND).await;
+        }
+    });
+    let client = service_fn(move |_: Request<()>| {
+        let (is_accepted, remaining) = count();
+        let status = if is_accepted { 200 } else { 429 };
+        let mut response = Response::builder().status(status);
+        if has_headers {
+            response = response
+                .header("x-ratelimit-limit", 10)
+                .header("x-ratelimit-remaining", remaining);
+        }
+        async move { Ok::<_, Infallible>(response.body(()).unwrap()) }
+    });
+    let layer = OutboundLayer::new(process(&store()), key, 2 * MINUTE).without_retries();
+    let mut client = layer.layer(client);
+    let end = Instant::now() + 200 * SECOND;
+    let (mut accepted, mut refused) = (0, 0);
+    while Instant::now() < end {
+        let response = client.ready().await.unwrap().call(Request::new(()));
+        match response.await.unwrap().status().as_u16() {
+            200 => accepted += 1,
+            _ => refused += 1,
+        }
+        sleep(SECOND / 5).await;
+    }
+    somebody_else.abort();
+    (accepted, refused)
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_leave_room_for_somebody_else() {
+    let (accepted_without, refused_without) = share_with_somebody_else(false).await;
+    let (accepted, refused) = share_with_somebody_else(true).await;
+    // Some are still refused: those that somebody else was faster than.
+    assert!(refused < refused_without && refused * 20 <= accepted);
+    // Fewer refusals mean fewer and shorter pauses.
+    assert!(accepted >= 2 * accepted_without);
+}

@@ -1,0 +1,131 @@
+//! The layer behind nginx, which appends to a header's last line, or sets one of its own.
+
+use http::HeaderName;
+use tokio::net::{TcpListener, UnixListener};
+use tokio_stream::wrappers::TcpListenerStream;
+use tollgate_http::inbound::{ClientIp, InboundLayer};
+use tollgate_memory::{MemoryStore, RateLimiter};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_types::StatusExt;
+
+use crate::client::*;
+use crate::connections::*;
+use crate::proxies::*;
+
+#[tokio::test]
+async fn clients_of_one_proxy_are_counted_apart() {
+    let server = Counting::serve(ClientIp::behind([NGINX]).unwrap()).await;
+    let nginx = nginx(server.address, APPENDS);
+    for client in [ALICE, BOB] {
+        for _ in 0..AMOUNT {
+            let answer = send_from(client, get(nginx.address(), "/")).await;
+            assert_eq!(answer.status, 200);
+        }
+        let answer = send_from(client, get(nginx.address(), "/")).await;
+        assert_eq!(answer.status, 429);
+    }
+}
+
+#[tokio::test]
+async fn no_client_chooses_the_address_that_it_is_counted_by() {
+    let own = || ClientIp::header(HeaderName::from_static("x-real-ip"));
+    let hops = || ClientIp::hops(1);
+    let joined = r#"proxy_set_header Forwarded "$http_forwarded, for=$remote_addr";"#;
+    for (client, settings) in [
+        (ClientIp::behind([NGINX]), APPENDS),
+        (hops().only_from([NGINX]), APPENDS),
+        (ClientIp::behind([NGINX]).map(ClientIp::forwarded), joined),
+        (hops().forwarded().only_from([NGINX]), joined),
+        (
+            own().only_from([NGINX]),
+            "proxy_set_header X-Real-IP $remote_addr;",
+        ),
+    ] {
+        let server = Counting::serve(client.unwrap()).await;
+        let nginx = nginx(server.address, settings);
+        let through = server.forge(ALICE, nginx.address()).await;
+        // Past the proxy.
+        let directly = server.forge(BOB, server.address).await;
+        server.assert_counted(&[(ALICE, through), (BOB, directly)]);
+    }
+}
+
+/// A connection through a Unix socket has no address.
+#[tokio::test]
+async fn a_server_without_addresses_counts_by_the_proxys_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let (app, limiter) = counting(ClientIp::hops(1));
+    drop(tokio::spawn(
+        async move { axum::serve(listener, app).await },
+    ));
+    let location = format!("proxy_pass http://unix:{}; {APPENDS}", path.display());
+    let nginx = nginx_with("", &location);
+    let server = Counting {
+        address: nginx.address(),
+        limiter,
+    };
+    let count = server.forge(ALICE, nginx.address()).await;
+    server.assert_counted(&[(ALICE, count)]);
+}
+
+/// What a client closes ends at the server, too.
+#[tokio::test]
+async fn clients_that_leave_a_proxy_give_their_places_back() {
+    let server = Holding::serve(1, ClientIp::behind([NGINX]).unwrap()).await;
+    let upgrades = "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade;
+        proxy_set_header Connection upgrade;";
+    let nginx = nginx(server.address, &format!("{APPENDS} {upgrades}"));
+    for leaving in Leaving::ALL {
+        let silent = head("GET", "/silent") + "\r\n";
+        let stream = open(nginx.address(), &silent).await;
+        server.until_full().await;
+        leaving.leave(stream);
+        server.until_free().await;
+        let stream = open_socket(nginx.address()).await;
+        server.until_full().await;
+        leaving.leave(stream);
+        server.until_free().await;
+    }
+}
+
+#[tokio::test]
+async fn grpc_refusals_pass() {
+    let (listener, address) = listener().await;
+    drop(tokio::spawn(serve_grpc(listener)));
+    let location = format!(
+        "grpc_pass grpc://{address}; grpc_bind {NGINX};
+        grpc_set_header X-Forwarded-For $proxy_add_x_forwarded_for;"
+    );
+    let nginx = nginx_with("http2", &location);
+    let channel = tonic::transport::Endpoint::new(format!("http://{}", nginx.address())).unwrap();
+    for client in [ALICE, BOB] {
+        let channel = channel.clone().local_address(Some(client.into()));
+        let mut client = HealthClient::new(channel.connect().await.unwrap());
+        let ask = HealthCheckRequest::default;
+        let _ = client.check(ask()).await.unwrap();
+        let denied = client.check(ask()).await.unwrap_err();
+        assert_eq!(denied.code(), tonic::Code::ResourceExhausted);
+        let delay = denied
+            .get_details_retry_info()
+            .unwrap()
+            .retry_delay
+            .unwrap();
+        assert!(delay.as_secs() > 3_000);
+        assert!(denied.metadata().contains_key("grpc-retry-pushback-ms"));
+    }
+}
+
+/// Serves each address once an hour.
+async fn serve_grpc(listener: TcpListener) {
+    let limiter = RateLimiter::new(MemoryStore::new(), ["calls=sliding-log:1/1h"]).unwrap();
+    let client = ClientIp::behind([NGINX]).unwrap();
+    let (_, health) = tonic_health::server::health_reporter();
+    let server = tonic::transport::Server::builder()
+        .layer(InboundLayer::new(limiter, client))
+        .add_service(health);
+    let incoming = TcpListenerStream::new(listener);
+    server.serve_with_incoming(incoming).await.unwrap();
+}
