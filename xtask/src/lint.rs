@@ -6,28 +6,6 @@ use crate::outcome::Outcome;
 use crate::project::{Files, PEERS, WORKSPACES};
 use crate::{layers, names, servers, tidy};
 
-/// Features that each must also compile alone, although tests enable them together. Those of the
-/// client crates are enabled by programs that use these as well.
-const APART: [(&str, &str); 17] = [
-    ("tollgate-core", "chrono"),
-    ("tollgate-core", "jiff"),
-    ("tollgate-core", "serde"),
-    ("tollgate-fred", "fred/default"),
-    ("tollgate-fred", "operate"),
-    ("tollgate-http", "axum"),
-    ("tollgate-http", "inbound"),
-    ("tollgate-http", "outbound"),
-    ("tollgate-http", "tonic"),
-    ("tollgate-layers", "limits"),
-    ("tollgate-layers", "metrics"),
-    ("tollgate-layers", "tracing"),
-    ("tollgate-redis", "redis/default"),
-    ("tollgate-redis", "cluster"),
-    ("tollgate-redis", "operate"),
-    ("tollgate-redis", "sentinel"),
-    ("tollgate-redis", "tls-rustls"),
-];
-
 /// Runs every step even if one fails, so that one run finds all problems.
 pub(crate) fn run(shell: &Shell) -> Outcome {
     let mut failed = Vec::new();
@@ -44,11 +22,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     step("clippy, workspace", clippy_workspace(shell));
     let files = Files::read(shell)?;
     for name in files.libraries() {
-        step(&format!("clippy, {name}"), clippy_alone(shell, name, ""));
-    }
-    for (name, feature) in APART {
-        let title = format!("clippy, {name} with {feature}");
-        step(&title, clippy_alone(shell, name, feature));
+        step(&format!("clippy, {name}"), clippy_alone(shell, name));
     }
     step("clippy, the program in memory alone", clippy_demo(shell));
     step("documentation", documentation(shell));
@@ -89,13 +63,9 @@ pub(crate) fn clippy_peers(shell: &Shell) -> Outcome {
 }
 
 /// Lints one library alone. In a build of the workspace, another crate may enable a feature that
-/// this library's manifest forgets.
-fn clippy_alone(shell: &Shell, name: &str, features: &str) -> Outcome {
-    Ok(cmd!(
-        shell,
-        "cargo clippy --package {name} --lib --features={features} -- -D warnings"
-    )
-    .run()?)
+/// this library's manifest forgets. `cargo xtask ci features` compiles it with each feature.
+fn clippy_alone(shell: &Shell, name: &str) -> Outcome {
+    Ok(cmd!(shell, "cargo clippy --package {name} --lib -- -D warnings").run()?)
 }
 
 /// Lints the build of `cargo demo`.

