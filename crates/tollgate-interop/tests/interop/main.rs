@@ -1,0 +1,18 @@
+//! The layers and fields with programs and frameworks of others, which `cargo xtask test --every-server` installs.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+#[path = "../../../tollgate-http/tests/http/client.rs"]
+mod client;
+mod connections;
+mod dashboard;
+mod grpc;
+mod haproxy;
+mod load;
+mod nginx;
+mod prometheus;
+mod proxies;
+mod structured_fields;
+#[allow(dead_code, reason = "some of it serves other tests")]
+#[path = "../../../tollgate-http/tests/http/inbound/support.rs"]
+mod support;
