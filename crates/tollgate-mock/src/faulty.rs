@@ -80,23 +80,34 @@ impl<S> FaultyStore<S> {
         &self.store
     }
 
-    fn next_fault(&self) -> Fault {
+    /// Takes the next fault, if the store decides the call: one that it refuses has none.
+    ///
+    /// # Errors
+    ///
+    /// If the call must not reach the store.
+    fn next_fault(&self, is_decided: bool) -> Result<Fault, StoreError> {
+        if !is_decided {
+            return Ok(Fault::None);
+        }
         // If the iterator panicked earlier, we still call it; what it returns then is up to it.
-        self.schedule
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .next()
-            .unwrap_or(Fault::None)
+        let mut schedule = self.schedule.lock().unwrap_or_else(PoisonError::into_inner);
+        match schedule.next().unwrap_or(Fault::None) {
+            Fault::Fail(kind) => {
+                let message = format!("scheduled to fail: {kind:?}");
+                Err(StoreError::new(kind, message))
+            }
+            fault => Ok(fault),
+        }
     }
 
     fn pass_on_now<T>(
         &self,
+        is_decided: bool,
         call: impl FnOnce() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let fault = self.next_fault();
-        fault.before()?;
+        let fault = self.next_fault(is_decided)?;
         let answer = call();
-        if let Some(delay) = fault.delay() {
+        if let Fault::Delay(delay) = fault {
             thread::sleep(delay);
         }
         fault.after(answer)
@@ -107,12 +118,12 @@ impl<S: Sync> FaultyStore<S> {
     /// Makes a call with the next fault. If the fault is `Fail`, the call is never polled.
     async fn pass_on<T: Send>(
         &self,
+        is_decided: bool,
         call: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
-        let fault = self.next_fault();
-        fault.before()?;
+        let fault = self.next_fault(is_decided)?;
         let answer = call.await;
-        if let Some(delay) = fault.delay() {
+        if let Fault::Delay(delay) = fault {
             tokio::time::sleep(delay).await;
         }
         fault.after(answer)
@@ -120,31 +131,13 @@ impl<S: Sync> FaultyStore<S> {
 }
 
 impl<S: Store> FaultyStore<S> {
-    /// Returns whether the store refuses `request` without deciding it.
-    fn refuses(&self, request: &Request<'_>) -> bool {
-        request.validate_checks().is_err() || !self.store.supports(request)
+    /// Returns whether the store decides `request`, and does not refuse it at once.
+    fn accepts(&self, request: &Request<'_>) -> bool {
+        request.validate_checks().is_ok() && self.store.supports(request)
     }
 }
 
 impl Fault {
-    /// Returns the error of a call that must not reach the store.
-    fn before(self) -> Result<(), StoreError> {
-        match self {
-            Self::Fail(kind) => {
-                let message = format!("scheduled to fail: {kind:?}");
-                Err(StoreError::new(kind, message))
-            }
-            Self::Delay(_) | Self::LoseReply | Self::None => Ok(()),
-        }
-    }
-
-    fn delay(self) -> Option<Duration> {
-        match self {
-            Self::Delay(delay) => Some(delay),
-            Self::Fail(_) | Self::LoseReply | Self::None => None,
-        }
-    }
-
     /// Passes an answer on, or loses it.
     fn after<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         match (self, answer) {
@@ -158,7 +151,7 @@ impl Fault {
                 ErrorKind::Unknown,
                 "scheduled to lose the reply: the call was carried out, as far as it could be",
             )),
-            (Self::Delay(_) | Self::Fail(_) | Self::None, answer) => answer,
+            (_, answer) => answer,
         }
     }
 }
@@ -167,14 +160,12 @@ impl Fault {
 #[async_trait]
 impl<S: Store> Store for FaultyStore<S> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        if self.refuses(&request) {
-            return self.store.decide(request).await;
-        }
-        self.pass_on(self.store.decide(request)).await
+        let is_decided = self.accepts(&request);
+        self.pass_on(is_decided, self.store.decide(request)).await
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.pass_on(self.store.reset(checks)).await
+        self.pass_on(true, self.store.reset(checks)).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
@@ -194,10 +185,8 @@ impl<S: Store> Store for FaultyStore<S> {
 #[deny(clippy::missing_trait_methods)]
 impl<S: SyncStore> SyncStore for FaultyStore<S> {
     fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
-        if self.refuses(request) {
-            return self.store.decide_now(request);
-        }
-        self.pass_on_now(|| self.store.decide_now(request))
+        let is_decided = self.accepts(request);
+        self.pass_on_now(is_decided, || self.store.decide_now(request))
     }
 
     fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
@@ -216,7 +205,7 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
-        self.pass_on_now(|| self.store.reset_now(checks))
+        self.pass_on_now(true, || self.store.reset_now(checks))
     }
 }
 
@@ -227,10 +216,9 @@ impl<S: schedule::Store> schedule::Store for FaultyStore<S> {
         &self,
         request: &schedule::Request<'a>,
     ) -> Result<schedule::Answer, StoreError> {
-        if request.validate().is_err() {
-            return self.store.schedule(request).await;
-        }
-        self.pass_on(self.store.schedule(request)).await
+        let is_valid = request.validate().is_ok();
+        let call = self.store.schedule(request);
+        self.pass_on(is_valid, call).await
     }
 
     async fn reset_schedule<'a>(
@@ -238,7 +226,8 @@ impl<S: schedule::Store> schedule::Store for FaultyStore<S> {
         terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
-        self.pass_on(self.store.reset_schedule(terms, key)).await
+        self.pass_on(true, self.store.reset_schedule(terms, key))
+            .await
     }
 }
 
@@ -248,14 +237,12 @@ impl<S: schedule::SyncStore> schedule::SyncStore for FaultyStore<S> {
         &self,
         request: &schedule::Request<'_>,
     ) -> Result<schedule::Answer, StoreError> {
-        if request.validate().is_err() {
-            return self.store.schedule_now(request);
-        }
-        self.pass_on_now(|| self.store.schedule_now(request))
+        let is_valid = request.validate().is_ok();
+        self.pass_on_now(is_valid, || self.store.schedule_now(request))
     }
 
     fn reset_schedule_now(&self, terms: &schedule::Terms, key: Key<'_>) -> Result<(), StoreError> {
-        self.pass_on_now(|| self.store.reset_schedule_now(terms, key))
+        self.pass_on_now(true, || self.store.reset_schedule_now(terms, key))
     }
 }
 
@@ -263,10 +250,8 @@ impl<S: schedule::SyncStore> schedule::SyncStore for FaultyStore<S> {
 #[async_trait]
 impl<S: lease::Store> lease::Store for FaultyStore<S> {
     async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
-        if request.validate().is_err() {
-            return self.store.lease(request).await;
-        }
-        self.pass_on(self.store.lease(request)).await
+        let is_valid = request.validate().is_ok();
+        self.pass_on(is_valid, self.store.lease(request)).await
     }
 
     async fn reset_leases<'a>(
@@ -274,21 +259,20 @@ impl<S: lease::Store> lease::Store for FaultyStore<S> {
         terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
-        self.pass_on(self.store.reset_leases(terms, key)).await
+        self.pass_on(true, self.store.reset_leases(terms, key))
+            .await
     }
 }
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: lease::SyncStore> lease::SyncStore for FaultyStore<S> {
     fn lease_now(&self, request: &lease::Request<'_>) -> Result<lease::Answer, StoreError> {
-        if request.validate().is_err() {
-            return self.store.lease_now(request);
-        }
-        self.pass_on_now(|| self.store.lease_now(request))
+        let is_valid = request.validate().is_ok();
+        self.pass_on_now(is_valid, || self.store.lease_now(request))
     }
 
     fn reset_leases_now(&self, terms: &lease::Terms, key: Key<'_>) -> Result<(), StoreError> {
-        self.pass_on_now(|| self.store.reset_leases_now(terms, key))
+        self.pass_on_now(true, || self.store.reset_leases_now(terms, key))
     }
 }
 

@@ -77,37 +77,6 @@ pub use times::TimesRange;
 /// to allow a cost above the capacity or deny it for a time, to leave more than the capacity, to
 /// grant more than the cost, to allow a peek with less than its cost remaining, or to delay a
 /// reservation for longer than it accepts.
-///
-/// # Examples
-///
-/// A login that tells its caller how long to wait:
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate_mock::{ErrorKind, MockStore, RateLimiter, Store};
-///
-/// async fn login(limiter: &RateLimiter<impl Store>, user: &str) -> String {
-///     match limiter.check(user).await {
-///         Ok(decision) if decision.is_allowed() => "welcome".to_owned(),
-///         Ok(decision) => format!("wait {}", decision.retry_after()),
-///         Err(_) => "try again later".to_owned(),
-///     }
-/// }
-///
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), tollgate_mock::LimitError> {
-/// let mut store = MockStore::new();
-/// store.expect_check("attempts", "alice").times(1).allow();
-/// store.expect_check("attempts", "alice").deny_for(Duration::from_secs(30));
-/// store.expect_check("attempts", "bob").fail(ErrorKind::Unavailable);
-///
-/// let limiter = RateLimiter::new(store, ["attempts=sliding-log:5/1m"])?;
-/// assert_eq!(login(&limiter, "alice").await, "welcome");
-/// assert_eq!(login(&limiter, "alice").await, "wait 30s");
-/// assert_eq!(login(&limiter, "bob").await, "try again later");
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Default)]
 pub struct MockStore {
     expected: Mutex<Vec<Expected>>,

@@ -45,9 +45,8 @@ fn a_block_that_succeeds_lasts_as_the_call_says() {
 #[test]
 fn a_block_of_a_limit_without_expectation_is_the_usual_one() {
     let mut store = MockStore::new();
-    store
-        .expect_block("ban", "k")
-        .deny_for(Duration::from_secs(1));
+    let second = Duration::from_secs(1);
+    store.expect_block("ban", "k").deny_for(second);
     let limits = [limit("ban=block:15m"), limit("out=block:2s")];
     let limiter = RateLimiter::new(store, limits).unwrap();
     let wait = limiter.block("k").run().unwrap();

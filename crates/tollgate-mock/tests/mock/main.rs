@@ -5,7 +5,6 @@
 
 mod blocks;
 mod calls;
-mod examples;
 mod faulty;
 mod leases;
 mod messages;
@@ -20,7 +19,7 @@ use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{
     FixedWindow, Key, Limit, Quota, RateLimiter, SlidingLog, SyncStore, Timestamp,
 };
-use tollgate_mock::MockStore;
+use tollgate_mock::{Expectation, MockStore};
 
 const NOON: Timestamp = Timestamp::saturating_from_micros(1_800_000_000_000_000);
 const LATER: Timestamp = Timestamp::saturating_from_micros(1_800_000_060_000_000);
@@ -49,6 +48,24 @@ fn decide(expect: impl FnOnce(&mut MockStore), operation: Operation<'_>) -> Verd
     store
         .decide_now(&Request::new(operation, &checks).at(NOW))
         .unwrap()
+}
+
+const WITHIN_A_SECOND: Operation<'_> = Operation::Reserve { max_delay: SECOND };
+
+/// Returns what a store decides for the limit `mail` that answers `operation` so.
+fn mail(operation: Operation<'_>, cost: u64, answer: &dyn Fn(Expectation<'_>)) -> Verdict {
+    let mut store = MockStore::new();
+    answer(match operation {
+        Operation::Lower => store.expect_lower("mail", "k"),
+        Operation::Peek => store.expect_peek("mail", "k"),
+        Operation::Reserve { .. } => store.expect_reserve("mail", "k"),
+        Operation::TakeUpTo => store.expect_take_up_to("mail", "k"),
+        _ => store.expect_check("mail", "k"),
+    });
+    let limit: Limit = "mail=gcra:10/1m,burst=5".parse().unwrap();
+    let check = [Check::new(&limit, "k", cost)];
+    let decided = store.decide_now(&Request::new(operation, &check));
+    decided.unwrap().as_slice()[0]
 }
 
 /// Returns each limit's verdict: whether it allows, what remains, and what was consumed.

@@ -12,7 +12,7 @@ use tollgate_mock::{Expectation, MockStore};
 
 use crate::leases::{lease, uploads};
 use crate::schedules::reminders;
-use crate::{LATER, NOON, SECOND};
+use crate::{LATER, NOON, SECOND, WITHIN_A_SECOND, mail};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mock/messages.txt");
 
@@ -237,17 +237,14 @@ fn impossible() -> Messages {
     let of_limits = vec![
         limited(Operation::Consume, 5, |call| call.allow()),
         limited(Operation::Consume, 6, |call| call.allow()),
-        limited(Operation::Consume, 6, |call| call.deny_for(SECOND)),
         limited(Operation::Consume, 6, |call| call.deny_forever()),
         limited(Operation::Consume, 0, |call| call.deny_for(SECOND)),
         limited(Operation::Consume, 2, |call| call.allow_with_remaining(3)),
         limited(Operation::Consume, 2, |call| call.allow_with_remaining(4)),
-        limited(Operation::Peek, 1, |call| call.allow_with_remaining(6)),
         limited(Operation::Peek, 0, |call| call.allow_with_remaining(0)),
         limited(Operation::Peek, 1, |call| call.allow_with_remaining(0)),
         limited(Operation::TakeUpTo, 3, |call| call.grant(3)),
         limited(Operation::TakeUpTo, 2, |call| call.grant(3)),
-        limited(Operation::TakeUpTo, 9, |call| call.grant(6)),
         limited(WITHIN_A_SECOND, 1, |call| call.delay_by(SECOND)),
         limited(WITHIN_A_SECOND, 1, |call| call.delay_by(2 * SECOND)),
         limited(WITHIN_A_SECOND, 0, |call| call.delay_by(SECOND)),
@@ -309,22 +306,8 @@ fn impossible() -> Messages {
     ]
 }
 
-const WITHIN_A_SECOND: Operation<'_> = Operation::Reserve { max_delay: SECOND };
-
 fn limited(operation: Operation<'_>, cost: u64, answer: fn(Expectation<'_>)) -> String {
-    message(|| {
-        let mut store = MockStore::new();
-        answer(match operation {
-            Operation::Lower => store.expect_lower("mail", "k"),
-            Operation::Peek => store.expect_peek("mail", "k"),
-            Operation::Reserve { .. } => store.expect_reserve("mail", "k"),
-            Operation::TakeUpTo => store.expect_take_up_to("mail", "k"),
-            _ => store.expect_check("mail", "k"),
-        });
-        let limit: Limit = "mail=gcra:10/1m,burst=5".parse().unwrap();
-        let check = [Check::new(&limit, "k", cost)];
-        drop(store.decide_now(&Request::new(operation, &check)));
-    })
+    message(|| mail(operation, cost, &answer))
 }
 
 fn added(answer: fn(Expectation<'_, Schedule<MockStore>>)) -> String {

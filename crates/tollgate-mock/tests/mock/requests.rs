@@ -7,62 +7,53 @@ use tollgate_mock::MockStore;
 use super::{NOW, SECOND, ask, decide, limits, said};
 
 #[test]
-fn denial_of_one_limit_denies_the_request_and_consumes_nothing() {
-    let denied_by_second = decide(
-        |store| {
-            store.expect_check("log", "k").allow_with_remaining(1);
-            store.expect_check("window", "k").deny_for(SECOND);
-        },
-        Operation::Consume,
-    );
-    assert!(denied_by_second.is_denied());
-    assert_eq!(denied_by_second.binding(), 1);
-    assert_eq!(denied_by_second.retry_after(), Wait::from_micros(1_000_000));
-    assert_eq!(said(&denied_by_second), [(true, 3, 0), (false, 0, 0)]);
-    for verdict in denied_by_second.as_slice() {
-        assert_eq!(verdict.decided_at(), NOW);
+fn one_denial_denies_the_request_the_longest_one_binds_and_nothing_is_consumed() {
+    type Expect = fn(&mut MockStore);
+    let table: [(Expect, _, _); 3] = [
+        (
+            |store| {
+                store.expect_check("log", "k").allow_with_remaining(1);
+                store.expect_check("window", "k").deny_for(SECOND);
+            },
+            [(true, 3, 0), (false, 0, 0)],
+            Wait::from_micros(1_000_000),
+        ),
+        // A limit that no expectation names allows the call.
+        (
+            |store| store.expect_check("window", "k").deny_for(SECOND),
+            [(true, 5, 0), (false, 0, 0)],
+            Wait::from_micros(1_000_000),
+        ),
+        (
+            |store| {
+                store.expect_check("log", "k").deny_for(SECOND);
+                store.expect_check("window", "k").deny_forever();
+            },
+            [(false, 0, 0), (false, 0, 0)],
+            Wait::NEVER,
+        ),
+    ];
+    for (expect, expected, wait) in table {
+        let denied = decide(expect, Operation::Consume);
+        assert!(denied.is_denied());
+        assert_eq!((denied.binding(), denied.retry_after()), (1, wait));
+        assert_eq!(said(&denied), expected);
+        assert!(denied.as_slice().iter().all(|of| of.decided_at() == NOW));
+        assert!(denied.into_receipt().is_none());
     }
-    assert!(denied_by_second.into_receipt().is_none());
-
-    // A limit that no expectation names allows the call.
-    let denied_by_one = decide(
-        |store| store.expect_check("window", "k").deny_for(SECOND),
-        Operation::Consume,
-    );
-    assert_eq!(said(&denied_by_one), [(true, 5, 0), (false, 0, 0)]);
-    assert_eq!(denied_by_one.binding(), 1);
-}
-
-#[test]
-fn longest_denial_binds() {
-    let denied_by_both = decide(
-        |store| {
-            store.expect_check("log", "k").deny_for(SECOND);
-            store.expect_check("window", "k").deny_forever();
-        },
-        Operation::Consume,
-    );
-    assert_eq!(denied_by_both.binding(), 1);
-    assert_eq!(denied_by_both.retry_after(), Wait::NEVER);
-    assert_eq!(said(&denied_by_both), [(false, 0, 0), (false, 0, 0)]);
-    // The window of a minute that holds `NOW` ends after 40 seconds.
-    assert_eq!(denied_by_both.reset_after().duration(), Some(40 * SECOND));
 }
 
 #[test]
 fn every_limit_is_answered_by_its_own_expectation() {
-    let allowed = decide(
-        |store| {
-            store.expect_check("window", "k").allow_with_remaining(0);
-            store.expect_check("log", "k").allow_with_remaining(3);
-        },
-        Operation::Consume,
-    );
-    assert!(allowed.is_allowed());
+    let expect = |store: &mut MockStore| {
+        store.expect_check("window", "k").allow_with_remaining(0);
+        store.expect_check("log", "k").allow_with_remaining(3);
+    };
+    let allowed = decide(expect, Operation::Consume);
     assert_eq!(said(&allowed), [(true, 3, 2), (true, 0, 2)]);
     let receipt = allowed.into_receipt().unwrap();
-    let amounts: Vec<_> = receipt.consumed().iter().map(|c| c.cost()).collect();
-    assert_eq!(amounts, [2, 2]);
+    let costs: Vec<_> = receipt.consumed().iter().map(|used| used.cost()).collect();
+    assert_eq!(costs, [2, 2]);
 }
 
 #[test]

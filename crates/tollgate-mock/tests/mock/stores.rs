@@ -10,7 +10,9 @@ use tollgate_mock::{Expectation, MockStore};
 
 const NOW: Timestamp = Timestamp::saturating_from_micros(1_700_000_000_250_000);
 const WITHIN: Duration = Duration::from_millis(300);
-const LIMITS: [&str; 8] = [
+const LIMITS: [&str; 9] = [
+    // Full after a cost of 4, it delays a reservation by 250 ms.
+    "api=gcra:4/1s",
     "api=gcra:10/1m,burst=3",
     "api=gcra:7/1s",
     "api=fixed-window:5/1m",
