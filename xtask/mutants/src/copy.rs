@@ -57,7 +57,7 @@ impl Copy {
     /// That its lines are no longer there.
     pub(crate) fn apply(&self, patch: &Path) -> Outcome {
         let patch = patch.display().to_string();
-        git(&self.tree, &["apply", "-C1", "--recount", &patch]).map(drop)
+        git(&self.tree, &["apply", &patch]).map(drop)
     }
 
     /// Undoes all changes of the copy.
