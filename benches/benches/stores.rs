@@ -2,6 +2,7 @@
 //!
 //! To add a store of your own, add it to [`stores`]; `docs/benchmarks.md` shows how.
 
+use std::env;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -97,13 +98,11 @@ async fn time(limiter: &Limiter, keys: &Arc<Vec<String>>, in_flight: u64, calls:
 fn compare(criterion: &mut Criterion) {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime: Runtime = runtime.expect("a runtime starts");
+    let given = env::var("TOLLGATE_BENCH_URL").ok();
     // A server of its own stops when it is dropped.
-    let own = std::env::var("TOLLGATE_BENCH_URL")
-        .map_or_else(|_| Some(Server::start(Flavor::System)), |_| None);
-    let url = own.as_ref().map_or_else(
-        || std::env::var("TOLLGATE_BENCH_URL").unwrap_or_default(),
-        Server::url,
-    );
+    let own = given.is_none().then(|| Server::start(Flavor::System));
+    let url = given.or_else(|| Some(own.as_ref()?.url()));
+    let url = url.expect("there is a server");
     let stores = runtime.block_on(stores(&url));
     let keys = Arc::new(tollgate_benches::keys(KEYS));
     for [algorithm, allowed, denied] in ALGORITHMS {
