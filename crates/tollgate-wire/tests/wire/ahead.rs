@@ -61,6 +61,7 @@ fn every_algorithm_has_a_latest_instant() {
     // Buckets of a fourth of a second, and rings of one more than the buckets.
     let bucket = NOW / 250_000;
     let aligned = "fixed-window-aligned-9:v1";
+    let plain = |window| format!("fixed-window-aligned-1000000:v1-plain-{window}");
     let (log, ring) = ("sliding-log:v1", "sliding-buckets-1000000-4:v1");
     let table: &[(&str, &[Reply], _)] = &[
         ("gcra:v1", &[state(&[9, NOW + 1, 1])], AHEAD),
@@ -129,19 +130,8 @@ fn every_algorithm_has_a_latest_instant() {
             UNREAD,
         ),
         // What keeps no state by a script says in its name when its window begins.
-        (
-            &format!(
-                "fixed-window-aligned-1000000:v1-plain-{}",
-                NOW / 1_000_000 + 1
-            ),
-            &[],
-            AHEAD,
-        ),
-        (
-            &format!("fixed-window-aligned-1000000:v1-plain-{}", NOW / 1_000_000),
-            &[],
-            NOT_AHEAD,
-        ),
+        (&plain(NOW / 1_000_000 + 1), &[], AHEAD),
+        (&plain(NOW / 1_000_000), &[], NOT_AHEAD),
         // A schedule of few events begins with the latest instant.
         ("schedule:v1", &[state(&[NOW + 1]), another()], AHEAD),
         ("schedule:v1", &[state(&[NOW]), another()], NOT_AHEAD),

@@ -1,5 +1,7 @@
 //! Replies that no script gives: each is an error that says so, and none is a panic.
 
+use std::fmt::Debug;
+
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Receipt, StoreError, Timestamp};
@@ -81,15 +83,42 @@ fn answered(
     outcome
 }
 
-fn number() -> impl Strategy<Value = f64> {
+/// Returns numbers at the edges of what is exact, and others.
+pub(crate) fn odd_number() -> impl Strategy<Value = f64> {
     prop_oneof![
-        5 => (0..20_u32).prop_map(f64::from),
         2 => prop::sample::select(&[
-            9_007_199_254_740_991., 9_007_199_254_740_992., 1e15, 1e18, -1., -0., 0.5,
+            9_007_199_254_740_991., 9_007_199_254_740_992., 1_000., 1_001., 1e15, 1e18, -1., -0., 0.5,
             f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN_POSITIVE,
         ][..]),
         1 => any::<f64>(),
     ]
+}
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![5 => (0..20_u32).prop_map(f64::from), 3 => odd_number()]
+}
+
+/// Checks that a reply which is cut off or goes on is an error, and one with another bit is an error or
+/// another answer: to `read`, which returns an answer.
+pub(crate) fn assert_exact<T: Debug + PartialEq>(whole: &[u8], read: impl Fn(&[u8]) -> Option<T>) {
+    let answer = read(whole).expect("it is one of the script");
+    for length in 0..whole.len() {
+        assert_eq!(read(&whole[..length]), None, "{answer:?}: {length} bytes");
+    }
+    for more in [1, 8] {
+        assert_eq!(read(&[whole, &vec![0; more]].concat()), None, "{answer:?}");
+    }
+    for index in 0..whole.len() {
+        for bit in 0..usize::try_from(rounds(8)).unwrap() {
+            let mut other = whole.to_vec();
+            other[index] ^= 1 << ((bit + index) % 8);
+            // The instant is the caller's, and so is known.
+            if let Some(other) = read(&other) {
+                assert!(index == 0 || index > 8, "{answer:?}");
+                assert_ne!(other, answer, "byte {index}, bit {bit}");
+            }
+        }
+    }
 }
 
 fn state() -> impl Strategy<Value = Vec<f64>> {

@@ -348,6 +348,12 @@ pub(crate) fn consume(
     now(store.decide(Request::consume(Check::new(limit, key, cost))))
 }
 
+/// Returns what is left of each limit.
+pub(crate) fn remaining(verdicts: &Verdicts) -> Vec<u64> {
+    let verdicts = verdicts.as_slice().iter();
+    verdicts.map(|verdict| verdict.remaining()).collect()
+}
+
 /// Returns the limit that `text` writes, such as `gcra:10/1m`.
 pub(crate) fn limit(text: &str) -> Limit {
     let algorithm: tollgate_core::Algorithm = text.parse().unwrap();
@@ -385,31 +391,30 @@ pub(crate) fn store_on(server: &Server) -> WireStore<Raw> {
 
 /// Returns how often a server has run a command, sent or within a script, or refused to.
 pub(crate) fn calls(server: &Server, command: &str) -> u64 {
-    let Reply::Bulk(stats) = server.command(&["INFO", "commandstats"]) else {
-        panic!("no statistics");
-    };
-    let stats = String::from_utf8(stats).unwrap();
-    let field = |line: &str, name: &str| -> Option<u64> {
-        let rest = line.split(&format!("{name}=")).nth(1)?;
-        rest.split(',').next()?.trim().parse().ok()
-    };
-    let line = stats
-        .lines()
-        .find(|line| line.starts_with(&format!("cmdstat_{command}:")));
-    line.map_or(0, |line| {
-        field(line, "calls").unwrap() + field(line, "rejected_calls").unwrap_or(0)
-    })
+    let stats = section(server, "commandstats");
+    let name = format!("cmdstat_{command}:");
+    let line = stats.lines().find_map(|line| line.strip_prefix(&name));
+    let fields = line.unwrap_or_default().split(',');
+    let counts = fields.filter_map(|field| match field.split_once('=')? {
+        ("calls" | "rejected_calls", count) => count.trim().parse::<u64>().ok(),
+        _ => None,
+    });
+    counts.sum()
 }
 
 /// Returns a number of a section of `INFO`.
-pub(crate) fn info(server: &Server, section: &str, name: &str) -> u64 {
-    let Reply::Bulk(info) = server.command(&["INFO", section]) else {
+pub(crate) fn info(server: &Server, name: &str, field: &str) -> u64 {
+    let info = section(server, name);
+    let prefix = format!("{field}:");
+    let number = info.lines().find_map(|line| line.strip_prefix(&prefix));
+    number.unwrap().trim().parse().unwrap()
+}
+
+fn section(server: &Server, name: &str) -> String {
+    let Reply::Bulk(info) = server.command(&["INFO", name]) else {
         panic!("no statistics");
     };
-    let info = String::from_utf8(info).unwrap();
-    let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-    let number = lines.find(|(field, _)| *field == name);
-    number.unwrap().1.trim().parse().unwrap()
+    String::from_utf8(info).unwrap()
 }
 
 /// Returns a name that nobody else uses.
@@ -434,6 +439,12 @@ impl Raw {
             other => panic!("{other:?} is no key"),
         });
         keys.collect()
+    }
+
+    /// Returns how many bytes a key takes.
+    pub(crate) fn usage(&self, key: &[u8]) -> u64 {
+        let bytes = self.command(&[b"MEMORY", b"USAGE", key, b"SAMPLES", b"0"]);
+        bytes.integer().unwrap().try_into().unwrap()
     }
 
     /// Returns how many milliseconds a key has left.
@@ -506,4 +517,24 @@ pub(crate) fn number(reply: &Reply) -> u64 {
         other => panic!("{other:?} is no number"),
     };
     text.parse().unwrap()
+}
+
+/// How many keys ended when they should, and how many a millisecond or two early.
+static ENDS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Checks when a key ends that lives so many milliseconds, and was written between two times.
+///
+/// Servers read the clock that keys expire by less often than `TIME` does, and the oldest tells only
+/// how long a key has left.
+pub(crate) fn assert_ends(ends: u64, lives: u64, [sent, received]: [u64; 2], what: &str) {
+    ENDS[usize::from(ends < lives + sent)].fetch_add(1, Relaxed);
+    assert!(
+        (sent - 2..=received + 2).contains(&(ends - lives)),
+        "{what}: ends {ends} ms, not {lives} after {sent} to {received}"
+    );
+}
+
+pub(crate) fn assert_mostly_on_time() {
+    let [on_time, early] = ENDS.each_ref().map(|count| count.load(Relaxed));
+    assert!(on_time > 4 * early, "{early} early, {on_time} on time");
 }

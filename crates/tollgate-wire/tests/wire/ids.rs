@@ -7,7 +7,7 @@ use tollgate_core::{CallId, ErrorKind, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Engine, Options, WireStore};
 
-use crate::engine::{Canned, LIMITS, Raw, fresh, info, limit, now, store, store_on};
+use crate::engine::{Canned, LIMITS, Raw, fresh, info, limit, now, remaining, store, store_on};
 
 const START: u64 = 1_700_000_000_000_000;
 
@@ -53,11 +53,7 @@ fn left<E: Engine>(store: &WireStore<E>, request: &Request<'_>) -> Vec<u64> {
         Some(at) => peek.at(at),
         None => peek,
     };
-    let verdicts = now(store.execute(&peek)).unwrap();
-    let verdicts = verdicts.as_slice().iter();
-    verdicts
-        .map(tollgate_core::store::Verdict::remaining)
-        .collect()
+    remaining(&now(store.execute(&peek)).unwrap())
 }
 
 #[test]

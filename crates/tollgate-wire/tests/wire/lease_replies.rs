@@ -8,6 +8,7 @@ use tollgate_core::lease::{self, Acquisition, Lease, NoLease, Occupancy};
 use tollgate_core::{ErrorKind, StoreError, Wait};
 use tollgate_testkit::rounds;
 
+use crate::decoder::{assert_exact, odd_number};
 use crate::engine::{Canned, START as NOW, now, stamp};
 
 /// The time to live, in microseconds.
@@ -132,35 +133,9 @@ fn replies_of_the_script_are_read() {
 }
 
 #[test]
-fn every_truncation_and_extension_is_an_error() {
+fn every_other_reply_is_an_error_or_another_answer() {
     for row in &GIVEN {
-        let mut whole = given(row);
-        for length in 0..whole.len() {
-            answered(row.0, None, &whole[..length]).unwrap_err();
-        }
-        whole.push(0);
-        answered(row.0, None, &whole).unwrap_err();
-        whole.extend([0; 7]);
-        answered(row.0, None, &whole).unwrap_err();
-    }
-}
-
-#[test]
-fn another_bit_is_an_error_or_another_answer() {
-    for row in &GIVEN {
-        let whole = given(row);
-        let answer = answered(row.0, Some(NOW), &whole).unwrap();
-        for index in 0..whole.len() {
-            for bit in 0..usize::try_from(rounds(8)).unwrap() {
-                let mut other = whole.clone();
-                other[index] ^= 1 << ((bit + index) % 8);
-                // No bit goes unnoticed, and the instant is the caller's, and so is known.
-                if let Ok(other) = answered(row.0, Some(NOW), &other) {
-                    assert_ne!(other, answer, "{row:?}: byte {index}, bit {bit}");
-                    assert!(index == 0 || index > 8, "{row:?}");
-                }
-            }
-        }
+        assert_exact(&given(row), |reply| answered(row.0, Some(NOW), reply).ok());
     }
 }
 
@@ -222,15 +197,11 @@ fn numbers_that_no_script_gives_are_errors() {
 
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
-        4 => Just(-1.),
-        6 => (0..4_u32).prop_map(f64::from),
+        6 => Just(-1.),
+        5 => (0..4_u32).prop_map(f64::from),
         6 => (-9..9_i64).prop_map(at),
         6 => (-2..9_i64).prop_map(end),
-        2 => prop::sample::select(&[
-            9_007_199_254_740_991., 9_007_199_254_740_992., 1_000., 1_001., 1e18, -0., 0.5,
-            f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN_POSITIVE,
-        ][..]),
-        1 => any::<f64>(),
+        3 => odd_number(),
     ]
 }
 

@@ -23,13 +23,6 @@ pub(crate) fn server_time(raw: &Raw) -> u64 {
     part(0) * 1_000_000 + part(1)
 }
 
-/// Returns the last millisecond in which a key can be read, if it is there.
-fn expires(raw: &Raw, key: &[u8]) -> Option<u64> {
-    let reply = raw.command(&[b"PEXPIRETIME", key]).integer().unwrap();
-    assert_ne!(reply, -1, "a key without an end");
-    u64::try_from(reply).ok()
-}
-
 /// Returns the TTL in milliseconds of a state that counts for `reset` microseconds.
 ///
 /// A log has one more, because `PEXPIRE` deletes a key at once if the millisecond in which it ends
@@ -70,7 +63,7 @@ fn a_state_lives_while_it_counts_and_by_the_callers_clock_for_the_slack() {
                 let after = server_time(raw) / 1_000;
                 let reset = decision.reset_after().as_micros().unwrap();
                 let lives = lives(limit.algorithm(), reset) + slack;
-                let ends = expires(raw, &raw.keys(store.options())[0]).unwrap();
+                let ends = raw.look(&raw.keys(store.options())[0]).ends;
                 let began = ends - lives;
                 assert!(
                     (before..=after).contains(&began),
@@ -116,7 +109,7 @@ fn a_ttl_is_rounded_up_to_the_millisecond() {
                 let decision = now(store.execute(&request.at(at))).unwrap();
                 let is_within = sent == server_time(raw) / 1_000;
                 let key = raw.keys(store.options()).pop();
-                let held = key.and_then(|key| expires(raw, &key));
+                let held = key.map(|key| raw.look(&key).ends).filter(|ends| *ends > 0);
                 let reset = decision.reset_after().as_micros().unwrap();
                 let lives = lives(limit.algorithm(), reset) + SLACK;
                 if let Some(held) = held.filter(|_| is_within) {
@@ -156,8 +149,7 @@ fn a_schedule_lives_a_millisecond_longer_than_its_events_count() {
             // The longest window, the tolerance, and what a caller's clock may lag behind.
             let lives = second * 1_000 + 3_600_000 + 1_000 + 600_000 + 1;
             let key = raw.keys(store.options()).remove(0);
-            let ends = raw.command(&[b"PEXPIRETIME", &key]).integer().unwrap();
-            let added = u64::try_from(ends).unwrap() - lives;
+            let added = raw.look(&key).ends - lives;
             assert!((before..=server_time(raw) / 1_000).contains(&added));
         }
     }

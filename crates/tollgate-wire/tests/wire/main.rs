@@ -29,7 +29,6 @@ mod plain;
 mod refunds;
 mod refusals;
 mod round_trips;
-mod schedule_batches;
 mod schedule_chunks;
 mod schedule_replies;
 mod schedule_twins;

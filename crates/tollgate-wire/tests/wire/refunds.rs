@@ -5,7 +5,7 @@ use tollgate_core::{ErrorKind, Limit, Receipt, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, Server, rounds};
 use tollgate_wire::WireStore;
 
-use crate::engine::{Raw, info, limit, now, store, store_on};
+use crate::engine::{Raw, info, limit, now, remaining, store, store_on};
 
 /// So many entries are rewritten at most: those before the refunded one, or those after it.
 const BOUND: u64 = 2_000;
@@ -130,12 +130,7 @@ fn a_refund_without_effect_is_never_too_deep() {
         let _ = now(store.execute(&request)).unwrap();
     }
     is_too_deep(&refund(&one).unwrap_err());
-    let left: Vec<_> = refund(&nothing)
-        .unwrap()
-        .as_slice()
-        .iter()
-        .map(|verdict| verdict.remaining())
-        .collect();
+    let left = remaining(&refund(&nothing).unwrap());
     assert_eq!(left, [10_000 - entries, 4]);
 }
 

@@ -3,10 +3,10 @@
 
 use tollgate_core::Timestamp;
 use tollgate_core::schedule::{self, Event};
-use tollgate_testkit::{Flavor, Reply, rounds};
+use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::{Engine, Options, WireStore};
 
-use crate::engine::{Raw, START, now, stamp, store_with};
+use crate::engine::{Raw, START, calls, now, stamp, store_on, store_with};
 use crate::families::{self, users};
 use crate::schedule_twins::look;
 
@@ -171,10 +171,7 @@ fn fifty_thousand_events_of_a_key_are_planned_and_found() {
         };
         assert_eq!(events.len() as u64, most);
         let key = store.engine().keys(store.options()).remove(0);
-        let bytes = store
-            .engine()
-            .command(&[b"MEMORY", b"USAGE", &key, b"SAMPLES", b"0"]);
-        let each = bytes.integer().unwrap() / i64::try_from(most).unwrap();
+        let each = store.engine().usage(&key) / most;
         assert!((20..50).contains(&each), "{each} bytes each on {flavor}");
     }
 }
@@ -321,5 +318,58 @@ fn as_many_events_as_possible_are_planned_and_pruned_in_one_call() {
         assert_eq!(pair.decide(last), schedule::Answer::Added(1), "{flavor}");
         // The last event. Events an hour before the tolerance have not left.
         assert!(look(&pair.store).0.events.len() <= 1 + 100, "{flavor}");
+    }
+}
+
+/// A thousand events within two hours, and a hundred among them in one call: their windows are read
+/// from the chunks once, and not for each event.
+#[test]
+fn batch_reads_its_neighbours_once() {
+    let terms = schedule::Terms::new("plans", ["1000/1h"]).unwrap();
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let mut pair = Pair::new(store_on(&server), &terms);
+        let mut add = |first: u64| {
+            let time = |number| START + number * 120 * MINUTE / 1_100;
+            let events = (first..first + 100).map(|number| event(number, time(number)));
+            let answer = pair.decide(schedule::Operation::Add(events.collect()));
+            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
+        };
+        (0..10).for_each(|batch| add(100 * batch));
+        let reads = || calls(&server, "hget") + calls(&server, "hmget");
+        let before = reads();
+        add(1_000);
+        let reads = reads() - before;
+        // One for the id of each event, one for each 64 events, and a few.
+        assert!(reads < 100 + 1_100 / 64 + 20, "{reads} reads on {flavor}");
+    }
+}
+
+/// A long list is read in parts, each up to the last event of one time.
+#[test]
+fn long_lists_are_read_in_parts_and_whole() {
+    let terms = schedule::Terms::new("plans", ["1000/1h"]).unwrap();
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let mut pair = Pair::new(store_on(&server), &terms);
+        let second = |second: u64| START + second * 1_000_000;
+        // 450 that are seconds apart, 550 at once, and 700 seconds apart more than an hour later.
+        let time = |event: u64| match event {
+            0..450 => event,
+            450..1_000 => 450,
+            _ => 4_100 + event,
+        };
+        for first in (0..1_700).step_by(100) {
+            let events = (first..first + 100).map(|number| event(number, second(time(number))));
+            let answer = pair.decide(schedule::Operation::Add(events.collect()));
+            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
+        }
+        // The first part of all ends with the 550 events of one time.
+        for (from, until, parts) in [(0, 7_200, 3), (0, 450, 1), (450, 451, 1), (451, 7_200, 2)] {
+            let (from, until) = (stamp(second(from)), stamp(second(until)));
+            let before = calls(&server, "evalsha");
+            pair.decide(schedule::Operation::List { from, until });
+            assert_eq!(calls(&server, "evalsha") - before, parts, "from {from:?}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use tollgate_core::schedule::{self, Event, PlannedEvent, Reason};
 use tollgate_core::{ErrorKind, StoreError};
 use tollgate_testkit::rounds;
 
+use crate::decoder::{assert_exact, odd_number};
 use crate::engine::{Canned, START as NOW, now, stamp};
 
 static TERMS: LazyLock<schedule::Terms> = LazyLock::new(|| {
@@ -155,30 +156,9 @@ fn replies_of_the_script_are_read() {
 }
 
 #[test]
-fn every_truncation_and_extension_is_an_error() {
+fn every_other_reply_is_an_error_or_another_answer() {
     for row in &GIVEN {
-        let mut whole = given(row);
-        for length in 0..whole.len() {
-            answered(row.0, None, &whole[..length]).unwrap_err();
-        }
-        whole.push(0);
-        answered(row.0, None, &whole).unwrap_err();
-    }
-}
-
-#[test]
-fn another_bit_is_an_error_or_another_answer() {
-    for row in &GIVEN {
-        let whole = given(row);
-        for index in 0..whole.len() {
-            for bit in 0..usize::try_from(rounds(8)).unwrap() {
-                let mut other = whole.clone();
-                other[index] ^= 1 << ((bit + index) % 8);
-                let answer = answered(row.0, Some(NOW), &other);
-                // The instant is the caller's, and so is known.
-                assert!(answer.is_err() || index == 0 || index > 8, "{row:?}");
-            }
-        }
+        assert_exact(&given(row), |reply| answered(row.0, Some(NOW), reply).ok());
     }
 }
 
@@ -304,13 +284,9 @@ fn only_calendars_lack_periods_and_only_a_caller_who_asks_is_told_the_latest_tim
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         6 => Just(-1.),
-        4 => (0..4_u32).prop_map(f64::from),
+        5 => (0..4_u32).prop_map(f64::from),
         6 => (-2..30_i64).prop_map(at),
-        2 => prop::sample::select(&[
-            9_007_199_254_740_991., 9_007_199_254_740_992., 1e15, 1e18, -0., 0.5,
-            f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN_POSITIVE,
-        ][..]),
-        1 => any::<f64>(),
+        3 => odd_number(),
     ]
 }
 

@@ -2,7 +2,6 @@
 //! it, and for how long.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -12,7 +11,7 @@ use tollgate_core::schedule::{self, Answer, Event, Operation};
 use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::{Options, WireStore};
 
-use crate::engine::{Raw, START, now, stamp, store_with};
+use crate::engine::{Raw, START, assert_ends, assert_mostly_on_time, now, stamp, store_with};
 
 /// What a store keeps events longer for that were planned at a caller's instant, in milliseconds.
 const SLACK: i64 = 600_000;
@@ -21,7 +20,7 @@ const DAY: u64 = 24 * HOUR;
 /// The last instant that there is.
 const MAX: u64 = (1 << 53) - 1;
 
-/// schedule::Terms that may take each other's place while a schedule is in use: other amounts, windows,
+/// Terms that may take each other's place while a schedule is in use: other amounts, windows,
 /// horizons and tolerances, and calendars that come and go. All times are multiples of the unit.
 struct Family {
     unit: u64,
@@ -376,11 +375,6 @@ fn shown(
         .collect()
 }
 
-/// How many keys ended when they should, and how many a millisecond or two early, because a server
-/// reads its clock less often.
-static ON_TIME: AtomicU64 = AtomicU64::new(0);
-static EARLY: AtomicU64 = AtomicU64::new(0);
-
 fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, steps: &[Step]) {
     let mut state = schedule::State::default();
     let mut clock = start;
@@ -437,20 +431,11 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
                 let needs = needs - i64::try_from(clock).unwrap();
                 let needs = needs.div_euclid(1_000) + i64::from(needs.rem_euclid(1_000) > 0);
                 let lives = u64::try_from(needs + SLACK).unwrap_or(0).max(1);
-                // Servers read the clock that keys expire by less often than `TIME` does, and the
-                // oldest tells only how long a key has left.
-                let slack = 2;
                 if lives < 100 {
                     std::thread::sleep(std::time::Duration::from_millis(lives + 3));
                     state = schedule::State::default();
                 }
-                let is_early = after.ends < lives + sent;
-                [&ON_TIME, &EARLY][usize::from(is_early)].fetch_add(1, Relaxed);
-                assert!(
-                    (sent - slack..=received + slack).contains(&(after.ends - lives)),
-                    "{what}: ends {} ms, not {lives} after {sent} to {received}",
-                    after.ends
-                );
+                assert_ends(after.ends, lives, [sent, received], &what);
             }
             match answer {
                 Answer::Uncovered(at) => request.widen(at),
@@ -541,8 +526,7 @@ fn play(small: u32) {
             Ok(())
         })
         .unwrap();
-    let (on_time, early) = (ON_TIME.load(Relaxed), EARLY.load(Relaxed));
-    assert!(on_time > 4 * early, "{early} early, {on_time} on time");
+    assert_mostly_on_time();
 }
 
 /// Stores of each server: one that holds events as strings, and one that holds them as chunks.

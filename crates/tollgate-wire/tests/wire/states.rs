@@ -3,9 +3,9 @@
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{Algorithm, ErrorKind, Key, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
-use tollgate_wire::{Options, WireStore};
+use tollgate_wire::Options;
 
-use crate::engine::{Raw, START, doubles, limit, now, stamp, store};
+use crate::engine::{Raw, START, doubles, limit, now, stamp, store, store_on};
 
 /// Returns what a key of one string or list holds.
 fn held(raw: &Raw, options: &Options) -> Vec<Vec<u8>> {
@@ -86,33 +86,26 @@ fn states_have_not_changed() {
     }
 }
 
-/// Returns how many bytes a key takes on a server after each call of `cost` that `asked` names, of
-/// `calls`; the key's name is that of the documentation.
+/// Returns how many bytes a key takes on a server after each call that `asked` names, of `calls`; the
+/// key's name is that of the documentation.
 fn growth(
     flavor: Flavor,
     written: &str,
-    cost: u64,
     calls: u64,
     asked: impl Fn(u64) -> bool,
 ) -> Vec<(u64, u64)> {
     // Of its own, for names of just that length.
     let server = Server::start(flavor);
-    let store = WireStore::new(Raw::over(server.connection(), None), Options::new());
-    let raw = store.engine();
-    let algorithm: Algorithm = written.parse().unwrap();
-    let limit = Limit::new("login", algorithm).unwrap();
-    let check = Check::new(&limit, Key::new("alice").with_rest("/login"), cost);
+    let store = store_on(&server);
+    let limit = Limit::new("login", written.parse::<Algorithm>().unwrap()).unwrap();
+    let check = Check::new(&limit, Key::new("alice").with_rest("/login"), 1);
     let mut taken = Vec::new();
     for call in 1..=calls {
-        assert!(
-            now(store.execute(&Request::consume(check)))
-                .unwrap()
-                .is_allowed()
-        );
+        let decision = now(store.execute(&Request::consume(check))).unwrap();
+        assert!(decision.is_allowed());
         if asked(call) {
-            let key = raw.keys(store.options()).remove(0);
-            let usage = raw.command(&[b"MEMORY", b"USAGE", &key, b"SAMPLES", b"0"]);
-            taken.push((call, usage.integer().unwrap().try_into().unwrap()));
+            let key = store.engine().keys(store.options()).remove(0);
+            taken.push((call, store.engine().usage(&key)));
         }
     }
     taken
@@ -134,7 +127,7 @@ fn keys_take_no_more_than_is_documented() {
         ("sliding-log:100000/1d", 10_000, [141_392, 140_924, 141_008]),
     ] {
         for (flavor, documented) in Flavor::chosen().into_iter().zip(documented) {
-            let taken = growth(flavor, written, 1, calls, |call| call == calls)[0].1;
+            let taken = growth(flavor, written, calls, |call| call == calls)[0].1;
             // Allocators round differently.
             let most = documented + documented / 10;
             assert!(
@@ -150,9 +143,7 @@ fn keys_take_no_more_than_is_documented() {
 fn a_long_log_takes_at_most_sixteen_bytes_a_call() {
     for (flavor, long) in Flavor::chosen().into_iter().zip([530, 110, 80]) {
         // Twice through what the server allocates for one piece of a list.
-        let taken = growth(flavor, "sliding-log:100000/1d", 1, 3_000, |call| {
-            call >= long
-        });
+        let taken = growth(flavor, "sliding-log:100000/1d", 3_000, |call| call >= long);
         for (calls, bytes) in taken {
             assert!(
                 bytes <= 16 * calls,

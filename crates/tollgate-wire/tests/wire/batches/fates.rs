@@ -1,8 +1,6 @@
 //! Each call of a batch keeps its own fate: its deadline, its caller, its error.
 
 use std::slice;
-use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use tollgate_core::store::{Check, Request, Verdicts};
@@ -10,9 +8,7 @@ use tollgate_core::{CallId, ErrorKind, StoreError, Timestamp};
 use tollgate_wire::Options;
 
 use super::gate::{Scene, answer, are_allowed, fresh_state, refusal};
-use super::tasks::{
-    Deciding, Woken, begin_with, drop_tasks, pass, poll, run_tasks, switch_to, tasks, watch,
-};
+use super::tasks::{Deciding, drop_tasks, pass, poll, run_tasks, switch_to, tasks, watch};
 use crate::engine::limit;
 
 fn scene() -> Scene {
@@ -26,6 +22,14 @@ fn scene_of(limit: &str, cost: u64) -> Scene {
 /// Returns what the call ended with.
 fn ended(call: &mut Deciding<'_>) -> Result<Verdicts, StoreError> {
     poll(call).expect("it has ended")
+}
+
+/// Returns what is left after each call.
+fn left_of(calls: &mut [Deciding<'_>]) -> Vec<u64> {
+    let left = calls
+        .iter_mut()
+        .map(|call| ended(call).unwrap().remaining());
+    left.collect()
 }
 
 #[track_caller]
@@ -55,10 +59,7 @@ fn a_call_whose_caller_has_gone_is_not_sent_unless_it_was_already() {
     // Too late: it is counted.
     drop(calls.remove(0));
     scene.answered(3);
-    let left = calls
-        .iter_mut()
-        .map(|call| ended(call).unwrap().remaining());
-    assert_eq!(left.collect::<Vec<_>>(), [98, 97]);
+    assert_eq!(left_of(&mut calls), [98, 97]);
     // If all have gone, nothing is sent, and nobody waits for it.
     drop(scene.call());
     run_tasks();
@@ -88,9 +89,7 @@ fn each_call_is_late_at_its_own_deadline() {
     scene.timed_out();
     fails(&mut calls[1], ErrorKind::Unavailable);
     assert!(still_wait(&mut calls[2..]));
-    let parts = [answer(2, &fresh_state()), answer(1, &fresh_state())];
-    scene.reply(parts.concat());
-    run_tasks();
+    scene.replied([answer(2, &fresh_state()), answer(1, &fresh_state())].concat());
     assert_eq!(ended(&mut calls[2]).unwrap().remaining(), 98);
     assert_eq!(tasks(), 0);
 }
@@ -390,7 +389,7 @@ fn a_batch_that_is_lost_may_have_counted_those_that_consume() {
         ("LOADING Redis is loading", [ErrorKind::Unavailable; 2]),
         ("OOM command not allowed", [ErrorKind::Full; 2]),
         (
-            "ERR something tollgate:l:gcra:v1:{alice}: else",
+            "ERR no tollgate:l:gcra:v1:{alice}:",
             [ErrorKind::Protocol; 2],
         ),
     ] {
@@ -439,10 +438,7 @@ fn a_script_that_is_not_known_is_loaded_and_each_call_is_counted_once() {
     );
     assert_eq!(scene.loaded(), 1);
     scene.answered(3);
-    let left = calls
-        .iter_mut()
-        .map(|call| ended(call).unwrap().remaining());
-    assert_eq!(left.collect::<Vec<_>>(), [99, 98, 97]);
+    assert_eq!(left_of(&mut calls), [99, 98, 97]);
 }
 
 #[test]
@@ -465,25 +461,6 @@ fn nothing_is_counted_while_a_script_is_loaded() {
 }
 
 #[test]
-fn calls_that_were_polled_once_are_woken_when_they_have_ended() {
-    let scene = scene();
-    let request = Request::consume(Check::new(scene.limit, "alice", 1));
-    for (is_late, outcome) in [(false, "answered"), (true, "late")] {
-        let woken = [(); 3].map(|()| Woken::new());
-        let mut calls = woken
-            .each_ref()
-            .map(|woken| begin_with(&scene.store, &request, &Waker::from(Arc::clone(woken))));
-        run_tasks();
-        match is_late {
-            true => scene.timed_out(),
-            false => scene.answered(3),
-        }
-        assert!(woken.iter().all(|woken| woken.is_woken()), "{outcome}");
-        assert!(calls.iter_mut().all(|call| ended(call).is_err() == is_late));
-    }
-}
-
-#[test]
 fn a_call_wakes_whoever_polled_it_last() {
     let scene = scene();
     let mut call = scene.call();
@@ -500,19 +477,11 @@ fn a_call_wakes_whoever_polled_it_last() {
 fn calls_whose_keys_a_server_does_not_take_together_are_sent_alone() {
     let limit = limit("gcra:100/1s");
     let [alice, bob] = ["alice", "bob"].map(|key| Request::consume(Check::new(&limit, key, 1)));
+    let misplaced = ErrorKind::Misconfigured;
     for (line, kind) in [
-        (
-            "NOPERM No permissions to access a key",
-            ErrorKind::Misconfigured,
-        ),
-        (
-            "CROSSSLOT Keys don't hash to the same slot",
-            ErrorKind::Misconfigured,
-        ),
-        (
-            "TRYAGAIN Multiple keys during rehashing",
-            ErrorKind::Unavailable,
-        ),
+        ("NOPERM No permissions to access a key", misplaced),
+        ("CROSSSLOT Keys don't hash to the same slot", misplaced),
+        ("TRYAGAIN Multiple keys", ErrorKind::Unavailable),
     ] {
         let scene = scene();
         let mut calls = scene.send([&alice, &bob]);
@@ -546,8 +515,7 @@ fn blocks_are_decided_one_after_the_other_whatever_they_cost() {
     let scene = scene_of("block:1s", (1 << 52) + 1);
     let mut calls = scene.together(3);
     assert_eq!(scene.sent()[0].calls(), [1, 1, 1]);
-    scene.reply(vec![answer(1, &fresh_state()); 3].concat());
-    run_tasks();
+    scene.replied(vec![answer(1, &fresh_state()); 3].concat());
     are_allowed(&mut calls);
 }
 
@@ -593,9 +561,7 @@ fn what_the_server_refuses_to_one_call_concerns_nobody_else() {
         ["alice", "bob"].map(|key| Request::consume(Check::new(scene.limit, key, 1)));
     let mut calls = scene.send([&alice, &bob, &alice]);
     let line = "WRONGTYPE Operation against tollgate:l:gcra:v1:{alice}: a key";
-    let parts = [refusal(line), answer(1, &fresh_state())];
-    scene.reply(parts.concat());
-    run_tasks();
+    scene.replied([refusal(line), answer(1, &fresh_state())].concat());
     for at in [0, 2] {
         let shown = fails(&mut calls[at], ErrorKind::Misconfigured);
         assert!(
@@ -624,8 +590,7 @@ fn replies_that_the_script_does_not_give_are_errors() {
     ] {
         let scene = scene();
         let mut calls = scene.send([&alice, &alice, &bob]);
-        scene.reply(reply.clone());
-        run_tasks();
+        scene.replied(reply.clone());
         for call in &mut calls {
             let outcome = ended(call);
             let kind = outcome.map(|_| ()).map_err(|error| error.kind());
@@ -642,9 +607,7 @@ fn a_call_that_the_machine_decides_otherwise_is_an_error() {
     let mut calls = scene.send([&alice, &alice, &bob]);
     let mut denied = fresh_state();
     denied[0] = 0;
-    let parts = [answer(1, &denied), answer(1, &denied)];
-    scene.reply(parts.concat());
-    run_tasks();
+    scene.replied([answer(1, &denied), answer(1, &denied)].concat());
     // The server has admitted one, and the machine would admit all.
     assert!(ended(&mut calls[0]).unwrap().is_allowed());
     fails(&mut calls[1], ErrorKind::Protocol);

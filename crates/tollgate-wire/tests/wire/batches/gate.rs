@@ -164,6 +164,12 @@ impl Scene {
         run_tasks();
     }
 
+    /// The server answers a script; tasks run.
+    pub(crate) fn replied(&self, reply: Vec<u8>) {
+        self.reply(reply);
+        run_tasks();
+    }
+
     /// A script fails; tasks run.
     pub(crate) fn failed(&self, why: &'static str) {
         self.fail(why);

@@ -315,6 +315,8 @@ fn equal_calls_are_one_request_unless_another_call_of_their_key_is_between_them(
     };
     let peek = Request::peek(Check::new(&gcra, "alice", 1));
     let take = Request::take_up_to(Check::new(&gcra, "alice", 1));
+    let [few, attempt] = [&smaller, &denied].map(|limit| check(limit, "alice", 1));
+    let reversed = both(&other, &gcra);
     let a = || check(&gcra, "alice", 1);
     let b = || check(&gcra, "bob", 1);
     for (requests, calls, keys) in [
@@ -327,28 +329,16 @@ fn equal_calls_are_one_request_unless_another_call_of_their_key_is_between_them(
         (vec![a(), peek.clone(), a()], vec![1, 1, 1], 3),
         (vec![a(), both(&gcra, &other), a()], vec![1, 1, 1], 4),
         (vec![both(&gcra, &other), both(&gcra, &other)], vec![2], 2),
-        (
-            vec![both(&gcra, &other), both(&other, &gcra)],
-            vec![1, 1],
-            4,
-        ),
+        (vec![both(&gcra, &other), reversed], vec![1, 1], 4),
         (vec![peek.clone(), peek.clone(), peek], vec![3], 1),
         // A limit of the same name with another amount counts in the same state.
-        (
-            vec![a(), check(&smaller, "alice", 1), a()],
-            vec![1, 1, 1],
-            3,
-        ),
+        (vec![a(), few, a()], vec![1, 1, 1], 3),
         // What is decided otherwise if it comes again.
         (vec![take.clone(), take], vec![1, 1], 2),
         (vec![a().id("one"), a().id("one")], vec![1, 1], 4),
         (vec![a(), a().id("one"), a()], vec![1, 1, 1], 4),
         (vec![a().id("one"), b().id("two")], vec![1, 1], 4),
-        (
-            vec![check(&denied, "alice", 1), check(&denied, "alice", 1)],
-            vec![1, 1],
-            2,
-        ),
+        (vec![attempt.clone(), attempt], vec![1, 1], 2),
     ] {
         let shown = format!("{requests:?}");
         let sent = batch_of(&requests);
@@ -776,16 +766,6 @@ fn surplus_sender_ends_before_waking_callers() {
     // The others are on their way, so what is called next waits for one of them.
     calls.push(scene.call());
     assert!(scene.sent().is_empty());
-}
-
-#[test]
-fn without_batches_each_call_leaves_by_itself() {
-    let scene = Scene::new(Options::new());
-    let _calls = scene.calls(ALONE + 2);
-    let sent = scene.sent();
-    assert_eq!(sent.len(), ALONE + 2);
-    assert!(sent.iter().all(|sent| !sent.is_batch));
-    assert_eq!(tasks(), 0);
 }
 
 #[test]
