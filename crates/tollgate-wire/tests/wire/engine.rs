@@ -13,6 +13,20 @@ use tollgate_testkit::shared::{self, SharedServer};
 use tollgate_testkit::{Connection, Flavor, Reply, Server};
 use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
+/// The time limit of an engine whose work never waits.
+macro_rules! never_waits {
+    () => {
+        async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
+        where
+            F: Future + Send,
+            F::Output: Send,
+        {
+            Some(work.await)
+        }
+    };
+}
+pub(crate) use never_waits;
+
 /// When callers call, unless something else is said.
 pub(crate) const START: u64 = 1_780_000_000_000_000;
 
@@ -164,13 +178,7 @@ impl Engine for Raw {
         }
     }
 
-    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
-    where
-        F: Future + Send,
-        F::Output: Send,
-    {
-        Some(work.await)
-    }
+    never_waits!();
 
     fn now(&self) -> SystemTime {
         match *self.off.lock().unwrap() {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tollgate_core::store::{Check, Request};
 use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
-use crate::engine::limit;
+use crate::engine::{limit, never_waits};
 
 const LARGE: usize = 4_096;
 
@@ -34,13 +34,7 @@ impl Engine for Large {
         Ok(())
     }
 
-    async fn within<F>(&self, _: Duration, work: F) -> Option<F::Output>
-    where
-        F: Future + Send,
-        F::Output: Send,
-    {
-        Some(work.await)
-    }
+    never_waits!();
 
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH

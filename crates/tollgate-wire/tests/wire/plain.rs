@@ -10,7 +10,7 @@ use tollgate_core::{Limit, Receipt};
 use tollgate_testkit::rounds;
 use tollgate_wire::{Command, Engine, Failure, Options, PlainStore, ScriptCall, Transact};
 
-use crate::engine::{limit, now};
+use crate::engine::{limit, never_waits, now};
 
 /// The server's time when a test begins, in microseconds: the middle of a window of one second.
 const BEGIN: u64 = 1_800_000_000_500_000;
@@ -122,13 +122,7 @@ impl Engine for Client {
         Ok(())
     }
 
-    async fn within<F>(&self, _limit: Duration, work: F) -> Option<F::Output>
-    where
-        F: Future + Send,
-        F::Output: Send,
-    {
-        Some(work.await)
-    }
+    never_waits!();
 
     fn now(&self) -> SystemTime {
         panic!("the server's clock decides")

@@ -363,16 +363,11 @@ fn shown(
     let Answer::Events(events) = answer else {
         panic!("{answer:?}");
     };
-    let events = events.iter();
-    events
-        .map(|event| {
-            (
-                event.id().to_vec(),
-                event.time().as_micros(),
-                event.weight(),
-            )
-        })
-        .collect()
+    let events = events.iter().map(|event| {
+        let time = event.time().as_micros();
+        (event.id().to_vec(), time, event.weight())
+    });
+    events.collect()
 }
 
 fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, steps: &[Step]) {
@@ -686,7 +681,7 @@ fn events_of_one_call_count_for_each_other_to_the_microsecond() {
     let month = terms(&["1/month@UTC"]);
     let month = month.with_horizon(micros(48, HOUR)).unwrap();
     let [one, two] = ["a", "b"].map(|id| (&month, day, add([event(id, day)])));
-    assert_eq!(stores.by(&[one.clone()]), Answer::Added(1));
+    assert_eq!(stores.by(std::slice::from_ref(&one)), Answer::Added(1));
     assert_eq!(refused(stores.by(&[one, two])).0, 0);
 }
 

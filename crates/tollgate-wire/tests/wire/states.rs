@@ -126,7 +126,9 @@ fn keys_take_no_more_than_is_documented() {
         ("sliding-log:100000/1d", 1_000, [14_544, 14_236, 14_240]),
         ("sliding-log:100000/1d", 10_000, [141_392, 140_924, 141_008]),
     ] {
-        for (flavor, documented) in Flavor::chosen().into_iter().zip(documented) {
+        // The longest takes long.
+        let flavors = Flavor::chosen().into_iter().zip(documented);
+        for (flavor, documented) in flavors.filter(|_| calls < 10_000 || Flavor::is_every()) {
             let taken = growth(flavor, written, calls, |call| call == calls)[0].1;
             // Allocators round differently.
             let most = documented + documented / 10;

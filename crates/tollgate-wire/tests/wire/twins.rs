@@ -113,6 +113,7 @@ struct Pair {
     keys: WireStore<Canned>,
     states: HashMap<Vec<u8>, State>,
     histories: u64,
+    offered: u64,
 }
 
 impl Pair {
@@ -124,6 +125,7 @@ impl Pair {
             server,
             states: HashMap::new(),
             histories: 0,
+            offered: 0,
         }
     }
 
@@ -132,6 +134,12 @@ impl Pair {
         self.states.clear();
         self.histories += 1;
         self.histories.to_string()
+    }
+
+    /// Returns whether to pass over one of many histories: four of five, unless everything is tested.
+    fn passes_over(&mut self) -> bool {
+        self.offered += 1;
+        !self.offered.is_multiple_of(5) && !Flavor::is_every()
     }
 
     fn keys(&self, checks: &[Check<'_>], at: Timestamp) -> Vec<Vec<u8>> {
@@ -866,15 +874,16 @@ fn refunds_in_any_order_leave_the_states_of_the_machine() {
     {
         for (between, after) in TIMES {
             for (calls, given_back) in GIVEN_BACK {
+                if pair.passes_over() {
+                    continue;
+                }
                 let calls = (0..).zip(&COSTS[..calls]);
                 let calls = calls.map(|(call, cost)| (start + call * between, 0, Consume(*cost)));
                 let mut steps: Vec<_> = calls.collect();
-                let mut at = steps.last().unwrap().0;
+                let last = steps.last().unwrap().0;
+                let mut at = last;
                 for (of, after) in given_back.iter().zip(after) {
-                    at = steps[steps.len() - 1]
-                        .0
-                        .min(at)
-                        .saturating_add_signed(after);
+                    at = last.saturating_add_signed(after);
                     steps.push((at, 0, Refund(*of)));
                 }
                 steps.extend([5, 8, 10].map(|cost| (at, 0, Peek(cost))));
@@ -1053,6 +1062,9 @@ fn blocks_at_every_microsecond_leave_the_states_of_the_machine() {
         for second in 0..6 {
             for then in [0, 1, 2, 3, 4, 5, 8, 9, 10].map(|later| START + later) {
                 for third in spans(then) {
+                    if pair.passes_over() {
+                        continue;
+                    }
                     let first = (START, 0, Block(BlockSpan::Usual));
                     let second = (START + 1, 0, Block(spans(START + 1)[second]));
                     let calls = [

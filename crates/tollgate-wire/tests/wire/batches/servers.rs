@@ -122,7 +122,7 @@ fn each_state_of_a_batch_has_a_ttl_of_its_own() {
                 let raw = Raw::over(server.connection(), None);
                 let at = Timestamp::from_micros(server_time(&raw)).unwrap();
                 let of = |key, cost| {
-                    let request = Request::consume(Check::new(&limit, key, cost));
+                    let request = Request::consume(Check::new(limit, key, cost));
                     if is_caller { request.at(at) } else { request }
                 };
                 let costs = keys.into_iter().zip(1..);

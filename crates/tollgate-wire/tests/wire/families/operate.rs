@@ -1,9 +1,10 @@
 //! What operators do with schedules and leases on real servers, and what is the same for both
 //! families without one.
 
+use std::slice;
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter};
+use tollgate_core::lease::{self, ConcurrencyLimiter};
 use tollgate_core::schedule::{self, Event, Reason, Schedule};
 use tollgate_core::{ErrorKind, Key, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
@@ -66,8 +67,10 @@ fn operators_find_and_clear_events_and_leases() {
                 assert_eq!(planned, schedule::Answer::Added(1));
                 let terms = lease::Terms::new(name, 2, Duration::from_secs(3_600)).unwrap();
                 let request = lease::Request::new(&terms, key, leases::acquire("a", 1)).at(at);
-                let acquired = now(store.lease(&request)).unwrap();
-                assert!(is_granted(&acquired));
+                let lease::Answer::Acquired(acquired) = now(store.lease(&request)).unwrap() else {
+                    panic!("not acquired");
+                };
+                assert!(acquired.is_granted());
             }
             let limit = crate::engine::limit("gcra:3/1h");
             drop(crate::engine::consume(&store, &limit, "k", 1).unwrap());
@@ -91,13 +94,6 @@ fn operators_find_and_clear_events_and_leases() {
         assert_eq!(clear(Clear::new()), (7, 7));
         assert!(store.engine().keys(store.options()).is_empty());
     }
-}
-
-fn is_granted(answer: &lease::Answer) -> bool {
-    matches!(
-        answer,
-        lease::Answer::Acquired(Acquisition::Granted { is_new: true, .. })
-    )
 }
 
 /// The doctor says which commands of schedules and leases a user may not run, and leaves nothing.
@@ -183,11 +179,11 @@ fn keys_of_schedules_and_leases_have_not_changed() {
     });
     for (request, expected) in [(cancel.clone(), &planned[0]), (cancel.at(at), &planned[1])] {
         now(store.schedule(&request)).unwrap_err();
-        assert_eq!(store.engine().asked().keys, [expected.clone()]);
+        assert_eq!(store.engine().asked().keys, slice::from_ref(expected));
     }
-    for (request, expected) in [(peek.clone(), &acquired[0]), (peek.at(at), &acquired[1])] {
+    for (request, expected) in [(peek, &acquired[0]), (peek.at(at), &acquired[1])] {
         now(store.lease(&request)).unwrap_err();
-        assert_eq!(store.engine().asked().keys, [expected.clone()]);
+        assert_eq!(store.engine().asked().keys, slice::from_ref(expected));
     }
     now(store.reset_leases(&leases, key)).unwrap();
     assert_eq!(store.engine().asked().forgotten, acquired);
