@@ -4,7 +4,6 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{fmt, io};
 
-use tollgate_core::schedule::LONGEST_ID;
 use tollgate_core::{ErrorKind, LimitError, StoreError};
 
 use crate::signals::Signal;
@@ -34,8 +33,6 @@ pub(crate) enum Failure {
         "no request found in {files}{skipped}: give an access log in one of the formats of --format, or describe its lines with --pattern"
     )]
     Empty { files: String, skipped: String },
-    #[error("--id has {bytes} bytes; give 1 to {LONGEST_ID}, a hash of a longer one for example")]
-    EventId { bytes: usize },
     #[error(
         "no message found in {file}: give CSV with the heading key,id,time, or JSON lines with these fields"
     )]
@@ -46,9 +43,10 @@ pub(crate) enum Failure {
     NoQuota,
     #[error(
         "a quota is in the zone `local`, which is the recipient's: give it as --time-zone, such as \
-         --time-zone Europe/Berlin{more}"
+         --time-zone Europe/Berlin, or in a field time_zone of each message, which the message {id} to {key} \
+         lacks"
     )]
-    NoZone { more: String },
+    NoZone { id: String, key: String },
     #[error("interrupted")]
     Interrupted(Signal),
     #[error(
@@ -143,11 +141,6 @@ pub(crate) enum Failure {
         Short(zone)
     )]
     TimeZone { zone: String },
-    #[error(
-        "--horizon {}: with these quotas, a key could hold too many events; give at most {most}, or add a quota with a longer window",
-        Short(horizon)
-    )]
-    TooFarAhead { horizon: String, most: String },
     #[error(
         "--tolerance {}: with these quotas, a key could hold too many events; give a shorter one, or add a quota with a longer window",
         Short(tolerance)

@@ -3,6 +3,9 @@
 use std::process::Output;
 
 use serde_json::Value;
+use tollgate_core::Timestamp;
+use tollgate_core::schedule::Schedule;
+use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, shared};
 
 use crate::program::{stderr, tollgate};
@@ -86,4 +89,26 @@ impl Drop for Desk {
             self.server.command(&["DEL", &key]);
         }
     }
+}
+
+/// Plans an event as a service does: in the schedule `name` with the quota `quota`, with an id, a time
+/// and a weight.
+pub(crate) fn plan(
+    store: &str,
+    prefix: &str,
+    (name, quota): (&str, &str),
+    key: &str,
+    (id, time, weight): (&str, &str, u64),
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let time: jiff::Timestamp = time.parse().unwrap();
+    let time = Timestamp::from_micros(time.as_microsecond().try_into().unwrap()).unwrap();
+    let planned = async {
+        let store = RedisStore::builder().prefix(prefix).connect(store).await?;
+        let schedule = Schedule::new(store, name, [quota]).unwrap();
+        schedule.add(key, id, time).weight(weight).await
+    };
+    assert!(runtime.unwrap().block_on(planned).unwrap().is_planned());
 }

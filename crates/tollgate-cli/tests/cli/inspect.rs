@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use tollgate_testkit::{Cluster, Flavor, Server, shared};
 
-use crate::desk::Desk;
+use crate::desk::{Desk, plan};
 use crate::program::{fails, stderr, stdout, tollgate};
 use crate::servers::prefix;
 
@@ -215,17 +215,14 @@ fn states_of_every_kind_are_explained() {
     desk.server.command(&["PEXPIREAT", &plain, &ends]);
     // A key that tollgate does not write: the partition is another one.
     set("login:gcra:v1:{bob}:{alice}", b"x");
-    let schedule = [
-        "schedule",
-        "reserve",
-        "--schedule",
-        "mails",
-        "--quota",
-        "5/1h",
-    ];
-    desk.says(
-        0,
-        &[&schedule[..], &["--key", "alice", "--id", "m"]].concat(),
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let event = ("m", &*soon.to_string(), 1);
+    plan(
+        &desk.server.url(),
+        &desk.prefix,
+        ("mails", "5/1h"),
+        "alice",
+        event,
     );
     // Two events in a schedule of the other form.
     let events = desk.key("many:schedule:v1:{alice}");
@@ -482,27 +479,6 @@ fn clusters_are_searched_as_a_whole() {
             let cost = if key == "7" { "5" } else { "1" };
             run(&[&["check", "--key", key, "--cost", cost], &limit[..]].concat());
         }
-        let schedule = [
-            "schedule",
-            "reserve",
-            "--schedule",
-            "mails",
-            "--quota",
-            "5/1h",
-        ];
-        run(&[&schedule[..], &["--key", "7", "--id", "m"]].concat());
-        let found = run(&["explain", "7"]);
-        let states = ["login=gcra:N/WINDOW", "the schedule called mails"];
-        assert_eq!(texts(&found["states"], "state"), states);
-        let cancel = [
-            "schedule",
-            "cancel",
-            "--schedule",
-            "mails",
-            "--quota",
-            "5/1h",
-        ];
-        run(&[&cancel[..], &["--key", "7", "--id", "m"]].concat());
         assert_eq!(run(&["list", "--limit", "login"])["keys"], 30);
         let top = run(&[&["top"], &limit[..]].concat());
         assert_eq!((&top["keys"], &top["denied"]), (&json!(30), &json!(1)));

@@ -44,8 +44,8 @@ fn every_command_takes_keys_of_any_length() {
     let subject = ["--key", &long, "--rest", &long];
     let limit = ["--limit", "login=gcra:5/1m"];
     let block = [&limit[..], &["--limit", "ban=block:1m"]].concat();
-    let schedule = ["--schedule", "reminders", "--quota", "5/1h"];
-    let event = [&schedule[..], &["--id", "a"]].concat();
+    let schedule = ["--schedule", "reminders"];
+    let event = [&schedule[..], &["--quota", "5/1h", "--id", "a"]].concat();
     for (command, options) in [
         (&["check"][..], &limit[..]),
         (&["check", "--wait-up-to", "1s"], &limit),
@@ -53,8 +53,6 @@ fn every_command_takes_keys_of_any_length() {
         (&["block"], &block),
         (&["reset"], &limit),
         (&["reset"], &block),
-        (&["schedule", "reserve"], &event),
-        (&["schedule", "next"], &schedule),
         (&["schedule", "list"], &schedule),
         (&["schedule", "cancel"], &event),
     ] {
@@ -68,7 +66,7 @@ fn every_command_takes_keys_of_any_length() {
                 .output()
                 .unwrap();
             let code = output.status.code();
-            // Once cancelled, the event is not there to be cancelled again.
+            // There is no event to be cancelled.
             let is_done = code == Some(0) || (code == Some(1) && command.contains(&"cancel"));
             assert!(is_done, "{:?} {code:?}: {}", command[0], stderr(&output));
             assert!(stdout(&output).contains(&long), "{:?}", command[0]);
@@ -120,7 +118,7 @@ fn a_record_that_never_ends_is_refused_in_little_memory() {
             "{\"key\":\"a\",\"id\":\"a\",\"time\":\"2026-03-01T08:00:00Z\"}\n{\"key\":\""
                 .to_owned(),
             b'x',
-            &[":2: ", "longer than 1 MiB", "one object on each line"],
+            &[":2: ", "longer than 1 MiB", "line end"],
         ),
     ] {
         // 400 MB of text, in half a megabyte, and at most 200 MB of memory.

@@ -216,16 +216,6 @@ fn numbers_agree_with_their_nouns() {
             );
         }
     }
-    let help = stdout(
-        &tollgate()
-            .args(["schedule", "move", "--help"])
-            .output()
-            .unwrap(),
-    );
-    assert!(
-        help.contains("takes place") && !help.contains("subject at"),
-        "{help}"
-    );
 }
 
 #[test]

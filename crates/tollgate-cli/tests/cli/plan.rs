@@ -1,20 +1,18 @@
-//! `schedule plan`: what it plans, prints and draws, in memory and on servers.
+//! `schedule plan`: what it plans, prints and reports, in memory and on servers.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use tollgate_testkit::{Flavor, shared};
 
+use crate::desk;
 use crate::program::{conclusion, fails, file, scratch, stderr, stdout, tollgate};
 use crate::servers::{keys, prefix};
 
-const THREE: [&str; 6] = ["--quota", "1/1m", "--quota", "5/1h", "--quota", "10/1d"];
-
-const BERLIN: [&str; 4] = ["--per-day", "2", "--time-zone", "Europe/Berlin"];
+const THREE: &str = "--quota 1/1m --quota 5/1h --quota 10/1d";
 
 const MESSAGES: &str = "\
 key,id,time
@@ -24,104 +22,184 @@ bob,a,2026-03-01T09:00:00.25+01:00
 alice,c,2026-03-01T07:59:30Z
 ";
 
-fn plan(arguments: &[&str]) -> Output {
-    tollgate()
-        .args(["schedule", "plan"])
-        .args(arguments)
-        .output()
-        .unwrap()
+/// Returns a command that plans the messages of `file`. Each of the options has a value.
+fn command(file: &str, options: &str) -> Command {
+    let mut command = tollgate();
+    command.args(["schedule", "plan", file]);
+    for option in options.split_terminator("--").skip(1) {
+        let (name, value) = option.trim_end().split_once(' ').unwrap();
+        command.arg(format!("--{name}")).arg(value);
+    }
+    command
+}
+
+fn plan(file: &str, options: &str) -> Output {
+    command(file, options).output().unwrap()
 }
 
 /// Plans `text`, and returns the JSON object that is printed.
-fn planned(status: i32, text: impl AsRef<[u8]>, arguments: &[&str]) -> Value {
-    let messages = file("messages", text);
-    let output = plan(&[&[&*messages, "--json"], arguments].concat());
+fn planned(text: impl AsRef<[u8]>, options: &str) -> Value {
+    let output = command(&file("messages", text), options)
+        .arg("--json")
+        .output();
+    let output = output.unwrap();
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let status = i32::from(plan["refused"] != json!([]));
     assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    plan
 }
 
-/// Returns the planned times, in the order of the file.
-fn times(plan: &Value) -> Vec<&str> {
-    let events = plan["events"].as_array().unwrap().iter();
-    events
-        .map(|event| event["planned"].as_str().unwrap())
-        .collect()
-}
-
-/// Returns messages of one key, which are wanted at `times`.
-fn wanted(times: &[&str]) -> String {
-    let mut text = "key,id,time\n".to_owned();
-    for (index, time) in times.iter().enumerate() {
-        writeln!(text, "alice,m{index},{time}").unwrap();
+/// Plans messages of one key. Each line has the wanted time, perhaps a zone, and what becomes of it.
+fn becomes(options: &str, lines: &str) {
+    let mut text = "key,id,time,time_zone\n".to_owned();
+    let mut expected = Vec::new();
+    for (id, line) in lines.lines().enumerate() {
+        let (wanted, becomes) = line.split_once(" > ").unwrap();
+        let (time, zone) = wanted.split_once(' ').unwrap_or((wanted, ""));
+        writeln!(text, "alice,{id},{time},{zone}").unwrap();
+        expected.push(becomes);
     }
-    text
+    let plan = planned(text, options);
+    let mut found = vec![String::new(); expected.len()];
+    let outcomes = [
+        ("events", "planned", "moved_by"),
+        ("refused", "reason", "quota"),
+    ];
+    for (outcome, what, quota) in outcomes {
+        for message in plan[outcome].as_array().unwrap() {
+            let found = &mut found[message["id"].as_str().unwrap().parse::<usize>().unwrap()];
+            *found = message[what].as_str().unwrap().to_owned();
+            if let Some(quota) = message[quota].as_str() {
+                write!(found, " by {quota}").unwrap();
+            }
+        }
+    }
+    assert_eq!(found, expected, "{options}");
 }
 
 #[test]
 fn every_message_gets_the_earliest_permitted_time() {
-    assert_eq!(
-        planned(0, MESSAGES, &THREE),
-        json!({
-            "events": [
-                {"key": "alice", "id": "a", "wanted": "2026-03-01T08:00:00Z",
-                 "planned": "2026-03-01T08:00:00Z", "moved_by": null},
-                {"key": "alice", "id": "b", "wanted": "2026-03-01T08:00:00Z",
-                 "planned": "2026-03-01T08:01:00Z", "moved_by": "1/1m"},
-                {"key": "bob", "id": "a", "wanted": "2026-03-01T08:00:00.25Z",
-                 "planned": "2026-03-01T08:00:00.25Z", "moved_by": null},
-                {"key": "alice", "id": "c", "wanted": "2026-03-01T07:59:30Z",
-                 "planned": "2026-03-01T08:02:00Z", "moved_by": "1/1m"},
-            ],
-            "moved": 2,
-            "refused": [],
-            "quotas": [
-                {"quota": "1/1m", "moved": 2, "refused": 0},
-                {"quota": "5/1h", "moved": 0, "refused": 0},
-                {"quota": "10/1d", "moved": 0, "refused": 0},
-            ],
-        })
-    );
-    let twelve = wanted(&["2026-03-01T08:00:00Z"; 12]);
-    let plan = planned(0, twelve, &THREE);
-    let moved = |quota: usize| plan["quotas"][quota]["moved"].as_u64().unwrap();
-    assert_eq!([moved(0), moved(1), moved(2)], [4, 5, 2]);
-    let times = times(&plan);
-    assert_eq!(
-        times[4..6],
-        ["2026-03-01T08:04:00Z", "2026-03-01T09:00:00Z"]
-    );
-    assert_eq!(
-        times[9..],
-        [
-            "2026-03-01T09:04:00Z",
-            "2026-03-02T08:00:00Z",
-            "2026-03-02T08:01:00Z"
-        ]
+    let mut lines = "2026-03-01T08:00:00Z > 2026-03-01T08:00:00Z\n".to_owned();
+    for (time, quota) in [
+        ("01T08:01", "1/1m"),
+        ("01T08:02", "1/1m"),
+        ("01T08:03", "1/1m"),
+        ("01T08:04", "1/1m"),
+        ("01T09:00", "5/1h"),
+        ("01T09:01", "5/1h"),
+        ("01T09:02", "5/1h"),
+        ("01T09:03", "5/1h"),
+        ("01T09:04", "5/1h"),
+        ("02T08:00", "10/1d"),
+        ("02T08:01", "10/1d"),
+    ] {
+        writeln!(
+            lines,
+            "2026-03-01T08:00:00Z > 2026-03-{time}:00Z by {quota}"
+        )
+        .unwrap();
+    }
+    becomes(THREE, &lines);
+    for year in [1970, 1999, 2100] {
+        let time = format!("{year}-06-01T08:00:00Z");
+        let later = format!("{year}-06-01T08:01:00Z by 1/1m");
+        becomes(THREE, &format!("{time} > {time}\n{time} > {later}"));
+    }
+    becomes(
+        THREE,
+        "2001-01-01T00:00:00Z > 2001-01-01T00:00:00Z\n\
+         2002-01-01T00:00:00Z > 2002-01-01T00:00:00Z\n\
+         2001-01-01T00:00:00Z > 2001-01-01T00:01:00Z by 1/1m",
     );
 }
 
 #[test]
-fn the_table_shows_the_same() {
+fn days_are_local_and_change_their_length() {
+    // On 29 March 2026, clocks in Berlin go from 02:00 to 03:00: the day has 23 hours.
+    becomes(
+        "--per-day 2 --time-zone Europe/Berlin",
+        "2026-03-29T00:00:00+01:00 > 2026-03-28T23:00:00Z\n\
+         2026-03-29T23:59:59+02:00 > 2026-03-29T21:59:59Z\n\
+         2026-03-29T12:00:00+02:00 > 2026-03-29T22:00:00Z by 2/day@Europe/Berlin\n\
+         2026-03-30T00:00:00+02:00 > 2026-03-29T22:00:00Z\n\
+         2026-03-30T00:00:00+02:00 > 2026-03-30T22:00:00Z by 2/day@Europe/Berlin",
+    );
+    // On 25 October 2026, the day has 25 hours.
+    becomes(
+        "--per-day 2 --time-zone Europe/Berlin",
+        "2026-10-25T00:00:00+02:00 > 2026-10-24T22:00:00Z\n\
+         2026-10-25T23:59:59+01:00 > 2026-10-25T22:59:59Z\n\
+         2026-10-25T02:30:00+01:00 > 2026-10-25T23:00:00Z by 2/day@Europe/Berlin",
+    );
+    becomes(
+        "--per-week 1 --per-month 2 --time-zone Europe/Berlin",
+        "2026-03-01T12:00:00+01:00 > 2026-03-01T11:00:00Z\n\
+         2026-03-01T12:00:00+01:00 > 2026-03-01T23:00:00Z by 1/week@Europe/Berlin\n\
+         2026-03-01T12:00:00+01:00 > 2026-03-31T22:00:00Z by 2/month@Europe/Berlin\n\
+         2026-03-01T12:00:00+01:00 > 2026-04-05T22:00:00Z by 2/month@Europe/Berlin",
+    );
+}
+
+#[test]
+fn nothing_is_planned_at_closed_times() {
+    let night = "--quota closed 22:00-08:00@local --quota 1/1m --time-zone";
+    // In Berlin, clocks go forward in this night. Tokyo is nine hours ahead.
+    becomes(
+        &format!("{night} UTC"),
+        "2026-03-28T21:59:59Z Europe/Berlin > 2026-03-29T06:00:00Z by closed 22:00-08:00@local\n\
+         2026-03-28T21:59:59Z > 2026-03-28T21:59:59Z\n\
+         2026-03-28T23:00:00Z America/New_York > 2026-03-28T23:00:00Z\n\
+         2026-03-28T12:00:00Z Asia/Tokyo > 2026-03-28T12:00:00Z",
+    );
+    becomes(
+        &format!("{night} Europe/Berlin --horizon 8h"),
+        "2026-06-01T23:00:00+02:00 > no time from the wanted one to \
+         2026-06-02T07:00:00+02:00[Europe/Berlin] is free; at the wanted one, closed \
+         22:00-08:00@local is in the way by closed 22:00-08:00@local",
+    );
+    becomes(
+        &format!("{night} Europe/Berlin"),
+        "2026-06-01T23:00:00+02:00 > 2026-06-02T06:00:00Z by closed 22:00-08:00@local\n\
+         2026-06-01T23:00:00+02:00 > 2026-06-02T06:01:00Z by closed 22:00-08:00@local",
+    );
+}
+
+#[test]
+fn a_horizon_counts_from_the_earliest_wanted_time() {
+    becomes(
+        "--quota 1/1h --horizon 1d",
+        "2026-03-01T08:00:00Z > 2026-03-01T08:00:00Z\n\
+         2026-03-02T08:00:00Z > 2026-03-02T08:00:00Z\n\
+         2026-03-02T08:00:00.000001Z > the time is beyond the horizon: the latest possible is \
+         2026-03-02T08:00:00Z\n\
+         2026-03-02T08:00:00Z > no time from the wanted one to 2026-03-02T08:00:00Z is free; at the \
+         wanted one, 1/1h is in the way by 1/1h",
+    );
+}
+
+#[test]
+fn quotas_that_allow_a_short_horizon_only_are_planned_within_it() {
+    // One a second: a key can hold 100,000 seconds, a little more than a day.
+    let mut text = "key,id,time\n".to_owned();
+    for day in 1..=30 {
+        for id in ["a", "b"] {
+            writeln!(text, "alice,{day}{id},2026-01-{day:02}T08:00:00Z").unwrap();
+        }
+    }
+    let plan = planned(&text, "--quota 1/1s");
+    assert_eq!(plan["moved"], 30);
+    assert_eq!(plan["events"][59]["planned"], "2026-01-30T08:00:01Z");
+    let note = stderr(&self::plan(&file("month.csv", &text), "--quota 1/1s"));
+    let begins = "tollgate: with these quotas";
+    assert!(note.starts_with(begins) && note.contains("1d 3h"), "{note}");
+}
+
+#[test]
+fn the_table_is_in_local_time_and_says_why_a_message_is_refused() {
     let messages = file("messages.csv", MESSAGES);
-    let output = plan(&[&[&*messages], &THREE[..]].concat());
+    let output = plan(&messages, &format!("{THREE} --time-zone Europe/Berlin"));
     assert!(output.status.success());
     assert_eq!(stderr(&output), "");
-    assert_eq!(
-        stdout(&output),
-        "4 messages of 2 keys: 2 as wanted, 2 moved, 0 refused\n\n\
-         QUOTA IN THE WAY  MOVED  REFUSED\n\
-         1/1m                  2        0\n\
-         5/1h                  0        0\n\
-         10/1d                 0        0\n\n\
-         KEY    ID  WANTED                   PLANNED                  LATER BY  QUOTA IN THE WAY\n\
-         alice  a   2026-03-01T08:00:00Z     2026-03-01T08:00:00Z\n\
-         alice  b   2026-03-01T08:00:00Z     2026-03-01T08:01:00Z     1m        1/1m\n\
-         bob    a   2026-03-01T08:00:00.25Z  2026-03-01T08:00:00.25Z\n\
-         alice  c   2026-03-01T07:59:30Z     2026-03-01T08:02:00Z     2m 30s    1/1m\n"
-    );
-    let zone = ["--time-zone", "Europe/Berlin"];
-    let report = scratch("plan.html");
-    let output = plan(&[&[&*messages, "--report", &*report], &THREE[..], &zone].concat());
     assert_eq!(
         stdout(&output),
         "4 messages of 2 keys: 2 as wanted, 2 moved, 0 refused, times in Europe/Berlin\n\n\
@@ -135,53 +213,41 @@ fn the_table_shows_the_same() {
          bob    a   2026-03-01T09:00:00.25+01:00  2026-03-01T09:00:00.25+01:00\n\
          alice  c   2026-03-01T08:59:30+01:00     2026-03-01T09:02:00+01:00     2m 30s    1/1m\n"
     );
-    let page = fs::read_to_string(&*report).unwrap();
-    assert!(page.contains("</b>, times in Europe/Berlin</p>"), "{page}");
-    assert!(
-        page.contains("<td>2026-03-01T09:02:00+01:00</td>"),
-        "{page}"
-    );
-    let few = ["--quota", "1/1d", "--horizon", "23h"];
-    let output = plan(&[&[&*messages], &few[..]].concat());
+    let output = plan(&messages, "--quota 1/1d --horizon 23h");
     assert_eq!(output.status.code(), Some(1));
     let text = stdout(&output);
     assert!(text.starts_with("4 messages of 2 keys: 2 as wanted, 0 moved, 2 refused\n"));
-    let row = "refused                  1/1d              no time from the wanted one to \
+    let row = "refused                            no time from the wanted one to \
                2026-03-02T06:59:30Z is free; at the wanted one, 1/1d is in the way\n";
     assert!(text.contains(row), "{text}");
-}
-
-#[test]
-fn json_lines_and_csv_are_the_same() {
-    let lines = r#"{"key":"alice","id":"a","time":"2026-03-01T08:00:00Z","more":[1]}
-
-{"id":"b","key":"alice","time":"2026-03-01T08:00:00Z"}
-{"key":"bob","id":"a","time":"2026-03-01T09:00:00.25+01:00"}
-{"key":"\u0061lice","id":"c","time":"2026-03-01T07:59:30Z"}"#;
-    let expected = planned(0, MESSAGES, &THREE);
-    assert_eq!(planned(0, lines, &THREE), expected);
-    assert_eq!(planned(0, lines.replace('\n', "\r\n"), &THREE), expected);
-    let marked = format!("\u{feff}{lines}\n");
-    assert_eq!(planned(0, marked, &THREE), expected);
-    let numbers = r#"{"key":7,"id":1.50,"time":"2026-03-01T08:00:00Z"}"#;
-    let plan = planned(0, numbers, &THREE);
-    assert_eq!(
-        (&plan["events"][0]["key"], &plan["events"][0]["id"]),
-        (&json!("7"), &json!("1.50"))
+    let zones = "key,id,time,time_zone\nalice,a,2026-06-01T22:00:00Z,Asia/Tokyo\n";
+    let text = stdout(&plan(
+        &file("zones.csv", zones),
+        "--quota 2/day@local --time-zone UTC",
+    ));
+    let title =
+        "1 message of 1 key: 1 as wanted, 0 moved, 0 refused, times in the zone of each message\n";
+    assert!(
+        text.starts_with(title) && text.contains("2026-06-02T07:00:00+09:00"),
+        "{text}"
     );
 }
 
 #[test]
-fn csv_is_read_however_it_is_written() {
-    let expected = planned(0, MESSAGES, &THREE);
+fn files_are_read_however_they_are_written() {
+    let lines = r#"{"key":"alice","id":"a","time":"2026-03-01T08:00:00Z","more":[1]}
+
+{"id":"b","key":"alice","time":"2026-03-01T08:00:00Z","time_zone":"UTC"}
+{"key":"bob","id":"a","time":"2026-03-01T09:00:00.25+01:00"}
+{"key":"\u0061lice","id":"c","time":"2026-03-01T07:59:30Z"}"#;
+    let expected = planned(MESSAGES, THREE);
     for text in [
         MESSAGES.trim_end().to_owned(),
         MESSAGES.replace('\n', "\r\n"),
         format!("\u{feff}{MESSAGES}"),
         format!("\n\n{}\n\n", MESSAGES.replace('\n', "\n \n\n")),
-        MESSAGES
-            .replace("alice", "\"alice\"")
-            .replace("key,id", "\"key\", id"),
+        MESSAGES.replace("alice", "\"alice\""),
+        MESSAGES.replace("key,id", "\"key\", id"),
         MESSAGES.replace('Z', "Z "),
         "time,x,key,id\n\
          2026-03-01T08:00:00Z,1,alice,a\n\
@@ -189,271 +255,35 @@ fn csv_is_read_however_it_is_written() {
          2026-03-01T09:00:00.25+01:00,\"3\n3\",bob,a\n\
          2026-03-01T07:59:30Z,,alice,c"
             .to_owned(),
+        lines.to_owned(),
+        lines.replace('\n', "\r\n"),
+        format!("\u{feff}{lines}\n"),
     ] {
-        assert_eq!(planned(0, &text, &THREE), expected, "{text:?}");
+        assert_eq!(planned(&text, THREE), expected, "{text:?}");
     }
+    let names = |text| {
+        let event = &planned(text, THREE)["events"][0];
+        [event["key"].clone(), event["id"].clone()]
+    };
     let quoted = "key,id,time\n\"a \"\"b\"\", c\",\"1\n2\",2026-03-01T08:00:00Z\n";
-    let plan = planned(0, quoted, &THREE);
-    assert_eq!(plan["events"][0]["key"], "a \"b\", c");
-    assert_eq!(plan["events"][0]["id"], "1\n2");
-}
+    assert_eq!(names(quoted), ["a \"b\", c", "1\n2"]);
+    let numbers = r#"{"key":7,"id":1.50,"time":"2026-03-01T08:00:00Z"}"#;
+    assert_eq!(names(numbers), ["7", "1.50"]);
 
-#[test]
-fn standard_input_and_gzip_are_read() {
-    let mut child = tollgate()
-        .args(["schedule", "plan", "-"])
-        .args(THREE)
+    let expected = stdout(&plan(&file("m.csv", MESSAGES), THREE));
+    let mut child = command("-", THREE)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(MESSAGES.as_bytes())
-        .unwrap();
-    let expected = stdout(&plan(&[&[&*file("m.csv", MESSAGES)], &THREE[..]].concat()));
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(MESSAGES.as_bytes()).unwrap();
+    drop(stdin);
     assert_eq!(stdout(&child.wait_with_output().unwrap()), expected);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(MESSAGES.as_bytes()).unwrap();
     let packed = file("m.csv.gz", gzip.finish().unwrap());
-    assert_eq!(stdout(&plan(&[&[&*packed], &THREE[..]].concat())), expected);
-}
-
-#[test]
-fn days_are_local_and_change_their_length() {
-    // On 29 March 2026, clocks in Berlin go from 02:00 to 03:00: the day has 23 hours.
-    let spring = wanted(&[
-        "2026-03-29T00:00:00+01:00",
-        "2026-03-29T23:59:59+02:00",
-        "2026-03-29T12:00:00+02:00",
-        "2026-03-30T00:00:00+02:00",
-        "2026-03-30T00:00:00+02:00",
-    ]);
-    let plan = planned(0, spring, &BERLIN);
-    assert_eq!(
-        times(&plan),
-        [
-            "2026-03-28T23:00:00Z",
-            "2026-03-29T21:59:59Z",
-            "2026-03-29T22:00:00Z",
-            "2026-03-29T22:00:00Z",
-            "2026-03-30T22:00:00Z",
-        ]
-    );
-    // On 25 October 2026, the day has 25 hours.
-    let autumn = wanted(&[
-        "2026-10-25T00:00:00+02:00",
-        "2026-10-25T23:59:59+01:00",
-        "2026-10-25T02:30:00+01:00",
-    ]);
-    let plan = planned(0, autumn, &BERLIN);
-    assert_eq!(times(&plan)[2], "2026-10-25T23:00:00Z");
-    let weeks = [
-        "--per-week",
-        "1",
-        "--per-month",
-        "2",
-        "--time-zone",
-        "Europe/Berlin",
-    ];
-    let plan = planned(0, wanted(&["2026-03-01T12:00:00+01:00"; 4]), &weeks);
-    assert_eq!(
-        times(&plan),
-        [
-            "2026-03-01T11:00:00Z",
-            "2026-03-01T23:00:00Z",
-            "2026-03-31T22:00:00Z",
-            "2026-04-05T22:00:00Z",
-        ]
-    );
-}
-
-#[test]
-fn nothing_is_planned_at_closed_times() {
-    let night = ["--quota", "closed 22:00-08:00@local"];
-    let quotas = [&night[..], &["--quota", "1/1m"]].concat();
-    let text = "\
-key,id,time,time_zone
-alice,a,2026-03-28T21:59:59Z,Europe/Berlin
-alice,b,2026-03-28T21:59:59Z,
-alice,c,2026-03-28T23:00:00Z,America/New_York
-bob,a,2026-03-28T12:00:00Z,Asia/Tokyo
-";
-    // In Berlin, clocks go forward in this night. Tokyo is nine hours ahead.
-    let expected = [
-        "2026-03-29T06:00:00Z",
-        "2026-03-28T21:59:59Z",
-        "2026-03-28T23:00:00Z",
-        "2026-03-28T12:00:00Z",
-    ];
-    let utc = ["--time-zone", "UTC"];
-    let plan_of = |text: &str| planned(0, text, &[&quotas[..], &utc].concat());
-    assert_eq!(times(&plan_of(text)), expected);
-    let mut lines = String::new();
-    for line in text.lines().skip(1) {
-        let fields: Vec<_> = line.split(',').collect();
-        let [key, id, time, zone] = *fields else {
-            panic!("{line}");
-        };
-        let mut object = json!({"key": key, "id": id, "time": time});
-        if !zone.is_empty() {
-            object["time_zone"] = json!(zone);
-        }
-        writeln!(lines, "{object}").unwrap();
-    }
-    assert_eq!(times(&plan_of(&lines)), expected);
-
-    let late = wanted(&["2026-06-01T23:00:00+02:00"; 3]);
-    let berlin = ["--time-zone", "Europe/Berlin"];
-    let horizon = ["--horizon", "8h"];
-    let plan = planned(1, &late, &[&quotas[..], &berlin, &horizon].concat());
-    assert_eq!(
-        plan["refused"][2]["reason"],
-        "no time from the wanted one to 2026-06-02T07:00:00+02:00[Europe/Berlin] is free; at the \
-         wanted one, closed 22:00-08:00@local is in the way"
-    );
-    assert_eq!(plan["refused"][2]["quota"], night[1]);
-    assert_eq!(
-        plan["quotas"][0],
-        json!({"quota": night[1], "moved": 0, "refused": 3})
-    );
-    let plan = planned(0, &late, &[&quotas[..], &berlin].concat());
-    let later = [0, 1, 2].map(|minute| format!("2026-06-02T06:0{minute}:00Z"));
-    assert_eq!(times(&plan), later);
-}
-
-/// A zone that is missing or unknown is an error.
-#[test]
-fn local_quotas_need_a_time_zone() {
-    let quotas = ["--quota", "2/day@local"];
-    let at = "2026-06-01T12:00:00Z";
-    for (text, hints) in [
-        (
-            format!("key,id,time\nalice,a,{at}\n"),
-            &["--time-zone", "time_zone"][..],
-        ),
-        (
-            format!("key,id,time,time_zone\nalice,a,{at},UTC\nalice,b,{at},\n"),
-            &["--time-zone", "time_zone", "message b to alice"],
-        ),
-        (
-            format!("key,id,time,time_zone\nalice,a,{at},Mars\n"),
-            &[":2: ", "field time_zone, \"Mars\"", "Europe/Berlin"],
-        ),
-        (
-            format!("{{\"key\":1,\"id\":1,\"time\":\"{at}\",\"time_zone\":5}}\n"),
-            &[":1: ", "time_zone", "wrong type"],
-        ),
-    ] {
-        let messages = file("m", text);
-        fails(&plan(&[&[&*messages], &quotas[..]].concat()), hints);
-    }
-    let text = format!("key,id,time,time_zone\nalice,a,{at},UTC\n");
-    assert_eq!(times(&planned(0, text, &quotas)), [at]);
-}
-
-#[test]
-fn times_may_be_long_past_or_far_apart() {
-    for year in [1970, 1999, 2100] {
-        let time = format!("{year}-06-01T08:00:00Z");
-        let plan = planned(0, wanted(&[&time, &time]), &THREE);
-        assert_eq!(times(&plan)[1], format!("{year}-06-01T08:01:00Z"));
-    }
-    let apart = [
-        "2001-01-01T00:00:00Z",
-        "2002-01-01T00:00:00Z",
-        "2001-01-01T00:00:00Z",
-    ];
-    let plan = planned(0, wanted(&apart), &THREE);
-    assert_eq!(
-        times(&plan)[1..],
-        ["2002-01-01T00:00:00Z", "2001-01-01T00:01:00Z"]
-    );
-}
-
-#[test]
-fn quotas_that_allow_a_short_horizon_only_are_planned_within_it() {
-    // One a second: a key can hold 100,000 seconds, a little more than a day.
-    let mut text = "key,id,time\n".to_owned();
-    for day in 1..=30 {
-        writeln!(text, "alice,{day}a,2026-01-{day:02}T08:00:00Z").unwrap();
-        writeln!(text, "alice,{day}b,2026-01-{day:02}T08:00:00Z").unwrap();
-    }
-    let messages = file("month.csv", &text);
-    let output = plan(&[&messages, "--quota", "1/1s", "--json"]);
-    assert_eq!(output.status.code(), Some(0));
-    let note = stderr(&output);
-    assert!(
-        note.starts_with("tollgate: with these quotas") && note.contains("1d 3h"),
-        "{note}"
-    );
-    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(plan["moved"], 30);
-    assert_eq!(times(&plan)[59], "2026-01-30T08:00:01Z");
-}
-
-#[test]
-fn a_horizon_counts_from_the_earliest_wanted_time() {
-    let text = wanted(&[
-        "2026-03-01T08:00:00Z",
-        "2026-03-02T08:00:00Z",
-        "2026-03-02T08:00:00.000001Z",
-        "2026-03-02T08:00:00Z",
-    ]);
-    let plan = planned(1, text, &["--quota", "1/1h", "--horizon", "1d"]);
-    assert_eq!(
-        times(&plan),
-        ["2026-03-01T08:00:00Z", "2026-03-02T08:00:00Z"]
-    );
-    assert_eq!(
-        plan["refused"],
-        json!([
-            {"key": "alice", "id": "m2", "wanted": "2026-03-02T08:00:00.000001Z",
-             "reason": "the time is beyond the horizon: the latest possible is \
-                        2026-03-02T08:00:00Z", "quota": null},
-            {"key": "alice", "id": "m3", "wanted": "2026-03-02T08:00:00Z",
-             "reason": "no time from the wanted one to 2026-03-02T08:00:00Z is free; at the wanted \
-                        one, 1/1h is in the way",
-             "quota": "1/1h"},
-        ])
-    );
-}
-
-/// What is not counted for a quota is counted beside them.
-#[test]
-fn the_table_counts_what_is_beyond_the_horizon_and_what_was_not_looked_up() {
-    let mut text = "key,id,time\n".to_owned();
-    for id in 0..10_003 {
-        writeln!(text, "alice,{id},2026-03-01T08:00:00Z").unwrap();
-    }
-    writeln!(text, "alice,late,2026-03-03T08:00:00Z").unwrap();
-    let messages = file("m.csv", text);
-    let output = plan(&[&messages, "--quota", "1/1s", "--horizon", "1d"]);
-    let rows = "1/1s              10,000        0\n\
-                the horizon            0        1\n\
-                not looked up          2        0\n\n";
-    assert!(
-        stdout(&output).contains(rows),
-        "{}",
-        &stdout(&output)[..500]
-    );
-}
-
-/// Returns messages of several keys, in no order.
-fn many(count: u32) -> String {
-    let mut text = "key,id,time\n".to_owned();
-    for n in 0..count {
-        let (key, day, minute) = (n * 7 % 13, 27 + n * 5 % 3, n * 11 % 600);
-        let (hour, minute) = (minute / 60, minute % 60);
-        writeln!(
-            text,
-            "key {key},m{n},2026-03-{day:02}T{hour:02}:{minute:02}:00+01:00"
-        )
-        .unwrap();
-    }
-    text
+    assert_eq!(stdout(&plan(&packed, THREE)), expected);
 }
 
 #[test]
@@ -467,29 +297,33 @@ fn servers_plan_as_memory_does() {
         ("redis-cluster", cluster.addresses()),
         ("fred-cluster", cluster.addresses()),
     ];
-    let text = many(200);
+    // Of several keys, in no order.
+    let mut text = "key,id,time\n".to_owned();
+    for n in 0..200 {
+        let (key, day, minute) = (n * 7 % 13, 27 + n * 5 % 3, n * 11 % 600);
+        let (hour, minute) = (minute / 60, minute % 60);
+        let time = format!("2026-03-{day:02}T{hour:02}:{minute:02}:00+01:00");
+        writeln!(text, "key {key},m{n},{time}").unwrap();
+    }
     let messages = file("many.csv", &text);
-    let mixed = [&THREE[..], &BERLIN].concat();
-    let short = ["--quota", "1/1m", "--quota", "second=1/1s"];
-    let refused = ["--quota", "3/1h", "--horizon", "3d"];
     for (scheme, addresses) in stores {
         let store = format!("{scheme}://{}", addresses.join(","));
-        for quotas in [&mixed[..], &THREE, &short, &refused] {
-            for format in [&["--json"][..], &[]] {
-                let arguments = [&[&*messages], quotas, format].concat();
-                let expected = plan(&arguments);
-                let prefix = prefix();
-                let on_server = ["--store", &store, "--prefix", &prefix];
-                // The first run leaves nothing for the second one to find.
-                for _ in 0..2 {
-                    let found = plan(&[&arguments[..], &on_server].concat());
-                    assert_eq!(stdout(&found), stdout(&expected), "{store} {quotas:?}");
-                    assert_eq!(stderr(&found), stderr(&expected));
-                    assert_eq!(found.status.code(), expected.status.code());
-                    for address in addresses {
-                        assert_eq!(keys(address, &prefix), [""; 0]);
-                    }
-                }
+        for quotas in [
+            &format!("{THREE} --per-day 2 --time-zone Europe/Berlin"),
+            "--quota 1/1m --quota second=1/1s",
+            "--quota 3/1h --horizon 3d",
+        ] {
+            let expected = plan(&messages, quotas);
+            let prefix = prefix();
+            let found = plan(
+                &messages,
+                &format!("{quotas} --store {store} --prefix {prefix}"),
+            );
+            assert_eq!(stdout(&found), stdout(&expected), "{store} {quotas:?}");
+            assert_eq!(stderr(&found), stderr(&expected));
+            assert_eq!(found.status.code(), expected.status.code());
+            for address in addresses {
+                assert_eq!(keys(address, &prefix), [""; 0]);
             }
         }
     }
@@ -499,363 +333,199 @@ fn servers_plan_as_memory_does() {
 fn a_plan_on_a_server_does_not_touch_the_service() {
     let server = shared::standalone(Flavor::System);
     let (store, prefix) = (server.url(), prefix());
-    let add = tollgate()
-        .args([
-            "schedule",
-            "reserve",
-            "--schedule",
-            "plan",
-            "--key",
-            "alice",
-            "--id",
-            "m0",
-        ])
-        .args(["--quota", "1/1d", "--store", &store, "--prefix", &prefix])
-        .output()
-        .unwrap();
-    assert!(add.status.success(), "{}", stderr(&add));
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    let event = ("m0", &*soon.to_string(), 1);
+    desk::plan(&store, &prefix, ("plan", "1/1d"), "alice", event);
     let before = keys(&server.address(), &prefix);
     assert_eq!(before.len(), 1);
-    let messages = file("m.csv", wanted(&["2026-03-01T08:00:00Z"; 3]));
-    let arguments = [&*messages, "--quota", "1/1d"];
-    let on_server = ["--store", &store, "--prefix", &prefix];
-    let found = plan(&[&arguments[..], &on_server].concat());
-    assert_eq!(stdout(&found), stdout(&plan(&arguments)));
+    let messages = file(
+        "m.csv",
+        format!("key,id,time\nalice,m1,{soon}\nalice,m0,{soon}"),
+    );
+    let found = plan(
+        &messages,
+        &format!("--quota 1/1d --store {store} --prefix {prefix}"),
+    );
+    assert_eq!(stdout(&found), stdout(&plan(&messages, "--quota 1/1d")));
     assert_eq!(keys(&server.address(), &prefix), before);
     server.command(&["DEL", &before[0]]);
 }
 
 #[test]
 fn bad_lines_are_named_and_nothing_is_printed() {
-    let at = |line: &str| format!("key,id,time\nalice,a,2026-03-01T08:00:00Z\n{line}\n");
-    let long = at(&format!("alice,{},2026-03-01T08:00:00Z", "x".repeat(201)));
-    for (text, hints) in [
-        (
-            at("alice,b,noon"),
-            &[":3: ", "field time", "\"noon\"", "RFC 3339"][..],
-        ),
-        (
-            at("alice,b,2026-03-01T08:00:00"),
-            &[":3: ", "field time", "no offset", "Z for UTC"],
-        ),
-        (
-            at("alice,b,1969-12-31T00:00:00Z"),
-            &[":3: ", "field time", "before 1970"],
-        ),
-        (at("alice,b"), &[":3: ", "2 fields", "heading has 3"]),
-        (
-            at("alice,b,2026-03-01T08:00:00Z,c"),
-            &[":3: ", "4 fields", "quote"],
-        ),
-        (at("\n\r\nalice,b,x"), &[":5: ", "field time"]),
-        (
-            at("\"al\nice\",b,2026-03-01T08:00:00Z\nalice,c,x"),
-            &[":5: ", "field time"],
-        ),
-        (
-            at("alice,\"b,2026-03-01T08:00:00Z"),
-            &[":3: ", "2 fields", "close every quote"],
-        ),
-        (
-            at(",b,2026-03-01T08:00:00Z"),
-            &[":3: ", "field key is empty"],
-        ),
-        (
-            at("alice,,2026-03-01T08:00:00Z"),
-            &[":3: ", "field id", "1 to 200"],
-        ),
-        (long, &[":3: ", "field id", "201 bytes"]),
-        (
-            at("bob,a,2026-03-01T08:00:00Z\nalice,a,2026-03-02T08:00:00Z"),
-            &[":4: ", "id \"a\"", "key \"alice\"", "line 2"],
-        ),
-        (
-            at("alice,a,2026-03-01T08:00:00Z"),
-            &[":3: ", "line 2 already"],
-        ),
-        (
-            "alice,a,2026-03-01T08:00:00Z\n".to_owned(),
-            &[":1: ", "no column key", "key,id,time"],
-        ),
-        ("key,id\nalice,a\n".to_owned(), &[":1: ", "no column time"]),
-        (
-            "key,id,time\n".to_owned(),
-            &["no message found", "key,id,time"],
-        ),
-        (String::new(), &["no message found"]),
-    ] {
-        let messages = file("bad.csv", &text);
-        let output = plan(&[&[&*messages], &THREE[..]].concat());
-        fails(&output, &[hints, &[&*messages]].concat());
-        fails(
-            &plan(&[&[&*messages, "--json"], &THREE[..]].concat()),
-            hints,
-        );
-    }
-    let latin = plan(&[&[&*file("latin.csv", b"key,id,time\n\xe4,a,x")], &THREE[..]].concat());
-    fails(&latin, &[":2: ", "field key", "UTF-8"]);
-}
-
-#[test]
-fn lines_are_counted_however_they_end() {
     let time = "2026-03-01T08:00:00Z";
-    let mut many = String::new();
-    for n in 0..3_000 {
-        writeln!(many, "alice,{n},{time}\r").unwrap();
+    let check = |text: &[u8], line: &str, hint: &str| {
+        let messages = file("bad", text);
+        for format in [&[][..], &["--json"]] {
+            let output = command(&messages, THREE).args(format).output().unwrap();
+            fails(&output, &[&*messages, line, hint]);
+        }
+    };
+    for case in r#"
+alice,b,noon > the field time, "noon", is not a time; write it as RFC 3339
+alice,b,2026-03-01T08:00:00 > has no offset; append Z for UTC
+alice,b,1969-12-31T00:00:00Z > is before 1970
+alice,b > fields: 2, and the heading has 3
+alice,b,AT,c > fields: 4, and the heading has 3: quote a field
+alice,"b,AT > fields: 2, and the heading has 3: quote a field that contains a comma or a line end, and close
+,b,AT > the field key is empty
+alice,,AT > the field id has 0 bytes: give 1 to 200
+alice,LONG,AT > the field id has 201 bytes
+alice,a,AT > the id "a" of the key "alice" is on line 2 already
+{"key":1,"id":2} > missing field `time` at column 16; give one object on each line
+{"key":1,"time":"x"} > missing field `id`
+{"key":[],"id":2,"time":"AT"} > a key or an id is no text or number
+{"key":1,"id":2,"time":1772352000} > expected a string
+{"key":1,"id":2,"time":"noon"} > the field time, "noon"
+{"key":1,"id":2,"time":"AT","time_zone":5} > expected a string
+{"key":"a" > not a message: EOF while parsing an object at column 10
+[1,2,"x"] > not a JSON object"#
+        .trim_start()
+        .lines()
+    {
+        let (line, hint) = case.split_once(" > ").unwrap();
+        let line = line.replace("AT", time).replace("LONG", &"x".repeat(201));
+        let start = match &line[..1] {
+            "{" | "[" => format!("{{\"key\":1,\"id\":1,\"time\":\"{time}\"}}\n"),
+            _ => format!("key,id,time\nalice,a,{time}"),
+        };
+        check(format!("{start}\n{line}\n").as_bytes(), ":3: ", hint);
     }
-    for (text, line) in [
-        ("\n\n \nkey,id,time\nalice,a,noon\n".to_owned(), 5),
-        ("\u{feff}\r\n\r\nkey,id,time\r\nalice,a,noon".to_owned(), 4),
+    let many = format!("alice,N,{time}\r\n");
+    let many: String = (0..3_000)
+        .map(|n| many.replace('N', &n.to_string()))
+        .collect();
+    for (text, line, hint) in [
         (
-            format!("key,id,time\r\n\r\nalice,\"1\r\n2\",{time}\r\n\r\n\r\nalice,b,noon\r\n"),
-            7,
+            format!("alice,a,{time}\n"),
+            ":1: ",
+            "no column key: begin the file with key,id,time",
+        ),
+        ("key,id\nalice,a\n".to_owned(), ":1: ", "no column time"),
+        ("key,id,time\n".to_owned(), "", "no message found"),
+        (String::new(), "", "no message found"),
+        (
+            "\n\n \nkey,id,time\na,b,x\n".to_owned(),
+            ":5: ",
+            "field time",
         ),
         (
-            format!("key,id,time\nalice,\"1\n2\n\",{time}\nalice,b,noon"),
-            5,
+            "\u{feff}\r\n\r\nkey,id,time\r\na,b,x".to_owned(),
+            ":4: ",
+            "field time",
+        ),
+        (
+            format!("key,id,time\r\n\r\na,\"1\r\n2\",{time}\r\n\r\n\r\na,b,x\r\n"),
+            ":7: ",
+            "field time",
+        ),
+        (
+            format!("key,id,time\na,\"1\n2\n\",{time}\na,b,x"),
+            ":5: ",
+            "field time",
         ),
         // In more than one block.
-        (format!("key,id,time\r\n{many}\r\nalice,b,noon\r\n"), 3_003),
         (
-            format!("\n{{\"key\":\"a\",\"id\":\"a\",\"time\":\"{time}\"}}\r\n\r\n{{\"key\":1}}"),
-            4,
+            format!("key,id,time\r\n{many}\r\na,b,x\r\n"),
+            ":3003: ",
+            "field time",
         ),
     ] {
-        let output = plan(&[&[&*file("lines", &text)], &THREE[..]].concat());
-        let place = format!(":{line}: ");
-        fails(&output, &[place.as_str()]);
+        check(text.as_bytes(), line, hint);
     }
-}
-
-#[test]
-fn bad_json_lines_are_named() {
-    let at = |line: &str| {
-        format!("{{\"key\":\"a\",\"id\":\"a\",\"time\":\"2026-03-01T08:00:00Z\"}}\n\n{line}\n")
-    };
-    for (line, hints) in [
-        (
-            "{\"key\":\"a\",\"id\":\"b\"}",
-            &["no field time", "2026-03-01T08:00:00Z"][..],
-        ),
-        ("{\"key\":\"a\",\"time\":\"x\"}", &["no field id"]),
-        ("{\"id\":\"a\",\"time\":\"x\"}", &["no field key"]),
-        (
-            "{\"key\":[],\"id\":\"b\",\"time\":\"x\"}",
-            &["field key", "wrong type"],
-        ),
-        (
-            "{\"key\":\"a\",\"id\":\"b\",\"time\":1772352000}",
-            &["field time", "wrong type"],
-        ),
-        (
-            "{\"key\":\"a\",\"id\":\"b\",\"time\":\"noon\"}",
-            &["field time", "\"noon\""],
-        ),
-        ("{\"key\":\"a\"", &["not a JSON object", "column 10"]),
-        (
-            "[\"a\",\"b\",\"2026-03-01T08:00:00Z\"]",
-            &["not a JSON object"],
-        ),
-        (
-            "a,b,2026-03-01T08:00:00Z",
-            &["not a JSON object", "each line"],
-        ),
-    ] {
-        let messages = file("bad.jsonl", at(line));
-        let output = plan(&[&[&*messages], &THREE[..]].concat());
-        fails(&output, &[&[":3: "], hints].concat());
-    }
+    check(b"key,id,time\n\xe4,a,x", ":2: ", "UTF-8");
 }
 
 #[test]
 fn command_lines_that_cannot_be() {
-    let messages = file("m.csv", MESSAGES);
-    for (arguments, hints) in [
-        (&[][..], &["no quota", "--quota 5/1h"][..]),
-        (&["--quota", "5"], &["--quota 5", "window"]),
+    let messages = file("m.csv", format!("{MESSAGES}\n"));
+    let report = format!("--quota 5/1h --report {}", &*messages);
+    for (options, hint) in [
         (
-            &["--per-day", "5", "--time-zone", "Mars"],
-            &["--time-zone Mars", "Europe/Berlin"],
+            "",
+            "no quota is given: give at least one, such as --quota 5/1h",
         ),
+        ("--quota 5", "--quota 5: "),
+        ("--per-day 5 --time-zone Mars", "--time-zone Mars: "),
+        ("--quota 2/day@local", "give it as --time-zone"),
         (
-            &["--quota", "5/1h", "--horizon", "soon"],
-            &["--horizon soon", "366d"],
+            "--quota 2/day@local",
+            "in a field time_zone of each message, which the message a to alice",
         ),
-        (
-            &["--quota", "5/1h", "--report", &messages],
-            &["--report", "choose another"],
-        ),
-        (
-            &["--quota", "5/1h", "--store", "memry"],
-            &["memry", "give memory, redis://"],
-        ),
-        (
-            &["--quota", "5/1h", "--store", "redis://127.0.0.1:1"],
-            &["(unavailable)"],
-        ),
-        (&["--quota", "200000/1h"], &["--quota 200000/1h", "100000"]),
-        (&["--quota", "60000/1d"], &["at most 50000 for 60000/1d"]),
-        (
-            &["--quota", "5/day"],
-            &["--quota 5/day", "24 hours", "`5/day@UTC`"],
-        ),
+        ("--quota 5/1h --horizon soon", "--horizon soon: "),
+        (&report, "choose another"),
+        ("--quota 5/1h --store memry", "give memory, redis://"),
+        ("--quota 5/1h --store redis://127.0.0.1:1", "(unavailable)"),
+        ("--quota 200000/1h", "100000"),
+        ("--quota 60000/1d", "at most 50000 for 60000/1d"),
+        ("--quota 5/day", "`5/day@UTC`"),
     ] {
-        fails(&plan(&[&[&*messages], arguments].concat()), hints);
+        fails(&plan(&messages, options), &[hint]);
     }
     fails(
-        &plan(&["/does/not/exist", "--quota", "5/1h"]),
+        &plan("/does/not/exist", THREE),
         &["/does/not/exist", "readable"],
     );
-    assert_eq!(fs::read_to_string(&*messages).unwrap(), MESSAGES);
-}
-
-#[test]
-fn a_large_file_takes_seconds() {
-    let mut text = "key,id,time\n".to_owned();
-    for n in 0..100_000_u32 {
-        let (hour, minute) = (n / 60 % 24, n % 60);
-        writeln!(
-            text,
-            "key-{},{n},2026-03-01T{hour:02}:{minute:02}:00Z",
-            n % 20_000
-        )
-        .unwrap();
-    }
-    let begin = Instant::now();
-    let messages = file("large.csv", &text);
-    let output = plan(&[&[&*messages, "--json"], &THREE[..]].concat());
-    assert!(output.status.success());
-    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(times(&plan).len(), 100_000);
-    // The test's own build is slow, and so may be the machine.
-    assert!(
-        begin.elapsed() < Duration::from_secs(60),
-        "{:?}",
-        begin.elapsed()
+    let zones = "key,id,time,time_zone\nalice,a,2026-06-01T12:00:00Z,";
+    let mars = plan(&file("m", format!("{zones}Mars")), "--quota 2/day@local");
+    fails(
+        &mars,
+        &[":2: ", "field time_zone, \"Mars\"", "Europe/Berlin"],
     );
-}
-
-#[test]
-fn a_report_draws_every_key_and_needs_nothing_else() {
-    let text = format!("{MESSAGES}<b>&,<i>,2026-03-01T08:00:00Z\n");
-    let messages = file("m.csv", text);
-    let report = scratch("plan.html");
-    let quotas = ["--quota", "1/1m", "--horizon", "1m"];
-    let output = plan(&[&[&*messages, "--report", &report], &quotas[..]].concat());
-    assert_eq!(output.status.code(), Some(1));
-    let html = fs::read_to_string(&*report).unwrap();
-    for part in [
-        "<!DOCTYPE html>",
-        "Wanted and planned times of each key",
-        "alice, b: wanted at 2026-03-01T08:00:00Z, refused: no time from the wanted one to 2026-03-01T08:00:30Z is free",
-        "<tr><td>1/1m</td><td class=\"n\">0</td><td class=\"n\">2</td></tr>",
-        "bob, a: wanted at 2026-03-01T08:00:00.25Z, planned as wanted",
-        "&lt;b&gt;&amp;",
-        "prefers-color-scheme: dark",
-        "time (UTC)",
-        "<h2>Refused</h2>",
-    ] {
-        assert!(html.contains(part), "{part}");
-    }
-    let said = conclusion(&html);
-    let refused = "2 are refused, the first of them to alice: no time from the wanted one to 2026-03-01T08:00:30Z";
-    assert!(said.starts_with("Of "), "{said}");
-    assert!(said.contains(refused), "{said}");
-    let outside = [
-        "http", "//", "src=", "href=", "url(", "<script", "<link", "<b>&", "<i>,",
-    ];
-    for outside in outside {
-        assert!(!html.replace(&*messages, "").contains(outside), "{outside}");
-    }
-    for (open, close) in [
-        ("<svg", "</svg>"),
-        ("<g>", "</g>"),
-        ("<tr>", "</tr>"),
-        ("<text", "</text>"),
-    ] {
-        assert_eq!(
-            html.matches(open).count(),
-            html.matches(close).count(),
-            "{open}"
-        );
-    }
-    let store = shared::standalone(Flavor::System).url();
-    let other = scratch("other.html");
-    plan(
-        &[
-            &[&*messages, "--report", &other, "--store", &store],
-            &quotas[..],
-        ]
-        .concat(),
-    );
-    assert_eq!(fs::read_to_string(&*other).unwrap(), html);
-}
-
-#[test]
-fn a_report_is_in_local_time_and_shades_closed_times() {
-    let text = "\
-key,id,time,time_zone
-alice,a,2026-06-01T10:00:00Z,
-alice,b,2026-06-02T23:00:00Z,
-bob,a,2026-06-01T12:00:00Z,Asia/Tokyo
-";
-    let messages = file("m.csv", text);
-    let report = scratch("closed.html");
-    let quotas = ["--quota", "1/1m", "--quota", "closed 22:00-08:00@local"];
-    let berlin = ["--time-zone", "Europe/Berlin"];
-    let output = plan(&[&[&*messages, "--report", &report], &quotas[..], &berlin].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
-    let html = fs::read_to_string(&*report).unwrap();
-    for part in [
-        "time (Europe/Berlin)",
-        "times in the zone of each message",
-        ">Asia/Tokyo</text>",
-        "bob, a: wanted at 2026-06-01T21:00:00+09:00, planned as wanted",
-        "<i class=\"closed\"></i> closed",
-        // Midnight of Berlin, not of UTC.
-        ">00:00</text>",
-        ">2 Jun 2026</text>",
-        "alice, b: wanted at 2026-06-03T01:00:00+02:00, planned at 2026-06-03T08:00:00+02:00, 7h later, \
-         closed 22:00-08:00@local in the way",
-    ] {
-        assert!(html.contains(part), "{part}");
-    }
-    // From 12:00 on the first to 08:00 on the third are two nights, also in Tokyo.
-    assert_eq!(html.matches("<rect class=\"closed\"").count(), 4);
-    assert_eq!(
-        stdout(&output),
-        "3 messages of 2 keys: 2 as wanted, 1 moved, 0 refused, times in the zone of each message\n\n\
-         QUOTA IN THE WAY          MOVED  REFUSED\n\
-         1/1m                          0        0\n\
-         closed 22:00-08:00@local      1        0\n\n\
-         KEY    ID  ZONE           WANTED                     PLANNED                    LATER BY  \
-         QUOTA IN THE WAY\n\
-         alice  a   Europe/Berlin  2026-06-01T12:00:00+02:00  2026-06-01T12:00:00+02:00\n\
-         alice  b   Europe/Berlin  2026-06-03T01:00:00+02:00  2026-06-03T08:00:00+02:00  7h        \
-         closed 22:00-08:00@local\n\
-         bob    a   Asia/Tokyo     2026-06-01T21:00:00+09:00  2026-06-01T21:00:00+09:00\n"
-    );
-    let html = |arguments: &[&str]| {
-        plan(&[&[&*messages, "--report", &report], arguments].concat());
-        fs::read_to_string(&*report).unwrap()
-    };
-    let open = html(&["--quota", "1/1m"]);
-    assert!(open.contains("time (UTC)") && !open.contains("class=\"closed\""));
-}
-
-#[test]
-fn a_report_that_cannot_be_written_is_said_after_the_plan() {
-    let messages = file("m.csv", MESSAGES);
-    let output = plan(
-        &[
-            &[&*messages, "--report", "/does/not/exist.html"],
-            &THREE[..],
-        ]
-        .concat(),
-    );
+    let utc = plan(&file("m", format!("{zones}UTC")), "--quota 2/day@local");
+    assert!(utc.status.success(), "{}", stderr(&utc));
+    // The plan is printed before the report is written.
+    let output = plan(&messages, &format!("{THREE} --report /does/not/exist.html"));
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("cannot write the report /does/not/exist.html"));
     assert!(stdout(&output).starts_with("4 messages"));
+    assert!(
+        fs::read_to_string(&*messages)
+            .unwrap()
+            .starts_with(MESSAGES)
+    );
+}
+
+#[test]
+fn a_report_says_what_became_of_the_messages_and_needs_nothing_else() {
+    let text = format!("{MESSAGES}<b>&,<i>,2026-03-01T08:00:00Z\n<b>&,late,2026-03-01T08:01:00Z\n");
+    let messages = file("m.csv", text);
+    let report = scratch("plan.html");
+    let page = |status, options: &str| {
+        let output = plan(&messages, &format!("{options} --report {}", &*report));
+        assert_eq!(output.status.code(), Some(status));
+        fs::read_to_string(&*report).unwrap()
+    };
+    let html = page(1, "--quota 1/90s --horizon 2m --time-zone Europe/Berlin");
+    for part in [
+        "<!DOCTYPE html>",
+        "prefers-color-scheme: dark",
+        "<td>1/90s</td><td>2</td><td>1</td>",
+        "<p>3 of 3.</p>",
+        "<td>&lt;b&gt;&amp;</td><td>late</td><td>2026-03-01T09:01:00+01:00</td>\
+         <td>2026-03-01T09:01:30+01:00</td><td>30s</td><td>1/90s</td>",
+        "<td>alice</td><td>c</td><td>2026-03-01T08:59:30+01:00</td><td>refused</td><td></td>\
+         <td>no time from the wanted one to 2026-03-01T09:01:30+01:00[Europe/Berlin] is free; at the wanted \
+         one, 1/90s is in the way</td>",
+    ] {
+        assert!(html.contains(part), "{part}\n{html}");
+    }
+    let said = "6 messages of 3 keys: 3 as wanted, 2 moved, 1 refused, times in Europe/Berlin";
+    assert_eq!(conclusion(&html), said);
+    for outside in [
+        "http", "//", "src=", "href=", "url(", "<script", "<link", "<b>&", "<i>,",
+    ] {
+        assert!(!html.replace(&*messages, "").contains(outside), "{outside}");
+    }
+    for tag in ["svg", "g", "tr", "text", "table"] {
+        let count = |part: &str| html.matches(part).count();
+        let opened = count(&format!("<{tag}>")) + count(&format!("<{tag} "));
+        assert_eq!(opened, count(&format!("</{tag}>")), "{tag}");
+    }
+    let html = page(0, "--quota 9/1h");
+    let said = "6 messages of 3 keys: 6 as wanted, 0 moved, 0 refused";
+    assert_eq!(conclusion(&html), said);
+    assert!(!html.contains("<table>"));
 }
 
 #[test]
@@ -866,10 +536,14 @@ fn the_manual_shows_what_is_planned() {
         .split_once("$ tollgate schedule plan messages.csv ")
         .unwrap();
     let (quotas, _) = rest.split_once('\n').unwrap();
-    let messages = file("messages.csv", csv);
-    let arguments: Vec<_> = [&*messages].into_iter().chain(quotas.split(' ')).collect();
-    let text = stdout(&plan(&arguments));
+    let text = stdout(&plan(&file("messages.csv", csv), quotas));
     assert!(manual.contains(&format!("\n{text}```")), "{text}");
-    let json = stdout(&plan(&[&arguments[..], &["--json"]].concat()));
-    assert!(manual.contains(&format!("\n{json}```")), "{json}");
+    let json = serde_json::to_string(&planned(csv, quotas)).unwrap();
+    let shown = manual.lines().find(|line| line.starts_with("{\"events\""));
+    assert_eq!(
+        serde_json::from_str::<Value>(shown.unwrap())
+            .unwrap()
+            .to_string(),
+        json
+    );
 }

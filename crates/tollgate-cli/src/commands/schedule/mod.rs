@@ -3,7 +3,6 @@
 mod events;
 mod options;
 mod plan;
-mod refusal;
 mod terms;
 
 pub(super) use options::ScheduleOptions;
@@ -17,12 +16,8 @@ use crate::output::Output;
 /// Runs `tollgate schedule`.
 pub(super) fn run(options: &ScheduleOptions, output: &Output) -> Result<ExitCode, Failure> {
     match &options.command {
-        ScheduleCommand::Add(options) => events::add(options, output),
         ScheduleCommand::Cancel(options) => events::cancel(options, output),
         ScheduleCommand::List(options) => events::list(options, output),
-        ScheduleCommand::Move(options) => events::move_to(options, output),
-        ScheduleCommand::Next(options) => events::next(options, output),
         ScheduleCommand::Plan(options) => plan::run(options, output),
-        ScheduleCommand::Reserve(options) => events::reserve(options, output),
     }
 }

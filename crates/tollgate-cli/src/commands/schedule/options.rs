@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::store::{KeyOptions, LocationOptions, ServerOptions};
+use crate::time::ZoneOptions;
 
 #[derive(Args, Debug)]
 pub(crate) struct ScheduleOptions {
@@ -14,23 +15,15 @@ pub(crate) struct ScheduleOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
-    /// Plan an event at a given time on a live server, if every quota has room
-    Add(AddOptions),
     /// Remove an event on a live server
     Cancel(CancelOptions),
     /// List the events of a key on a live server
     List(ListOptions),
-    /// Move an event to another time on a live server, if every quota has room there
-    Move(MoveOptions),
-    /// Show the next free time on a live server, or the last one before a given time
-    Next(NextOptions),
     /// Turn the wanted times of many messages into permitted ones
     Plan(PlanOptions),
-    /// Plan an event at the next free time on a live server
-    Reserve(ReserveOptions),
 }
 
-/// The quotas of a schedule, its horizon and its tolerance.
+/// The quotas of a schedule.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QuotaOptions {
     /// A quota, as [NAME=]N/WINDOW or [NAME=]N/UNIT@ZONE, or closed times; repeat for several
@@ -56,7 +49,7 @@ pub(crate) struct QuotaOptions {
     pub(crate) per_month: Option<u64>,
 
     /// The time zone of --per-day, --per-week and --per-month, of quotas in the zone `local`, and of
-    /// the times in the answer, such as Europe/Berlin [default: that of the quotas, or UTC]
+    /// the times in the answer, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]
     pub(crate) time_zone: Option<String>,
 }
@@ -72,51 +65,7 @@ pub(crate) struct SubjectOptions {
     pub(crate) schedule: String,
 
     #[command(flatten)]
-    pub(crate) quotas: QuotaOptions,
-
-    /// How far ahead events may be planned, such as 366d
-    ///
-    /// Without it, 366 days, or less if a key could otherwise hold more than 100,000 events.
-    #[arg(long, value_name = "LENGTH")]
-    pub(crate) horizon: Option<String>,
-
-    /// How far in the past events may still be planned, such as 5m [default: 1s]
-    #[arg(long, value_name = "LENGTH")]
-    pub(crate) tolerance: Option<String>,
-
-    #[command(flatten)]
     pub(crate) key: KeyOptions,
-}
-
-/// The options of `schedule add`.
-#[derive(Args, Debug)]
-#[command(after_help = ADD)]
-pub(crate) struct AddOptions {
-    #[command(flatten)]
-    pub(crate) subject: SubjectOptions,
-
-    /// The event's id, unique for its key
-    #[arg(long)]
-    pub(crate) id: String,
-
-    /// When the event takes place, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
-    #[arg(long)]
-    pub(crate) time: String,
-
-    #[command(flatten)]
-    pub(crate) weight: WeightOptions,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct WeightOptions {
-    /// How many events this one counts as
-    #[arg(
-        long,
-        default_value_t = 1,
-        value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..)
-    )]
-    pub(crate) weight: u64,
 }
 
 /// The options of `schedule cancel`.
@@ -125,6 +74,13 @@ pub(crate) struct WeightOptions {
 pub(crate) struct CancelOptions {
     #[command(flatten)]
     pub(crate) subject: SubjectOptions,
+
+    #[command(flatten)]
+    pub(crate) quotas: QuotaOptions,
+
+    /// How far in the past the service still plans events, such as 5m [default: 1s]
+    #[arg(long, value_name = "LENGTH")]
+    pub(crate) tolerance: Option<String>,
 
     /// The event's id
     #[arg(long)]
@@ -138,68 +94,16 @@ pub(crate) struct ListOptions {
     #[command(flatten)]
     pub(crate) subject: SubjectOptions,
 
-    /// Only events at this time or later, as RFC 3339 with an offset
+    #[command(flatten)]
+    pub(crate) zone: ZoneOptions,
+
+    /// Only events at this time or later, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
     #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<String>,
 
     /// Only events before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
-}
-
-/// The options of `schedule move`.
-#[derive(Args, Debug)]
-#[command(after_help = MOVE)]
-pub(crate) struct MoveOptions {
-    #[command(flatten)]
-    pub(crate) subject: SubjectOptions,
-
-    /// The event's id
-    #[arg(long)]
-    pub(crate) id: String,
-
-    /// When the event is to take place, as RFC 3339 with an offset: 2026-03-01T08:00:00+01:00
-    #[arg(long)]
-    pub(crate) time: String,
-}
-
-/// The options of `schedule next`.
-#[derive(Args, Debug)]
-#[command(after_help = NEXT)]
-pub(crate) struct NextOptions {
-    #[command(flatten)]
-    pub(crate) subject: SubjectOptions,
-
-    /// Show the first free time that is not before this one, as RFC 3339 with an offset [default:
-    /// the present]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) from: Option<String>,
-
-    /// Show the last free time that is not after this one, as RFC 3339 with an offset
-    #[arg(long, value_name = "TIME", conflicts_with = "from")]
-    pub(crate) until: Option<String>,
-
-    #[command(flatten)]
-    pub(crate) weight: WeightOptions,
-}
-
-/// The options of `schedule reserve`.
-#[derive(Args, Debug)]
-#[command(after_help = RESERVE)]
-pub(crate) struct ReserveOptions {
-    #[command(flatten)]
-    pub(crate) subject: SubjectOptions,
-
-    /// The event's id, unique for its key
-    #[arg(long)]
-    pub(crate) id: String,
-
-    /// The earliest time for the event, as RFC 3339 with an offset [default: the present]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) from: Option<String>,
-
-    #[command(flatten)]
-    pub(crate) weight: WeightOptions,
 }
 
 /// The options of `schedule plan`.
@@ -232,28 +136,15 @@ pub(crate) struct PlanOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Also write an HTML report with a picture to this file
+    /// Also write an HTML report with a chart to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
 
-const ADD: &str = "\
-If a quota has no room, the event is refused, and the answer names the quota in the way, the next
-free time, and the last free time before. Adding an event again at the same time, with the same
-weight, changes nothing.
-
-Give the schedule's name and all its quotas as the service has them. If the service hashes its keys,
-TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
-
-Exit status: 0 if the event is planned, 1 if it is refused, 2 if there is no answer.
-
-Example:
-  tollgate schedule add --store redis://127.0.0.1:6379 --schedule reminders --quota 1/1m \\
-    --quota 5/1h --quota 10/1d --key alice --id msg-17 --time 2026-03-01T08:00:00+01:00";
-
 const CANCEL: &str = "\
-Give the schedule's name and all its quotas as the service has them. If the service hashes its keys,
-TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
+Give the schedule's name, all its quotas and its tolerance as the service has them: they say how long
+the server keeps the other events. If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret
+as 32 hex digits.
 
 Exit status: 0 if the event is removed, 1 if there was none, 2 if there is no answer.
 
@@ -262,8 +153,7 @@ Example:
     --quota 5/1h --quota 10/1d --key alice --id msg-17";
 
 const LIST: &str = "\
-Events are listed by time. With the quotas of the service, events are left out that are so long past
-that they affect no other event; without any --quota, the list has all that the server holds.
+Lists all events that the server holds, by time, also those so long past that they affect no other.
 
 If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
 
@@ -271,46 +161,6 @@ Exit status: 0 if there is an answer, 2 if not.
 
 Example:
   tollgate schedule list --store redis://127.0.0.1:6379 --schedule reminders --key alice";
-
-const MOVE: &str = "\
-If a quota has no room at the new time, the event stays where it is, and the answer names the quota
-in the way, the next free time, and the last free time before. The event keeps its weight.
-
-Give the schedule's name and all its quotas as the service has them. If the service hashes its keys,
-TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
-
-Exit status: 0 if the event takes place at the new time, 1 if it is refused, 2 if there is no
-answer.
-
-Example:
-  tollgate schedule move --store redis://127.0.0.1:6379 --schedule reminders --quota 1/1m \\
-    --quota 5/1h --quota 10/1d --key alice --id msg-17 --time 2026-03-01T09:30:00+01:00";
-
-const NEXT: &str = "\
-Nothing is reserved: another caller may take the time first. To find and take it in one step, use
-`tollgate schedule reserve`.
-
-Give the schedule's name and all its quotas as the service has them. If the service hashes its keys,
-TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
-
-Exit status: 0 if there is a free time, 1 if there is none, 2 if there is no answer.
-
-Example:
-  tollgate schedule next --store redis://127.0.0.1:6379 --schedule reminders --quota 1/1m \\
-    --quota 5/1h --quota 10/1d --key alice --from 2026-03-01T08:00:00+01:00";
-
-const RESERVE: &str = "\
-Finding the time and taking it is one step. Reserving the same id again changes nothing, and shows
-the time that it has.
-
-Give the schedule's name and all its quotas as the service has them. If the service hashes its keys,
-TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
-
-Exit status: 0 if the event is planned, 1 if there is no free time, 2 if there is no answer.
-
-Example:
-  tollgate schedule reserve --store redis://127.0.0.1:6379 --schedule reminders --quota 1/1m \\
-    --quota 5/1h --quota 10/1d --key alice --id msg-18 --from 2026-03-01T08:00:00+01:00";
 
 const PLAN: &str = "\
 In the order of the file, each message gets the earliest permitted time that is not before the

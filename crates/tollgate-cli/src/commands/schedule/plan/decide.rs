@@ -1,257 +1,220 @@
 //! Plans messages in their order, in memory or on a server.
 
-use std::ops::ControlFlow::{self, Break, Continue};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
-use tollgate_core::schedule::{self, Placement, Reason, Schedule};
+use tollgate_core::schedule::{self, Refusal, Schedule};
 use tollgate_core::{StoreError, Timestamp};
 use tollgate_memory::MemoryStore;
 
-use super::answer::Outcome;
-use super::full::Full;
+use super::answer::{Outcome, Way};
 use super::messages::{Message, Messages};
-use crate::commands::schedule::refusal::reason;
 use crate::failure::Failure;
 use crate::lanes::{Run, Work};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::store::Remote;
+use crate::store::{Remote, wait_for};
 use crate::text::named;
 use crate::trace::KeyId;
-
-/// Fewer messages are planned so quickly in memory that they get no bar.
-const MANY: usize = 10_000;
 
 /// A message and the instant to decide at.
 type Item<'m> = (&'m Message, Timestamp);
 
-/// Plans each of `messages` in memory, at its instant.
-pub(super) fn in_memory(
-    terms: &schedule::Terms,
-    messages: &Messages,
-    instants: &[Timestamp],
-    zone: &TimeZone,
-    progress: &Progress,
-) -> Result<Vec<Outcome>, Failure> {
-    if messages.len() >= MANY {
-        progress.start_deciding(messages.len(), "planning");
-    }
-    // Room for every key: a plan must not fail because the store is full.
-    let store = MemoryStore::builder().max_keys(messages.keys().max(1));
-    let planner = Planner::new(store.build(), terms, messages, zone);
-    let mut outcomes = Vec::with_capacity(messages.len());
-    for item in items(messages, instants) {
-        let key = item.0.key.to_bytes();
-        let mut asked = planner.first(item);
-        outcomes.push(loop {
-            match asked {
-                Continue(ask) => {
-                    let placement = planner.call(&key, item, &ask).run()?;
-                    asked = planner.next(item, ask, placement);
-                }
-                Break(outcome) => break outcome,
-            }
-        });
-        progress.advance(1);
-    }
-    Ok(outcomes)
+/// What to plan, and how.
+pub(super) struct Task<'m> {
+    pub(super) messages: &'m Messages,
+    pub(super) terms: schedule::Terms,
+    /// The instant at which each message is decided.
+    pub(super) instants: Vec<Timestamp>,
+    /// The zone of messages without one of their own.
+    pub(super) zone: TimeZone,
+    /// For how many messages of a key the quota in the way is looked up: that looks at every message
+    /// from the wanted time to the planned one, or to the horizon.
+    pub(super) most_asked: usize,
 }
 
-/// Plans each of `messages` on the server of `run`, at its instant.
-pub(super) fn on_server(
-    run: &Run,
-    terms: &schedule::Terms,
-    messages: &Messages,
-    instants: &[Timestamp],
-    zone: &TimeZone,
-    watched: (&Output, &Progress),
-) -> Result<Vec<Outcome>, Failure> {
-    let mut outcomes = Vec::with_capacity(messages.len());
-    let begin = |store| {
-        Ok(OnServer {
-            planner: Planner::new(store, terms, messages, zone),
-            items: items(messages, instants).collect(),
-            messages,
+impl<'m> Task<'m> {
+    /// Plans each message in memory.
+    pub(super) fn in_memory(&self, progress: &Progress) -> Result<Vec<Outcome>, Failure> {
+        progress.start_deciding(self.messages.len(), "planning");
+        // Room for every key: a plan must not fail because the store is full.
+        let store = MemoryStore::builder().max_keys(self.messages.keys().max(1));
+        let planner = Planner::new(store.build(), self);
+        wait_for(async {
+            let mut outcomes = Vec::with_capacity(self.messages.len());
+            for item in self.items() {
+                outcomes.push(planner.plan(item).await?);
+                progress.advance(1);
+            }
+            Ok(outcomes)
         })
-    };
-    run.finish(begin, watched, "planning", |_, outcome| {
-        outcomes.push(outcome);
-    })?;
-    Ok(outcomes)
+    }
+
+    /// Plans each message on the server of `run`.
+    pub(super) fn on_server(
+        &self,
+        run: &Run,
+        watched: (&Output, &Progress),
+    ) -> Result<Vec<Outcome>, Failure> {
+        let mut outcomes = Vec::with_capacity(self.messages.len());
+        let begin = |store| {
+            Ok(OnServer {
+                planner: Planner::new(store, self),
+                items: self.items().collect(),
+            })
+        };
+        run.finish(begin, watched, "planning", |_, outcome| {
+            outcomes.push(outcome);
+        })?;
+        Ok(outcomes)
+    }
+
+    fn items(&self) -> impl Iterator<Item = Item<'m>> {
+        self.messages.iter().zip(self.instants.iter().copied())
+    }
 }
 
-fn items<'m>(messages: &'m Messages, instants: &'m [Timestamp]) -> impl Iterator<Item = Item<'m>> {
-    messages.iter().zip(instants.iter().copied())
-}
-
-/// A schedule, and what a plan has learned about the times of each key.
-struct Planner<S> {
+/// A schedule, and what a plan has learned about each key.
+struct Planner<'t, S> {
+    task: &'t Task<'t>,
     schedule: Schedule<S>,
-    full: Mutex<Vec<Full>>,
-    zone: TimeZone,
+    keys: Mutex<Vec<Known>>,
 }
 
-/// What to ask the store about a message.
-enum Ask {
-    /// To plan it at its wanted time. If that has no room, the refusal names the quota in the way.
-    Wanted,
-    /// To plan it at the first free time from `from`. This `quota` was in the way at the wanted time, if
-    /// that was asked.
-    From {
-        from: Timestamp,
-        quota: Option<schedule::Quota>,
-    },
+/// What a plan has learned about a key.
+#[derive(Clone, Default)]
+struct Known {
+    /// A time from which there is no room for another message, and the first one that may have room.
+    ///
+    /// A plan only adds messages, so a time without room never gets any. The next search starts after
+    /// it, instead of looking at every message before that again.
+    full: Option<[Timestamp; 2]>,
+    /// The zone of the messages for which there is no room: days and closed times of another one may
+    /// be other times.
+    zone: Option<TimeZone>,
+    /// For how many messages the quota in the way was looked up.
+    asked: usize,
 }
 
-impl<S> Planner<S> {
-    fn new(store: S, terms: &schedule::Terms, messages: &Messages, zone: &TimeZone) -> Self {
+impl<'t, S: schedule::Store> Planner<'t, S> {
+    fn new(store: S, task: &'t Task<'t>) -> Self {
         Self {
-            schedule: Schedule::with_terms(store, terms.clone()),
-            full: Mutex::new(messages.key_ids().map(|_| Full::default()).collect()),
-            zone: zone.clone(),
+            task,
+            schedule: Schedule::with_terms(store, task.terms.clone()),
+            keys: Mutex::new(vec![Known::default(); task.messages.keys()]),
         }
     }
 
-    /// Returns what to ask first about a message, or why there is no room for it.
-    fn first(&self, (message, at): Item<'_>) -> ControlFlow<Outcome, Ask> {
-        let full = &mut self.full()[message.key.index()];
-        full.bring(self.zone_of(message));
-        if full.asks() {
-            return Continue(Ask::Wanted);
-        }
-        let from = full.first_from(message.wanted);
-        let latest = self.latest(at);
-        if message.wanted <= latest && from > latest {
-            return Break(self.no_room(message, None, latest));
-        }
-        Continue(Ask::From { from, quota: None })
-    }
-
-    fn call<'a>(
-        &'a self,
-        key: &'a [u8],
-        (message, at): Item<'a>,
-        ask: &Ask,
-    ) -> schedule::Call<'a, 'a, S, Placement> {
-        let id = &*message.id;
-        let call = match ask {
-            Ask::Wanted => self.schedule.add(key, id, message.wanted),
-            Ask::From { from, .. } => self.schedule.reserve_next(key, id, *from),
-        };
-        call.zone(self.zone_of(message).clone()).at(at)
-    }
-
-    /// Returns what to ask after this answer, or what became of the message.
-    fn next(
-        &self,
-        (message, at): Item<'_>,
-        ask: Ask,
-        placement: Placement,
-    ) -> ControlFlow<Outcome, Ask> {
-        let full = &mut self.full()[message.key.index()];
-        let (from, quota) = match ask {
-            Ask::Wanted => (message.wanted, None),
-            Ask::From { from, quota } => (from, quota),
-        };
-        let refusal = match placement.permit() {
-            Ok(time) => {
-                full.add(from, time);
-                return Break(Outcome::Planned { time, quota });
+    /// Plans a message at the first free time.
+    async fn plan(&self, (message, at): Item<'_>) -> Result<Outcome, StoreError> {
+        let (key, id, wanted) = (&message.key.to_bytes()[..], &*message.id, message.wanted);
+        let zone = message.zone.as_ref().unwrap_or(&self.task.zone);
+        let latest = at.saturating_add(self.task.terms.horizon());
+        let never = Timestamp::saturating_from_micros(latest.as_micros() + 1);
+        let (mut from, asks) = self.known(message, zone);
+        let mut way = Way::NotLookedUp;
+        if asks {
+            // At its wanted time: if that has no room, the refusal names the quota in the way.
+            let call = self.schedule.add(key, id, wanted).zone(zone.clone());
+            match call.at(at).await?.permit() {
+                Ok(time) => return Ok(Outcome::planned(time, None)),
+                Err(refusal) => {
+                    way = self.way(&refusal);
+                    from = refusal.next_free().unwrap_or(never);
+                }
             }
-            Err(refusal) => refusal,
+        }
+        let mut time = None;
+        if wanted > latest {
+            way = Way::Horizon;
+        } else if from <= latest {
+            let call = self.schedule.reserve_next(key, id, from);
+            time = call.zone(zone.clone()).at(at).await?.permit().ok();
+        }
+        self.learn(message, time.unwrap_or(never));
+        let latest = named(latest, zone);
+        Ok(match (time, way) {
+            (Some(time), _) if time == wanted => Outcome::planned(time, None),
+            (Some(time), way) => Outcome::planned(time, Some(way)),
+            (None, Way::Horizon) => Outcome::refused(
+                format!("the time is beyond the horizon: the latest possible is {latest}"),
+                way,
+            ),
+            (None, way) => {
+                let mut reason = format!("no time from the wanted one to {latest} is free");
+                if let Way::Quota(index) = way {
+                    let quota = &self.task.terms.quotas()[index];
+                    reason += &format!("; at the wanted one, {quota} is in the way");
+                }
+                Outcome::refused(reason, way)
+            }
+        })
+    }
+
+    /// Returns the quota that a refusal says is in the way.
+    fn way(&self, refusal: &Refusal) -> Way {
+        let mut quotas = self.task.terms.quotas().iter();
+        let index = quotas.position(|quota| Some(quota) == refusal.quota());
+        index.map_or(Way::NotLookedUp, Way::Quota)
+    }
+
+    /// Returns the first time from the wanted one that may have room, and whether to look up the
+    /// quota in the way.
+    fn known(&self, message: &Message, zone: &TimeZone) -> (Timestamp, bool) {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = &mut keys[message.key.index()];
+        if known.zone.as_ref() != Some(zone) {
+            known.zone = Some(zone.clone());
+            known.full = None;
+        }
+        let from = match known.full {
+            Some([start, end]) if start <= message.wanted => end.max(message.wanted),
+            _ => message.wanted,
         };
-        let Reason::Quota(in_the_way) = refusal.reason() else {
-            return Break(Outcome::Refused {
-                reason: reason(&refusal, self.zone_of(message)),
-                quota: None,
-                is_beyond: true,
-            });
-        };
-        if let (true, Some(next)) = (full.asks(), refusal.next_free()) {
-            full.count_question();
-            full.add(from, next);
-            let quota = Some(in_the_way.clone());
-            return Continue(Ask::From { from: next, quota });
+        (from, known.asked < self.task.most_asked)
+    }
+
+    /// Notes that there is no room from the wanted time until before `end`.
+    fn learn(&self, message: &Message, end: Timestamp) {
+        if end <= message.wanted {
+            return;
         }
-        let latest = self.latest(at);
-        full.add(
-            from,
-            Timestamp::saturating_from_micros(latest.as_micros() + 1),
-        );
-        let in_the_way = full.asks().then_some(in_the_way);
-        full.count_question();
-        Break(self.no_room(message, in_the_way, latest))
-    }
-
-    fn full(&self) -> MutexGuard<'_, Vec<Full>> {
-        self.full.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the time zone of a message.
-    fn zone_of<'a>(&'a self, message: &'a Message) -> &'a TimeZone {
-        message.zone.as_ref().unwrap_or(&self.zone)
-    }
-
-    /// Returns the end of the horizon at the instant `at`.
-    fn latest(&self, at: Timestamp) -> Timestamp {
-        at.saturating_add(self.schedule.terms().horizon())
-    }
-
-    fn no_room(
-        &self,
-        message: &Message,
-        quota: Option<&schedule::Quota>,
-        latest: Timestamp,
-    ) -> Outcome {
-        let latest = named(latest, self.zone_of(message));
-        let mut reason = format!("no time from the wanted one to {latest} is free");
-        if let Some(quota) = quota {
-            reason += &format!("; at the wanted one, {quota} is in the way");
-        }
-        Outcome::Refused {
-            reason,
-            quota: quota.cloned(),
-            is_beyond: false,
-        }
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = &mut keys[message.key.index()];
+        known.asked += 1;
+        known.full = Some(match known.full {
+            Some([start, full]) if start <= end && message.wanted <= full => {
+                [start.min(message.wanted), full.max(end)]
+            }
+            _ => [message.wanted, end],
+        });
     }
 }
 
 /// A plan on a server.
-struct OnServer<'m> {
-    planner: Planner<Box<dyn Remote>>,
-    items: Vec<Item<'m>>,
-    messages: &'m Messages,
+struct OnServer<'t> {
+    planner: Planner<'t, Box<dyn Remote>>,
+    items: Vec<Item<'t>>,
 }
 
-impl<'m> Work for OnServer<'m> {
-    type Item = Item<'m>;
+impl<'t> Work for OnServer<'t> {
+    type Item = Item<'t>;
     type Answer = Outcome;
 
-    fn items(&self) -> &[Item<'m>] {
+    fn items(&self) -> &[Item<'t>] {
         &self.items
     }
 
-    fn key_of((message, _): &Item<'m>) -> KeyId {
+    fn key_of((message, _): &Item<'t>) -> KeyId {
         message.key
     }
 
-    async fn call(&self, item: &Item<'m>) -> Result<Outcome, StoreError> {
-        let (planner, key) = (&self.planner, item.0.key.to_bytes());
-        let mut asked = planner.first(*item);
-        loop {
-            match asked {
-                Continue(ask) => {
-                    let placement = planner.call(&key, *item, &ask).await?;
-                    asked = planner.next(*item, ask, placement);
-                }
-                Break(outcome) => return Ok(outcome),
-            }
-        }
+    async fn call(&self, item: &Item<'t>) -> Result<Outcome, StoreError> {
+        self.planner.plan(*item).await
     }
 
     fn keys(&self) -> impl Iterator<Item = KeyId> {
-        self.messages.key_ids()
+        self.planner.task.messages.key_ids()
     }
 
     async fn forget(&self, key: KeyId) -> Result<(), StoreError> {
@@ -261,66 +224,89 @@ impl<'m> Work for OnServer<'m> {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::schedule::Refusal;
-
+    use super::super::answer::Plan;
     use super::*;
     use crate::commands::schedule::terms;
     use crate::text::rfc3339;
 
-    /// Numbers that look random.
-    struct Mixed(u64);
-
-    impl Mixed {
-        fn below(&mut self, end: u64) -> u64 {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (self.0 >> 33) % end
+    /// Plans `text` within `days`, with `most_asked` questions for each key.
+    fn check(text: &str, quotas: &[&str], days: u64, most_asked: usize, is_short: bool) -> String {
+        let messages = Messages::parse("test".to_owned(), text.as_bytes());
+        let messages = messages.unwrap_or_else(|failure| panic!("{failure}"));
+        let quotas = quotas.iter().map(|quota| quota.parse().unwrap()).collect();
+        let horizon = std::time::Duration::from_secs(days * 86_400);
+        let (terms, _) = terms::reaching(quotas, horizon).unwrap_or_else(|f| panic!("{f}"));
+        let task = Task {
+            messages: &messages,
+            terms,
+            instants: messages.instants(is_short),
+            zone: TimeZone::UTC,
+            most_asked,
+        };
+        let found = task.in_memory(&Progress::new(false));
+        let found = found.unwrap_or_else(|failure| panic!("{failure}"));
+        let schedule = Schedule::with_terms(MemoryStore::new(), task.terms.clone());
+        let mut asked = vec![0; messages.keys()];
+        for ((message, at), outcome) in task.items().zip(&found) {
+            let (key, id) = (&message.key.to_bytes()[..], &*message.id);
+            let zone = message.zone.clone().unwrap_or(TimeZone::UTC);
+            let wanted = schedule.add(key, id, message.wanted).zone(zone.clone());
+            let wanted = wanted.at(at).run().unwrap();
+            let first = schedule.reserve_next(key, id, message.wanted).zone(zone);
+            let first = first.at(at).run().unwrap().permit();
+            assert_eq!(outcome.planned.as_ref().ok(), first.as_ref().ok());
+            let refusal = wanted.permit().err();
+            let quota = refusal.as_ref().map(Refusal::quota);
+            let asked: &mut usize = &mut asked[message.key.index()];
+            match (&outcome.way, quota) {
+                (None, None) | (Some(Way::Horizon), Some(None)) => continue,
+                (Some(Way::Quota(index)), Some(Some(quota))) => {
+                    assert_eq!(&task.terms.quotas()[*index], quota);
+                }
+                (Some(Way::NotLookedUp), Some(Some(_))) => assert!(*asked >= most_asked),
+                (way, quota) => panic!("{way:?} instead of {quota:?}"),
+            }
+            *asked += 1;
         }
+        Plan::new(&task, found).to_text()
     }
 
     #[test]
     fn times_that_are_passed_over_have_no_room() {
-        const SECOND: u64 = 1_000_000;
-        let mut mixed = Mixed(7);
+        let mut text = "key,id,time,time_zone\n".to_owned();
+        for id in 0..300_u64 {
+            // In no order, and some of them close together.
+            let (key, second) = (id * 7 % 3, id * id * 7_919 % 86_400);
+            let second = 20_000 * 86_400 + second;
+            let at = Timestamp::saturating_from_micros(second * 1_000_000);
+            let zone = if id % 5 == 0 { "Asia/Tokyo" } else { "" };
+            text += &format!("{key},{id},{},{zone}\n", rfc3339(at));
+        }
         for quotas in [
             &["1/1m", "5/1h", "10/1d"][..],
-            &["3/1m"],
-            &["2/1h", "3/day@Europe/Berlin"],
+            &["2/20m"],
+            &["2/1h", "3/day@local"],
         ] {
-            for days in [1, 3, 40] {
-                let mut text = "key,id,time\n".to_owned();
-                for id in 0..300 {
-                    let (key, second) = (mixed.below(3), mixed.below(86_400));
-                    let at = Timestamp::saturating_from_micros((20_000 * 86_400 + second) * SECOND);
-                    text += &format!("{key},{id},{}\n", rfc3339(at));
-                }
-                let messages = Messages::parse("test".to_owned(), text.as_bytes());
-                let messages = messages.unwrap_or_else(|failure| panic!("{failure}"));
-                let quotas = quotas.iter().map(|quota| quota.parse().unwrap()).collect();
-                let horizon = std::time::Duration::from_secs(days * 86_400);
-                let (terms, _) = terms::reaching(quotas, horizon).unwrap_or_else(|f| panic!("{f}"));
-                let instants = messages.instants(mixed.below(2) == 1);
-                let progress = Progress::new(false);
-                let found = in_memory(&terms, &messages, &instants, &TimeZone::UTC, &progress);
-                let found = found.unwrap_or_else(|failure| panic!("{failure}"));
-                let schedule = Schedule::with_terms(MemoryStore::new(), terms);
-                for ((message, at), outcome) in items(&messages, &instants).zip(found) {
-                    let key = message.key.to_bytes();
-                    let wanted = schedule.add(&key[..], &*message.id, message.wanted);
-                    let wanted = wanted.at(at).run().unwrap().permit();
-                    let call = schedule.reserve_next(&key[..], &*message.id, message.wanted);
-                    let expected = call.at(at).run().unwrap().permit().ok();
-                    match outcome {
-                        Outcome::Planned { time, .. } => assert_eq!(Some(time), expected),
-                        Outcome::Refused { .. } => assert_eq!(None, expected),
-                    }
-                    let refusal = wanted.err();
-                    let in_the_way = refusal.as_ref().and_then(Refusal::quota);
-                    assert_eq!(outcome.quota(), in_the_way);
+            for (days, is_short) in [(1, true), (3, false), (40, false), (40, true)] {
+                for most_asked in [0, 10, usize::MAX] {
+                    check(&text, quotas, days, most_asked, is_short);
                 }
             }
         }
+    }
+
+    /// What is not counted for a quota is counted beside them.
+    #[test]
+    fn the_table_counts_what_is_beyond_the_horizon_and_what_was_not_looked_up() {
+        let mut text = "key,id,time\n".to_owned();
+        for id in 0..13 {
+            text += &format!("alice,{id},2026-03-01T08:00:00Z\n");
+        }
+        text += "alice,late,2026-03-03T08:00:00Z\n";
+        let rows = "1/1s                 10        0\n\
+                    the horizon           0        1\n\
+                    not looked up         2        0\n\n";
+        let text = check(&text, &["1/1s"], 1, 10, false);
+        assert!(text.contains(rows), "{text}");
     }
 }

@@ -1,9 +1,7 @@
 //! `tollgate schedule plan`: turns the wanted times of many messages into permitted ones.
 
 mod answer;
-mod closed;
 mod decide;
-mod full;
 mod messages;
 mod report;
 
@@ -12,6 +10,7 @@ use std::slice;
 use std::time::Duration;
 
 use self::answer::Plan;
+use self::decide::Task;
 use self::messages::Messages;
 use super::options::PlanOptions;
 use super::terms;
@@ -26,6 +25,9 @@ use crate::time;
 
 /// How far after the last wanted time messages are planned, if the quotas allow it.
 const AHEAD: Duration = Duration::from_secs(366 * 86_400);
+
+/// For how many messages of a key the quota in the way is looked up.
+const MOST_ASKED: usize = 10_000;
 
 /// Runs `tollgate schedule plan`.
 pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Failure> {
@@ -48,36 +50,33 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
     let (terms, is_short) = terms::reaching(quotas, wanted)?;
     let without_zone = messages.iter().find(|message| message.zone.is_none());
     if let Some(message) = without_zone
-        && options.quotas.zone_of_calls(&terms).is_err()
+        && terms.needs_zone()
+        && options.quotas.time_zone.is_none()
     {
         let [key, id] = [messages.key(message.key), &message.id];
         let [key, id] = [key, id].map(|text| printable(text.as_bytes()));
-        let more = format!(
-            ", or in a field time_zone of each message, which the message {id} to {key} lacks"
-        );
-        return Err(Failure::NoZone { more });
+        return Err(Failure::NoZone { id, key });
     }
-    let instants = messages.instants(is_short);
+    let task = Task {
+        messages: &messages,
+        terms,
+        instants: messages.instants(is_short),
+        zone,
+        most_asked: MOST_ASKED,
+    };
     let outcomes = match &run {
-        Some(run) => decide::on_server(
-            run,
-            &terms,
-            &messages,
-            &instants,
-            &zone,
-            (output, &progress),
-        )?,
-        None => decide::in_memory(&terms, &messages, &instants, &zone, &progress)?,
+        Some(run) => task.on_server(run, (output, &progress))?,
+        None => task.in_memory(&progress)?,
     };
     progress.finish();
     if is_short {
         output.remark(&format!(
             "tollgate: with these quotas, a key could hold too many messages, so each is planned \
              at most {} after the earliest time that its key still wants\n",
-            Span(terms.horizon()),
+            Span(task.terms.horizon()),
         ));
     }
-    let plan = Plan::new(&messages, &terms, outcomes, &zone);
+    let plan = Plan::new(&task, outcomes);
     let written = match &options.report {
         Some(path) => report::write(path, &plan),
         None => Ok(()),

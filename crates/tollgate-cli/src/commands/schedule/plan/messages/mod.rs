@@ -1,32 +1,29 @@
-//! `Messages`: reads the messages to plan from CSV or JSON lines.
+//! `Messages`: the messages to plan, from CSV or JSON lines.
 
-mod csv;
 mod fields;
-mod json;
-mod text;
 
-use std::hash::BuildHasher;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashTable;
 use jiff::tz::TimeZone;
 use tollgate_core::Timestamp;
 use tollgate_core::schedule::LONGEST_ID;
 
-use self::fields::{BadLine, Fields, Stopped, shown};
-use self::text::Text;
+use self::fields::Fields;
 use crate::failure::Failure;
 use crate::file::{Source, is_standard_input, unreadable};
 use crate::progress::Progress;
+use crate::text::{printable, shortened};
 use crate::time;
 use crate::trace::{KeyId, Keys};
 
 /// A message to plan.
 pub(crate) struct Message {
     pub(crate) key: KeyId,
-    pub(crate) id: Box<str>,
+    pub(crate) id: Arc<str>,
     pub(crate) wanted: Timestamp,
     /// The recipient's time zone, if the file gives it.
     pub(crate) zone: Option<TimeZone>,
@@ -39,16 +36,8 @@ pub(super) struct Messages {
     keys: Keys,
 }
 
-/// Reads messages, and finds those whose id their key has already.
-struct Reading {
-    messages: Messages,
-    /// The line of each message.
-    lines: Vec<u64>,
-    /// The indexes of the messages, found by their keys and ids.
-    seen: HashTable<usize>,
-    /// Seeded at random, because the writer of a file must not make ids collide.
-    hasher: RandomState,
-}
+/// The lines of messages, by the indexes of their keys and by their ids.
+type Lines = HashMap<(usize, Arc<str>), u64>;
 
 impl Messages {
     /// Reads `path`, which may be `-` for standard input.
@@ -66,30 +55,68 @@ impl Messages {
 
     /// Reads the messages of a file called `name`.
     pub(super) fn parse(name: String, text: impl Read) -> Result<Self, Failure> {
-        let mut reading = Reading {
-            messages: Self {
-                name,
-                messages: Vec::new(),
-                keys: Keys::default(),
-            },
-            lines: Vec::new(),
-            seen: HashTable::new(),
-            hasher: RandomState::default(),
+        let mut all = Self {
+            name: name.clone(),
+            messages: Vec::new(),
+            keys: Keys::default(),
         };
-        let done = reading.read(text);
-        let messages = reading.messages;
-        match done {
-            Ok(()) if messages.messages.is_empty() => Err(Failure::NoMessages {
-                file: messages.name,
-            }),
-            Ok(()) => Ok(messages),
-            Err(Stopped::Bad(bad)) => Err(Failure::Line {
-                file: messages.name,
-                line: bad.line,
-                reason: bad.reason,
-            }),
-            Err(Stopped::Unreadable(error)) => Err(unreadable(Path::new(&messages.name), error)),
+        let mut lines = Lines::new();
+        fields::for_each(&name, text, |line, fields| {
+            all.add(fields, line, &mut lines)
+        })?;
+        if all.messages.is_empty() {
+            return Err(Failure::NoMessages { file: name });
         }
+        Ok(all)
+    }
+
+    /// Adds the message of a line, or returns what is wrong with it.
+    fn add(&mut self, fields: Fields, line: u64, lines: &mut Lines) -> Result<(), String> {
+        if fields.key.is_empty() {
+            return Err("the field key is empty: give whom the message is for".to_owned());
+        }
+        if !(1..=LONGEST_ID).contains(&fields.id.len()) {
+            return Err(format!(
+                "the field id has {} bytes: give 1 to {LONGEST_ID}, a hash of a longer one for \
+                 example",
+                fields.id.len(),
+            ));
+        }
+        let wanted = time::read(&fields.time);
+        let wanted = wanted
+            .map_err(|reason| format!("the field time, {:?}, {reason}", shown(&fields.time)))?;
+        let zone = match &*fields.time_zone {
+            "" => None,
+            name => Some(time::zone(name).map_err(|_| {
+                let name = shown(name);
+                format!(
+                    "the field time_zone, {name:?}, is no time zone: give the name of one, such as \
+                     Europe/Berlin"
+                )
+            })?),
+        };
+        let key = self.keys.intern(fields.key.as_bytes());
+        let key = key.map_err(|failure| failure.to_string())?;
+        let id: Arc<str> = fields.id.into();
+        match lines.entry((key.index(), Arc::clone(&id))) {
+            Entry::Vacant(place) => place.insert(line),
+            Entry::Occupied(first) => {
+                return Err(format!(
+                    "the id {:?} of the key {:?} is on line {} already: give each message of a key \
+                     an id of its own, or remove one of the lines",
+                    shown(&id),
+                    shown(&fields.key),
+                    first.get(),
+                ));
+            }
+        };
+        self.messages.push(Message {
+            key,
+            id,
+            wanted,
+            zone,
+        });
+        Ok(())
     }
 
     /// Returns the file's name.
@@ -154,85 +181,7 @@ impl Messages {
     }
 }
 
-impl Reading {
-    fn read(&mut self, text: impl Read) -> Result<(), Stopped> {
-        let mut text = Text::new(text).map_err(Stopped::Unreadable)?;
-        let first = text.first().map_err(Stopped::Unreadable)?;
-        let add = |fields: Fields<'_>| self.add(&fields);
-        // Every JSON object starts with a brace, and no heading does.
-        if first == Some(b'{') {
-            json::for_each(text, add)
-        } else {
-            csv::for_each(text, add)
-        }
-    }
-
-    fn add(&mut self, fields: &Fields<'_>) -> Result<(), BadLine> {
-        let bad = |reason: String| BadLine {
-            line: fields.line,
-            reason,
-        };
-        if fields.key.is_empty() {
-            return Err(bad(
-                "the field key is empty: give whom the message is for".to_owned()
-            ));
-        }
-        if !(1..=LONGEST_ID).contains(&fields.id.len()) {
-            return Err(bad(format!(
-                "the field id has {} bytes: give 1 to {LONGEST_ID}, a hash of a longer one \
-                 for example",
-                fields.id.len(),
-            )));
-        }
-        let wanted = time::read(fields.time).map_err(|reason| {
-            bad(format!(
-                "the field time, {:?}, {reason}",
-                shown(fields.time)
-            ))
-        })?;
-        let zone = match fields.zone {
-            "" => None,
-            name => Some(time::zone(name).map_err(|_| {
-                let name = shown(name);
-                bad(format!(
-                    "the field time_zone, {name:?}, is no time zone: give the name of one, such as \
-                     Europe/Berlin"
-                ))
-            })?),
-        };
-        let key = self.messages.keys.intern(fields.key.as_bytes());
-        let key = key.map_err(|failure| bad(failure.to_string()))?;
-        self.note(key, fields)?;
-        self.messages.messages.push(Message {
-            key,
-            id: fields.id.into(),
-            wanted,
-            zone,
-        });
-        Ok(())
-    }
-
-    /// Notes that the next message has this key and id, unless an earlier one has both.
-    fn note(&mut self, key: KeyId, fields: &Fields<'_>) -> Result<(), BadLine> {
-        let messages = &self.messages.messages;
-        let hash = |key: KeyId, id: &str| self.hasher.hash_one((key.index(), id));
-        let is_same =
-            |&index: &usize| messages[index].key == key && *messages[index].id == *fields.id;
-        let own = hash(key, fields.id);
-        if let Some(&first) = self.seen.find(own, is_same) {
-            let first = self.lines[first];
-            let (id, key) = (shown(fields.id), shown(fields.key));
-            return Err(BadLine {
-                line: fields.line,
-                reason: format!(
-                    "the id {id:?} of the key {key:?} is on line {first} already: give each \
-                     message of a key an id of its own, or remove one of the lines"
-                ),
-            });
-        }
-        let of = |&index: &usize| hash(messages[index].key, &messages[index].id);
-        self.seen.insert_unique(own, messages.len(), of);
-        self.lines.push(fields.line);
-        Ok(())
-    }
+/// Returns the start of a wrong value, for an error message.
+fn shown(text: &str) -> String {
+    shortened(&printable(text.as_bytes()), 60)
 }
