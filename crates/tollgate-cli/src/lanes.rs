@@ -3,10 +3,11 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
-use tokio::sync::mpsc;
 use tokio::{select, time};
 use tollgate_core::{ErrorKind, StoreError};
 use tollgate_wire::Options;
@@ -20,8 +21,8 @@ use crate::trace::KeyId;
 
 /// The number of concurrent calls. Each key belongs to one lane, whose calls run one after another.
 const LANES: usize = 64;
-/// How many answers of a lane may wait for those of other lanes.
-const AHEAD: usize = 256;
+/// How many calls are begun before all of their answers are passed on.
+const AHEAD: usize = 1_024;
 /// How much longer than the input's own duration a run may take.
 const SLACK: Duration = Duration::from_secs(24 * 60 * 60);
 /// The pause before deletion of a key is retried; it doubles each time.
@@ -88,7 +89,7 @@ impl Run {
         wait_for(async {
             let store = self.server.connect(self.options.clone()).await?;
             let work = begin(store)?;
-            progress.start_deciding(work.items().len(), doing);
+            progress.say(doing);
             let done = call_all(&work, |item, answer| {
                 progress.advance(1);
                 see(item, answer);
@@ -125,57 +126,35 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Calls in all lanes at once, and passes the answers on in the order of the items.
+/// Calls in all lanes at once, some items at a time, and passes the answers on in the order of the
+/// items. No call is abandoned, because the server could count it after its key was deleted.
 async fn call_all<W: Work>(
     work: &W,
     mut see: impl FnMut(&W::Item, W::Answer),
 ) -> Result<(), Failure> {
-    let (answered, mut answers): (Vec<_>, Vec<_>) =
-        (0..LANES).map(|_| mpsc::channel(AHEAD)).unzip();
-    let lane_of = |item: &W::Item| W::key_of(item).index() % LANES;
-    let lanes = (0..).zip(answered).map(|(lane, answered)| {
-        let items = work.items().iter();
-        let items = items.filter(move |item| lane_of(item) == lane);
-        call_lane(work, items, answered)
-    });
-    let merge = async move {
-        for item in work.items() {
-            // `None` does not occur: a lane that ends early sends its error first.
-            let answer = answers[lane_of(item)].recv().await;
-            see(
-                item,
-                answer.ok_or(Failure::Interrupted(Signal::Interrupt))??,
-            );
+    let mut signal = pin!(Signal::received());
+    for items in work.items().chunks(AHEAD) {
+        if let Some(signal) = signal.as_mut().now_or_never() {
+            return Err(Failure::Interrupted(signal));
         }
-        Ok(())
-    };
-    // If this ends early, it drops the channels, and each lane stops after its current call. No
-    // call is abandoned, because the server could count it after its key was deleted.
-    let merge = async {
-        select! {
-            biased;
-            merged = merge => merged,
-            signal = Signal::received() => Err(Failure::Interrupted(signal)),
-        }
-    };
-    let (merged, _) = tokio::join!(merge, join_all(lanes));
-    merged
-}
-
-async fn call_lane<'w, W: Work>(
-    work: &W,
-    items: impl Iterator<Item = &'w W::Item>,
-    answered: mpsc::Sender<Result<W::Answer, StoreError>>,
-) where
-    W::Item: 'w,
-{
-    for item in items {
-        let answer = work.call(item).await;
-        let failed = answer.is_err();
-        if answered.send(answer).await.is_err() || failed {
-            return;
+        let lane_of = |item: &W::Item| W::key_of(item).index() % LANES;
+        let lanes = (0..LANES).map(|lane| async move {
+            let mut answers = Vec::new();
+            for (index, item) in (0_usize..).zip(items) {
+                if lane_of(item) == lane {
+                    answers.push((index, work.call(item).await?));
+                }
+            }
+            Ok::<_, StoreError>(answers)
+        });
+        let answers: Result<Vec<_>, _> = join_all(lanes).await.into_iter().collect();
+        let mut answers: Vec<_> = answers?.into_iter().flatten().collect();
+        answers.sort_unstable_by_key(|&(index, _)| index);
+        for (index, answer) in answers {
+            see(&items[index], answer);
         }
     }
+    Ok(())
 }
 
 /// Deletes what the server holds for all keys.

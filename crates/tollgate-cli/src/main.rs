@@ -9,7 +9,6 @@ mod decisions;
 mod failure;
 mod file;
 mod input;
-mod jobs;
 mod lanes;
 mod output;
 mod progress;

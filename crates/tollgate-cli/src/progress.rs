@@ -1,107 +1,60 @@
-//! `Progress`: a progress bar for long operations.
+//! `Progress`: a line on the terminal that says what a long operation does, and how far it is.
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+/// How often the line is written, and how long nothing is.
+const PAUSE: Duration = Duration::from_millis(500);
 
-/// Inputs of fewer bytes are read so quickly that they get no bar.
-const LONG: u64 = 64 * 1024 * 1024;
-
-/// A progress bar on standard error, or nothing.
+/// Progress that is shown on standard error, or not.
 pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
+    is_watched: bool,
+    doing: Cell<&'static str>,
+    done: Cell<u64>,
+    said: Cell<Instant>,
+    is_shown: Cell<bool>,
 }
 
 impl Progress {
-    /// Returns progress that is shown only if `is_watching`.
-    pub(crate) fn new(is_watching: bool) -> Self {
-        let bar = || ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+    /// Returns progress that is shown only if `is_watched`.
+    pub(crate) fn new(is_watched: bool) -> Self {
         Self {
-            bar: is_watching.then(bar),
+            is_watched,
+            doing: Cell::new(""),
+            done: Cell::new(0),
+            said: Cell::new(Instant::now()),
+            is_shown: Cell::new(false),
         }
     }
 
-    /// Shows progress while reading `bytes`, if that takes long.
-    pub(crate) fn start_reading(&self, bytes: u64) {
-        let Some(bar) = self.bar.as_ref().filter(|_| bytes >= LONG) else {
-            return;
-        };
-        bar.set_length(bytes);
-        if let Ok(style) = ProgressStyle::with_template(
-            "{msg:9} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
-        ) {
-            bar.set_style(style);
-        }
-        bar.set_draw_target(ProgressDrawTarget::stderr());
-        bar.set_message("reading");
+    /// Says what the program does from now on.
+    pub(crate) fn say(&self, doing: &'static str) {
+        self.doing.set(doing);
+        self.done.set(0);
+        self.show();
     }
 
-    /// Shows progress while `doing` something with each of `requests`.
-    pub(crate) fn start_deciding(&self, requests: usize, doing: &'static str) {
-        let Some(bar) = &self.bar else {
-            return;
-        };
-        bar.reset();
-        bar.set_length(u64::try_from(requests).unwrap_or(u64::MAX));
-        if let Ok(style) =
-            ProgressStyle::with_template("{msg:9} {wide_bar} {pos}/{len} {per_sec} {eta}")
-        {
-            bar.set_style(style);
-        }
-        bar.set_draw_target(ProgressDrawTarget::stderr());
-        bar.set_message(doing);
-    }
-
-    /// Shows progress while scanning the `keys` of a server; their number may be unknown.
-    pub(crate) fn start_clearing(&self, keys: Option<u64>) {
-        let Some(bar) = &self.bar else {
-            return;
-        };
-        let template = match keys {
-            Some(_) => "{msg} {wide_bar} {pos}/{len} keys {eta}",
-            None => "{msg} {spinner} {pos} keys {elapsed}",
-        };
-        bar.reset();
-        if let Some(keys) = keys {
-            bar.set_length(keys);
-        }
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.set_draw_target(ProgressDrawTarget::stderr());
-    }
-
-    /// Sets the position to the number of scanned keys, with a message.
-    pub(crate) fn reach(&self, position: u64, message: String) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(message);
-            bar.set_position(position);
-        }
-    }
-
-    /// Adds bytes read or requests decided.
+    /// Adds bytes read, or requests decided.
     #[inline]
     pub(crate) fn advance(&self, by: usize) {
-        if let Some(bar) = &self.bar {
-            bar.inc(u64::try_from(by).unwrap_or(u64::MAX));
+        self.done.set(self.done.get() + by as u64);
+        self.show();
+    }
+
+    fn show(&self) {
+        if self.is_watched && self.said.get().elapsed() >= PAUSE {
+            self.said.set(Instant::now());
+            self.is_shown.set(true);
+            let (doing, done) = (self.doing.get(), self.done.get());
+            let _ = write!(io::stderr(), "\r{doing} {done}\u{1b}[K");
         }
     }
 
-    /// Shows what the program does after reading the input.
-    pub(crate) fn say(&self, what: &'static str) {
-        if let Some(bar) = self.bar.as_ref().filter(|bar| !bar.is_hidden()) {
-            if let Ok(style) = ProgressStyle::with_template("{msg:9} {spinner} {elapsed}") {
-                bar.set_style(style);
-            }
-            bar.set_message(what);
-            bar.enable_steady_tick(Duration::from_millis(100));
-        }
-    }
-
-    /// Removes the bar, so that other output can be written.
+    /// Removes the line, so that other output can be written.
     pub(crate) fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+        if self.is_shown.replace(false) {
+            let _ = write!(io::stderr(), "\r\u{1b}[K");
         }
     }
 }

@@ -7,7 +7,7 @@ use tollgate_core::{
 use super::in_memory::replay_in_memory;
 use super::windows::Windows;
 use crate::failure::Failure;
-use crate::trace::{Part, Trace};
+use crate::trace::Trace;
 
 /// The number of buckets of sliding buckets in a comparison.
 const BUCKETS: u64 = 12;
@@ -75,7 +75,6 @@ impl Comparison {
         quota: Quota,
         watched: Option<usize>,
     ) -> Result<Self, Failure> {
-        let demand = trace.each(|part| Windows::of(part, quota.window_us()).worst());
         let mut rows = Vec::new();
         for (limit, bound, algorithm) in candidates(quota) {
             let outcome = match algorithm {
@@ -91,7 +90,7 @@ impl Comparison {
         }
         Ok(Self {
             quota,
-            demand: demand.into_iter().max().unwrap_or(0),
+            demand: Windows::of(trace, quota.window_us()).worst(),
             rows,
         })
     }
@@ -99,34 +98,14 @@ impl Comparison {
 
 impl Outcome {
     fn of(trace: &Trace, algorithm: Algorithm, watched: Option<usize>) -> Result<Self, Failure> {
-        let watched = watched.map(|key| trace.place(key));
-        let parts = trace.each(|part| Self::of_part(part, algorithm, watched));
-        let mut whole = Self::default();
-        for part in parts {
-            let part = part?;
-            whole.allowed += part.allowed;
-            whole.denied += part.denied;
-            whole.denied_keys += part.denied_keys;
-            whole.watched_allowed += part.watched_allowed;
-            whole.worst = whole.worst.max(part.worst);
-        }
-        Ok(whole)
-    }
-
-    /// Returns the decisions about the requests of `part`; `watched` is the place of a key.
-    fn of_part(
-        part: &Part,
-        algorithm: Algorithm,
-        watched: Option<(usize, usize)>,
-    ) -> Result<Self, Failure> {
-        let mut window = Windows::new(part, algorithm.quota().window_us());
-        let mut was_denied = vec![false; part.keys()];
+        let mut window = Windows::new(trace, algorithm.quota().window_us());
+        let mut was_denied = vec![false; trace.keys().len()];
         let mut outcome = Self::default();
-        replay_in_memory(part, &[algorithm], |event, decision| {
+        replay_in_memory(trace, &[algorithm], |event, decision| {
             let key = event.key.index();
             if decision.is_allowed() {
                 outcome.allowed += 1;
-                outcome.watched_allowed += u64::from(watched == Some((part.number(), key)));
+                outcome.watched_allowed += u64::from(watched == Some(key));
                 window.admit(event);
             } else {
                 outcome.denied += 1;

@@ -5,7 +5,7 @@ use tollgate_core::{Algorithm, Limit, RateLimiter};
 use tollgate_memory::MemoryStore;
 
 use crate::failure::Failure;
-use crate::trace::{Event, Part};
+use crate::trace::{Event, Trace};
 
 /// Returns a limiter with a limit for each of `algorithms`.
 pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimiter<S>, Failure> {
@@ -16,18 +16,18 @@ pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimit
         .map_err(Failure::Limits)
 }
 
-/// Decides every request of `part` in order, at its own time, on a new store in memory, and calls
+/// Decides every request of `trace` in order, at its own time, on a new store in memory, and calls
 /// `see` with each decision.
 pub(crate) fn replay_in_memory(
-    part: &Part,
+    trace: &Trace,
     algorithms: &[Algorithm],
     mut see: impl FnMut(&Event, &Verdicts),
 ) -> Result<(), Failure> {
     // Room for every key of every limit: the replay must not fail because the store is full.
-    let most = part.keys().saturating_mul(algorithms.len()).max(1);
+    let most = trace.keys().len().saturating_mul(algorithms.len()).max(1);
     let store = MemoryStore::builder().max_keys(most).build();
     let limiter = limiter(store, algorithms)?;
-    for event in part.events() {
+    for event in trace.events() {
         let key = event.key.to_bytes();
         let decision = limiter.check(&key[..]).at(event.at).run()?;
         see(event, &decision.into_verdicts());

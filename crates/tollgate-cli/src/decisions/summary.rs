@@ -8,7 +8,7 @@ use crate::input::ReadAs;
 use crate::text::{
     Grouped, LONGEST_SHOWN, Share, Table, json, listed, noun, plural, shortened, utc_second,
 };
-use crate::trace::{Event, Part, Trace};
+use crate::trace::{Event, Trace};
 
 /// Counts decisions during a replay.
 pub(crate) struct Tally {
@@ -26,11 +26,11 @@ struct KeyCount {
 }
 
 impl Tally {
-    pub(crate) fn new(part: &Part, limits: usize) -> Self {
+    pub(crate) fn new(trace: &Trace, limits: usize) -> Self {
         Self {
             denied: 0,
             refused: vec![0; limits],
-            keys: vec![KeyCount::default(); part.keys()],
+            keys: vec![KeyCount::default(); trace.keys().len()],
         }
     }
 
@@ -83,33 +83,28 @@ pub(crate) struct DeniedKey {
 }
 
 impl Summary {
-    /// Summarizes the tallies of all parts of `trace`, with the `top` most denied keys, which `name`
-    /// formats.
+    /// Summarizes the tally of `trace`, with the `top` most denied keys, which `name` formats.
     pub(crate) fn new(
-        tallies: Vec<Tally>,
+        tally: Tally,
         (trace, algorithms): (&Trace, &[Algorithm]),
         (skipped_lines, read_as): (u64, ReadAs),
         top: usize,
-        name: impl Fn(usize) -> String,
+        name: impl Fn(&[u8]) -> String,
     ) -> Self {
-        let requests = u64::try_from(trace.requests()).unwrap_or(u64::MAX);
-        let all_denied = tallies.iter().map(|tally| tally.denied).sum();
-        let limits = (0..).zip(algorithms).map(|(index, algorithm)| LimitCount {
+        let limits = algorithms.iter().zip(tally.refused);
+        let limits = limits.map(|(algorithm, refused)| LimitCount {
             limit: algorithm.to_string(),
-            refused: tallies.iter().map(|tally| tally.refused[index]).sum(),
+            refused,
         });
-        let limits = limits.collect();
-        let keys = trace.by_key(tallies.into_iter().map(|tally| tally.keys));
-        let mut denied: Vec<(usize, KeyCount)> = (0..)
-            .zip(keys)
-            .filter(|(_, count)| count.denied > 0)
-            .collect();
+        let keys = (0..).zip(tally.keys);
+        let mut denied: Vec<(usize, KeyCount)> =
+            keys.filter(|(_, count)| count.denied > 0).collect();
         let denied_keys = u64::try_from(denied.len()).unwrap_or(u64::MAX);
         keep_most_denied(&mut denied, top);
         let mut top_denied: Vec<_> = denied
             .into_iter()
             .map(|(index, count)| DeniedKey {
-                key: name(index),
+                key: name(trace.keys().bytes(index)),
                 denied: count.denied,
                 requests: count.requests,
             })
@@ -117,13 +112,13 @@ impl Summary {
         top_denied.sort_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.key.cmp(&b.key)));
         top_denied.truncate(top);
         Self {
-            requests,
+            requests: trace.requests(),
             skipped_lines,
             read_as,
-            keys: u64::try_from(trace.keys()).unwrap_or(u64::MAX),
-            allowed: requests - all_denied,
-            denied: all_denied,
-            limits,
+            keys: u64::try_from(trace.keys().len()).unwrap_or(u64::MAX),
+            allowed: trace.requests() - tally.denied,
+            denied: tally.denied,
+            limits: limits.collect(),
             top_denied,
             denied_keys,
             span: trace.span(),

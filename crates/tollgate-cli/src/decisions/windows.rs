@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::trace::{Event, Part};
+use crate::trace::{Event, Trace};
 
 /// Counts the requests of each key within the window that ends now, and remembers the most. A window
 /// contains its end, but not its start.
@@ -20,17 +20,17 @@ struct Recent {
 }
 
 impl Windows {
-    pub(crate) fn new(part: &Part, window_us: u64) -> Self {
+    pub(crate) fn new(trace: &Trace, window_us: u64) -> Self {
         Self {
             window_us,
-            keys: vec![Recent::default(); part.keys()],
+            keys: vec![Recent::default(); trace.keys().len()],
         }
     }
 
-    /// Returns windows with all requests of `part`.
-    pub(crate) fn of(part: &Part, window_us: u64) -> Self {
-        let mut windows = Self::new(part, window_us);
-        for event in part.events() {
+    /// Returns windows with all requests of `trace`.
+    pub(crate) fn of(trace: &Trace, window_us: u64) -> Self {
+        let mut windows = Self::new(trace, window_us);
+        for event in trace.events() {
             windows.admit(event);
         }
         windows

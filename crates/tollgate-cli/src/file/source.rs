@@ -4,15 +4,15 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 
+use flate2::bufread::MultiGzDecoder;
+
 use super::content::{GZIP, NotText, START, not_text, unreadable};
-use super::gzip::Members;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// An input file before it is opened for reading.
 pub(crate) struct Source<'p> {
     path: &'p Path,
-    bytes: u64,
 }
 
 /// Returns whether `path` means standard input.
@@ -48,7 +48,7 @@ fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
 }
 
 /// The decompressed text of a source.
-pub(crate) type Reader<'g> = Box<dyn Read + Send + 'g>;
+pub(crate) type Reader<'g> = Box<dyn Read + 'g>;
 
 impl<'p> Source<'p> {
     /// Checks that `path` can be read, before any file is read; `-` is standard input.
@@ -65,30 +65,23 @@ impl<'p> Source<'p> {
                 // it is not tried.
                 start_of(&mut File::open(path)?)?;
             }
-            Ok(metadata.len())
+            Ok(())
         };
-        let bytes = if is_standard_input(path) {
-            0
-        } else {
-            look().map_err(|error| unreadable(path, error))?
-        };
-        Ok(Self { path, bytes })
+        if !is_standard_input(path) {
+            look().map_err(|error| unreadable(path, error))?;
+        }
+        Ok(Self { path })
     }
 
     pub(crate) fn path(&self) -> &'p Path {
         self.path
     }
 
-    /// Returns the size of the file, compressed if it is; 0 if unknown.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Opens the file and returns its text, decompressed if it starts like gzip, whatever its name.
     ///
     /// Fails with a [`NotText`] inside if the content is neither text nor gzip.
     pub(crate) fn reader(self, progress: &Progress) -> io::Result<Reader<'_>> {
-        let file: Box<dyn Read + Send> = if is_standard_input(self.path) {
+        let file: Box<dyn Read> = if is_standard_input(self.path) {
             Box::new(io::stdin())
         } else {
             Box::new(File::open(self.path)?)
@@ -100,7 +93,7 @@ impl<'p> Source<'p> {
         if !is_gzip {
             return Ok(Box::new(raw));
         }
-        let mut text = Members::new(BufReader::with_capacity(64 * 1024, raw));
+        let mut text = MultiGzDecoder::new(BufReader::with_capacity(64 * 1024, raw));
         let start = start_of(&mut text)?;
         if start.starts_with(GZIP) {
             return Err(io::Error::new(ErrorKind::InvalidData, NotText::GzipTwice));
@@ -122,7 +115,7 @@ fn start_of(file: &mut impl Read) -> io::Result<Vec<u8>> {
 
 /// A file that reports what is read to the progress bar.
 pub(crate) struct Metered<'g> {
-    file: Box<dyn Read + Send>,
+    file: Box<dyn Read>,
     progress: &'g Progress,
 }
 

@@ -5,9 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::format::Shape;
-use super::prefix::Prefix;
 use super::record::Skip;
+use super::table::Prefix;
 use crate::text::{Grouped, plural};
 
 /// The lines that are not requests, by reason.
@@ -26,15 +25,16 @@ struct Reason {
 }
 
 impl Skipped {
-    /// Adds `count` lines, which are skipped for the same reason; `first` names the first of them.
-    pub(super) fn add(&mut self, skip: Skip, count: u64, first: impl FnOnce() -> String) {
-        self.count += count;
+    /// Adds a line; `place` names it.
+    #[cold]
+    pub(super) fn add(&mut self, skip: Skip, place: impl FnOnce() -> String) {
+        self.count += 1;
         match self.reasons.iter_mut().find(|reason| reason.skip == skip) {
-            Some(reason) => reason.count += count,
+            Some(reason) => reason.count += 1,
             None => self.reasons.push(Reason {
                 skip,
-                count,
-                first: first(),
+                count: 1,
+                first: place(),
             }),
         }
     }
@@ -76,22 +76,23 @@ pub(crate) struct ReadAs(Vec<Read>);
 /// How many requests were read from lines of a format.
 #[derive(Clone, Debug, Serialize)]
 struct Read {
-    format: Shape,
+    format: &'static str,
     prefix: Prefix,
     requests: u64,
 }
 
 impl ReadAs {
-    /// Adds `requests` that were read from lines of the format `shape` after `prefix`.
-    pub(super) fn add(&mut self, prefix: Prefix, shape: Shape, requests: u64) {
+    /// Adds a request from a line of this format after `prefix`.
+    #[inline]
+    pub(super) fn add(&mut self, prefix: Prefix, format: &'static str) {
         let Self(reads) = self;
-        let same = |read: &&mut Read| (read.format, read.prefix) == (shape, prefix);
+        let same = |read: &&mut Read| (read.format, read.prefix) == (format, prefix);
         match reads.iter_mut().find(same) {
-            Some(read) => read.requests += requests,
+            Some(read) => read.requests += 1,
             None => reads.push(Read {
-                format: shape,
+                format,
                 prefix,
-                requests,
+                requests: 1,
             }),
         }
     }

@@ -35,33 +35,24 @@ impl KeyParts {
         self.contains(Part::Client) || self.contains(Part::Ip)
     }
 
-    /// Returns the key of `record`, or why it has none; a key that is not a piece of the line is
-    /// built in `buffer`.
+    /// Writes the key of `record` to `key`, or returns why it has none.
     ///
     /// Parts of a composite key are prefixed by their lengths, so that two keys are equal only if
     /// all their parts are: clients cannot forge a separator.
     #[inline]
-    pub(crate) fn of<'a>(
-        &self,
-        record: &'a Record<'_>,
-        buffer: &'a mut Vec<u8>,
-    ) -> Result<&'a [u8], Skip> {
-        if let [part] = self.0[..] {
-            return Ok(match record.part(part)? {
-                Cow::Borrowed(text) => text,
-                Cow::Owned(text) => {
-                    *buffer = text;
-                    buffer
-                }
-            });
-        }
-        buffer.clear();
+    pub(super) fn write(&self, record: &Record<'_>, key: &mut Vec<u8>) -> Result<(), Skip> {
+        key.clear();
         for &part in &self.0 {
             let text = record.part(part)?;
-            buffer.extend_from_slice(&length_prefix(&text));
-            buffer.extend_from_slice(&text);
+            if text.len() > LONGEST_PART {
+                return Err(Skip::LongKey);
+            }
+            if self.0.len() > 1 {
+                key.extend_from_slice(&length_prefix(&text));
+            }
+            key.extend_from_slice(&text);
         }
-        Ok(buffer)
+        Ok(())
     }
 
     /// Returns `key` for display: its parts separated by spaces.
@@ -132,25 +123,17 @@ impl fmt::Display for KeyParts {
 impl Record<'_> {
     /// Returns the text of `part`.
     #[inline]
-    pub(crate) fn part(&self, part: Part) -> Result<Cow<'_, [u8]>, Skip> {
-        let text = match part {
-            Part::Client => self.client()?,
-            Part::Ip => address(&self.client).ok_or(Skip::NotAnAddress)?,
-            Part::Path => Cow::Borrowed(&*self.path),
-            Part::User => Cow::Borrowed(&*self.user),
-        };
-        if text.len() > LONGEST_PART {
-            return Err(Skip::LongKey);
-        }
-        Ok(text)
-    }
-
-    /// Returns the client's address, or otherwise the name that the log gives it.
-    fn client(&self) -> Result<Cow<'_, [u8]>, Skip> {
-        match address(&self.client) {
-            Some(address) => Ok(address),
-            None if matches!(*self.client, [] | [b'-']) => Err(Skip::NoClient),
-            None => Ok(Cow::Borrowed(&*self.client)),
+    fn part(&self, part: Part) -> Result<Cow<'_, [u8]>, Skip> {
+        match (part, address(self.client)) {
+            (Part::Path, _) => Ok(Cow::Borrowed(self.path)),
+            (Part::User, _) => Ok(Cow::Borrowed(self.user)),
+            (_, Some(address)) => Ok(address),
+            (Part::Ip, None) => Err(Skip::NotAnAddress),
+            (Part::Client, None) => match self.client {
+                b"" | b"-" => Err(Skip::NoClient),
+                // The name that the log gives the client.
+                name => Ok(Cow::Borrowed(name)),
+            },
         }
     }
 }
@@ -168,23 +151,18 @@ fn length_prefix(text: &[u8]) -> [u8; PREFIX] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::format::Shape;
     use tollgate_core::Timestamp;
-
-    fn record<'a>(client: &'a str, path: &'a str) -> Record<'a> {
-        Record {
-            at: Timestamp::UNIX_EPOCH,
-            client: client.as_bytes().into(),
-            user: b"-".into(),
-            path: path.as_bytes().into(),
-            shape: Shape::Combined,
-        }
-    }
 
     fn key(parts: &str, client: &str, path: &str) -> Result<Vec<u8>, Skip> {
         let parts: KeyParts = parts.parse().unwrap();
-        let record = record(client, path);
-        parts.of(&record, &mut Vec::new()).map(<[u8]>::to_vec)
+        let record = Record {
+            at: Timestamp::UNIX_EPOCH,
+            client: client.as_bytes(),
+            user: b"-",
+            path: path.as_bytes(),
+        };
+        let mut key = Vec::new();
+        parts.write(&record, &mut key).map(|()| key)
     }
 
     #[test]
@@ -192,11 +170,9 @@ mod tests {
         let address = Ok(b"203.0.113.7".to_vec());
         assert_eq!(key("ip", "203.0.113.7:443", "/"), address);
         assert_eq!(key("client", "203.0.113.7:443", "/"), address);
-        assert_eq!(
-            key("client", "crawler.example", "/"),
-            Ok(b"crawler.example".to_vec())
-        );
-        for name in ["crawler.example", "", "-"] {
+        let name = "crawler.example";
+        assert_eq!(key("client", name, "/"), Ok(name.into()));
+        for name in [name, "", "-"] {
             assert_eq!(key("ip", name, "/"), Err(Skip::NotAnAddress));
             assert_eq!(key("path+ip", name, "/"), Err(Skip::NotAnAddress));
             assert_eq!(key("path", name, "/"), Ok(b"/".to_vec()));
@@ -206,26 +182,11 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_part_is_a_key() {
-        let longest = "x".repeat(8 * 1024);
-        assert_eq!(
-            key("path", "10.0.0.1", &longest).map(|key| key.len()),
-            Ok(8 * 1024)
-        );
-        let long = longest + "x";
-        assert_eq!(key("path", "10.0.0.1", &long), Err(Skip::LongKey));
-        assert_eq!(key("ip", "10.0.0.1", &long), Ok(b"10.0.0.1".to_vec()));
-    }
-
-    #[test]
     fn composite_keys_differ_when_parts_do() {
-        let parts: KeyParts = "client+path".parse().unwrap();
-        let (mut first, mut second) = (Vec::new(), Vec::new());
-        let a = record("1 /a", "b");
-        let b = record("1", "/a b");
-        let [a, b] = [(&a, &mut first), (&b, &mut second)]
-            .map(|(record, buffer)| parts.of(record, buffer).unwrap());
+        let [a, b] = [("1 /a", "b"), ("1", "/a b")]
+            .map(|(client, path)| key("client+path", client, path).unwrap());
         assert_ne!(a, b);
-        assert_eq!(parts.readable(a), parts.readable(b));
+        let parts: KeyParts = "client+path".parse().unwrap();
+        assert_eq!(parts.readable(&a), parts.readable(&b));
     }
 }

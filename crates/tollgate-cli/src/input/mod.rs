@@ -2,34 +2,38 @@
 
 mod account;
 mod address;
-mod format;
 mod instant;
+mod json;
 mod key;
 mod lines;
 mod options;
-mod prefix;
-mod reader;
-mod recognize;
+mod parser;
+mod pattern;
 mod record;
-mod shape;
+mod table;
+#[cfg(test)]
+mod tests;
+mod w3c;
 
 pub(crate) use account::ReadAs;
 pub(crate) use key::KeyParts;
 pub(crate) use options::LogOptions;
 
+use std::io::{self, BufReader};
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 use self::account::Skipped;
-use self::reader::{Read, Reader, Stream, in_order};
-use self::shape::{Parser, Pattern};
+use self::lines::{Line, Lines};
+use self::parser::Parser;
+use self::pattern::Pattern;
+use self::record::Skip;
 use crate::failure::Failure;
-use crate::file::{Source, is_standard_input};
-use crate::jobs::Jobs;
+use crate::file::{NotText, Source, has_bare_returns, is_standard_input, unreadable};
 use crate::progress::Progress;
 use crate::trace::Trace;
 
 /// The requests of all logs in time order, and how they were read.
+#[derive(Default)]
 pub(crate) struct Input {
     pub(crate) trace: Trace,
     pub(crate) read_as: ReadAs,
@@ -37,55 +41,84 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Reads the logs of `options` into the empty `trace`, and sorts their requests by time.
+    /// Reads the logs of `options`, and sorts their requests by time.
     pub(crate) fn read(
         options: &LogOptions,
         key: &KeyParts,
-        mut trace: Trace,
         progress: &Progress,
     ) -> Result<Self, Failure> {
         let pattern = options.pattern.as_deref().map(|text| {
             let pattern: Pattern = text.parse()?;
             pattern.check(text, key).map(|()| pattern)
         });
-        let pattern = pattern.transpose()?;
-        let parser = || Parser::new(options, pattern.as_ref(), key);
+        let mut parser = Parser::new(options, pattern.transpose()?, key);
         let files = &options.files;
         // Nothing would be left for the second time.
         if files.iter().filter(|path| is_standard_input(path)).count() > 1 {
             return Err(Failure::StandardInputTwice);
         }
-        let sources = files
-            .iter()
-            .map(|path| Source::new(path))
-            .collect::<Result<Vec<_>, _>>()?;
-        progress.start_reading(sources.iter().map(Source::bytes).sum());
-        let stream = Mutex::new(Stream::new(sources, progress, options, parser()));
-        let jobs = Jobs::new(options.jobs);
-        let readers = (0..jobs.count()).map(|_| Reader::new(parser(), key));
-        let readers: Vec<_> = readers.collect();
-        let readers = jobs.each(readers, |reader| reader.read(&stream));
-        let readers = readers.into_iter().collect::<Result<Vec<_>, _>>()?;
-        progress.say("sorting");
-        let Read {
-            skipped,
-            read_as,
-            keys,
-            batches,
-        } = in_order(files, readers);
-        trace.fill(keys, batches)?;
-        if trace.requests() == 0 {
+        let sources = files.iter().map(|path| Source::new(path));
+        let sources = sources.collect::<Result<Vec<_>, _>>()?;
+        progress.say("reading");
+        let mut input = Self::default();
+        for source in sources {
+            input.read_log(source, &mut parser, progress)?;
+        }
+        input.read_as.sort();
+        if input.trace.requests() == 0 {
             return Err(Failure::Empty {
                 files: names(files),
-                skipped: skipped.hint(),
+                skipped: input.skipped.hint(),
             });
         }
-        trace.sort();
-        Ok(Self {
-            trace,
-            read_as,
-            skipped,
-        })
+        input.trace.sort();
+        Ok(input)
+    }
+
+    fn read_log(
+        &mut self,
+        source: Source<'_>,
+        parser: &mut Parser<'_>,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        let path = source.path();
+        let failed = |error| unreadable(path, error);
+        let mut lines = Lines::new(BufReader::new(source.reader(progress).map_err(failed)?));
+        // From the first block with requests on.
+        let mut layout = None;
+        let (mut number, mut key) = (0_u64, Vec::new());
+        parser.begin();
+        while lines.read().map_err(failed)? {
+            let text = lines.text();
+            if number == 0 && has_bare_returns(text.strip_suffix(b"\n").unwrap_or(text)) {
+                let error = io::Error::new(io::ErrorKind::InvalidData, NotText::CarriageReturns);
+                return Err(failed(error));
+            }
+            let likely = layout.unwrap_or_else(|| {
+                let (likely, has_requests) = parser.layout(lines.iter());
+                layout = has_requests.then_some(likely);
+                likely
+            });
+            for line in lines.iter() {
+                number += 1;
+                let read = match line {
+                    Line::Whole(line) => parser.read(likely, line, &mut key),
+                    Line::TooLong => Err(Skip::TooLong),
+                };
+                match read {
+                    Ok((at, format)) => {
+                        self.trace.push(at, &key)?;
+                        self.read_as.add(likely.prefix, format);
+                    }
+                    Err(Skip::Directive) => {}
+                    Err(skip) => {
+                        let place = || format!("{}:{number}", path.display());
+                        self.skipped.add(skip, place);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }
 

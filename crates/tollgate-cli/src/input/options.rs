@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::format::Format;
-use crate::jobs;
+use super::table::Format;
 
 /// What to read, and by what to count it.
 #[derive(Args, Debug)]
@@ -33,12 +32,6 @@ pub(crate) struct LogOptions {
     /// or tabs. {date} is for a date apart from its time, {{ and }} are braces.
     #[arg(long, value_name = "PATTERN", conflicts_with = "format")]
     pub(crate) pattern: Option<String>,
-
-    /// The number of threads; as many as there are processors if it is not given
-    ///
-    /// The answer is the same with any number.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(jobs::MOST)))]
-    pub(crate) jobs: Option<u16>,
 
     #[command(flatten)]
     pub(crate) fields: FieldNames,

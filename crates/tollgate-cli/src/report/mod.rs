@@ -1,21 +1,21 @@
 //! `Report`: self-contained HTML reports, readable without a network.
 
-pub(crate) mod axis;
 mod comparison;
-mod keys;
 mod options;
 pub(crate) mod page;
-pub(crate) mod svg;
 mod timeline;
 
 pub(crate) use options::AnswerOptions;
-pub(crate) use timeline::Timeline;
+pub(crate) use timeline::{Captions, Timeline};
 
 use std::fmt;
 use std::path::Path;
 
-use self::page::{start, tile, write_page};
-use self::svg::Escaped;
+use jiff::tz::TimeZone;
+use tollgate_core::Timestamp;
+
+use self::page::{Cell, Escaped, end, legend, start, table, thousandths, tile, write_page};
+use self::timeline::REQUESTS;
 use crate::decisions::{Comparison, Summary};
 use crate::failure::Failure;
 use crate::text::{Grouped, Share, noun, utc_second};
@@ -38,22 +38,6 @@ impl Report<'_> {
     /// Writes the report to `path`.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         write_page(path, &self.to_string())
-    }
-
-    fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, last) = self.summary.span;
-        start(
-            f,
-            &self.title,
-            &self.conclusion,
-            format_args!(
-                "{} · counted by <b>{}</b> · {} to {} UTC",
-                Escaped(&self.source),
-                Escaped(&self.key),
-                utc_second(first),
-                utc_second(last),
-            ),
-        )
     }
 
     fn tiles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,38 +92,84 @@ impl Report<'_> {
                  denials. A request that several refused counts for each.</p>\n",
             )?;
         }
-        f.write_str(
-            "<table><thead><tr><th>Limit</th><th class=\"n\">Refused</th>\
-             <th class=\"n\">Share</th></tr></thead><tbody>\n",
-        )?;
-        for limit in &self.summary.limits {
-            writeln!(
-                f,
-                "<tr><td><code>{}</code></td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
-                Escaped(&limit.limit),
-                Grouped(limit.refused),
-                Escaped(&Share(limit.refused, self.summary.requests).to_string()),
-            )?;
-        }
-        f.write_str("</tbody></table></section>\n")
+        let rows = self.summary.limits.iter().map(|limit| {
+            let share = Share(limit.refused, self.summary.requests).to_string();
+            let cells = vec![
+                Cell::Code(limit.limit.clone()),
+                Cell::Number(Grouped(limit.refused).to_string()),
+                Cell::Number(share),
+            ];
+            (false, cells)
+        });
+        table(f, &["Limit", "#Refused", "#Share"], rows)?;
+        f.write_str("</section>\n")
     }
+
+    fn keys(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<section><h2>Keys most limited</h2>\n")?;
+        let keys = &self.summary.top_denied;
+        if keys.is_empty() {
+            let none = match self.summary.denied {
+                0 => "No request was denied.",
+                _ => "None were asked for.",
+            };
+            return writeln!(f, "<p>{none}</p></section>");
+        }
+        legend(f, REQUESTS.series)?;
+        let most = keys.iter().map(|key| key.requests).max().unwrap_or(0);
+        let rows = keys.iter().map(|key| {
+            let bars = [("d", key.denied), ("a", key.requests - key.denied)];
+            let cells = vec![
+                Cell::Text(key.key.clone()),
+                Cell::Bars(bars.map(|(class, part)| (class, thousandths(part, most)))),
+                Cell::Number(Grouped(key.denied).to_string()),
+                Cell::Number(Grouped(key.requests).to_string()),
+                Cell::Number(Share(key.denied, key.requests).to_string()),
+            ];
+            (false, cells)
+        });
+        table(f, &["Key", "Requests", "#Denied", "#Of", "#Share"], rows)?;
+        f.write_str("</section>\n")
+    }
+}
+
+/// Writes the start of a page about requests from `source`, counted by `key`.
+pub(crate) fn head(
+    f: &mut impl fmt::Write,
+    (title, conclusion): (&str, &str),
+    (source, key): (&str, &str),
+    (first, last): (Timestamp, Timestamp),
+) -> fmt::Result {
+    start(
+        f,
+        title,
+        conclusion,
+        format_args!(
+            "{} · counted by <b>{}</b> · {} to {} UTC",
+            Escaped(source),
+            Escaped(key),
+            utc_second(first),
+            utc_second(last),
+        ),
+    )
 }
 
 /// Writes the whole page.
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.head(f)?;
+        let texts = (&*self.title, &*self.conclusion);
+        head(f, texts, (&self.source, &self.key), self.summary.span)?;
         self.tiles(f)?;
         self.limits(f)?;
-        self.timeline.chart(f)?;
-        keys::chart(f, self.summary)?;
+        self.timeline.chart(f, &REQUESTS, &TimeZone::UTC)?;
+        self.keys(f)?;
         for comparison in &self.comparisons {
             comparison::section(f, comparison, self.summary.requests)?;
         }
-        f.write_str(
-            "<footer>Every request was decided at its own time, in order of time, by the same \
-             state machines that decide live traffic. Written by tollgate.</footer>\n\
-             </main></body></html>\n",
+        end(
+            f,
+            "Every request was decided at its own time, in order of time, by the same state machines \
+             that decide live traffic.",
         )
     }
 }

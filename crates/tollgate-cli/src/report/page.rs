@@ -4,10 +4,9 @@ use std::fmt::{self, Write};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::svg::Escaped;
 use crate::failure::Failure;
 use crate::file::is_read_from;
-use crate::text::Grouped;
+use crate::text::{Grouped, shortened};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -31,6 +30,25 @@ pub(crate) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// Text, escaped for HTML.
+pub(crate) struct Escaped<'t>(pub(crate) &'t str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Writes the start of a page: its title, the conclusion in one sentence, and what it is about, which
@@ -69,6 +87,98 @@ pub(crate) fn tile(
 }
 
 /// Writes the legend of the two colours.
-pub(super) fn legend(f: &mut impl Write) -> fmt::Result {
-    f.write_str("<p class=\"legend\"><i class=\"a\"></i> admitted <i class=\"d\"></i> denied</p>\n")
+pub(crate) fn legend(f: &mut impl Write, [admitted, denied]: [&str; 2]) -> fmt::Result {
+    writeln!(
+        f,
+        "<p class=\"legend\"><i class=\"a\"></i> {admitted} <i class=\"d\"></i> {denied}</p>",
+    )
+}
+
+/// A cell of a table.
+pub(crate) enum Cell {
+    /// Bars beside each other, each with its class and its length in thousandths of the column.
+    Bars([(&'static str, u64); 2]),
+    Code(String),
+    Number(String),
+    /// Text, of which only the start is shown if it is long.
+    Text(String),
+}
+
+/// How many characters of a text are shown; its tooltip shows the whole.
+const SHOWN: usize = 200;
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bars(bars) => {
+                f.write_str("<td class=\"bars\">")?;
+                for (class, length) in bars.iter().filter(|(_, length)| *length > 0) {
+                    let (percent, tenths) = (length / 10, length % 10);
+                    write!(
+                        f,
+                        "<i class=\"{class}\" style=\"width:{percent}.{tenths}%\"></i>"
+                    )?;
+                }
+                f.write_str("</td>")
+            }
+            Self::Code(text) => write!(f, "<td><code>{}</code></td>", Escaped(text)),
+            Self::Number(text) => write!(f, "<td class=\"n\">{}</td>", Escaped(text)),
+            Self::Text(text) if text.chars().count() <= SHOWN => {
+                write!(f, "<td class=\"key\">{}</td>", Escaped(text))
+            }
+            Self::Text(text) => {
+                let (whole, shown) = (Escaped(text), shortened(text, SHOWN));
+                write!(
+                    f,
+                    "<td class=\"key\" title=\"{whole}\">{}</td>",
+                    Escaped(&shown)
+                )
+            }
+        }
+    }
+}
+
+/// Returns the length of a bar for `part` of `whole`, in thousandths; one above 0 is visible.
+pub(crate) fn thousandths(part: u64, whole: u64) -> u64 {
+    let length = u128::from(part) * 1_000 / u128::from(whole.max(1));
+    u64::try_from(length)
+        .unwrap_or(1_000)
+        .max(u64::from(part > 0))
+}
+
+/// Writes a table; the headings of columns with numbers begin with `#`. The first of `rows` is marked
+/// if it `is_marked`, and so on.
+pub(crate) fn table(
+    f: &mut impl Write,
+    headings: &[&str],
+    rows: impl IntoIterator<Item = (bool, Vec<Cell>)>,
+) -> fmt::Result {
+    f.write_str("<table><thead><tr>")?;
+    for heading in headings {
+        match heading.strip_prefix('#') {
+            Some(number) => write!(f, "<th class=\"n\">{number}</th>")?,
+            None => write!(f, "<th>{heading}</th>")?,
+        }
+    }
+    f.write_str("</tr></thead><tbody>\n")?;
+    for (is_marked, cells) in rows {
+        f.write_str(if is_marked {
+            "<tr class=\"proposed\">"
+        } else {
+            "<tr>"
+        })?;
+        for cell in cells {
+            write!(f, "{cell}")?;
+        }
+        f.write_str("</tr>\n")?;
+    }
+    f.write_str("</tbody></table>\n")
+}
+
+/// Writes the end of a page, with a sentence about how it came about.
+pub(crate) fn end(f: &mut impl Write, how: &str) -> fmt::Result {
+    writeln!(
+        f,
+        "<footer>{how} Written by tollgate.</footer>\n</main></body></html>"
+    )
 }

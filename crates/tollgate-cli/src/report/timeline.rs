@@ -1,27 +1,60 @@
-//! `Timeline`: the report's chart of admitted and denied requests over time.
+//! `Timeline`: the report's bars over time.
 
 use std::fmt::{self, Write};
 
 use jiff::tz::TimeZone;
+use tollgate_core::Timestamp;
 use tollgate_core::store::Verdicts;
 
-use super::axis::{DAY, TimeAxis, seconds, span_for, when};
-use super::page::legend;
-use super::svg::{self, Length, Scale, UNIT};
-use crate::text::Grouped;
+use super::page::{Cell, legend, table, thousandths};
+use crate::text::{Grouped, zoned};
 use crate::trace::{Event, Trace};
 
-const MOST_BARS: u64 = 120;
+const MOST_BARS: u64 = 60;
 
-const WIDTH: u64 = 1_000;
-const HEIGHT: u64 = 320;
-const LEFT: u64 = 70;
-const RIGHT: u64 = 12;
-const TOP: u64 = 12;
-const BOTTOM: u64 = 62;
+const SECOND_US: u64 = 1_000_000;
+const DAY: u64 = 86_400;
+
+/// Round time spans in seconds.
+const SPANS: [u64; 19] = [
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1_800,
+    3_600,
+    7_200,
+    10_800,
+    21_600,
+    43_200,
+    DAY,
+    7 * DAY,
+];
+
+/// What a timeline is about.
+pub(crate) struct Captions {
+    pub(crate) title: &'static str,
+    /// What is counted.
+    pub(crate) unit: &'static str,
+    /// The names of the two colours.
+    pub(crate) series: [&'static str; 2],
+}
+
+/// The captions of requests.
+pub(super) const REQUESTS: Captions = Captions {
+    title: "Requests admitted and denied over time",
+    unit: "requests",
+    series: ["admitted", "denied"],
+};
 
 /// Counts decisions per time span.
-#[derive(Clone)]
 pub(crate) struct Timeline {
     /// In seconds.
     span: u64,
@@ -40,8 +73,13 @@ impl Timeline {
     /// Returns a timeline that covers `trace`.
     pub(crate) fn new(trace: &Trace) -> Self {
         let (first, last) = trace.span();
+        Self::over(first, last)
+    }
+
+    /// Returns a timeline from the time `first` to the time `last`.
+    pub(crate) fn over(first: Timestamp, last: Timestamp) -> Self {
         let (first, last) = (seconds(first), seconds(last));
-        let span = span_for(first, last, MOST_BARS);
+        let span = span_for(first, last);
         let bars = last / span - first / span + 1;
         Self {
             span,
@@ -53,12 +91,17 @@ impl Timeline {
 
     #[inline]
     pub(crate) fn count(&mut self, event: &Event, decision: &Verdicts) {
-        let index = seconds(event.at) / self.span - self.first;
+        self.note(event.at, decision.is_allowed());
+    }
+
+    /// Counts a call at the time `at`.
+    pub(crate) fn note(&mut self, at: Timestamp, is_admitted: bool) {
+        let index = seconds(at) / self.span - self.first;
         let count = usize::try_from(index)
             .ok()
             .and_then(|index| self.counts.get_mut(index));
         if let Some(count) = count {
-            if decision.is_allowed() {
+            if is_admitted {
                 count.admitted += 1;
             } else {
                 count.denied += 1;
@@ -66,97 +109,49 @@ impl Timeline {
         }
     }
 
-    /// Adds the counts of `other`, which covers the same trace.
-    pub(crate) fn add(&mut self, other: &Self) {
-        for (count, other) in self.counts.iter_mut().zip(&other.counts) {
-            count.admitted += other.admitted;
-            count.denied += other.denied;
-        }
+    /// Writes the section, with times in `zone`.
+    pub(crate) fn chart(
+        &self,
+        f: &mut impl Write,
+        captions: &Captions,
+        zone: &TimeZone,
+    ) -> fmt::Result {
+        let Captions { title, series, .. } = captions;
+        writeln!(f, "<section><h2>{title}</h2>")?;
+        legend(f, *series)?;
+        let most = self.counts.iter().map(|it| it.admitted + it.denied).max();
+        let most = most.unwrap_or(0);
+        let rows = (self.first..).zip(&self.counts).map(|(index, count)| {
+            let from = Timestamp::saturating_from_micros(index * self.span * SECOND_US);
+            let bars = [("a", count.admitted), ("d", count.denied)];
+            let cells = vec![
+                Cell::Text(zoned(from, zone, "%-d %b %Y %H:%M:%S %Z")),
+                Cell::Bars(bars.map(|(class, part)| (class, thousandths(part, most)))),
+                Cell::Number(Grouped(count.admitted).to_string()),
+                Cell::Number(Grouped(count.denied).to_string()),
+            ];
+            (false, cells)
+        });
+        let unit = format!("{} per {}", captions.unit, span_name(self.span));
+        let series = series.map(|name| format!("#{name}"));
+        table(f, &["from", &unit, &series[0], &series[1]], rows)?;
+        f.write_str("</section>\n")
     }
+}
 
-    /// Writes the section of the chart.
-    pub(super) fn chart(&self, f: &mut impl Write) -> fmt::Result {
-        f.write_str("<section><h2>Admitted and denied over time</h2>\n")?;
-        legend(f)?;
-        svg::open(f, WIDTH, HEIGHT, "Requests admitted and denied over time")?;
-        let most = self.counts.iter().map(|c| c.admitted + c.denied).max();
-        let scale = Scale::new(most.unwrap_or(0), HEIGHT - TOP - BOTTOM);
-        self.value_axis(f, scale)?;
-        self.bars(f, scale)?;
-        self.time_axis(f)?;
-        f.write_str("</svg></section>\n")
-    }
+/// Returns the whole seconds of `at`.
+fn seconds(at: Timestamp) -> u64 {
+    at.as_micros() / SECOND_US
+}
 
-    fn value_axis(&self, f: &mut impl Write, scale: Scale) -> fmt::Result {
-        let base = (HEIGHT - BOTTOM) * UNIT;
-        for value in scale.ticks() {
-            let y = Length(base - scale.length(value).0);
-            writeln!(
-                f,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\"/>\
-                 <text class=\"end mid\" x=\"{}\" y=\"{y}\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 8,
-                Grouped(value),
-            )?;
-        }
-        let middle = TOP + (HEIGHT - TOP - BOTTOM) / 2;
-        writeln!(
-            f,
-            "<text class=\"title mean\" transform=\"translate(14 {middle}) rotate(-90)\">\
-             requests per {}</text>",
-            span_name(self.span),
-        )
-    }
-
-    fn bars(&self, f: &mut impl Write, scale: Scale) -> fmt::Result {
-        let base = (HEIGHT - BOTTOM) * UNIT;
-        let slot = self.slot();
-        // A small gap between bars, if they are wide enough.
-        let width = Length(slot - (slot / 8).min(2 * UNIT));
-        for (index, count) in (0_u64..).zip(&self.counts) {
-            if count.admitted + count.denied == 0 {
-                continue;
-            }
-            let x = Length(LEFT * UNIT + index * slot);
-            let from = (self.first + index) * self.span;
-            write!(
-                f,
-                "<g><title>{} UTC: {} admitted, {} denied</title>",
-                when(from, "%-d %b %Y %H:%M:%S"),
-                Grouped(count.admitted),
-                Grouped(count.denied),
-            )?;
-            let admitted = scale.length(count.admitted);
-            let denied = scale.length(count.denied);
-            let y = base - admitted.0;
-            svg::bar(f, "a", [x, Length(y), width, admitted])?;
-            let y = Length(y.saturating_sub(denied.0));
-            svg::bar(f, "d", [x, y, width, denied])?;
-            f.write_str("</g>\n")?;
-        }
-        Ok(())
-    }
-
-    fn time_axis(&self, f: &mut impl Write) -> fmt::Result {
-        let bars = u64::try_from(self.counts.len()).unwrap_or(1);
-        let axis = TimeAxis {
-            zone: &TimeZone::UTC,
-            start: self.first * self.span,
-            end: (self.first + bars) * self.span,
-            least_step: self.span,
-        };
-        let slot = self.slot();
-        // Labels stand exactly at their instants, even within a bar.
-        let x_of = |at| Length(LEFT * UNIT + (at - axis.start) * slot / self.span);
-        axis.draw(f, HEIGHT - BOTTOM, LEFT + (WIDTH - LEFT - RIGHT) / 2, x_of)
-    }
-
-    /// Returns the width of a bar with its gap, in hundredths.
-    fn slot(&self) -> u64 {
-        let bars = u64::try_from(self.counts.len()).unwrap_or(1).max(1);
-        (WIDTH - LEFT - RIGHT) * UNIT / bars
-    }
+/// Returns the smallest round span that covers `first..=last` in few pieces.
+fn span_for(first: u64, last: u64) -> u64 {
+    let fits = |&span: &u64| last / span - first / span < MOST_BARS;
+    let weeks = || {
+        let week = 7 * DAY;
+        week * ((last - first) / (week * (MOST_BARS - 1)) + 1)
+    };
+    SPANS.into_iter().find(fits).unwrap_or_else(weeks)
 }
 
 fn span_name(span: u64) -> String {
@@ -182,24 +177,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timelines_of_parts_are_added() {
-        let timeline = |admitted, denied| Timeline {
-            span: 60,
-            first: 7,
-            counts: vec![Count { admitted, denied }, Count::default()],
-        };
-        let mut sum = timeline(1, 20);
-        sum.add(&timeline(3, 40));
-        assert_eq!((sum.counts[0].admitted, sum.counts[0].denied), (4, 60));
-        assert_eq!((sum.counts[1].admitted, sum.counts[1].denied), (0, 0));
-    }
-
-    #[test]
     fn timelines_have_few_spans_of_round_length() {
-        assert_eq!(span_for(0, 0, MOST_BARS), 1);
-        assert_eq!(span_for(0, 3 * DAY, MOST_BARS), 3_600);
+        assert_eq!(span_for(0, 0), 1);
+        assert_eq!(span_for(0, 2 * DAY), 3_600);
         for last in [1, 100, DAY, 400 * DAY, 9_000_000_000] {
-            let span = span_for(17, 17 + last, MOST_BARS);
+            let span = span_for(17, 17 + last);
             assert!((17 + last) / span - 17 / span < MOST_BARS, "{last}");
         }
         assert_eq!(span_name(3_600), "hour");

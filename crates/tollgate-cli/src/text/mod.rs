@@ -9,5 +9,5 @@ pub(crate) use number::{Grouped, Share, Times, noun, plural};
 pub(crate) use shown::{LONGEST_SHOWN, Short, json, listed, printable, readable, shortened};
 pub(crate) use table::Table;
 pub(crate) use time::{
-    Span, exact, local, micros, named, rfc3339, times_in, utc, utc_second, wait, zoned,
+    Span, exact, local, micros, named, rfc3339, times_in, utc_second, wait, zoned,
 };

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use tollgate_core::Timestamp;
 
 /// Formats an instant in UTC.
-pub(crate) fn utc(at: Timestamp, format: &str) -> String {
+fn utc(at: Timestamp, format: &str) -> String {
     Instant::from(at).strftime(format).to_string()
 }
 

@@ -120,7 +120,6 @@ fn the_curve_bends_between_many_quiet_keys_and_a_busy_one() {
     assert!(text.contains("MOST REFUSED AT 4/1m"), "{text}");
 }
 
-/// There are 64 parts: later keys are at other indexes within their parts than among all keys.
 #[test]
 fn every_refused_key_is_shown_with_its_own_numbers() {
     let names: Vec<_> = (0..200).map(|key| format!("10.0.2.{key}")).collect();
@@ -188,7 +187,6 @@ fn a_report_shows_the_curve_and_the_keys() {
     assert!(done.status.success(), "{}", stderr(&done));
     let page = fs::read_to_string(&*report).unwrap();
     assert!(!page.contains("<script>"), "{page}");
-    assert_eq!(page.matches("<polyline").count(), 4);
     assert!(page.contains("Limits over 1m") && page.contains("Limits over 2m"));
     assert!(page.contains("&lt;script&gt;"));
     // Six requests of one key, and two of each of five.
@@ -198,7 +196,6 @@ fn a_report_shows_the_curve_and_the_keys() {
          or 2/2m, which would refuse 4 of 16 requests (25.0 %), of 1 of 6 keys."
     );
     for window in ["1m", "2m"] {
-        assert!(page.contains(&format!(">proposed: 2/{window}</text>")));
         assert!(page.contains(&format!(
             "<tr class=\"proposed\"><td><code>2/{window}</code>"
         )));

@@ -2,33 +2,14 @@
 //! access log holds, read by a parser that shares no code with the program.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_conformance::naive::Naive;
-use tollgate_core::{Algorithm, Limit, Quota};
+use tollgate_core::{Algorithm, Limit};
 
-/// A limit: its text on the command line, and the algorithm that the text means.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Written {
-    pub(crate) text: &'static str,
-    pub(crate) algorithm: Algorithm,
-}
-
-/// Returns the limit that `text` means: `algorithm`, built without the text.
-pub(crate) fn written(text: &'static str, algorithm: impl Into<Algorithm>) -> Written {
-    let algorithm = algorithm.into();
-    Written { text, algorithm }
-}
-
-impl Written {
-    fn naive(&self) -> Naive {
-        Naive::of(&Limit::new("limit", self.algorithm).unwrap()).unwrap()
-    }
-}
-
-pub(crate) fn quota(amount: u64, window: Duration) -> Quota {
-    Quota::new(amount, window).unwrap()
+fn naive(limit: &str) -> Naive {
+    let algorithm: Algorithm = limit.parse().unwrap();
+    Naive::of(&Limit::new("limit", algorithm).unwrap()).unwrap()
 }
 
 /// A request of an access log.
@@ -53,12 +34,7 @@ impl Hit {
 }
 
 /// Returns what `tollgate replay --json` should print for `hits`.
-pub(crate) fn of_replay(
-    mut hits: Vec<Hit>,
-    skipped: usize,
-    key: &str,
-    limits: &[Written],
-) -> Value {
+pub(crate) fn of_replay(mut hits: Vec<Hit>, skipped: usize, key: &str, limits: &[&str]) -> Value {
     hits.sort_by_key(|hit| hit.at_us);
     // Of each key, every limit's counted calls.
     let mut keys: HashMap<Vec<String>, Vec<Naive>> = HashMap::new();
@@ -69,14 +45,14 @@ pub(crate) fn of_replay(
         let key = hit.key(key);
         let naive = keys
             .entry(key.clone())
-            .or_insert_with(|| limits.iter().map(Written::naive).collect());
+            .or_insert_with(|| limits.iter().map(|limit| naive(limit)).collect());
         let says: Vec<bool> = naive
             .iter()
             .map(|naive| naive.admits(hit.at_us, 1))
             .collect();
         let is_allowed = says.iter().all(|&says| says);
         for (index, limit) in limits.iter().enumerate() {
-            if is_allowed || limit.algorithm.counts_denied() {
+            if is_allowed || limit.contains("count-denied") {
                 naive[index].count(hit.at_us, 1);
             }
             refused[index] += u64::from(!says[index]);
@@ -96,7 +72,7 @@ pub(crate) fn of_replay(
     let limits: Vec<Value> = limits
         .iter()
         .zip(refused)
-        .map(|(limit, refused)| json!({"limit": limit.text, "refused": refused}))
+        .map(|(limit, refused)| json!({"limit": limit, "refused": refused}))
         .collect();
     let top: Vec<Value> = top
         .into_iter()
@@ -127,34 +103,11 @@ fn read_line(line: &str) -> Option<Hit> {
     let (ip, _, user) = (who.next()?, who.next()?, who.next()?);
     let request = rest.split_once("\" ")?.0;
     let path = request.split(' ').nth(1)?;
+    let at = jiff::Timestamp::strptime("%d/%b/%Y:%H:%M:%S %z", time);
     Some(Hit {
-        at_us: u64::try_from(1_000_000 * seconds(time)?).ok()?,
+        at_us: u64::try_from(at.ok()?.as_microsecond()).ok()?,
         ip: ip.to_owned(),
         user: user.to_owned(),
         path: path.split('?').next()?.to_owned(),
     })
-}
-
-/// Returns the seconds since 1970 of a time such as `17/May/2015:10:05:03 +0000`.
-fn seconds(time: &str) -> Option<i64> {
-    let (time, zone) = time.split_once(' ')?;
-    let fields: Vec<&str> = time.split(['/', ':']).collect();
-    let [day, month, year, hour, minute, second] = fields[..] else {
-        return None;
-    };
-    let number = |text: &str| text.parse::<i64>().ok();
-    let names = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    let month = names.find(month)? / 3;
-    let year = number(year)?;
-    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let mut days = number(day)? - 1;
-    for year in 1970..year {
-        days += if is_leap(year) { 366 } else { 365 };
-    }
-    let february = if is_leap(year) { 29 } else { 28 };
-    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    days += lengths[..month].iter().sum::<i64>();
-    let zone = number(zone)?;
-    let east = zone / 100 * 60 + zone % 100;
-    Some(((days * 24 + number(hour)?) * 60 + number(minute)? - east) * 60 + number(second)?)
 }

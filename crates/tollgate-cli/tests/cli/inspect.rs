@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tollgate_testkit::{Cluster, Flavor, Server, shared};
+use tollgate_testkit::{Flavor, Server, shared};
 
 use crate::desk::{Desk, plan};
 use crate::program::{fails, stderr, stdout, tollgate};
@@ -316,11 +316,11 @@ fn times_are_local_if_a_zone_is_given() {
     assert!(first.ends_with("+09:00: 1 key, 1 denied"), "{top}");
 }
 
-/// Writes ten thousand states that have most left, one that is denied, and one that is near.
+/// Writes a thousand states that have most left, one that is denied, and one that is near.
 fn fill(server: &Server) {
     let mut connection = server.connection();
     let now = now_us();
-    let mut keys: Vec<_> = (0..10_000)
+    let mut keys: Vec<_> = (0..1_000)
         .map(|n| (n.to_string(), f64::from(n % 3)))
         .collect();
     keys.push(("near%3a1".to_owned(), 4.));
@@ -337,7 +337,7 @@ fn fill(server: &Server) {
 }
 
 #[test]
-fn top_and_list_only_read_ten_thousand_keys() {
+fn top_and_list_only_read_a_thousand_keys() {
     let server = Server::start(Flavor::System);
     fill(&server);
     server.command(&["SET", "tollgate:pages:sliding-log:v9:{x}", "x"]);
@@ -358,21 +358,21 @@ fn top_and_list_only_read_ten_thousand_keys() {
         };
         assert_eq!(
             json(&["list"]),
-            json!({"command": "list", "prefix": "tollgate", "keys": 10_003, "limits": [
-                {"name": "login", "state": "login=gcra:N/WINDOW", "clock": "server", "keys": 10_002},
+            json!({"command": "list", "prefix": "tollgate", "keys": 1_003, "limits": [
+                {"name": "login", "state": "login=gcra:N/WINDOW", "clock": "server", "keys": 1_002},
                 {"name": "pages", "state": "pages=sliding-log:N/WINDOW of another release",
                  "clock": "server", "keys": 1},
             ]})
         );
         let list = run(&["list"]);
-        let rows = "list tollgate: 10,003 keys\n\n\
-                    STATES                                           KEYS  CLOCK\n\
-                    login=gcra:N/WINDOW                            10,002  server's\n";
+        let rows = "list tollgate: 1,003 keys\n\n\
+                    STATES                                          KEYS  CLOCK\n\
+                    login=gcra:N/WINDOW                            1,002  server's\n";
         assert!(list.starts_with(rows), "{list}");
 
         let limit = ["--limit", "login=gcra:5/1d"];
         let top = json(&[&["top"], &limit[..], &["--top", "3"]].concat());
-        assert_eq!(top["keys"], 10_002);
+        assert_eq!(top["keys"], 1_002);
         assert_eq!(
             (&top["denied"], &top["sampled"]),
             (&json!(1), &json!(false))
@@ -409,7 +409,7 @@ fn top_and_list_only_read_ten_thousand_keys() {
         assert_eq!(run(&twice).lines().count(), 2);
         let text = run(&[&["top"], &limit[..], &["--top", "1"]].concat());
         assert!(
-            text.contains(": 10,002 keys, 1 denied\n\nKEY   VERDICT "),
+            text.contains(": 1,002 keys, 1 denied\n\nKEY   VERDICT "),
             "{text}"
         );
 
@@ -489,38 +489,6 @@ fn clusters_are_searched_as_a_whole() {
             assert_eq!(found["limits"][0]["has_state"], true);
             run(&[&["reset", "--key", key], &limit[..]].concat());
         }
-    }
-}
-
-#[test]
-fn every_page_of_every_master_is_read() {
-    let cluster = Cluster::masters_only(Flavor::System, 3);
-    let state = doubles(&[UNIT, now_us(), UNIT]);
-    // More than a page for each master; two of three refuse a key that is not theirs.
-    for node in cluster.nodes() {
-        let mut connection = node.connection();
-        for key in 0..900 {
-            let key = format!("tollgate:login:gcra:v1:{{{key}}}");
-            let words = [b"SET", key.as_bytes(), &state, b"EX", b"86400"];
-            connection.send(&words).unwrap();
-        }
-        for _ in 0..900 {
-            connection.receive().unwrap();
-        }
-    }
-    for scheme in ["redis-cluster", "fred-cluster"] {
-        let store = format!("{scheme}://{}", cluster.addresses().join(","));
-        let run = |arguments: &[&str]| -> Value {
-            let mut command = tollgate();
-            command.args(arguments).args(["--json", "--store", &store]);
-            serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
-        };
-        assert_eq!(run(&["list"])["keys"], 900);
-        let top = ["top", "--limit", "login=gcra:5/1d"];
-        let all = run(&top);
-        assert_eq!((&all["keys"], &all["denied"]), (&json!(900), &json!(0)));
-        let sample = run(&[&top[..], &["--sample", "500"]].concat());
-        assert_eq!(sample["keys"], 500);
     }
 }
 

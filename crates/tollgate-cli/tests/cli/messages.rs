@@ -20,84 +20,45 @@ fn a_password_in_the_wrong_place_is_not_printed() {
     let quoted = "redis://user:\"ses\\ame\"sesame@127.0.0.1:1";
     for address in ADDRESSES.into_iter().chain([&*long, quoted]) {
         let option = format!("--limit={address}");
-        for arguments in [
-            &[address][..],
-            &["check", address],
-            &[
-                "check",
-                "--key",
-                "a",
-                "--limit",
-                "a=gcra:1/1s",
-                "--store",
-                "redis://h",
-                address,
-            ],
-            &["doctor", "--store", "redis://127.0.0.1:1", address],
-            &["doctor", "--time-source", address],
-            &[
-                "doctor",
-                "--store",
-                "redis://127.0.0.1:1",
-                "--prefix",
-                address,
-            ],
-            &["doctor", "--store", address, "--tls-ca", address],
-            &["peek", "--cost", address],
-            &[
-                "peek",
-                "--store",
-                "redis://127.0.0.1:1",
-                "--key",
-                "a",
-                &option,
-            ],
-            &[
-                "peek",
-                "--store",
-                "redis://127.0.0.1:1",
-                "--key",
-                "a",
-                "--limit",
-                address,
-            ],
-            &["replay", address, "--limit", "gcra:1/1s"],
-            &["replay", SAMPLE, "--limit", address],
-            &["replay", SAMPLE, "--limit", "gcra:1/1s", "--key", address],
-            &["replay", SAMPLE, "--limit", "gcra:1/1s", "--jobs", address],
-            &[
-                "replay",
-                SAMPLE,
-                "--limit",
-                "gcra:1/1s",
-                "--store",
-                "rediss://127.0.0.1:1",
-                "--tls-ca",
-                address,
-            ],
-            &[
-                "replay",
-                SAMPLE,
-                "--limit",
-                "gcra:1/1s",
-                "--report",
-                &format!("{address}/x"),
-            ],
-            &["advise", SAMPLE, "--window", address],
-            &["schedule", "plan", address, "--quota", "1/1m"],
-            &["schedule", "plan", SAMPLE, "--quota", address],
-            &[
-                "schedule",
-                "plan",
-                SAMPLE,
-                "--per-day",
-                "1",
-                "--time-zone",
-                address,
-            ],
-            &["schedule", address],
+        let report = format!("{address}/x");
+        let check = [
+            "check",
+            "--key",
+            "a",
+            "--limit",
+            "a=gcra:1/1s",
+            "--store",
+            "redis://h",
+        ];
+        let replay = ["replay", SAMPLE, "--limit", "gcra:1/1s"];
+        let doctor = ["doctor", "--store", "redis://127.0.0.1:1"];
+        let plan = ["schedule", "plan", SAMPLE];
+        for (command, arguments) in [
+            (&[][..], &[address][..]),
+            (&check, &[address]),
+            (&check, &[&option]),
+            (&check, &["--limit", address]),
+            (&check, &["--cost", address]),
+            (&doctor, &[address]),
+            (&doctor, &["--time-source", address]),
+            (&doctor, &["--prefix", address]),
+            (&["doctor"], &["--store", address, "--tls-ca", address]),
+            (&["replay", address], &replay[2..]),
+            (&replay, &["--limit", address]),
+            (&replay, &["--key", address]),
+            (
+                &replay,
+                &["--store", "rediss://127.0.0.1:1", "--tls-ca", address],
+            ),
+            (&replay, &["--report", &report]),
+            (&["advise", SAMPLE], &["--window", address]),
+            (&["schedule", "plan", address], &["--quota", "1/1m"]),
+            (&plan, &["--quota", address]),
+            (&plan, &["--per-day", "1", "--time-zone", address]),
+            (&["schedule"], &[address]),
         ] {
-            let output = tollgate().args(arguments).output().unwrap();
+            let arguments = [command, arguments].concat();
+            let output = tollgate().args(&arguments).output().unwrap();
             assert_eq!(output.status.code(), Some(2), "{arguments:?}");
             let text = stderr(&output);
             assert!(
@@ -107,18 +68,6 @@ fn a_password_in_the_wrong_place_is_not_printed() {
             // The rest of the address helps to find the place.
             assert!(text.contains("..."), "{arguments:?}: {text}");
         }
-    }
-}
-
-#[test]
-fn other_words_in_the_wrong_place_are_printed() {
-    for word in ["alice@example.com", "http://example.com/a:b", "a:b"] {
-        let output = tollgate().args(["doctor", word]).output().unwrap();
-        assert!(
-            stderr(&output).contains(&format!("'{word}'")),
-            "{}",
-            stderr(&output)
-        );
     }
 }
 
@@ -216,33 +165,4 @@ fn numbers_agree_with_their_nouns() {
             );
         }
     }
-}
-
-#[test]
-fn a_limit_that_is_not_exact_says_what_is() {
-    let fitting = |limit: &str| {
-        let output = replay(&[SAMPLE, "--limit", limit]);
-        assert!(output.status.success(), "{}", stderr(&output));
-    };
-    fails(
-        &replay(&[SAMPLE, "--limit", "gcra:999983/1d"]),
-        &[
-            "999983",
-            "at most 104249",
-            "a multiple of 10",
-            "such as 999980",
-        ],
-    );
-    fitting("gcra:999980/1d");
-    fitting("gcra:1000000/1d");
-    fails(
-        &replay(&[SAMPLE, "--limit", "gcra:999983/1d,burst=500000"]),
-        &[
-            "a burst of 500000",
-            "at most 104249",
-            "multiple of 5",
-            "such as 999980",
-        ],
-    );
-    fitting("gcra:999980/1d,burst=500000");
 }

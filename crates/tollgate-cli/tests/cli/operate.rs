@@ -100,29 +100,6 @@ fn output_says_how_many_states_were_cleared() {
 }
 
 #[test]
-fn a_cluster_is_cleared_and_diagnosed() {
-    let cluster = Cluster::masters_only(Flavor::System, 3);
-    for scheme in ["redis-cluster", "fred-cluster"] {
-        let store = format!("{scheme}://{}", cluster.addresses().join(","));
-        for number in 0..30 {
-            let key = number.to_string();
-            let login = ["--limit", "login=gcra:2/1m", "--key", &key];
-            says(&store, 0, &[&["check"], &login[..]].concat());
-        }
-        let all = says(&store, 0, &["reset", "--all"]);
-        assert_eq!(
-            (&all["forgotten"], &all["servers"]),
-            (&30.into(), &3.into())
-        );
-        let found = says(&store, 0, &["doctor"]);
-        let findings = found["findings"].as_array().unwrap();
-        for node in cluster.addresses() {
-            assert!(findings.iter().any(|finding| finding["server"] == *node));
-        }
-    }
-}
-
-#[test]
 fn a_failed_reset_says_what_was_done_and_what_to_do() {
     let cluster = Cluster::masters_only(Flavor::System, 3);
     let nodes = cluster.addresses();

@@ -23,54 +23,32 @@ fn row(html: &str, limit: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_report_loads_no_other_file() {
-    let html = report(&[
-        SAMPLE,
-        "--limit",
-        "gcra:5/1m",
-        "--limit",
-        "fixed-window:30/1h",
-    ]);
-    for outside in [
-        "http:", "https:", "//", "src=", "href=", "url(", "@import", "<link", "<script", "<iframe",
-    ] {
-        assert!(!html.replace(SAMPLE, "").contains(outside), "{outside}");
-    }
+fn a_report_shows_time_keys_and_every_algorithm_and_loads_no_other_file() {
+    let limits = ["--limit", "gcra:5/1m", "--limit", "fixed-window:30/1h"];
+    let html = report(&[&[SAMPLE], &limits[..]].concat());
     assert!(html.starts_with("<!DOCTYPE html>"));
-}
-
-#[test]
-fn a_report_shows_time_keys_and_every_algorithm() {
-    let html = report(&[
-        SAMPLE,
-        "--limit",
-        "gcra:5/1m",
-        "--limit",
-        "fixed-window:30/1h",
-    ]);
     for part in [
-        "Admitted and denied over time",
+        "admitted and denied over time",
         "Keys most limited",
         "All algorithms at 5/1m",
         "All algorithms at 30/1h",
         "sliding-buckets:5/1m,buckets=12",
         "sliding-counter:30/1h",
         "requests per 5 minutes",
-        "time (UTC)",
+        ">20 May 2015 10:05:00 UTC</td>",
     ] {
         assert!(html.contains(part), "{part}");
     }
-    for (open, close) in [
-        ("<svg", "</svg>"),
-        ("<g>", "</g>"),
-        ("<tr>", "</tr>"),
-        ("<text", "</text>"),
+    for tag in ["table", "tr", "td", "i", "section"] {
+        let open = [format!("<{tag}>"), format!("<{tag} ")];
+        let open: usize = open.iter().map(|open| html.matches(&**open).count()).sum();
+        let close = html.matches(&format!("</{tag}>")).count();
+        assert!(open == close && open > 0, "{tag}: {open} and {close}");
+    }
+    for outside in [
+        "http:", "https:", "//", "src=", "href=", "url(", "@import", "<link", "<script", "<iframe",
     ] {
-        assert_eq!(
-            html.matches(open).count(),
-            html.matches(close).count(),
-            "{open}"
-        );
+        assert!(!html.replace(SAMPLE, "").contains(outside), "{outside}");
     }
 }
 

@@ -73,10 +73,10 @@ fn every_algorithm_decides_on_a_server_as_in_memory() {
     for scheme in ["redis", "fred"] {
         let store = format!("{scheme}://{}", server.address());
         for limits in LIMITS {
-            for options in [&["--json"][..], &["--top", "100000"]] {
-                agrees(&store, &[server.address()], SAMPLE, limits, options);
-            }
+            agrees(&store, &[server.address()], SAMPLE, limits, &["--json"]);
         }
+        let options = ["--top", "100000"];
+        agrees(&store, &[server.address()], SAMPLE, LIMITS[9], &options);
         for key in ["user", "ip+path"] {
             let options = ["--key", key];
             agrees(&store, &[server.address()], SAMPLE, LIMITS[9], &options);
@@ -98,7 +98,7 @@ fn a_cluster_decides_as_memory_does() {
 #[test]
 fn requests_are_decided_in_order_of_time_and_then_of_lines() {
     let mut log = String::new();
-    for n in 0..1_200_u32 {
+    for n in 0..300_u32 {
         let (key, second, millis) = (n * 7 % 5, n * 13 % 60, n * 11 % 4 * 250);
         let time = format!("2015-05-17T10:05:{second:02}.{millis:03}Z");
         writeln!(log, r#"{{"time":"{time}","ip":"10.0.0.{key}"}}"#).unwrap();
@@ -107,7 +107,7 @@ fn requests_are_decided_in_order_of_time_and_then_of_lines() {
     let server = shared::standalone(Flavor::System);
     for scheme in ["redis", "fred"] {
         let store = format!("{scheme}://{}", server.address());
-        for limits in LIMITS {
+        for limits in &LIMITS[7..] {
             agrees(&store, &[server.address()], &log, limits, &["--json"]);
         }
     }
@@ -158,12 +158,12 @@ fn concurrent_replays_and_live_limits_share_no_keys() {
     server.command(&["DEL", &before[0]]);
 }
 
-/// Returns a log of 100,000 requests with `keys` keys, which takes a server a while.
-fn long_log(keys: usize) -> Scratch {
+/// Returns a log of requests with `keys` keys, which takes a server a while.
+fn long_log(requests: usize, keys: usize) -> Scratch {
     let mut log = String::new();
-    for n in 0..100_000 {
+    for n in 0..requests {
         let (time, key) = (1_431_857_103 + n, n % keys);
-        let key = format!("10.{}.{}.{}", key >> 16, key >> 8 & 255, key & 255);
+        let key = format!("10.0.{}.{}", key >> 8, key & 255);
         writeln!(log, r#"{{"time":{time},"ip":"{key}"}}"#).unwrap();
     }
     file("long.json", log)
@@ -175,7 +175,7 @@ pub(crate) fn size(server: &Server) -> i64 {
 
 /// Starts a long replay on `server`, and waits until it has written something there.
 pub(crate) fn begun(server: &Server, scheme: &str) -> Child {
-    let log = long_log(1_000);
+    let log = long_log(50_000, 1_000);
     let mut child = tollgate()
         .args(["replay", &log, "--limit", "gcra:5/1d", "--json", "--store"])
         .arg(format!("{scheme}://{}", server.address()))
@@ -196,7 +196,7 @@ pub(crate) fn begun(server: &Server, scheme: &str) -> Child {
 fn a_failed_replay_leaves_no_keys() {
     let options = ["--maxmemory", "2mb", "--maxmemory-policy", "noeviction"];
     let server = Server::options(Flavor::System).args(options).start();
-    let log = long_log(100_000);
+    let log = long_log(10_000, 10_000);
     for scheme in ["redis", "fred"] {
         let store = format!("{scheme}://{}", server.address());
         let output = replay(&[&log, "--limit", "gcra:5/1d", "--store", &store]);

@@ -85,26 +85,6 @@ fn a_server_with_an_unknown_certificate_is_refused() {
 }
 
 #[test]
-fn wrong_passwords_and_plain_ports_are_reported_over_tls() {
-    let (server, authority) = secured();
-    let given = ["--tls-ca", &*authority];
-    let plain = Server::start(Flavor::System);
-    for scheme in ["rediss", "freds"] {
-        let wrong = format!("{scheme}://:wrong@{}", server.address());
-        let hints = ["(misconfigured)", "refused the user or password"];
-        fails(&check(&wrong, &given), &hints);
-        let plain = format!("{scheme}://{}", plain.address());
-        let hints = ["(unavailable)", "asks for TLS if and only if"];
-        fails(&check(&plain, &given), &hints);
-    }
-    for scheme in ["redis", "fred"] {
-        let store = format!("{scheme}://:secret@{}", server.address());
-        let hints = ["(unavailable)", "asks for TLS if and only if"];
-        fails(&check(&store, &[]), &hints);
-    }
-}
-
-#[test]
 fn a_cluster_is_reached_with_the_given_authority() {
     let authority = Authority::new();
     let options = Cluster::options(Flavor::System).masters(2).replicas(0);

@@ -57,8 +57,8 @@ impl Advice {
     /// Returns advice for `window`, with the `top` keys refused most.
     pub(super) fn new(trace: &Trace, window: Duration, top: usize) -> Self {
         let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
-        let most = trace.each(|part| Windows::of(part, window_us).of_each_key());
-        let mut sorted = most.concat();
+        let most = Windows::of(trace, window_us).of_each_key();
+        let mut sorted = most.clone();
         sorted.sort_unstable();
         let log = Log {
             trace,
@@ -81,8 +81,8 @@ impl Advice {
         let knee = knee(&curve);
         Self {
             window,
-            keys: u64::try_from(trace.keys()).unwrap_or(u64::MAX),
-            requests: u64::try_from(trace.requests()).unwrap_or(u64::MAX),
+            keys: u64::try_from(trace.keys().len()).unwrap_or(u64::MAX),
+            requests: trace.requests(),
             proposals,
             knee,
             most_refused: log.most_refused(knee.amount, top),
@@ -106,61 +106,49 @@ impl Advice {
 struct Log<'t> {
     trace: &'t Trace,
     window_us: u64,
-    /// By part and key index: the most requests within any window.
-    most: Vec<Vec<u64>>,
+    /// By key index: the most requests within any window.
+    most: Vec<u64>,
 }
 
 impl Log<'_> {
     fn refused(&self, amount: u64) -> Refused {
-        let most = self.most.iter().flatten();
+        let most = self.most.iter();
         let keys = most.filter(|&&most| most > amount).count();
         let requests = self.refused_of_each_key(amount);
         Refused {
             amount,
             keys: u64::try_from(keys).unwrap_or(u64::MAX),
-            requests: requests.iter().flatten().sum(),
+            requests: requests.iter().sum(),
         }
     }
 
-    /// Returns, by part and key index, how many requests a limit refuses that admits `amount` in
-    /// every window.
-    fn refused_of_each_key(&self, amount: u64) -> Vec<Vec<u64>> {
-        self.trace.each(|part| {
-            let most = &self.most[part.number()];
-            let mut refused = vec![0; most.len()];
-            let mut admitted = Windows::new(part, self.window_us);
-            for event in part.events() {
-                let key = event.key.index();
-                // The others are never refused.
-                if most[key] > amount {
-                    if admitted.count(event) < amount {
-                        admitted.admit(event);
-                    } else {
-                        refused[key] += 1;
-                    }
+    /// Returns, by key index, how many requests a limit refuses that admits `amount` in every window.
+    fn refused_of_each_key(&self, amount: u64) -> Vec<u64> {
+        let mut refused = vec![0; self.most.len()];
+        let mut admitted = Windows::new(self.trace, self.window_us);
+        for event in self.trace.events() {
+            let key = event.key.index();
+            // The others are never refused.
+            if self.most[key] > amount {
+                if admitted.count(event) < amount {
+                    admitted.admit(event);
+                } else {
+                    refused[key] += 1;
                 }
             }
-            refused
-        })
+        }
+        refused
     }
 
     fn most_refused(&self, amount: u64, top: usize) -> Vec<RefusedKey> {
-        let requests = self.trace.each(|part| {
-            let mut requests = vec![0; part.keys()];
-            for event in part.events() {
-                requests[event.key.index()] += 1;
-            }
-            requests
-        });
-        let requests = self.trace.by_key(requests);
-        let most = self.trace.by_key(self.most.iter().cloned());
-        let refused = self.trace.by_key(self.refused_of_each_key(amount));
+        let requests = self.trace.requests_of_each_key();
+        let refused = self.refused_of_each_key(amount);
         let mut keys: Vec<_> = (0..)
             .zip(refused)
             .filter(|(_, refused)| *refused > 0)
             .map(|(key, refused)| RefusedKey {
                 key,
-                most: most[key],
+                most: self.most[key],
                 requests: requests[key],
                 refused,
             })

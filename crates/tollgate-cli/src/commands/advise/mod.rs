@@ -11,13 +11,11 @@ use self::advice::Advice;
 use self::answer::Answer;
 use crate::failure::Failure;
 use crate::input::{Input, KeyParts, LogOptions, names};
-use crate::jobs::Jobs;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::AnswerOptions;
 use crate::report::page::spare_logs;
 use crate::time::length;
-use crate::trace::Trace;
 
 /// The options of `advise`.
 #[derive(Args, Debug)]
@@ -52,8 +50,7 @@ pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
     spare_logs(wanted.report.as_deref(), &options.log.files)?;
 
     let progress = Progress::new(output.is_watched());
-    let empty = Trace::in_parts(Jobs::new(options.log.jobs));
-    let input = Input::read(&options.log, &key, empty, &progress)?;
+    let input = Input::read(&options.log, &key, &progress)?;
     progress.say("counting");
     let advice = windows.into_iter();
     let advice = advice.map(|one| Advice::new(&input.trace, one.window(), wanted.top));
@@ -64,7 +61,7 @@ pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
         skipped_lines: input.skipped.count,
         read_as: input.read_as.clone(),
         advice: advice.collect(),
-        name: |index| key.readable(input.trace.key(index)),
+        name: |index| key.readable(input.trace.keys().bytes(index)),
     };
     let mut written = Ok(());
     if let Some(path) = &wanted.report {

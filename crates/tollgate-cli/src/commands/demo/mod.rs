@@ -36,10 +36,10 @@ pub(super) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure>
     };
     let quota: Quota = options.quota.parse().map_err(bad)?;
     let trace = traffic::day()?;
-    let is_abuser = |&index: &usize| trace.key(index) == ABUSER.as_bytes();
-    let abuser = (0..trace.keys()).find(is_abuser);
+    let keys = trace.keys();
+    let abuser = (0..keys.len()).find(|&index| keys.bytes(index) == ABUSER.as_bytes());
     let mut comparison = Comparison::new(&trace, quota, abuser)?;
-    let abusive = count(abuser.map_or(0, |key| trace.requests_of(key)));
+    let abusive = abuser.map_or(0, |key| trace.requests_of_each_key()[key]);
     judge(&mut comparison, abusive);
     let text = tell(&trace, abusive, &comparison);
     let mut written = Ok(());
@@ -116,13 +116,13 @@ fn conclusion(comparison: &Comparison) -> String {
 
 /// Returns the table and its explanation.
 fn tell(trace: &Trace, abusive: u64, comparison: &Comparison) -> String {
-    let requests = count(trace.requests());
+    let requests = trace.requests();
     let quota = comparison.quota;
     let mut text = format!(
         "A day of traffic: {} requests of {} clients. One, {ABUSER}, is abusive: {} requests ({}),\n\
          up to {} within one window. Every algorithm counts {quota} for each client:\n\n",
         Grouped(requests),
-        Grouped(count(trace.keys())),
+        Grouped(u64::try_from(trace.keys().len()).unwrap_or(u64::MAX)),
         Grouped(abusive),
         Share(abusive, requests),
         Grouped(comparison.demand),
@@ -194,22 +194,17 @@ fn write_report(
     path: &Path,
 ) -> Result<(), Failure> {
     let mut timeline = Timeline::new(trace);
-    let mut tallies = Vec::new();
-    for part in trace.parts() {
-        let mut tally = Tally::new(part, 1);
-        replay_in_memory(part, &[algorithm], |event, decision| {
-            tally.count(event, decision);
-            timeline.count(event, decision);
-        })?;
-        tallies.push(tally);
-    }
-    let name = |index: usize| String::from_utf8_lossy(trace.key(index)).into_owned();
+    let mut tally = Tally::new(trace, 1);
+    replay_in_memory(trace, &[algorithm], |event, decision| {
+        tally.count(event, decision);
+        timeline.count(event, decision);
+    })?;
     let summary = Summary::new(
-        tallies,
+        tally,
         (trace, &[algorithm]),
         (0, ReadAs::default()),
         TOP,
-        name,
+        |key| String::from_utf8_lossy(key).into_owned(),
     );
     let report = Report {
         title: "A day with an abusive client".to_owned(),
@@ -225,7 +220,3 @@ fn write_report(
 
 /// The number of clients in the report.
 const TOP: usize = 10;
-
-fn count(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
-}

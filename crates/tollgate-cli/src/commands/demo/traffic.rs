@@ -33,7 +33,7 @@ const VISITS_BY_HOUR: [u64; 24] = [
 /// Returns the day's requests in time order.
 pub(super) fn day() -> Result<Trace, Failure> {
     let mut day = Day {
-        trace: Trace::whole(),
+        trace: Trace::default(),
         random: Random(SEED),
     };
     for visitor in 0..VISITORS {

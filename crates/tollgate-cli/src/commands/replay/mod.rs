@@ -10,14 +10,13 @@ use tollgate_core::{Algorithm, Decision, LimitError, RateLimiter, StoreError};
 use crate::decisions::{Comparison, Summary, Tally, limiter, replay_in_memory};
 use crate::failure::Failure;
 use crate::input::{Input, KeyParts, names};
-use crate::jobs::Jobs;
 use crate::lanes::{Run, Work};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::page::spare_logs;
 use crate::report::{Report, Timeline};
 use crate::store::{Location, Remote};
-use crate::trace::{Event, KeyId, Part, Trace};
+use crate::trace::{Event, KeyId, Trace};
 
 /// Runs `tollgate replay`.
 pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
@@ -33,12 +32,7 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     spare_logs(answer.report.as_deref(), &options.log.files)?;
 
     let progress = Progress::new(output.is_watched());
-    let empty = match run {
-        None => Trace::in_parts(Jobs::new(options.log.jobs)),
-        // A server is asked in order of time.
-        Some(_) => Trace::whole(),
-    };
-    let input = Input::read(&options.log, &key, empty, &progress)?;
+    let input = Input::read(&options.log, &key, &progress)?;
     let trace = &input.trace;
 
     let mut comparisons = Vec::new();
@@ -48,45 +42,35 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
         comparisons = Comparison::of_each_quota(trace, &algorithms)?;
     }
     progress.say("deciding");
-    let timeline = answer.report.as_ref().map(|_| Timeline::new(trace));
-    let begin = |part: &Part| Counts {
-        tally: Tally::new(part, algorithms.len()),
-        timeline: timeline.clone(),
-    };
-    let counts = match &run {
-        None => trace.each(|part| {
-            let mut counts = begin(part);
-            let see = |event: &Event, verdicts: &Verdicts| counts.count(event, verdicts);
-            replay_in_memory(part, &algorithms, see)?;
-            Ok(counts)
-        }),
-        Some(run) => {
-            let parts = trace.parts().iter().map(|part| {
-                let mut counts = begin(part);
-                let work = |store| {
-                    let limiter = limiter(store, &algorithms)?;
-                    Ok(OnServer { limiter, part })
-                };
-                run.finish(work, (output, &progress), "deciding", |event, verdicts| {
-                    counts.count(event, &verdicts);
-                })?;
-                Ok(counts)
-            });
-            parts.collect()
+    let mut tally = Tally::new(trace, algorithms.len());
+    let mut timeline = answer.report.as_ref().map(|_| Timeline::new(trace));
+    let mut count = |event: &Event, verdicts: &Verdicts| {
+        tally.count(event, verdicts);
+        if let Some(timeline) = &mut timeline {
+            timeline.count(event, verdicts);
         }
     };
-    let counts: Vec<Counts> = counts.into_iter().collect::<Result<_, Failure>>()?;
-    let timeline = timeline.map(|mut timeline| {
-        let parts = counts.iter().filter_map(|counts| counts.timeline.as_ref());
-        parts.for_each(|part| timeline.add(part));
-        timeline
-    });
+    match &run {
+        None => replay_in_memory(trace, &algorithms, |event, verdicts| {
+            progress.advance(1);
+            count(event, verdicts);
+        })?,
+        Some(run) => {
+            let work = |store| {
+                let limiter = limiter(store, &algorithms)?;
+                Ok(OnServer { limiter, trace })
+            };
+            run.finish(work, (output, &progress), "deciding", |event, verdicts| {
+                count(event, &verdicts);
+            })?;
+        }
+    }
     let summary = Summary::new(
-        counts.into_iter().map(|counts| counts.tally).collect(),
+        tally,
         (trace, &algorithms),
         (input.skipped.count, input.read_as.clone()),
         answer.top,
-        |index| key.readable(trace.key(index)),
+        |bytes| key.readable(bytes),
     );
 
     let mut written = Ok(());
@@ -112,27 +96,10 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     written
 }
 
-/// What is counted of the decisions about a part of the requests.
-struct Counts {
-    tally: Tally,
-    /// Only for a report.
-    timeline: Option<Timeline>,
-}
-
-impl Counts {
-    #[inline]
-    fn count(&mut self, event: &Event, verdicts: &Verdicts) {
-        self.tally.count(event, verdicts);
-        if let Some(timeline) = &mut self.timeline {
-            timeline.count(event, verdicts);
-        }
-    }
-}
-
 /// A replay on a server.
 struct OnServer<'t> {
     limiter: RateLimiter<Box<dyn Remote>>,
-    part: &'t Part,
+    trace: &'t Trace,
 }
 
 impl Work for OnServer<'_> {
@@ -140,7 +107,7 @@ impl Work for OnServer<'_> {
     type Answer = Verdicts;
 
     fn items(&self) -> &[Event] {
-        self.part.events()
+        self.trace.events()
     }
 
     fn key_of(event: &Event) -> KeyId {
@@ -154,7 +121,7 @@ impl Work for OnServer<'_> {
     }
 
     fn keys(&self) -> impl Iterator<Item = KeyId> {
-        self.part.key_ids()
+        self.trace.keys().ids()
     }
 
     async fn forget(&self, key: KeyId) -> Result<(), StoreError> {

@@ -8,10 +8,9 @@ use tollgate_wire::{Clear, Cleared};
 use super::options::ResetOptions;
 use crate::failure::Failure;
 use crate::output::{Output, say};
-use crate::progress::Progress;
 use crate::store::{TimeSource, wait_for};
 use crate::subject::check_names;
-use crate::text::{Grouped, plural};
+use crate::text::plural;
 
 /// How far the clocks of healthy servers may be apart.
 const APART: Duration = Duration::from_secs(1);
@@ -21,21 +20,14 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure
     let server = options.server.server()?;
     let settings = options.server.settings(TimeSource::Server)?;
     let what = what(options)?;
-    let progress = Progress::new(output.is_watched());
     let mut forgotten = None;
     let cleared = wait_for(async {
         let store = server.connect(settings).await?;
         let mut show = |so_far: &Cleared| {
-            if forgotten.is_none() {
-                progress.start_clearing(so_far.keys);
-            }
             forgotten = Some(so_far.cleared);
-            let message = format!("{} found", Grouped(so_far.found));
-            progress.reach(so_far.scanned, message);
         };
         Ok(store.clear(&what, &mut show).await?)
     });
-    progress.finish();
     let cleared = cleared.map_err(|failure| match forgotten {
         None | Some(0) => failure,
         Some(forgotten) => Failure::HalfForgotten {

@@ -36,7 +36,7 @@ pub(super) struct Task<'m> {
 impl<'m> Task<'m> {
     /// Plans each message in memory.
     pub(super) fn in_memory(&self, progress: &Progress) -> Result<Vec<Outcome>, Failure> {
-        progress.start_deciding(self.messages.len(), "planning");
+        progress.say("planning");
         // Room for every key: a plan must not fail because the store is full.
         let store = MemoryStore::builder().max_keys(self.messages.keys().max(1));
         let planner = Planner::new(store.build(), self);

@@ -3,12 +3,11 @@
 use std::cmp::Reverse;
 use std::fmt::{self, Write};
 use std::path::Path;
-use std::slice;
 
 use super::answer::Plan;
 use crate::failure::Failure;
-use crate::report::page::{start, tile, write_page};
-use crate::report::svg::Escaped;
+use crate::report::page::{Cell, Escaped, end, start, table, tile, write_page};
+use crate::report::{Captions, Timeline};
 use crate::text::{Grouped, Share, noun, printable, shortened};
 
 /// The most messages that are listed.
@@ -16,6 +15,12 @@ const MOST_LISTED: usize = 40;
 
 /// How many characters of a key or an id are shown.
 const SHOWN: usize = 24;
+
+const CAPTIONS: Captions = Captions {
+    title: "Planned messages over time",
+    unit: "messages",
+    series: ["as wanted", "moved there"],
+};
 
 /// Writes the report of `plan` to `path`.
 pub(super) fn write(path: &Path, plan: &Plan<'_>) -> Result<(), Failure> {
@@ -41,12 +46,22 @@ fn page(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     if plan.moved + plan.refused > 0 {
         in_the_way(f, plan)?;
     }
+    let planned = || plan.rows().filter_map(|row| Some((row.planned.ok()?, row)));
+    let times = || planned().map(|(time, _)| time);
+    if let (Some(first), Some(last)) = (times().min(), times().max()) {
+        let mut timeline = Timeline::over(first, last);
+        for (time, row) in planned() {
+            timeline.note(time, time == row.message.wanted);
+        }
+        timeline.chart(f, &CAPTIONS, plan.zone)?;
+    }
     if plan.moved + plan.refused > 0 {
         listed(f, plan)?;
     }
-    f.write_str(
-        "<footer>In the order of the file, each message got the earliest permitted time that is \
-         not before the wanted one. Written by tollgate.</footer>\n</main></body></html>\n",
+    end(
+        f,
+        "In the order of the file, each message got the earliest permitted time that is not before the \
+         wanted one.",
     )
 }
 
@@ -75,10 +90,13 @@ fn in_the_way(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
          last; or for the horizon, if its time is beyond it.</p>\n",
     )?;
     let rows = plan.in_the_way().map(|way| {
-        let counts = [way.moved, way.refused].map(|count| Grouped(count).to_string());
-        [slice::from_ref(&way.quota), &counts].concat()
+        let mut cells = vec![Cell::Text(way.quota.clone())];
+        cells
+            .extend([way.moved, way.refused].map(|count| Cell::Number(Grouped(count).to_string())));
+        (false, cells)
     });
-    table(f, &["Quota", "Moved", "Refused"], rows)
+    table(f, &["Quota", "#Moved", "#Refused"], rows)?;
+    f.write_str("</section>\n")
 }
 
 /// Writes the messages that were refused, and those that were moved furthest.
@@ -97,28 +115,9 @@ fn listed(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     let header = ["Key", "Id", "Wanted", "Planned", "Later by", "In the way"];
     let rows = rows.iter().map(|row| {
         let names = [row.key, &row.message.id].map(short);
-        [&names[..], &row.cells()].concat()
+        let cells = names.into_iter().chain(row.cells());
+        (false, cells.map(Cell::Text).collect())
     });
-    table(f, &header, rows)
-}
-
-/// Writes a table, and the end of its section.
-fn table(
-    f: &mut impl Write,
-    header: &[&str],
-    rows: impl Iterator<Item = Vec<String>>,
-) -> fmt::Result {
-    let header = header.iter().map(|&cell| cell.to_owned()).collect();
-    f.write_str("<table>")?;
-    for (tag, cells) in [("th", header)]
-        .into_iter()
-        .chain(rows.map(|row| ("td", row)))
-    {
-        f.write_str("<tr>")?;
-        for cell in cells {
-            write!(f, "<{tag}>{}</{tag}>", Escaped(&cell))?;
-        }
-        f.write_str("</tr>\n")?;
-    }
-    f.write_str("</table></section>\n")
+    table(f, &header, rows)?;
+    f.write_str("</section>\n")
 }

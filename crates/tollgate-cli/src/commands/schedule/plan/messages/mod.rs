@@ -43,7 +43,7 @@ impl Messages {
     /// Reads `path`, which may be `-` for standard input.
     pub(super) fn read(path: &Path, progress: &Progress) -> Result<Self, Failure> {
         let source = Source::new(path)?;
-        progress.start_reading(source.bytes());
+        progress.say("reading");
         let name = if is_standard_input(path) {
             "standard input".to_owned()
         } else {

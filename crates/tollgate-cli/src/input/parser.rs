@@ -1,0 +1,224 @@
+//! `Parser`: reads lines of every format, and recognizes the format of a log from its first lines.
+
+use std::borrow::Cow;
+
+use tollgate_core::Timestamp;
+
+use super::instant::Clock;
+use super::json::{Object, is_from_docker, unwrapped};
+use super::key::{KeyParts, Part};
+use super::lines::Line;
+use super::options::LogOptions;
+use super::pattern::{Pattern, Unlike};
+use super::record::Skip;
+use super::table::{Format, Prefix, Table};
+use super::w3c::Columns;
+
+/// How many lines that are requests decide about the format.
+const ENOUGH: u64 = 100;
+
+/// The format of a log, and what precedes its lines.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Layout {
+    pub(super) prefix: Prefix,
+    pub(super) format: Format,
+}
+
+/// A request: its time, and the name of the format that its line had.
+type Request = (Timestamp, &'static str);
+
+/// Reads lines of every format.
+pub(super) struct Parser<'n> {
+    table: Table,
+    clock: Clock,
+    /// In a W3C log: the columns of the lines from here on.
+    columns: Option<Columns>,
+    options: &'n LogOptions,
+    key: &'n KeyParts,
+}
+
+impl<'n> Parser<'n> {
+    pub(super) fn new(
+        options: &'n LogOptions,
+        pattern: Option<Pattern>,
+        key: &'n KeyParts,
+    ) -> Self {
+        Self {
+            table: Table::new(pattern),
+            clock: Clock::new(),
+            columns: None,
+            options,
+            key,
+        }
+    }
+
+    /// Begins another log, whose lines know nothing of those before.
+    pub(super) fn begin(&mut self) {
+        self.columns = None;
+    }
+
+    /// Returns the layout that can be read from the most of `lines`; lines are taken until enough of
+    /// them are requests. Also returns whether any was.
+    pub(super) fn layout<'a>(&mut self, lines: impl Iterator<Item = Line<'a>>) -> (Layout, bool) {
+        let formats: &[Format] = match (&self.options.pattern, self.options.format) {
+            (Some(_), _) => &[Format::Pattern],
+            // JSON is not among these: beside any of them, lines that start with a brace are JSON.
+            (None, Format::Auto) => &[
+                Format::AccessLog,
+                Format::W3c,
+                Format::LoadBalancer,
+                Format::Haproxy,
+            ],
+            (None, format) => &[format],
+        };
+        // How many lines are requests, and how many have a value that cannot be used.
+        let mut scores = vec![[(0, 0); Prefix::ALL.len()]; formats.len()];
+        let columns = self.columns.clone();
+        let (mut requests, mut key) = (0, Vec::new());
+        for line in lines {
+            let Line::Whole(line) = line else {
+                continue;
+            };
+            let mut is_request = false;
+            for (place, prefix) in Prefix::ALL.into_iter().enumerate() {
+                if prefix == Prefix::None && is_from_docker(line) {
+                    continue;
+                }
+                let Some(text) = self.strip(prefix, line) else {
+                    continue;
+                };
+                for (&format, scores) in formats.iter().zip(&mut scores) {
+                    // A pattern is for the whole line, and `#Fields` lines have no prefix.
+                    if prefix != Prefix::None && matches!(format, Format::Pattern | Format::W3c) {
+                        continue;
+                    }
+                    match self.read_bare(format, &text, &mut key) {
+                        Ok(_) => {
+                            scores[place].0 += 1;
+                            is_request = true;
+                        }
+                        Err(skip) => scores[place].1 += u64::from(skip.is_about_value()),
+                    }
+                }
+            }
+            requests += u64::from(is_request);
+            if requests == ENOUGH {
+                break;
+            }
+        }
+        self.columns = columns;
+        let candidates = formats.iter().zip(&scores).flat_map(|(&format, scores)| {
+            let prefixes = Prefix::ALL.into_iter().zip(scores);
+            prefixes.map(move |(prefix, score)| (Layout { prefix, format }, score))
+        });
+        // The first of the best, since likelier ones come first.
+        let best = candidates.rev().max_by_key(|&(_, score)| score);
+        match best {
+            Some((layout, score)) if *score > (0, 0) => (layout, score.0 > 0),
+            _ => (
+                Layout {
+                    prefix: Prefix::None,
+                    format: formats[0],
+                },
+                false,
+            ),
+        }
+    }
+
+    /// Reads the request of `line`, and writes its key to `key`.
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        layout: Layout,
+        line: &[u8],
+        key: &mut Vec<u8>,
+    ) -> Result<Request, Skip> {
+        match self.strip(layout.prefix, line) {
+            Some(text) => self.read_bare(layout.format, &text, key),
+            None if line.trim_ascii().is_empty() => Err(Skip::Blank),
+            None => Err(Skip::NoPrefix),
+        }
+    }
+
+    /// Returns `line` without the prefix; `None` if it does not have it.
+    #[inline]
+    fn strip<'a>(&mut self, prefix: Prefix, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let line = without_mark(line);
+        let own = |(of, pattern): &(Prefix, Pattern)| {
+            (*of == prefix).then(|| pattern.after(line, &mut self.clock))?
+        };
+        match prefix {
+            Prefix::None => Some(Cow::Borrowed(line)),
+            Prefix::Wrapped => unwrapped(line).map(|text| Cow::Owned(text.into_bytes())),
+            _ => self
+                .table
+                .prefixes
+                .iter()
+                .find_map(own)
+                .map(|rest| Cow::Borrowed(without_mark(rest))),
+        }
+    }
+
+    /// Reads a line without a prefix.
+    #[inline]
+    fn read_bare(
+        &mut self,
+        format: Format,
+        line: &[u8],
+        key: &mut Vec<u8>,
+    ) -> Result<Request, Skip> {
+        let first = line.trim_ascii_start().first();
+        if first.is_none() {
+            return Err(Skip::Blank);
+        }
+        // Every JSON object starts with a brace, and no line of the other formats does.
+        let is_json = self.options.format == Format::Auto && first == Some(&b'{');
+        if format == Format::Json || is_json && format != Format::Pattern {
+            return self.read_json(line, key);
+        }
+        if format == Format::W3c {
+            return self.read_w3c(line, key);
+        }
+        let mut nearest = Unlike::NOTHING;
+        for (of, name, pattern) in &self.table.lines {
+            if *of != format {
+                continue;
+            }
+            match pattern.read(line, &mut self.clock) {
+                Ok(record) => {
+                    self.key.write(&record, key)?;
+                    return Ok((record.at, name));
+                }
+                Err(unlike) if unlike.pieces >= nearest.pieces => nearest = unlike,
+                Err(_) => {}
+            }
+        }
+        Err(nearest.skip)
+    }
+
+    fn read_json(&mut self, line: &[u8], key: &mut Vec<u8>) -> Result<Request, Skip> {
+        let object = Object::parse(line, &self.options.fields).ok_or(Skip::NotJson)?;
+        let needs = (self.key.has_client(), self.key.contains(Part::Path));
+        let record = object.record(needs, &mut self.clock)?;
+        self.key.write(&record, key)?;
+        Ok((record.at, "json"))
+    }
+
+    fn read_w3c(&mut self, line: &[u8], key: &mut Vec<u8>) -> Result<Request, Skip> {
+        if let Some(columns) = Columns::of(line, &self.options.fields, self.key) {
+            self.columns = Some(columns);
+        }
+        if line.starts_with(b"#") {
+            return Err(Skip::Directive);
+        }
+        let columns = self.columns.as_ref().ok_or(Skip::NoColumns)?;
+        let record = columns.read(line, &mut self.clock)?;
+        self.key.write(&record, key)?;
+        Ok((record.at, "w3c"))
+    }
+}
+
+/// Returns `text` without the UTF-8 byte order mark that some programs write.
+fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
+}

@@ -1,0 +1,425 @@
+//! `Pattern`: what a line looks like, as `--pattern` and the table of formats describe it.
+
+use std::str::{self, FromStr};
+
+use memchr::{memchr, memchr2};
+use tollgate_core::Timestamp;
+
+use super::address::{is_address, is_name, is_name_with_port, without_port};
+use super::instant::Clock;
+use super::key::{KeyParts, Part};
+use super::record::{Record, Skip, path_of_field};
+use crate::failure::Failure;
+use crate::text::Short;
+
+/// A line as text with fields in braces, such as `{ip} {} [{time}] "{path}"`.
+///
+/// It has no directives of its own, unlike the log formats of servers, which differ from each other:
+/// only the values that are needed have names, and a few kinds of text tell one format from another.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Pattern {
+    pieces: Vec<Piece>,
+    /// The time is apart from its date.
+    has_date: bool,
+    /// Every value is a column, and nothing else is in the line.
+    has_columns: bool,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Piece {
+    /// Text that the line has, too; a space is one or more spaces or tabs.
+    Text(Vec<u8>),
+    /// A field, which ends where the next text begins for the first time.
+    Field(Field),
+    /// The end of the line.
+    End,
+}
+
+/// A piece of a line, by what it may hold.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Field {
+    /// The client, which is an address.
+    Address,
+    Date,
+    /// The client, which is an address or the name of a host.
+    Host,
+    /// The client, whatever it is.
+    Ip,
+    /// Digits, or `-`.
+    Number,
+    Other,
+    Path,
+    /// The client and its port.
+    Peer,
+    /// The name or the address of a site, perhaps with a port.
+    Site,
+    Time,
+    User,
+    /// Something without a space, unless in quotes.
+    Word,
+}
+
+const FIELDS: [(&str, Field); 12] = [
+    ("", Field::Other),
+    ("address", Field::Address),
+    ("date", Field::Date),
+    ("host", Field::Host),
+    ("ip", Field::Ip),
+    ("number", Field::Number),
+    ("path", Field::Path),
+    ("peer", Field::Peer),
+    ("site", Field::Site),
+    ("time", Field::Time),
+    ("user", Field::User),
+    ("word", Field::Word),
+];
+
+/// Longer text is no time. Looking further for its end would let one line take very long.
+const LONGEST_TIME: usize = 64;
+
+/// The values of a line.
+#[derive(Default)]
+struct Values<'a> {
+    date: &'a [u8],
+    time: &'a [u8],
+    at: Option<Timestamp>,
+    client: &'a [u8],
+    user: &'a [u8],
+    path: &'a [u8],
+}
+
+/// How far a line is like a pattern: how many pieces it has, and which field is not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unlike {
+    pub(super) pieces: usize,
+    pub(super) skip: Skip,
+}
+
+impl Unlike {
+    /// Of a line that is not like any pattern.
+    pub(super) const NOTHING: Self = Self {
+        pieces: 0,
+        skip: Skip::NotThere("line"),
+    };
+}
+
+impl Pattern {
+    fn new(pieces: Vec<Piece>) -> Self {
+        let has_date = pieces.contains(&Piece::Field(Field::Date));
+        let has_columns = pieces.contains(&Piece::End);
+        Self {
+            pieces,
+            has_date,
+            has_columns,
+        }
+    }
+
+    /// Returns a pattern of `fields` with `separator` between them, and the end of the line after them.
+    pub(super) fn of_columns(fields: impl IntoIterator<Item = Field>, separator: u8) -> Self {
+        let mut pieces = Vec::new();
+        for field in fields {
+            if !pieces.is_empty() {
+                pieces.push(Piece::Text(vec![separator]));
+            }
+            pieces.push(Piece::Field(field));
+        }
+        pieces.push(Piece::End);
+        Self::new(pieces)
+    }
+
+    /// Returns an error if lines like this do not have what `key` needs.
+    pub(crate) fn check(&self, text: &str, key: &KeyParts) -> Result<(), Failure> {
+        let has = |fields: &[Field]| {
+            let mut pieces = self.pieces.iter();
+            pieces.any(|piece| matches!(piece, Piece::Field(field) if fields.contains(field)))
+        };
+        let client = [Field::Ip, Field::Address, Field::Host, Field::Peer];
+        for (is_needed, fields, name) in [
+            (true, &[Field::Time][..], "{time}"),
+            (key.has_client(), &client, "{ip}"),
+            (key.contains(Part::Path), &[Field::Path], "{path}"),
+            (key.contains(Part::User), &[Field::User], "{user}"),
+        ] {
+            if is_needed && !has(fields) {
+                return Err(failure(text, format!("{name} is missing")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the request that `line` is; what follows the end of the pattern is ignored.
+    pub(super) fn read<'a>(&self, line: &'a [u8], clock: &mut Clock) -> Result<Record<'a>, Unlike> {
+        let (values, _) = self.fit(line, clock)?;
+        let of_value = |skip| Unlike {
+            pieces: usize::MAX,
+            skip,
+        };
+        let at = match values.at {
+            Some(at) => at,
+            None => {
+                let text = |value| str::from_utf8(value).map_err(|_| of_value(Skip::UnknownTime));
+                let both = format!("{} {}", text(values.date)?, text(values.time)?);
+                clock.read(&both).map_err(of_value)?
+            }
+        };
+        let user = match values.user {
+            b"" => b"-",
+            user => user,
+        };
+        Ok(Record {
+            at,
+            client: values.client,
+            user,
+            path: path_of_field(values.path),
+        })
+    }
+
+    /// Returns what follows the pattern in `line`.
+    pub(super) fn after<'a>(&self, line: &'a [u8], clock: &mut Clock) -> Option<&'a [u8]> {
+        self.fit(line, clock).ok().map(|(_, rest)| rest)
+    }
+
+    /// Returns the values of `line`, and what follows the pattern.
+    ///
+    /// Clients choose the name of a user, which may look like the text after it. So it ends where the
+    /// rest of the line fits first, unless it is a column of its own.
+    #[inline]
+    fn fit<'a>(&self, line: &'a [u8], clock: &mut Clock) -> Result<(Values<'a>, &'a [u8]), Unlike> {
+        let mut values = Values::default();
+        let (mut index, mut rest, mut from) = (0, line, 0);
+        // Where a user begins, and how far the next end to try is from there.
+        let mut user = None;
+        let mut unlike = Unlike::NOTHING;
+        while let Some(piece) = self.pieces.get(index) {
+            let length = match piece {
+                Piece::Text(text) => length_of(text, rest),
+                Piece::End => rest.is_empty().then_some(0),
+                Piece::Field(field) => self
+                    .end(index, *field, rest, from)
+                    .filter(|&end| values.take(*field, &rest[..end], self.has_date, clock)),
+            };
+            match length {
+                Some(length) => {
+                    if *piece == Piece::Field(Field::User) && !self.has_columns {
+                        user = Some((index, rest, length + 1));
+                    }
+                    rest = &rest[length..];
+                    (index, from) = (index + 1, 0);
+                }
+                None => {
+                    if index >= unlike.pieces {
+                        unlike = Unlike {
+                            pieces: index,
+                            skip: Skip::NotThere(self.name_at(index)),
+                        };
+                    }
+                    (index, rest, from) = user.take().ok_or(unlike)?;
+                }
+            }
+        }
+        Ok((values, rest))
+    }
+
+    /// Returns the name of the field at `index`, or before it.
+    fn name_at(&self, index: usize) -> &'static str {
+        let fields = self.pieces[..=index].iter().rev();
+        let mut named = fields.filter_map(|piece| {
+            let Piece::Field(field) = piece else {
+                return None;
+            };
+            FIELDS.iter().find(|(_, of)| of == field)
+        });
+        named.next().map_or("start", |(name, _)| name)
+    }
+
+    /// Returns where the field at `index` ends, which begins `line`: at least `from` bytes further on.
+    #[inline]
+    fn end(&self, index: usize, field: Field, line: &[u8], from: usize) -> Option<usize> {
+        let before = match index.checked_sub(1).map(|before| &self.pieces[before]) {
+            Some(Piece::Text(text)) => &text[..],
+            _ => b"",
+        };
+        match self.pieces.get(index + 1) {
+            Some(Piece::Text(after)) => {
+                let line = match field {
+                    Field::Time => &line[..line.len().min(LONGEST_TIME + after.len())],
+                    _ => line,
+                };
+                let from = match field {
+                    Field::Word if line.first() == Some(&b'"') => end_of_quotes(line)?,
+                    _ => from,
+                };
+                end_before(line, from, before.ends_with(b"\""), after)
+            }
+            None if matches!(field, Field::Number | Field::Word) => {
+                Some(memchr2(b' ', b'\t', line).unwrap_or(line.len()))
+            }
+            _ => Some(line.len()),
+        }
+    }
+}
+
+impl<'a> Values<'a> {
+    /// Takes the value of `field`; `false` if it cannot be one.
+    #[inline]
+    fn take(&mut self, field: Field, value: &'a [u8], has_date: bool, clock: &mut Clock) -> bool {
+        match field {
+            Field::Address | Field::Host => {
+                self.client = value;
+                is_address(value)
+                    || field == Field::Host && (is_name(value) || value.starts_with(b"unix:"))
+            }
+            Field::Date => {
+                self.date = value;
+                true
+            }
+            Field::Ip => {
+                self.client = value;
+                true
+            }
+            Field::Number => {
+                let digits = value.strip_prefix(b"-").unwrap_or(value);
+                !value.is_empty() && digits.iter().all(u8::is_ascii_digit)
+            }
+            Field::Other => true,
+            Field::Path => {
+                self.path = value;
+                // A load balancer's connection without a request.
+                !value.starts_with(b"- - -")
+            }
+            Field::Peer => {
+                self.client = without_port(value);
+                self.client.len() < value.len()
+            }
+            Field::Site => is_name(value) || is_address(value) || is_name_with_port(value),
+            Field::Time => {
+                self.time = value;
+                let text = str::from_utf8(value);
+                // The date may come later.
+                self.at = text
+                    .ok()
+                    .filter(|_| !has_date)
+                    .and_then(|text| clock.read(text).ok());
+                has_date || self.at.is_some()
+            }
+            Field::User => {
+                self.user = value;
+                true
+            }
+            Field::Word => {
+                let is_quoted = value.starts_with(b"\"");
+                !value.is_empty() && (is_quoted || memchr2(b' ', b'\t', value).is_none())
+            }
+        }
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = Failure;
+
+    fn from_str(pattern: &str) -> Result<Self, Failure> {
+        let bad = |reason: &str| failure(pattern, reason.to_owned());
+        let mut pieces = Vec::new();
+        let mut text = Vec::new();
+        let mut rest = pattern;
+        while let Some(char) = rest.chars().next() {
+            let after = &rest[char.len_utf8()..];
+            rest = after;
+            match char {
+                '{' | '}' if after.starts_with(char) => {
+                    text.extend_from_slice(char.to_string().as_bytes());
+                    rest = &after[1..];
+                }
+                '{' => {
+                    let (name, after) = after
+                        .split_once('}')
+                        .ok_or_else(|| bad("a { is not closed; write {{ for a brace"))?;
+                    rest = after;
+                    let field = FIELDS.iter().find(|(of, _)| *of == name);
+                    let (_, field) = field.ok_or_else(|| {
+                        failure(pattern, format!("there is no field {{{}}}", Short(name)))
+                    })?;
+                    if !text.is_empty() {
+                        pieces.push(Piece::Text(std::mem::take(&mut text)));
+                    } else if !pieces.is_empty() {
+                        return Err(bad("two fields need text between them"));
+                    }
+                    let is_value = !matches!(field, Field::Other | Field::Number | Field::Word);
+                    if is_value && pieces.contains(&Piece::Field(*field)) {
+                        return Err(bad("a field is given twice"));
+                    }
+                    pieces.push(Piece::Field(*field));
+                }
+                '}' => return Err(bad("a } is not opened; write }} for a brace")),
+                ' ' | '\t' if text.last() == Some(&b' ') => {}
+                '\t' => text.push(b' '),
+                other => text.extend_from_slice(other.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        if !text.is_empty() {
+            pieces.push(Piece::Text(text));
+        }
+        Ok(Self::new(pieces))
+    }
+}
+
+fn failure(pattern: &str, reason: String) -> Failure {
+    Failure::Pattern {
+        pattern: pattern.to_owned(),
+        reason,
+    }
+}
+
+/// Returns how much of `line` is `text`, which has no two spaces in a row; `None` if it does not
+/// start like this.
+#[inline]
+fn length_of(text: &[u8], line: &[u8]) -> Option<usize> {
+    let mut length = 0;
+    for &byte in text {
+        let rest = &line[length..];
+        length += match byte {
+            b' ' => {
+                let blanks = rest.iter().take_while(|byte| b" \t".contains(byte)).count();
+                (blanks > 0).then_some(blanks)?
+            }
+            _ => (rest.first() == Some(&byte)).then_some(1)?,
+        };
+    }
+    Some(length)
+}
+
+/// Returns where `after` begins in `line`, at least `from` bytes further on.
+///
+/// In double quotes, a quote after a backslash belongs to the field.
+#[inline]
+fn end_before(line: &[u8], mut from: usize, is_quoted: bool, after: &[u8]) -> Option<usize> {
+    let &first = after.first()?;
+    let is_quoted = is_quoted && first == b'"';
+    loop {
+        let rest = line.get(from..)?;
+        from += match first {
+            b'"' if is_quoted => memchr2(b'"', b'\\', rest)?,
+            b' ' => memchr2(b' ', b'\t', rest)?,
+            first => memchr(first, rest)?,
+        };
+        if is_quoted && line[from] == b'\\' {
+            from += 2;
+        } else if length_of(after, &line[from..]).is_some() {
+            return Some(from);
+        } else {
+            from += 1;
+        }
+    }
+}
+
+/// Returns where the quoted text at the start of `line` ends; a quote within it is doubled.
+fn end_of_quotes(line: &[u8]) -> Option<usize> {
+    let mut from = 1;
+    loop {
+        from += memchr(b'"', line.get(from..)?)? + 1;
+        if line.get(from) != Some(&b'"') {
+            return Some(from);
+        }
+        from += 1;
+    }
+}

@@ -1,0 +1,656 @@
+//! Lines of every format, what may stand before them, and lines that are none.
+
+use std::net::IpAddr;
+
+use clap::ValueEnum;
+
+use super::instant::Clock;
+use super::key::KeyParts;
+use super::lines::Line;
+use super::options::{FieldNames, LogOptions};
+use super::parser::{Layout, Parser};
+use super::pattern::Pattern;
+use super::record::Skip;
+use super::table::{Format, Prefix};
+
+fn options(format: Format, pattern: Option<&str>) -> LogOptions {
+    LogOptions {
+        files: Vec::new(),
+        key: String::new(),
+        format,
+        pattern: pattern.map(str::to_owned),
+        fields: FieldNames {
+            time_field: "time".to_owned(),
+            ip_field: "ip".to_owned(),
+            user_field: "user".to_owned(),
+            path_field: "path".to_owned(),
+        },
+    }
+}
+
+/// Reads lines of a log that has this layout, and returns the last one: its client, user and path, but
+/// for the time, which is the same in all of these tests.
+fn last(layout: Layout, options: &LogOptions, key: &str, lines: &[&str]) -> Result<String, Skip> {
+    let key: KeyParts = key.parse().unwrap();
+    let pattern = options.pattern.as_deref().map(|text| text.parse().unwrap());
+    let mut parser = Parser::new(options, pattern, &key);
+    let mut bytes = Vec::new();
+    let read = lines.iter().map(|line| {
+        let read = parser.read(layout, line.as_bytes(), &mut bytes);
+        let text = key.readable(&bytes);
+        read.map(|(at, _)| {
+            assert_eq!(at.as_micros() / 1_000_000, 1_431_857_103, "{line}");
+            text
+        })
+    });
+    read.last().unwrap()
+}
+
+fn read(format: Format, line: &str) -> Result<String, Skip> {
+    let prefix = Prefix::None;
+    let layout = Layout { prefix, format };
+    last(layout, &options(format, None), "client+user+path", &[line])
+}
+
+const END: &str = r#"[17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 17"#;
+
+/// Lines of each format, and the client, the user and the path of their requests.
+const READ: &str = r#"
+combined => 10.0.0.1 - bob END => 10.0.0.1 bob /a
+combined => 10.0.0.1:80 - - END "-" "agent "with quotes => 10.0.0.1 - /a
+combined => h - a c [17/May/2015:03:05:03 -0700] "GET /\"x\" HTTP/1.1" - - => h a c /\"x\"
+combined => ::ffff:10.0.0.1, 10.0.0.2 - - END => 10.0.0.1 - /a
+combined => unix: - - END => unix: - /a
+combined => 10.0.0.1 - [10.0.0.1] - bob END => 10.0.0.1 bob /a
+combined => shop.example 10.0.0.1 - bob END => 10.0.0.1 bob /a
+combined => 10.9.9.9:443 10.0.0.1 - bob END => 10.0.0.1 bob /a
+combined => [::1]:443 10.0.0.1, 10.0.0.2 - - END => 10.0.0.1 - /a
+combined => shop.example:80 bot.example - - END => bot.example - /a
+elb => https NOW a/lb 10.0.0.1:28 ELB => 10.0.0.1 - /a
+elb => NOW lb [::1]:28 ELB => ::1 - /a
+elb => h2 NOW a/lb 10.0.0.1:28 - -1 -1 -1 400 - 0 0 "- http://x:80- " => 10.0.0.1 - -
+haproxy => 10.0.0.1:33317 PROXY200 1 - - ---- 1/1 {a|#22c} {d} "GET /a HTTP/1.1" 0 => 10.0.0.1 - /a
+haproxy => 2001:db8::1:443 PROXY-1 1 - - ---- 1/1 "<BADREQ>" => 2001:db8::1 - <BADREQ>
+json => {"x":[1,{"ip":2}],"time":1431857103.5,"ip":"a\u0020b","path":"/p?q","user":7} => a b 7 /p
+"#;
+
+/// Lines that are no requests of a format, and the field that is missing.
+const MISSING: &str = r#"
+combined => garbage => word
+combined => one - three => address
+combined => TIME GET / => time
+combined => TIME "GET / HT => path
+combined => TIME "GET \ => path
+combined => TIME "GET /" => path
+combined => TIME "GET /" 200 => number
+combined => TIME "GET /" 2x0 1 => number
+combined => TIME "GET /" - x => number
+elb => tls 2.0 NOW net/lb/c6e77e28c25b2234 10.0.0.1:28 ELB => peer
+elb => https NOW lb 10.0.0.1 ELB => peer
+elb => https NOW lb 10.0.0.1:28 0 0 0 0 200 200 34 366 GET / => word
+elb => https NOW lb 10.0.0.1:28 0 0 0 0 200 200 34 366 "- - - " => path
+haproxy => 10.0.1.2:3 [06/Feb/2009:12:12:51.443] f b/s 0/0/5007 212 -- 0/0/0/0/3 0/0 => word
+haproxy => 10.0.1.2:3 [06/Feb/2009:12:12:51.443] f: Connection error => word
+haproxy => Proxy http-in started. => peer
+"#;
+
+/// Returns the cases of a table: a format, a line, and what is to be found.
+fn cases(table: &str) -> impl Iterator<Item = (Format, String, String)> {
+    table.trim().lines().map(|case| {
+        let case = case
+            .replace("END", END)
+            .replace("NOW", "2015-05-17T10:05:03.25Z");
+        let elb = "10.0.0.9:80 0.0 0.1 0.0 200 200 34 366 \"GET http://x:80/a?b HTTP/1.1\" \"x\"";
+        let proxy = "[17/May/2015:10:05:03.25] in b/s 10/0/30/69/109 ";
+        let time = "h - - [17/May/2015:10:05:03 +0000]";
+        let case = case
+            .replace("ELB", elb)
+            .replace("PROXY", proxy)
+            .replace("TIME", time);
+        let parts: Vec<_> = case.split(" => ").map(str::to_owned).collect();
+        let [format, line, found] = parts.try_into().unwrap();
+        (Format::from_str(&format, true).unwrap(), line, found)
+    })
+}
+
+#[test]
+fn the_lines_of_every_format_are_read() {
+    for (format, line, expected) in cases(READ) {
+        assert_eq!(read(format, &line), Ok(expected), "{line}");
+    }
+}
+
+#[test]
+fn a_user_name_cannot_hide_its_request() {
+    for user in [
+        "a [b] c",
+        "[",
+        "a [ [ [",
+        "[17/May/2015",
+        "a [99/May/2015:10:05:03 +0000] b",
+        "a [01/Jan/1960:00:00:00 +0000]",
+        "a [01/Jan/2020:00:00:00 +0000]",
+        r#"a [01/Jan/2020:00:00:00 +0000] \"GET /b HTTP/1.1\" 200 1"#,
+    ] {
+        let found = read(Format::AccessLog, &format!("h - {user} {END}"));
+        assert_eq!(found, Ok(format!("h {user} /a")), "{user}");
+    }
+}
+
+#[test]
+fn words_before_the_client_are_not_taken_for_it() {
+    for start in [
+        "May 17 10:05:03 web1 nginx: 10.0.0.1",
+        "<190>1 2015-05-17T10:05:03Z web1 nginx - - - 10.0.0.1",
+        "10.9.9.9 May 17 10:05:03 nginx: 10.0.0.1",
+        "10.9.9.9 10.0.0.1 10.0.0.2",
+        "web-abc nginx 10.0.0.1",
+        "web-abc nginx",
+        "nginx: web-abc",
+        "shop.example:443",
+        "[pod/web-abc/nginx] 10.0.0.1",
+        "2015-05-17 10:05:03 10.0.0.1",
+        "(null)",
+        "",
+    ] {
+        let found = read(Format::AccessLog, &format!("{start} - bob {END}"));
+        assert!(
+            matches!(found, Err(Skip::NotThere(_))),
+            "{start}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn other_lines_name_what_is_missing() {
+    for (format, line, missing) in cases(MISSING) {
+        match read(format, &line) {
+            Err(Skip::NotThere(found)) => assert_eq!(found, missing, "{line}"),
+            other => panic!("{line}: {other:?}"),
+        }
+        assert_eq!(read(format, " "), Err(Skip::Blank));
+    }
+    for (line, skip) in [
+        ("[]", Skip::NotJson),
+        ("{\"time\": 1", Skip::NotJson),
+        ("{} {}", Skip::NotJson),
+        (r#"{"time": true}"#, Skip::NoTimeField),
+        (r#"{"time": 1}"#, Skip::NoIpField),
+        (r#"{"time": 1, "ip": "i"}"#, Skip::NoPathField),
+        (
+            r#"{"time": "now", "ip": "i", "path": "/"}"#,
+            Skip::UnknownTime,
+        ),
+    ] {
+        assert_eq!(read(Format::Json, line), Err(skip), "{line}");
+    }
+}
+
+#[test]
+fn dotted_names_reach_into_objects_and_lists() {
+    let line = r#"{"h":{"F":["i","j",{"x":"k"}],"0":"l"},"a.b":"m","time":1431857103}"#;
+    let mut options = options(Format::Json, None);
+    let layout = Layout {
+        prefix: Prefix::None,
+        format: Format::Json,
+    };
+    for (name, client) in [
+        ("h.F.0", "i"),
+        ("h.F.1", "j"),
+        ("h.F.2.x", "k"),
+        ("h.0", "l"),
+        ("a.b", "m"),
+        ("h.F", ""),
+        ("h.F.3", ""),
+        ("h.F.00", ""),
+        ("h.F.0.x", ""),
+        ("h.F.2", ""),
+    ] {
+        options.fields.ip_field = name.to_owned();
+        let expected = match client {
+            "" => Err(Skip::NoIpField),
+            client => Ok(client.to_owned()),
+        };
+        assert_eq!(
+            last(layout, &options, "client", &[line]),
+            expected,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn columns_are_found_by_name() {
+    let layout = Layout {
+        prefix: Prefix::None,
+        format: Format::W3c,
+    };
+    let mut options = options(Format::W3c, None);
+    let fields = "#Fields: date time s-ip cs-uri-stem cs-username c-ip cs(User-Agent)";
+    let key = "client+user+path";
+    let other = |field| Err(Skip::NotThere(field));
+    for (line, expected) in [
+        (
+            "2015-05-17 10:05:03 10.9.9.9 /a bob 10.0.0.1 a+b",
+            Ok("10.0.0.1 bob /a".to_owned()),
+        ),
+        (
+            "2015-05-17 10:05:03.25 10.9.9.9 /a?b - 10.0.0.1 \"a \"\"b\"\" c\"",
+            Ok("10.0.0.1 - /a".to_owned()),
+        ),
+        (
+            "2015-05-17\t10:05:03\t\t/a\tbob\t10.0.0.1\ta b",
+            Ok("10.0.0.1 bob /a".to_owned()),
+        ),
+        ("2015-05-17 10:05:03 10.9.9.9 /a bob 10.0.0.1", other("ip")),
+        (
+            "2015-05-17 10:05:03 10.9.9.9 /a bob 10.0.0.1 a b",
+            other("word"),
+        ),
+        (
+            "2015-05-17 1:5 10.9.9.9 /a bob 10.0.0.1 a",
+            Err(Skip::UnknownTime),
+        ),
+        ("#Date: 2015-05-17 10:05:03", Err(Skip::Directive)),
+    ] {
+        assert_eq!(
+            last(layout, &options, key, &[fields, line]),
+            expected,
+            "{line}"
+        );
+        assert!(last(layout, &options, key, &[line]).is_err());
+    }
+    let line = "2015-05-17 10:05:03 10.0.0.1";
+    for (fields, key, is_complete) in [
+        ("#Fields: date time c-ip", "ip", true),
+        ("#Fields: date time x", "ip", false),
+        ("#Fields: date time c-ip", "path", false),
+        ("#Fields: date time c-ip", "user", false),
+        ("#Fields: x time c-ip", "ip", false),
+        ("#Fields: date x c-ip", "ip", false),
+    ] {
+        let found = last(layout, &options, key, &[fields, line]);
+        assert_eq!(found.is_ok(), is_complete, "{fields}");
+        assert!(is_complete || found == Err(Skip::MissingColumn));
+    }
+    assert_eq!(last(layout, &options, "ip", &[line]), Err(Skip::NoColumns));
+    options.fields.time_field = "at".to_owned();
+    options.fields.ip_field = "X-Forwarded-For".to_owned();
+    let lines = [
+        "#Fields: c-ip at X-Forwarded-For",
+        "10.9.9.9 2015-05-17T10:05:03Z 10.0.0.1",
+    ];
+    assert_eq!(
+        last(layout, &options, "ip", &lines),
+        Ok("10.0.0.1".to_owned())
+    );
+}
+
+#[test]
+fn what_stands_before_a_line_is_removed() {
+    let line = format!("10.0.0.1 - bob {END}");
+    let mut cases = Vec::new();
+    for start in [
+        "May 17 10:05:03 web1 nginx: ",
+        "May  7 10:05:03 web1 nginx[17]: ",
+        "May 17 10:05:03 nginx: ",
+        "<190>May 17 10:05:03 web1 nginx: ",
+        "2015-05-17T10:05:03.25+00:00 web1 nginx: ",
+        "<190>1 2015-05-17T10:05:03.25Z web1 nginx 17 - - ",
+        "<190>1 - - - - - - \u{feff}",
+        "87 <190>1 2015-05-17T10:05:03Z web1 nginx 17 - [a b=\"]\\\"]\"][c] ",
+    ] {
+        cases.push((Prefix::Syslog, format!("{start}{line}")));
+    }
+    for start in [
+        "[pod/web-abc/nginx] ",
+        "[pod/web-abc/nginx] 2015-05-17T10:05:03.123456789Z ",
+        "2015-05-17T10:05:03.123456789Z ",
+        "2015-05-17T10:05:03.123456789+02:00 stdout F ",
+        "web-1  | ",
+        "web-1  | 2015-05-17T10:05:03Z ",
+    ] {
+        cases.push((Prefix::Container, format!("{start}{line}")));
+    }
+    for name in ["log", "message", "MESSAGE"] {
+        let log = serde_json::to_string(&format!("{line}\n")).unwrap();
+        cases.push((Prefix::Wrapped, format!("{{\"x\":[1],\"{name}\":{log}}}")));
+    }
+    for (start, prefix) in [
+        ("", Prefix::Syslog),
+        ("May 17 10:05:03 ", Prefix::Syslog),
+        ("May 17 10:05:03 web1 nginx ", Prefix::Syslog),
+        ("", Prefix::Container),
+        ("[nginx] ", Prefix::Container),
+        ("2015-05-17 10:05:03 ", Prefix::Container),
+        ("", Prefix::Wrapped),
+    ] {
+        let layout = Layout {
+            prefix,
+            format: Format::AccessLog,
+        };
+        let text = format!("{start}{line}");
+        let found = last(layout, &options(Format::Auto, None), "ip", &[&text]);
+        assert_eq!(found, Err(Skip::NoPrefix), "{text}");
+    }
+    for (prefix, text) in cases {
+        let layout = Layout {
+            prefix,
+            format: Format::AccessLog,
+        };
+        let found = last(layout, &options(Format::Auto, None), "ip+user", &[&text]);
+        assert_eq!(found, Ok("10.0.0.1 bob".to_owned()), "{text}");
+    }
+}
+
+fn by_pattern(pattern: &str, line: &str) -> Result<String, Skip> {
+    let layout = Layout {
+        prefix: Prefix::None,
+        format: Format::Pattern,
+    };
+    last(
+        layout,
+        &options(Format::Auto, Some(pattern)),
+        "client+user+path",
+        &[line],
+    )
+}
+
+#[test]
+fn the_fields_of_a_pattern_end_where_the_next_text_begins() {
+    for (pattern, line) in [
+        ("{ip} {user} {time} {path}", "10.0.0.1 bob 1431857103 /a?b"),
+        (
+            "{ip} {user} {time} {path} ",
+            "10.0.0.1   bob\t1431857103 \t /a c",
+        ),
+        (
+            "{time},{},{ip},{path},{user}",
+            "1431857103,,10.0.0.1,/a,bob",
+        ),
+        (
+            "{{{ip}}} [{time}] {user} \"{path}\"",
+            "{10.0.0.1} [17/May/2015:10:05:03 +0000] bob \"GET /a HTTP/1.1\" 200",
+        ),
+        (
+            "{date} {time} {ip} {path} {user}",
+            "2015-05-17 10:05:03 10.0.0.1 /a bob",
+        ),
+        (
+            "{time} {date} {ip} {path} {user}",
+            "10:05:03,5 2015-05-17 10.0.0.1 /a bob",
+        ),
+        (
+            "át={time} ip={ip} {}user={user} path={path} ",
+            "át=2015-05-17T10:05:03Z ip=10.0.0.1 x=y user=bob path=/a end",
+        ),
+    ] {
+        let found = by_pattern(pattern, line);
+        assert_eq!(found, Ok("10.0.0.1 bob /a".to_owned()), "{pattern}");
+    }
+    let quoted = by_pattern("{time} {ip} \"{path}\" {user}", r#"1431857103 i "/\"\\" u"#);
+    assert_eq!(quoted, Ok(r#"i u /\"\\"#.to_owned()));
+    let nobody = by_pattern("{time} {ip}|{user}|{path}", "1431857103 i||/");
+    assert_eq!(nobody, Ok("i - /".to_owned()));
+    let pattern = "[{time}] \"{ip}\" \"{path}\" \"{user}\"";
+    for (line, skip) in [
+        ("", Skip::Blank),
+        ("1431857103 \"i\"", Skip::NotThere("start")),
+        ("[1431857103] i", Skip::NotThere("time")),
+        ("[1431857103]\"i\"", Skip::NotThere("time")),
+        ("[1431857103] \"i", Skip::NotThere("ip")),
+        ("[1431857103] \"i\\\"", Skip::NotThere("ip")),
+        ("[today] \"i\"", Skip::NotThere("time")),
+    ] {
+        assert_eq!(by_pattern(pattern, line), Err(skip), "{line}");
+    }
+}
+
+#[test]
+fn a_wrong_pattern_says_what_is_wrong() {
+    for (pattern, key, expected) in [
+        ("{ip", "ip", "not closed"),
+        ("{ip} {time}}", "ip", "not opened"),
+        ("{ip}{time}", "ip", "between them"),
+        ("{ip} {ip} {time}", "ip", "twice"),
+        ("{when} {time}", "ip", "{when}"),
+        ("{ip}", "ip", "{time} is missing"),
+        ("{time}", "ip", "{ip} is missing"),
+        ("{time}", "client", "{ip} is missing"),
+        ("{time} {ip}", "ip+path", "{path} is missing"),
+        ("{time} {ip}", "user", "{user} is missing"),
+        ("", "path", "{time} is missing"),
+    ] {
+        let key = key.parse().unwrap();
+        let read: Result<Pattern, _> = pattern.parse();
+        let error = read.and_then(|read| read.check(pattern, &key)).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains("--pattern"), "{error}");
+    }
+}
+
+#[test]
+fn times_are_read_as_logs_write_them() {
+    const MAY: u64 = 1_431_857_103_000_000;
+    let no_time = Err(Skip::UnknownTime);
+    let mut clock = Clock::new();
+    for (texts, expected) in [
+        (
+            &[
+                "17/May/2015:10:05:03 +0000",
+                "17/May/2015:03:05:03 -0700",
+                "17/May/2015:15:35:03 +0530",
+                "17/May/2015:10:05:03",
+                "2015-05-17T10:05:03Z",
+                "2015-05-17T12:05:03+02:00",
+                "2015-05-17T10:05:03",
+                "2015-05-17 10:05:03",
+                "1431857103",
+                "1431857103000",
+                "1431857103000000",
+                "1431857103000000000",
+                "1.431857103e9",
+            ][..],
+            Ok(MAY),
+        ),
+        (
+            &[
+                "2015-05-17T12:05:03.25+02:00",
+                "2015-05-17 10:05:03,25",
+                "17/May/2015:10:05:03.25",
+                "1431857103.25",
+                "1431857103250",
+                "1.43185710325e9",
+            ],
+            Ok(MAY + 250_000),
+        ),
+        (
+            &["1431857103.123456789", "2015-05-17 10:05:03.1234567"],
+            Ok(MAY + 123_456),
+        ),
+        (&["1431857103000.5"], Ok(MAY + 500)),
+        (&["01/Jan/1970:00:00:00 +0000", "0", "1e-9"], Ok(0)),
+        (
+            &[
+                "31/Dec/1969:23:59:59 +0000",
+                "17/May/9999:10:05:03 +0000",
+                "1969-12-31T23:59:59.5Z",
+                "1969-12-31 23:59:59",
+                "99999999999999999999999",
+                "99999999999",
+                "1e99",
+            ],
+            Err(Skip::NoSuchInstant),
+        ),
+        (
+            &[
+                "29/Feb/2015:10:05:03 +0000",
+                "17/Mai/2015:10:05:03 +0000",
+                "17/May/2015:24:05:03 +0000",
+                "17/May/2015:10:60:03 +0000",
+                "17/May/2015:10:05:61 +0000",
+                "17/May/2015:10:05:03 00000",
+                "17/May/2015:10:05:0x +0000",
+                "17/May/2015",
+                "2015-02-29 10:05:03",
+                "2015-05-17",
+                "2015-05-17 10:05:03.",
+                "2015-05-17 10:05:03 +2",
+                "2015-05-17 10:05:03[Europe/Berlin]",
+                "2015-05-17 10:05:03+99:00",
+                "yesterday",
+                "-5",
+                ".",
+                "",
+                "1e",
+                "e5",
+            ],
+            no_time,
+        ),
+    ] {
+        for text in texts {
+            let read = clock.read(text).map(|at| at.as_micros());
+            assert_eq!(read, expected, "{text}");
+            // What a clock remembers changes nothing.
+            assert_eq!(
+                Clock::new().read(text).map(|at| at.as_micros()),
+                expected,
+                "{text}"
+            );
+        }
+    }
+    let leap = Clock::new().read("29/Feb/2016:23:59:60 +0000");
+    assert_eq!(leap, Clock::new().read("01/Mar/2016:00:00:00 +0000"));
+}
+
+const LINES: [&str; 13] = [
+    r#"10.0.0.1 - bob [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 17 "-" "x""#,
+    r#"s.example:443 ::ffff:10.0.0.1, 10.0.0.2 - - [17/May/2015:10:05:03 +0000] "\"" - -"#,
+    r#"10.0.0.1 - [10.0.0.1] - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 17"#,
+    r#"<190>May 17 10:05:03 web1 nginx: 10.0.0.1 - - [17/May/2015:10:05:03 +0000] "-" 400 0"#,
+    r#"87 <190>1 2015-05-17T10:05:03Z a b 1 - [a b="\]""] {"time":1e9,"ip":"[::1]:80"}"#,
+    r#"[pod/web/nginx] 2015-05-17T10:05:03.5Z stdout F {"time":"2015-05-17 10:05:03,5"}"#,
+    r#"web-1  | 10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 17"#,
+    r#"{"log":"10.0.0.1 - - [17/May/2015:10:05:03 +0000] \"GET /\" 200 17\n","time":"1"}"#,
+    r#"{"time":1431857103.5,"ip":["1.1.1.1",{"x":null}],"user":7,"path":"/\u0061?b"}"#,
+    "#Fields: date time c-ip cs-username cs-uri-stem",
+    "2015-05-17 10:05:03.25 10.0.0.1 \"a \"\"b\"\"\" /a?b",
+    r#"https 2015-05-17T10:05:03Z lb [::1]:1 t:1 0 0 0 200 200 1 1 "GET http://x/a HTTP/1.1""#,
+    r#"10.0.0.1:1 [17/May/2015:10:05:03.25] f b/s 1/2/3/4/5 200 1 - - ---- 1/1 {a} "GET / H""#,
+];
+
+/// Pseudo-random numbers.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(self.0 >> 33).unwrap() % end.max(1)
+    }
+
+    fn byte(&mut self) -> u8 {
+        let likely = b" \"\\[]{}:.,-#<>/|\t0159abT\xff\0";
+        match self.below(4) {
+            0 => u8::try_from(self.below(256)).unwrap(),
+            _ => likely[self.below(likely.len())],
+        }
+    }
+
+    /// Damages `line` in a few places.
+    fn damage(&mut self, line: &mut Vec<u8>) {
+        for _ in 0..=self.below(4) {
+            let at = self.below(line.len());
+            match self.below(5) {
+                0 => line.truncate(at),
+                1 => drop(line.drain(at.min(line.len())..(at + 3).min(line.len()))),
+                2 => line.insert(at, self.byte()),
+                3 => line.extend_from_within(at..),
+                _ => {
+                    let byte = self.byte();
+                    if let Some(damaged) = line.get_mut(at) {
+                        *damaged = byte;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_bytes_are_a_request_or_skipped() {
+    let pattern = "{ip} {user} [{time}] \"{path}\"";
+    let key: KeyParts = "ip".parse().unwrap();
+    let mut requests = 0;
+    for (format, pattern) in [
+        (Format::Auto, None),
+        (Format::Json, None),
+        (Format::Auto, Some(pattern)),
+    ] {
+        let options = options(format, pattern);
+        let own = pattern.map(|text| text.parse().unwrap());
+        let mut parser = Parser::new(&options, own, &key);
+        let mut numbers = Numbers(1);
+        for round in 0..50 {
+            let mut lines: Vec<Vec<u8>> = LINES.map(|line| line.as_bytes().to_vec()).into();
+            if round > 0 {
+                lines.iter_mut().for_each(|line| numbers.damage(line));
+            }
+            lines.push((0..numbers.below(80)).map(|_| numbers.byte()).collect());
+            for line in &lines {
+                let mut ip = Vec::new();
+                let (layout, _) = parser.layout([Line::Whole(line)].into_iter());
+                if parser.read(layout, line, &mut ip).is_ok() {
+                    let ip = String::from_utf8(ip).unwrap();
+                    let address: IpAddr = ip.parse().unwrap();
+                    assert_eq!(address.to_canonical().to_string(), ip);
+                    requests += 1;
+                }
+            }
+            let _ = parser.layout(lines.iter().map(|line| Line::Whole(line)));
+        }
+    }
+    // Damage leaves many lines readable.
+    assert!(requests > 80, "{requests}");
+}
+
+#[test]
+fn the_layout_of_most_lines_is_chosen() {
+    // A JSON object without a user would be a request.
+    let key: KeyParts = "user".parse().unwrap();
+    let options = options(Format::Auto, None);
+    let mut parser = Parser::new(&options, None, &key);
+    let mut of = |lines: &[&str]| {
+        let lines = lines.iter().map(|line| Line::Whole(line.as_bytes()));
+        let (layout, has_requests) = parser.layout(lines);
+        has_requests.then_some((layout.prefix, layout.format))
+    };
+    let [combined, vhost, _, syslog, ..] = LINES;
+    let docker = LINES[7];
+    let noise = r#"{"log":"started\n","time":"1431857103"}"#;
+    let is_combined = Some((Prefix::None, Format::AccessLog));
+    for (lines, expected) in [
+        (&[combined][..], is_combined),
+        (&[combined, syslog], is_combined),
+        (&["x", vhost], is_combined),
+        (
+            &[combined, syslog, syslog],
+            Some((Prefix::Syslog, Format::AccessLog)),
+        ),
+        (&LINES[9..11], Some((Prefix::None, Format::W3c))),
+        (&LINES[11..12], Some((Prefix::None, Format::LoadBalancer))),
+        (&LINES[12..], Some((Prefix::None, Format::Haproxy))),
+        // Docker's own fields are no request, even if most lines within are none either.
+        (
+            &[noise, noise, docker],
+            Some((Prefix::Wrapped, Format::AccessLog)),
+        ),
+        (&[noise], None),
+        (&["x", ""], None),
+    ] {
+        assert_eq!(of(lines), expected, "{lines:?}");
+    }
+}
