@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, block_in_place};
 use tokio::time::timeout;
 use tollgate_core::{RateLimiter, Store};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::Options;
 
+use crate::client::Client;
 use crate::faults::executed;
 
 /// Whoever gives up does so after less than this.
@@ -29,38 +30,9 @@ fn options() -> Options {
     Options::new().with_deadline(Duration::from_secs(10))
 }
 
-/// Makes a test of each scenario. `connect` connects to the server at a URL with options, and returns
-/// an `Arc<dyn Store>`.
-#[macro_export]
-macro_rules! batches {
-    ($connect:ident) => {
-        $crate::batches!(
-            $connect:
-            a_task_that_blocks_its_thread_holds_up_no_other
-            callers_that_give_up_are_counted_or_not_and_change_nothing_for_others
-            calls_at_once_share_scripts_only_if_that_is_asked_for
-        );
-
-        #[test]
-        fn a_runtime_that_stands_still_holds_up_nobody() {
-            $crate::batches::a_runtime_that_stands_still_holds_up_nobody($connect);
-        }
-    };
-    ($connect:ident: $($case:ident)*) => {
-        $(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                $crate::batches::$case($connect).await;
-            }
-        )*
-    };
-}
-
 /// Checks that calls which are made at once need fewer scripts if the options say so, and that no
 /// other option is lost by that.
-pub async fn calls_at_once_share_scripts_only_if_that_is_asked_for(
-    connect: impl AsyncFn(String, Options) -> Arc<dyn Store>,
-) {
+pub async fn calls_at_once_share_scripts_only_if_that_is_asked_for(client: &dyn Client) {
     let server = Server::start(Flavor::System);
     let options = options().with_prefix("own").unwrap();
     let together = options.clone().with_batches(true);
@@ -70,7 +42,7 @@ pub async fn calls_at_once_share_scripts_only_if_that_is_asked_for(
         (together.with_batches(false), false),
     ] {
         server.command(&["FLUSHALL"]);
-        let store = connect(server.url(), options).await;
+        let store = client.server(&server.url(), options).await.unwrap();
         let limiter = RateLimiter::new(store, ["l=fixed-window:300/1000d"]).unwrap();
         // The script is known afterwards, and so are all connections.
         assert!(limiter.check("bob").await.unwrap().is_allowed());
@@ -134,7 +106,7 @@ async fn storm<S: Store + 'static>(limiter: &RateLimiter<S>, number: u64) -> [u6
 
 /// Checks that what a dropped call consumed is counted or not, and nothing else is.
 pub async fn callers_that_give_up_are_counted_or_not_and_change_nothing_for_others(
-    connect: impl AsyncFn(String, Options) -> Arc<dyn Store>,
+    client: &dyn Client,
 ) {
     let server = Server::start(Flavor::System);
     for (number, options) in [options().with_batches(true), options().with_batches_only()]
@@ -142,7 +114,10 @@ pub async fn callers_that_give_up_are_counted_or_not_and_change_nothing_for_othe
         .enumerate()
     {
         let prefix = format!("storm-{number}");
-        let store = connect(server.url(), options.with_prefix(&prefix).unwrap()).await;
+        let store = client
+            .server(&server.url(), options.with_prefix(&prefix).unwrap())
+            .await
+            .unwrap();
         let limits = ["each=gcra:1000000/1d", "log=sliding-log:2500/1d"];
         let limiter = RateLimiter::new(store, limits).unwrap();
         let mut counts = [0; 3];
@@ -176,9 +151,11 @@ pub async fn callers_that_give_up_are_counted_or_not_and_change_nothing_for_othe
 }
 
 /// Checks that calls of a runtime whose tasks do not run delay no call of another.
-pub fn a_runtime_that_stands_still_holds_up_nobody(
-    connect: impl AsyncFn(String, Options) -> Arc<dyn Store>,
-) {
+pub async fn a_runtime_that_stands_still_holds_up_nobody(client: &dyn Client) {
+    block_in_place(|| stand_still(client));
+}
+
+fn stand_still(client: &dyn Client) {
     let server = Server::start(Flavor::System);
     let [still, busy] = [(); 2].map(|()| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -189,7 +166,9 @@ pub fn a_runtime_that_stands_still_holds_up_nobody(
     let options = Options::new()
         .with_deadline(Duration::from_millis(200))
         .with_batches_only();
-    let store = busy.block_on(connect(server.url(), options));
+    let store = busy
+        .block_on(client.server(&server.url(), options))
+        .unwrap();
     let limiter = RateLimiter::new(store, ["l=gcra:100/1h"]).unwrap();
     // A call begins on the first runtime, which starts a task to take calls along; then nothing runs
     // there any more.
@@ -215,11 +194,12 @@ pub fn a_runtime_that_stands_still_holds_up_nobody(
 }
 
 /// Checks that a task which goes on for long after it made a call delays no call of another.
-pub async fn a_task_that_blocks_its_thread_holds_up_no_other(
-    connect: impl AsyncFn(String, Options) -> Arc<dyn Store>,
-) {
+pub async fn a_task_that_blocks_its_thread_holds_up_no_other(client: &dyn Client) {
     let server = Server::start(Flavor::System);
-    let store = connect(server.url(), Options::new().with_batches_only()).await;
+    let store = client
+        .server(&server.url(), Options::new().with_batches_only())
+        .await
+        .unwrap();
     let limiter = RateLimiter::new(store, ["l=gcra:1000/1h"]).unwrap();
     assert!(limiter.check("alice").await.unwrap().is_allowed());
     let (is_blocked, blocks) = tokio::sync::oneshot::channel();

@@ -1,13 +1,16 @@
 //! Clears states in bulk.
 
 use std::collections::BTreeMap;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{Limit, RateLimiter, Timestamp};
-use tollgate_testkit::{Cluster, Migration, Server};
-use tollgate_wire::{Clear, Cleared, Operate, Options};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Timestamp};
+use tollgate_testkit::{Cluster, Flavor, Migration, SentinelGroup, Server};
+use tollgate_wire::{Clear, Cleared, Options};
+
+use crate::client::{Client, Connected};
 
 /// One limit of each algorithm and of each kind of window.
 const LIMITS: [(&str, &str); 7] = [
@@ -100,12 +103,11 @@ async fn begin_early_in_a_minute() {
 }
 
 /// Clears the states that are ahead of the clock, for every algorithm, then all others.
-pub async fn clears_what_is_ahead<S: Operate + 'static>(store: S, servers: &[Server]) {
+pub async fn clears_what_is_ahead(store: Connected, servers: &[Server]) {
     begin_early_in_a_minute().await;
     let theirs = foreign(servers);
     let is_theirs = |key: &str| theirs.iter().any(|theirs| theirs == key);
     let foreign = snapshot(servers, is_theirs);
-    let store = Arc::new(store);
     for limit in limits() {
         let limiter = RateLimiter::new(Arc::clone(&store), [limit]).unwrap();
         for key in ["alice", "bob", "carol"] {
@@ -218,7 +220,7 @@ fn calls(servers: &[Server], command: &str) -> u64 {
 }
 
 /// Clears thousands of keys in small steps, while other keys are written and deleted.
-pub async fn clears_many_in_small_steps<S: Operate + 'static>(store: S, servers: &[Server]) {
+async fn clears_many_in_small_steps(store: Connected, servers: &[Server]) {
     fill(servers, MANY);
     let other = |key: &str| key.starts_with("other:");
     let others = snapshot(servers, other);
@@ -269,7 +271,78 @@ pub async fn clears_many_in_small_steps<S: Operate + 'static>(store: S, servers:
 
 /// Returns a cluster of three masters.
 pub fn cluster() -> Cluster {
-    Cluster::masters_only(tollgate_testkit::Flavor::System, 3)
+    Cluster::masters_only(Flavor::System, 3)
+}
+
+/// Clears only states that are ahead of the clock, if that is asked for.
+pub async fn only_states_ahead_are_cleared(client: &dyn Client) {
+    for flavor in Flavor::chosen() {
+        let server = Server::start(flavor);
+        let store = client.server(&server.url(), options()).await.unwrap();
+        clears_what_is_ahead(store, &[server]).await;
+    }
+}
+
+/// The same, on all masters of a cluster.
+pub async fn only_states_ahead_are_cleared_in_a_cluster(client: &dyn Client) {
+    let cluster = cluster();
+    let store = client.cluster(&cluster.urls(), options()).await.unwrap();
+    clears_what_is_ahead(store, cluster.nodes()).await;
+}
+
+/// The same, on the primary that Sentinels name.
+pub async fn only_states_ahead_are_cleared_behind_sentinels(client: &dyn Client) {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let store = client.sentinels(&urls, name, options()).await.unwrap();
+    clears_what_is_ahead(store, slice::from_ref(group.primary())).await;
+}
+
+/// Many keys take many small steps, on a server and in a cluster.
+pub async fn many_keys_are_cleared_in_small_steps(client: &dyn Client) {
+    let server = Server::start(Flavor::System);
+    let store = client.server(&server.url(), options()).await.unwrap();
+    clears_many_in_small_steps(store, &[server]).await;
+    let cluster = cluster();
+    let store = client.cluster(&cluster.urls(), options()).await.unwrap();
+    clears_many_in_small_steps(store, cluster.nodes()).await;
+}
+
+/// Users who may not scan or delete keys get an error, and nothing is deleted.
+pub async fn clearing_without_permission_is_an_error_that_names_the_command(client: &dyn Client) {
+    let server = Server::start(Flavor::System);
+    server.command(&["SET", "shop:a:gcra:v1:{k}", "x"]);
+    let commands = [
+        "+scan", "+unlink", "+dbsize", "+get", "+lindex", "+pttl", "+time",
+    ];
+    for (missing, is_needed) in [
+        ("+scan", true),
+        ("+unlink", true),
+        ("+dbsize", false),
+        ("+get", false),
+    ] {
+        let user = &missing[1..];
+        let mut words = vec!["ACL", "SETUSER", user, "on", ">secret", "~shop:*", "+ping"];
+        words.extend(commands.iter().filter(|name| **name != missing));
+        assert_eq!(server.command(&words).text(), Some("OK"));
+        let url = format!("redis://{user}:secret@{}", server.address());
+        let store = client.server(&url, options()).await.unwrap();
+        let what = Clear::new().ahead_by(Duration::ZERO);
+        let cleared = store.clear(&what, &mut |_| ()).await;
+        // A state that the user may not read could be ahead.
+        let fails = ["+scan", "+get"].contains(&missing);
+        assert_eq!(cleared.is_err(), fails, "{cleared:?}");
+        if let Ok(cleared) = cleared {
+            assert_eq!((cleared.found, cleared.skipped), (0, 1));
+            assert_eq!(cleared.keys.is_none(), missing == "+dbsize");
+        }
+        if is_needed {
+            let error = store.clear(&Clear::new(), &mut |_| ()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured);
+            assert!(error.to_string().contains("grant"), "{error}");
+            assert_eq!(server.command(&["DBSIZE"]).integer(), Some(1));
+        }
+    }
 }
 
 /// Stores 20 states of one slot, and moves seven of them to another node.

@@ -8,16 +8,20 @@ use tollgate_core::{Store, lease, schedule};
 use tollgate_testkit::{Flavor, shared};
 use tollgate_wire::Options;
 
-/// Makes a module with the tests of all suites for each harness.
+/// Makes a module with the tests of all suites for each harness: of all promises, or of those that
+/// depend on the `connection`.
+///
+/// The ordinary run leaves out modules whose names contain `every_server`, or the name of another server
+/// than the system's.
 #[macro_export]
 macro_rules! all_conformance {
-    ($($module:ident: $harness:expr,)*) => {$(
+    ($($module:ident: $harness:expr $(=> $which:ident)?;)*) => {$(
         mod $module {
             use super::*;
 
-            tollgate_conformance::conformance!($harness);
-            tollgate_conformance::schedule_conformance!($harness);
-            tollgate_conformance::lease_conformance!($harness);
+            tollgate_conformance::conformance!($harness $(, $which)?);
+            tollgate_conformance::schedule_conformance!($harness $(, $which)?);
+            tollgate_conformance::lease_conformance!($harness $(, $which)?);
         }
     )*};
 }

@@ -5,21 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::{Gcra, Limit, Quota, RateLimiter, Timestamp};
 use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
-use tollgate_wire::{Diagnosis, Finding, Operate, Options, Severity};
+use tollgate_wire::{Diagnosis, Finding, Options, Severity};
+
+use crate::client::Client;
 
 use Severity::{Note, Ok as Fine, Serious, Unknown, Warning};
-
-/// How a client crate connects.
-pub trait Client: 'static {
-    /// Returns a store on the server at `url`.
-    fn server(url: &str, options: Options) -> impl Future<Output = Box<dyn Operate>> + Send;
-
-    /// Returns a store on `cluster`.
-    fn cluster(
-        cluster: &Cluster,
-        options: Options,
-    ) -> impl Future<Output = Box<dyn Operate>> + Send;
-}
 
 fn options() -> Options {
     let options = Options::new().with_deadline(Duration::from_secs(5));
@@ -47,8 +37,13 @@ fn is(diagnosis: &Diagnosis, check: &str, severity: Severity, words: &[&str]) {
     assert_eq!(finding.advice.is_empty(), severity == Fine, "{finding:?}");
 }
 
-async fn of<C: Client>(server: &Server) -> Diagnosis {
-    C::server(&server.url(), options()).await.diagnose().await
+async fn of(client: &dyn Client, server: &Server) -> Diagnosis {
+    client
+        .server(&server.url(), options())
+        .await
+        .unwrap()
+        .diagnose()
+        .await
 }
 
 fn leaves_nothing(servers: &[Server]) {
@@ -59,11 +54,11 @@ fn leaves_nothing(servers: &[Server]) {
 }
 
 /// On well-configured servers, no finding is worse than a note.
-pub async fn finds_nothing_wrong<C: Client>() {
+pub async fn finds_nothing_wrong(client: &dyn Client) {
     for flavor in Flavor::chosen() {
         let durable = ["--appendonly", "yes", "--appendfsync", "always"];
         let server = Server::options(flavor).args(durable).start();
-        let diagnosis = of::<C>(&server).await;
+        let diagnosis = of(client, &server).await;
         // The note that there is no replica.
         assert_eq!(diagnosis.worst(), Note, "{diagnosis:#?}");
         assert!(diagnosis.findings().len() >= 11, "{diagnosis:#?}");
@@ -80,7 +75,7 @@ pub async fn finds_nothing_wrong<C: Client>() {
 }
 
 /// Finds server settings that endanger limits.
-pub async fn finds_dangerous_settings<C: Client>() {
+pub async fn finds_dangerous_settings(client: &dyn Client) {
     for (arguments, check, severity, words) in [
         (
             &["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"][..],
@@ -147,7 +142,7 @@ pub async fn finds_dangerous_settings<C: Client>() {
         let server = Server::options(Flavor::System)
             .args(arguments.to_vec())
             .start();
-        let diagnosis = of::<C>(&server).await;
+        let diagnosis = of(client, &server).await;
         is(&diagnosis, check, severity, words);
         leaves_nothing(&[server]);
     }
@@ -165,7 +160,7 @@ async fn replication_says(server: &Server, words: &str) {
 }
 
 /// Finds primaries that do not wait for their replicas, and stores connected to a replica.
-pub async fn finds_replicas_that_are_not_waited_for<C: Client>() {
+pub async fn finds_replicas_that_are_not_waited_for(client: &dyn Client) {
     let primary = Server::start(Flavor::System);
     let of_it = [
         "--replicaof".to_owned(),
@@ -175,7 +170,7 @@ pub async fn finds_replicas_that_are_not_waited_for<C: Client>() {
     let replica = Server::options(Flavor::System).args(of_it).start();
     replication_says(&replica, "master_link_status:up").await;
     replication_says(&primary, "state=online").await;
-    let diagnosis = of::<C>(&primary).await;
+    let diagnosis = of(client, &primary).await;
     is(
         &diagnosis,
         "replicas",
@@ -184,8 +179,13 @@ pub async fn finds_replicas_that_are_not_waited_for<C: Client>() {
     );
     primary.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     replication_says(&primary, "min_slaves_good_slaves:1").await;
-    is(&of::<C>(&primary).await, "replicas", Fine, &["1 connected"]);
-    let diagnosis = of::<C>(&replica).await;
+    is(
+        &of(client, &primary).await,
+        "replicas",
+        Fine,
+        &["1 connected"],
+    );
+    let diagnosis = of(client, &replica).await;
     is(
         &diagnosis,
         "role",
@@ -221,10 +221,14 @@ const NEEDED: [&str; 14] = [
 const LOOKED_AT: [&str; 6] = ["config|get", "hello", "info", "ping", "scan", "select"];
 
 /// Finds which command a user lacks, for each command that limits need.
-pub async fn finds_what_a_user_lacks<C: Client>() {
+pub async fn finds_what_a_user_lacks(client: &dyn Client) {
     for flavor in Flavor::chosen() {
         let server = Server::start(flavor);
-        let url = |user: &str| format!("redis://{user}:secret@{}", server.address());
+        let of = async |user: &str| {
+            let url = format!("redis://{user}:secret@{}", server.address());
+            let store = client.server(&url, options()).await.unwrap();
+            store.diagnose().await
+        };
         let set = |user: &str, keys: &str, commands: &[&str]| {
             let mut words = vec!["ACL", "SETUSER", user, "on", ">secret", keys];
             words.extend(commands);
@@ -242,7 +246,7 @@ pub async fn finds_what_a_user_lacks<C: Client>() {
         all.extend(looked_at.iter().map(String::as_str));
 
         set("whole", "~shop:*", &all);
-        let diagnosis = C::server(&url("whole"), options()).await.diagnose().await;
+        let diagnosis = of("whole").await;
         is(&diagnosis, "permissions", Fine, &[]);
         is(&diagnosis, "decisions", Fine, &[]);
         for missing in NEEDED {
@@ -256,7 +260,7 @@ pub async fn finds_what_a_user_lacks<C: Client>() {
             // Otherwise the script might be loaded already, and a missing `script|load` would not
             // show.
             server.command(&["SCRIPT", "FLUSH"]);
-            let diagnosis = C::server(&url(&user), options()).await.diagnose().await;
+            let diagnosis = of(&user).await;
             let severity = match missing {
                 "evalsha" | "get" | "set" | "time" => Serious,
                 _ => Warning,
@@ -295,15 +299,12 @@ pub async fn finds_what_a_user_lacks<C: Client>() {
         }
 
         set("elsewhere", "~other:*", &all);
-        let diagnosis = C::server(&url("elsewhere"), options())
-            .await
-            .diagnose()
-            .await;
+        let diagnosis = of("elsewhere").await;
         is(&diagnosis, "permissions", Serious, &["`shop:`", "~shop:*"]);
 
         set("blind", "~shop:*", &all);
         set("blind", "~shop:*", &["-config", "-info", "-scan"]);
-        let diagnosis = C::server(&url("blind"), options()).await.diagnose().await;
+        let diagnosis = of("blind").await;
         for check in [
             "version",
             "role",
@@ -319,15 +320,17 @@ pub async fn finds_what_a_user_lacks<C: Client>() {
 }
 
 /// Finds a server with a long round trip, and one that does not answer.
-pub async fn finds_slow_servers<C: Client>() {
+pub async fn finds_slow_servers(client: &dyn Client) {
     let server = Server::start(Flavor::System);
-    is(&of::<C>(&server).await, "round trip", Fine, &[]);
+    is(&of(client, &server).await, "round trip", Fine, &[]);
     let proxy = Proxy::start(server.address());
-    let store = C::server(
-        &proxy.url(),
-        options().with_deadline(Duration::from_secs(3)),
-    )
-    .await;
+    let store = client
+        .server(
+            &proxy.url(),
+            options().with_deadline(Duration::from_secs(3)),
+        )
+        .await
+        .unwrap();
     proxy.delay_replies(Duration::from_millis(20));
     is(&store.diagnose().await, "round trip", Note, &["nearer"]);
     proxy.delay_replies(Duration::from_millis(120));
@@ -350,9 +353,9 @@ pub async fn finds_slow_servers<C: Client>() {
 }
 
 /// Finds states written while a clock was ahead.
-pub async fn finds_states_ahead<C: Client>() {
+pub async fn finds_states_ahead(client: &dyn Client) {
     let server = Server::start(Flavor::System);
-    let store = C::server(&server.url(), options()).await;
+    let store = client.server(&server.url(), options()).await.unwrap();
     let limit = Limit::new("pace", Gcra::new(Quota::per_minute(3)).unwrap()).unwrap();
     let limiter = RateLimiter::new(store, [limit]).unwrap();
     let _ = limiter.check("alice").await.unwrap();
@@ -378,7 +381,7 @@ pub async fn finds_states_ahead<C: Client>() {
 
 /// Finds nothing wrong with a healthy cluster; finds missing slots and masters, and a cluster that
 /// is used as a single server.
-pub async fn finds_what_a_cluster_lacks<C: Client>() {
+pub async fn finds_what_a_cluster_lacks(client: &dyn Client) {
     let options = || options().with_deadline(Duration::from_secs(1));
     let arguments = ["--cluster-require-full-coverage", "no"];
     let cluster = Cluster::options(Flavor::System)
@@ -386,7 +389,9 @@ pub async fn finds_what_a_cluster_lacks<C: Client>() {
         .replicas(0)
         .args(arguments)
         .start();
-    let store = C::cluster(&cluster, options()).await;
+    // A client may try every address that it is given, for as long as one of them is gone.
+    let urls = cluster.urls()[..1].to_vec();
+    let store = client.cluster(&urls, options()).await.unwrap();
     let diagnosis = store.diagnose().await;
     is(&diagnosis, "slots", Fine, &["all 16384", "3 masters"]);
     // Each master is checked.
@@ -407,7 +412,7 @@ pub async fn finds_what_a_cluster_lacks<C: Client>() {
     leaves_nothing(cluster.nodes());
 
     let node = slice::from_ref(&cluster.nodes()[0]);
-    let alone = C::server(&node[0].url(), options()).await;
+    let alone = client.server(&node[0].url(), options()).await.unwrap();
     let diagnosis = alone.diagnose().await;
     is(
         &diagnosis,
@@ -422,7 +427,8 @@ pub async fn finds_what_a_cluster_lacks<C: Client>() {
     for node in cluster.nodes() {
         node.command(&["CLUSTER", "DELSLOTS", &slot.to_string()]);
     }
-    let diagnosis = C::cluster(&cluster, options()).await.diagnose().await;
+    let other = client.cluster(&urls, options()).await.unwrap();
+    let diagnosis = other.diagnose().await;
     is(&diagnosis, "slots", Serious, &["1 of 16384", "no master"]);
     master.command(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
 

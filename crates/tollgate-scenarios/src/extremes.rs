@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError};
+use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, StoreError};
+use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 use tollgate_wire::{Options, TimeSource};
+
+use crate::client::{Client, Connected};
 
 /// Deadlines that are never reached; some exceed what timers and socket options can hold.
 const LONG: [Duration; 5] = [
@@ -16,16 +19,33 @@ const LONG: [Duration; 5] = [
 /// Deadlines that pass immediately.
 const SHORT: [Duration; 2] = [Duration::from_nanos(1), Duration::from_micros(1)];
 
-fn limiter<S: Store>(store: Result<S, StoreError>) -> RateLimiter<S> {
+fn limiter(store: Result<Connected, StoreError>) -> RateLimiter<Connected> {
     let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(9)));
     RateLimiter::new(store.unwrap(), [limit.unwrap()]).unwrap()
 }
 
+/// Extreme times on a server.
+pub async fn a_server_takes_extreme_times(client: &dyn Client) {
+    let server = Server::start(Flavor::System);
+    are_taken(async |options| client.server(&server.url(), options).await).await;
+}
+
+/// Extreme times in a cluster.
+pub async fn a_cluster_takes_extreme_times(client: &dyn Client) {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    are_taken(async |options| client.cluster(&cluster.urls(), options).await).await;
+}
+
+/// Extreme times behind Sentinels.
+pub async fn sentinels_take_extreme_times(client: &dyn Client) {
+    let group = SentinelGroup::start(Flavor::System);
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    are_taken(async |options| client.sentinels(&urls, name, options).await).await;
+}
+
 /// Checks that stores with extreme durations connect, and decide unless their deadline is too
 /// short. A call that a store reports as not counted has not been counted.
-pub async fn are_taken<S: Store, F: Future<Output = Result<S, StoreError>>>(
-    connect: impl Fn(Options) -> F,
-) {
+pub async fn are_taken(connect: impl AsyncFn(Options) -> Result<Connected, StoreError>) {
     for (index, deadline) in LONG.into_iter().enumerate() {
         let options = Options::default().with_deadline(deadline);
         let options = options.with_caller_slack(deadline);

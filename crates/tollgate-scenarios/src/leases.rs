@@ -1,54 +1,32 @@
 //! Leases while servers and holders die or stand still: never more than the amount is held, except
 //! for what a server lost.
 
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_core::lease::{self, ConcurrencyLimiter};
+use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_testkit::{Flavor, SentinelGroup, Server};
 use tollgate_tokio::LeaseGuard;
 use tollgate_wire::Options;
 
+use crate::client::{Client, Connected};
+
 const TTL: Duration = Duration::from_secs(2);
 
-type Limiter = ConcurrencyLimiter<Arc<dyn lease::Store>>;
+type Limiter = ConcurrencyLimiter<Connected>;
 
 /// Returns the options to connect with: calls fail long before a lease ends.
-#[must_use]
-pub fn options() -> Options {
+fn options() -> Options {
     Options::new().with_deadline(Duration::from_millis(200))
 }
 
-fn limiter(store: Arc<dyn lease::Store>, amount: u64) -> Limiter {
+fn limiter(store: Connected, amount: u64) -> Limiter {
     ConcurrencyLimiter::new(store, "places", amount, TTL).unwrap()
 }
 
-/// Makes a test of each scenario. `connect` connects to the server at a URL, `connect_sentinels` to
-/// the primary of a [`SentinelGroup`]; both return an `Arc<dyn lease::Store>`.
-#[macro_export]
-macro_rules! leases {
-    ($connect:ident, $connect_sentinels:ident) => {
-        $crate::leases!(
-            $connect:
-            holders_learn_of_a_hanging_server_before_others_get_their_places
-            a_holder_that_stands_still_keeps_no_place
-            a_server_that_forgets_leases_grants_at_most_as_many_more
-            leases_survive_a_server_that_has_them_on_disk
-        );
-        $crate::leases!(
-            $connect_sentinels:
-            a_promoted_replica_grants_again_what_it_had_not_heard_of
-        );
-    };
-    ($connect:ident: $($case:ident)*) => {
-        $(
-            #[tokio::test(flavor = "multi_thread")]
-            async fn $case() {
-                $crate::leases::$case($connect).await;
-            }
-        )*
-    };
+async fn connect(client: &dyn Client, server: &Server) -> Connected {
+    client.server(&server.url(), options()).await.unwrap()
 }
 
 async fn hold(limiter: &Limiter) -> LeaseGuard {
@@ -76,11 +54,9 @@ async fn next_place(limiter: &Limiter) -> (LeaseGuard, Instant) {
 }
 
 /// Checks that holders hear of a lost lease before anybody else can acquire their places.
-pub async fn holders_learn_of_a_hanging_server_before_others_get_their_places(
-    connect: impl AsyncFn(String) -> Arc<dyn lease::Store>,
-) {
+pub async fn holders_learn_of_a_hanging_server_before_others_get_their_places(client: &dyn Client) {
     let server = Server::start(Flavor::System);
-    let limiter = limiter(connect(server.url()).await, 2);
+    let limiter = limiter(connect(client, &server).await, 2);
     let holders = [hold(&limiter).await, hold(&limiter).await];
     tokio::time::sleep(TTL / 2).await;
     server.pause();
@@ -106,21 +82,20 @@ pub async fn holders_learn_of_a_hanging_server_before_others_get_their_places(
 }
 
 /// Checks that a holder whose process stood still knows that its lease has ended, and ends no other.
-pub async fn a_holder_that_stands_still_keeps_no_place(
-    connect: impl AsyncFn(String) -> Arc<dyn lease::Store> + Clone + Send + 'static,
-) {
+pub async fn a_holder_that_stands_still_keeps_no_place(client: &'static dyn Client) {
     let server = Server::start(Flavor::System);
-    let limiter = limiter(connect(server.url()).await, 1);
+    let limiter = limiter(connect(client, &server).await, 1);
     let (tell, told) = mpsc::channel();
     let (wake, woken) = mpsc::channel::<()>();
-    let (url, theirs) = (server.url(), connect.clone());
+    let url = server.url();
     // The holder has a runtime of its own, which runs nothing while its thread waits.
     let holder = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         runtime.unwrap().block_on(async {
-            let limiter = self::limiter(theirs(url).await, 1);
+            let store = client.server(&url, options()).await.unwrap();
+            let limiter = self::limiter(store, 1);
             let guard = LeaseGuard::acquire(&limiter, "alice")
                 .await
                 .unwrap()
@@ -146,11 +121,9 @@ pub async fn a_holder_that_stands_still_keeps_no_place(
 }
 
 /// Checks what a server without persistence grants after a crash, and that old holders learn of it.
-pub async fn a_server_that_forgets_leases_grants_at_most_as_many_more(
-    connect: impl AsyncFn(String) -> Arc<dyn lease::Store>,
-) {
+pub async fn a_server_that_forgets_leases_grants_at_most_as_many_more(client: &dyn Client) {
     let server = Server::start(Flavor::System);
-    let limiter = limiter(connect(server.url()).await, 3);
+    let limiter = limiter(connect(client, &server).await, 3);
     let old = [hold(&limiter).await, hold(&limiter).await];
     server.kill();
     server.restart();
@@ -177,13 +150,11 @@ pub async fn a_server_that_forgets_leases_grants_at_most_as_many_more(
 }
 
 /// Checks that a server with an append-only file keeps the leases through crashes.
-pub async fn leases_survive_a_server_that_has_them_on_disk(
-    connect: impl AsyncFn(String) -> Arc<dyn lease::Store>,
-) {
+pub async fn leases_survive_a_server_that_has_them_on_disk(client: &dyn Client) {
     let server = Server::options(Flavor::System)
         .args(["--appendonly", "yes", "--appendfsync", "always"])
         .start();
-    let limiter = limiter(connect(server.url()).await, 1);
+    let limiter = limiter(connect(client, &server).await, 1);
     let holder = hold(&limiter).await;
     for _ in 0..3 {
         server.kill();
@@ -199,14 +170,12 @@ pub async fn leases_survive_a_server_that_has_them_on_disk(
 
 /// As many more as the replica had not heard of can be held, and only until their holders learn of
 /// it.
-///
-/// `connect` receives the group's Sentinels.
-pub async fn a_promoted_replica_grants_again_what_it_had_not_heard_of(
-    connect: impl AsyncFn(&SentinelGroup) -> Arc<dyn lease::Store>,
-) {
+pub async fn a_promoted_replica_grants_again_what_it_had_not_heard_of(client: &dyn Client) {
     let group = tokio::task::block_in_place(|| SentinelGroup::start(Flavor::System));
     let ttl = Duration::from_secs(60);
-    let limiter = ConcurrencyLimiter::new(connect(&group).await, "places", 3, ttl).unwrap();
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let store = client.sentinels(&urls, name, options()).await.unwrap();
+    let limiter = ConcurrencyLimiter::new(store, "places", 3, ttl).unwrap();
     let acquire = async |id: &str| limiter.acquire("alice", id).await;
     assert!(acquire("replicated").await.unwrap().is_granted());
     let primary = group.primary();

@@ -66,51 +66,6 @@ pub async fn sorted_set_in_pipeline_counts(
     Ok(held <= most)
 }
 
-/// Decides like [`sorted_set_in_transaction`], but converts the period to milliseconds in 32 bits.
-pub async fn sorted_set_of_ints(
-    connection: &mut (impl ConnectionLike + Send),
-    key: &str,
-    now_ms: i64,
-    period_s: i32,
-    most: u64,
-) -> RedisResult<bool> {
-    let mut trim = command("ZREMRANGEBYSCORE", key);
-    trim.arg(0)
-        .arg(now_ms - i64::from(period_s.wrapping_mul(1_000)));
-    let (held,): (u64,) = redis::pipe()
-        .atomic()
-        .add_command(add(key, now_ms.unsigned_abs(), now_ms.unsigned_abs()))
-        .ignore()
-        .add_command(trim)
-        .ignore()
-        .add_command(command("ZCARD", key))
-        .query_async(connection)
-        .await?;
-    Ok(held <= most)
-}
-
-/// Decides like [`sorted_set_in_transaction`], but with `EXEC` and without `MULTI`.
-pub async fn sorted_set_with_a_stray_end(
-    connection: &mut (impl ConnectionLike + Send),
-    key: &str,
-    now_ms: u64,
-    period_s: u64,
-    most: u64,
-) -> RedisResult<bool> {
-    let (held, _): (u64, redis::Value) = redis::pipe()
-        .add_command(add(key, now_ms, now_ms))
-        .ignore()
-        .add_command(trim(key, 0, now_ms.saturating_sub(period_s * 1_000)))
-        .ignore()
-        .add_command(command("ZCARD", key))
-        .add_command(expire(key, period_s + 1))
-        .ignore()
-        .cmd("EXEC")
-        .query_async(connection)
-        .await?;
-    Ok(held <= most)
-}
-
 /// Decides with a sorted set of milliseconds, in a script that counts before it trims.
 pub async fn sorted_set_in_script(
     connection: &mut (impl ConnectionLike + Send),
@@ -133,36 +88,6 @@ pub async fn sorted_set_in_script(
     Ok(held <= most)
 }
 
-/// The first half of the sorted set of whole seconds: counts, and returns whether there is room.
-pub async fn sorted_set_of_seconds_counts(
-    connection: &mut (impl ConnectionLike + Send),
-    key: &str,
-    now_s: u64,
-    period_s: u64,
-    most: u64,
-) -> RedisResult<bool> {
-    let held: u64 = redis::cmd("ZCOUNT")
-        .arg(key)
-        .arg(now_s.saturating_sub(period_s))
-        .arg(now_s)
-        .query_async(connection)
-        .await?;
-    Ok(held < most)
-}
-
-/// The second half of the sorted set of whole seconds: adds the call, and trims.
-pub async fn sorted_set_of_seconds_writes(
-    connection: &mut (impl ConnectionLike + Send),
-    key: &str,
-    now_s: u64,
-    period_s: u64,
-) -> RedisResult<()> {
-    let () = add(key, now_s, now_s).query_async(connection).await?;
-    trim(key, 0, now_s.saturating_sub(period_s))
-        .query_async(connection)
-        .await
-}
-
 /// Decides with a sorted set of whole seconds, one command after another.
 pub async fn sorted_set_of_seconds(
     connection: &mut (impl ConnectionLike + Send),
@@ -171,11 +96,14 @@ pub async fn sorted_set_of_seconds(
     period_s: u64,
     most: u64,
 ) -> RedisResult<bool> {
-    let admits = sorted_set_of_seconds_counts(connection, key, now_s, period_s, most).await?;
-    if admits {
-        sorted_set_of_seconds_writes(connection, key, now_s, period_s).await?;
+    let from = now_s.saturating_sub(period_s);
+    let mut count = command("ZCOUNT", key);
+    let held: u64 = count.arg(from).arg(now_s).query_async(connection).await?;
+    if held < most {
+        let () = add(key, now_s, now_s).query_async(connection).await?;
+        let () = trim(key, 0, from).query_async(connection).await?;
     }
-    Ok(admits)
+    Ok(held < most)
 }
 
 /// Decides with one counter for each of several windows `(period, most)`, and increments them all.
@@ -200,7 +128,7 @@ pub async fn counters_of_windows(
 }
 
 /// Returns the key of a counter of [`counters_of_windows`].
-pub fn window_key(key: &str, period_s: u64, now_s: u64) -> String {
+fn window_key(key: &str, period_s: u64, now_s: u64) -> String {
     format!("rate_limit:{key}:{period_s}:{}", now_s / period_s)
 }
 
@@ -239,102 +167,40 @@ pub async fn counter_of_a_second_writes(
     Ok(true)
 }
 
-/// Decides with a counter of each second, and ignores whether the increment succeeded.
-pub async fn counter_of_a_second_unchecked(
-    connection: &mut (impl ConnectionLike + Send),
-    ip: &str,
-    now_s: u64,
-) -> RedisResult<bool> {
-    let read = counter_of_a_second_reads(connection, ip, now_s).await?;
-    let written = counter_of_a_second_writes(connection, ip, now_s, read).await;
-    Ok(written.unwrap_or(true))
-}
-
 /// Returns the key of the counter of a second.
-pub fn second_key(ip: &str, now_s: u64) -> String {
+fn second_key(ip: &str, now_s: u64) -> String {
     format!("{ip}:{now_s}")
 }
 
-/// A time that a schedule has accepted but not yet stored.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Accepted(Option<Entry>);
-
-#[derive(Clone, Debug, Eq, PartialEq)]
-struct Entry {
-    key: String,
-    second: u64,
-    midnight_ms: u64,
-    first: bool,
-}
-
-/// The first half of a schedule of one per minute, five per hour and ten per day: reads the day's
-/// seconds, and accepts or rejects the time `send_ms`.
-pub async fn schedule_reads(
-    connection: &mut (impl ConnectionLike + Send),
-    ip: &str,
-    send_ms: u64,
-    now_ms: u64,
-) -> RedisResult<Option<Accepted>> {
-    if send_ms < now_ms {
-        return Ok(Some(Accepted(None)));
-    }
-    let midnight_ms = send_ms / DAY_MS * DAY_MS;
-    let second = (send_ms - midnight_ms) / 1_000;
-    let key = day_key(ip, send_ms);
-    let taken: Vec<u64> = command("SMEMBERS", &key).query_async(connection).await?;
-    let within = |span: u64| {
-        let near = |other: &&u64| second.abs_diff(**other) < span;
-        taken.iter().filter(near).count()
-    };
-    if taken.len() >= MOST_PER_DAY || within(60) > 0 || within(3_600) > MOST_PER_HOUR {
-        return Ok(None);
-    }
-    Ok(Some(Accepted(Some(Entry {
-        key,
-        second,
-        midnight_ms,
-        first: taken.is_empty(),
-    }))))
-}
-
-/// The second half of a schedule, which its caller does not wait for: stores the time.
-pub async fn schedule_writes(
-    connection: &mut (impl ConnectionLike + Send),
-    accepted: &Accepted,
-    now_ms: u64,
-) -> RedisResult<()> {
-    let Some(entry) = &accepted.0 else {
-        return Ok(());
-    };
-    let mut pipeline = Pipeline::new();
-    pipeline.cmd("SADD").arg(&entry.key).arg(entry.second);
-    if entry.first {
-        let left_ms = (entry.midnight_ms + DAY_MS).saturating_sub(now_ms);
-        if left_ms == 0 {
-            return Ok(());
-        }
-        pipeline.add_command(expire(&entry.key, left_ms / 1_000));
-    }
-    pipeline.query_async(connection).await
-}
-
-/// Accepts and stores the time `send_ms`, or does neither.
+/// Accepts and stores the time `send_ms`, at one per minute, five per hour and ten per day, or does
+/// neither.
 pub async fn schedule(
     connection: &mut (impl ConnectionLike + Send),
     ip: &str,
     send_ms: u64,
     now_ms: u64,
 ) -> RedisResult<bool> {
-    let Some(accepted) = schedule_reads(connection, ip, send_ms, now_ms).await? else {
-        return Ok(false);
+    if send_ms < now_ms {
+        return Ok(true);
+    }
+    let midnight_ms = send_ms / DAY_MS * DAY_MS;
+    let second = (send_ms - midnight_ms) / 1_000;
+    let key = format!("{ip}:day-{}", send_ms / DAY_MS);
+    let taken: Vec<u64> = command("SMEMBERS", &key).query_async(connection).await?;
+    let within = |span: u64| {
+        let near = |other: &&u64| second.abs_diff(**other) < span;
+        taken.iter().filter(near).count()
     };
-    schedule_writes(connection, &accepted, now_ms).await?;
+    if taken.len() >= MOST_PER_DAY || within(60) > 0 || within(3_600) > MOST_PER_HOUR {
+        return Ok(false);
+    }
+    let mut pipeline = Pipeline::new();
+    pipeline.cmd("SADD").arg(&key).arg(second);
+    if taken.is_empty() {
+        pipeline.add_command(expire(&key, (midnight_ms + DAY_MS - now_ms) / 1_000));
+    }
+    let () = pipeline.query_async(connection).await?;
     Ok(true)
-}
-
-/// Returns the key with a schedule's seconds of one day.
-pub fn day_key(ip: &str, send_ms: u64) -> String {
-    format!("{ip}:day-{}", send_ms / DAY_MS)
 }
 
 /// Decides with a counter that the first call of a window creates, in a script.

@@ -9,6 +9,8 @@ use tollgate_core::{ErrorKind, Key, Limit, Quota, Receipt, Store, StoreError};
 use tollgate_testkit::{Cluster, Flavor, Reply, Server};
 use tollgate_wire::Options;
 
+use crate::client::Client;
+
 /// The two parts of a key, each with a word that occurs nowhere else.
 const PARTITION: &str = "carol4711";
 const REST: &str = "/account/dave0815";
@@ -135,8 +137,14 @@ async fn receipt(store: &impl Store) -> Receipt {
     decision.into_receipt().unwrap()
 }
 
-/// Checks that no refusal of a server of each flavor shows the key of its call.
-pub async fn refusals_hide_the_key<S: Store + Debug>(
+/// No refusal of a server of each flavor shows the key of its call.
+pub async fn refusals_hide_the_key(client: &dyn Client) {
+    let connect = async |url: String| client.server(&url, options()).await.unwrap();
+    refusals_of_servers_hide_the_key(Flavor::chosen(), connect).await;
+}
+
+/// Checks that no refusal of a server of each of `flavors` shows the key of its call.
+pub async fn refusals_of_servers_hide_the_key<S: Store + Debug>(
     flavors: Vec<Flavor>,
     connect: impl AsyncFn(String) -> S,
 ) {
@@ -188,8 +196,15 @@ fn without_commands() -> Vec<String> {
     renamed.into_iter().flat_map(rename).collect()
 }
 
-/// Checks that errors of servers that do not know the commands do not show the key.
-pub async fn unknown_commands_hide_the_key<S: Store + Debug>(
+/// Errors of servers that do not know the commands do not show the key.
+pub async fn unknown_commands_hide_the_key(client: &dyn Client) {
+    let connect = async |url: String| client.server(&url, options()).await.unwrap();
+    unknown_commands_of_servers_hide_the_key(Flavor::chosen(), connect).await;
+}
+
+/// Checks that errors of servers of each of `flavors` that do not know the commands do not show the
+/// key.
+pub async fn unknown_commands_of_servers_hide_the_key<S: Store + Debug>(
     flavors: Vec<Flavor>,
     connect: impl AsyncFn(String) -> S,
 ) {
@@ -206,11 +221,11 @@ pub async fn unknown_commands_hide_the_key<S: Store + Debug>(
     }
 }
 
-/// Checks that errors of a cluster that does not know the commands do not show the key.
-pub async fn a_cluster_hides_the_key<S: Store>(connect: impl AsyncFnOnce(&Cluster) -> S) {
-    let options = Cluster::options(Flavor::System).masters(2).replicas(0);
-    let cluster = options.args(without_commands()).start();
-    let store = connect(&cluster).await;
+/// Errors of a cluster that does not know the commands do not show the key.
+pub async fn a_cluster_hides_the_key(client: &dyn Client) {
+    let cluster = Cluster::options(Flavor::System).masters(2).replicas(0);
+    let cluster = cluster.args(without_commands()).start();
+    let store = client.cluster(&cluster.urls(), options()).await.unwrap();
     let limit = limit();
     let check = Check::new(&limit, key(), 1);
     let error = store.decide(Request::consume(check)).await.unwrap_err();
@@ -219,22 +234,19 @@ pub async fn a_cluster_hides_the_key<S: Store>(connect: impl AsyncFnOnce(&Cluste
     is_redacted(&error, "unknown command");
 }
 
-/// Checks that errors of nodes of a cluster do not show the key: the redirection, which contains
-/// `moved`, and the refusal of keys of several slots. The stores follow no redirections.
-pub async fn redirections_and_crossed_slots_hide_the_key<S: Store>(
-    connect: impl AsyncFn(String) -> S,
-    moved: &str,
-) {
+/// Errors of nodes of a cluster do not show the key: the redirection, and the refusal of keys of
+/// several slots. The stores of one node follow no redirections.
+pub async fn redirections_and_crossed_slots_hide_the_key(client: &dyn Client) {
     let cluster = Cluster::masters_only(Flavor::System, 2);
     let limit = limit();
     let check = Check::new(&limit, key(), 1);
     let other = Check::new(&limit, Key::from("erin").with_rest("/"), 1);
     let mut redirections = 0;
     for node in cluster.nodes() {
-        let store = connect(node.url()).await;
+        let store = client.server(&node.url(), options()).await.unwrap();
         if let Err(error) = store.decide(Request::consume(check)).await {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-            is_redacted(&error, moved);
+            is_redacted(&error, "");
             redirections += 1;
         }
         let crossed = Request::consume(check).and(other);
@@ -244,17 +256,16 @@ pub async fn redirections_and_crossed_slots_hide_the_key<S: Store>(
     assert_eq!(redirections, 1);
 }
 
-/// Checks that the error of a server that does not know `greeting`, and that repeats it, does not
-/// show the password.
-pub async fn an_unknown_greeting_hides_the_password<S>(
-    greeting: &str,
-    connect: impl AsyncFnOnce(String) -> Result<S, StoreError>,
-) {
-    let rename = ["--rename-command", greeting, "HOWDY"];
-    let server = Server::options(Flavor::System).args(rename).start();
+/// The error of a server that does not know the greeting, and that repeats it, does not show the
+/// password.
+pub async fn an_unknown_greeting_hides_the_password(client: &dyn Client) {
+    let rename = ["HELLO", "AUTH"].map(|name| ["--rename-command", name, ""]);
+    let server = Server::options(Flavor::System)
+        .args(rename.concat())
+        .start();
     let url = server.url().replace("//", "//carol4711:dave0815@");
-    let Err(error) = connect(url).await else {
-        panic!("a connection without {greeting}");
+    let Err(error) = client.server(&url, options()).await else {
+        panic!("a connection without a greeting");
     };
     is_redacted(&error, "");
 }

@@ -1,9 +1,13 @@
 //! Commands that a server does not run: only those are sent again.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_testkit::{Answer, FakeServer};
+use tollgate_wire::Options;
+
+use crate::client::Client;
 
 /// The reply to a command that is run. No script gives it.
 pub const DONE: &str = ":1\r\n";
@@ -49,20 +53,22 @@ pub fn kind(outcome: Result<(), StoreError>) -> Option<ErrorKind> {
     outcome.err().map(|error| error.kind())
 }
 
-/// Checks that a command is sent again to a cluster's node that refuses it for now, at last with the
-/// line `later`, and not to one that refuses it for good.
-pub async fn only_what_was_not_run_is_sent_again<S: Store>(
-    later: &str,
-    connect: impl AsyncFn(&FakeServer) -> S,
-) {
+/// A command is sent again to a cluster's node that refuses it for now, and not to one that refuses it
+/// for good.
+pub async fn only_what_was_not_run_is_sent_again(client: &dyn Client) {
     for (lines, expected, sent) in [
         (&[DONE][..], None, 1),
-        (&["-TRYAGAIN later\r\n", later, DONE], None, 3),
+        (
+            &["-TRYAGAIN later\r\n", "-TRYAGAIN later\r\n", DONE],
+            None,
+            3,
+        ),
         (&["-OOM no\r\n", DONE], Some(ErrorKind::Full), 1),
     ] {
         let answers: Vec<_> = lines.iter().map(|&line| line.into()).collect();
         let node = FakeServer::start_node(&[], replies(&answers));
-        let limiter = limiter(connect(&node).await);
+        let options = Options::default().with_deadline(Duration::from_secs(2));
+        let limiter = limiter(client.cluster(&[node.url()], options).await.unwrap());
         assert_eq!(kind(limiter.reset("key").await), expected, "{lines:?}");
         assert_eq!(node.count("UNLINK"), sent, "{lines:?}");
     }

@@ -10,20 +10,19 @@ use tollgate_testkit::{Answer, FakeServer, Flavor, Proxy, Server};
 
 use super::load::PATIENCE;
 use super::scene::{BOUND, KEY, Scene, patient, suffering, wait};
-use super::tally::Row;
 use super::{Client, DEADLINE};
 
 /// How long the address leads to the demoted server, as a service that is not quick would let it.
 const STALE: Duration = Duration::from_millis(700);
 
 /// Calls reach the new primary, whose replica the old one becomes, without a lost connection.
-pub async fn primary_is_demoted_behind_one_address<C: Client>() {
+pub async fn primary_is_demoted_behind_one_address(client: &dyn Client) {
     let (old, new) = wait(|| (Server::start(Flavor::System), Server::start(Flavor::System)));
     wait(|| follow(&new, &old));
     let proxy = Proxy::start(old.address());
     let scene = Scene::with(
-        C::server(&proxy.address(), suffering()).await,
-        C::server(&new.address(), patient()).await,
+        client.server(&proxy.url(), suffering()).await.unwrap(),
+        client.server(&new.url(), patient()).await.unwrap(),
     );
     let load = scene.load();
     load.allowed(300).await;
@@ -42,16 +41,12 @@ pub async fn primary_is_demoted_behind_one_address<C: Client>() {
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     // Calls that the new primary had not received when it was promoted are admitted again.
     let bound = BOUND + tally.allowed().saturating_sub(counted);
-    Row {
-        fault: "the primary behind one address is demoted, and keeps its connections",
-        client: C::NAME,
-        tally: &tally,
-        counted,
-        admitted,
-        bound,
-        resumed: Some(resumed),
-    }
-    .print();
+    tally.print(
+        "the primary behind one address is demoted, and keeps its connections",
+        client,
+        [counted, admitted, bound],
+        Some(resumed),
+    );
     assert!(tally.errors(ErrorKind::Unavailable) > 0, "{tally}");
     assert!(counted <= tally.allowed(), "{counted}: {tally}");
     assert_eq!(admitted, bound, "{tally}");
@@ -85,7 +80,7 @@ const ANSWERS: [&str; 4] = [
 ];
 
 /// A server that goes on refusing every call is connected to again, once per deadline.
-pub async fn server_that_refuses_calls_is_left<C: Client>() {
+pub async fn server_that_refuses_calls_is_left(client: &dyn Client) {
     for answer in ANSWERS {
         let refusing = FakeServer::start(move |words| match &*words[0] {
             "EVALSHA" => format!("-{answer}\r\n").into(),
@@ -94,7 +89,7 @@ pub async fn server_that_refuses_calls_is_left<C: Client>() {
         });
         let server = wait(|| Server::start(Flavor::System));
         let proxy = Proxy::start(format!("127.0.0.1:{}", refusing.port()));
-        let scene = Scene::on_server::<C>(&server, &proxy.address()).await;
+        let scene = Scene::on_server(client, &server, &proxy.url()).await;
         let connected = proxy.connections();
 
         let begun = Instant::now();
@@ -121,17 +116,20 @@ pub async fn server_that_refuses_calls_is_left<C: Client>() {
 }
 
 /// Calls follow a primary that Sentinels name anew, although the old one keeps its connections.
-pub async fn sentinels_name_another_primary<C: Client>() {
+pub async fn sentinels_name_another_primary(client: &dyn Client) {
     let (old, new) = wait(|| (Server::start(Flavor::System), Server::start(Flavor::System)));
     let primary = Arc::new(AtomicU16::new(old.port()));
     let sentinel = {
         let primary = Arc::clone(&primary);
         FakeServer::start(move |words| named(words, primary.load(Ordering::SeqCst)))
     };
-    let sentinels = [format!("127.0.0.1:{}", sentinel.port())];
+    let sentinels = [sentinel.url()];
     let scene = Scene::with(
-        C::sentinels(&sentinels, "primary", suffering()).await,
-        C::server(&new.address(), patient()).await,
+        client
+            .sentinels(&sentinels, "primary", suffering())
+            .await
+            .unwrap(),
+        client.server(&new.url(), patient()).await.unwrap(),
     );
     assert!(scene.limiter().check(KEY).await.unwrap().is_allowed());
 

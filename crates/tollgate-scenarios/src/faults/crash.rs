@@ -6,24 +6,23 @@ use tollgate_testkit::{Flavor, Server, ServerOptions};
 use super::Client;
 use super::load::Load;
 use super::scene::{BOUND, KEY, Scene, wait};
-use super::tally::Row;
 
 /// A server without persistence admits up to the bound before the crash, and again after it.
-pub async fn forgets_in_a_crash<C: Client>() {
+pub async fn forgets_in_a_crash(client: &dyn Client) {
     let server = Server::options(Flavor::System);
-    crash::<C>(server, "kill -9, nothing on disk", false).await;
+    crash(client, server, "kill -9, nothing on disk", false).await;
 }
 
 /// A server that writes to disk before it replies loses nothing.
-pub async fn keeps_all_through_a_crash<C: Client>() {
+pub async fn keeps_all_through_a_crash(client: &dyn Client) {
     let arguments = ["--appendonly", "yes", "--appendfsync", "always"];
     let server = Server::options(Flavor::System).args(arguments);
-    crash::<C>(server, "kill -9, `appendfsync always`", true).await;
+    crash(client, server, "kill -9, `appendfsync always`", true).await;
 }
 
-async fn crash<C: Client>(options: ServerOptions, fault: &str, keeps: bool) {
+async fn crash(client: &dyn Client, options: ServerOptions, fault: &str, keeps: bool) {
     let server = wait(|| options.start());
-    let scene = Scene::on_server::<C>(&server, &server.address()).await;
+    let scene = Scene::on_server(client, &server, &server.url()).await;
     let load = scene.load();
     load.allowed(300).await;
     wait(|| server.kill());
@@ -43,20 +42,16 @@ async fn crash<C: Client>(options: ServerOptions, fault: &str, keeps: bool) {
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert!(admitted <= BOUND + lost, "{admitted} with {lost} lost");
     assert!(admitted + tally.unknown() >= BOUND + lost);
-    Row {
+    tally.print(
         fault,
-        client: C::NAME,
-        tally: &tally,
-        counted,
-        admitted,
-        bound: BOUND + lost,
-        resumed: Some(resumed),
-    }
-    .print();
+        client,
+        [counted, admitted, BOUND + lost],
+        Some(resumed),
+    );
 }
 
 /// While a server is loading, it counts nothing; afterwards it has all its data.
-pub async fn is_loading<C: Client>() {
+pub async fn is_loading(client: &dyn Client) {
     let server = wait(|| {
         Server::options(Flavor::System)
             // Loading 3,000 keys takes 1.5 seconds.
@@ -64,7 +59,7 @@ pub async fn is_loading<C: Client>() {
             .args(["--loading-process-events-interval-bytes", "1024"])
             .start()
     });
-    let scene = Scene::on_server::<C>(&server, &server.address()).await;
+    let scene = Scene::on_server(client, &server, &server.url()).await;
     let load = scene.load();
     load.allowed(300).await;
     let mut tally = load.stop().await;
@@ -88,14 +83,10 @@ pub async fn is_loading<C: Client>() {
     let counted = scene.counted(KEY).await;
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
-    Row {
-        fault: "restart, loading for 1.5 s",
-        client: C::NAME,
-        tally: &tally,
-        counted,
-        admitted,
-        bound: BOUND,
-        resumed: Some(resumed),
-    }
-    .print();
+    tally.print(
+        "restart, loading for 1.5 s",
+        client,
+        [counted, admitted, BOUND],
+        Some(resumed),
+    );
 }

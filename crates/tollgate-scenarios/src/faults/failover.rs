@@ -6,24 +6,23 @@ use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 use super::Client;
 use super::load::{CALLERS, Load};
 use super::scene::{BOUND, KEY, Scene, patient, suffering, wait};
-use super::tally::Row;
 
 /// The new primary admits again what was not replicated to it, and no more.
-pub async fn sentinels_promote_a_replica<C: Client>() {
+pub async fn sentinels_promote_a_replica(client: &dyn Client) {
     let group = wait(|| SentinelGroup::start(Flavor::System));
-    let scene = watched_by::<C>(&group).await;
+    let scene = watched_by(client, &group).await;
     let primary = wait(|| group.primary());
     let fault = "Sentinel: the primary is killed";
-    promote::<C>(&scene, fault, primary, async |_| ()).await;
+    promote(client, &scene, fault, primary, async |_| ()).await;
 }
 
 /// A lagging replica admits again each call that it has missed.
-pub async fn sentinels_promote_a_replica_that_lags<C: Client>() {
+pub async fn sentinels_promote_a_replica_that_lags(client: &dyn Client) {
     let group = wait(|| SentinelGroup::start(Flavor::System));
-    let scene = watched_by::<C>(&group).await;
+    let scene = watched_by(client, &group).await;
     let primary = wait(|| group.primary());
     let fault = "Sentinel: the replica lags, the primary is killed";
-    let lost = promote::<C>(&scene, fault, primary, async |load| {
+    let lost = promote(client, &scene, fault, primary, async |load| {
         leave_replicas_behind(primary);
         load.allowed(200).await;
     });
@@ -33,7 +32,7 @@ pub async fn sentinels_promote_a_replica_that_lags<C: Client>() {
 
 /// A primary with `min-replicas-to-write 1` admits nothing without a replica, so almost nothing is
 /// lost.
-pub async fn sentinels_promote_a_replica_that_is_needed<C: Client>() {
+pub async fn sentinels_promote_a_replica_that_is_needed(client: &dyn Client) {
     let group = wait(|| {
         SentinelGroup::options(Flavor::System)
             // The second replica then follows the new primary, which needs one too.
@@ -41,10 +40,10 @@ pub async fn sentinels_promote_a_replica_that_is_needed<C: Client>() {
             .args(["--min-replicas-to-write", "1"])
             .start()
     });
-    let scene = watched_by::<C>(&group).await;
+    let scene = watched_by(client, &group).await;
     let primary = wait(|| group.primary());
     let fault = "Sentinel: the same with `min-replicas-to-write 1`";
-    let lost = promote::<C>(&scene, fault, primary, async |load| {
+    let lost = promote(client, &scene, fault, primary, async |load| {
         leave_replicas_behind(primary);
         load.renewed().await;
         let then = load.so_far();
@@ -84,22 +83,22 @@ fn follow(primary: &Server, replicas: usize) {
     }
 }
 
-async fn watched_by<C: Client>(group: &SentinelGroup) -> Scene {
+async fn watched_by(client: &dyn Client, group: &SentinelGroup) -> Scene {
     wait(|| follow(group.primary(), group.servers().len() - 1));
-    let (addresses, name) = (group.sentinel_addresses(), group.primary_name());
+    let (urls, name) = (group.sentinel_urls(), group.primary_name());
     Scene::with(
-        C::sentinels(&addresses, name, suffering()).await,
-        C::sentinels(&addresses, name, patient()).await,
+        client.sentinels(&urls, name, suffering()).await.unwrap(),
+        client.sentinels(&urls, name, patient()).await.unwrap(),
     )
 }
 
 /// Promotes a cluster's replica: a planned failover loses nothing, a killed master what was not
 /// replicated.
-pub async fn cluster_promotes_a_replica<C: Client>() {
+pub async fn cluster_promotes_a_replica(client: &dyn Client) {
     let cluster = wait(|| Cluster::start(Flavor::System));
     let scene = Scene::with(
-        C::cluster(&cluster.addresses(), suffering()).await,
-        C::cluster(&cluster.addresses(), patient()).await,
+        client.cluster(&cluster.urls(), suffering()).await.unwrap(),
+        client.cluster(&cluster.urls(), patient()).await.unwrap(),
     );
     let slot = Cluster::slot_of(KEY);
     wait(|| follow(cluster.master_of(slot), 1));
@@ -116,16 +115,12 @@ pub async fn cluster_promotes_a_replica<C: Client>() {
     tally.accounts_for(counted);
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
-    Row {
-        fault: "cluster: `CLUSTER FAILOVER`",
-        client: C::NAME,
-        tally: &tally,
-        counted,
-        admitted,
-        bound: BOUND,
-        resumed: Some(resumed),
-    }
-    .print();
+    tally.print(
+        "cluster: `CLUSTER FAILOVER`",
+        client,
+        [counted, admitted, BOUND],
+        Some(resumed),
+    );
 
     scene
         .auditor()
@@ -135,12 +130,13 @@ pub async fn cluster_promotes_a_replica<C: Client>() {
     let master = wait(|| cluster.master_of(slot));
     wait(|| follow(master, 1));
     let fault = "cluster: the master is killed";
-    promote::<C>(&scene, fault, master, async |_| ()).await;
+    promote(client, &scene, fault, master, async |_| ()).await;
 }
 
 /// Runs `prelude`, kills `primary` during a load of calls, and waits for a new primary. Returns how
 /// many answered calls were lost.
-async fn promote<C: Client>(
+async fn promote(
+    client: &dyn Client,
     scene: &Scene,
     fault: &str,
     primary: &Server,
@@ -172,15 +168,11 @@ async fn promote<C: Client>(
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert!(admitted <= BOUND + lost, "{admitted} with {lost} lost");
     assert!(admitted + tally.unknown() >= BOUND);
-    Row {
-        fault: &format!("{fault}; {lost} of {} lost", before.allowed()),
-        client: C::NAME,
-        tally: &tally,
-        counted,
-        admitted,
-        bound: BOUND + lost,
-        resumed: Some(resumed),
-    }
-    .print();
+    tally.print(
+        &format!("{fault}; {lost} of {} lost", before.allowed()),
+        client,
+        [counted, admitted, BOUND + lost],
+        Some(resumed),
+    );
     lost
 }

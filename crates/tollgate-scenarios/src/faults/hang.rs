@@ -8,27 +8,26 @@ use tollgate_testkit::{Flavor, Server};
 
 use super::load::CALLERS;
 use super::scene::{BOUND, KEY, Scene, each_run_counts, executed, wait};
-use super::tally::Row;
 use super::{Client, TOO_LONG};
 
 /// A stopped process still receives calls, and executes each once when it resumes.
-pub async fn hangs<C: Client>() {
-    hang::<C>("SIGSTOP for 0.7 s", Server::pause, Server::resume).await;
+pub async fn hangs(client: &dyn Client) {
+    hang(client, "SIGSTOP for 0.7 s", Server::pause, Server::resume).await;
 }
 
 /// The same with `CLIENT PAUSE`.
-pub async fn is_told_to_pause<C: Client>() {
+pub async fn is_told_to_pause(client: &dyn Client) {
     let time = TOO_LONG.as_millis().to_string();
     let pause = |server: &Server| {
         let reply = server.command(&["CLIENT", "PAUSE", &time, "ALL"]);
         assert_eq!(reply.text(), Some("OK"));
     };
-    hang::<C>("`CLIENT PAUSE` for 0.7 s", pause, |_| ()).await;
+    hang(client, "`CLIENT PAUSE` for 0.7 s", pause, |_| ()).await;
 }
 
-async fn hang<C: Client>(fault: &str, begin: impl Fn(&Server), end: impl Fn(&Server)) {
+async fn hang(client: &dyn Client, fault: &str, begin: impl Fn(&Server), end: impl Fn(&Server)) {
     let server = wait(|| Server::start(Flavor::System));
-    let scene = Scene::on_server::<C>(&server, &server.address()).await;
+    let scene = Scene::on_server(client, &server, &server.url()).await;
     let load = scene.load();
     load.allowed(300).await;
     wait(|| begin(&server));
@@ -48,18 +47,9 @@ async fn hang<C: Client>(fault: &str, begin: impl Fn(&Server), end: impl Fn(&Ser
     // A client that reconnects meanwhile reports that nothing was sent.
     tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
     tally.accounts_for(counted);
-    each_run_counts::<C>(runs, counted);
+    each_run_counts(client, runs, counted);
     assert_eq!(tally.denied(), 0);
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
-    Row {
-        fault,
-        client: C::NAME,
-        tally: &tally,
-        counted,
-        admitted,
-        bound: BOUND,
-        resumed: Some(resumed),
-    }
-    .print();
+    tally.print(fault, client, [counted, admitted, BOUND], Some(resumed));
 }

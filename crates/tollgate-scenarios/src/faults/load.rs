@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tollgate_core::{Decision, RateLimiter, Store};
+use tollgate_core::{Decision, RateLimiter};
 
 use super::tally::Tally;
+use crate::client::Connected;
 
-pub(crate) type Limiter = RateLimiter<Arc<dyn Store>>;
+pub(crate) type Limiter = RateLimiter<Connected>;
 
 /// The number of concurrent callers.
 pub(crate) const CALLERS: usize = 16;

@@ -6,20 +6,19 @@ use tollgate_testkit::{Flavor, Server};
 use super::Client;
 use super::load::Load;
 use super::scene::{BOUND, KEY, Scene, wait};
-use super::tally::Row;
 
 /// A key whose calls are denied before, during and after the fault.
 const SPENT: &str = "spent";
 
 /// Without memory, calls that write nothing are still answered; calls that would write fail and do
 /// not count.
-pub async fn has_no_memory_left<C: Client>() {
+pub async fn has_no_memory_left(client: &dyn Client) {
     let server = wait(|| {
         Server::options(Flavor::System)
             .args(["--maxmemory-policy", "noeviction"])
             .start()
     });
-    let scene = Scene::on_server::<C>(&server, &server.address()).await;
+    let scene = Scene::on_server(client, &server, &server.url()).await;
     assert_eq!(scene.use_up(SPENT).await, BOUND);
     let known = Load::on(scene.auditor(), &[KEY, SPENT]);
     let new = Load::on_new_keys(scene.auditor());
@@ -60,14 +59,10 @@ pub async fn has_no_memory_left<C: Client>() {
     assert_eq!(admitted, BOUND);
     let made = new.allowed();
     tally.add(new);
-    Row {
-        fault: "`maxmemory` reached, `noeviction`",
-        client: C::NAME,
-        tally: &tally,
-        counted: counted + made,
-        admitted,
-        bound: BOUND,
-        resumed: Some(resumed),
-    }
-    .print();
+    tally.print(
+        "`maxmemory` reached, `noeviction`",
+        client,
+        [counted + made, admitted, BOUND],
+        Some(resumed),
+    );
 }

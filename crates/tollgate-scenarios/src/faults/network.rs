@@ -8,7 +8,7 @@ use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
 
 use super::load::{CALLERS, PATIENCE};
 use super::scene::{BOUND, KEY, Scene, each_run_counts, executed, patient, suffering, wait};
-use super::tally::{Row, Tally};
+use super::tally::Tally;
 use super::{Client, TOO_LONG};
 
 /// How often a connection is cut.
@@ -24,10 +24,10 @@ struct Network {
 }
 
 impl Network {
-    async fn start<C: Client>() -> Self {
+    async fn start(client: &dyn Client) -> Self {
         let server = wait(|| Server::start(Flavor::System));
         let proxy = Proxy::start(server.address());
-        let scene = Scene::on_server::<C>(&server, &proxy.address()).await;
+        let scene = Scene::on_server(client, &server, &proxy.url()).await;
         Self {
             server,
             proxy,
@@ -35,13 +35,20 @@ impl Network {
         }
     }
 
-    async fn settle<C: Client>(&self, fault: &str, tally: &Tally, resumed: Option<Duration>) {
-        settle::<C>(fault, &self.server, &self.scene, tally, resumed).await;
+    async fn settle(
+        &self,
+        client: &dyn Client,
+        fault: &str,
+        tally: &Tally,
+        resumed: Option<Duration>,
+    ) {
+        settle(client, fault, &self.server, &self.scene, tally, resumed).await;
     }
 }
 
 /// Checks that the server executed each call at most once, and prints the row.
-async fn settle<C: Client>(
+async fn settle(
+    client: &dyn Client,
     fault: &str,
     server: &Server,
     scene: &Scene,
@@ -54,25 +61,16 @@ async fn settle<C: Client>(
     let counted = scene.counted(KEY).await;
     tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
     tally.accounts_for(counted);
-    each_run_counts::<C>(runs, counted);
+    each_run_counts(client, runs, counted);
     assert_eq!(tally.denied(), 0);
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
-    Row {
-        fault,
-        client: C::NAME,
-        tally,
-        counted,
-        admitted,
-        bound: BOUND,
-        resumed,
-    }
-    .print();
+    tally.print(fault, client, [counted, admitted, BOUND], resumed);
 }
 
 /// Late replies are discarded, and their calls count once.
-pub async fn replies_are_late<C: Client>() {
-    let network = Network::start::<C>().await;
+pub async fn replies_are_late(client: &dyn Client) {
+    let network = Network::start(client).await;
     let load = network.scene.load();
     load.allowed(300).await;
     network.proxy.delay_replies(TOO_LONG);
@@ -84,14 +82,14 @@ pub async fn replies_are_late<C: Client>() {
     load.allowed(100).await;
     let tally = load.stop().await;
     let fault = "replies are 0.7 s late";
-    network.settle::<C>(fault, &tally, Some(resumed)).await;
+    network.settle(client, fault, &tally, Some(resumed)).await;
     let each = u64::try_from(CALLERS).expect("a small number");
     assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
 }
 
 /// A call whose reply is cut off counts once, and is not sent again.
-pub async fn replies_are_cut_off<C: Client>() {
-    let network = Network::start::<C>().await;
+pub async fn replies_are_cut_off(client: &dyn Client) {
+    let network = Network::start(client).await;
     let limiter = network.scene.limiter();
     let mut tally = Tally::default();
     let mut longest_absence = Duration::ZERO;
@@ -121,21 +119,17 @@ pub async fn replies_are_cut_off<C: Client>() {
     assert_eq!((tally.allowed(), tally.unknown()), (1, CUTS), "{tally}");
     let admitted = 1 + network.scene.use_up(KEY).await;
     assert_eq!(admitted + CUTS, BOUND);
-    Row {
-        fault: "the connection is cut before each reply, one call at a time",
-        client: C::NAME,
-        tally: &tally,
-        counted: 1 + CUTS,
-        admitted,
-        bound: BOUND,
-        resumed: Some(longest_absence),
-    }
-    .print();
+    tally.print(
+        "the connection is cut before each reply, one call at a time",
+        client,
+        [1 + CUTS, admitted, BOUND],
+        Some(longest_absence),
+    );
 }
 
 /// Connections are cut while many calls are in flight.
-pub async fn connections_are_cut<C: Client>() {
-    let network = Network::start::<C>().await;
+pub async fn connections_are_cut(client: &dyn Client) {
+    let network = Network::start(client).await;
     let load = network.scene.load();
     load.allowed(100).await;
     let mut longest_absence = Duration::ZERO;
@@ -151,17 +145,17 @@ pub async fn connections_are_cut<C: Client>() {
     let tally = load.stop().await;
     let fault = format!("the connection is cut before a reply, {CUTS} times");
     network
-        .settle::<C>(&fault, &tally, Some(longest_absence))
+        .settle(client, &fault, &tally, Some(longest_absence))
         .await;
     assert!(tally.errors(ErrorKind::Unknown) >= CUTS, "{tally}");
 }
 
 /// Connections are cut in a cluster, where client libraries may retry on their own.
-pub async fn cluster_connections_are_cut<C: Client>() {
+pub async fn cluster_connections_are_cut(client: &dyn Client) {
     let cluster = wait(|| Cluster::masters_only(Flavor::System, 3));
     let scene = Scene::with(
-        C::cluster(&cluster.addresses(), suffering()).await,
-        C::cluster(&cluster.addresses(), patient()).await,
+        client.cluster(&cluster.urls(), suffering()).await.unwrap(),
+        client.cluster(&cluster.urls(), patient()).await.unwrap(),
     );
     let master = wait(|| cluster.master_of(Cluster::slot_of(KEY)));
     let load = scene.load();
@@ -181,7 +175,8 @@ pub async fn cluster_connections_are_cut<C: Client>() {
         load.allowed(20).await;
     }
     let tally = load.stop().await;
-    settle::<C>(
+    settle(
+        client,
         &format!("cluster: the connection is cut before a reply, {CUTS} times"),
         master,
         &scene,
@@ -193,8 +188,8 @@ pub async fn cluster_connections_are_cut<C: Client>() {
 }
 
 /// Without a connection, nothing is sent and calls fail immediately.
-pub async fn connections_are_refused<C: Client>() {
-    let network = Network::start::<C>().await;
+pub async fn connections_are_refused(client: &dyn Client) {
+    let network = Network::start(client).await;
     let load = network.scene.load();
     load.allowed(300).await;
     network.proxy.refuse();
@@ -217,12 +212,12 @@ pub async fn connections_are_refused<C: Client>() {
     load.allowed(100).await;
     let tally = load.stop().await;
     let fault = "connections are refused";
-    network.settle::<C>(fault, &tally, Some(resumed)).await;
+    network.settle(client, fault, &tally, Some(resumed)).await;
 }
 
 /// Calls whose replies are dropped count, until there is a new connection.
-pub async fn replies_are_dropped<C: Client>() {
-    let network = Network::start::<C>().await;
+pub async fn replies_are_dropped(client: &dyn Client) {
+    let network = Network::start(client).await;
     let load = network.scene.load();
     load.allowed(300).await;
     network.proxy.drop_all_replies();
@@ -235,7 +230,7 @@ pub async fn replies_are_dropped<C: Client>() {
     load.allowed(100).await;
     let tally = load.stop().await;
     let fault = "all replies are dropped, then the connection is cut";
-    network.settle::<C>(fault, &tally, Some(resumed)).await;
+    network.settle(client, fault, &tally, Some(resumed)).await;
     let each = u64::try_from(CALLERS).expect("a small number");
     assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
 }
@@ -243,8 +238,8 @@ pub async fn replies_are_dropped<C: Client>() {
 /// A connection accepts requests but never replies, while a new one would work.
 ///
 /// Prints whether a client detects this by itself: none does while it is busy.
-pub async fn falls_silent<C: Client>() {
-    let network = Network::start::<C>().await;
+pub async fn falls_silent(client: &dyn Client) {
+    let network = Network::start(client).await;
     let load = network.scene.load();
     load.allowed(300).await;
     network.proxy.drop_replies(1);
@@ -264,15 +259,15 @@ pub async fn falls_silent<C: Client>() {
     load.allowed(100).await;
     tally.add(load.stop().await);
     let fault = format!("the connection falls silent, is {found}, and is cut");
-    network.settle::<C>(&fault, &tally, Some(resumed)).await;
+    network.settle(client, &fault, &tally, Some(resumed)).await;
     let each = u64::try_from(CALLERS).expect("a small number");
     assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
 }
 
 /// Calls whose replies are cut off are repeated with their ids: all are allowed, and each is counted
 /// once.
-pub async fn cut_off_calls_are_repeated<C: Client>() {
-    let network = Network::start::<C>().await;
+pub async fn cut_off_calls_are_repeated(client: &dyn Client) {
+    let network = Network::start(client).await;
     let limiter = network.scene.limiter();
     let mut tally = Tally::default();
     let mut longest_absence = Duration::ZERO;
@@ -305,14 +300,10 @@ pub async fn cut_off_calls_are_repeated<C: Client>() {
     assert!(tally.unknown() >= CUTS / 2, "{tally}");
     let admitted = 1 + CUTS + network.scene.use_up(KEY).await;
     assert_eq!(admitted, BOUND);
-    Row {
-        fault: "the connection is cut before each reply, and the call is repeated with its id",
-        client: C::NAME,
-        tally: &tally,
-        counted: 1 + CUTS,
-        admitted,
-        bound: BOUND,
-        resumed: Some(longest_absence),
-    }
-    .print();
+    tally.print(
+        "the connection is cut before each reply, and the call is repeated with its id",
+        client,
+        [1 + CUTS, admitted, BOUND],
+        Some(longest_absence),
+    );
 }

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
-use tollgate_core::{FixedWindow, Limit, Quota, RateLimiter, Store};
+use tollgate_core::{FixedWindow, Limit, Quota, RateLimiter};
 use tollgate_testkit::Server;
 use tollgate_wire::Options;
 
+use super::DEADLINE;
 use super::load::{CALLERS, Limiter, Load, PATIENCE};
-use super::{Client, DEADLINE};
+use crate::client::{Client, Connected};
 
 /// The amount of the limit: more than the calls made during a fault.
 pub(crate) const BOUND: u64 = 10_000;
@@ -27,15 +28,15 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Connects to `server` through `address`: the server's own or a proxy's.
-    pub(crate) async fn on_server<C: Client>(server: &Server, address: &str) -> Self {
+    /// Connects to `server` through `url`: the server's own or a proxy's.
+    pub(crate) async fn on_server(client: &dyn Client, server: &Server, url: &str) -> Self {
         Self::with(
-            C::server(address, suffering()).await,
-            C::server(&server.address(), patient()).await,
+            client.server(url, suffering()).await.unwrap(),
+            client.server(&server.url(), patient()).await.unwrap(),
         )
     }
 
-    pub(crate) fn with(store: Arc<dyn Store>, auditor: Arc<dyn Store>) -> Self {
+    pub(crate) fn with(store: Connected, auditor: Connected) -> Self {
         Self {
             limiter: limiter(store),
             auditor: limiter(auditor),
@@ -104,8 +105,8 @@ pub(crate) fn wait<T>(work: impl FnOnce() -> T) -> T {
 
 /// Checks that so many scripts counted so many calls: one each, unless they are sent together.
 #[track_caller]
-pub(crate) fn each_run_counts<C: Client>(runs: u64, counted: u64) {
-    if C::SENDS_ALONE {
+pub(crate) fn each_run_counts(client: &dyn Client, runs: u64, counted: u64) {
+    if client.sends_alone() {
         assert_eq!(runs, counted);
     } else {
         assert!(
@@ -132,7 +133,7 @@ pub(crate) fn executed(server: &Server) -> u64 {
     field("calls") - field("failed_calls")
 }
 
-fn limiter(store: Arc<dyn Store>) -> Arc<Limiter> {
+fn limiter(store: Connected) -> Arc<Limiter> {
     // An anchored window, which cannot end during a test.
     let quota = Quota::new(BOUND, Duration::from_secs(3_600)).expect("a quota");
     let limit = Limit::new("calls", FixedWindow::anchored(quota)).expect("a limit");

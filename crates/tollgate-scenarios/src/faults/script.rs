@@ -11,15 +11,14 @@ use tollgate_testkit::{Flavor, Server};
 use super::Client;
 use super::load::Load;
 use super::scene::{BOUND, KEY, Scene, wait};
-use super::tally::Row;
 
 /// How long the server keeps its scripts between two flushes.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Clients load their scripts again, and each call counts once.
-pub async fn forgets_its_scripts<C: Client>() {
+pub async fn forgets_its_scripts(client: &dyn Client) {
     let server = wait(|| Server::start(Flavor::System));
-    let scene = Scene::on_server::<C>(&server, &server.address()).await;
+    let scene = Scene::on_server(client, &server, &server.url()).await;
     let is_over = Arc::new(AtomicBool::new(false));
     let mut control = server.connection();
     let flushing = thread::spawn({
@@ -48,14 +47,10 @@ pub async fn forgets_its_scripts<C: Client>() {
     tally.accounts_for(counted);
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert_eq!(admitted, BOUND);
-    Row {
-        fault: &format!("`SCRIPT FLUSH`, {flushes} times"),
-        client: C::NAME,
-        tally: &tally,
-        counted,
-        admitted,
-        bound: BOUND,
-        resumed: None,
-    }
-    .print();
+    tally.print(
+        &format!("`SCRIPT FLUSH`, {flushes} times"),
+        client,
+        [counted, admitted, BOUND],
+        None,
+    );
 }

@@ -9,7 +9,6 @@ use tollgate_testkit::{Cluster, Flavor};
 use super::Client;
 use super::load::Load;
 use super::scene::{BOUND, Scene, patient, suffering, wait};
-use super::tally::Row;
 
 /// Keys in different slots.
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
@@ -19,11 +18,11 @@ const MOVES: usize = 8;
 const STAY: Duration = Duration::from_millis(250);
 
 /// While its slot migrates, a call counts at one of the two nodes, or fails.
-pub async fn slots_move<C: Client>() {
+pub async fn slots_move(client: &dyn Client) {
     let cluster = wait(|| Cluster::masters_only(Flavor::System, 3));
     let scene = Scene::with(
-        C::cluster(&cluster.addresses(), suffering()).await,
-        C::cluster(&cluster.addresses(), patient()).await,
+        client.cluster(&cluster.urls(), suffering()).await.unwrap(),
+        client.cluster(&cluster.urls(), patient()).await.unwrap(),
     );
     let load = Load::on(scene.limiter(), &KEYS);
     load.allowed(100).await;
@@ -60,14 +59,10 @@ pub async fn slots_move<C: Client>() {
     }
     let bound = BOUND * u64::try_from(KEYS.len()).expect("a small number");
     assert!(admitted <= bound);
-    Row {
-        fault: &format!("cluster: {MOVES} moves of {} slots", KEYS.len()),
-        client: C::NAME,
-        tally: &tally,
-        counted,
-        admitted,
-        bound,
-        resumed: Some(resumed),
-    }
-    .print();
+    tally.print(
+        &format!("cluster: {MOVES} moves of {} slots", KEYS.len()),
+        client,
+        [counted, admitted, bound],
+        Some(resumed),
+    );
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_core::store::Verdicts;
 use tollgate_core::{ErrorKind, StoreError};
 
-use super::{DEADLINE, SLACK};
+use super::{Client, DEADLINE, SLACK};
 
 /// The outcomes of all calls of one load.
 #[derive(Clone, Debug, Default)]
@@ -121,6 +121,30 @@ impl Tally {
     }
 }
 
+impl Tally {
+    /// Prints a row of the table: how many calls the server has `counted`, how many were `admitted` in
+    /// total, including those that then used up the rest, of how many at most, and the time from the end
+    /// of the fault to the first answer.
+    #[expect(clippy::print_stdout, reason = "the table is for whoever runs this")]
+    pub(crate) fn print(
+        &self,
+        fault: &str,
+        client: &dyn Client,
+        [counted, admitted, bound]: [u64; 3],
+        resumed: Option<Duration>,
+    ) {
+        let (client, allowed) = (client.name(), self.allowed());
+        let longest = self.longest.as_millis();
+        let resumed = match resumed {
+            Some(resumed) => format!("{} ms", resumed.as_millis()),
+            None => "-".to_owned(),
+        };
+        println!(
+            "| {fault} | {client} | {self} | {allowed} / {counted} | {admitted} / {bound} | {longest} ms | {resumed} |"
+        );
+    }
+}
+
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errors: Vec<String> = self
@@ -133,51 +157,5 @@ impl fmt::Display for Tally {
             errors => errors.join(", "),
         };
         write!(f, "{} | {errors}", self.answered())
-    }
-}
-
-/// One row of the table.
-#[derive(Debug)]
-pub(crate) struct Row<'a> {
-    pub(crate) fault: &'a str,
-    pub(crate) client: &'a str,
-    pub(crate) tally: &'a Tally,
-    /// How many of the calls the server has counted.
-    pub(crate) counted: u64,
-    /// How many calls were admitted in total, including those that then used up the rest.
-    pub(crate) admitted: u64,
-    pub(crate) bound: u64,
-    /// The time from the end of the fault to the first answer.
-    pub(crate) resumed: Option<Duration>,
-}
-
-impl Row<'_> {
-    #[expect(clippy::print_stdout, reason = "the table is for whoever runs this")]
-    pub(crate) fn print(&self) {
-        println!("{self}");
-    }
-}
-
-impl fmt::Display for Row<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            fault,
-            client,
-            tally,
-            counted,
-            admitted,
-            bound,
-            resumed,
-        } = self;
-        let allowed = tally.allowed();
-        let longest = tally.longest.as_millis();
-        let resumed = match resumed {
-            Some(resumed) => format!("{} ms", resumed.as_millis()),
-            None => "-".to_owned(),
-        };
-        write!(
-            f,
-            "| {fault} | {client} | {tally} | {allowed} / {counted} | {admitted} / {bound} | {longest} ms | {resumed} |"
-        )
     }
 }

@@ -1,0 +1,100 @@
+//! Options set before a store connects, and the longest and shortest durations.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_fred::lease::ConcurrencyLimiter;
+use tollgate_fred::store::{Check, Operation, Request};
+use tollgate_fred::{ErrorKind, FredStore, Options, RateLimiter, Store, TimeSource, connection};
+use tollgate_scenarios::Connected;
+use tollgate_scenarios::extremes as shared;
+use tollgate_scenarios::secured::is_misconfigured;
+use tollgate_testkit::{Flavor, Server};
+
+#[tokio::test]
+async fn a_pool_takes_extreme_times() {
+    let server = Server::start(Flavor::System);
+    shared::are_taken(async |options| {
+        let builder = FredStore::builder().options(options);
+        let store = builder.connect_pool(&server.url(), 2).await?;
+        Ok(Arc::new(store) as Connected)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_store_has_the_options_it_was_given() {
+    let server = Server::start(Flavor::System);
+    let store = FredStore::connect(&server.url()).await.unwrap();
+    assert_eq!(*store.options(), Options::new());
+    let all = FredStore::builder()
+        .hashed_long_keys([1; 16])
+        .caller_slack(Duration::from_secs(1))
+        .time_source(TimeSource::Caller)
+        .deadline(Duration::from_secs(2))
+        .batches(true)
+        .prefix("shop");
+    let store = all.connect(&server.url()).await.unwrap();
+    let options = shared::changed();
+    assert_eq!(*store.options(), options);
+    let more = FredStore::builder()
+        .options(options.clone())
+        .hashed_keys([2; 16]);
+    let store = more.connect_pool(&server.url(), 1).await.unwrap();
+    assert_eq!(*store.options(), options.with_hashed_keys([2; 16]));
+}
+
+#[tokio::test]
+async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
+    // Nothing listens at this address. The prefix is reported first, and later settings do not hide
+    // it.
+    let wrong = || FredStore::builder().prefix("a b").deadline(Duration::ZERO);
+    let url = "redis://127.0.0.1:1";
+    let builder = connection::builder(url, &Options::new()).unwrap();
+    let hint = "\"a b\"";
+    is_misconfigured(wrong().connect(url), hint).await;
+    is_misconfigured(wrong().connect_pool(url, 2), hint).await;
+    is_misconfigured(wrong().connect_with(&builder), hint).await;
+    is_misconfigured(FredStore::builder().connect_pool(url, 0), "").await;
+}
+
+#[tokio::test]
+async fn an_error_shows_how_to_write_an_address() {
+    for address in ["127.0.0.1:6379", "here", "redis://"] {
+        is_misconfigured(FredStore::connect(address), "redis://user").await;
+    }
+}
+
+/// As if a `static` store were used in several tests, each with a runtime of its own.
+#[test]
+fn a_store_whose_runtime_has_ended_says_so() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    };
+    let server = Server::start(Flavor::System);
+    let url = server.url();
+    let store = runtime().block_on(FredStore::connect(&url)).unwrap();
+    let limiter = RateLimiter::new(store, ["a=gcra:3/1m"]).unwrap();
+    let places = Duration::from_secs(30);
+    let places = ConcurrencyLimiter::new(limiter.store(), "uploads", 1, places).unwrap();
+    runtime().block_on(async {
+        // A mistake in the call is still told as one.
+        let none = Request::new(Operation::Consume, [] as [Check<'_>; 0]);
+        let error = limiter.store().decide(none).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{error:?}");
+        let errors = [
+            limiter.check("k").await.map(drop).unwrap_err(),
+            limiter.reset("k").await.unwrap_err(),
+            places
+                .acquire("k", "request-1")
+                .await
+                .map(drop)
+                .unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+            assert!(error.to_string().contains("connect a new store"), "{error}");
+        }
+    });
+}

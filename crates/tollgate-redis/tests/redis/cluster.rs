@@ -1,0 +1,280 @@
+//! A cluster whose slots and masters move: calls follow, and none is counted twice or lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate_core::{Decision, ErrorKind, FixedWindow, Gcra, Limit, Quota, RateLimiter};
+use tollgate_redis::redis::cluster::ClusterClientBuilder;
+use tollgate_redis::redis::cluster_async::ClusterConnection;
+use tollgate_redis::{Options, RedisStore, connection};
+use tollgate_testkit::{Cluster, Flavor, Server};
+
+type Limiter = RateLimiter<RedisStore<ClusterConnection>>;
+
+async fn limiter(cluster: &Cluster, limits: impl IntoIterator<Item = Limit>) -> Limiter {
+    // The deadline suffices on a machine that is busy with other tests.
+    limiter_with(cluster, limits, Duration::from_secs(5)).await
+}
+
+async fn limiter_with(
+    cluster: &Cluster,
+    limits: impl IntoIterator<Item = Limit>,
+    deadline: Duration,
+) -> Limiter {
+    let options = Options::default().with_deadline(deadline);
+    let store = RedisStore::builder()
+        .options(options)
+        .connect_cluster(cluster.urls())
+        .await;
+    RateLimiter::new(store.unwrap(), limits).unwrap()
+}
+
+fn five_an_hour() -> Limit {
+    let quota = Quota::per_hour(5);
+    Limit::new("hourly", FixedWindow::anchored(quota)).unwrap()
+}
+
+/// Returns a master that does not serve the slot of `key`.
+fn another<'a>(cluster: &'a Cluster, key: &str) -> &'a Server {
+    let from = cluster.master_of(Cluster::slot_of(key)).port();
+    let mut nodes = cluster.nodes().iter();
+    nodes.find(|node| node.port() != from).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn follows_a_slot() {
+    for flavor in Flavor::chosen() {
+        let cluster = Cluster::masters_only(flavor, 3);
+        let limiter = limiter(&cluster, [five_an_hour()]).await;
+        follow_a_slot(&cluster, &limiter).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn follows_a_slot_on_a_given_connection() {
+    let cluster = Cluster::masters_only(Flavor::System, 3);
+    let options = Options::default().with_deadline(Duration::from_secs(5));
+    let store = brought(&cluster, options).await;
+    let limiter = RateLimiter::new(store, [five_an_hour()]).unwrap();
+    follow_a_slot(&cluster, &limiter).await;
+}
+
+async fn brought(cluster: &Cluster, options: Options) -> RedisStore<ClusterConnection> {
+    let builder = ClusterClientBuilder::new(cluster.urls());
+    let client = connection::cluster(builder, &options).build().unwrap();
+    RedisStore::with_options(client.get_async_connection().await.unwrap(), options)
+}
+
+async fn follow_a_slot(cluster: &Cluster, limiter: &Limiter) {
+    let slot = Cluster::slot_of("old");
+    assert!(limiter.check("old").await.unwrap().is_allowed());
+
+    // New keys of the slot are created on the target node, which does not know the script yet.
+    let young = (0..).map(|n| format!("young-{n}"));
+    let mut young = young.filter(|key| Cluster::slot_of(key) == slot);
+    let (first, second) = (young.next().unwrap(), young.next().unwrap());
+    let migration = cluster.begin_migration(slot, another(cluster, "old"));
+    assert_eq!(limiter.check("old").await.unwrap().remaining(), 3);
+    assert_eq!(limiter.check(first.as_str()).await.unwrap().remaining(), 4);
+    assert_eq!(limiter.check(first.as_str()).await.unwrap().remaining(), 3);
+
+    while migration.move_keys(1) > 0 {}
+    assert_eq!(limiter.check("old").await.unwrap().remaining(), 2);
+    assert_eq!(limiter.check(second.as_str()).await.unwrap().remaining(), 4);
+
+    migration.finish();
+    assert_eq!(limiter.check("old").await.unwrap().remaining(), 1);
+    assert_eq!(limiter.check(first.as_str()).await.unwrap().remaining(), 2);
+    assert_eq!(limiter.check(second.as_str()).await.unwrap().remaining(), 3);
+    assert!(limiter.check("old").await.unwrap().is_allowed());
+    assert!(limiter.check("old").await.unwrap().is_denied());
+
+    limiter.reset("old").await.unwrap();
+    assert_eq!(limiter.check("old").await.unwrap().remaining(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn admits_exactly_the_bound_while_slots_move() {
+    const BOUND: u32 = 3_000;
+    // On a busy machine, nodes must not consider each other failed, and calls must not time out
+    // before a slot has moved: any error must come from the store.
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let cluster = Cluster::options(Flavor::System)
+        .replicas(0)
+        .node_timeout(PATIENCE)
+        .start();
+    let limit = Limit::new("all", FixedWindow::anchored(Quota::per_hour(BOUND))).unwrap();
+    let limiter = Arc::new(limiter_with(&cluster, [limit], PATIENCE).await);
+    let keys = ["a", "b", "c"];
+    let (moves, errors) = (AtomicBool::new(true), AtomicU64::new(0));
+    let (moves, errors) = (Arc::new(moves), Arc::new(errors));
+    let mut callers = Vec::new();
+    for caller in 0..12 {
+        let (limiter, moves) = (Arc::clone(&limiter), Arc::clone(&moves));
+        let errors = Arc::clone(&errors);
+        callers.push(tokio::spawn(async move {
+            let key = keys[caller % keys.len()];
+            let mut allowed = 0;
+            loop {
+                let are_moving = moves.load(Ordering::Relaxed);
+                match limiter.check(key).await {
+                    Ok(decision) if decision.is_allowed() => allowed += 1,
+                    Ok(_) if !are_moving => return (key, allowed),
+                    Ok(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                        errors.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        }));
+    }
+    tokio::task::block_in_place(|| {
+        for round in 0..4 {
+            let key = keys[round % keys.len()];
+            cluster.migrate_slot(Cluster::slot_of(key), another(&cluster, key));
+        }
+    });
+    moves.store(false, Ordering::Relaxed);
+    let mut allowed = [0_u32; 3];
+    for caller in callers {
+        let (key, count) = caller.await.unwrap();
+        allowed[keys.iter().position(|&other| other == key).unwrap()] += count;
+    }
+    assert_eq!(allowed, [BOUND; 3]);
+    assert_eq!(errors.load(Ordering::Relaxed), 0);
+}
+
+/// Moves a slot to a node that has no slots yet, so that cluster connections do not know it.
+async fn follows_to_a_new_node(connection_of_its_own: bool) {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let arguments = [
+        "--cluster-enabled",
+        "yes",
+        "--cluster-announce-ip",
+        "127.0.0.1",
+    ];
+    let new = Server::options(Flavor::System).args(arguments).start();
+    for node in cluster.nodes() {
+        let port = node.port().to_string();
+        new.command(&["CLUSTER", "MEET", "127.0.0.1", &port]);
+    }
+    let serves = |node: &Server| {
+        let info = node.command(&["CLUSTER", "INFO"]);
+        let info = info.text().unwrap();
+        info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+    };
+    while !(serves(&new) && cluster.nodes().iter().all(serves)) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // The part of the deadline that is kept for the last attempt suffices on a busy machine.
+    let options = Options::default().with_deadline(Duration::from_secs(2));
+    let store = if connection_of_its_own {
+        RedisStore::builder()
+            .options(options)
+            .connect_cluster(cluster.urls())
+            .await
+            .unwrap()
+    } else {
+        brought(&cluster, options).await
+    };
+    let limiter = RateLimiter::new(store, [five_an_hour()]).unwrap();
+
+    let migration = cluster.begin_migration(Cluster::slot_of("key"), &new);
+    if connection_of_its_own {
+        assert_eq!(limiter.check("key").await.unwrap().remaining(), 4);
+        assert_eq!(limiter.check("key").await.unwrap().remaining(), 3);
+    } else {
+        let error = limiter.check("key").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    while migration.move_keys(1) > 0 {}
+    drop(migration);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn follows_to_a_new_node_on_its_own_connection() {
+    follows_to_a_new_node(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn is_unavailable_at_a_new_node_on_a_given_connection() {
+    follows_to_a_new_node(false).await;
+}
+
+/// While a call's keys are on different nodes, neither node decides it, and the call waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_for_keys_that_a_migration_has_split() {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let burst = Limit::new("burst", Gcra::new(Quota::per_hour(5)).unwrap()).unwrap();
+    let limiter = Arc::new(limiter(&cluster, [burst, five_an_hour()]).await);
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    let migration = cluster.begin_migration(Cluster::slot_of("key"), another(&cluster, "key"));
+    assert_eq!(migration.move_keys(1), 1);
+    let waiting = tokio::spawn({
+        let limiter = Arc::clone(&limiter);
+        async move { limiter.check("key").await.map(Decision::into_verdicts) }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished());
+    migration.move_keys(1);
+    migration.finish();
+    assert_eq!(waiting.await.unwrap().unwrap().remaining(), 3);
+}
+
+/// If reading the slots fails, redis-rs fails the calls that wait for a reply with that error.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_of_reading_the_slots_does_not_refuse_a_call_that_was_sent() {
+    let cluster = Cluster::masters_only(Flavor::System, 2);
+    let tell = |words: &[&str]| {
+        for node in cluster.nodes() {
+            assert_eq!(node.command(words).text(), Some("OK"));
+        }
+    };
+    tell(&[
+        "ACL", "SETUSER", "limiter", "on", ">secret", "~*", "&*", "+@all",
+    ]);
+    let nodes = cluster.addresses().into_iter();
+    let urls = nodes.map(|node| format!("redis://limiter:secret@{node}"));
+    let options = Options::default().with_deadline(Duration::from_secs(2));
+    let store = RedisStore::builder()
+        .options(options)
+        .connect_cluster(urls)
+        .await
+        .unwrap();
+    let limiter = Arc::new(RateLimiter::new(store, [five_an_hour()]).unwrap());
+    assert!(limiter.check("key").await.unwrap().is_allowed());
+
+    // The slot of another key moves to the same node, which the store does not know yet.
+    let node = cluster.master_of(Cluster::slot_of("key"));
+    let mut others = (0..).map(|n| format!("other-{n}"));
+    let is_elsewhere =
+        |key: &String| cluster.master_of(Cluster::slot_of(key)).port() != node.port();
+    let other = others.find(is_elsewhere).unwrap();
+    tokio::task::block_in_place(|| cluster.migrate_slot(Cluster::slot_of(&other), node));
+    tell(&["ACL", "SETUSER", "limiter", "-cluster|slots"]);
+    let pause = ["CLIENT", "PAUSE", "500", "WRITE"];
+    assert_eq!(node.command(&pause).text(), Some("OK"));
+    let out = tokio::spawn({
+        let limiter = Arc::clone(&limiter);
+        async move { limiter.check("key").await.map(Decision::into_verdicts) }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    limiter.check(other.as_str()).await.unwrap_err();
+    let error = out.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    let said = std::error::Error::source(&error).unwrap().to_string();
+    assert!(said.contains("NoPerm"), "{said}");
+
+    // The server has executed the call nevertheless.
+    tell(&["ACL", "SETUSER", "limiter", "+cluster|slots"]);
+    let started = std::time::Instant::now();
+    loop {
+        match limiter.peek("key").await {
+            Ok(decision) => break assert_eq!(decision.remaining(), 3),
+            Err(error) => assert!(started.elapsed() < Duration::from_secs(5), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Options set before a store connects, and the longest and shortest durations.
+
+use std::thread;
+use std::time::Duration;
+
+use tollgate_redis::redis::aio::ConnectionLike;
+use tollgate_redis::store::{Check, Request, State};
+use tollgate_redis::{Limit, Options, RedisStore, Store, TimeSource, Timestamp};
+use tollgate_scenarios::extremes as shared;
+use tollgate_scenarios::secured::is_misconfigured;
+use tollgate_testkit::{FakeServer, Flavor, Server};
+
+/// A deadline bounds calls. It may well be shorter than the greeting of a new connection takes.
+#[tokio::test]
+async fn a_cluster_may_greet_later_than_the_deadline() {
+    let node = FakeServer::start(|words| {
+        thread::sleep(Duration::from_millis(20));
+        match &*words[0] {
+            "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
+            _ => "+OK\r\n".into(),
+        }
+    });
+    let builder = RedisStore::builder().deadline(Duration::from_millis(1));
+    builder.connect_cluster([node.url()]).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_store_has_the_options_it_was_given() {
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::connect(server.url()).await.unwrap();
+    assert_eq!(*store.options(), Options::new());
+    let all = RedisStore::builder()
+        .hashed_long_keys([1; 16])
+        .caller_slack(Duration::from_secs(1))
+        .time_source(TimeSource::Caller)
+        .deadline(Duration::from_secs(2))
+        .batches(true)
+        .prefix("shop");
+    let store = all.connect(server.url()).await.unwrap();
+    let options = shared::changed();
+    assert_eq!(*store.options(), options);
+    let more = RedisStore::builder()
+        .options(options.clone())
+        .hashed_keys([2; 16]);
+    let store = more.connect(server.url()).await.unwrap();
+    assert_eq!(*store.options(), options.with_hashed_keys([2; 16]));
+}
+
+#[tokio::test]
+async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
+    // Nothing listens at this address. The prefix is reported first, and later settings do not hide
+    // it.
+    let wrong = || RedisStore::builder().prefix("a b").deadline(Duration::ZERO);
+    let url = "redis://127.0.0.1:1";
+    let hint = "\"a b\"";
+    is_misconfigured(wrong().connect(url), hint).await;
+    is_misconfigured(wrong().connect_cluster([url]), hint).await;
+    is_misconfigured(wrong().connect_sentinel([url], "primary"), hint).await;
+}
+
+#[tokio::test]
+async fn an_error_shows_how_to_write_an_address() {
+    for address in ["127.0.0.1:6379", "http://127.0.0.1", "redis://"] {
+        is_misconfigured(RedisStore::connect(address), "redis://user").await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_shows_its_options_and_not_its_password() {
+    let server = FakeServer::start(|_| "+OK\r\n".into());
+    let url = format!("redis://:secret@127.0.0.1:{}/3", server.port());
+    let builder = RedisStore::builder().prefix("shop");
+    let store = builder.connect(url).await.unwrap();
+    assert_eq!(store.connection().get_db(), 3);
+    let shown = format!("{store:?} {:?}", store.connection());
+    assert!(
+        shown.contains("RedisStore") && shown.contains("shop"),
+        "{shown}"
+    );
+    assert!(shown.contains("ServerConnection"), "{shown}");
+    assert!(!shown.contains("secret"), "{shown}");
+}
+
+/// A period of a calendar ends where it began to be counted, wherever the clock is now: the script and
+/// the machine once counted differently.
+#[tokio::test]
+async fn a_clock_that_steps_back_counts_in_the_last_period_of_a_calendar() {
+    const HOUR_US: u64 = 3_600_000_000;
+    // Midnight in Berlin, on a day of 23 hours.
+    const START_US: u64 = 1_774_738_800_000_000;
+    let server = Server::start(Flavor::System);
+    let store = RedisStore::connect(server.url()).await.unwrap();
+    let last = Timestamp::MAX.as_micros();
+    for (period, back) in [("day", 35), ("week", 84), ("month", 372), ("year", 4_380)] {
+        let limit: Limit = format!("calls=fixed-window:2/{period}@Europe/Berlin")
+            .parse()
+            .unwrap();
+        let back = START_US - back * HOUR_US - 1;
+        for instants in [
+            [START_US, START_US, back, START_US],
+            [last, last, last, back],
+        ] {
+            let key = format!("{period}-{}", instants[0]);
+            let mut state = State::default();
+            for now in instants.map(Timestamp::saturating_from_micros) {
+                let request = Request::consume(Check::new(&limit, key.as_str(), 1));
+                let expected = request.decide_on(&mut state, now);
+                let verdicts = store.decide(request.at(now)).await.unwrap();
+                assert_eq!(verdicts.as_slice(), expected.as_slice(), "{key} at {now:?}");
+            }
+        }
+    }
+}

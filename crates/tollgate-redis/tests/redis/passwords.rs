@@ -1,0 +1,100 @@
+//! Servers that refuse connections for a while: stores report it, and connect again.
+
+use std::time::{Duration, Instant};
+
+use tollgate_core::{ErrorKind, RateLimiter, Store};
+use tollgate_redis::{PlainStore, RedisStore};
+use tollgate_scenarios::secured as shared;
+use tollgate_testkit::{Flavor, Server};
+
+use shared::{REFUSED, limiter, options};
+
+/// An error from an earlier attempt to reconnect is not reported to a later call.
+#[tokio::test]
+async fn a_refusal_does_not_answer_a_later_call() {
+    let server = Server::options(Flavor::System).password("secret").start();
+    let builder = RedisStore::builder().options(options());
+    let store = builder.connect(server.url()).await;
+    let limiter = limiter(store.unwrap());
+    assert_eq!(limiter.check("alice").await.unwrap().remaining(), 8);
+    let mut control = server.connection();
+    let mut tell = |words: &[&str]| control.command(words).unwrap();
+    for (is_called, remaining) in [(false, 7), (true, 6)] {
+        tell(&["CONFIG", "SET", "requirepass", "other"]);
+        tell(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        if is_called {
+            let error = limiter.check("alice").await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+            assert!(error.to_string().contains(REFUSED), "{error}");
+        }
+        tell(&["CONFIG", "SET", "requirepass", "secret"]);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let decision = limiter.check("alice").await.unwrap();
+        assert_eq!(decision.remaining(), remaining);
+    }
+}
+
+/// Calls until a call succeeds, and returns what remains.
+async fn until_let_in<S: Store>(limiter: &RateLimiter<S>) -> u64 {
+    let begun = Instant::now();
+    loop {
+        match limiter.check("alice").await {
+            Ok(decision) => return decision.remaining(),
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(3), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_reconnects_after_the_server_was_out_of_connections() {
+    let server = Server::start(Flavor::System);
+    let builder = RedisStore::builder().options(options());
+    let store = builder.connect(server.url()).await;
+    let limiter = limiter(store.unwrap());
+    assert_eq!(limiter.check("alice").await.unwrap().remaining(), 8);
+    let mut control = server.connection();
+    let mut tell = |words: &[&str]| control.command(words).unwrap();
+    tell(&["CONFIG", "SET", "maxclients", "1"]);
+    tell(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    for _ in 0..20 {
+        let error = limiter.check("alice").await.unwrap_err();
+        assert_ne!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tell(&["CONFIG", "SET", "maxclients", "100"]);
+    assert_eq!(until_let_in(&limiter).await, 7);
+}
+
+#[tokio::test]
+async fn a_refused_command_does_not_reconnect() {
+    let server = Server::start(Flavor::System);
+    let builder = RedisStore::builder().options(options());
+    let store = builder.connect(server.url()).await;
+    let store = store.unwrap();
+    // redis-rs reports a refused transaction differently from a refused script.
+    let plain = PlainStore::new(store.connection().clone(), options(), &[]);
+    let (limiter, plain) = (limiter(store), limiter(plain.unwrap()));
+    let _ = limiter.check("alice").await.unwrap();
+    let _ = plain.check("alice").await.unwrap();
+    let mut control = server.connection();
+    let mut connections = |command: &[&str]| {
+        control.command(command).unwrap();
+        let stats = control.command(&["INFO", "stats"]).unwrap();
+        let mut lines = stats.text().unwrap().lines();
+        let line = lines.find(|line| line.starts_with("total_connections_received:"));
+        line.unwrap().to_owned()
+    };
+    let before = connections(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(110)).await;
+        limiter.check("alice").await.unwrap_err();
+        plain.check("alice").await.unwrap_err();
+    }
+    let after = connections(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    assert_eq!(after, before);
+    assert_eq!(limiter.check("alice").await.unwrap().remaining(), 7);
+    assert_eq!(plain.check("alice").await.unwrap().remaining(), 7);
+}
