@@ -110,26 +110,18 @@ async fn call_that_the_store_refuses_takes_no_fault() {
 /// Errors come from a store that is full, and from a receipt of another key.
 #[tokio::test]
 async fn errors_of_the_store_are_lost_like_replies_unless_nothing_was_consumed() {
-    let limit = Limit::new("daily", FixedWindow::aligned(Quota::per_day(10))).unwrap();
     let late = Fault::Delay(Duration::from_millis(1));
     for (fault, full) in [
-        (Fault::None, ErrorKind::Full),
         (late, ErrorKind::Full),
         (Fault::LoseReply, ErrorKind::Unknown),
     ] {
         let store = MemoryStore::builder().max_keys(1).build();
-        let store = FaultyStore::new(store, [Fault::None, fault, fault, fault, fault]);
-        let limiter = RateLimiter::new(store, [limit.clone()]).unwrap();
+        let store = FaultyStore::new(store, [Fault::None, fault, fault, fault]);
+        let limiter = RateLimiter::new(store, ["daily=fixed-window:10/1d"]).unwrap();
         let receipt = limiter.check("k").run().unwrap().into_receipt().unwrap();
-        let checks = [
-            limiter.check("l").await.unwrap_err().kind(),
-            limiter.check("l").run().unwrap_err().kind(),
-        ];
-        assert_eq!(checks, [full, full], "{fault:?}");
+        assert_eq!(limiter.check("l").await.unwrap_err().kind(), full);
+        assert_eq!(limiter.check("l").run().unwrap_err().kind(), full);
         let refused = limiter.refund("l", receipt).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Malformed, "{fault:?}");
-        let receipt = refused.into_receipt().unwrap();
-        let refused = limiter.refund("l", receipt).run().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Malformed, "{fault:?}");
         // Each of these calls took one fault.
         assert_eq!(limiter.check("k").run().unwrap().remaining(), 8);
@@ -208,6 +200,7 @@ const FAULTS: [Fault; 10] = [
 ];
 
 /// Checks that calls on a store with [`FAULTS`] do what those say, and then that there are no more.
+#[expect(clippy::future_not_send, reason = "a test awaits it on its thread")]
 async fn each_fault_does_as_it_says(calls: Calls<'_>) {
     let Calls {
         count,

@@ -11,7 +11,8 @@ use super::{SECOND, WITHIN_A_SECOND, limits, mail};
 #[test]
 fn each_answer_has_its_verdict() {
     let nanos = Duration::from_nanos;
-    let table: [(Operation<'_>, u64, &dyn Fn(Expectation<'_>), _); 14] = [
+    type Answer<'a> = &'a dyn Fn(Expectation<'_>);
+    let table: [(Operation<'_>, u64, Answer<'_>, _); 14] = [
         (Operation::Consume, 2, &|call| call.allow(), (true, 3, 2, 0)),
         (
             Operation::Consume,

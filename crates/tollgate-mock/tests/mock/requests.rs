@@ -128,24 +128,21 @@ fn limit_without_expectation_denies_a_cost_above_its_capacity() {
     store.expect_check("large", "k").allow();
     store.expect_peek("large", "k").allow();
     store.expect_take_up_to("large", "k").allow();
-    let large = Limit::new("large", FixedWindow::aligned(Quota::per_minute(50))).unwrap();
-    let closed = Limit::new("closed", FixedWindow::aligned(Quota::per_minute(0))).unwrap();
-    let [log, _] = limits();
-    let limiter = RateLimiter::new(&store, [large.clone(), log]).unwrap();
+    let limit = |name, amount| {
+        let quota = Quota::per_minute(amount);
+        Limit::new(name, FixedWindow::aligned(quota)).unwrap()
+    };
+    let beside = |other| RateLimiter::new(&store, [limit("large", 50), other]).unwrap();
     for operation in [Operation::Consume, Operation::Peek] {
-        let denied = ask(&limiter, operation, 6);
+        let denied = ask(&beside(limit("small", 5)), operation, 6);
         assert_eq!(said(&denied), [(true, 50, 0), (false, 5, 0)]);
         assert_eq!(denied.retry_after(), Wait::NEVER);
     }
-    assert!(limiter.check("k").cost(5).run().unwrap().is_allowed());
-    let single = Limit::new("single", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
-    let limiter = RateLimiter::new(&store, [large.clone(), single]).unwrap();
-    let taken = limiter.take_up_to("k", 1).run().unwrap().into_verdicts();
+    let taken = ask(&beside(limit("single", 1)), Operation::TakeUpTo, 1);
     assert_eq!(said(&taken), [(true, 49, 1), (true, 0, 1)]);
-    let limiter = RateLimiter::new(&store, [large, closed]).unwrap();
-    let denied = limiter.take_up_to("k", 1).run().unwrap().into_verdicts();
+    let denied = ask(&beside(limit("closed", 0)), Operation::TakeUpTo, 1);
     assert_eq!(said(&denied), [(true, 50, 0), (false, 0, 0)]);
     assert_eq!(denied.retry_after(), Wait::NEVER);
-    let nothing = limiter.take_up_to("k", 0).run().unwrap().into_verdicts();
+    let nothing = ask(&beside(limit("closed", 0)), Operation::TakeUpTo, 0);
     assert_eq!(said(&nothing), [(true, 50, 0), (true, 0, 0)]);
 }

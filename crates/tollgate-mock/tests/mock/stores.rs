@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use tollgate_core::store::Verdict;
-use tollgate_core::{Decision, RateLimiter, Receipt, SyncStore, Timestamp, Wait};
+use tollgate_core::{Decision, RateLimiter, Receipt, SyncStore, Timestamp};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Expectation, MockStore};
 
@@ -173,25 +173,6 @@ fn answers_have_the_verdicts_of_stores() {
         }
     }
     assert!(compared > 500, "{compared}");
-}
-
-#[test]
-fn limit_with_nothing_used_is_reset_already() {
-    let mut store = MockStore::new();
-    store.expect_check("api", "k").cost(6).deny_forever();
-    store.expect_check("api", "k").cost(5).deny_forever();
-    store.expect_check("api", "k").cost(0).allow();
-    store.expect_lower("api", "k").allow_with_remaining(2);
-    let mock = limiter(store, "api=sliding-log:5/1m");
-    let check = |cost| {
-        let decision = mock.check("k").cost(cost).at(NOW).run().unwrap();
-        decision.reset_after().duration().unwrap()
-    };
-    assert_eq!([check(6), check(0)], [Duration::ZERO; 2]);
-    // Nothing is left of it, although the denial does not say until when.
-    assert_eq!(check(5), Duration::from_secs(60));
-    let left = mock.lower("k", 2).at(NOW).run().unwrap();
-    assert_eq!(left.decision().reset_after(), Wait::from_micros(60_000_000));
 }
 
 #[test]
