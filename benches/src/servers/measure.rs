@@ -187,6 +187,8 @@ mod tests {
             indexes.sort_unstable();
             assert_eq!(indexes, [0, 1, 2, 3, 4]);
         }
+        // The next round runs backwards.
+        assert!(order(5, 0).is_sorted() && !order(5, 1).is_sorted());
         assert_eq!(order(0, 1).count(), 0);
     }
 
