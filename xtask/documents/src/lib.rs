@@ -16,10 +16,6 @@ struct Algorithms;
 struct Architecture;
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/batches.md")]
-struct Batches;
-
-#[cfg(doctest)]
 #[doc = include_str!("../../../docs/blocking.md")]
 struct Blocking;
 

@@ -54,16 +54,3 @@ fn calls_of_many_threads_are_counted_one_by_one() {
     });
     assert_eq!(allowed.into_inner(), 40);
 }
-
-#[test]
-fn receipt_of_another_key_is_refused_as_in_every_store() {
-    let mut store = MockStore::new();
-    store.expect_check("log", "alice").allow();
-    store.expect_refund("log", "bob").never();
-    let [log, _] = limits();
-    let limiter = RateLimiter::new(store, [log]).unwrap();
-    let allowed = limiter.check("alice").run().unwrap();
-    let receipt = allowed.into_receipt().unwrap();
-    let error = limiter.refund("bob", receipt).run().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Malformed);
-}
