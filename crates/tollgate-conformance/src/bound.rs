@@ -58,6 +58,10 @@ pub(crate) fn bound(limit: &Limit, span_us: u64) -> u128 {
         Algorithm::FixedWindow(machine) if span_us > 1 => {
             (windows + 1) * amount - u128::from(machine.is_anchored())
         }
+        // Within one window, the excess over the amount is paced.
+        Algorithm::SlidingCounter(_) if (2..=quota.window_us()).contains(&span_us) => {
+            (2 * amount - 1).min(amount + (span * amount).div_ceil(window))
+        }
         Algorithm::SlidingCounter(_) if span_us > 1 => (windows + 1) * amount - 1,
         _ => windows.max(1) * amount,
     }

@@ -1,5 +1,10 @@
 //! Checks promises by their names: one, or all of a suite on several threads.
 
+#![allow(
+    clippy::vec_init_then_push,
+    reason = "a list calls a macro once, which pushes every promise"
+)]
+
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod reference;
+mod small;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

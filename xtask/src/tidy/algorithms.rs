@@ -12,7 +12,12 @@ const CORE: &str = "crates/tollgate-core/src/";
 /// of operations, one of which has an algorithm's name.
 const NAMED: [&str; 2] = ["algorithm/mod.rs", "store/operation.rs"];
 /// The folders of tests that are not in an algorithm's folder.
-const TESTS: [&str; 2] = ["crates/tollgate-core/tests/", "crates/tollgate-wire/tests/"];
+const TESTS: [&str; 4] = [
+    "crates/tollgate-conformance/src/",
+    "crates/tollgate-core/tests/",
+    "crates/tollgate-interop/tests/",
+    "crates/tollgate-wire/tests/",
+];
 /// What a promise says if it has the same test as the promise above.
 const SAME: &str = "(the same test)";
 

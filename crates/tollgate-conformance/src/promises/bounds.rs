@@ -63,7 +63,7 @@ async fn keeps_within(harness: &Stores, limit: &Limit, start: Start, history: &[
         }
     }
     let window_us = limit.algorithm().quota().window_us();
-    for span in [1, window_us / 2, window_us, window_us * 3] {
+    for span in [1, window_us.div_ceil(2), window_us, window_us * 3] {
         let (most, bound) = (most_within(&kept, span), bound(limit, span));
         scene.session.ensure(most <= bound, || {
             format!("{most} were kept within {span} µs, where at most {bound} may be")

@@ -158,6 +158,30 @@ fn a_limit_that_denied_binds_before_one_that_counted_the_denied_call() {
     }
 }
 
+/// A limit that counts denials may have a longer wait than the limit that refused.
+#[test]
+fn the_binding_limit_has_the_longest_wait() {
+    let pace = Gcra::with_burst(Quota::per_minute(1), 1).unwrap();
+    let attempts = FixedWindow::aligned(Quota::per_hour(2)).count_denied();
+    let limits = [
+        Limit::new("pace", pace).unwrap(),
+        Limit::new("attempts", attempts).unwrap(),
+    ];
+    let mut states = [State::default(), State::default()];
+    let request =
+        Request::consume(Check::new(&limits[0], "k", 1)).and(Check::new(&limits[1], "k", 1));
+    let now = Timestamp::from_micros(800_000_000).unwrap();
+    assert!(request.decide_on(&mut states, now).is_allowed());
+    let denied = request.decide_on(&mut states, now);
+    assert_eq!(denied.binding(), 1);
+    let wait = Some(Duration::from_secs(2_800));
+    assert_eq!(denied.retry_after().duration(), wait);
+    assert_eq!(
+        denied.as_slice()[0].retry_after().duration(),
+        Some(Duration::from_secs(60))
+    );
+}
+
 #[test]
 fn a_request_returns_the_values_it_was_made_of() {
     let [a, b, c] = ["a", "b", "c"].map(window);

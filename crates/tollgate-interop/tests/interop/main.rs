@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod calendars;
 #[path = "../../../tollgate-http/tests/http/client.rs"]
 mod client;
 mod connections;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Block;
 use crate::algorithm::{BlockSpan, Machine, State};
 use crate::store::{Check, Request, Verdicts};
-use crate::time::{MAX_EXACT, Timestamp};
+use crate::time::Timestamp;
 use crate::{Limit, LimitError};
 
 const START: u64 = 1_700_000_000_000_000;
@@ -27,86 +27,6 @@ fn block(limit: &Limit, state: &mut State, now: u64, span: BlockSpan) -> Option<
 
 fn check(limit: &Limit, state: &mut State, now: u64, cost: u64) -> Verdicts {
     Request::consume(Check::new(limit, "k", cost)).decide_on(state, at(now))
-}
-
-#[test]
-fn denies_until_the_end_and_not_longer() {
-    let limit = limit("ban=block:5s");
-    for (span, length) in [
-        (BlockSpan::Usual, 5 * SECOND),
-        (BlockSpan::Until(at(START + 7)), 7),
-        (BlockSpan::Lasting(Duration::from_nanos(6_001)), 7),
-    ] {
-        let mut state = State::default();
-        assert_eq!(block(&limit, &mut state, START, span), Some(length));
-        for (now, left) in [
-            (START, length),
-            (START + length - 1, 1),
-            (START - 9, length + 9),
-        ] {
-            let denied = check(&limit, &mut state, now, 1);
-            assert_eq!(denied.retry_after().as_micros(), Some(left));
-            assert_eq!(denied.remaining(), 0);
-            assert!(check(&limit, &mut state, now, 0).is_allowed());
-        }
-        let free = check(&limit, &mut state, START + length, 1_000);
-        assert!(free.is_allowed());
-        assert_eq!(free.remaining(), MAX_EXACT);
-        assert!(free.reset_after().is_zero());
-    }
-}
-
-#[test]
-fn blocks_only_get_longer() {
-    let limit = limit("ban=block:5s");
-    let mut state = State::default();
-    for (now, span, left) in [
-        (START, BlockSpan::Until(at(START)), 0),
-        (START, BlockSpan::Lasting(Duration::ZERO), 0),
-        (
-            START,
-            BlockSpan::Lasting(Duration::from_secs(9)),
-            9 * SECOND,
-        ),
-        (START, BlockSpan::Until(at(START + 8 * SECOND)), 9 * SECOND),
-        (START + 5 * SECOND, BlockSpan::Usual, 4 * SECOND),
-        (
-            START + 5 * SECOND,
-            BlockSpan::Lasting(Duration::from_secs(4)),
-            4 * SECOND,
-        ),
-        (
-            START + 5 * SECOND,
-            BlockSpan::Lasting(Duration::from_micros(4_000_001)),
-            4_000_001,
-        ),
-    ] {
-        assert_eq!(block(&limit, &mut state, now, span), Some(left), "{span:?}");
-    }
-    let forever = BlockSpan::Lasting(Duration::MAX);
-    assert_eq!(
-        block(&limit, &mut state, START, forever),
-        Some(MAX_EXACT - START)
-    );
-}
-
-#[test]
-fn repeated_blocks_last_twice_as_long() {
-    let limit = limit("ban=block:1s,doublings=2");
-    let (mut state, mut now) = (State::default(), START);
-    for seconds in [1, 2, 4, 4] {
-        let length = seconds * SECOND;
-        assert_eq!(
-            block(&limit, &mut state, now, BlockSpan::Usual),
-            Some(length)
-        );
-        // One whose caller says how long does not count as a repetition.
-        let longer = BlockSpan::Lasting(Duration::from_micros(length + 1));
-        assert_eq!(block(&limit, &mut state, now, longer), Some(length + 1));
-        now += length + 1;
-        // Just before it is forgotten.
-        now += 4 * SECOND - 1;
-    }
 }
 
 #[test]
@@ -146,20 +66,6 @@ fn blocks_are_forgotten() {
 }
 
 #[test]
-fn a_blocked_key_is_not_blocked_again() {
-    let limit = limit("ban=block:1s,doublings=9");
-    let mut state = State::default();
-    for later in [0, 1, SECOND - 1] {
-        let left = block(&limit, &mut state, START + later, BlockSpan::Usual);
-        assert_eq!(left, Some(SECOND - later));
-    }
-    assert_eq!(
-        block(&limit, &mut state, START + SECOND, BlockSpan::Usual),
-        Some(2 * SECOND)
-    );
-}
-
-#[test]
 fn a_state_keeps_the_latest_instant_at_which_the_key_was_blocked() {
     let machine = Block::new(Duration::from_micros(5)).unwrap();
     let blocked = |state: &super::State, now, span| machine.blocked(state, now, span).unwrap();
@@ -189,30 +95,6 @@ fn a_block_that_changes_nothing_writes_nothing() {
         let request = Request::block(span, check);
         let evaluation = request.evaluate(state, at(START));
         assert!(!evaluation.writes_to(&request, 0), "{span:?}");
-    }
-}
-
-#[test]
-fn counts_nothing() {
-    let limit = limit("ban=block:1s");
-    let mut state = State::default();
-    let check = Check::new(&limit, "k", 3);
-    let receipt = Request::consume(check).decide_on(&mut state, at(START));
-    let receipt = receipt.into_receipt().unwrap();
-    for request in [
-        Request::consume(check),
-        Request::peek(check),
-        Request::take_up_to(check),
-        Request::lower(check),
-        Request::refund(&receipt, check),
-        Request::settle(&receipt, Check::new(&limit, "k", 9)),
-        Request::settle(&receipt, Check::new(&limit, "k", 1)),
-    ] {
-        let evaluation = request.evaluate(&state, at(START));
-        assert!(!evaluation.writes_to(&request, 0), "{request:?}");
-        let verdicts = request.decide_on(&mut state, at(START));
-        assert!(verdicts.is_allowed());
-        assert_eq!(verdicts.remaining(), MAX_EXACT);
     }
 }
 

@@ -14,10 +14,6 @@ fn daily(amount: u64) -> CalendarWindow {
     CalendarWindow::new(amount, CalendarUnit::Day, "UTC").unwrap()
 }
 
-fn wait(machine: &CalendarWindow, state: &State, now: u64, cost: u64) -> Option<u64> {
-    machine.wait(state, now, cost).as_micros()
-}
-
 /// Returns `remaining` and `reset_after`.
 fn status(machine: &CalendarWindow, state: &State, now: u64) -> (u64, Option<u64>) {
     let status = machine.status(state, now);
@@ -30,36 +26,6 @@ fn used(machine: &CalendarWindow, calls: &[(u64, u64)]) -> State {
         machine.commit(&mut state, now, cost);
     }
     state
-}
-
-#[test]
-fn a_day_ends_at_midnight() {
-    let machine = daily(2);
-    let state = used(&machine, &[(MIDNIGHT, 1), (MIDNIGHT + DAY - 1, 1)]);
-    assert_eq!(
-        state,
-        State {
-            start: MIDNIGHT,
-            length: DAY,
-            kept: 2
-        }
-    );
-    assert_eq!(wait(&machine, &state, MIDNIGHT + DAY - 1, 1), Some(1));
-    assert_eq!(wait(&machine, &state, MIDNIGHT + DAY, 2), Some(0));
-    assert_eq!(status(&machine, &state, MIDNIGHT + 1), (0, Some(DAY - 1)));
-    assert_eq!(status(&machine, &state, MIDNIGHT + DAY), (2, Some(0)));
-}
-
-#[test]
-fn a_clock_that_steps_back_stays_in_the_last_period() {
-    let machine = daily(3);
-    let mut state = used(&machine, &[(MIDNIGHT, 1)]);
-    let before = MIDNIGHT - 40 * DAY;
-    assert_eq!(machine.commit(&mut state, before, 1), MIDNIGHT);
-    assert_eq!(status(&machine, &state, before), (1, Some(41 * DAY)));
-    assert_eq!(wait(&machine, &state, before, 2), Some(41 * DAY));
-    machine.refund(&mut state, before, MIDNIGHT, 2);
-    assert_eq!(status(&machine, &state, before), (3, Some(0)));
 }
 
 #[test]

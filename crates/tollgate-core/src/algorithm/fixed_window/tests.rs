@@ -32,57 +32,6 @@ fn used(machine: &FixedWindow, calls: &[(u64, u64)]) -> State {
 }
 
 #[test]
-fn aligned_windows_end_at_multiples() {
-    let machine = FixedWindow::aligned(quota(2));
-    let state = used(&machine, &[(250, 2)]);
-    assert_eq!(state.start, 200);
-    assert_eq!(
-        [250, 299].map(|now| wait(&machine, &state, now, 1)),
-        [Some(50), Some(1)]
-    );
-    assert_eq!(
-        [300, 301].map(|now| wait(&machine, &state, now, 2)),
-        [Some(0); 2]
-    );
-    assert_eq!(status(&machine, &state, 299), (0, Some(1)));
-    assert_eq!(status(&machine, &state, 300), (2, Some(0)));
-}
-
-#[test]
-fn anchored_windows_end_a_window_after_their_first_call() {
-    let machine = FixedWindow::anchored(quota(2));
-    let state = used(&machine, &[(250, 1), (340, 1)]);
-    assert_eq!(state.start, 250);
-    let waits = [T - 1, T, T + 1].map(|into| wait(&machine, &state, 250 + into, 1));
-    assert_eq!(waits, [Some(1), Some(0), Some(0)]);
-    assert_eq!(status(&machine, &state, 340), (0, Some(10)));
-}
-
-#[test]
-fn calls_on_both_sides_of_a_boundary_are_admitted() {
-    let aligned = FixedWindow::aligned(quota(2));
-    let state = used(&aligned, &[(99, 2)]);
-    assert_eq!(wait(&aligned, &state, 100, 2), Some(0));
-    let anchored = FixedWindow::anchored(quota(2));
-    let state = used(&anchored, &[(1, 1), (99, 1)]);
-    assert_eq!(wait(&anchored, &state, 100, 1), Some(1));
-    assert_eq!(wait(&anchored, &state, 101, 2), Some(0));
-}
-
-#[test]
-fn denied_calls_count_with_count_denied() {
-    let machine = FixedWindow::aligned(quota(2)).count_denied();
-    assert!(machine.counts_denied());
-    let mut state = used(&machine, &[(10, 2), (20, 1), (30, u64::MAX)]);
-    assert_eq!(status(&machine, &state, 30), (0, Some(70)));
-    // A refund of the admitted call leaves the attempts.
-    machine.refund(&mut state, 40, 10, 2);
-    assert_eq!(status(&machine, &state, 40), (0, Some(60)));
-    assert_eq!(state.kept, MAX_EXACT - 2);
-    assert_eq!(wait(&machine, &state, 100, 2), Some(0));
-}
-
-#[test]
 fn a_refund_counts_only_in_its_own_window() {
     let machine = FixedWindow::aligned(quota(5));
     let held = used(&machine, &[(99, 2), (100, 3)]);
@@ -107,43 +56,6 @@ fn refunding_the_first_call_of_an_anchored_window_keeps_one_unit_used() {
     // A call at the start, after the clock stepped back, does not free the place.
     machine.commit(&mut state, 0, 1);
     assert_eq!(status(&machine, &state, 60), (0, Some(40)));
-}
-
-#[test]
-fn a_refund_of_more_than_the_first_call_leaves_the_other_calls() {
-    let machine = FixedWindow::anchored(quota(5));
-    let mut state = used(&machine, &[(30, 1), (40, 3)]);
-    machine.refund(&mut state, 50, 30, 2);
-    // Two units still count, and one in place of the first call.
-    assert_eq!(status(&machine, &state, 50).0, 2);
-}
-
-#[test]
-fn refunding_every_call_of_an_anchored_window_ends_it() {
-    let machine = FixedWindow::anchored(quota(3));
-    let mut state = used(&machine, &[(0, 1), (50, 1)]);
-    machine.refund(&mut state, 60, 0, 1);
-    machine.refund(&mut state, 60, 50, 1);
-    assert_eq!(status(&machine, &state, 60), (3, Some(0)));
-    machine.commit(&mut state, 70, 3);
-    assert_eq!(status(&machine, &state, 70), (0, Some(T)));
-}
-
-#[test]
-fn a_clock_that_steps_back_stays_in_the_last_window() {
-    for machine in [
-        FixedWindow::aligned(quota(2)),
-        FixedWindow::anchored(quota(2)),
-    ] {
-        let mut state = used(&machine, &[(500, 1)]);
-        assert_eq!(machine.commit(&mut state, 100, 1), 500);
-        assert_eq!(status(&machine, &state, 100), (0, Some(500)));
-        assert_eq!(wait(&machine, &state, 100, 1), Some(500));
-        // Also after everything was refunded.
-        machine.refund(&mut state, 100, 500, 2);
-        assert_eq!(status(&machine, &state, 100), (2, Some(0)));
-        assert_eq!(machine.commit(&mut state, 100, 1), 500);
-    }
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::super::{Algorithm, Machine, Reserved, Status};
+use super::super::{Algorithm, Machine, Reserved};
 use super::{Gcra, MARK, State};
 use crate::error::LimitError;
 use crate::quota::Quota;
-use crate::time::{MAX_EXACT, Wait};
+use crate::time::MAX_EXACT;
 
 /// Three per four microseconds: a token every `4/3` microseconds.
 fn uneven(burst: u64) -> Gcra {
@@ -29,106 +29,6 @@ fn a_rate_is_kept_as_a_fraction_in_lowest_terms() {
     assert_eq!((day.leak, day.unit, day.full), (1, 86_400, 86_400_000_000));
     let uneven = uneven(2);
     assert_eq!((uneven.leak, uneven.unit, uneven.full), (3, 4, 8));
-}
-
-#[test]
-fn tokens_return_at_the_exact_rate() {
-    let machine = uneven(3);
-    let state = used(&machine, 10, 3);
-    // Tokens return after 4/3, 8/3 and 12/3 microseconds, rounded up to whole ones.
-    assert_eq!(
-        [1, 2, 3].map(|cost| wait(&machine, &state, 10, cost)),
-        [2, 3, 4].map(Some)
-    );
-    let remaining = |now| machine.status(&state, now).remaining;
-    assert_eq!([10, 11, 12, 13, 14].map(remaining), [0, 0, 1, 2, 3]);
-}
-
-#[test]
-fn a_burst_of_one_admits_one_call_per_interval() {
-    let machine = Gcra::with_burst(Quota::per_second(4), 1).unwrap();
-    let state = used(&machine, 0, 1);
-    assert_eq!(wait(&machine, &state, 249_999, 1), Some(1));
-    assert_eq!(wait(&machine, &state, 250_000, 1), Some(0));
-    assert_eq!(wait(&machine, &state, 250_001, 1), Some(0));
-}
-
-#[test]
-fn a_wait_is_exact_at_both_ends() {
-    let machine = Gcra::new(Quota::per_minute(5)).unwrap();
-    let state = used(&machine, 0, 5);
-    for (cost, due) in [(1, 12_000_000), (2, 24_000_000), (5, 60_000_000)] {
-        assert_eq!(wait(&machine, &state, 0, cost), Some(due));
-        assert_eq!(wait(&machine, &state, due - 1, cost), Some(1));
-        assert_eq!(wait(&machine, &state, due, cost), Some(0));
-    }
-}
-
-#[test]
-fn reset_after_ends_when_all_debt_has_drained() {
-    let machine = uneven(3);
-    let state = used(&machine, 10, 2);
-    let reset = |now| machine.status(&state, now).reset_after.as_micros();
-    assert_eq!([10, 11, 12, 13].map(reset), [3, 2, 1, 0].map(Some));
-}
-
-#[test]
-fn a_clock_that_steps_back_leaks_nothing_and_adds_to_waits() {
-    let machine = Gcra::new(Quota::per_minute(5)).unwrap();
-    let mut state = used(&machine, 100_000_000, 5);
-    assert_eq!(wait(&machine, &state, 100_000_000, 1), Some(12_000_000));
-    assert_eq!(wait(&machine, &state, 40_000_000, 1), Some(72_000_000));
-    let Status {
-        remaining,
-        reset_after,
-    } = machine.status(&state, 40_000_000);
-    assert_eq!(
-        (remaining, reset_after),
-        (0, Wait::from_micros(120_000_000))
-    );
-    machine.refund(&mut state, 40_000_000, 100_000_000, 1);
-    assert_eq!(machine.commit(&mut state, 40_000_000, 1), 100_000_000);
-}
-
-#[test]
-fn a_clock_that_jumps_forward_refills_no_more_than_the_burst() {
-    let machine = uneven(2);
-    let state = used(&machine, 0, 2);
-    assert_eq!(machine.status(&state, MAX_EXACT).remaining, 2);
-    assert_eq!(wait(&machine, &state, MAX_EXACT, 2), Some(0));
-}
-
-#[test]
-fn a_refund_returns_what_has_not_leaked() {
-    let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
-    let debt_after = |now| {
-        let mut state = used(&machine, 0, 3);
-        machine.refund(&mut state, now, 0, 2);
-        state.debt
-    };
-    assert_eq!(debt_after(0), 1_000_000);
-    // Half a token has leaked already and is not returned again.
-    assert_eq!(debt_after(500_000), 1_000_000);
-    assert_eq!(debt_after(1_999_999), 1_000_000);
-    assert_eq!(debt_after(2_500_000), 3_000_000);
-}
-
-#[test]
-fn a_refund_returns_no_more_than_there_is() {
-    let machine = uneven(2);
-    for amount in [2, 3, 1 << 62, u64::MAX] {
-        let mut state = used(&machine, 10, 2);
-        machine.refund(&mut state, 10, 10, amount);
-        assert_eq!(state.debt, 0, "{amount}");
-    }
-}
-
-#[test]
-fn a_refund_of_a_call_later_than_the_clock_returns_all_of_it() {
-    let machine = uneven(2);
-    let mut state = used(&machine, 10, 2);
-    machine.refund(&mut state, 10, 50, 1);
-    assert_eq!(machine.status(&state, 10).remaining, 1);
 }
 
 #[test]
@@ -320,18 +220,6 @@ fn reserved(machine: &Gcra, state: &mut State, now: u64, cost: u64) -> Reserved 
 }
 
 #[test]
-fn reserved_starts_are_spaced_at_the_exact_rate() {
-    let starts = |machine: &Gcra| {
-        let mut state = used(machine, 10, machine.burst);
-        [(); 4].map(|()| reserved(machine, &mut state, 10, 1).start)
-    };
-    // A token every 4/3 microseconds: after 1.33, 2.67, 4 and 5.33, rounded up.
-    assert_eq!(starts(&uneven(2)), [12, 13, 14, 16]);
-    // A burst of one keeps any two starts 4/3 microseconds apart: 2, in whole ones.
-    assert_eq!(starts(&uneven(1)), [12, 14, 16, 18]);
-}
-
-#[test]
 fn a_delay_that_another_limit_causes_counts_from_the_start() {
     let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
     let mut state = State::default();
@@ -395,39 +283,6 @@ fn no_reservation_starts_before_the_latest_instant_of_its_state() {
     assert_eq!(state.debt, 2_000_000);
     let late = reserved(&machine, &mut state, 40, 1);
     assert_eq!((late.start, late.at), (1_000_100, 100));
-}
-
-#[test]
-fn only_the_last_reservation_is_given_back_before_it_starts() {
-    let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
-    let mut state = used(&machine, 0, 1);
-    let second = reserved(&machine, &mut state, 0, 1);
-    let held = state;
-    let third = reserved(&machine, &mut state, 500_000, 1);
-    let full = state;
-    machine.cancel(&mut state, 600_000, &second, 1);
-    assert_eq!(state, full);
-    machine.cancel(&mut state, 600_000, &third, 1);
-    assert_eq!(
-        machine.leaked(&state, 600_000),
-        machine.leaked(&held, 600_000)
-    );
-    machine.cancel(&mut state, 700_000, &second, 1);
-    assert_eq!((state.debt, state.at), (300_000, 700_000));
-}
-
-#[test]
-fn a_reservation_that_has_started_is_refunded_as_a_call_of_that_instant() {
-    let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
-    let mut state = used(&machine, 0, 1);
-    let second = reserved(&machine, &mut state, 0, 1);
-    assert_eq!(second.start, 1_000_000);
-    machine.cancel(&mut state, 1_400_000, &second, 1);
-    assert_eq!(state.debt, 0);
-    // Of what has leaked, nothing is returned again.
-    machine.commit(&mut state, 1_400_000, 1);
-    machine.cancel(&mut state, 1_900_000, &second, 1);
-    assert_eq!(state.debt, 400_000);
 }
 
 #[test]
@@ -506,21 +361,6 @@ fn a_reservation_is_given_back_only_at_its_own_cost() {
 }
 
 #[test]
-fn a_cancelled_reservation_leaves_the_state_as_it_was() {
-    let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
-    let mut pending = State::default();
-    machine.reserve(&mut pending, 0, 5_000_000, 1);
-    assert_eq!(pending.unit, machine.unit | MARK);
-    for held in [used(&machine, 0, 1), pending] {
-        let mut state = held;
-        let last = machine.reserve(&mut state, 0, 10_000_000, 1);
-        assert_eq!(state.unit, machine.unit | MARK);
-        machine.cancel(&mut state, 0, &last, 1);
-        assert_eq!(state, held);
-    }
-}
-
-#[test]
 fn a_mark_comes_back_only_with_a_debt() {
     let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
     let mut pending = State::default();
@@ -544,20 +384,6 @@ fn the_longest_reservation_can_be_given_back() {
     assert_eq!(state.debt, MAX_EXACT);
     machine.cancel(&mut state, 0, &last, 3);
     assert_eq!(state.debt, 0);
-}
-
-#[test]
-fn a_reservation_counts_as_a_call_from_the_microsecond_of_its_start() {
-    let quota = Quota::new(3, Duration::from_micros(1)).unwrap();
-    let machine = Gcra::with_burst(quota, 4).unwrap();
-    let mut state = used(&machine, 0, 4);
-    let second = reserved(&machine, &mut state, 0, 1);
-    assert_eq!(second.start, 1);
-    // It is not the last call, but has started.
-    machine.commit(&mut state, 1, 1);
-    assert_eq!(state.debt, 3);
-    machine.cancel(&mut state, 1, &second, 1);
-    assert_eq!(state.debt, 2);
 }
 
 #[test]

@@ -33,83 +33,6 @@ fn used(machine: &SlidingCounter, calls: &[(u64, u64)]) -> State {
 }
 
 #[test]
-fn the_previous_window_weighs_by_the_share_still_covered_rounded_up() {
-    let machine = counter(10);
-    let state = used(&machine, &[(50, 10)]);
-    let remaining = |now| status(&machine, &state, now).0;
-    // Each tenth of the window frees one unit; a microsecond less frees none.
-    assert_eq!(
-        [99, 100, 101, 109, 110, 111].map(remaining),
-        [0, 0, 0, 0, 1, 1]
-    );
-    assert_eq!([189, 190, 199, 200].map(remaining), [8, 9, 9, 10]);
-}
-
-#[test]
-fn a_wait_within_this_window_is_exact() {
-    let machine = counter(10);
-    let state = used(&machine, &[(50, 10), (150, 2)]);
-    for (cost, due) in [(3, 150), (4, 160), (8, 200)] {
-        assert_eq!(wait(&machine, &state, 120, cost), Some(due - 120), "{cost}");
-        assert_eq!(wait(&machine, &state, due - 1, cost), Some(1), "{cost}");
-        assert_eq!(wait(&machine, &state, due, cost), Some(0), "{cost}");
-    }
-}
-
-#[test]
-fn a_wait_into_the_next_window_is_exact() {
-    let machine = counter(10);
-    let state = used(&machine, &[(50, 3)]);
-    // Eight and three exceed ten, so the three must weigh at most two: a third into the next
-    // window.
-    assert_eq!(wait(&machine, &state, 50, 8), Some(84));
-    assert_eq!(wait(&machine, &state, 133, 8), Some(1));
-    assert_eq!(wait(&machine, &state, 134, 8), Some(0));
-    assert_eq!(wait(&machine, &state, 199, 10), Some(1));
-    assert_eq!(wait(&machine, &state, 200, 10), Some(0));
-}
-
-#[test]
-fn reset_after_is_two_windows_after_the_start_or_one_for_the_previous_window() {
-    let machine = counter(10);
-    let state = used(&machine, &[(50, 1)]);
-    let reset = |now| status(&machine, &state, now).1;
-    assert_eq!(
-        [50, 99, 100, 199, 200].map(reset),
-        [150, 101, 100, 1, 0].map(Some)
-    );
-}
-
-#[test]
-fn skipped_windows_count_nothing() {
-    let machine = counter(10);
-    let state = used(&machine, &[(50, 10)]);
-    let remaining = [T - 1, T, T + 1].map(|more| status(&machine, &state, 100 + more).0);
-    assert_eq!(remaining, [9, 10, 10]);
-    assert_eq!(status(&machine, &state, 100_000), (10, Some(0)));
-}
-
-#[test]
-fn a_refund_is_taken_from_the_window_it_was_counted_in() {
-    let machine = counter(10);
-    let held = used(&machine, &[(50, 4), (100, 3)]);
-    for (at, previous, current) in [(50, 2, 3), (99, 2, 3), (100, 4, 1), (150, 4, 1)] {
-        let mut state = held;
-        machine.refund(&mut state, 150, at, 2);
-        assert_eq!(
-            (state.previous, state.current),
-            (previous, current),
-            "of {at}"
-        );
-    }
-    let mut later = held;
-    machine.refund(&mut later, 250, 50, 2);
-    assert_eq!(later.current + later.previous, 7);
-    machine.refund(&mut later, 250, 100, 2);
-    assert_eq!((later.start, later.previous, later.current), (200, 1, 0));
-}
-
-#[test]
 fn a_refund_of_nothing_changes_nothing() {
     let machine = counter(10);
     let mut state = State::default();
@@ -119,19 +42,6 @@ fn a_refund_of_nothing_changes_nothing() {
     let mut state = held;
     machine.refund(&mut state, 250, 50, 4);
     assert_eq!(state, held);
-}
-
-#[test]
-fn a_clock_that_steps_back_is_at_the_start_of_the_last_window() {
-    let machine = counter(10);
-    let mut state = used(&machine, &[(450, 4), (550, 2)]);
-    assert_eq!(status(&machine, &state, 320), (4, Some(380)));
-    assert_eq!(wait(&machine, &state, 320, 5), Some(205));
-    assert_eq!(machine.commit(&mut state, 320, 4), 500);
-    machine.refund(&mut state, 320, 500, 6);
-    machine.refund(&mut state, 320, 450, 4);
-    assert_eq!(status(&machine, &state, 320), (10, Some(0)));
-    assert_eq!(machine.commit(&mut state, 320, 1), 500);
 }
 
 #[test]
