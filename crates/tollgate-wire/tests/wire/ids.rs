@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
-use tollgate_core::{CallId, ErrorKind, Limit, Timestamp};
+use tollgate_core::{CallId, ErrorKind, Limit};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Engine, Options, WireStore};
 
-use crate::engine::{Canned, LIMITS, Raw, fresh, info, limit, now, remaining, store, store_on};
-
-const START: u64 = 1_700_000_000_000_000;
+use crate::engine::{
+    Canned, LIMITS, Raw, START, fresh, info, limit, now, remaining, stamp, store, store_on,
+};
 
 /// Returns a store that loses the replies to the first calls; if `unsent`, it says that they were
 /// never sent.
@@ -58,7 +58,7 @@ fn left<E: Engine>(store: &WireStore<E>, request: &Request<'_>) -> Vec<u64> {
 
 #[test]
 fn a_call_that_may_be_repeated_is_sent_once_more_and_counted_once() {
-    let (limits, at) = (limits(), Timestamp::from_micros(START).unwrap());
+    let (limits, at) = (limits(), stamp(START));
     let id = CallId::new("one").repeated();
     for request in requests(&limits) {
         let request = request.at(at);
@@ -126,7 +126,7 @@ fn an_id_at_a_callers_instant_is_another_one_than_at_the_servers_clock() {
     let store = store(Flavor::System);
     let gcra = limit("gcra:10/1h");
     let request = Request::consume(Check::new(&gcra, "alice", 1)).id("one");
-    let instant = Timestamp::from_micros(START).unwrap();
+    let instant = stamp(START);
     for _ in 0..2 {
         for request in [request.clone(), request.clone().at(instant)] {
             assert_eq!(now(store.execute(&request)).unwrap().remaining(), 9);
@@ -208,7 +208,7 @@ fn arguments_of_calls_with_ids_have_not_changed() {
     assert_eq!(f64::from_le_bytes(kept.try_into().unwrap()), 600_000.0);
     assert_eq!(with_id.keys[..1], plain.keys);
     // Neither the instant nor the id is part of the hash; the cost, the key and the quota are.
-    let at = Timestamp::from_micros(START).unwrap();
+    let at = stamp(START);
     let hash =
         |request: &Request<'_>| asked(request).argument[plain.argument.len()..][..8].to_vec();
     assert_eq!(hash(&Request::consume(check).id("two")), call);
@@ -226,7 +226,7 @@ fn arguments_of_calls_with_ids_have_not_changed() {
     ] {
         assert_ne!(hash(&Request::consume(check).id("one")), call);
     }
-    assert_eq!(hex(call), "11de403b79669e60");
+    assert_eq!(call, 0x11de_403b_7966_9e60_u64.to_be_bytes());
     // The key of the answer ends in half of a SHA-256, which does not show the id.
     let [_, answer] = &with_id.keys[..] else {
         panic!("{:?}", with_id.keys);
@@ -254,8 +254,4 @@ fn with_hashed_keys_an_answer_has_a_keyed_hash_of_the_id() {
     assert_eq!((hash.len(), &hash), (32, &answer(7, "one")));
     assert_ne!(hash, answer(7, "two"));
     assert_ne!(hash, answer(8, "one"));
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

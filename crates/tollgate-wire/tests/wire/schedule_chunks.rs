@@ -74,6 +74,28 @@ impl<'t> Pair<'t> {
     }
 }
 
+/// Chunks that are merged keep the weights of both, and no entry of an event that is cancelled.
+#[test]
+fn chunks_of_cancelled_events_are_merged() {
+    let terms = schedule::Terms::new("plans", ["99/1h"]).unwrap();
+    for (flavor, heavy) in Flavor::chosen()
+        .into_iter()
+        .flat_map(|f| (0..12).map(move |n| (f, n)))
+    {
+        let mut pair = Pair::new(small_chunks(flavor), &terms);
+        let weight = |number| if number == heavy { 3 } else { 1 };
+        let events =
+            (0..12).map(|number| event(number, START + number).with_weight(weight(number)));
+        pair.decide(schedule::Operation::Add(events.collect()));
+        for number in [1, 2, 5, 6, 9, 10, 0, 4, 8, 3, 7] {
+            pair.decide(schedule::Operation::Cancel(id(number).as_bytes()));
+            pair.decide(everything());
+            let entries = bytes_of(&pair.store, b'h') / 12;
+            assert_eq!(entries, pair.state.len(), "{number} of {heavy}, {flavor}");
+        }
+    }
+}
+
 /// Returns how many bytes the fields whose names begin with `kind` hold together.
 fn bytes_of(store: &WireStore<Raw>, kind: u8) -> usize {
     let key = store.engine().keys(store.options()).remove(0);

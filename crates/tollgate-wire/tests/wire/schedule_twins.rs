@@ -354,12 +354,8 @@ fn shown(
     state: &schedule::State,
     at: Timestamp,
 ) -> Vec<(Vec<u8>, u64, u64)> {
-    let all = Operation::List {
-        from: Timestamp::UNIX_EPOCH,
-        until: Timestamp::MAX,
-    };
     let mut state = state.clone();
-    let answer = schedule::Request::new(terms, "k", all).decide_on(&mut state, at);
+    let answer = schedule::Request::new(terms, "k", list(0, MAX)).decide_on(&mut state, at);
     let Answer::Events(events) = answer else {
         panic!("{answer:?}");
     };
@@ -407,7 +403,8 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
                 shown(terms, &state, at),
                 {
                     let events = after.events.iter().cloned();
-                    let gone = gone(terms, at.as_micros().max(after.latest));
+                    let until = at.as_micros().max(after.latest);
+                    let gone = until.checked_sub(kept_us(terms));
                     // A list ends before its last instant.
                     let kept = events
                         .filter(|event| gone.is_none_or(|gone| event.1 > gone) && event.1 < MAX);
@@ -463,10 +460,6 @@ fn kept_us(terms: &schedule::Terms) -> u64 {
     longest.max().unwrap() + tolerance
 }
 
-fn gone(terms: &schedule::Terms, now: u64) -> Option<u64> {
-    now.checked_sub(kept_us(terms))
-}
-
 /// Up to so many events are a string: here, always.
 #[test]
 fn histories_of_strings_leave_what_the_machine_says() {
@@ -498,7 +491,7 @@ fn play(small: u32) {
             let raw = Raw::over(server.connection(), None);
             let options = Options::new()
                 .with_small_schedule(small)
-                .with_schedule_chunk(2);
+                .with_schedule_chunk(if small == 0 { 8 } else { 2 });
             (flavor, WireStore::new(raw, options), server)
         })
         .collect();

@@ -756,22 +756,6 @@ fn a_search_of_a_long_log_reads_few_entries() {
     }
 }
 
-/// What was given back already is not given back again, however deep in the log it was.
-#[test]
-fn a_refund_of_a_call_that_a_long_log_does_not_hold_changes_nothing() {
-    let mut pair = Pair::on(Flavor::System);
-    let log = limit("sliding-log:5000/1s");
-    let key = pair.begin();
-    let check = Check::new(&log, &key, 0);
-    let mut calls: Vec<_> = (0..4_011).map(|n| (10 * n, 1)).collect();
-    let receipt = pair.fill_log(check, 0, &calls).swap_remove(2_005);
-    calls.remove(2_005);
-    // More entries than a refund may rewrite are before that call, and after it.
-    let _ = pair.fill_log(check, 0, &calls);
-    let (left, _) = pair.decide(Operation::Refund(&receipt), &[check], 50_000);
-    assert_eq!(left, 5_000 - 4_010);
-}
-
 /// A step of a written history: what is done about one key.
 #[derive(Clone, Copy, Debug)]
 enum Do {
