@@ -97,18 +97,15 @@ impl Summary {
             refused,
         });
         let keys = (0..).zip(tally.keys);
-        let mut denied: Vec<(usize, KeyCount)> =
-            keys.filter(|(_, count)| count.denied > 0).collect();
-        let denied_keys = u64::try_from(denied.len()).unwrap_or(u64::MAX);
-        keep_most_denied(&mut denied, top);
+        let denied = keys.filter(|(_, count)| count.denied > 0);
         let mut top_denied: Vec<_> = denied
-            .into_iter()
             .map(|(index, count)| DeniedKey {
                 key: name(trace.keys().bytes(index)),
                 denied: count.denied,
                 requests: count.requests,
             })
             .collect();
+        let denied_keys = u64::try_from(top_denied.len()).unwrap_or(u64::MAX);
         top_denied.sort_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.key.cmp(&b.key)));
         top_denied.truncate(top);
         Self {
@@ -209,18 +206,5 @@ impl Summary {
             }
         }
         text
-    }
-}
-
-/// Keeps the `top` most denied keys, and those denied as often as the last of them. Ties are then
-/// sorted by name, so only these few need one.
-fn keep_most_denied(denied: &mut Vec<(usize, KeyCount)>, top: usize) {
-    if top == 0 {
-        denied.clear();
-    } else if denied.len() > top {
-        let by_count = |a: &(usize, KeyCount), b: &(usize, KeyCount)| b.1.denied.cmp(&a.1.denied);
-        let (_, last, _) = denied.select_nth_unstable_by(top - 1, by_count);
-        let least = last.1.denied;
-        denied.retain(|(_, count)| count.denied >= least);
     }
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use tollgate_core::Timestamp;
 
-use self::page::{Cell, Escaped, end, legend, start, table, thousandths, tile, write_page};
+use self::page::{Cell, Escaped, end, legend, start, table, thousandths, tiles, write_page};
 use self::timeline::REQUESTS;
 use crate::decisions::{Comparison, Summary};
 use crate::failure::Failure;
@@ -43,44 +43,29 @@ impl Report<'_> {
     fn tiles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let summary = self.summary;
         let share = |part| Share(part, summary.requests).to_string();
-        f.write_str("<ul class=\"tiles\">\n")?;
-        tile(
+        let of_keys = format!("{} of them denied", Grouped(summary.denied_keys));
+        let [requests, keys, skipped] = [summary.requests, summary.keys, summary.skipped_lines];
+        let lines = noun(skipped, "line skipped", "lines skipped");
+        tiles(
             f,
-            "",
-            summary.requests,
-            noun(summary.requests, "request", "requests"),
-            "",
-        )?;
-        tile(
-            f,
-            "admitted",
-            summary.allowed,
-            "admitted",
-            &share(summary.allowed),
-        )?;
-        tile(
-            f,
-            "denied",
-            summary.denied,
-            "denied",
-            &share(summary.denied),
-        )?;
-        let denied = format!("{} of them denied", Grouped(summary.denied_keys));
-        tile(
-            f,
-            "",
-            summary.keys,
-            noun(summary.keys, "key", "keys"),
-            &denied,
-        )?;
-        tile(
-            f,
-            "",
-            summary.skipped_lines,
-            noun(summary.skipped_lines, "line skipped", "lines skipped"),
-            "",
-        )?;
-        f.write_str("</ul>\n")
+            [
+                (
+                    "",
+                    requests,
+                    noun(requests, "request", "requests"),
+                    String::new(),
+                ),
+                (
+                    "admitted",
+                    summary.allowed,
+                    "admitted",
+                    share(summary.allowed),
+                ),
+                ("denied", summary.denied, "denied", share(summary.denied)),
+                ("", keys, noun(keys, "key", "keys"), of_keys),
+                ("", skipped, lines, String::new()),
+            ],
+        )
     }
 
     fn limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -70,20 +70,21 @@ pub(crate) fn start(
     )
 }
 
-/// Writes a tile: a number with its name, and more below it.
-pub(crate) fn tile(
+/// Writes tiles: each has a class, a number with its name, and more below it.
+pub(crate) fn tiles<'n>(
     f: &mut impl Write,
-    class: &str,
-    number: u64,
-    name: &str,
-    more: &str,
+    tiles: impl IntoIterator<Item = (&'static str, u64, &'n str, String)>,
 ) -> fmt::Result {
-    writeln!(
-        f,
-        "<li class=\"{class}\"><b>{}</b> {name}<small>{}</small></li>",
-        Grouped(number),
-        Escaped(more),
-    )
+    f.write_str("<ul class=\"tiles\">\n")?;
+    for (class, number, name, more) in tiles {
+        writeln!(
+            f,
+            "<li class=\"{class}\"><b>{}</b> {name}<small>{}</small></li>",
+            Grouped(number),
+            Escaped(&more),
+        )?;
+    }
+    f.write_str("</ul>\n")
 }
 
 /// Writes the legend of the two colours.

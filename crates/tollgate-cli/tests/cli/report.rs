@@ -60,6 +60,10 @@ fn a_report_begins_with_who_was_denied_and_by_what() {
         log += &line.repeat(requests);
     }
     let log = file("three.log", log);
+    let html = report(&[&log, "--limit", "gcra:2/1m"]);
+    let bars = ">10.0.0.1</td><td class=\"bars\"><i class=\"d\" style=\"width:60.0%\"></i>\
+                <i class=\"a\" style=\"width:40.0%\"></i></td>";
+    assert!(html.contains(bars), "{html}");
     let said = |arguments: &[&str]| {
         let html = report(&[&[&*log], arguments].concat());
         conclusion(&html).to_owned()

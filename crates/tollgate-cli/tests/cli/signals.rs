@@ -83,34 +83,6 @@ fn an_interrupted_wait_is_given_back() {
     }
 }
 
-/// A limit that is used up for longer: nothing is reserved yet.
-#[test]
-fn an_interrupted_wait_for_longer_has_consumed_nothing() {
-    let desk = Desk::new("redis");
-    let subject = ["--limit", "mail=gcra:1/1m", "--key", "alice"];
-    desk.says(0, &[&["check"], &subject[..]].concat());
-    let store = format!("redis://{}", desk.server.address());
-    for (signal, status) in SIGNALS {
-        let child = tollgate()
-            .args(["check", "--wait-up-to", "1h"])
-            .args(subject)
-            .args(["--store", &store, "--prefix", &desk.prefix])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // It has asked, or is about to.
-        sleep(Duration::from_millis(500));
-        let output = ended_by(signal, child);
-        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-        let wait = desk.says(1, &[&["peek"], &subject[..]].concat());
-        assert!(
-            wait["retry_after_us"].as_u64().unwrap() <= 60_000_000,
-            "{signal}"
-        );
-    }
-}
-
 #[test]
 fn an_interrupted_wait_says_so_if_the_server_is_lost() {
     let server = Server::start(Flavor::System);

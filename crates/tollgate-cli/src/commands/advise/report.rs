@@ -7,7 +7,7 @@ use super::advice::{Advice, Refused};
 use super::answer::{Answer, percent};
 use crate::failure::Failure;
 use crate::report::head;
-use crate::report::page::{Cell, end, legend, table, thousandths, tile, write_page};
+use crate::report::page::{Cell, end, legend, table, thousandths, tiles, write_page};
 use crate::text::{Grouped, Share, noun, plural};
 
 /// Writes the report to `path`.
@@ -24,18 +24,17 @@ pub(super) fn write<N: Fn(usize) -> String>(
 fn page<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::Result {
     let texts = ("Advice for limits", &*conclusion(&answer.advice));
     head(f, texts, (&answer.source, &answer.counted_by), answer.span)?;
-    f.write_str("<ul class=\"tiles\">\n")?;
     let [requests, keys, skipped] = [answer.requests(), answer.keys(), answer.skipped_lines];
-    tile(f, "", requests, noun(requests, "request", "requests"), "")?;
-    tile(f, "", keys, noun(keys, "key", "keys"), "")?;
-    tile(
+    let lines = noun(skipped, "line skipped", "lines skipped");
+    let counts = [
+        (requests, noun(requests, "request", "requests")),
+        (keys, noun(keys, "key", "keys")),
+        (skipped, lines),
+    ];
+    tiles(
         f,
-        "",
-        skipped,
-        noun(skipped, "line skipped", "lines skipped"),
-        "",
+        counts.map(|(count, name)| ("", count, name, String::new())),
     )?;
-    f.write_str("</ul>\n")?;
     for advice in &answer.advice {
         section(f, advice)?;
         most_refused(f, advice, &answer.name)?;

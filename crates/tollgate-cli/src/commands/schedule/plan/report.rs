@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::answer::Plan;
 use crate::failure::Failure;
-use crate::report::page::{Cell, Escaped, end, start, table, tile, write_page};
+use crate::report::page::{Cell, Escaped, end, start, table, tiles, write_page};
 use crate::report::{Captions, Timeline};
 use crate::text::{Grouped, Share, noun, printable, shortened};
 
@@ -42,7 +42,7 @@ fn page(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
             Escaped(&quotas.join(", ")),
         ),
     )?;
-    tiles(f, plan)?;
+    counts(f, plan)?;
     if plan.moved + plan.refused > 0 {
         in_the_way(f, plan)?;
     }
@@ -69,17 +69,25 @@ fn short(text: &str) -> String {
     shortened(&printable(text.as_bytes()), SHOWN)
 }
 
-fn tiles(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
+fn counts(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     let [messages, keys] = plan.counts();
     let kept = messages - plan.moved - plan.refused;
     let share = |part| Share(part, messages).to_string();
-    f.write_str("<ul class=\"tiles\">\n")?;
-    tile(f, "", messages, noun(messages, "message", "messages"), "")?;
-    tile(f, "admitted", kept, "planned as wanted", &share(kept))?;
-    tile(f, "denied", plan.moved, "moved", &share(plan.moved))?;
-    tile(f, "", plan.refused, "refused", &share(plan.refused))?;
-    tile(f, "", keys, noun(keys, "key", "keys"), "")?;
-    f.write_str("</ul>\n")
+    tiles(
+        f,
+        [
+            (
+                "",
+                messages,
+                noun(messages, "message", "messages"),
+                String::new(),
+            ),
+            ("admitted", kept, "planned as wanted", share(kept)),
+            ("denied", plan.moved, "moved", share(plan.moved)),
+            ("", plan.refused, "refused", share(plan.refused)),
+            ("", keys, noun(keys, "key", "keys"), String::new()),
+        ],
+    )
 }
 
 /// Writes how many messages each quota moved and refused.
