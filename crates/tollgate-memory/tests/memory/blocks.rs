@@ -170,36 +170,6 @@ fn a_block_of_several_limits_is_in_force_while_one_of_them_is() {
 }
 
 #[test]
-fn the_shortest_blocks_are_repeated_too() {
-    for (text, lengths) in [
-        ("ban=block:1s,doublings=1", [SECOND, 2 * SECOND, 2 * SECOND]),
-        ("ban=block:1us,doublings=2", [1, 2, 4]),
-        ("ban=block:1us", [1, 1, 1]),
-    ] {
-        let (limiter, clock) = limiter(&[text]);
-        for length in lengths {
-            let wait = limiter.block("k").run().unwrap();
-            assert_eq!(wait.as_micros(), Some(length), "{text}");
-            clock.advance(Duration::from_micros(length));
-        }
-    }
-    // Without repetition, nothing is kept beyond the end.
-    let (limiter, _) = limiter(&["ban=block:1s"]);
-    let _ = limiter.block("k").run().unwrap();
-    let denied = limiter.check("k").run().unwrap();
-    assert_eq!(denied.reset_after().as_micros(), Some(SECOND));
-    // Nor of one whose caller said how long.
-    let (limiter, _) = self::limiter(&["ban=block:1s,doublings=2"]);
-    let _ = limiter
-        .block("k")
-        .lasting(Duration::from_secs(2))
-        .run()
-        .unwrap();
-    let denied = limiter.check("k").run().unwrap();
-    assert_eq!(denied.reset_after().as_micros(), Some(2 * SECOND));
-}
-
-#[test]
 fn changes_at_callers_instants_are_kept_apart() {
     let (limiter, _) = limiter(&["api=gcra:5/1d"]);
     let then = at(SECOND);
@@ -304,14 +274,6 @@ fn receipts(limiter: &RateLimiter<MemoryStore>, costs: [u64; 2]) -> [Receipt; 2]
         let decision = limiter.check("k").cost(cost).run().unwrap();
         decision.into_receipt().unwrap()
     })
-}
-
-#[test]
-fn a_settlement_makes_the_call_cost_what_it_says() {
-    let (limiter, _) = limiter(&["api=gcra:10/1d"]);
-    let [first, second] = receipts(&limiter, [4, 4]);
-    assert_eq!(limiter.settle("k", first, 1).run().unwrap().remaining(), 5);
-    assert_eq!(limiter.settle("k", second, 6).run().unwrap().remaining(), 3);
 }
 
 #[test]

@@ -230,21 +230,6 @@ fn a_call_about_several_keys_holds_all_or_none() {
 }
 
 #[test]
-fn new_keys_replace_stale_ones() {
-    let (store, clock) = store(1_000_000);
-    let limit = once_a_minute();
-    for round in 0..20 {
-        for key in 0..10_000 {
-            let key = format!("{round}-{key}");
-            assert_eq!(consume(&store, &limit, &key), Ok(true));
-        }
-        clock.advance(Duration::from_secs(62));
-    }
-    // At most the keys of two rounds, out of twenty.
-    assert!(store.len() <= 20_000, "{} keys are held", store.len());
-}
-
-#[test]
 fn sweeping_an_idle_store_frees_its_memory() {
     let (store, clock) = store(1_000_000);
     let limits = [
@@ -502,27 +487,6 @@ fn new_keys_in_several_shards_drop_expired_states_in_each() {
     assert!(store.len() < 10_000, "{} keys are left", store.len());
 }
 
-#[test]
-fn keys_of_every_length_are_independent() {
-    let store = MemoryStore::new();
-    let limit = once_a_minute();
-    let text = "abcdefghijklmnopqrstuvwxyz".repeat(400);
-    let mut keys = Vec::new();
-    for length in (0..64).chain([1_000, 10_000]) {
-        for split in [0, length / 2, length] {
-            keys.push(Key::new(&text[..split]).with_rest(&text[split..length]));
-        }
-    }
-    keys.sort_by_key(|key| (key.partition().len(), key.rest().len()));
-    keys.dedup();
-    for &key in &keys {
-        let request = Request::consume(Check::new(&limit, key, 1));
-        assert!(store.decide_now(&request).unwrap().is_allowed());
-        assert!(store.decide_now(&request).unwrap().is_denied());
-    }
-    assert_eq!(store.len(), keys.len());
-}
-
 /// Each store is one small table, where any key may be compared with any other. Keys with the same
 /// seven hash bits are told apart by that comparison alone.
 #[test]
@@ -539,22 +503,6 @@ fn similar_keys_and_limits_are_independent() {
             }
         }
     }
-}
-
-#[test]
-fn callers_states_are_not_dropped_by_the_stores_clock() {
-    let (store, _clock) = store(2);
-    let limit = once_a_minute();
-    let at = |micros| {
-        let now = Timestamp::from_micros(micros).unwrap();
-        let request = Request::consume(Check::new(&limit, "caller", 1)).at(now);
-        store.decide_now(&request).unwrap().is_allowed()
-    };
-    assert!(at(0));
-    assert_eq!(consume(&store, &limit, "a"), Ok(true));
-    // By the store's clock, which is in 2020, the caller's minute ended long ago.
-    assert_eq!(consume(&store, &limit, "b"), Err(ErrorKind::Full));
-    assert!(!at(59_999_999));
 }
 
 #[test]

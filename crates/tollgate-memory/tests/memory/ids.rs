@@ -93,16 +93,6 @@ fn failed_call_leaves_no_answer() {
 }
 
 #[test]
-fn a_denied_call_takes_no_room() {
-    let (limiter, _clock) = limiter(10, &["a=gcra:1/1d"]);
-    let _ = limiter.check("k").run().unwrap();
-    for id in ["one", "two"] {
-        assert!(limiter.check("k").id(id).run().unwrap().is_denied());
-    }
-    assert_eq!(limiter.store().len(), 1);
-}
-
-#[test]
 fn new_ids_drop_answers_that_are_forgotten() {
     let (limiter, clock) = limiter(1_000_000, &["a=gcra:1000000/1s"]);
     for turn in 0..20_000_u32 {

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tollgate_core::call::{Left, SettleError};
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{
-    ErrorKind, FixedWindow, Gcra, Key, Limit, Quota, RateLimiter, SlidingLog, SyncStore, Timestamp,
-    Wait,
+    ErrorKind, Gcra, Key, Limit, Quota, RateLimiter, SlidingLog, SyncStore, Timestamp, Wait,
 };
 use tollgate_memory::{ManualClock, MemoryStore};
 
@@ -23,147 +22,57 @@ fn limiter(limits: &[Limit]) -> RateLimiter<MemoryStore> {
     RateLimiter::new(store, limits.to_vec()).unwrap()
 }
 
-#[test]
-fn every_call_counts_on_one_clock() {
-    for limits in [&limits()[..1], &limits()[..]] {
-        let limiter = limiter(limits);
-        let now = Timestamp::from_micros(5_000_000).unwrap();
-        let receipt = limiter
-            .check("k")
-            .cost(5)
-            .at(now)
-            .run()
-            .unwrap()
-            .into_receipt()
-            .unwrap();
-        assert!(limiter.check("k").at(now).run().unwrap().is_allowed());
-        let left = limiter.peek("k").at(now).run().unwrap().remaining();
-        assert_eq!(
-            limiter
-                .take_up_to("k", 100)
-                .at(now)
-                .run()
-                .unwrap()
-                .consumed(),
-            left
-        );
-        assert!(limiter.check("k").at(now).run().unwrap().is_denied());
-        assert_eq!(
-            limiter
-                .refund("k", receipt)
-                .at(now)
-                .run()
-                .unwrap()
-                .remaining(),
-            5
-        );
-        assert!(
-            limiter
-                .check("k")
-                .cost(5)
-                .at(now)
-                .run()
-                .unwrap()
-                .is_allowed()
-        );
-        assert!(limiter.check("k").at(now).run().unwrap().is_denied());
-        assert_eq!(
-            limiter
-                .check("k")
-                .at(now)
-                .run()
-                .unwrap()
-                .binding()
-                .1
-                .decided_at(),
-            now
-        );
-        // None of this was counted at the store's own time.
-        assert_eq!(limiter.peek("k").run().unwrap().remaining(), left + 6);
-        limiter.reset("k").run().unwrap();
-        assert_eq!(
-            limiter.peek("k").at(now).run().unwrap().remaining(),
-            left + 6
-        );
-    }
+/// Makes a call, awaited or run, at the caller's instant if there is one.
+macro_rules! made {
+    ($call:expr, $at:expr, $is_awaited:expr) => {{
+        match ($at, $is_awaited) {
+            (Some(now), true) => $call.at(now).await.unwrap(),
+            (Some(now), false) => $call.at(now).run().unwrap(),
+            (None, true) => $call.await.unwrap(),
+            (None, false) => $call.run().unwrap(),
+        }
+    }};
 }
 
 #[tokio::test]
-async fn every_call_can_be_awaited_or_run() {
-    let limiter = limiter(&limits());
+async fn every_call_can_be_awaited_or_run_and_counts_on_one_clock() {
     let now = Timestamp::from_micros(5_000_000).unwrap();
-    let receipt = limiter
-        .check("k")
-        .cost(5)
-        .await
-        .unwrap()
-        .into_receipt()
-        .unwrap();
-    assert_eq!(limiter.take_up_to("k", 100).await.unwrap().consumed(), 3);
-    assert!(limiter.check("k").await.unwrap().is_denied());
-    assert_eq!(limiter.refund("k", receipt).await.unwrap().remaining(), 5);
-    assert_eq!(limiter.peek("k").await.unwrap().remaining(), 5);
-    let receipt = limiter
-        .check("k")
-        .cost(5)
-        .at(now)
-        .await
-        .unwrap()
-        .into_receipt()
-        .unwrap();
-    assert_eq!(
-        limiter
-            .take_up_to("k", 100)
-            .at(now)
-            .await
-            .unwrap()
-            .consumed(),
-        3
-    );
-    assert!(limiter.check("k").at(now).await.unwrap().is_denied());
-    assert_eq!(
-        limiter
-            .refund("k", receipt)
-            .at(now)
-            .await
-            .unwrap()
-            .remaining(),
-        5
-    );
-    assert_eq!(limiter.peek("k").at(now).await.unwrap().remaining(), 5);
-    limiter.reset("k").await.unwrap();
-    assert_eq!(limiter.peek("k").at(now).await.unwrap().remaining(), 8);
-    assert_eq!(limiter.peek("k").await.unwrap().remaining(), 8);
-}
-
-#[test]
-fn states_on_the_callers_clock_are_dropped_on_request() {
-    let store = MemoryStore::builder()
-        .max_keys(100)
-        .clock(ManualClock::new())
-        .build();
-    let limit = Limit::new("w", FixedWindow::anchored(Quota::per_minute(1))).unwrap();
-    let limiter = RateLimiter::new(&store, [limit]).unwrap();
-    let now = Timestamp::from_micros(5_000_000).unwrap();
-    for key in 0..100 {
-        assert!(
-            limiter
-                .check(&key.to_string())
-                .at(now)
-                .run()
-                .unwrap()
-                .is_allowed()
-        );
+    for (count, left) in [(1, 10), (2, 8)] {
+        let limiter = limiter(&limits()[..count]);
+        for (at, is_awaited) in [
+            (None, false),
+            (None, true),
+            (Some(now), false),
+            (Some(now), true),
+        ] {
+            let first = made!(limiter.check("k").cost(5), at, is_awaited);
+            let receipt = first.into_receipt().unwrap();
+            assert!(made!(limiter.peek("k").cost(left - 5), at, is_awaited).is_allowed());
+            assert!(made!(limiter.peek("k").cost(left - 4), at, is_awaited).is_denied());
+            let taken = made!(limiter.take_up_to("k", 100), at, is_awaited);
+            assert_eq!(taken.consumed(), left - 5);
+            let denied = made!(limiter.check("k"), at, is_awaited);
+            assert!(denied.is_denied());
+            if let Some(now) = at {
+                assert_eq!(denied.binding().1.decided_at(), now);
+            }
+            let peek = made!(limiter.peek("k"), at, is_awaited);
+            assert_eq!(peek.retry_after(), denied.retry_after());
+            let given_back = made!(limiter.refund("k", receipt), at, is_awaited);
+            assert_eq!(given_back.remaining(), 5);
+            // On the other clock, nothing is counted.
+            let other = at.is_none().then_some(now);
+            assert_eq!(
+                made!(limiter.peek("k"), other, is_awaited).remaining(),
+                left
+            );
+            match is_awaited {
+                true => limiter.reset("k").await.unwrap(),
+                false => limiter.reset("k").run().unwrap(),
+            }
+            assert_eq!(made!(limiter.peek("k"), at, is_awaited).remaining(), left);
+        }
     }
-    assert!(limiter.check("own").run().is_err());
-    let minute = Duration::from_secs(60);
-    assert_eq!(store.sweep(), 0);
-    assert_eq!(
-        store.sweep_at(now.saturating_add(minute - Duration::from_micros(1))),
-        0
-    );
-    assert_eq!(store.sweep_at(now.saturating_add(minute)), 100);
-    assert!(limiter.check("own").run().unwrap().is_allowed());
 }
 
 #[test]
@@ -181,42 +90,6 @@ fn only_counted_calls_set_when_a_state_is_stale() {
     clock.advance(Duration::from_secs(5));
     assert_eq!(store.sweep(), 0);
     assert!(hourly.check("k").run().unwrap().is_denied());
-}
-
-#[tokio::test]
-async fn a_peek_is_denied_when_a_check_would_be() {
-    for limits in [&limits()[..1], &limits()[..]] {
-        let limiter = limiter(limits);
-        let now = Timestamp::from_micros(5_000_000).unwrap();
-        assert!(limiter.check("k").cost(7).run().unwrap().is_allowed());
-        assert!(
-            limiter
-                .check("k")
-                .cost(7)
-                .at(now)
-                .run()
-                .unwrap()
-                .is_allowed()
-        );
-        for cost in 0..10 {
-            let seen = [
-                limiter.peek("k").cost(cost).run().unwrap(),
-                limiter.peek("k").cost(cost).await.unwrap(),
-                limiter.peek("k").cost(cost).at(now).run().unwrap(),
-                limiter.peek("k").cost(cost).at(now).await.unwrap(),
-            ];
-            let left = seen[0].remaining();
-            for decision in seen {
-                assert_eq!(decision.is_allowed(), cost <= left, "cost {cost} of {left}");
-            }
-        }
-        assert!(limiter.peek("k").run().unwrap().is_allowed());
-        assert!(limiter.take_up_to("k", 10).run().unwrap().is_allowed());
-        assert!(limiter.peek("k").run().unwrap().is_denied());
-        assert!(limiter.peek("k").await.unwrap().is_denied());
-        let wait = limiter.peek("k").run().unwrap().retry_after();
-        assert_eq!(limiter.check("k").run().unwrap().retry_after(), wait);
-    }
 }
 
 #[test]
@@ -269,27 +142,6 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
     assert!(one.refund(parts, receipt).run().is_ok());
 }
 
-#[test]
-fn a_store_that_is_cleared_has_room_again() {
-    let store = MemoryStore::builder()
-        .max_keys(100)
-        .clock(ManualClock::new())
-        .build();
-    let [log, _] = limits();
-    let limiter = RateLimiter::new(&store, [log]).unwrap();
-    let now = Timestamp::from_micros(5_000_000).unwrap();
-    let keys: Vec<String> = (0..50).map(|key| key.to_string()).collect();
-    for _ in 0..3 {
-        for key in &keys {
-            assert_eq!(limiter.check(key).run().unwrap().remaining(), 9);
-            assert_eq!(limiter.check(key).at(now).run().unwrap().remaining(), 9);
-        }
-        assert!(limiter.check("one more").run().is_err());
-        assert_eq!(store.clear(), 100);
-        assert!(store.is_empty());
-    }
-}
-
 /// Up to four limits are decided in another way than more, and known keys in another than new ones.
 #[test]
 fn any_number_of_limits_is_decided_alike() {
@@ -327,15 +179,6 @@ fn any_number_of_limits_is_decided_alike() {
         assert_eq!((denied.remaining(), denied.consumed()), (0, 0));
         assert_eq!(remaining(), (0..u64::from(count)).collect::<Vec<_>>());
     }
-}
-
-#[test]
-fn a_store_without_room_for_all_limits_of_a_key_is_full() {
-    let store = MemoryStore::builder().max_keys(1).build();
-    let limiter = RateLimiter::new(store, limits()).unwrap();
-    let error = limiter.check("k").run().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Full);
-    assert!(limiter.store().is_empty());
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod bounded;
 mod calls;
 mod clock;
 mod costs;
+mod held;
 mod ids;
 mod interruptions;
 mod leases;

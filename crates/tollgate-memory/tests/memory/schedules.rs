@@ -1,35 +1,16 @@
-//! Schedules in memory: at most `max_keys` keys, no event dropped that still counts, and no lost
-//! update between threads.
+//! Schedules in memory: which clock makes room, when events are over, and what they cost.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::thread;
-use std::time::Duration;
-
-use tollgate_core::FixedWindow;
 use tollgate_core::schedule::SyncStore as _;
 use tollgate_core::schedule::{self, Event, MAX_EVENTS, Placement, Schedule};
 use tollgate_core::store::{Check, Request};
-use tollgate_core::{ErrorKind, Limit, Quota, StoreError, SyncStore, Timestamp};
-use tollgate_memory::{Clock, ManualClock, MemoryStore};
+use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, SyncStore, Timestamp};
+use tollgate_memory::{Clock, MemoryStore};
+
+use crate::held::{MICRO, SECOND, plans, store};
 
 #[allow(dead_code, reason = "`main` is for the example alone")]
 #[path = "../../examples/schedule.rs"]
 mod example;
-
-const SECOND: Duration = Duration::from_secs(1);
-const MICRO: Duration = Duration::from_micros(1);
-
-fn store(max_keys: usize) -> (MemoryStore, ManualClock) {
-    let clock = ManualClock::new();
-    let builder = MemoryStore::builder().max_keys(max_keys);
-    (builder.clock(clock.clone()).build(), clock)
-}
-
-/// One event in ten seconds; an event counts for eleven, with the tolerance.
-fn plans(store: &MemoryStore) -> Schedule<&MemoryStore> {
-    Schedule::new(store, "plans", ["1/10s"]).unwrap()
-}
 
 /// Plans an event at `at` by the store's clock, and returns whether it was refused.
 fn add(store: &MemoryStore, key: &str, at: Timestamp) -> Result<bool, ErrorKind> {
@@ -39,174 +20,31 @@ fn add(store: &MemoryStore, key: &str, at: Timestamp) -> Result<bool, ErrorKind>
         .map_err(|error| error.kind())
 }
 
-fn consume(store: &MemoryStore, key: &str) -> Result<bool, ErrorKind> {
-    let limit = Limit::new("once", FixedWindow::anchored(Quota::per_day(1))).unwrap();
-    let decided = store.decide_now(&Request::consume(Check::new(&limit, key, 1)));
-    decided
-        .map(|verdicts| verdicts.is_allowed())
-        .map_err(|error| error.kind())
-}
-
 #[test]
 fn the_example_runs() {
     example::run().unwrap();
 }
 
 #[test]
-fn a_full_store_plans_for_keys_that_it_holds_only() {
-    for max_keys in [1, 10, 300] {
-        let (store, clock) = store(max_keys);
-        let now = clock.now();
-        for key in 0..max_keys {
-            assert_eq!(add(&store, &format!("held-{key}"), now), Ok(true));
-        }
-        assert_eq!(store.len(), max_keys);
-        for key in 0..50 {
-            let new = format!("new-{key}");
-            assert_eq!(add(&store, &new, now), Err(ErrorKind::Full));
-            assert_eq!(consume(&store, &new), Err(ErrorKind::Full));
-        }
-        // What holds nothing needs no room.
-        let schedule = plans(&store);
-        let searched = schedule.next_free("new", now).run().unwrap();
-        assert_eq!(searched, Some(now));
-        assert!(!schedule.cancel("new", "a").run().unwrap());
-        let all = schedule.list("new", Timestamp::UNIX_EPOCH, Timestamp::MAX);
-        assert_eq!(all.run().unwrap(), []);
-        let heavy = schedule.add("new", "a", now).weight(2).run().unwrap();
-        assert!(!heavy.is_planned());
-        let later = now.saturating_add(10 * SECOND);
-        for key in 0..max_keys {
-            let key = format!("held-{key}");
-            let added = schedule.add(&key, "b", later).run().unwrap();
-            assert!(added.is_planned());
-            assert!(!schedule.add(&key, "c", later).run().unwrap().is_planned());
-        }
-        assert_eq!(store.len(), max_keys);
-        // A key whose last event is cancelled makes room.
-        assert!(schedule.cancel("held-0", "a").run().unwrap());
-        assert_eq!(store.len(), max_keys);
-        assert!(schedule.cancel("held-0", "b").run().unwrap());
-        assert_eq!(store.len(), max_keys - 1);
-        assert_eq!(add(&store, "new", now), Ok(true));
-        assert_eq!(store.len(), max_keys);
-    }
-}
-
-#[test]
-fn room_is_made_when_the_last_event_is_over_and_not_before() {
-    for max_keys in [1, 10, 64] {
-        let (store, clock) = store(max_keys);
-        let start = clock.now();
-        for key in 0..u32::try_from(max_keys).unwrap() {
-            let at = start.saturating_add(key * SECOND);
-            assert_eq!(add(&store, &format!("early-{key}"), at), Ok(true));
-        }
-        clock.set(start.saturating_add(11 * SECOND - MICRO));
-        for key in 0..max_keys {
-            let far = clock.now().saturating_add(3_600 * SECOND);
-            assert_eq!(add(&store, "late", far), Err(ErrorKind::Full));
-            assert_eq!(consume(&store, "late"), Err(ErrorKind::Full));
-            // The event of exactly one more key is over.
-            clock.advance(MICRO);
-            let new = format!("late-{key}");
-            // Schedules make room for limits, too.
-            match key % 2 {
-                0 => assert_eq!(add(&store, &new, far), Ok(true)),
-                _ => assert_eq!(consume(&store, &new), Ok(true)),
-            }
-            assert_eq!(add(&store, "late", far), Err(ErrorKind::Full));
-            clock.advance(SECOND - MICRO);
-        }
-    }
-}
-
-#[test]
-fn limits_make_room_for_schedules() {
-    let (store, clock) = store(10);
-    for key in 0..10 {
-        assert_eq!(consume(&store, &key.to_string()), Ok(true));
-    }
-    let far = || clock.now().saturating_add(3_600 * SECOND);
-    assert_eq!(add(&store, "k", far()), Err(ErrorKind::Full));
-    clock.advance(86_400 * SECOND);
-    assert_eq!(add(&store, "k", far()), Ok(true));
-    assert!(store.len() <= 10);
-}
-
-/// One call does not look at every schedule.
-#[test]
-fn room_is_made_in_small_steps() {
-    let (store, clock) = store(4_000);
-    for key in 0..4_000 {
-        assert_eq!(add(&store, &key.to_string(), clock.now()), Ok(true));
-    }
-    clock.advance(11 * SECOND);
-    assert_eq!(consume(&store, "new"), Ok(true));
-    let left = store.len();
-    assert!((4_000 - 512..4_000).contains(&left), "{left}");
-    assert_eq!(store.sweep(), left - 1);
-    assert_eq!(store.len(), 1);
-}
-
-#[test]
-fn new_keys_drop_schedules_that_are_over() {
-    let (store, clock) = store(1_000_000);
-    let mut most = 0;
-    for key in 0..20_000 {
-        assert_eq!(add(&store, &key.to_string(), clock.now()), Ok(true));
-        clock.advance(Duration::from_millis(11));
-        most = most.max(store.len());
-    }
-    // A thousand count at a time.
-    assert!((1_000..4_000).contains(&most), "{most}");
-}
-
-#[test]
-fn sweeps_clear_and_reset_drop_what_they_say() {
-    let (store, clock) = store(100);
-    let schedule = plans(&store);
+fn what_plans_nothing_needs_no_room() {
+    let (store, clock) = store(1);
     let now = clock.now();
-    let empty = store.bytes();
-    for key in ["a", "b"] {
-        assert_eq!(add(&store, key, now), Ok(true));
-        let placed = schedule.add(key, "a", now).at(now).run().unwrap();
-        assert!(placed.is_planned());
+    let later = now.saturating_add(10 * SECOND);
+    let schedule = plans(&store);
+    assert_eq!(add(&store, "held", now), Ok(true));
+    assert!(schedule.add("held", "b", later).run().unwrap().is_planned());
+    assert_eq!(schedule.next_free("new", now).run().unwrap(), Some(now));
+    assert!(!schedule.cancel("new", "a").run().unwrap());
+    let all = schedule.list("new", Timestamp::UNIX_EPOCH, Timestamp::MAX);
+    assert_eq!(all.run().unwrap(), []);
+    let heavy = schedule.add("new", "a", now).weight(2).run().unwrap();
+    assert!(!heavy.is_planned());
+    // A key whose last event is cancelled makes room.
+    for (id, is_room) in [("a", false), ("b", true)] {
+        assert!(schedule.cancel("held", id).run().unwrap());
+        assert_eq!(store.is_empty(), is_room);
     }
-    assert!(store.bytes() > empty);
-    assert_eq!(store.len(), 4);
-    let over = now.saturating_add(11 * SECOND);
-    // Callers' instants and the store's clock count apart.
-    assert_eq!(store.sweep(), 0);
-    assert_eq!(store.sweep_at(over.min(now)), 0);
-    assert_eq!(store.sweep_at(over), 2);
-    assert_eq!(store.len(), 2);
-    clock.set(over);
-    assert_eq!(store.sweep_at(over), 0);
-    assert_eq!(store.sweep(), 2);
-    assert!(store.is_empty());
-
-    for key in ["a", "b"] {
-        assert_eq!(add(&store, key, over), Ok(true));
-        let placed = schedule.add(key, "a", over).at(over).run().unwrap();
-        assert!(placed.is_planned());
-    }
-    assert_eq!(consume(&store, "a"), Ok(true));
-    // A reset forgets what either clock has planned for the key, and nothing else.
-    done(schedule.reset("a").into_future());
-    assert_eq!(store.len(), 3);
-    assert_eq!(consume(&store, "a"), Ok(false));
-    assert_eq!(add(&store, "b", over), Ok(true));
-    assert_eq!(store.clear(), 3);
-    assert!(store.is_empty());
-    assert_eq!(consume(&store, "a"), Ok(true));
-}
-
-fn done(reset: impl Future<Output = Result<(), StoreError>>) {
-    use std::task::{Context, Poll, Waker};
-    let mut reset = std::pin::pin!(reset);
-    let polled = reset.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(matches!(polled, Poll::Ready(Ok(()))));
+    assert_eq!(add(&store, "new", now), Ok(true));
 }
 
 #[test]
@@ -234,23 +72,6 @@ fn callers_instants_and_the_stores_clock_plan_apart() {
     let placed = schedule.add("more", "a", late).at(late).run().unwrap();
     assert!(placed.is_planned());
     assert!(store.len() <= 3);
-}
-
-#[test]
-fn events_of_one_clock_are_not_dropped_by_the_other() {
-    let (store, clock) = store(1);
-    let schedule = plans(&store);
-    // By the store's clock, which is in 2020, a caller's event is long over.
-    let (past, now) = (Timestamp::UNIX_EPOCH, clock.now());
-    let placed = schedule.add("caller", "a", past).at(past).run().unwrap();
-    assert!(placed.is_planned());
-    assert_eq!(add(&store, "new", now), Err(ErrorKind::Full));
-    assert_eq!(consume(&store, "new"), Err(ErrorKind::Full));
-    assert_eq!(store.clear(), 1);
-    // By a caller's instant at the end of time, an event of the store's clock is, too.
-    assert_eq!(add(&store, "store", now), Ok(true));
-    let add = schedule.add("new", "a", Timestamp::MAX).at(Timestamp::MAX);
-    assert_eq!(add.run().unwrap_err().kind(), ErrorKind::Full);
 }
 
 #[test]
@@ -373,60 +194,6 @@ fn schedules_cost_what_the_documentation_says() {
     assert!((26_000_000..27_000_000).contains(&most), "{most}");
 }
 
-/// Threads that reserve for the same keys get different times, and as many events are held as were
-/// planned.
-#[test]
-fn threads_share_no_time_and_lose_no_event() {
-    const THREADS: usize = 8;
-    const EACH: usize = 60;
-    let (store, clock) = store(1_000);
-    let schedule = Schedule::new(&store, "plans", ["1/10s", "5/1h"]).unwrap();
-    let times = Mutex::new(BTreeMap::new());
-    let keys: Vec<String> = (0..4).map(|key| format!("key-{key}")).collect();
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (schedule, times, keys, clock) = (&schedule, &times, &keys, &clock);
-            scope.spawn(move || {
-                for number in 0..EACH {
-                    let (key, id) = (&keys[number % 4], format!("{thread}-{number}"));
-                    let placed = schedule.reserve_next(key, &id, clock.now()).run();
-                    let time = placed.unwrap().permit().unwrap();
-                    let taken = times.lock().unwrap().insert((key.clone(), time), id);
-                    assert_eq!(taken, None, "{time:?} was given twice");
-                    // A key that comes and goes.
-                    let brief = schedule.add("brief", "x", clock.now()).run().unwrap();
-                    if let Placement::Planned { is_new: true, .. } = brief {
-                        schedule.cancel("brief", "x").run().unwrap();
-                    }
-                }
-            });
-        }
-    });
-    assert_eq!(times.into_inner().unwrap().len(), THREADS * EACH);
-    for key in &keys {
-        let all = schedule.list(key, Timestamp::UNIX_EPOCH, Timestamp::MAX);
-        assert_eq!(all.run().unwrap().len(), THREADS * EACH / 4);
-    }
-    assert_eq!(store.len(), keys.len());
-}
-
-#[test]
-fn a_reset_needs_no_executor() {
-    let (store, clock) = store(3);
-    let schedule = plans(&store);
-    let now = clock.now();
-    let add = || schedule.add("k", "a", now);
-    assert!(add().run().unwrap().is_planned());
-    assert!(add().at(now).run().unwrap().is_planned());
-    assert_eq!(store.len(), 2);
-    schedule.reset("k").run().unwrap();
-    assert!(store.is_empty());
-    assert_eq!(
-        format!("{:?}", schedule.reset("secret")),
-        r#"Reset { schedule: "plans", key: Key(6 + 0 bytes) }"#
-    );
-}
-
 /// An event keeps its weight; in a request, a weight that would be ignored is an error.
 #[test]
 fn an_event_is_not_moved_with_another_weight() {
@@ -457,7 +224,8 @@ fn calendars_reach_to_the_end_of_time() {
     };
     for quota in ["2/day@Europe/Berlin", "2/week@Asia/Tokyo", "2/month@UTC"] {
         let (schedule, key) = (Schedule::new(&store, "plans", [quota]).unwrap(), quota);
-        let planned = |placement: Result<Placement, StoreError>| placement.unwrap().permit();
+        let planned =
+            |placement: Result<Placement, tollgate_core::StoreError>| placement.unwrap().permit();
         let now = before(300);
         let free = schedule.latest_free(key, end).at(now);
         assert_eq!(free.run().unwrap(), Some(end));
@@ -478,41 +246,4 @@ fn calendars_reach_to_the_end_of_time() {
         let free = schedule.next_free(key, end).at(end);
         assert_eq!(free.run().unwrap(), None);
     }
-}
-
-#[test]
-fn a_refusal_says_whether_there_is_ever_room() {
-    let (store, clock) = store(3);
-    let schedule = Schedule::new(&store, "plans", ["3/1s", "2/10s"]).unwrap();
-    let now = clock.now();
-    let refused = |placement: Result<Placement, StoreError>| placement.unwrap().permit();
-    for weight in [3, 4] {
-        for call in [
-            schedule.add("k", "a", now),
-            schedule.reserve_next("k", "a", now),
-        ] {
-            let refusal = refused(call.weight(weight).run()).unwrap_err();
-            assert!(refusal.is_too_heavy());
-            assert_eq!(refusal.quota().unwrap().to_string(), "2/10s");
-            let said = refusal.to_string();
-            assert!(said.contains("never has room"), "{said}");
-            assert!(said.ends_with("a weight of at most 2"), "{said}");
-        }
-    }
-    assert_eq!(
-        refused(schedule.add("k", "a", now).weight(2).run()),
-        Ok(now)
-    );
-    let refusal = refused(schedule.add("k", "b", now).run()).unwrap_err();
-    assert!(!refusal.is_too_heavy());
-    assert!(refusal.to_string().contains("no room at this time"));
-    let events = [("c", 1), ("d", 3)];
-    let events = events
-        .iter()
-        .map(|(id, weight)| Event::new(*id, now.saturating_add(60 * SECOND)).with_weight(*weight));
-    let placement = schedule.add_all("k", events).run().unwrap();
-    assert!(!placement.is_planned());
-    let refusal = placement.permit().unwrap_err();
-    assert_eq!(refusal.index(), 1);
-    assert!(refusal.refusal().is_too_heavy());
 }

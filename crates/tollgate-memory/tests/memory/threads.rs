@@ -9,25 +9,6 @@ use tollgate_memory::{ManualClock, MemoryStore};
 
 const THREADS: usize = 8;
 
-#[test]
-fn exactly_the_bound_is_admitted() {
-    let store = MemoryStore::builder().clock(ManualClock::new()).build();
-    let limit = Limit::new("burst", Gcra::new(Quota::per_day(1_000)).unwrap()).unwrap();
-    let admitted = AtomicU64::new(0);
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                for _ in 0..1_000 {
-                    let request = Request::consume(Check::new(&limit, "k", 1));
-                    let decision = store.decide_now(&request).unwrap();
-                    admitted.fetch_add(decision.consumed(), Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    assert_eq!(admitted.into_inner(), 1_000);
-}
-
 /// Composites lock the same shards in every order: a lock cycle would hang the test.
 #[test]
 fn composites_over_several_shards_neither_deadlock_nor_tear() {
