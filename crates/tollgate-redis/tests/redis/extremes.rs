@@ -81,8 +81,8 @@ async fn a_store_shows_its_options_and_not_its_password() {
     assert!(!shown.contains("secret"), "{shown}");
 }
 
-/// A period of a calendar ends where it began to be counted, wherever the clock is now: the script and
-/// the machine once counted differently.
+/// A clock that steps back out of the last period of a calendar counts in that: the script and the
+/// machine once counted differently.
 #[tokio::test]
 async fn a_clock_that_steps_back_counts_in_the_last_period_of_a_calendar() {
     const HOUR_US: u64 = 3_600_000_000;
@@ -92,13 +92,13 @@ async fn a_clock_that_steps_back_counts_in_the_last_period_of_a_calendar() {
     let store = RedisStore::connect(server.url()).await.unwrap();
     let last = Timestamp::MAX.as_micros();
     for (period, back) in [("day", 35), ("week", 84), ("month", 372), ("year", 4_380)] {
-        let limit: Limit = format!("calls=fixed-window:2/{period}@Europe/Berlin")
+        let limit: Limit = format!("calls=fixed-window:3/{period}@Europe/Berlin")
             .parse()
             .unwrap();
         let back = START_US - back * HOUR_US - 1;
         for instants in [
-            [START_US, START_US, back, START_US],
-            [last, last, last, back],
+            [START_US, START_US, back, back, START_US],
+            [last, last, back, last, last],
         ] {
             let key = format!("{period}-{}", instants[0]);
             let mut state = State::default();
