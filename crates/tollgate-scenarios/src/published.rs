@@ -38,34 +38,6 @@ pub async fn sorted_set_in_transaction(
     Ok(held <= most)
 }
 
-/// The first command of the sorted set in a plain pipeline: adds the call.
-pub async fn sorted_set_in_pipeline_writes(
-    connection: &mut (impl ConnectionLike + Send),
-    key: &str,
-    now_ms: u64,
-) -> RedisResult<()> {
-    add(key, now_ms, now_ms).query_async(connection).await
-}
-
-/// The other commands of the sorted set in a plain pipeline: trim and count.
-pub async fn sorted_set_in_pipeline_counts(
-    connection: &mut (impl ConnectionLike + Send),
-    key: &str,
-    now_ms: u64,
-    period_s: u64,
-    most: u64,
-) -> RedisResult<bool> {
-    let (held,): (u64,) = redis::pipe()
-        .add_command(trim(key, 0, now_ms.saturating_sub(period_s * 1_000)))
-        .ignore()
-        .add_command(command("ZCARD", key))
-        .add_command(expire(key, period_s + 1))
-        .ignore()
-        .query_async(connection)
-        .await?;
-    Ok(held <= most)
-}
-
 /// Decides with a sorted set of milliseconds, in a script that counts before it trims.
 pub async fn sorted_set_in_script(
     connection: &mut (impl ConnectionLike + Send),
@@ -224,23 +196,6 @@ pub async fn counter_set_by_the_first(
         .await
 }
 
-/// Decides with a counter that one command creates if needed and reads, in a script.
-pub async fn counter_set_and_read_at_once(
-    connection: &mut (impl ConnectionLike + Send),
-    key: &str,
-    period_s: u64,
-    most: u64,
-) -> RedisResult<bool> {
-    const SCRIPT: &str = "
-        local used = redis.call('SET', KEYS[1], 0, 'NX', 'GET', 'EX', ARGV[1])
-        if used and tonumber(used) >= tonumber(ARGV[2]) then return 0 end
-        redis.call('INCR', KEYS[1])
-        return 1";
-    eval(SCRIPT, &[key], &[period_s, most])
-        .query_async(connection)
-        .await
-}
-
 /// Decides with a counter that is created if needed and then read, in a script.
 pub async fn counter_set_then_read(
     connection: &mut (impl ConnectionLike + Send),
@@ -304,15 +259,6 @@ pub async fn counts_by_second(
     eval(SCRIPT, &[seconds_key, counts_key], &[period_s, most])
         .query_async(connection)
         .await
-}
-
-/// Adds the server's time to a sorted set, and decides nothing.
-pub async fn stamps(connection: &mut (impl ConnectionLike + Send), key: &str) -> RedisResult<bool> {
-    const SCRIPT: &str = "
-        local time = redis.call('TIME')
-        redis.call('ZADD', KEYS[1], time[1], time[1] .. time[2])
-        return 1";
-    eval(SCRIPT, &[key], &[]).query_async(connection).await
 }
 
 fn command(name: &str, key: &str) -> Cmd {
