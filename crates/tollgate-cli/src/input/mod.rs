@@ -83,7 +83,8 @@ impl Input {
     ) -> Result<(), Failure> {
         let path = source.path();
         let failed = |error| unreadable(path, error);
-        let mut lines = Lines::new(BufReader::new(source.reader(progress).map_err(failed)?));
+        let reader = source.reader(progress).map_err(failed)?;
+        let mut lines = Lines::new(BufReader::with_capacity(64 * 1024, reader));
         // From the first block with requests on.
         let mut layout = None;
         let (mut number, mut key) = (0_u64, Vec::new());

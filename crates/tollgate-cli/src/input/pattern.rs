@@ -2,7 +2,7 @@
 
 use std::str::{self, FromStr};
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memmem};
 use tollgate_core::Timestamp;
 
 use super::address::{is_address, is_name, is_name_with_port, without_port};
@@ -304,7 +304,12 @@ impl<'a> Values<'a> {
             }
             Field::User => {
                 self.user = value;
-                true
+                // The address that older ingress controllers write before it is a field of its own.
+                let repeated = value.strip_prefix(b"[").and_then(|rest| {
+                    let end = memmem::find(rest, b"] - ")?;
+                    Some(&rest[..end])
+                });
+                !repeated.is_some_and(is_address)
             }
             Field::Word => {
                 let is_quoted = value.starts_with(b"\"");

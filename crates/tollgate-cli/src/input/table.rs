@@ -31,16 +31,16 @@ pub(crate) enum Format {
 ///
 /// JSON lines and W3C logs name their own fields, so they are read apart from these.
 const LINES: [(Format, &str, &str); 7] = [
+    (
+        Format::AccessLog,
+        "combined",
+        r#"{host} - {user} [{time}] "{path}" {number} {number}"#,
+    ),
     // Older ingress controllers of nginx write the address twice.
     (
         Format::AccessLog,
         "combined",
         r#"{host} - [{address}] - {user} [{time}] "{path}" {number} {number}"#,
-    ),
-    (
-        Format::AccessLog,
-        "combined",
-        r#"{host} - {user} [{time}] "{path}" {number} {number}"#,
     ),
     (
         Format::AccessLog,
