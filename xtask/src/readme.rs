@@ -10,16 +10,13 @@ use crate::servers;
 
 /// How README.md writes the folder of the checkout, in the manifest of a project beside it.
 const CHECKOUT: &str = "\"../tollgate/";
-/// What each project has besides the lines of README.md: the profile of the workspace, so that both share what
-/// is built, and no warnings.
+/// What each project has besides the lines of README.md and the profiles of the workspace.
 const REST: &str = "
 [workspace]
 
 [lints.rust]
 warnings = \"deny\"
 
-[profile.dev]
-debug = \"line-tables-only\"
 ";
 
 /// A program, and the lines of README.md that its project depends on.
@@ -36,6 +33,7 @@ struct Program<'a> {
 pub(crate) fn run(shell: &Shell) -> Outcome {
     let files = Files::read(shell)?;
     let programs = programs(files.text("README.md").unwrap_or_default())?;
+    let profiles = profiles(files.text(MANIFEST).unwrap_or_default());
     let target = servers::target(shell);
     let root = shell.current_dir();
     let mut findings = Vec::new();
@@ -44,8 +42,9 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         shell.remove_path(&folder)?;
         let here = format!("\"{}/", root.display());
         let dependencies = program.dependencies.replace(CHECKOUT, &here);
-        let manifest =
-            format!("[package]\nname = \"readme\"\nedition = \"2024\"\n\n{dependencies}{REST}");
+        let manifest = format!(
+            "[package]\nname = \"readme\"\nedition = \"2024\"\n\n{dependencies}{REST}{profiles}"
+        );
         shell.write_file(folder.join(MANIFEST), manifest)?;
         // The versions that everything else is tested with.
         shell.copy_file("Cargo.lock", folder.join("Cargo.lock"))?;
@@ -91,6 +90,19 @@ impl Program<'_> {
     fn is_test(&self) -> bool {
         self.code.contains("#[test]")
     }
+}
+
+/// Returns the profiles for development in `manifest`: with the same ones, what the workspace has built serves the
+/// programs, too.
+fn profiles(manifest: &str) -> String {
+    let mut is_profile = false;
+    let lines = manifest.split_inclusive('\n').filter(|line| {
+        if line.starts_with('[') {
+            is_profile = line.starts_with("[profile.dev");
+        }
+        is_profile
+    });
+    lines.collect()
 }
 
 /// Returns the programs in `markdown`, each with the last dependencies before it.
@@ -143,6 +155,13 @@ mod tests {
             .iter()
             .map(|program| (program.dependencies, program.line, program.command()));
         assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn profiles_are_those_for_development() {
+        let profiles_of_dev = "[profile.dev.package]\na = 1\n\n[profile.dev]\nb = 2\n";
+        let manifest = format!("[package]\nc = 3\n{profiles_of_dev}[profile.bench]\nd = 4\n");
+        assert_eq!(profiles(&manifest), profiles_of_dev);
     }
 
     #[test]

@@ -44,8 +44,6 @@ mod failure;
 mod file;
 #[path = "../../../crates/tollgate-cli/src/input/mod.rs"]
 mod input;
-#[path = "../../../crates/tollgate-cli/src/jobs.rs"]
-mod jobs;
 #[path = "../../../crates/tollgate-cli/src/commands/schedule/plan/messages/mod.rs"]
 mod planned;
 #[path = "../../../crates/tollgate-cli/src/progress.rs"]

@@ -9,7 +9,6 @@ use tempfile::NamedTempFile;
 use crate::input::{Input, KeyParts, LogOptions};
 use crate::planned::Messages;
 use crate::progress::Progress;
-use crate::trace::Trace;
 
 /// The options of `tollgate replay` that say how to read a log.
 #[derive(Debug, clap::Parser)]
@@ -43,16 +42,17 @@ pub fn logs(data: &[u8]) {
         fs::write(file.path(), log).unwrap_or_else(|error| panic!("no file to write: {error}"));
         let options = OPTIONS[usize::from(choice) % OPTIONS.len()];
         let mut words = vec![OsStr::new("replay"), file.path().as_os_str()];
-        words.extend(["--jobs", "1"].iter().chain(options).map(OsStr::new));
+        words.extend(options.iter().map(OsStr::new));
         let replay = <Replay as clap::Parser>::try_parse_from(words);
         let Replay { log: options } = replay.unwrap_or_else(|error| panic!("{error}"));
         let key: KeyParts = match options.key.parse() {
             Ok(key) => key,
             Err(error) => panic!("{error}"),
         };
-        match Input::read(&options, &key, Trace::whole(), &Progress::new(false)) {
+        match Input::read(&options, &key, &Progress::new(false)) {
             Ok(input) => {
                 let lines = log.split(|&byte| byte == b'\n').count();
+                let lines = u64::try_from(lines).unwrap_or(u64::MAX);
                 let is_gzip = log.starts_with(b"\x1f\x8b");
                 assert!(is_gzip || (1..=lines).contains(&input.trace.requests()));
                 let (first, last) = input.trace.span();
