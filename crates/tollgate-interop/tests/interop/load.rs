@@ -19,7 +19,6 @@ use tollgate_memory::{MemoryStore, RateLimiter};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, Program, Server};
 
-use crate::client::*;
 use crate::connections::*;
 
 /// HTTP/1.1, and HTTP/2 with many streams on each connection.
