@@ -18,7 +18,7 @@ use crate::servers;
 const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
 
 /// The packages whose tests the ordinary run leaves out: the project's tools, and tests with frameworks and
-/// programs of others, which need more dependencies than all other tests together.
+/// programs of others, which have dependencies of their own.
 const LEFT_OUT: [&str; 6] = [
     "tollgate-benches",
     "tollgate-interop",

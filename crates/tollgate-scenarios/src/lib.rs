@@ -112,7 +112,7 @@ macro_rules! scenarios {
                     tls_on_one_side_only_fails_quickly;
             }
 
-            mod batched {
+            mod every_server_batched {
                 #[allow(unused_imports, reason = "the client may be named in full")]
                 use super::*;
 

@@ -28,7 +28,7 @@ use client::Redis;
 tollgate_scenarios::scenarios!(Redis);
 
 /// The faults that the batches of another client are not put through again.
-mod batched {
+mod every_server_batched {
     use super::*;
 
     tollgate_scenarios::scenarios! {
