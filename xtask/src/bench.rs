@@ -7,7 +7,7 @@ use clap::Args;
 use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
-use crate::project::PEERS;
+use crate::project::{PEERS, TOOLS};
 use crate::results::{self, GENERAL, ON_SERVERS};
 use crate::{replay, servers};
 
@@ -25,7 +25,7 @@ const PACKAGES: [&str; 7] = [
 /// Which benchmarks to run, and how.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Arguments {
-    /// Runs every benchmark once, including those on a server, to check that it works; installs
+    /// Runs every benchmark of criterion once, including those on a server, to check that it works; installs
     /// `redis-server` if it is missing and that is permitted.
     #[arg(long, group = "which")]
     test: bool,
@@ -104,31 +104,16 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     Ok(measure(shell, arguments.peers, program, &rest).run()?)
 }
 
-/// Runs every benchmark once, as the tests are built: only that they work matters. All is built for the whole
-/// workspace, as the tests are, because cargo builds much of it a second time for one package alone.
+/// Runs every benchmark once: only that they work matters. They are built for the packages that are tested together,
+/// because cargo builds much of it a second time for one package alone. A test runs the programs that measure.
 fn once(shell: &Shell, rest: &[&str]) -> Outcome {
     servers::ensure_system(shell)?;
-    cmd!(
+    let packages = TOOLS.map(|name| ["--package", name]).concat();
+    Ok(cmd!(
         shell,
-        "cargo bench --profile dev --workspace --bench * -- --test {rest...}"
+        "cargo bench --profile dev {packages...} --bench * -- --test {rest...}"
     )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo build --workspace --bin ratios --bin servers --bin costliest"
-    )
-    .run()?;
-    let programs = servers::target(shell).join("debug");
-    for (program, arguments) in [
-        ("ratios", &["allowed, 1 key", "--rounds", "1"][..]),
-        ("servers", &["--quick", "--flavor", "redis_system"]),
-        ("costliest", &["--rounds", "1", "lease"]),
-    ] {
-        println!("$ {program} {}", arguments.join(" "));
-        let path = programs.join(program);
-        cmd!(shell, "{path} {arguments...}").quiet().run()?;
-    }
-    Ok(())
+    .run()?)
 }
 
 /// Measures what the documentation shows, and writes it there.

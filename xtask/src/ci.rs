@@ -54,10 +54,10 @@ enum Step {
     Release,
     /// Checks licences, sources and banned dependencies.
     Dependencies,
-    /// Runs every benchmark once.
-    Benchmarks,
     /// Runs what `cargo xtask test` leaves out: every server, and more random trials.
     Tests,
+    /// Runs every benchmark once.
+    Benchmarks,
     /// Tries the orders in which threads may take turns.
     TurnsOfThreads,
     /// Runs every fuzz target briefly.

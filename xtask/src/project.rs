@@ -12,6 +12,17 @@ pub(crate) const MANIFEST: &str = "Cargo.toml";
 pub(crate) const PEERS: &str = "benches/peers";
 /// The folders of all workspaces, from the project's root. Each has a lock file of its own.
 pub(crate) const WORKSPACES: [&str; 2] = [".", PEERS];
+/// The packages whose tests the ordinary run leaves out: the project's tools, and tests with frameworks and
+/// programs of others, which have dependencies of their own. They are tested together, and so are built once.
+pub(crate) const TOOLS: [&str; 7] = [
+    "tollgate-benches",
+    "tollgate-interop",
+    "tollgate-report",
+    "tollgate-scenarios",
+    "tollgate-testkit",
+    "xtask",
+    "xtask-fuzz",
+];
 /// Parts of the names of tests that need more than the system's Redis server: another version of it, or
 /// other programs that run only with `--every-server`.
 pub(crate) const OTHER_SERVERS: [&str; 3] = ["redis_6_2", "valkey_9_1", "every_server"];

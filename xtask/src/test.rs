@@ -11,22 +11,11 @@ use clap::Args;
 use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
-use crate::project::{OTHER_SERVERS, PEERS};
+use crate::project::{OTHER_SERVERS, PEERS, TOOLS};
 use crate::servers;
 
 /// The environment variable that makes tests run on every server, and try everything as often as they can.
 const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
-
-/// The packages whose tests the ordinary run leaves out: the project's tools, and tests with frameworks and
-/// programs of others, which have dependencies of their own.
-const LEFT_OUT: [&str; 6] = [
-    "tollgate-benches",
-    "tollgate-interop",
-    "tollgate-scenarios",
-    "tollgate-testkit",
-    "xtask",
-    "xtask-fuzz",
-];
 
 /// The package whose documentation has the examples of README.md and of `docs`.
 const DOCUMENTS: &str = "xtask-documents";
@@ -62,10 +51,10 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     servers::ensure_system(shell)?;
     // What makes later builds faster makes the first one slower, and this is mostly the first one.
     shell.set_var("CARGO_INCREMENTAL", "0");
-    let excluded = LEFT_OUT.map(|name| ["--exclude", name]).concat();
+    let excluded = TOOLS.map(|name| ["--exclude", name]).concat();
     let most = [&["--workspace"], &*excluded].concat();
     let documents = ["--package", DOCUMENTS];
-    let left_out = LEFT_OUT.map(|name| ["--package", name]).concat();
+    let tools = TOOLS.map(|name| ["--package", name]).concat();
     let runs = if arguments.every_server {
         servers::run(shell)?;
         shell.set_var(EVERY_SERVER, "1");
@@ -75,7 +64,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         };
         vec![
             ("tests", tests(shell, &most, &filter, &[])),
-            ("tests of tools", tests(shell, &left_out, "all()", &[])),
+            ("tests of tools", tests(shell, &tools, "all()", &[])),
             ("examples", examples(shell, &most)),
         ]
     } else {
