@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: runs all checks that must pass before a change lands.
+//! `cargo xtask ci`: runs all checks that must pass, after `cargo xtask test`, before a change lands.
 
 use std::time::Instant;
 

@@ -44,8 +44,8 @@ struct Arguments {
 enum Command {
     /// Runs the benchmarks.
     Bench(bench::Arguments),
-    /// Runs all checks that must pass before a change lands: lints, also of `benches/peers`, the oldest
-    /// compiler, licences, every benchmark once, and every test on every server. Or runs some of them.
+    /// Runs all checks that must pass, after `test`, before a change lands: lints, also of `benches/peers`, the
+    /// oldest compiler, licences, every test on every server, and every benchmark once. Or runs some of them.
     Ci(ci::Arguments),
     /// Runs the fuzz targets of `xtask/fuzz`, each for a while.
     Fuzz(fuzz::Arguments),
@@ -68,8 +68,8 @@ enum Command {
     /// Fetches the servers for tests, other than the system's own, and installs the other programs that
     /// tests run, such as nginx, if that is permitted.
     Servers,
-    /// Runs every test of the workspace, including examples in documentation; installs
-    /// `redis-server` first if it is missing and that is permitted.
+    /// Runs the tests of the limiter, including the examples of the documents; installs `redis-server`
+    /// first if it is missing and that is permitted.
     Test(test::Arguments),
     /// Checks what the compiler does not: file heads, folders, promises, links.
     Tidy,

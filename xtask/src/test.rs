@@ -1,4 +1,4 @@
-//! `cargo xtask test`: runs every test of the workspace, and prints their total.
+//! `cargo xtask test`: runs tests, and prints their total.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};
