@@ -110,8 +110,8 @@ fn tests<'s>(shell: &'s Shell, packages: &[&str], filter: &str, skipped: &[&str]
         .ignore_stderr()
         .read()
         .is_ok();
-    // Many tests wait for a server or a timer, so two of them for each core keep the cores busy.
-    let threads = 2 * thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    // Many tests wait for a server or a timer, so three of them for each core keep the cores busy.
+    let threads = 3 * thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = threads.to_string();
     if has_nextest {
         return cmd!(

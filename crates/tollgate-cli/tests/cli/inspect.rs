@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tollgate_testkit::{Flavor, Server, shared};
+use tollgate_testkit::{Cluster, Flavor, Server, shared};
 
 use crate::desk::{Desk, plan};
 use crate::program::{fails, stderr, stdout, tollgate};
@@ -489,6 +489,38 @@ fn clusters_are_searched_as_a_whole() {
             assert_eq!(found["limits"][0]["has_state"], true);
             run(&[&["reset", "--key", key], &limit[..]].concat());
         }
+    }
+}
+
+#[test]
+fn every_page_of_every_master_is_read() {
+    let cluster = Cluster::masters_only(Flavor::System, 3);
+    let state = doubles(&[UNIT, now_us(), UNIT]);
+    // More than a page for each master; two of three refuse a key that is not theirs.
+    for node in cluster.nodes() {
+        let mut connection = node.connection();
+        for key in 0..900 {
+            let key = format!("tollgate:login:gcra:v1:{{{key}}}");
+            let words = [b"SET", key.as_bytes(), &state, b"EX", b"86400"];
+            connection.send(&words).unwrap();
+        }
+        for _ in 0..900 {
+            connection.receive().unwrap();
+        }
+    }
+    for scheme in ["redis-cluster", "fred-cluster"] {
+        let store = format!("{scheme}://{}", cluster.addresses().join(","));
+        let run = |arguments: &[&str]| -> Value {
+            let mut command = tollgate();
+            command.args(arguments).args(["--json", "--store", &store]);
+            serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
+        };
+        assert_eq!(run(&["list"])["keys"], 900);
+        let top = ["top", "--limit", "login=gcra:5/1d"];
+        let all = run(&top);
+        assert_eq!((&all["keys"], &all["denied"]), (&json!(900), &json!(0)));
+        let sample = run(&[&top[..], &["--sample", "500"]].concat());
+        assert_eq!(sample["keys"], 500);
     }
 }
 
