@@ -49,8 +49,10 @@ impl Arguments {
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     servers::ensure_system(shell)?;
-    // What makes later builds faster makes the first one slower, and this is mostly the first one.
+    // What makes later builds faster makes the first one slower, and this is mostly the first one. A panic says its
+    // line also without debug information.
     shell.set_var("CARGO_INCREMENTAL", "0");
+    shell.set_var("CARGO_PROFILE_DEV_DEBUG", "0");
     let excluded = TOOLS.map(|name| ["--exclude", name]).concat();
     let most = [&["--workspace"], &*excluded].concat();
     let documents = ["--package", DOCUMENTS];
