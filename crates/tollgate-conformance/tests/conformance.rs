@@ -16,7 +16,7 @@ use tollgate_core::{Store, StoreError};
 
 tollgate_conformance::conformance!(Reference, in one test);
 
-mod by_its_own_clock_only {
+mod every_server_by_its_own_clock_only {
     use super::reference::ByItsOwnClockOnly;
 
     tollgate_conformance::conformance!(ByItsOwnClockOnly, in one test);

@@ -176,6 +176,17 @@ impl KeyHasher {
     }
 }
 
+/// Returns the bits of a hash that choose a shard, at least as many as there are shards.
+///
+/// The table takes the top bits of the hash as tags and the low ones as bucket indices. The bits in
+/// between are spread badly for one seed in a hundred, because the hash of a short key is a single
+/// multiplication; another one mixes all bits below into these.
+#[inline]
+pub(crate) fn shard_bits(hash: u64) -> usize {
+    let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    usize::try_from(mixed >> 40).unwrap_or_default()
+}
+
 /// Packs up to 16 bytes into two words, differently for any two texts of the same length.
 ///
 /// Each word takes a piece from one end. For short texts the pieces overlap, so that no length
@@ -204,7 +215,7 @@ mod tests {
     use tollgate_core::store::Check;
     use tollgate_core::{Key, Limit, Quota};
 
-    use super::{KeyHasher, Probe, StoredKey, pack};
+    use super::{KeyHasher, Probe, StoredKey, pack, shard_bits};
 
     fn limit(name: &str) -> Limit {
         Limit::new(name, FixedWindow::aligned(Quota::per_minute(1))).unwrap()
@@ -264,7 +275,8 @@ mod tests {
             key[..8].copy_from_slice(&word.to_le_bytes());
             let hash = hash(&hasher, &limit, Key::from(&key[..]));
             hashes.insert(hash);
-            *shards.entry(hash >> 32 & 0x3f).or_insert(0) += 1;
+            let shard = shard_bits(hash) & 0x3f;
+            *shards.entry(u64::try_from(shard).unwrap()).or_insert(0) += 1;
             *tags.entry(hash >> 57).or_insert(0) += 1;
             *groups.entry(hash & 0xff).or_insert(0) += 1;
         }

@@ -163,7 +163,7 @@ caught! {
         composite::waits_for_the_slowest_limit;
 }
 
-mod by_id {
+mod every_server_by_id {
     use super::ids::{BrokenById, Fault};
     use super::*;
 
@@ -185,7 +185,7 @@ mod by_id {
     }
 }
 
-mod at_its_own_clock {
+mod every_server_at_its_own_clock {
     use super::*;
 
     caught! {

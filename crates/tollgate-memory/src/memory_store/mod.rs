@@ -19,7 +19,7 @@ use tollgate_core::{Key, Limit, Store, StoreError, SyncStore, Timestamp, inside,
 
 use crate::answers::Answers;
 use crate::clock::Source;
-use crate::probe::{KeyHasher, Probe};
+use crate::probe::{KeyHasher, Probe, shard_bits};
 use crate::shard::Shard;
 use crate::tables::Tables;
 
@@ -223,9 +223,7 @@ impl MemoryStore {
 
     #[inline]
     pub(crate) fn shard_of(&self, key_hash: u64, timeline: Timeline) -> usize {
-        // The table uses the top bits as tags and the low bits as bucket indices, so take others.
-        let bits = usize::try_from(key_hash >> 32).unwrap_or_default();
-        let shard = bits & self.shard_mask;
+        let shard = shard_bits(key_hash) & self.shard_mask;
         match timeline {
             Timeline::Caller => shard + self.shard_mask + 1,
             Timeline::Store => shard,
