@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An error for a limit, quota or instant that is not valid.
@@ -273,10 +274,11 @@ fn quoted(text: &str) -> String {
 /// let debug = "no connection to the store (unavailable), caused by \"connection refused\"";
 /// assert_eq!(format!("{error:?}"), debug);
 /// ```
+#[derive(Clone)]
 pub struct StoreError {
     kind: ErrorKind,
     message: String,
-    source: Option<Box<dyn Error + Send + Sync>>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
@@ -301,7 +303,7 @@ impl StoreError {
     /// Adds the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.source = Some(source.into().into());
         self
     }
 

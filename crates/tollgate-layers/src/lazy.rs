@@ -1,21 +1,28 @@
 //! `Lazy`: a store that connects when it is first asked.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::{Shared, WeakShared};
 use tollgate_core::store::{Checks, Request, Verdicts};
-use tollgate_core::{ErrorKind, Key, Store, StoreError, lease, schedule};
+use tollgate_core::{Key, Store, StoreError, lease, schedule};
 
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::Mutex;
+
+/// An attempt to connect, for which any number of callers wait.
+type Attempt = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
 /// A store that is made when it is first asked, so that a service starts although its server is
 /// down.
 ///
-/// Until there is a connection, one caller at a time connects, and the others fail at once with
-/// [`ErrorKind::Unavailable`]: put it into a [`Breaker`](crate::Breaker), so that not every call
-/// tries, and into a [`Fallback`](crate::Fallback), which decides meanwhile. Wrong settings are found
-/// when a call connects, too: see what [`connect`](Self::connect) returns at the start.
+/// Until there is a connection, callers wait together for one attempt at a time, and share its error.
+/// It goes on while one of them waits, whoever goes away. Put the store into a
+/// [`Breaker`](crate::Breaker), so that not every call tries, and into a
+/// [`Fallback`](crate::Fallback), which decides meanwhile. Wrong settings are found when a call
+/// connects, too: see what [`connect`](Self::connect) returns at the start.
 ///
 /// # Examples
 ///
@@ -41,8 +48,8 @@ use crate::sync::{AtomicBool, Ordering};
 /// ```
 pub struct Lazy<S, F> {
     connect: F,
-    store: OnceLock<S>,
-    is_connecting: AtomicBool,
+    store: Arc<OnceLock<S>>,
+    attempt: Mutex<Option<WeakShared<Attempt>>>,
 }
 
 impl<S, F> Lazy<S, F> {
@@ -54,8 +61,8 @@ impl<S, F> Lazy<S, F> {
     {
         Self {
             connect,
-            store: OnceLock::new(),
-            is_connecting: AtomicBool::new(false),
+            store: Arc::default(),
+            attempt: Mutex::default(),
         }
     }
 
@@ -63,46 +70,58 @@ impl<S, F> Lazy<S, F> {
     ///
     /// # Errors
     ///
-    /// What `connect` returned, and [`ErrorKind::Unavailable`] while another caller connects.
+    /// What `connect` returned, to all who waited for that attempt.
     pub async fn connect<C>(&self) -> Result<&S, StoreError>
     where
-        S: Send + Sync,
+        S: Send + Sync + 'static,
         F: Fn() -> C + Sync,
-        C: Future<Output = Result<S, StoreError>> + Send,
+        C: Future<Output = Result<S, StoreError>> + Send + 'static,
     {
-        if let Some(store) = self.store.get() {
-            return Ok(store);
+        loop {
+            if let Some(store) = self.store.get() {
+                return Ok(store);
+            }
+            self.attempt().await?;
         }
-        if self.is_connecting.swap(true, Ordering::Acquire) {
-            return Err(StoreError::new(
-                ErrorKind::Unavailable,
-                "there is no connection yet, and another call is making one: try again",
-            ));
-        }
-        let _turn = Turn(&self.is_connecting);
-        if let Some(store) = self.store.get() {
-            return Ok(store);
-        }
-        let store = (self.connect)().await?;
-        Ok(self.store.get_or_init(|| store))
     }
-}
 
-/// Leaves the turn to connect to the next caller, also if this one goes away.
-struct Turn<'l>(&'l AtomicBool);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+    /// Returns the attempt for which others wait, or a new one.
+    fn attempt<C>(&self) -> Shared<Attempt>
+    where
+        S: Send + Sync + 'static,
+        F: Fn() -> C,
+        C: Future<Output = Result<S, StoreError>> + Send + 'static,
+    {
+        let mut attempt = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited_for = attempt.as_ref().and_then(WeakShared::upgrade);
+        // The error of one that has ended is for those who waited for it.
+        if let Some(goes_on) = waited_for.filter(|attempt| attempt.peek().is_none()) {
+            return goes_on;
+        }
+        let store = Arc::clone(&self.store);
+        let connecting = match store.get() {
+            Some(_) => None,
+            None => Some((self.connect)()),
+        };
+        let new = async move {
+            if let Some(connecting) = connecting {
+                let connected = connecting.await?;
+                let _ = store.set(connected);
+            }
+            Ok(())
+        };
+        let new = new.boxed().shared();
+        *attempt = new.downgrade();
+        new
     }
 }
 
 #[async_trait]
 impl<S, F, C> Store for Lazy<S, F>
 where
-    S: Store,
+    S: Store + 'static,
     F: Fn() -> C + Send + Sync,
-    C: Future<Output = Result<S, StoreError>> + Send,
+    C: Future<Output = Result<S, StoreError>> + Send + 'static,
 {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         self.connect().await?.decide(request).await
@@ -125,9 +144,9 @@ where
 #[async_trait]
 impl<S, F, C> lease::Store for Lazy<S, F>
 where
-    S: lease::Store,
+    S: lease::Store + 'static,
     F: Fn() -> C + Send + Sync,
-    C: Future<Output = Result<S, StoreError>> + Send,
+    C: Future<Output = Result<S, StoreError>> + Send + 'static,
 {
     async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.connect().await?.lease(request).await
@@ -145,9 +164,9 @@ where
 #[async_trait]
 impl<S, F, C> schedule::Store for Lazy<S, F>
 where
-    S: schedule::Store,
+    S: schedule::Store + 'static,
     F: Fn() -> C + Send + Sync,
-    C: Future<Output = Result<S, StoreError>> + Send,
+    C: Future<Output = Result<S, StoreError>> + Send + 'static,
 {
     async fn schedule<'a>(
         &self,

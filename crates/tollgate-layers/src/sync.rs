@@ -5,14 +5,14 @@ pub(crate) use std::sync::Mutex;
 #[cfg(all(not(feature = "__shuttle"), feature = "limits"))]
 pub(crate) use std::sync::MutexGuard;
 #[cfg(not(feature = "__shuttle"))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(feature = "__shuttle")]
 pub(crate) use shuttle::sync::Mutex;
 #[cfg(all(feature = "__shuttle", feature = "limits"))]
 pub(crate) use shuttle::sync::MutexGuard;
 #[cfg(feature = "__shuttle")]
-pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
 
 /// Where another thread may take over, beside what the above does: around what is shared in a crate
 /// that does not know of this.

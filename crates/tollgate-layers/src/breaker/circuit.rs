@@ -7,13 +7,21 @@ use tollgate_core::Timestamp;
 /// So many failures in a row, or [`FAILED`] of the last 16 calls, and the store is left alone.
 const IN_A_ROW: u16 = 0b111;
 const FAILED: u32 = 8;
-/// So many successes of single callers in a row, and everybody may call again.
+/// So many successful tries in a row, and everybody may call again.
 const SUCCESSES: u32 = 3;
+/// How many callers may try at a time, if enough others before them went away without an answer.
+const MOST_TRIES: u32 = 1_024;
 /// How much longer a call may take for each that was pending before it: a server decides ten
 /// thousand calls a second, or more.
 const EACH_BEFORE: Duration = Duration::from_micros(100);
+/// How often, while [`slow_after`](Circuit::slow_after) passes, a call that waits is looked at.
+const LOOKS: u32 = 8;
 
 /// What is known of a store, by the calls to it.
+///
+/// What is measured is the store, not its callers, nor the runtime that runs them. A caller that goes
+/// away before its call is slow says nothing. And a call that waits is looked at by a timer of its
+/// runtime: if the timer is late, the runtime has stalled, and no more than two intervals count.
 #[derive(Debug)]
 pub(super) struct Circuit {
     pub(super) slow_after: Duration,
@@ -23,8 +31,10 @@ pub(super) struct Circuit {
     ended: u16,
     /// Calls that have not ended.
     pending: u32,
-    /// When the first call was sent that no answer has come since.
-    unanswered_since: Option<Timestamp>,
+    /// Counts the answers.
+    answers: u64,
+    /// Calls that wait and have been slow since the last answer to anybody.
+    silent: u32,
     /// Counts the changes of phase: what was sent before one says nothing after it.
     era: u64,
 }
@@ -34,19 +44,47 @@ enum Phase {
     Closed,
     /// Nobody calls, until this instant.
     Open(Timestamp),
-    /// One caller calls, since this instant; so many before it succeeded.
-    Probing(u32, Timestamp),
-    /// Nobody calls, and the next one may.
-    Ready(u32),
+    /// Few call at a time, to try.
+    Trying(Tries),
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Tries {
+    succeeded: u32,
+    pending: u32,
+    /// How many may be pending.
+    most: u32,
+    /// When the last one was sent.
+    last: Timestamp,
 }
 
 /// A call that may reach the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Sent {
-    at: Timestamp,
     era: u64,
     /// How many calls were pending.
     before: u32,
+    /// How long it had waited when it was last looked at, and when that was.
+    waited: Duration,
+    looked_at: Timestamp,
+    /// The most that counts from one look to the next, once a timer looks.
+    most_at_once: Option<Duration>,
+    /// The answers that it knows of, how long it has waited since the last, and whether that is too
+    /// long.
+    answers: u64,
+    unanswered: Duration,
+    is_silent: bool,
+}
+
+impl Sent {
+    /// Counts the time since the last look, and returns it.
+    fn wait(&mut self, now: Timestamp) -> Duration {
+        let passed = now.saturating_duration_since(self.looked_at);
+        let counted = self.most_at_once.map_or(passed, |most| passed.min(most));
+        self.looked_at = now;
+        self.waited = self.waited.saturating_add(counted);
+        counted
+    }
 }
 
 /// How a call ended.
@@ -68,7 +106,8 @@ impl Circuit {
             phase: Phase::Closed,
             ended: 0,
             pending: 0,
-            unanswered_since: None,
+            answers: 0,
+            silent: 0,
             era: 0,
         }
     }
@@ -81,50 +120,109 @@ impl Circuit {
     /// Lets a call reach the store, or returns `None`.
     pub(super) fn send(&mut self, now: Timestamp) -> Option<Sent> {
         let mut before = 0;
-        match self.phase {
-            Phase::Closed => {
-                let since = *self.unanswered_since.get_or_insert(now);
-                if self.pending > 0 && now.saturating_duration_since(since) > self.slow_after {
-                    self.open(now);
-                    return None;
-                }
-                before = self.pending;
-                self.pending += 1;
+        if self.phase == Phase::Closed {
+            if self.silent > 0 {
+                self.open(now);
+                return None;
             }
-            Phase::Open(until) if now < until => return None,
-            Phase::Open(_) => self.enter(Phase::Probing(0, now)),
-            Phase::Ready(successes) => self.enter(Phase::Probing(successes, now)),
-            // A caller that neither waits nor goes away does not keep the others out.
-            Phase::Probing(_, since) if now.saturating_duration_since(since) > self.patience() => {
-                self.enter(Phase::Probing(0, now));
-            }
-            Phase::Probing(..) => return None,
+            before = self.pending;
+            self.pending += 1;
+        } else {
+            self.try_again(now)?;
         }
         Some(Sent {
-            at: now,
             era: self.era,
             before,
+            waited: Duration::ZERO,
+            looked_at: now,
+            most_at_once: None,
+            answers: self.answers,
+            unanswered: Duration::ZERO,
+            is_silent: false,
         })
     }
 
-    /// Records how a call ended.
-    pub(super) fn end(&mut self, sent: Sent, end: End, now: Timestamp) {
+    /// Lets a call try a store that is left alone, or returns `None`.
+    fn try_again(&mut self, now: Timestamp) -> Option<()> {
+        let first = Tries {
+            succeeded: 0,
+            pending: 0,
+            most: 1,
+            last: now,
+        };
+        let mut tries = match self.phase {
+            Phase::Trying(tries) if tries.pending < tries.most => tries,
+            // A caller that neither waits nor goes away does not keep the others out.
+            Phase::Trying(Tries { last, .. })
+                if now.saturating_duration_since(last) > self.patience() =>
+            {
+                self.era += 1;
+                first
+            }
+            Phase::Open(until) if now >= until => {
+                self.era += 1;
+                first
+            }
+            _ => return None,
+        };
+        tries.pending += 1;
+        tries.last = now;
+        self.phase = Phase::Trying(tries);
+        Some(())
+    }
+
+    /// Returns how long after a look at a call that waits a timer looks at it again.
+    pub(super) fn interval(&self) -> Duration {
+        // Timers of Tokio are accurate to a millisecond.
+        (self.slow_after / LOOKS).max(Duration::from_millis(1))
+    }
+
+    /// Records that a call still waits, at first when it begins to, and then at each
+    /// [interval](Self::interval).
+    pub(super) fn still_waits(&mut self, sent: &mut Sent, now: Timestamp) {
+        let counted = sent.wait(now);
+        sent.most_at_once = Some(self.interval().saturating_mul(2));
         if sent.era != self.era {
             return;
         }
-        // Calls wait for those before them, also if the server is fast.
-        let allowed = self.slow_after.saturating_add(EACH_BEFORE * sent.before);
-        let is_slow = now.saturating_duration_since(sent.at) > allowed;
-        let failed = end == End::Failed || is_slow;
         match self.phase {
+            Phase::Closed if sent.answers != self.answers => {
+                sent.answers = self.answers;
+                sent.unanswered = Duration::ZERO;
+                sent.is_silent = false;
+            }
+            Phase::Closed => {
+                sent.unanswered = sent.unanswered.saturating_add(counted);
+                if !sent.is_silent && sent.unanswered > self.slow_after {
+                    sent.is_silent = true;
+                    self.silent += 1;
+                }
+            }
+            Phase::Trying(_) if sent.waited > self.slow_after => self.open(now),
+            Phase::Trying(_) | Phase::Open(_) => {}
+        }
+    }
+
+    /// Records how a call ended.
+    pub(super) fn end(&mut self, mut sent: Sent, end: End, now: Timestamp) {
+        if sent.era != self.era {
+            return;
+        }
+        let _ = sent.wait(now);
+        // Calls wait for those before them, also if the server is fast.
+        let is_slow = sent.waited > self.slow_after.saturating_add(EACH_BEFORE * sent.before);
+        let says_nothing = end == End::Unasked || end == End::Dropped && !is_slow;
+        let failed = end == End::Failed || is_slow;
+        match &mut self.phase {
             Phase::Closed => {
                 self.pending -= 1;
-                if self.pending == 0 {
-                    self.unanswered_since = None;
-                } else if matches!(end, End::Answered | End::Failed) {
-                    self.unanswered_since = Some(now);
+                if matches!(end, End::Answered | End::Failed) {
+                    self.answers += 1;
+                    self.silent = 0;
+                } else if sent.is_silent && sent.answers == self.answers {
+                    self.silent -= 1;
                 }
-                if end == End::Unasked || end == End::Dropped && !is_slow {
+                if says_nothing {
                     return;
                 }
                 self.ended = self.ended << 1 | u16::from(failed);
@@ -132,20 +230,22 @@ impl Circuit {
                     self.open(now);
                 }
             }
-            Phase::Probing(successes, _) if end == End::Unasked => {
-                self.enter(Phase::Ready(successes));
+            Phase::Trying(tries) if says_nothing => {
+                tries.pending -= 1;
+                // Callers who go away cannot take the turns of all others, however many they are.
+                if end == End::Dropped {
+                    tries.most = MOST_TRIES.min(tries.most * 2);
+                }
             }
-            Phase::Probing(..) if failed || end == End::Dropped => self.open(now),
-            Phase::Probing(successes, _) if successes + 1 < SUCCESSES => {
-                self.enter(Phase::Ready(successes + 1));
+            Phase::Trying(_) if failed => self.open(now),
+            Phase::Trying(tries) => {
+                tries.pending -= 1;
+                tries.succeeded += 1;
+                if tries.succeeded == SUCCESSES {
+                    self.close();
+                }
             }
-            Phase::Probing(..) => {
-                self.enter(Phase::Closed);
-                self.ended = 0;
-                self.pending = 0;
-                self.unanswered_since = None;
-            }
-            Phase::Open(_) | Phase::Ready(_) => {}
+            Phase::Open(_) => {}
         }
     }
 
@@ -155,11 +255,15 @@ impl Circuit {
     }
 
     fn open(&mut self, now: Timestamp) {
-        self.enter(Phase::Open(now.saturating_add(self.retry_every)));
+        self.phase = Phase::Open(now.saturating_add(self.retry_every));
+        self.era += 1;
     }
 
-    fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
+    fn close(&mut self) {
+        self.phase = Phase::Closed;
         self.era += 1;
+        self.ended = 0;
+        self.pending = 0;
+        self.silent = 0;
     }
 }

@@ -5,10 +5,15 @@ mod circuit;
 mod tests;
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, PoisonError};
+use std::task::Context;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::runtime::Handle;
+use tokio::time::{Sleep, sleep};
 use tollgate_core::store::{Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Store, StoreError};
 use tollgate_memory::{Clock, SystemClock};
@@ -29,6 +34,11 @@ use crate::sync::Mutex;
 /// From then on one caller at a time asks again, every [`retry_every`](Self::retry_every); after
 /// three successes in a row, everybody does.
 ///
+/// It judges the store, and neither callers nor the program. A call that is dropped before it is slow
+/// says nothing, and its turn to ask again goes to the next caller; each caller that goes away from its
+/// turn doubles how many may have one at a time, up to 1,024. Of a time in which the runtime did not run its timers, at
+/// most a quarter of `slow_after` counts.
+///
 /// With the feature `tracing`, it logs a warning with the last error when it begins to leave the store
 /// alone, and when that is over.
 ///
@@ -37,6 +47,9 @@ use crate::sync::Mutex;
 /// The store needs a deadline of its own: a breaker cannot end a call. It does not tell the parts of a
 /// store apart: if one of three masters of a cluster is down, it leaves all of them alone most of the
 /// time.
+///
+/// Calls that wait use timers of Tokio, which must be enabled, as those of the clients must. Without a
+/// runtime of Tokio a call is slow by the clock alone, and a silent store is found when calls end.
 ///
 /// # Examples
 ///
@@ -184,7 +197,16 @@ impl<S: Sync> Breaker<S> {
             end: End::Dropped,
             error: None,
         };
-        let answer = call.await;
+        let mut call = pin!(call);
+        let mut timer = pin!(None);
+        let answer = poll_fn(|context| {
+            let answer = call.as_mut().poll(context);
+            if answer.is_pending() {
+                self.look_at(&mut ending.sent, timer.as_mut(), context);
+            }
+            answer
+        })
+        .await;
         ending.end = match &answer {
             Err(error) if did_not_answer(error.kind()) => End::Failed,
             Err(error) if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) => {
@@ -196,6 +218,30 @@ impl<S: Sync> Breaker<S> {
             ending.error = answer.as_ref().err().map(ToString::to_string);
         }
         answer
+    }
+
+    /// Looks at a call that waits, if it is time for that.
+    fn look_at(
+        &self,
+        sent: &mut Sent,
+        mut timer: Pin<&mut Option<Sleep>>,
+        context: &mut Context<'_>,
+    ) {
+        while timer
+            .as_mut()
+            .as_pin_mut()
+            .is_none_or(|timer| timer.poll(context).is_ready())
+        {
+            if Handle::try_current().is_err() {
+                return;
+            }
+            let now = self.clock.now();
+            let interval = self.with_circuit(|circuit| {
+                circuit.still_waits(sent, now);
+                circuit.interval()
+            });
+            timer.set(Some(sleep(interval)));
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::circuit::{Circuit, End, Sent};
 
 const SLOW: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(200);
+const MICRO: Duration = Duration::from_micros(1);
 
 /// A circuit, and the time.
 struct Scene {
@@ -26,6 +27,20 @@ impl Scene {
 
     fn pass(&mut self, time: Duration) {
         self.now = self.now.saturating_add(time);
+    }
+
+    /// Lets time pass while these calls wait and a timer looks at them.
+    fn wait<const N: usize>(&mut self, time: Duration, mut sent: [&mut Sent; N]) {
+        let end = self.now.saturating_add(time);
+        loop {
+            for sent in &mut sent {
+                self.circuit.still_waits(sent, self.now);
+            }
+            if self.now == end {
+                return;
+            }
+            self.now = self.now.saturating_add(self.circuit.interval()).min(end);
+        }
     }
 
     fn send(&mut self) -> Option<Sent> {
@@ -83,7 +98,7 @@ fn slow_answers_are_failures() {
     let mut scene = Scene::new();
     for _ in 0..3 {
         let sent = scene.send().unwrap();
-        scene.pass(SLOW + Duration::from_micros(1));
+        scene.pass(SLOW + MICRO);
         scene.circuit.end(sent, End::Answered, scene.now);
     }
     assert!(scene.circuit.is_open());
@@ -105,42 +120,100 @@ fn callers_who_give_up_on_a_slow_store_are_failures() {
 fn nobody_waits_for_a_store_that_answers_nobody() {
     let mut scene = Scene::new();
     // None of these has ended.
-    assert!(scene.send().is_some());
-    scene.pass(SLOW);
-    assert!(scene.send().is_some());
-    scene.pass(Duration::from_micros(1));
+    let mut first = scene.send().unwrap();
+    scene.wait(SLOW, [&mut first]);
+    let mut second = scene.send().unwrap();
+    scene.wait(MICRO, [&mut first, &mut second]);
+    assert!(scene.send().is_none());
+}
+
+/// However many callers connect, send and go away.
+#[test]
+fn callers_who_go_away_from_a_slower_store_do_not_make_it_a_silent_one() {
+    let mut scene = Scene::new();
+    let mut stays = scene.send().unwrap();
+    for _ in 0..9 {
+        let mut leaves = scene.send().unwrap();
+        scene.wait(SLOW / 9, [&mut stays, &mut leaves]);
+        scene.circuit.end(leaves, End::Dropped, scene.now);
+    }
+    scene.circuit.end(stays, End::Answered, scene.now);
+    for _ in 0..99 {
+        let mut leaves = scene.send().unwrap();
+        scene.wait(SLOW / 2, [&mut leaves]);
+        let mut next = scene.send().unwrap();
+        scene.wait(SLOW / 2, [&mut leaves, &mut next]);
+        scene.circuit.end(leaves, End::Dropped, scene.now);
+        scene.circuit.end(next, End::Dropped, scene.now);
+    }
+    assert!(scene.call(End::Answered));
+    assert!(!scene.circuit.is_open());
+}
+
+/// The last caller who knew that the store is silent goes away, too.
+#[test]
+fn a_store_is_silent_while_somebody_waits_for_it() {
+    let mut scene = Scene::new();
+    let (mut first, mut second) = (scene.send().unwrap(), scene.send().unwrap());
+    scene.wait(SLOW + MICRO, [&mut first, &mut second]);
+    scene.circuit.end(first, End::Dropped, scene.now);
+    scene.circuit.end(second, End::Dropped, scene.now);
+    let third = scene.send().unwrap();
+    scene.circuit.end(third, End::Answered, scene.now);
+    assert!(!scene.circuit.is_open());
+}
+
+/// The program stalled, or nobody polled the call.
+#[test]
+fn time_in_which_nobody_looked_is_not_the_fault_of_the_store() {
+    let mut scene = Scene::new();
+    let mut left = scene.send().unwrap();
+    scene.circuit.still_waits(&mut left, scene.now);
+    for _ in 0..20 {
+        let mut sent = scene.send().unwrap();
+        scene.circuit.still_waits(&mut sent, scene.now);
+        scene.pass(SLOW * 9);
+        scene.circuit.still_waits(&mut sent, scene.now);
+        scene.pass(SLOW * 9);
+        scene.circuit.end(sent, End::Answered, scene.now);
+        assert!(scene.call(End::Answered));
+    }
+    scene.circuit.end(left, End::Answered, scene.now);
+    assert!(!scene.circuit.is_open());
+}
+
+#[test]
+fn a_stall_counts_no_more_than_two_intervals() {
+    let mut scene = Scene::new();
+    let mut sent = scene.send().unwrap();
+    scene.circuit.still_waits(&mut sent, scene.now);
+    for _ in 0..4 {
+        scene.pass(SLOW);
+        scene.circuit.still_waits(&mut sent, scene.now);
+        assert!(scene.call(End::Unasked));
+    }
+    // A hundred milliseconds were counted, in four stalls.
+    scene.pass(MICRO);
+    scene.circuit.still_waits(&mut sent, scene.now);
     assert!(scene.send().is_none());
 }
 
 #[test]
 fn what_never_reached_the_store_is_no_answer_of_it() {
     let mut scene = Scene::new();
-    assert!(scene.send().is_some());
+    let mut waits = scene.send().unwrap();
     for _ in 0..11 {
         assert!(scene.call(End::Unasked));
-        scene.pass(SLOW / 10);
+        scene.wait(SLOW / 10, [&mut waits]);
     }
     assert!(scene.send().is_none());
 }
 
 #[test]
-fn the_first_call_does_not_find_a_silent_store() {
-    let mut scene = Scene::new();
-    let first = scene.send().unwrap();
-    scene.pass(SLOW * 9);
-    // It goes away before it is slow, so nobody has been waiting.
-    scene.now = Timestamp::from_micros(1_000_000).unwrap();
-    scene.circuit.end(first, End::Unasked, scene.now);
-    scene.pass(SLOW * 9);
-    assert!(scene.send().is_some());
-    assert!(!scene.circuit.is_open());
-}
-
-#[test]
 fn a_silent_store_is_left_alone_also_by_those_who_come_later() {
     let mut scene = Scene::new();
-    let pending = scene.send().unwrap();
-    scene.pass(SLOW + Duration::from_micros(1));
+    let mut pending = scene.send().unwrap();
+    scene.wait(SLOW + MICRO, [&mut pending]);
     assert!(scene.send().is_none());
     assert!(scene.circuit.is_open());
     // What it answers now says nothing.
@@ -153,16 +226,16 @@ fn a_silent_store_is_left_alone_also_by_those_who_come_later() {
 #[test]
 fn an_answer_to_anybody_shows_that_the_store_is_there() {
     let mut scene = Scene::new();
-    let _stays = scene.send().unwrap();
+    let mut stays = scene.send().unwrap();
     let answered = scene.send().unwrap();
-    scene.pass(SLOW);
+    scene.wait(SLOW + MICRO, [&mut stays]);
     scene.circuit.end(answered, End::Answered, scene.now);
-    scene.pass(SLOW);
+    scene.wait(SLOW, [&mut stays]);
     assert!(scene.send().is_some());
     // One that went away shows nothing.
     let gone = scene.send().unwrap();
     scene.circuit.end(gone, End::Dropped, scene.now);
-    scene.pass(Duration::from_micros(1));
+    scene.wait(scene.circuit.interval() + MICRO, [&mut stays]);
     assert!(scene.send().is_none());
 }
 
@@ -208,7 +281,7 @@ fn a_single_call_may_take_no_longer_for_those_before_it_that_have_ended() {
     }
     for _ in 0..3 {
         let sent = scene.send().unwrap();
-        scene.pass(SLOW + Duration::from_micros(1));
+        scene.pass(SLOW + MICRO);
         scene.circuit.end(sent, End::Answered, scene.now);
     }
     assert!(scene.circuit.is_open());
@@ -227,23 +300,57 @@ fn an_idle_store_is_not_a_silent_one() {
 #[test]
 fn one_caller_at_a_time_asks_a_store_that_failed() {
     let mut scene = Scene::open();
-    scene.pass(RETRY - Duration::from_micros(1));
+    scene.pass(RETRY - MICRO);
     assert!(scene.send().is_none());
-    scene.pass(Duration::from_micros(1));
+    scene.pass(MICRO);
     let first = scene.send().unwrap();
     assert!(scene.send().is_none());
     scene.circuit.end(first, End::Answered, scene.now);
     let second = scene.send().unwrap();
     assert!(scene.send().is_none());
-    // Who goes away leaves the place, and the store alone.
+    // Who goes away leaves the turn to the next.
     scene.circuit.end(second, End::Dropped, scene.now);
-    assert!(scene.send().is_none());
-    scene.pass(RETRY);
-    for _ in 0..3 {
+    for _ in 0..2 {
         assert!(scene.circuit.is_open());
         assert!(scene.call(End::Answered));
     }
     assert!(!scene.circuit.is_open());
+}
+
+#[test]
+fn callers_who_go_away_from_their_turns_leave_some_to_others() {
+    let mut scene = Scene::open();
+    scene.pass(RETRY);
+    let mut waiting = vec![scene.send().unwrap()];
+    for doublings in 1..12 {
+        assert!(scene.send().is_none());
+        scene.pass(SLOW / 20);
+        scene
+            .circuit
+            .end(waiting.pop().unwrap(), End::Dropped, scene.now);
+        while let Some(sent) = scene.send() {
+            waiting.push(sent);
+        }
+        assert_eq!(waiting.len(), 1_024.min(1 << doublings));
+    }
+    // Those who stay show how the store is.
+    for sent in waiting.drain(..3) {
+        assert!(scene.circuit.is_open());
+        scene.circuit.end(sent, End::Answered, scene.now);
+    }
+    assert!(!scene.circuit.is_open());
+}
+
+#[test]
+fn a_try_that_is_slow_has_failed_before_it_ends() {
+    let mut scene = Scene::open();
+    scene.pass(RETRY);
+    let mut slow = scene.send().unwrap();
+    scene.wait(SLOW + MICRO, [&mut slow]);
+    scene.pass(RETRY - MICRO);
+    assert!(scene.send().is_none());
+    scene.pass(MICRO);
+    assert!(scene.send().is_some());
 }
 
 #[test]
@@ -295,7 +402,7 @@ fn a_caller_that_does_nothing_does_not_keep_the_others_out() {
     let idle = scene.send().unwrap();
     scene.pass(SLOW + RETRY);
     assert!(scene.send().is_none());
-    scene.pass(Duration::from_micros(1));
+    scene.pass(MICRO);
     let next = scene.send().unwrap();
     scene.circuit.end(idle, End::Failed, scene.now);
     scene.circuit.end(next, End::Answered, scene.now);
@@ -327,23 +434,25 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     /// Whatever happened: once the store answers at once, everybody reaches it within the time
-    /// between two tries, and what reached it before was never more than one call while it was left
-    /// alone.
+    /// between two tries, and while it was left alone, one call at a time reached it, unless
+    /// some callers went away.
     #[test]
     fn it_closes_once_the_store_answers(steps in steps()) {
         let mut scene = Scene::new();
         let mut pending = Vec::new();
-        let mut probing: Option<(Sent, Timestamp)> = None;
+        let mut tries: Vec<(Sent, Timestamp)> = Vec::new();
+        let mut most = 1;
         for step in steps {
             match step {
                 Step::Send => {
                     let was_open = scene.circuit.is_open();
                     if let Some(sent) = scene.send() {
                         if was_open {
-                            let since = probing.map(|(_, since)| since);
-                            let waited = since.map(|at| scene.now.saturating_duration_since(at));
-                            prop_assert!(waited.is_none_or(|waited| waited > SLOW + RETRY));
-                            probing = Some((sent, scene.now));
+                            tries.retain(|(_, at)| {
+                                scene.now.saturating_duration_since(*at) < RETRY
+                            });
+                            tries.push((sent, scene.now));
+                            prop_assert!(tries.len() <= most, "{}", tries.len());
                         }
                         pending.push(sent);
                     }
@@ -351,8 +460,11 @@ proptest! {
                 Step::End(index, end) if !pending.is_empty() => {
                     let sent = pending.swap_remove(index % pending.len());
                     scene.circuit.end(sent, end, scene.now);
-                    if probing.is_some_and(|(of, _)| of == sent) {
-                        probing = None;
+                    if let Some(index) = tries.iter().position(|(of, _)| *of == sent) {
+                        let _ = tries.swap_remove(index);
+                        if end == End::Dropped {
+                            most *= 2;
+                        }
                     }
                 }
                 Step::End(..) => {}

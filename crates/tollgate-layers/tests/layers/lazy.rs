@@ -31,27 +31,37 @@ async fn it_connects_until_that_succeeds() {
 }
 
 #[tokio::test]
-async fn callers_do_not_wait_for_another_that_connects() {
-    let connected = Arc::new(Notify::new());
-    let wakes = Arc::clone(&connected);
+async fn callers_wait_together_for_one_attempt_also_if_its_first_one_goes_away() {
+    let (attempts, connected) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (tried, wakes) = (Arc::clone(&attempts), Arc::clone(&connected));
     let store = Lazy::new(move || {
+        let attempt = tried.fetch_add(1, Ordering::Relaxed);
         let connected = Arc::clone(&wakes);
         async move {
             connected.notified().await;
-            Ok(MemoryStore::new())
+            match attempt {
+                0 => Err(StoreError::new(ErrorKind::Unavailable, "no server")),
+                _ => Ok(MemoryStore::new()),
+            }
         }
     });
     let limiter = RateLimiter::new(store, ["a=gcra:5/1h"]).unwrap();
-    let first = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.check("alice").await.is_ok() }
-    });
-    tokio::task::yield_now().await;
-    let error = limiter.check("alice").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
-    // Whoever goes away leaves the turn to the next.
-    first.abort();
-    assert!(first.await.is_err());
-    connected.notify_one();
-    assert!(limiter.check("alice").await.unwrap().is_allowed());
+    let calls = || {
+        [(); 3].map(|()| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.check("alice").await.map(drop) })
+        })
+    };
+    for (attempt, expected) in [Some(ErrorKind::Unavailable), None].into_iter().enumerate() {
+        let [first, second, third] = calls();
+        tokio::task::yield_now().await;
+        first.abort();
+        assert!(first.await.is_err());
+        connected.notify_one();
+        for waits in [second, third] {
+            let error = waits.await.unwrap().err();
+            assert_eq!(error.map(|error| error.kind()), expected);
+        }
+        assert_eq!(attempts.load(Ordering::Relaxed), attempt + 1);
+    }
 }
