@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http::header::{FORWARDED, HeaderName, HeaderValue};
 use http::request::Parts;
 
+use super::client_key::ClientKey;
 use super::forwarded::{self, Chain, X_FORWARDED_FOR};
 use super::prefix::{PrefixError, Prefixes, canonical};
 
@@ -38,7 +39,7 @@ pub struct Peer(pub IpAddr);
 pub struct ClientIp {
     model: Model,
     peer: Option<PeerOf>,
-    pub(super) ipv6_prefix: u8,
+    ipv6_prefix: u8,
     only_from: Option<Prefixes>,
     allowed: Prefixes,
     denied: Prefixes,
@@ -231,6 +232,13 @@ impl ClientIp {
     ) -> Result<Self, PrefixError> {
         self.denied = Prefixes::read(clients)?;
         Ok(self)
+    }
+
+    /// Returns the key that clients with this address are counted under: that of the address, or of
+    /// the prefix of an IPv6 address. Whether it is allowed or denied does not matter.
+    #[must_use]
+    pub fn key_of(&self, address: IpAddr) -> ClientKey {
+        ClientKey::of_address(address, self.ipv6_prefix)
     }
 
     /// Finds the client of a request.

@@ -1,28 +1,13 @@
 //! `KeyBy`: what requests are counted by.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::HeaderName;
 use http::request::Parts;
-use sha2::{Digest, Sha256};
-use smallvec::SmallVec;
-use tollgate_core::Key;
 
 use super::client_ip::{Client, ClientIp, Unknown};
-use super::prefix;
-use crate::text::{append, append_number};
-
-/// How many bits of an IPv6 address its keys have in their partition: those of one network are
-/// decided together, also in a cluster.
-const PARTITION_BITS: u8 = 48;
-/// Longer parts are hashed: a client may have chosen them, and stores keep them.
-const LONGEST_PART: usize = 128;
-/// How many bytes of a hash stand for a value.
-const HASH_BYTES: usize = 16;
-/// What precedes the text of a hash.
-const HASHED: &[u8] = b"sha256-";
+use super::client_key::{ClientKey, Part};
 
 /// What requests are counted by: the client's address, a header such as an API key, the route, a
 /// value that earlier layers left in the extensions, or what a function returns.
@@ -52,31 +37,6 @@ enum Source {
     Found(Arc<Find>),
     Both(Arc<[KeyBy; 2]>),
     Either(Arc<[KeyBy; 2]>),
-}
-
-/// The bytes of a part of a key.
-pub(super) type Part = SmallVec<[u8; 64]>;
-
-/// Who a request is counted for.
-#[derive(Clone, Debug, Default)]
-pub(super) struct OwnedKey {
-    /// The partition, and then the rest.
-    bytes: Part,
-    partition: usize,
-}
-
-impl OwnedKey {
-    pub(super) fn as_key(&self) -> Key<'_> {
-        Key::new(self.partition()).with_rest(self.rest())
-    }
-
-    fn partition(&self) -> &[u8] {
-        &self.bytes[..self.partition]
-    }
-
-    fn rest(&self) -> &[u8] {
-        &self.bytes[self.partition..]
-    }
 }
 
 /// Why a request has no key.
@@ -189,11 +149,44 @@ impl KeyBy {
         Self(Source::Either(Arc::new([self, other.into()])))
     }
 
+    /// Returns the key that a request is counted under, or `None` if it is not counted: its client is
+    /// [allowed](ClientIp::allow), or it is refused with another status than 429.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{HeaderName, Request};
+    /// use tollgate_http::inbound::{ClientIp, KeyBy};
+    ///
+    /// let key = KeyBy::header(HeaderName::from_static("x-api-key")).or(ClientIp::peer());
+    /// let (request, ()) = Request::get("/").header("x-api-key", "secret").body(())?.into_parts();
+    /// let found = key.key_of(&request).unwrap();
+    /// assert!(found.as_key().partition().starts_with(b"sha256-"));
+    /// assert_eq!(found.as_key().rest(), b"1|");
+    ///
+    /// // Without an API key, it needs an address.
+    /// let (request, ()) = Request::get("/").body(())?.into_parts();
+    /// assert_eq!(key.key_of(&request), None);
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    #[must_use]
+    pub fn key_of(&self, request: &Parts) -> Option<ClientKey> {
+        self.find(request).ok()
+    }
+
+    /// Returns the key that requests with this value of [a header](Self::header) are counted under.
+    ///
+    /// Spaces around a value are no part of it in a request, nor is the end of a line.
+    #[must_use]
+    pub fn key_of_header(value: impl AsRef<[u8]>) -> ClientKey {
+        ClientKey::of_secret(value.as_ref())
+    }
+
     /// Finds who a request is counted for.
-    pub(super) fn find(&self, parts: &Parts) -> Result<OwnedKey, NoKey> {
+    pub(super) fn find(&self, parts: &Parts) -> Result<ClientKey, NoKey> {
         match &self.0 {
             Source::ClientIp(client) => match client.find(parts) {
-                Ok(Client::At(address)) => Ok(of_address(address, client.ipv6_prefix)),
+                Ok(Client::At(address)) => Ok(client.key_of(address)),
                 Ok(Client::Allowed) => Err(NoKey::Allowed),
                 Ok(Client::Denied) => Err(NoKey::Denied),
                 Err(unknown) => Err(NoKey::Unknown(unknown)),
@@ -201,39 +194,27 @@ impl KeyBy {
             Source::Header(name) => {
                 let mut values = parts.headers.get_all(name).iter();
                 match (values.next(), values.next()) {
-                    (Some(value), None) => Ok(of_partition(hashed(value.as_bytes()))),
+                    (Some(value), None) => Ok(Self::key_of_header(value)),
                     _ => Err(NoKey::Header(name.clone())),
                 }
             }
             Source::Found(find) => {
                 let mut part = Part::new();
-                if find(parts, &mut part) {
-                    // What is spelled like a hash is hashed, or it would be the one that it spells.
-                    if part.len() > LONGEST_PART || part.starts_with(HASHED) {
-                        part = hashed(&part);
-                    }
-                    Ok(of_partition(part))
-                } else {
-                    Err(NoKey::Nothing)
-                }
+                let is_found = find(parts, &mut part);
+                is_found
+                    .then(|| ClientKey::of_value(part))
+                    .ok_or(NoKey::Nothing)
             }
             Source::Both(both) => {
                 let [first, second] = &**both;
-                let first = first.find(parts)?;
-                let second = second.find(parts)?;
-                let mut key = of_partition(Part::from_slice(first.partition()));
-                // The lengths come first, so that no two pairs have the same text.
-                for length in [first.rest().len(), second.partition] {
-                    append_number(&mut key.bytes, length);
-                    key.bytes.push(b'|');
-                }
-                key.bytes.extend_from_slice(first.rest());
-                key.bytes.extend_from_slice(&second.bytes);
-                Ok(key)
+                Ok(ClientKey::of_both(
+                    &first.find(parts)?,
+                    &second.find(parts)?,
+                ))
             }
             Source::Either(either) => {
                 let [first, second] = &**either;
-                let (mut key, of) = match first.find(parts) {
+                let (key, of) = match first.find(parts) {
                     Err(NoKey::Header(_) | NoKey::Nothing) => (second.find(parts)?, b"2|"),
                     found => {
                         let found = found?;
@@ -248,8 +229,7 @@ impl KeyBy {
                         (found, b"1|")
                     }
                 };
-                key.bytes.insert_from_slice(key.partition, of);
-                Ok(key)
+                Ok(key.chosen(of))
             }
         }
     }
@@ -268,50 +248,6 @@ impl From<ClientIp> for KeyBy {
     fn from(client: ClientIp) -> Self {
         Self::client_ip(client)
     }
-}
-
-fn of_partition(bytes: Part) -> OwnedKey {
-    OwnedKey {
-        partition: bytes.len(),
-        bytes,
-    }
-}
-
-/// Returns the key of an IPv4 address: its text, or of an IPv6 prefix: its first 48 bits, and then,
-/// if it is longer, the prefix.
-fn of_address(address: IpAddr, ipv6_prefix: u8) -> OwnedKey {
-    let mut bytes = Part::new();
-    match address {
-        IpAddr::V4(v4) => {
-            for octet in v4.octets() {
-                if !bytes.is_empty() {
-                    bytes.push(b'.');
-                }
-                append_number(&mut bytes, octet);
-            }
-            of_partition(bytes)
-        }
-        IpAddr::V6(v6) => {
-            let shared = ipv6_prefix.min(PARTITION_BITS);
-            let first = prefix::first_of(v6, shared);
-            append(&mut bytes, format_args!("{first}/{shared}"));
-            let mut key = of_partition(bytes);
-            if ipv6_prefix > shared {
-                let first = prefix::first_of(v6, ipv6_prefix);
-                append(&mut key.bytes, format_args!("{first}/{ipv6_prefix}"));
-            }
-            key
-        }
-    }
-}
-
-/// Returns the text of a hash that stands for a secret.
-fn hashed(secret: &[u8]) -> Part {
-    let mut part = Part::from_slice(HASHED);
-    for byte in &Sha256::digest(secret)[..HASH_BYTES] {
-        append(&mut part, format_args!("{byte:02x}"));
-    }
-    part
 }
 
 impl fmt::Debug for KeyBy {

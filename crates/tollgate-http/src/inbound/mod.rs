@@ -2,6 +2,7 @@
 
 mod body;
 mod client_ip;
+mod client_key;
 mod extensions;
 mod forwarded;
 mod grpc;
@@ -31,6 +32,7 @@ use tower_layer::Layer;
 
 pub use body::InboundBody;
 pub use client_ip::{ClientIp, Peer};
+pub use client_key::ClientKey;
 pub use extensions::{Charge, Decided, Place};
 pub use key_by::KeyBy;
 pub use prefix::PrefixError;

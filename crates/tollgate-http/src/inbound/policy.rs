@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 use tollgate_core::store::{Check, Operation, Receipt, Request, Verdict, Verdicts};
 use tollgate_core::{Limit, LimitError, RateLimiter};
 
-use super::key_by::{KeyBy, NoKey, OwnedKey};
+use super::client_key::ClientKey;
+use super::key_by::{KeyBy, NoKey};
 use crate::Fields;
 
 /// Limits that are checked for one key.
@@ -158,7 +159,7 @@ impl Policy {
                     Err(NoKey::Header(_) | NoKey::Nothing | NoKey::Unknown(_))
                         if limits.is_empty() && !needs_key =>
                     {
-                        OwnedKey::default()
+                        ClientKey::default()
                     }
                     key => key?,
                 };
@@ -180,7 +181,7 @@ impl Policy {
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     limits: Arc<Limits>,
-    pub(super) key: OwnedKey,
+    pub(super) key: ClientKey,
     cost: u64,
 }
 

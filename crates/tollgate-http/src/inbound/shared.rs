@@ -14,8 +14,9 @@ use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
 use tollgate_tokio::LeaseGuard;
 
 use super::client_ip::{ClientIp, Mistake, Unknown};
+use super::client_key::ClientKey;
 use super::extensions::{Charge, Decided, Place};
-use super::key_by::{KeyBy, NoKey, OwnedKey};
+use super::key_by::{KeyBy, NoKey};
 use super::outage::Outage;
 use super::passing::Passing;
 use super::policy::{Choice, NotAsked, Policy, Question, SettleBy};
@@ -44,7 +45,7 @@ static TOLD_FOR_ALL: Told = Told::new();
 
 pub(super) type Skips = dyn Fn(&Parts) -> bool + Send + Sync;
 pub(super) type Responds = dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync;
-pub(super) type Acquires = dyn Fn(OwnedKey) -> Acquiring + Send + Sync;
+pub(super) type Acquires = dyn Fn(ClientKey) -> Acquiring + Send + Sync;
 pub(super) type Acquiring =
     Pin<Box<dyn Future<Output = Result<Result<LeaseGuard, NoLease>, StoreError>> + Send>>;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_core::lease::{self, ConcurrencyLimiter, Lease};
 use tollgate_core::schedule::{self, PlannedEvent, Reason, Refusal, Schedule};
-use tollgate_core::{ErrorKind, RateLimiter, Timestamp, Wait};
+use tollgate_core::{ErrorKind, Key, RateLimiter, Timestamp, Wait};
 
 use super::MockStore;
 use super::answer::{Answer, Reply};
@@ -34,11 +34,12 @@ impl<'m, T> Expectation<'m, T> {
         expected: &'m mut Vec<Expected>,
         verb: Verb,
         name: &str,
-        key: impl AsRef<[u8]>,
+        key: Key<'_>,
     ) -> Self {
+        let key = [&*key.partition(), key.rest()].concat();
         Self {
             expected,
-            call: Call::new(verb, name, key.as_ref()),
+            call: Call::new(verb, name, &key),
             times: (1..).into(),
             of: PhantomData,
         }

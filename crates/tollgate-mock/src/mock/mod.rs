@@ -19,9 +19,9 @@ use std::thread;
 
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
-use tollgate_core::StoreError;
 #[cfg(doc)]
 use tollgate_core::store::Request;
+use tollgate_core::{Key, StoreError};
 
 use answer::{Answer, Reply};
 pub use expectation::Expectation;
@@ -40,7 +40,7 @@ pub use times::TimesRange;
 /// Calls may come in any order and from any thread. If several expectations match a call, the first
 /// one with calls left answers.
 ///
-/// Name a key with a rest by both parts concatenated: `"10.0.0.1/login"` matches
+/// A key with a rest may also be named by both parts concatenated: `"10.0.0.1/login"` matches
 /// `Key::from("10.0.0.1").with_rest("/login")`.
 ///
 /// # Requests with several limits
@@ -99,8 +99,13 @@ impl MockStore {
         message::assert_all_met(&expected, "the checkpoint");
     }
 
-    fn expect<T>(&mut self, verb: Verb, name: &str, key: impl AsRef<[u8]>) -> Expectation<'_, T> {
-        Expectation::new(self.expected(), verb, name, key)
+    fn expect<'k, T>(
+        &mut self,
+        verb: Verb,
+        name: &str,
+        key: impl Into<Key<'k>>,
+    ) -> Expectation<'_, T> {
+        Expectation::new(self.expected(), verb, name, key.into())
     }
 
     fn expected(&mut self) -> &mut Vec<Expected> {

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use tollgate_core::RateLimiter;
 use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_core::schedule::Schedule;
+use tollgate_core::{Key, RateLimiter};
 
 use super::{Expectation, MockStore};
 
@@ -82,10 +82,10 @@ macro_rules! operations {
 
         impl MockStore {$($(
             $(#[$doc])*
-            pub fn $method(
+            pub fn $method<'k>(
                 &mut self,
                 name: &str,
-                key: impl AsRef<[u8]>,
+                key: impl Into<Key<'k>>,
             ) -> Expectation<'_, $caller> {
                 self.expect(Verb::$operation, name, key)
             }

@@ -35,10 +35,10 @@ fn leases_get_the_answers_of_their_expectations() {
     store.expect_renew("uploads", "alice/x").lost();
     let expected = store.expect_release("uploads", "alice/x");
     expected.times(1).released(true);
-    store.expect_release("uploads", "alice/x").released(false);
-    store.expect_peek_leases("uploads", "alice/x").occupied(2);
-    let uploads = uploads(store);
     let key = Key::from("alice").with_rest("/x");
+    store.expect_release("uploads", key).released(false);
+    store.expect_peek_leases("uploads", key).occupied(2);
+    let uploads = uploads(store);
     let acquire = |id: &'static str| uploads.acquire(key, id).weight(2).run().unwrap();
     let granted = |lease, is_new| Acquisition::Granted { lease, is_new };
     assert_eq!(acquire("a"), granted(lease("a", 7, 2), true));

@@ -184,3 +184,66 @@ async fn a_name_that_spells_a_hash_is_not_the_name_that_it_spells() {
     assert!(!are_one(&by_user(), [of(spelled), of(&"a".repeat(200))]).await);
     assert!(are_one(&by_user(), [of(spelled), of(spelled)]).await);
 }
+
+/// These texts are in stores, and in the table of docs/http.md.
+#[test]
+fn the_key_of_an_address_or_a_header_is_known_without_a_request() {
+    let of = |address: &str, bits| {
+        let client = ClientIp::peer().ipv6_prefix(bits);
+        text_of(client.key_of(address.parse().unwrap()).as_key())
+    };
+    for (address, bits, text) in [
+        ("203.0.113.7", 64, "203.0.113.7"),
+        ("203.0.113.7", 0, "203.0.113.7"),
+        ("::ffff:203.0.113.7", 64, "203.0.113.7"),
+        ("64:ff9b::203.0.113.7", 64, "203.0.113.7"),
+        ("2001:db8:1:2::9", 64, "2001:db8:1::/48 2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", 56, "2001:db8:1::/48 2001:db8:1::/56"),
+        (
+            "2001:db8:1:2::9",
+            128,
+            "2001:db8:1::/48 2001:db8:1:2::9/128",
+        ),
+        ("2001:db8:1:2::9", 48, "2001:db8:1::/48"),
+        ("2001:db8:1:2::9", 32, "2001:db8::/32"),
+    ] {
+        assert_eq!(of(address, bits), text, "{address} {bits}");
+        let mut request = request_from(address.parse::<std::net::IpAddr>().unwrap());
+        let _ = request.headers_mut().insert("user", "bob".parse().unwrap());
+        let (parts, _) = request.into_parts();
+        let client = || ClientIp::peer().ipv6_prefix(bits);
+        let (partition, rest) = text.split_once(' ').unwrap_or((text, ""));
+        for (key, text) in [
+            (KeyBy::client_ip(client()), text.to_owned()),
+            (
+                KeyBy::client_ip(client()).and(by_user()),
+                format!("{partition} {}|3|{rest}bob", rest.len()),
+            ),
+            (
+                KeyBy::client_ip(client()).or(by_user()),
+                format!("{partition} 1|{rest}"),
+            ),
+            (
+                KeyBy::header(HeaderName::from_static("none")).or(client()),
+                format!("{partition} 2|{rest}"),
+            ),
+        ] {
+            let found = key.key_of(&parts).unwrap();
+            assert_eq!(text_of(found.as_key()), text);
+            // No log shows it.
+            assert_eq!(format!("{found:?}"), format!("{:?}", found.as_key()));
+        }
+    }
+    let found = KeyBy::key_of_header("a".repeat(200));
+    assert_eq!(
+        text_of(found.as_key()),
+        "sha256-c2a908d98f5df987ade41b5fce213067"
+    );
+    let key = KeyBy::header(HeaderName::from_static("x-api-key"));
+    let (parts, _) = request_with(&[("x-api-key", &"a".repeat(200))]).into_parts();
+    assert_eq!(key.key_of(&parts), Some(found));
+    let allowed = ClientIp::peer().allow(["203.0.113.7"]).unwrap();
+    for key in [key, KeyBy::client_ip(allowed)] {
+        assert_eq!(key.key_of(&request_with(&[]).into_parts().0), None);
+    }
+}

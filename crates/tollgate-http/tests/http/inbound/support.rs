@@ -10,7 +10,7 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
 use proptest::prelude::*;
 use tollgate_core::store::{Checks, Request as Question, Verdicts};
-use tollgate_core::{Limit, LimitError, RateLimiter, Store, StoreError, Timestamp};
+use tollgate_core::{Key, Limit, LimitError, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_http::inbound::{InboundLayer, KeyBy, Peer};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::FaultyStore;
@@ -44,6 +44,14 @@ where
     RateLimiter::new(store, limits).unwrap()
 }
 
+/// Returns the partition and, after a space, the rest of a key.
+pub(crate) fn text_of(key: Key<'_>) -> String {
+    let part = |part: &[u8]| String::from_utf8(part.to_vec()).unwrap();
+    let (partition, rest) = (part(&key.partition()), part(key.rest()));
+    let separator = if rest.is_empty() { "" } else { " " };
+    format!("{partition}{separator}{rest}")
+}
+
 /// A store that says for which key it was asked last.
 #[derive(Default)]
 pub(crate) struct Keys {
@@ -57,10 +65,7 @@ impl Store for Keys {
         let [check] = request.checks() else {
             panic!("one policy with one limit")
         };
-        let part = |part: &[u8]| String::from_utf8(part.to_vec()).unwrap();
-        let (partition, rest) = (part(&check.key().partition()), part(check.key().rest()));
-        let separator = if rest.is_empty() { "" } else { " " };
-        *self.asked.lock().unwrap() = Some(format!("{partition}{separator}{rest}"));
+        *self.asked.lock().unwrap() = Some(text_of(check.key()));
         self.store.decide(request).await
     }
 
@@ -74,19 +79,23 @@ impl Store for Keys {
 }
 
 /// A layer that says by which key it counts a request.
-pub(crate) struct Counted(Arc<Keys>, InboundLayer<Arc<Keys>>);
+pub(crate) struct Counted(Arc<Keys>, InboundLayer<Arc<Keys>>, KeyBy);
 
 impl Counted {
     pub(crate) fn by(key: impl Into<KeyBy>) -> Self {
         let keys = Arc::<Keys>::default();
         let limiter = limiter(Arc::clone(&keys), ["a=gcra:1000000/1s"]);
-        Self(keys, InboundLayer::new(limiter, key))
+        let key = key.into();
+        Self(keys, InboundLayer::new(limiter, key.clone()), key)
     }
 
     /// Returns the partition and, after a space, the rest of the key, or the status of the refusal.
     pub(crate) async fn key_of(&self, request: Request<Body>) -> Result<String, u16> {
-        let status = send(&self.1, request).await.status;
+        let (parts, body) = request.into_parts();
+        let expected = self.2.key_of(&parts);
+        let status = send(&self.1, Request::from_parts(parts, body)).await.status;
         let asked = self.0.asked.lock().unwrap().take();
+        assert_eq!(asked, expected.map(|key| text_of(key.as_key())));
         assert_eq!(asked.is_some(), status == 200);
         asked.ok_or(status)
     }
