@@ -11,7 +11,7 @@ use tollgate_core::store::{Checks, Fingerprint, Operation, Request, Source, Verd
 use tollgate_core::{ErrorKind, Store, StoreError, Timestamp, inside};
 
 #[cfg(feature = "metrics")]
-use crate::observed::metered::label;
+use crate::observed::metered::{KINDS, label};
 
 /// Wraps a store, and decides in its place when it fails: by allowing the call
 /// ([`allow`](Self::allow)), or by another store ([`to`](Self::to)).
@@ -27,13 +27,16 @@ use crate::observed::metered::label;
 ///
 /// # How much is admitted
 ///
-/// Of a limit of `N`, while the store works or fails for all processes alike:
+/// Of a limit of `N`, in a window in which the store fails for all processes alike, and comes back with
+/// its states or without them:
 ///
-/// | | per window, at most |
-/// |---|---|
-/// | [`allow`](Self::allow) | everything |
-/// | to a [`Share`](crate::Share) of memory, one for each process | `N` by the store and `N` by all processes; a window that includes neither change, `N` |
-/// | the same, with the store in a `Share` of 2 and each process in one of twice the number of processes | `N`, whoever reaches the store and whoever does not |
+/// | | with its states, at most | without |
+/// |---|---|---|
+/// | [`allow`](Self::allow) | everything | everything |
+/// | to a [`Share`](crate::Share) of memory, one for each process | `N` by the store and `N` by all processes | `N` more |
+/// | the same, with the store in a `Share` of 2 and each process in one of twice the number of processes | `N`, whoever reaches the store and whoever does not | half of `N` more |
+///
+/// A window in which the store does not change decides as the store or the processes alone do: `N`.
 ///
 /// # Examples
 ///
@@ -129,6 +132,7 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
             }
             _ => return self.store.decide(request).await,
         }
+        self.hidden.describe();
         let error = match self.store.decide(request.clone()).await {
             Ok(verdicts) => {
                 self.hidden.end();
@@ -206,20 +210,30 @@ impl Hidden {
 
 #[cfg(feature = "metrics")]
 impl Hidden {
-    fn count(&self, kind: ErrorKind) {
-        let name = "tollgate_fallbacks_total";
+    const NAME: &str = "tollgate_fallbacks_total";
+
+    /// Makes the counters before the first failure, since a rate needs their zero.
+    fn describe(&self) {
         self.is_described.get_or_init(|| {
             metrics::describe_counter!(
-                name,
+                Self::NAME,
                 "Calls that the fallback decided, by the store's error"
             );
+            for kind in KINDS {
+                metrics::counter!(Self::NAME, "kind" => label(kind)).increment(0);
+            }
         });
-        metrics::counter!(name, "kind" => label(kind)).increment(1);
+    }
+
+    fn count(&self, kind: ErrorKind) {
+        metrics::counter!(Self::NAME, "kind" => label(kind)).increment(1);
     }
 }
 
 #[cfg(not(feature = "metrics"))]
 impl Hidden {
+    fn describe(&self) {}
+
     fn count(&self, _: ErrorKind) {}
 }
 

@@ -37,7 +37,9 @@ const DEFAULT_AGE: Duration = Duration::from_secs(1);
 /// [`retry_after`](tollgate_core::Decision::retry_after), and those of callers who call at the same
 /// time as that one: if the builder of a store on a server says `batches(true)`, these are some
 /// sixteen requests, however many callers there are. The answer is exact: a limit that lacks the
-/// units now cannot have them before, unless something is given back. What this value itself gives back (a refund, a settlement, a reset, a
+/// units now cannot have them before, unless something is given back, or a limit of the same name and
+/// algorithm with another window counts the same key: the two share a state, and each forgets what is
+/// older than its own window. What this value itself gives back (a refund, a settlement, a reset, a
 /// block that ends) is known at once; what other processes do is known within
 /// [`max_age`](Self::max_age). A limit with another amount is another limit.
 ///
@@ -149,18 +151,18 @@ impl<S> DenyCache<S> {
         let mut age = None;
         let verdicts = request.checks().iter().map(|check| {
             let capacity = check.limit().algorithm().capacity();
-            // A limit in shadow denies nothing, and counts only what is allowed.
-            if check.limit().is_shadow() {
-                return Verdict::allow(capacity, 0).in_shadow(true);
-            }
+            let is_shadow = check.limit().is_shadow();
             let known = with_state(check, |state| self.known.get(&state));
             let known = known.as_ref();
             let known = known.filter(|known| known.is_about(check.limit()));
-            if let Some(known) = known.filter(|known| known.denies(check.cost(), now)) {
+            // A limit in shadow denies no call, but tells that it would.
+            let denies = |known: &&Known| !is_shadow && known.denies(check.cost(), now);
+            if let Some(known) = known.filter(denies) {
                 age = age.max(Some(known.age(now)));
             }
             let verdict = known.and_then(|known| known.verdict(check.cost(), now, self.max_age));
-            verdict.unwrap_or_else(|| Verdict::allow(capacity, 0))
+            let verdict = verdict.unwrap_or_else(|| Verdict::allow(capacity, 0));
+            verdict.in_shadow(is_shadow)
         });
         // Nothing was consumed, so there is no receipt that needs a fingerprint.
         let verdicts = Verdicts::new(Fingerprint::new(0), verdicts);
@@ -189,9 +191,6 @@ impl<S> DenyCache<S> {
                 let Some((verdict, changes)) = answers.next() else {
                     return;
                 };
-                if check.limit().is_shadow() {
-                    return;
-                }
                 let group = self.group(&state);
                 if group.load(Ordering::SeqCst) != changes {
                     return;

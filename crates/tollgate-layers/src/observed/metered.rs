@@ -1,5 +1,6 @@
 //! `Metered`: the metrics of a store, registered once for each limit.
 
+use std::array;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -15,8 +16,16 @@ use super::Outcome;
 /// How many limits have handles of their own; those of others are looked up for each call.
 const LIMITS: usize = 32;
 
+/// The kinds of errors that a store has while it is down or slow.
+pub(crate) const KINDS: [ErrorKind; 2] = [ErrorKind::Unavailable, ErrorKind::Unknown];
 const SOURCES: [&str; 3] = ["store", "cache", "fallback"];
-const OUTCOMES: [&str; 4] = ["allowed", "denied", "denied_by_other", "shadow_denied"];
+const OUTCOMES: [&str; 5] = [
+    "allowed",
+    "denied",
+    "denied_by_other",
+    "shadow_denied",
+    "abandoned",
+];
 
 #[derive(Default)]
 pub(super) struct Metered {
@@ -26,37 +35,35 @@ pub(super) struct Metered {
     is_described: OnceLock<()>,
 }
 
-/// The counters of one limit.
+/// The counters of one limit, which are there from its first call on: a rate needs the zero before the
+/// first denial.
 struct OfLimit {
     name: Box<str>,
     /// By outcome and source.
-    decisions: [[OnceLock<Counter>; 3]; 4],
+    decisions: [[Counter; 3]; OUTCOMES.len()],
     /// By outcome.
-    units: [OnceLock<Counter>; 4],
+    units: [Counter; OUTCOMES.len()],
 }
 
 impl OfLimit {
     fn new(name: &str) -> Self {
         Self {
             name: name.into(),
-            decisions: Default::default(),
-            units: Default::default(),
+            decisions: array::from_fn(|outcome| array::from_fn(|of| decisions(name, outcome, of))),
+            units: array::from_fn(|outcome| units(name, outcome)),
         }
     }
+}
 
-    fn decided(&self, outcome: usize, source: usize, units: u64) {
-        let (named, of) = (OUTCOMES[outcome], SOURCES[source]);
-        let decisions = self.decisions[outcome][source].get_or_init(|| {
-            let limit = self.name.to_string();
-            counter!("tollgate_decisions_total", "limit" => limit, "outcome" => named, "source" => of)
-        });
-        decisions.increment(1);
-        let counted = self.units[outcome].get_or_init(|| {
-            let limit = self.name.to_string();
-            counter!("tollgate_units_total", "limit" => limit, "outcome" => named)
-        });
-        counted.increment(units);
-    }
+fn decisions(limit: &str, outcome: usize, source: usize) -> Counter {
+    let (outcome, source) = (OUTCOMES[outcome], SOURCES[source]);
+    let limit = limit.to_owned();
+    counter!("tollgate_decisions_total", "limit" => limit, "outcome" => outcome, "source" => source)
+}
+
+fn units(limit: &str, outcome: usize) -> Counter {
+    let limit = limit.to_owned();
+    counter!("tollgate_units_total", "limit" => limit, "outcome" => OUTCOMES[outcome])
 }
 
 /// A call that has not ended.
@@ -70,29 +77,33 @@ impl Drop for InFlight<'_> {
 
 impl Metered {
     /// Counts a decision for the limit called `name`.
-    pub(super) fn decided(&self, name: &str, outcome: Outcome, source: Source, units: u64) {
+    pub(super) fn decided(&self, name: &str, outcome: Outcome, source: Source, counted: u64) {
         let outcome = match outcome {
             Outcome::Allowed => 0,
             Outcome::Denied => 1,
             Outcome::DeniedByOther => 2,
             Outcome::ShadowDenied => 3,
+            Outcome::Abandoned => 4,
         };
+        let source = index(source);
         for slot in &self.limits {
             let of_limit = slot.get_or_init(|| {
                 self.describe();
                 OfLimit::new(name)
             });
             if *of_limit.name == *name {
-                of_limit.decided(outcome, index(source), units);
+                of_limit.decisions[outcome][source].increment(1);
+                of_limit.units[outcome].increment(counted);
                 return;
             }
         }
-        OfLimit::new(name).decided(outcome, index(source), units);
+        decisions(name, outcome, source).increment(1);
+        units(name, outcome).increment(counted);
     }
 
     pub(super) fn failed(&self, kind: ErrorKind) {
         self.describe();
-        counter!("tollgate_store_errors_total", "kind" => label(kind)).increment(1);
+        errors(kind).increment(1);
     }
 
     pub(super) fn took(&self, source: Source, took: Duration) {
@@ -120,6 +131,9 @@ impl Metered {
                 "tollgate_decisions_total",
                 "Calls that consume, for each of their limits"
             );
+            for kind in KINDS {
+                errors(kind).increment(0);
+            }
             describe_counter!(
                 "tollgate_units_total",
                 "Costs of calls: what was consumed, or what was denied"
@@ -136,6 +150,10 @@ impl Metered {
             describe_counter!("tollgate_store_errors_total", "Calls that were not decided");
         });
     }
+}
+
+fn errors(kind: ErrorKind) -> Counter {
+    counter!("tollgate_store_errors_total", "kind" => label(kind))
 }
 
 /// Returns the label of an error.

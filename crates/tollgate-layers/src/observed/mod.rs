@@ -29,9 +29,10 @@ use tollgate_memory::{Clock, SystemClock};
 /// | `tollgate_calls_in_flight` | | how many wait for one now |
 /// | `tollgate_store_errors_total` | `kind` | calls that were not decided |
 ///
-/// An outcome is `allowed`, `denied`, `denied_by_other` if another limit of the call denied it, or
-/// `shadow_denied` if a limit in [shadow](Limit::shadow) would have. A
-/// source is `store`, `cache` or `fallback`. A key is never a label, since there may be any number of
+/// An outcome is `allowed`, `denied`, `denied_by_other` if another limit of the call denied it,
+/// `shadow_denied` if a limit in [shadow](Limit::shadow) would have, or `abandoned` if the caller went
+/// away before it had the answer, so that its cost may have been consumed. A limit's counters are there
+/// from its first call on. A source is `store`, `cache` or `fallback`. A key is never a label, since there may be any number of
 /// keys; a limit's name is. Install the recorder before the first call: what is counted goes to the
 /// one that is there then.
 ///
@@ -91,15 +92,13 @@ pub(crate) enum Outcome {
     Denied,
     DeniedByOther,
     ShadowDenied,
+    Abandoned,
 }
 
 impl<S> Seen<S> {
     /// Tells what was decided.
     fn decided(&self, operation: Operation<'_>, checks: &[Check<'_>], verdicts: &Verdicts) {
-        if !matches!(
-            operation,
-            Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo
-        ) {
+        if !consumes(operation) {
             return;
         }
         let is_allowed = verdicts.is_allowed();
@@ -121,15 +120,11 @@ impl<S> Seen<S> {
             (false, false) => Outcome::Denied,
             (false, true) => Outcome::DeniedByOther,
         };
-        #[cfg(feature = "metrics")]
-        {
-            let units = match outcome {
-                Outcome::Allowed => verdict.consumed(),
-                _ => check.cost(),
-            };
-            self.metered
-                .decided(check.limit().name(), outcome, source, units);
-        }
+        let units = match outcome {
+            Outcome::Allowed => verdict.consumed(),
+            _ => check.cost(),
+        };
+        self.count(check, outcome, source, units);
         #[cfg(feature = "tracing")]
         if outcome == Outcome::Denied {
             tracing::debug!(
@@ -142,6 +137,17 @@ impl<S> Seen<S> {
                 "a call was denied"
             );
         }
+    }
+
+    #[inline]
+    #[cfg_attr(
+        not(feature = "metrics"),
+        expect(unused_variables, reason = "nothing is counted without the feature")
+    )]
+    fn count(&self, check: &Check<'_>, outcome: Outcome, source: Source, units: u64) {
+        #[cfg(feature = "metrics")]
+        self.metered
+            .decided(check.limit().name(), outcome, source, units);
     }
 
     #[cold]
@@ -222,7 +228,13 @@ impl<S: Store> Store for Seen<S> {
         let operation = request.operation();
         let checks: Checks<'a> = request.checks().iter().copied().collect();
         let call = self.store.decide(request);
-        let verdicts = self.pass_on(call, Verdicts::source).await?;
+        let waits = Waits {
+            seen: self,
+            checks: if consumes(operation) { &checks } else { &[] },
+        };
+        let answer = self.pass_on(call, Verdicts::source).await;
+        waits.ends();
+        let verdicts = answer?;
         self.decided(operation, &checks, &verdicts);
         Ok(verdicts)
     }
@@ -238,6 +250,34 @@ impl<S: Store> Store for Seen<S> {
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         self.store.as_sync().map(|_| self as &dyn SyncStore)
     }
+}
+
+/// A call that consumes and has no answer yet.
+struct Waits<'w, 'a, S> {
+    seen: &'w Seen<S>,
+    checks: &'w [Check<'a>],
+}
+
+impl<S> Waits<'_, '_, S> {
+    fn ends(mut self) {
+        self.checks = &[];
+    }
+}
+
+impl<S> Drop for Waits<'_, '_, S> {
+    fn drop(&mut self) {
+        for check in self.checks {
+            self.seen
+                .count(check, Outcome::Abandoned, Source::Store, check.cost());
+        }
+    }
+}
+
+fn consumes(operation: Operation<'_>) -> bool {
+    matches!(
+        operation,
+        Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo
+    )
 }
 
 fn of_store<T>(_: &T) -> Source {

@@ -406,14 +406,18 @@ async fn a_limit_in_shadow_is_never_a_reason_to_deny() {
     let cached = cache(memory(&clock), &clock);
     let limits = ["all=gcra:2/1h", "next=sliding-log:1/9h,shadow"];
     let limiter = RateLimiter::new(&cached, limits).unwrap();
-    let denies = async || limiter.check("alice").await.unwrap().is_denied();
-    assert_eq!(
-        (denies().await, denies().await, denies().await),
-        (false, false, true)
-    );
-    assert!(denies().await);
+    let checked = async || {
+        let decision = limiter.check("alice").await.unwrap();
+        let in_shadow = decision.verdict("next").unwrap().is_allowed();
+        (decision.source(), decision.is_allowed(), in_shadow)
+    };
+    assert_eq!(checked().await, (Source::Store, true, true));
+    assert_eq!(checked().await, (Source::Store, true, false));
+    assert_eq!(checked().await, (Source::Store, false, false));
+    // What it would have denied is told here, too.
+    assert_eq!(checked().await, (Source::Cache, false, false));
     clock.advance(Duration::from_secs(3600));
-    assert!(!denies().await);
+    assert_eq!(checked().await, (Source::Store, true, false));
 }
 
 #[tokio::test]

@@ -5,13 +5,23 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use tokio::time::timeout;
 use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_layers::{Observed, Share, usual};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
 
-/// Returns what was counted, by name and labels.
+use crate::support::in_jumps;
+
+/// Returns what was counted, by name and labels, without what is zero.
 fn counted(snapshotter: &Snapshotter) -> BTreeMap<String, u64> {
+    let mut counts = registered(snapshotter);
+    counts.retain(|_, count| *count > 0);
+    counts
+}
+
+/// Returns all counters and their values.
+fn registered(snapshotter: &Snapshotter) -> BTreeMap<String, u64> {
     let taken = snapshotter.snapshot().into_vec().into_iter();
     taken
         .filter_map(|(key, _, _, value)| {
@@ -122,7 +132,7 @@ fn a_call_that_waits_is_in_flight_until_it_ends_or_is_dropped() {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let first = tokio::time::timeout(Duration::from_secs(1), limiter.check("alice"));
+            let first = timeout(Duration::from_secs(1), limiter.check("alice"));
             let second = limiter.check("alice");
             let both = async { tokio::join!(first, second) };
             let looks = async {
@@ -136,6 +146,71 @@ fn a_call_that_waits_is_in_flight_until_it_ends_or_is_dropped() {
         });
     });
     assert_eq!(in_flight(), Some(-1.0));
+}
+
+#[test]
+fn callers_who_go_away_are_counted_for_each_limit_of_calls_that_consume() {
+    let slow = [Fault::Delay(Duration::from_secs(3600)); 3];
+    let store = Observed::new(FaultyStore::new(MemoryStore::new(), slow));
+    let limiter = RateLimiter::new(store, LIMITS).unwrap();
+    let counts = observe(|| {
+        in_jumps(async {
+            let second = Duration::from_secs(1);
+            assert!(timeout(second, limiter.peek("alice")).await.is_err());
+            assert!(
+                timeout(second, limiter.check("alice").cost(2))
+                    .await
+                    .is_err()
+            );
+            assert!(
+                timeout(second, limiter.take_up_to("alice", 1))
+                    .await
+                    .is_err()
+            );
+            // What those took is not there for others, though nobody had an answer.
+            assert!(limiter.check("alice").await.unwrap().is_denied());
+            assert!(limiter.check("bob").await.unwrap().is_allowed());
+        });
+    });
+    let decisions = counts.iter().filter(|(name, _)| name.contains("_total{"));
+    assert_eq!(
+        decisions
+            .map(|(name, count)| (name.clone(), *count))
+            .collect::<BTreeMap<_, _>>(),
+        expected([
+            ("tollgate_decisions_total{all,abandoned,store}", 2),
+            ("tollgate_decisions_total{all,allowed,store}", 1),
+            ("tollgate_decisions_total{all,denied_by_other,store}", 1),
+            ("tollgate_decisions_total{burst,abandoned,store}", 2),
+            ("tollgate_decisions_total{burst,allowed,store}", 1),
+            ("tollgate_decisions_total{burst,denied,store}", 1),
+            ("tollgate_units_total{all,abandoned}", 3),
+            ("tollgate_units_total{all,allowed}", 1),
+            ("tollgate_units_total{all,denied_by_other}", 1),
+            ("tollgate_units_total{burst,abandoned}", 3),
+            ("tollgate_units_total{burst,allowed}", 1),
+            ("tollgate_units_total{burst,denied}", 1),
+        ])
+    );
+}
+
+/// A rate sees the first denial, since the counter was zero before.
+#[test]
+fn counters_of_a_limit_are_there_from_its_first_call_on() {
+    let limiter = RateLimiter::new(Observed::new(MemoryStore::new()), LIMITS).unwrap();
+    let recorder = DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || {
+        assert!(limiter.check("alice").run().unwrap().is_allowed());
+    });
+    let registered = registered(&recorder.snapshotter());
+    for name in [
+        "tollgate_decisions_total{burst,denied,store}",
+        "tollgate_decisions_total{all,denied,cache}",
+        "tollgate_units_total{all,denied}",
+        "tollgate_store_errors_total{unavailable}",
+    ] {
+        assert_eq!(registered.get(name), Some(&0), "{name}");
+    }
 }
 
 #[test]
