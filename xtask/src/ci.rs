@@ -6,21 +6,9 @@ use clap::{Args, ValueEnum};
 use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
-use crate::project::{Files, WORKSPACES};
+use crate::project::{Files, TOOLS, WORKSPACES};
 use crate::{bench, features, fuzz, instructions, lint, readme, release, servers, test};
 
-/// The packages that users build, for which old compilers and old dependencies must do.
-const FOR_USERS: [&str; 9] = [
-    "--workspace",
-    "--exclude",
-    "xtask",
-    "--exclude",
-    "xtask-fuzz",
-    "--exclude",
-    "tollgate-benches",
-    "--lib",
-    "--bins",
-];
 /// Their features that use a dependency which is built for nothing else.
 const FEATURES: &str = "tollgate-core/chrono,tollgate-http/axum,tollgate-http/outbound,tollgate-http/tonic,\
                         tollgate-layers/limits,tollgate-layers/metrics,tollgate-layers/tracing";
@@ -158,11 +146,19 @@ fn oldest_compiler(shell: &Shell) -> Outcome {
             return Ok(());
         }
     }
+    let packages = for_users();
     Ok(cmd!(
         shell,
-        "cargo {toolchain} check --locked {FOR_USERS...} --features={FEATURES}"
+        "cargo {toolchain} check --locked {packages...} --features={FEATURES}"
     )
     .run()?)
+}
+
+/// Returns the arguments for the packages that users build, for which old compilers and old dependencies must do.
+fn for_users() -> Vec<&'static str> {
+    let mut arguments = vec!["--workspace", "--lib", "--bins"];
+    arguments.extend(TOOLS.iter().flat_map(|name| ["--exclude", name]));
+    arguments
 }
 
 /// Compiles the libraries and the program with the oldest dependencies that their manifests permit:
@@ -182,9 +178,10 @@ fn minimal_versions(shell: &Shell) -> Outcome {
     )
     .env("RUSTC_BOOTSTRAP", "1")
     .run()?;
+    let packages = for_users();
     Ok(cmd!(
         shell,
-        "cargo check --locked --manifest-path {manifest} --target-dir {target} {FOR_USERS...} --features={FEATURES}"
+        "cargo check --locked --manifest-path {manifest} --target-dir {target} {packages...} --features={FEATURES}"
     )
     .run()?)
 }

@@ -147,6 +147,8 @@ pub(crate) fn beside_peers(shell: &Shell) -> Outcome {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Counts {
     passed: u64,
+    /// Of these, how many at the second try.
+    flaky: u64,
     failed: u64,
     skipped: u64,
 }
@@ -154,6 +156,7 @@ struct Counts {
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
+        self.flaky += other.flaky;
         self.failed += other.failed;
         self.skipped += other.skipped;
     }
@@ -163,13 +166,15 @@ impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
             passed,
+            flaky,
             failed,
             skipped,
         } = self;
-        write!(
-            f,
-            "total: {passed} passed, {failed} failed, {skipped} skipped"
-        )
+        write!(f, "total: {passed} passed")?;
+        if *flaky > 0 {
+            write!(f, " ({flaky} of them at the second try)")?;
+        }
+        write!(f, ", {failed} failed, {skipped} skipped")
     }
 }
 
@@ -200,7 +205,7 @@ fn counts_in(line: &str) -> Counts {
         return counts;
     }
     let words: Vec<&str> = line
-        .split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | ':' | '.'))
+        .split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | ':' | '.' | '(' | ')'))
         .filter(|word| !word.is_empty())
         .collect();
     for pair in words.windows(2) {
@@ -209,6 +214,7 @@ fn counts_in(line: &str) -> Counts {
         };
         match pair[1] {
             "passed" => counts.passed += number,
+            "flaky" => counts.flaky += number,
             "failed" | "timed" => counts.failed += number,
             "ignored" | "skipped" => counts.skipped += number,
             _ => {}
@@ -223,26 +229,27 @@ mod tests {
 
     #[test]
     fn closing_lines_are_counted() {
-        let counts = |passed, failed, skipped| Counts {
+        let counts = |passed, flaky, failed, skipped| Counts {
             passed,
+            flaky,
             failed,
             skipped,
         };
         for (line, expected) in [
             (
                 "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.03s",
-                counts(12, 0, 1),
+                counts(12, 0, 0, 1),
             ),
             (
-                "     Summary [   0.123s] 120 tests run: 118 passed (1 slow), 1 failed, 1 timed out, 3 skipped",
-                counts(118, 2, 3),
+                "     Summary [   0.123s] 120 tests run: 118 passed (1 slow, 4 flaky), 1 failed, 1 timed out, 3 skipped",
+                counts(118, 4, 2, 3),
             ),
-            ("test tests::it_passed ... ok", counts(0, 0, 0)),
+            ("test tests::it_passed ... ok", counts(0, 0, 0, 0)),
             (
                 "    test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured",
-                counts(0, 0, 0),
+                counts(0, 0, 0, 0),
             ),
-            ("I wrote 3 passed", counts(0, 0, 0)),
+            ("I wrote 3 passed", counts(0, 0, 0, 0)),
         ] {
             assert_eq!(counts_in(line), expected, "{line}");
         }
