@@ -193,10 +193,10 @@ fn assert_is_explained(alarm: &Value) {
     assert!(text.lines().any(|line| line == heading), "{heading}");
 }
 
-/// Runs `promtool check` with these arguments.
+/// Runs `promtool` with these arguments.
 fn assert_promtool(arguments: &[&str], input: Option<File>) {
     let mut command = Command::new(Program::path("promtool"));
-    let _ = command.arg("check").args(arguments);
+    let _ = command.args(arguments);
     if let Some(input) = input {
         let _ = command.stdin(input);
     }
@@ -205,8 +205,15 @@ fn assert_promtool(arguments: &[&str], input: Option<File>) {
 }
 
 #[test]
+fn alarms_tell_services_and_limits_apart() {
+    let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/alerts.yml");
+    assert_promtool(&["test", "rules", cases], None);
+}
+
+#[test]
 fn prometheus_answers_every_query_of_the_dashboard_and_the_alarms() {
-    assert_promtool(&["rules", docs("alerts.yml").to_str().unwrap()], None);
+    let alarms = docs("alerts.yml");
+    assert_promtool(&["check", "rules", alarms.to_str().unwrap()], None);
     let duration = Matcher::Full("tollgate_decision_duration_seconds".to_owned());
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(duration, &[0.0001, 0.001, 0.01, 0.1, 1.0])
@@ -262,5 +269,5 @@ fn prometheus_answers_every_query_of_the_dashboard_and_the_alarms() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics");
     fs::write(&path, text).unwrap();
-    assert_promtool(&["metrics"], Some(File::open(path).unwrap()));
+    assert_promtool(&["check", "metrics"], Some(File::open(path).unwrap()));
 }

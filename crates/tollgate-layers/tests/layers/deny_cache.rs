@@ -1,14 +1,16 @@
 //! `DenyCache` refuses what the store would refuse, and nothing else.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::sync::Notify;
 use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
-use tollgate_core::{Limit, RateLimiter, Receipt, Store, StoreError, Wait};
-use tollgate_layers::DenyCache;
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Receipt, Store, StoreError, Wait};
+use tollgate_layers::{DenyCache, Fallback, Lazy};
 use tollgate_memory::{ManualClock, MemoryStore};
+use tollgate_mock::{Fault, FaultyStore};
 
 use crate::support::Counted;
 
@@ -375,6 +377,66 @@ impl Store for Late {
 
     fn supports<'a>(&self, request: &Request<'a>) -> bool {
         self.store.supports(request)
+    }
+}
+
+/// The store decided between the call and the answer, so a denial may end that much earlier.
+#[tokio::test]
+async fn a_denial_is_remembered_from_when_the_store_was_asked() {
+    let clock = ManualClock::new();
+    let store = Arc::new(Late {
+        store: memory(&clock),
+        decided: Notify::new(),
+        answers: Notify::new(),
+    });
+    let limiter = RateLimiter::new(cache(Arc::clone(&store), &clock), ["a=gcra:1/1m"]).unwrap();
+    let _ = limiter.check("alice").await.unwrap();
+    let answers = async {
+        store.decided.notified().await;
+        clock.advance(Duration::from_secs(10));
+        store.answers.notify_one();
+    };
+    let (denied, ()) = tokio::join!(limiter.check("alice").into_future(), answers);
+    assert!(denied.unwrap().is_denied());
+    clock.advance(Duration::from_micros(49_999_999));
+    assert_eq!(
+        limiter.check("alice").await.unwrap().source(),
+        Source::Cache
+    );
+    clock.advance(Duration::from_micros(1));
+    assert!(limiter.check("alice").await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn a_reset_forgets_the_denials_of_every_limit() {
+    let clock = ManualClock::new();
+    let limits = ["a=sliding-log:1/1h", "b=sliding-log:1/2h"];
+    let limiter = RateLimiter::new(cache(memory(&clock), &clock), limits).unwrap();
+    let _ = limiter.check("alice").await.unwrap();
+    assert!(limiter.check("alice").await.unwrap().is_denied());
+    limiter.reset("alice").await.unwrap();
+    assert!(limiter.check("alice").await.unwrap().is_allowed());
+}
+
+/// What `Lazy` connects to is not seen when the cache is made.
+#[tokio::test]
+async fn a_denial_of_a_fallback_is_not_remembered() {
+    let lazy = Lazy::new(|| {
+        let down = [Fault::Fail(ErrorKind::Unavailable); 2];
+        let store = FaultyStore::new(MemoryStore::new(), down);
+        ready(Ok(Fallback::to(store, MemoryStore::new())))
+    });
+    let limiter = RateLimiter::new(DenyCache::new(lazy), ["a=sliding-log:1/1h"]).unwrap();
+    for (source, is_allowed) in [
+        (Source::Fallback, true),
+        (Source::Fallback, false),
+        (Source::Store, true),
+    ] {
+        let decision = limiter.check("alice").await.unwrap();
+        assert_eq!(
+            (decision.source(), decision.is_allowed()),
+            (source, is_allowed)
+        );
     }
 }
 

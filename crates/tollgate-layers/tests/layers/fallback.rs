@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Request, Source};
-use tollgate_core::{ErrorKind, RateLimiter, Store};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Store};
 use tollgate_layers::{Fallback, Share};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -126,6 +126,21 @@ async fn a_share_counts_in_its_own_units() {
         .await
         .unwrap();
     assert_eq!(limiter.lower("alice", 1).await.unwrap().remaining(), 1);
+}
+
+#[test]
+fn a_share_supports_what_a_part_can_allow() {
+    let limit: Limit = "a=sliding-log:11/1s".parse().unwrap();
+    let check = |cost| Check::new(&limit, "alice", cost);
+    let share = |parts| Share::new(MemoryStore::new(), NonZeroU32::new(parts).unwrap());
+    // No whole limit allows 12, so the part denies that, as the whole does.
+    for (cost, expected) in [(2, true), (3, false), (11, false), (12, true)] {
+        assert_eq!(share(4).supports(&Request::consume(check(cost))), expected);
+    }
+    assert!(!share(4).supports(&Request::take_up_to(check(1))));
+    assert!(share(1).supports(&Request::take_up_to(check(1))));
+    // The log of the whole supports no reservations.
+    assert!(!share(4).supports(&Request::reserve(check(1), Duration::ZERO)));
 }
 
 const PROCESSES: usize = 3;

@@ -215,18 +215,24 @@ fn counters_of_a_limit_are_there_from_its_first_call_on() {
 
 #[test]
 fn errors_are_counted_by_kind_and_are_no_denials() {
-    let faults = [Fault::Fail(ErrorKind::Unavailable), Fault::LoseReply];
+    let faults = [
+        Fault::Fail(ErrorKind::Unavailable),
+        Fault::LoseReply,
+        Fault::Fail(ErrorKind::Full),
+    ];
     let store = Observed::new(FaultyStore::new(MemoryStore::new(), faults));
     let limiter = RateLimiter::new(store, ["a=gcra:5/1s"]).unwrap();
     let counts = observe(|| {
         block_on(async {
-            assert!(limiter.check("alice").await.is_err());
-            assert!(limiter.check("alice").await.is_err());
+            for _ in 0..3 {
+                assert!(limiter.check("alice").await.is_err());
+            }
         });
     });
     assert_eq!(
         counts,
         expected([
+            ("tollgate_store_errors_total{full}", 1),
             ("tollgate_store_errors_total{unavailable}", 1),
             ("tollgate_store_errors_total{unknown_outcome}", 1),
         ])
@@ -239,30 +245,52 @@ fn the_source_of_a_decision_is_a_label() {
         Fault::None,
         Fault::None,
         Fault::Fail(ErrorKind::Unavailable),
+        Fault::Fail(ErrorKind::Unavailable),
     ];
     let local = Share::new(MemoryStore::new(), NonZeroU32::MIN);
     let store = usual(FaultyStore::new(MemoryStore::new(), faults), local);
     let limiter = RateLimiter::new(store, ["a=sliding-log:1/1h"]).unwrap();
     let counts = observe(|| {
         block_on(async {
-            for key in ["alice", "alice", "alice", "bob"] {
+            for key in ["alice", "alice", "alice", "bob", "carol"] {
                 let _ = limiter.check(key).await.unwrap();
             }
         });
     });
     let decisions: Vec<_> = counts
         .iter()
-        .filter(|(name, _)| name.starts_with("tollgate_decisions"))
+        .filter(|(name, _)| !name.contains("duration") && !name.contains("units"))
         .map(|(name, count)| (name.as_str(), *count))
         .collect();
     assert_eq!(
         decisions,
         [
-            ("tollgate_decisions_total{a,allowed,fallback}", 1),
+            ("tollgate_decisions_total{a,allowed,fallback}", 2),
             ("tollgate_decisions_total{a,allowed,store}", 1),
             ("tollgate_decisions_total{a,denied,cache}", 1),
             ("tollgate_decisions_total{a,denied,store}", 1),
+            ("tollgate_fallbacks_total{unavailable}", 2),
         ]
+    );
+}
+
+#[test]
+fn reservations_are_counted() {
+    let limiter = RateLimiter::new(Observed::new(MemoryStore::new()), ["a=gcra:1/1h"]).unwrap();
+    let counts = observe(|| {
+        for is_allowed in [true, false] {
+            let reserved = limiter.reserve("alice").within(Duration::ZERO).run();
+            assert_eq!(reserved.unwrap().is_allowed(), is_allowed);
+        }
+    });
+    assert_eq!(
+        counts,
+        expected([
+            ("tollgate_decisions_total{a,allowed,store}", 1),
+            ("tollgate_decisions_total{a,denied,store}", 1),
+            ("tollgate_units_total{a,allowed}", 1),
+            ("tollgate_units_total{a,denied}", 1),
+        ])
     );
 }
 
