@@ -31,6 +31,18 @@ fn the_first_limit_binds_if_several_are_equal() {
 }
 
 #[test]
+fn a_limit_in_shadow_binds_only_beside_others_in_shadow() {
+    let request = Request::new(Operation::Consume, [] as [Check<'_>; 0]);
+    let of = |verdicts: [Verdict; 2]| Verdicts::new(Fingerprint::of(&request), verdicts).binding();
+    let soon = Verdict::deny(9, 0, Wait::from_micros(1));
+    let late = Verdict::deny(9, 0, Wait::from_micros(2));
+    let shadow = late.in_shadow(true);
+    assert_eq!(of([shadow, soon]), 1);
+    assert_eq!(of([shadow, Verdict::allow(9, 2)]), 1);
+    assert_eq!(of([Verdict::allow(9, 2).in_shadow(true), shadow]), 1);
+}
+
+#[test]
 fn a_request_holds_up_to_max_checks() {
     let limit = Limit::new("each", FixedWindow::aligned(Quota::per_minute(1))).unwrap();
     let keys: Vec<String> = (0..=MAX_CHECKS).map(|key| key.to_string()).collect();

@@ -90,6 +90,10 @@ async fn a_receipt_goes_back_to_the_store_that_counted() {
     assert_eq!((left(&server).await, left(&local).await), (3, 4));
     limiter.refund("alice", of_server.unwrap()).await.unwrap();
     assert_eq!((left(&server).await, left(&local).await), (5, 4));
+    // A reset is of both.
+    assert!(limiter.check("alice").await.unwrap().is_allowed());
+    limiter.reset("alice").await.unwrap();
+    assert_eq!((left(&server).await, left(&local).await), (5, 5));
 }
 
 #[tokio::test]

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tollgate_core::{Algorithm, RateLimiter, Store, Timestamp};
 use tollgate_layers::limits::{Change, LimitSet, Limiters, Limits, WatchError};
 use tollgate_memory::MemoryStore;
@@ -336,10 +338,16 @@ fn a_bad_file_keeps_the_limits_before_and_says_why() {
     ));
 
     fs::write(&path, of(5)).unwrap();
-    let watched = Watched::new(&path);
+    let recorder = DebuggingRecorder::new();
+    let watched = metrics::with_local_recorder(&recorder, || Watched::new(&path));
+    let is_in_force = || match &recorder.snapshotter().snapshot().into_vec()[..] {
+        [(_, _, _, DebugValue::Gauge(gauge))] => gauge.0 > 0.5,
+        other => panic!("{other:?}"),
+    };
     watched.limits.require(["a"]).unwrap();
     fs::write(&path, of(6)).unwrap();
     assert_eq!(watched.next(), now_of(6, 5));
+    assert!(is_in_force());
     fs::write(&path, "a = \"gcra:7/1mn\"").unwrap();
     assert!(watched.next().contains("is wrong at character 11"));
     fs::write(&path, " \n").unwrap();
@@ -353,9 +361,13 @@ fn a_bad_file_keeps_the_limits_before_and_says_why() {
     fs::remove_file(&path).unwrap();
     assert!(watched.next().starts_with("cannot read limits from "));
     assert_eq!(watched.amount(), 6);
+    // The next look, which finds nothing new, changes nothing.
+    thread::sleep(Duration::from_millis(1_500));
+    assert!(!is_in_force());
     // What was in force before is back.
     fs::write(&path, of(6)).unwrap();
     assert_eq!(watched.next(), "");
+    assert!(is_in_force());
     fs::write(&path, of(8)).unwrap();
     assert_eq!(watched.next(), now_of(8, 6));
 }

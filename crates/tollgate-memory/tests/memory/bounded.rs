@@ -455,6 +455,13 @@ fn states_on_the_callers_and_the_stores_clock_are_counted_separately() {
     clock.set(Timestamp::MAX);
     assert_eq!(consume(&store, &limit, "o"), Ok(true));
     assert!(!consume_at("n", Timestamp::MAX).unwrap());
+    // The store's clock does not tell when a caller's state is stale.
+    let (store, clock) = self::store(1);
+    let early = Request::consume(Check::new(&limit, "k", 1)).at(at(0));
+    assert!(store.decide_now(&early).unwrap().is_allowed());
+    clock.set(Timestamp::MAX);
+    assert_eq!(consume(&store, &limit, "o"), Err(ErrorKind::Full));
+    assert!(store.decide_now(&early).unwrap().is_denied());
 }
 
 #[test]

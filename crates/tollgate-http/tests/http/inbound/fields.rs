@@ -1,5 +1,6 @@
 //! What responses say about limits, and what a client that obeys gets.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderValue};
@@ -8,6 +9,7 @@ use sfv::{BareItem, List, ListEntry, Parser};
 use tollgate_core::{RateLimiter, Timestamp};
 use tollgate_http::inbound::InboundLayer;
 use tollgate_http::{Draft, Fields, Hints, Reset};
+use tollgate_layers::Share;
 use tollgate_memory::{ManualClock, MemoryStore};
 
 use super::support::*;
@@ -63,6 +65,16 @@ fn each_draft_is_written_as_it_says() {
     let headers = written(&Fields::retry_after_only(), &limits, &[4, 8]);
     assert_eq!(text(&headers, "retry-after"), "40");
     assert_eq!(headers.len(), 1);
+}
+
+/// Its units return more slowly than the limit says.
+#[tokio::test]
+async fn a_part_of_a_bucket_says_when_all_of_it_is_back() {
+    let half = Share::new(store().0, NonZeroU32::new(2).unwrap());
+    let limiter = RateLimiter::new(half, ["a=gcra:10/1m"]).unwrap();
+    let mut headers = HeaderMap::new();
+    Fields::new().write(&limiter.check("alice").await.unwrap(), &mut headers);
+    assert_eq!(text(&headers, "ratelimit"), r#""a";r=4;t=12"#);
 }
 
 #[test]

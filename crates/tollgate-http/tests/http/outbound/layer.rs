@@ -80,6 +80,20 @@ async fn what_the_service_says_is_shared_and_only_lowers() {
         assert_eq!(permit.remaining(), left - 1);
         permit.give_back().await.unwrap();
     }
+    // What is known already pauses nobody.
+    let store = self::store();
+    let (one, other) = (process(&store), process(&store));
+    let _ = one.call(KEY).cost(9).await.unwrap();
+    let nothing: Answer = (
+        200,
+        &[
+            ("x-ratelimit-limit", "10"),
+            ("x-ratelimit-remaining", "0"),
+            ("x-ratelimit-reset", "60"),
+        ],
+    );
+    assert_eq!(send(&one, &Remote::new(&[nothing]), "GET").await.0, 200);
+    assert!(other.call(KEY).wait_up_to(11 * SECOND).await.is_ok());
     // Nothing remains of a limit that this program does not count.
     let store = self::store();
     let (one, other) = (process(&store), process(&store));

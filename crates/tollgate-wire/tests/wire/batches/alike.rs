@@ -10,9 +10,9 @@ use tollgate_testkit::{Flavor, rounds};
 use tollgate_wire::{Options, WireStore};
 
 use super::tasks::{Spawning, together};
-use crate::engine::{Raw, fresh, limit, now};
+use crate::engine::{Raw, fresh, now};
 
-const LIMITS: [&str; 9] = [
+const LIMITS: [&str; 10] = [
     "gcra:5/1s",
     "gcra:7/3s,burst=3",
     "fixed-window:5/1s",
@@ -22,6 +22,7 @@ const LIMITS: [&str; 9] = [
     "sliding-log:6/1s",
     "sliding-log:4/1s,count-denied",
     "block:50ms,doublings=2",
+    "fixed-window:3/1s,shadow",
 ];
 
 /// A call: what it does, on which limits and key, at which cost, and when.
@@ -60,7 +61,10 @@ fn call() -> impl Strategy<Value = Planned> {
         2 => any::<Index>().prop_map(Act::Settle),
     ];
     let limits = prop_oneof![
-        4 => (0..9_usize).prop_map(|one| vec![one]),
+        4 => (0..10_usize).prop_map(|one| vec![one]),
+        // Each denied call changes what the next one is told.
+        2 => Just(vec![7]),
+        1 => Just(vec![9, 2]),
         1 => Just(vec![0, 6]),
         1 => Just(vec![6, 2, 4]),
         1 => Just(vec![0, 1]),
@@ -127,7 +131,7 @@ proptest! {
         let limits: Vec<Limit> = LIMITS
             .iter()
             .enumerate()
-            .map(|(index, text)| Limit::new(&format!("l{index}"), *limit(text).algorithm()).unwrap())
+            .map(|(index, text)| format!("l{index}={text}").parse().unwrap())
             .collect();
         let options = || Options::new().with_prefix(&fresh("batches")).unwrap();
         let one_by_one = WireStore::new(Raw::to(flavor), options());
