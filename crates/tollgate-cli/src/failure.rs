@@ -47,6 +47,20 @@ pub(crate) enum Failure {
          lacks"
     )]
     NoZone { id: String, key: String },
+    #[error("{option} {}: {reason}", Short(text))]
+    Filter {
+        option: &'static str,
+        text: String,
+        reason: &'static str,
+    },
+    #[error(
+        "no request of {files} is like --path, --method and --status say, but {left_out} others are: give another of these, or leave it out{skipped}"
+    )]
+    NothingLeft {
+        files: String,
+        left_out: u64,
+        skipped: String,
+    },
     #[error("interrupted")]
     Interrupted(Signal),
     #[error(

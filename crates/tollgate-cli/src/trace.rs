@@ -42,12 +42,12 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Adds a request of the key with the bytes `key`.
+    /// Adds a request of the key with the bytes `key`, and returns the key's id.
     #[inline]
-    pub(crate) fn push(&mut self, at: Timestamp, key: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn push(&mut self, at: Timestamp, key: &[u8]) -> Result<KeyId, Failure> {
         let key = self.keys.intern(key)?;
         self.events.push(Event { at, key });
-        Ok(())
+        Ok(key)
     }
 
     /// Sorts the requests by time; simultaneous requests keep their order.

@@ -6,7 +6,7 @@ use std::fs;
 
 use tempfile::NamedTempFile;
 
-use crate::input::{Input, KeyParts, LogOptions};
+use crate::input::{Input, LogOptions};
 use crate::planned::Messages;
 use crate::progress::Progress;
 
@@ -45,7 +45,7 @@ pub fn logs(data: &[u8]) {
         words.extend(options.iter().map(OsStr::new));
         let replay = <Replay as clap::Parser>::try_parse_from(words);
         let Replay { log: options } = replay.unwrap_or_else(|error| panic!("{error}"));
-        let key: KeyParts = match options.key.parse() {
+        let key = match options.key_parts() {
             Ok(key) => key,
             Err(error) => panic!("{error}"),
         };

@@ -54,6 +54,7 @@ impl Tally {
 pub(crate) struct Summary {
     pub(crate) requests: u64,
     pub(crate) skipped_lines: u64,
+    #[serde(flatten)]
     pub(crate) read_as: ReadAs,
     pub(crate) keys: u64,
     pub(crate) allowed: u64,

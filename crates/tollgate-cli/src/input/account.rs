@@ -68,10 +68,20 @@ impl Skipped {
     }
 }
 
-/// The formats that requests were read from, the most frequent one first.
+/// How the logs were read.
 #[derive(Clone, Debug, Default, Serialize)]
-#[serde(transparent)]
-pub(crate) struct ReadAs(Vec<Read>);
+pub(crate) struct ReadAs {
+    /// The formats that requests were read from, the most frequent one first.
+    read_as: Vec<Read>,
+    /// How many requests were left out because they are not those that were asked for.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) left_out: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
 
 /// How many requests were read from lines of a format.
 #[derive(Clone, Debug, Serialize)]
@@ -85,7 +95,7 @@ impl ReadAs {
     /// Adds a request from a line of this format after `prefix`.
     #[inline]
     pub(super) fn add(&mut self, prefix: Prefix, format: &'static str) {
-        let Self(reads) = self;
+        let reads = &mut self.read_as;
         let same = |read: &&mut Read| (read.format, read.prefix) == (format, prefix);
         match reads.iter_mut().find(same) {
             Some(read) => read.requests += 1,
@@ -98,14 +108,15 @@ impl ReadAs {
     }
 
     pub(super) fn sort(&mut self) {
-        self.0.sort_by_key(|read| Reverse(read.requests));
+        self.read_as.sort_by_key(|read| Reverse(read.requests));
     }
 }
 
-/// Formats a line such as `Read as combined after syslog.`; empty if nothing was read.
+/// Formats a line such as `Read as combined after syslog.`, and lines about what was left out and
+/// assumed; empty if nothing was read.
 impl fmt::Display for ReadAs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(reads) = self;
+        let reads = &self.read_as;
         for (index, read) in reads.iter().enumerate() {
             f.write_str(if index == 0 { "Read as " } else { ", " })?;
             write!(f, "{}", read.format)?;
@@ -119,10 +130,13 @@ impl fmt::Display for ReadAs {
                 write!(f, " ({})", plural(read.requests, "request", "requests"))?;
             }
         }
-        if reads.is_empty() {
-            Ok(())
-        } else {
-            f.write_str(".\n")
+        if !reads.is_empty() {
+            f.write_str(".\n")?;
         }
+        if self.left_out > 0 {
+            let left_out = plural(self.left_out, "request is", "requests are");
+            writeln!(f, "{left_out} left out, by --path, --method or --status.")?;
+        }
+        Ok(())
     }
 }

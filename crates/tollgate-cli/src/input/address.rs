@@ -1,26 +1,34 @@
 //! `address`: the client's address as logs write it, in one spelling for each address.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str;
 
-/// Returns the address in `text`, in its canonical spelling; `None` if it is not an address.
+/// Returns the client with the address in `text`: an IPv4 address, or the network of an IPv6 address
+/// that has so many bits, as the HTTP layer spells it; `None` if it is not an address.
 ///
-/// The port and the zone are removed, an IPv4-mapped IPv6 address becomes its IPv4 address, and a
-/// list, such as `X-Forwarded-For` has it, stands for its first address.
+/// The port and the zone are removed, an IPv6 address that stands for an IPv4 address becomes that one,
+/// and a list, such as `X-Forwarded-For` has it, stands for its first address.
 #[inline]
-pub(crate) fn address(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn client(text: &[u8], ipv6_prefix: u8) -> Option<Cow<'_, [u8]>> {
     if is_ipv4(text) {
-        Some(Cow::Borrowed(text))
-    } else {
-        unusual(text)
+        return Some(Cow::Borrowed(text));
     }
+    let spelling = match unusual(text)? {
+        IpAddr::V6(v6) if ipv6_prefix < 128 => {
+            let hidden = u128::MAX >> ipv6_prefix;
+            let first = Ipv6Addr::from_bits(v6.to_bits() & !hidden);
+            format!("{first}/{ipv6_prefix}")
+        }
+        address => address.to_string(),
+    };
+    Some(Cow::Owned(spelling.into_bytes()))
 }
 
 /// Returns whether `text` is an address, perhaps with a port, or a list of them.
 #[inline]
 pub(crate) fn is_address(text: &[u8]) -> bool {
-    address(text).is_some()
+    is_ipv4(text) || unusual(text).is_some()
 }
 
 /// Removes the port that always follows the address in some formats, which write
@@ -73,7 +81,7 @@ fn is_ipv4(text: &[u8]) -> bool {
 }
 
 /// Reads every spelling but that of a bare IPv4 address.
-fn unusual(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+fn unusual(text: &[u8]) -> Option<IpAddr> {
     let first = text.split(|&byte| byte == b',').next()?.trim_ascii();
     let bare = match first.strip_prefix(b"[") {
         Some(bracketed) => {
@@ -93,20 +101,48 @@ fn unusual(text: &[u8]) -> Option<Cow<'_, [u8]>> {
         _ => bare,
     };
     let address: IpAddr = str::from_utf8(bare).ok()?.parse().ok()?;
-    let spelling = address.to_canonical().to_string().into_bytes();
-    Some(if spelling == bare {
-        Cow::Borrowed(bare)
-    } else {
-        Cow::Owned(spelling)
+    Some(match address {
+        IpAddr::V6(v6) if v6.to_bits() >> 32 == NAT64 => {
+            let [.., a, b, c, d] = v6.octets();
+            IpAddr::from([a, b, c, d])
+        }
+        address => address.to_canonical(),
     })
 }
+
+/// The well-known prefix by which IPv6 clients and servers reach each other through IPv4,
+/// `64:ff9b::/96`.
+const NAT64: u128 = 0x0064_ff9b << 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<String> {
-        address(text.as_bytes()).map(|spelling| String::from_utf8(spelling.into_owned()).unwrap())
+        of(text, 128)
+    }
+
+    fn of(text: &str, ipv6_prefix: u8) -> Option<String> {
+        let spelling = client(text.as_bytes(), ipv6_prefix);
+        spelling.map(|spelling| String::from_utf8(spelling.into_owned()).unwrap())
+    }
+
+    #[test]
+    fn a_client_is_the_network_of_an_ipv6_address() {
+        for (text, bits, expected) in [
+            ("2001:db8:1:2:a:b:c:d", 64, "2001:db8:1:2::/64"),
+            ("[2001:DB8:1:2::9]:443", 64, "2001:db8:1:2::/64"),
+            ("2001:db8:1:2ff:a::", 56, "2001:db8:1:200::/56"),
+            ("2001:db8:1:2::9", 127, "2001:db8:1:2::8/127"),
+            ("2001:db8:1:2::9", 128, "2001:db8:1:2::9"),
+            ("ffff::", 1, "8000::/1"),
+            ("203.0.113.7:443", 64, "203.0.113.7"),
+            ("::ffff:203.0.113.7", 64, "203.0.113.7"),
+            ("64:ff9b::203.0.113.7", 64, "203.0.113.7"),
+            ("64:ff9b:1::203.0.113.7", 64, "64:ff9b:1::/64"),
+        ] {
+            assert_eq!(of(text, bits).as_deref(), Some(expected), "{text}");
+        }
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
+use super::address::without_port;
 use super::instant::Clock;
 use super::options::FieldNames;
-use super::record::{Record, Skip, path_of_field};
+use super::record::{Record, Skip, method_of_field, path_of_field};
+use super::wanted::Needs;
 
 /// The fields of an object or a list, in their own text: no time passes through a float.
 type Fields<'a> = HashMap<String, &'a RawValue>;
@@ -18,6 +20,11 @@ pub(super) struct Object<'a> {
     ip: Option<Cow<'a, str>>,
     user: Option<Cow<'a, str>>,
     path: Option<Cow<'a, str>>,
+    method: Option<Cow<'a, str>>,
+    status: Option<Cow<'a, str>>,
+    agent: Option<Cow<'a, str>>,
+    /// The address has a port after the last colon.
+    ip_has_port: bool,
 }
 
 impl<'a> Object<'a> {
@@ -30,27 +37,48 @@ impl<'a> Object<'a> {
             ip: of(&names.ip_field),
             user: of(&names.user_field),
             path: of(&names.path_field),
+            method: of(&names.method_field),
+            status: of(&names.status_field),
+            agent: of(&names.agent_field),
+            ip_has_port: names.ip_has_port(),
         })
     }
 
     /// Returns the request; what it does not need may be missing.
-    pub(super) fn record(
-        &self,
-        (needs_ip, needs_path): (bool, bool),
-        clock: &mut Clock,
-    ) -> Result<Record<'_>, Skip> {
+    pub(super) fn record(&self, needs: Needs, clock: &mut Clock) -> Result<Record<'_>, Skip> {
+        fn bytes<'o>(text: &'o Option<Cow<'_, str>>) -> &'o [u8] {
+            text.as_deref().unwrap_or("").as_bytes()
+        }
         let time = self.time.as_deref().ok_or(Skip::NoTimeField)?;
-        if needs_ip && self.ip.is_none() {
+        if needs.client && self.ip.is_none() {
             return Err(Skip::NoIpField);
         }
-        if needs_path && self.path.is_none() {
+        if needs.path && self.path.is_none() {
             return Err(Skip::NoPathField);
         }
+        let line = bytes(&self.path);
+        let method = match bytes(&self.method) {
+            b"" => method_of_field(line),
+            method => method,
+        };
+        if needs.method && method.is_empty() {
+            return Err(Skip::NoMethod);
+        }
+        if needs.status && self.status.is_none() {
+            return Err(Skip::NoStatus);
+        }
+        let client = bytes(&self.ip);
         Ok(Record {
             at: clock.read(time)?,
-            client: self.ip.as_deref().unwrap_or("").as_bytes(),
+            client: match self.ip_has_port {
+                true => without_port(client),
+                false => client,
+            },
             user: self.user.as_deref().unwrap_or("-").as_bytes(),
-            path: path_of_field(self.path.as_deref().unwrap_or("").as_bytes()),
+            path: path_of_field(line),
+            method,
+            status: bytes(&self.status),
+            agent: bytes(&self.agent),
         })
     }
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use super::address::address;
+use super::address::client;
+use super::options::IPV6_PREFIX;
 use super::record::{Record, Skip};
 use crate::failure::Failure;
 use crate::text::{Short, printable};
@@ -22,17 +23,24 @@ pub(crate) enum Part {
 
 /// The parts of a request that together form its key, in the given order.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct KeyParts(Vec<Part>);
+pub(crate) struct KeyParts {
+    parts: Vec<Part>,
+    /// How many bits of an IPv6 address count.
+    ipv6_prefix: u8,
+}
 
 impl KeyParts {
-    /// Returns whether `part` is one of the parts.
-    pub(crate) fn contains(&self, part: Part) -> bool {
-        self.0.contains(&part)
+    /// Returns these parts, with so many bits of an IPv6 address.
+    pub(super) fn with_ipv6_prefix(self, ipv6_prefix: u8) -> Self {
+        Self {
+            ipv6_prefix,
+            ..self
+        }
     }
 
-    /// Returns whether the client is one of the parts, by address or by name.
-    pub(crate) fn has_client(&self) -> bool {
-        self.contains(Part::Client) || self.contains(Part::Ip)
+    /// Returns whether `part` is one of the parts.
+    pub(super) fn contains(&self, part: Part) -> bool {
+        self.parts.contains(&part)
     }
 
     /// Writes the key of `record` to `key`, or returns why it has none.
@@ -42,12 +50,12 @@ impl KeyParts {
     #[inline]
     pub(super) fn write(&self, record: &Record<'_>, key: &mut Vec<u8>) -> Result<(), Skip> {
         key.clear();
-        for &part in &self.0 {
-            let text = record.part(part)?;
+        for &part in &self.parts {
+            let text = record.part(part, self.ipv6_prefix)?;
             if text.len() > LONGEST_PART {
                 return Err(Skip::LongKey);
             }
-            if self.0.len() > 1 {
+            if self.parts.len() > 1 {
                 key.extend_from_slice(&length_prefix(&text));
             }
             key.extend_from_slice(&text);
@@ -57,10 +65,10 @@ impl KeyParts {
 
     /// Returns `key` for display: its parts separated by spaces.
     pub(crate) fn readable(&self, key: &[u8]) -> String {
-        if self.0.len() == 1 {
+        if self.parts.len() == 1 {
             return printable(key);
         }
-        let mut parts = Vec::with_capacity(self.0.len());
+        let mut parts = Vec::with_capacity(self.parts.len());
         let mut rest = key;
         while let Some((prefix, after)) = rest.split_first_chunk::<PREFIX>() {
             let length = usize::try_from(u64::from_le_bytes(*prefix)).unwrap_or(usize::MAX);
@@ -99,14 +107,17 @@ impl FromStr for KeyParts {
             }
             parts.push(part);
         }
-        Ok(Self(parts))
+        Ok(Self {
+            parts,
+            ipv6_prefix: IPV6_PREFIX,
+        })
     }
 }
 
 /// Formats the parts as they were given.
 impl fmt::Display for KeyParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, part) in self.0.iter().enumerate() {
+        for (index, part) in self.parts.iter().enumerate() {
             let separator = if index == 0 { "" } else { "+" };
             let name = match part {
                 Part::Client => "client",
@@ -123,8 +134,8 @@ impl fmt::Display for KeyParts {
 impl Record<'_> {
     /// Returns the text of `part`.
     #[inline]
-    fn part(&self, part: Part) -> Result<Cow<'_, [u8]>, Skip> {
-        match (part, address(self.client)) {
+    fn part(&self, part: Part, ipv6_prefix: u8) -> Result<Cow<'_, [u8]>, Skip> {
+        match (part, client(self.client, ipv6_prefix)) {
             (Part::Path, _) => Ok(Cow::Borrowed(self.path)),
             (Part::User, _) => Ok(Cow::Borrowed(self.user)),
             (_, Some(address)) => Ok(address),
@@ -160,6 +171,9 @@ mod tests {
             client: client.as_bytes(),
             user: b"-",
             path: path.as_bytes(),
+            method: b"",
+            status: b"",
+            agent: b"",
         };
         let mut key = Vec::new();
         parts.write(&record, &mut key).map(|()| key)

@@ -2,6 +2,7 @@
 
 mod account;
 mod address;
+mod callers;
 mod instant;
 mod json;
 mod key;
@@ -14,8 +15,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod w3c;
+mod wanted;
 
 pub(crate) use account::ReadAs;
+pub(crate) use callers::{Caller, Callers};
 pub(crate) use key::KeyParts;
 pub(crate) use options::LogOptions;
 
@@ -25,7 +28,6 @@ use std::path::PathBuf;
 use self::account::Skipped;
 use self::lines::{Line, Lines};
 use self::parser::Parser;
-use self::pattern::Pattern;
 use self::record::Skip;
 use crate::failure::Failure;
 use crate::file::{NotText, Source, has_bare_returns, is_standard_input, unreadable};
@@ -38,6 +40,8 @@ pub(crate) struct Input {
     pub(crate) trace: Trace,
     pub(crate) read_as: ReadAs,
     pub(crate) skipped: Skipped,
+    /// Who made the requests, if that is noted.
+    pub(crate) callers: Callers,
 }
 
 impl Input {
@@ -47,11 +51,25 @@ impl Input {
         key: &KeyParts,
         progress: &Progress,
     ) -> Result<Self, Failure> {
-        let pattern = options.pattern.as_deref().map(|text| {
-            let pattern: Pattern = text.parse()?;
-            pattern.check(text, key).map(|()| pattern)
-        });
-        let mut parser = Parser::new(options, pattern.transpose()?, key);
+        Self::of(Parser::new(options, key)?, options, progress)
+    }
+
+    /// Reads logs in the same way, and notes who made the requests.
+    pub(crate) fn read_with_callers(
+        options: &LogOptions,
+        key: &KeyParts,
+        progress: &Progress,
+    ) -> Result<Self, Failure> {
+        let mut parser = Parser::new(options, key)?;
+        parser.note_callers();
+        Self::of(parser, options, progress)
+    }
+
+    fn of(
+        mut parser: Parser<'_>,
+        options: &LogOptions,
+        progress: &Progress,
+    ) -> Result<Self, Failure> {
         let files = &options.files;
         // Nothing would be left for the second time.
         if files.iter().filter(|path| is_standard_input(path)).count() > 1 {
@@ -66,9 +84,14 @@ impl Input {
         }
         input.read_as.sort();
         if input.trace.requests() == 0 {
-            return Err(Failure::Empty {
-                files: names(files),
-                skipped: input.skipped.hint(),
+            let (files, skipped) = (names(files), input.skipped.hint());
+            return Err(match input.read_as.left_out {
+                0 => Failure::Empty { files, skipped },
+                left_out => Failure::NothingLeft {
+                    files,
+                    left_out,
+                    skipped,
+                },
             });
         }
         input.trace.sort();
@@ -108,10 +131,14 @@ impl Input {
                 };
                 match read {
                     Ok((at, format)) => {
-                        self.trace.push(at, &key)?;
+                        let key = self.trace.push(at, &key)?;
+                        if let Some(seen) = parser.seen() {
+                            self.callers.push(key, seen)?;
+                        }
                         self.read_as.add(likely.prefix, format);
                     }
                     Err(Skip::Directive) => {}
+                    Err(Skip::LeftOut) => self.read_as.left_out += 1,
                     Err(skip) => {
                         let place = || format!("{}:{number}", path.display());
                         self.skipped.add(skip, place);

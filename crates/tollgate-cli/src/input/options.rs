@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::key::KeyParts;
 use super::table::Format;
+use crate::failure::Failure;
 
 /// What to read, and by what to count it.
 #[derive(Args, Debug)]
@@ -21,12 +23,22 @@ pub(crate) struct LogOptions {
     #[arg(long, default_value = "ip", value_name = "KEY")]
     pub(crate) key: String,
 
+    /// How many of the first bits of an IPv6 address a client may choose nothing of
+    ///
+    /// Clients usually have a network of 64 bits for themselves, so that all addresses in it are one
+    /// key, as in the HTTP layer; 128 makes each address a key of its own.
+    #[arg(long, default_value_t = IPV6_PREFIX, value_name = "BITS", value_parser = clap::value_parser!(u8).range(1..=128))]
+    pub(crate) ipv6_prefix: u8,
+
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+
     /// The format of the log lines
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     pub(crate) format: Format,
 
-    /// What the lines look like, with {ip}, {time}, {user} and {path} in them, and {} for anything
-    /// else, such as '{ip} {} [{time}] "{path}"'
+    /// What the lines look like, with {ip}, {time}, {user}, {path}, {method}, {status} and {agent} in
+    /// them, and {} for anything else, such as '{ip} {} [{time}] "{path}"'
     ///
     /// A field ends where the text after it begins for the first time. A space is one or more spaces
     /// or tabs. {date} is for a date apart from its time, {{ and }} are braces.
@@ -35,6 +47,35 @@ pub(crate) struct LogOptions {
 
     #[command(flatten)]
     pub(crate) fields: FieldNames,
+}
+
+/// How many bits of an IPv6 address its key has, unless the user gives another number.
+pub(super) const IPV6_PREFIX: u8 = 64;
+
+impl LogOptions {
+    /// Returns the parts of the key.
+    pub(crate) fn key_parts(&self) -> Result<KeyParts, Failure> {
+        let parts: KeyParts = self.key.parse()?;
+        Ok(parts.with_ipv6_prefix(self.ipv6_prefix))
+    }
+}
+
+/// Which requests are counted: those that are like one of each list, or of any list that is empty.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Which requests to count")]
+pub(crate) struct Filters {
+    /// Count only requests of this path, in which each * stands for any text, such as '/api/*';
+    /// repeat for several
+    #[arg(long = "path", value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+
+    /// Count only requests with this method, such as POST; repeat for several
+    #[arg(long = "method", value_name = "METHOD", value_delimiter = ',')]
+    pub(crate) methods: Vec<String>,
+
+    /// Count only requests that were answered with this status, such as 401 or 4xx; repeat for several
+    #[arg(long = "status", value_name = "STATUS", value_delimiter = ',')]
+    pub(crate) statuses: Vec<String>,
 }
 
 /// The name of the field with the time, unless the user gives another.
@@ -61,4 +102,26 @@ pub(crate) struct FieldNames {
     /// The field with the path, or with the whole request line
     #[arg(long, default_value = "path", value_name = "NAME")]
     pub(crate) path_field: String,
+
+    /// The field with the method, if the path is not a whole request line
+    #[arg(long, default_value = "method", value_name = "NAME")]
+    pub(crate) method_field: String,
+
+    /// The field with the status
+    #[arg(long, default_value = "status", value_name = "NAME")]
+    pub(crate) status_field: String,
+
+    /// The field with the user agent
+    #[arg(long, default_value = "user_agent", value_name = "NAME")]
+    pub(crate) agent_field: String,
+}
+
+impl FieldNames {
+    /// Returns whether the field with the client's address is CloudFront's header
+    /// `CloudFront-Viewer-Address`, which always has a port after the last colon, also without brackets
+    /// around an IPv6 address.
+    pub(super) fn ip_has_port(&self) -> bool {
+        let name = self.ip_field.to_ascii_lowercase().replace('_', "-");
+        name.contains("cloudfront-viewer-address")
+    }
 }

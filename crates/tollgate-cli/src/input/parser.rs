@@ -4,15 +4,18 @@ use std::borrow::Cow;
 
 use tollgate_core::Timestamp;
 
+use super::callers::Seen;
 use super::instant::Clock;
 use super::json::{Object, is_from_docker, unwrapped};
-use super::key::{KeyParts, Part};
+use super::key::KeyParts;
 use super::lines::Line;
 use super::options::LogOptions;
-use super::pattern::{Pattern, Unlike};
-use super::record::Skip;
+use super::pattern::{Pattern, Unlike, quoted};
+use super::record::{Record, Skip};
 use super::table::{Format, Prefix, Table};
 use super::w3c::Columns;
+use super::wanted::Wanted;
+use crate::failure::Failure;
 
 /// How many lines that are requests decide about the format.
 const ENOUGH: u64 = 100;
@@ -34,22 +37,59 @@ pub(super) struct Parser<'n> {
     /// In a W3C log: the columns of the lines from here on.
     columns: Option<Columns>,
     options: &'n LogOptions,
+    counted: Counted<'n>,
+}
+
+/// What is taken from a request.
+struct Counted<'n> {
     key: &'n KeyParts,
+    wanted: Wanted<'n>,
+    /// Who made it, if somebody asks.
+    seen: Option<Seen>,
+}
+
+impl Counted<'_> {
+    /// Writes the key of `record` to `key`.
+    #[inline]
+    fn take(&mut self, record: &Record<'_>, key: &mut Vec<u8>) -> Result<(), Skip> {
+        self.wanted.check(record)?;
+        self.key.write(record, key)?;
+        if let Some(seen) = &mut self.seen {
+            seen.take(record);
+        }
+        Ok(())
+    }
 }
 
 impl<'n> Parser<'n> {
-    pub(super) fn new(
-        options: &'n LogOptions,
-        pattern: Option<Pattern>,
-        key: &'n KeyParts,
-    ) -> Self {
-        Self {
-            table: Table::new(pattern),
+    /// Returns a parser of what `options` describe.
+    pub(super) fn new(options: &'n LogOptions, key: &'n KeyParts) -> Result<Self, Failure> {
+        let wanted = Wanted::new(options, key)?;
+        let pattern = options.pattern.as_deref().map(|text| {
+            let pattern: Pattern = text.parse()?;
+            pattern.check(text, wanted.needs).map(|()| pattern)
+        });
+        Ok(Self {
+            table: Table::new(pattern.transpose()?),
             clock: Clock::new(),
             columns: None,
             options,
-            key,
-        }
+            counted: Counted {
+                key,
+                wanted,
+                seen: None,
+            },
+        })
+    }
+
+    /// Notes from here on who made each request.
+    pub(super) fn note_callers(&mut self) {
+        self.counted.seen = Some(Seen::default());
+    }
+
+    /// Returns who made the request that was read last, if that is noted.
+    pub(super) fn seen(&self) -> Option<&Seen> {
+        self.counted.seen.as_ref()
     }
 
     /// Begins another log, whose lines know nothing of those before.
@@ -93,7 +133,7 @@ impl<'n> Parser<'n> {
                         continue;
                     }
                     match self.read_bare(format, &text, &mut key) {
-                        Ok(_) => {
+                        Ok(_) | Err(Skip::LeftOut) => {
                             scores[place].0 += 1;
                             is_request = true;
                         }
@@ -185,8 +225,16 @@ impl<'n> Parser<'n> {
                 continue;
             }
             match pattern.read(line, &mut self.clock) {
-                Ok(record) => {
-                    self.key.write(&record, key)?;
+                Ok((mut record, rest)) => {
+                    if self.counted.seen.is_some() {
+                        // After the status and the size, the referrer comes first.
+                        match format {
+                            Format::AccessLog => record.agent = quoted(rest, 1),
+                            Format::LoadBalancer => record.agent = quoted(rest, 0),
+                            _ => {}
+                        }
+                    }
+                    self.counted.take(&record, key)?;
                     return Ok((record.at, name));
                 }
                 Err(unlike) if unlike.pieces >= nearest.pieces => nearest = unlike,
@@ -198,14 +246,13 @@ impl<'n> Parser<'n> {
 
     fn read_json(&mut self, line: &[u8], key: &mut Vec<u8>) -> Result<Request, Skip> {
         let object = Object::parse(line, &self.options.fields).ok_or(Skip::NotJson)?;
-        let needs = (self.key.has_client(), self.key.contains(Part::Path));
-        let record = object.record(needs, &mut self.clock)?;
-        self.key.write(&record, key)?;
+        let record = object.record(self.counted.wanted.needs, &mut self.clock)?;
+        self.counted.take(&record, key)?;
         Ok((record.at, "json"))
     }
 
     fn read_w3c(&mut self, line: &[u8], key: &mut Vec<u8>) -> Result<Request, Skip> {
-        if let Some(columns) = Columns::of(line, &self.options.fields, self.key) {
+        if let Some(columns) = Columns::of(line, &self.options.fields, self.counted.wanted.needs) {
             self.columns = Some(columns);
         }
         if line.starts_with(b"#") {
@@ -213,7 +260,7 @@ impl<'n> Parser<'n> {
         }
         let columns = self.columns.as_ref().ok_or(Skip::NoColumns)?;
         let record = columns.read(line, &mut self.clock)?;
-        self.key.write(&record, key)?;
+        self.counted.take(&record, key)?;
         Ok((record.at, "w3c"))
     }
 }

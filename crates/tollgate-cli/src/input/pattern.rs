@@ -7,8 +7,8 @@ use tollgate_core::Timestamp;
 
 use super::address::{is_address, is_name, is_name_with_port, without_port};
 use super::instant::Clock;
-use super::key::{KeyParts, Part};
-use super::record::{Record, Skip, path_of_field};
+use super::record::{Record, Skip, method_of_field, path_of_field};
+use super::wanted::Needs;
 use crate::failure::Failure;
 use crate::text::Short;
 
@@ -40,11 +40,16 @@ enum Piece {
 pub(super) enum Field {
     /// The client, which is an address.
     Address,
+    /// The user agent.
+    Agent,
+    /// The user agent, without a space unless in quotes.
+    AgentWord,
     Date,
     /// The client, which is an address or the name of a host.
     Host,
     /// The client, whatever it is.
     Ip,
+    Method,
     /// Digits, or `-`.
     Number,
     Other,
@@ -53,22 +58,27 @@ pub(super) enum Field {
     Peer,
     /// The name or the address of a site, perhaps with a port.
     Site,
+    /// Digits, or `-`.
+    Status,
     Time,
     User,
     /// Something without a space, unless in quotes.
     Word,
 }
 
-const FIELDS: [(&str, Field); 12] = [
+const FIELDS: [(&str, Field); 15] = [
     ("", Field::Other),
     ("address", Field::Address),
+    ("agent", Field::Agent),
     ("date", Field::Date),
     ("host", Field::Host),
     ("ip", Field::Ip),
+    ("method", Field::Method),
     ("number", Field::Number),
     ("path", Field::Path),
     ("peer", Field::Peer),
     ("site", Field::Site),
+    ("status", Field::Status),
     ("time", Field::Time),
     ("user", Field::User),
     ("word", Field::Word),
@@ -86,6 +96,9 @@ struct Values<'a> {
     client: &'a [u8],
     user: &'a [u8],
     path: &'a [u8],
+    method: &'a [u8],
+    status: &'a [u8],
+    agent: &'a [u8],
 }
 
 /// How far a line is like a pattern: how many pieces it has, and which field is not there.
@@ -127,8 +140,8 @@ impl Pattern {
         Self::new(pieces)
     }
 
-    /// Returns an error if lines like this do not have what `key` needs.
-    pub(crate) fn check(&self, text: &str, key: &KeyParts) -> Result<(), Failure> {
+    /// Returns an error if lines like this do not have what is needed.
+    pub(super) fn check(&self, text: &str, needs: Needs) -> Result<(), Failure> {
         let has = |fields: &[Field]| {
             let mut pieces = self.pieces.iter();
             pieces.any(|piece| matches!(piece, Piece::Field(field) if fields.contains(field)))
@@ -136,9 +149,11 @@ impl Pattern {
         let client = [Field::Ip, Field::Address, Field::Host, Field::Peer];
         for (is_needed, fields, name) in [
             (true, &[Field::Time][..], "{time}"),
-            (key.has_client(), &client, "{ip}"),
-            (key.contains(Part::Path), &[Field::Path], "{path}"),
-            (key.contains(Part::User), &[Field::User], "{user}"),
+            (needs.client, &client, "{ip}"),
+            (needs.path, &[Field::Path], "{path}"),
+            (needs.user, &[Field::User], "{user}"),
+            (needs.method, &[Field::Method, Field::Path], "{method}"),
+            (needs.status, &[Field::Status], "{status}"),
         ] {
             if is_needed && !has(fields) {
                 return Err(failure(text, format!("{name} is missing")));
@@ -147,9 +162,13 @@ impl Pattern {
         Ok(())
     }
 
-    /// Returns the request that `line` is; what follows the end of the pattern is ignored.
-    pub(super) fn read<'a>(&self, line: &'a [u8], clock: &mut Clock) -> Result<Record<'a>, Unlike> {
-        let (values, _) = self.fit(line, clock)?;
+    /// Returns the request that `line` is, and what follows the end of the pattern.
+    pub(super) fn read<'a>(
+        &self,
+        line: &'a [u8],
+        clock: &mut Clock,
+    ) -> Result<(Record<'a>, &'a [u8]), Unlike> {
+        let (values, rest) = self.fit(line, clock)?;
         let of_value = |skip| Unlike {
             pieces: usize::MAX,
             skip,
@@ -166,12 +185,20 @@ impl Pattern {
             b"" => b"-",
             user => user,
         };
-        Ok(Record {
+        let method = match values.method {
+            b"" => method_of_field(values.path),
+            method => method,
+        };
+        let record = Record {
             at,
             client: values.client,
             user,
             path: path_of_field(values.path),
-        })
+            method,
+            status: values.status,
+            agent: values.agent,
+        };
+        Ok((record, rest))
     }
 
     /// Returns what follows the pattern in `line`.
@@ -227,6 +254,10 @@ impl Pattern {
             let Piece::Field(field) = piece else {
                 return None;
             };
+            let field = match field {
+                Field::AgentWord => &Field::Word,
+                field => field,
+            };
             FIELDS.iter().find(|(_, of)| of == field)
         });
         named.next().map_or("start", |(name, _)| name)
@@ -246,12 +277,18 @@ impl Pattern {
                     _ => line,
                 };
                 let from = match field {
-                    Field::Word if line.first() == Some(&b'"') => end_of_quotes(line)?,
+                    Field::AgentWord | Field::Word if line.first() == Some(&b'"') => {
+                        end_of_quotes(line)?
+                    }
                     _ => from,
                 };
                 end_before(line, from, before.ends_with(b"\""), after)
             }
-            None if matches!(field, Field::Number | Field::Word) => {
+            None if matches!(
+                field,
+                Field::AgentWord | Field::Number | Field::Status | Field::Word
+            ) =>
+            {
                 Some(memchr2(b' ', b'\t', line).unwrap_or(line.len()))
             }
             _ => Some(line.len()),
@@ -269,6 +306,10 @@ impl<'a> Values<'a> {
                 is_address(value)
                     || field == Field::Host && (is_name(value) || value.starts_with(b"unix:"))
             }
+            Field::Agent => {
+                self.agent = value;
+                true
+            }
             Field::Date => {
                 self.date = value;
                 true
@@ -277,7 +318,14 @@ impl<'a> Values<'a> {
                 self.client = value;
                 true
             }
-            Field::Number => {
+            Field::Method => {
+                self.method = value;
+                true
+            }
+            Field::Number | Field::Status => {
+                if field == Field::Status {
+                    self.status = value;
+                }
                 let digits = value.strip_prefix(b"-").unwrap_or(value);
                 !value.is_empty() && digits.iter().all(u8::is_ascii_digit)
             }
@@ -311,7 +359,10 @@ impl<'a> Values<'a> {
                 });
                 !repeated.is_some_and(is_address)
             }
-            Field::Word => {
+            Field::AgentWord | Field::Word => {
+                if field == Field::AgentWord {
+                    self.agent = value;
+                }
                 let is_quoted = value.starts_with(b"\"");
                 !value.is_empty() && (is_quoted || memchr2(b' ', b'\t', value).is_none())
             }
@@ -373,6 +424,21 @@ fn failure(pattern: &str, reason: String) -> Failure {
         pattern: pattern.to_owned(),
         reason,
     }
+}
+
+/// Returns the text between double quotes that comes after `before` others in `line`; empty if there is
+/// none.
+pub(super) fn quoted(mut line: &[u8], before: usize) -> &[u8] {
+    let mut found = &line[..0];
+    for _ in 0..=before {
+        let inner = memchr(b'"', line).map(|start| &line[start + 1..]);
+        let end = inner.and_then(|inner| Some((inner, end_before(inner, 0, true, b"\"")?)));
+        let Some((inner, end)) = end else {
+            return &line[..0];
+        };
+        (found, line) = (&inner[..end], &inner[end + 1..]);
+    }
+    found
 }
 
 /// Returns how much of `line` is `text`, which has no two spaces in a row; `None` if it does not

@@ -13,6 +13,12 @@ pub(super) struct Record<'a> {
     pub(super) user: &'a [u8],
     /// Without the query string.
     pub(super) path: &'a [u8],
+    /// Such as `GET`; empty if the log does not have it.
+    pub(super) method: &'a [u8],
+    /// Such as `200`; empty if the log does not have it.
+    pub(super) status: &'a [u8],
+    /// The user agent; empty or `-` if the log does not have it.
+    pub(super) agent: &'a [u8],
 }
 
 /// Why a line was skipped.
@@ -23,6 +29,9 @@ pub(super) enum Skip {
     /// Not counted as skipped.
     #[error("a line of the log about itself")]
     Directive,
+    /// Not counted as skipped.
+    #[error("a request that was not asked for")]
+    LeftOut,
     #[error("the time is before 1970 or after 2255")]
     NoSuchInstant,
     #[error("a part of the key is longer than 8 KiB")]
@@ -31,6 +40,10 @@ pub(super) enum Skip {
     NoColumns,
     #[error("no client; `-` or nothing is in its place")]
     NoClient,
+    #[error("no method, which --method needs; name its field with --method-field")]
+    NoMethod,
+    #[error("no status, which --status needs; name its field with --status-field")]
+    NoStatus,
     #[error(
         "the #Fields line before it has no date, no time or no column for the key, such as c-ip; name another with --ip-field"
     )]
@@ -67,6 +80,8 @@ impl Skip {
             self,
             Self::LongKey
                 | Self::NoClient
+                | Self::NoMethod
+                | Self::NoStatus
                 | Self::MissingColumn
                 | Self::NoIpField
                 | Self::NoPathField
@@ -100,6 +115,16 @@ pub(super) fn path_of_field(text: &[u8]) -> &[u8] {
         path = memchr(b'/', host).map_or(b"/", |slash| &host[slash..]);
     }
     memchr(b'?', path).map_or(path, |query| &path[..query])
+}
+
+/// Returns the method of a field that holds a request line, such as `GET /path HTTP/1.1`; nothing of
+/// another.
+#[inline]
+pub(super) fn method_of_field(text: &[u8]) -> &[u8] {
+    match memchr(b' ', text).map(|end| &text[..end]) {
+        Some(first) if first.iter().all(u8::is_ascii_uppercase) => first,
+        _ => b"",
+    }
 }
 
 #[cfg(test)]

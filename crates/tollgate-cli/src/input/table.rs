@@ -34,40 +34,40 @@ const LINES: [(Format, &str, &str); 7] = [
     (
         Format::AccessLog,
         "combined",
-        r#"{host} - {user} [{time}] "{path}" {number} {number}"#,
+        r#"{host} - {user} [{time}] "{path}" {status} {number}"#,
     ),
     // Older ingress controllers of nginx write the address twice.
     (
         Format::AccessLog,
         "combined",
-        r#"{host} - [{address}] - {user} [{time}] "{path}" {number} {number}"#,
+        r#"{host} - [{address}] - {user} [{time}] "{path}" {status} {number}"#,
     ),
     (
         Format::AccessLog,
         "vhost_combined",
-        r#"{site} {address} - {user} [{time}] "{path}" {number} {number}"#,
+        r#"{site} {address} - {user} [{time}] "{path}" {status} {number}"#,
     ),
     (
         Format::AccessLog,
         "vhost_combined",
-        r#"{word}:{number} {host} - {user} [{time}] "{path}" {number} {number}"#,
+        r#"{word}:{number} {host} - {user} [{time}] "{path}" {status} {number}"#,
     ),
     // The words are the target, three times, two statuses and two sizes.
     (
         Format::LoadBalancer,
         "elb",
-        r#"{word} {time} {word} {peer} {word} {word} {word} {word} {word} {word} {word} {word} "{path}""#,
+        r#"{word} {time} {word} {peer} {word} {word} {word} {word} {status} {word} {word} {word} "{path}""#,
     ),
     (
         Format::LoadBalancer,
         "elb",
-        r#"{time} {word} {peer} {word} {word} {word} {word} {word} {word} {word} {word} "{path}""#,
+        r#"{time} {word} {peer} {word} {word} {word} {word} {status} {word} {word} {word} "{path}""#,
     ),
     // Five timers and a status tell a request from a connection.
     (
         Format::Haproxy,
         "haproxy",
-        r#"{peer} [{time}] {word} {word}/{word} {word}/{word}/{word}/{word}/{word} {number} {}"{path}""#,
+        r#"{peer} [{time}] {word} {word}/{word} {word}/{word}/{word}/{word}/{word} {status} {}"{path}""#,
     ),
 ];
 

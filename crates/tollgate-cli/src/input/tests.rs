@@ -7,9 +7,8 @@ use clap::ValueEnum;
 use super::instant::Clock;
 use super::key::KeyParts;
 use super::lines::Line;
-use super::options::{FieldNames, LogOptions};
+use super::options::{FieldNames, Filters, IPV6_PREFIX, LogOptions};
 use super::parser::{Layout, Parser};
-use super::pattern::Pattern;
 use super::record::Skip;
 use super::table::{Format, Prefix};
 
@@ -17,6 +16,8 @@ fn options(format: Format, pattern: Option<&str>) -> LogOptions {
     LogOptions {
         files: Vec::new(),
         key: String::new(),
+        ipv6_prefix: IPV6_PREFIX,
+        filters: Filters::default(),
         format,
         pattern: pattern.map(str::to_owned),
         fields: FieldNames {
@@ -24,6 +25,9 @@ fn options(format: Format, pattern: Option<&str>) -> LogOptions {
             ip_field: "ip".to_owned(),
             user_field: "user".to_owned(),
             path_field: "path".to_owned(),
+            method_field: "method".to_owned(),
+            status_field: "status".to_owned(),
+            agent_field: "user_agent".to_owned(),
         },
     }
 }
@@ -32,8 +36,8 @@ fn options(format: Format, pattern: Option<&str>) -> LogOptions {
 /// for the time, which is the same in all of these tests.
 fn last(layout: Layout, options: &LogOptions, key: &str, lines: &[&str]) -> Result<String, Skip> {
     let key: KeyParts = key.parse().unwrap();
-    let pattern = options.pattern.as_deref().map(|text| text.parse().unwrap());
-    let mut parser = Parser::new(options, pattern, &key);
+    let key = key.with_ipv6_prefix(128);
+    let mut parser = Parser::new(options, &key).unwrap();
     let mut bytes = Vec::new();
     let read = lines.iter().map(|line| {
         let read = parser.read(layout, line.as_bytes(), &mut bytes);
@@ -82,8 +86,8 @@ combined => TIME GET / => time
 combined => TIME "GET / HT => path
 combined => TIME "GET \ => path
 combined => TIME "GET /" => path
-combined => TIME "GET /" 200 => number
-combined => TIME "GET /" 2x0 1 => number
+combined => TIME "GET /" 200 => status
+combined => TIME "GET /" 2x0 1 => status
 combined => TIME "GET /" - x => number
 elb => tls 2.0 NOW net/lb/c6e77e28c25b2234 10.0.0.1:28 ELB => peer
 elb => https NOW lb 10.0.0.1 ELB => peer
@@ -422,9 +426,8 @@ fn a_wrong_pattern_says_what_is_wrong() {
         ("", "path", "{time} is missing"),
     ] {
         let key = key.parse().unwrap();
-        let read: Result<Pattern, _> = pattern.parse();
-        let error = read.and_then(|read| read.check(pattern, &key)).unwrap_err();
-        let error = error.to_string();
+        let options = options(Format::Auto, Some(pattern));
+        let error = Parser::new(&options, &key).err().unwrap().to_string();
         assert!(error.contains(expected), "{error}");
         assert!(error.contains("--pattern"), "{error}");
     }
@@ -584,6 +587,7 @@ impl Numbers {
 fn any_bytes_are_a_request_or_skipped() {
     let pattern = "{ip} {user} [{time}] \"{path}\"";
     let key: KeyParts = "ip".parse().unwrap();
+    let key = key.with_ipv6_prefix(128);
     let mut requests = 0;
     for (format, pattern) in [
         (Format::Auto, None),
@@ -591,8 +595,7 @@ fn any_bytes_are_a_request_or_skipped() {
         (Format::Auto, Some(pattern)),
     ] {
         let options = options(format, pattern);
-        let own = pattern.map(|text| text.parse().unwrap());
-        let mut parser = Parser::new(&options, own, &key);
+        let mut parser = Parser::new(&options, &key).unwrap();
         let mut numbers = Numbers(1);
         for round in 0..50 {
             let mut lines: Vec<Vec<u8>> = LINES.map(|line| line.as_bytes().to_vec()).into();
@@ -622,7 +625,7 @@ fn the_layout_of_most_lines_is_chosen() {
     // A JSON object without a user would be a request.
     let key: KeyParts = "user".parse().unwrap();
     let options = options(Format::Auto, None);
-    let mut parser = Parser::new(&options, None, &key);
+    let mut parser = Parser::new(&options, &key).unwrap();
     let mut of = |lines: &[&str]| {
         let lines = lines.iter().map(|line| Line::Whole(line.as_bytes()));
         let (layout, has_requests) = parser.layout(lines);

@@ -3,10 +3,10 @@
 use memchr::memchr;
 
 use super::instant::Clock;
-use super::key::{KeyParts, Part};
 use super::options::{FieldNames, TIME_FIELD};
 use super::pattern::{Field, Pattern};
 use super::record::{Record, Skip};
+use super::wanted::Needs;
 
 /// How a line starts that names the columns of those after it.
 const FIELDS: &[u8] = b"#Fields:";
@@ -22,7 +22,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// Reads a line such as `#Fields: date time c-ip cs-username cs-uri-stem`; `None` if it is another.
-    pub(super) fn of(line: &[u8], names: &FieldNames, key: &KeyParts) -> Option<Self> {
+    pub(super) fn of(line: &[u8], names: &FieldNames, needs: Needs) -> Option<Self> {
         let line = line.strip_prefix(FIELDS)?;
         let columns: Vec<&[u8]> = line
             .split(u8::is_ascii_whitespace)
@@ -43,16 +43,27 @@ impl Columns {
         let has_own_time =
             names.time_field != TIME_FIELD && take(Field::Time, &[&names.time_field]);
         let has_time = has_own_time || take(Field::Time, &["time"]) && take(Field::Date, &["date"]);
-        let has_client = take(Field::Ip, &[&names.ip_field, "c-ip"]);
+        let client = if names.ip_has_port() {
+            Field::Peer
+        } else {
+            Field::Ip
+        };
+        let has_client = take(client, &[&names.ip_field]) || take(Field::Ip, &["c-ip"]);
         let user = [&names.user_field, "cs-username", "cs(Username)"];
         let has_user = take(Field::User, &user);
         let has_path = take(Field::Path, &[&names.path_field, "cs-uri-stem", "cs-uri"]);
+        let has_method = take(Field::Method, &[&names.method_field, "cs-method"]);
+        let has_status = take(Field::Status, &[&names.status_field, "sc-status"]);
+        take(Field::AgentWord, &[&names.agent_field, "cs(User-Agent)"]);
         let is_complete = has_time
-            && (has_client || !key.has_client())
-            && (has_user || !key.contains(Part::User))
-            && (has_path || !key.contains(Part::Path));
+            && (has_client || !needs.client)
+            && (has_user || !needs.user)
+            && (has_path || !needs.path)
+            && (has_method || !needs.method)
+            && (has_status || !needs.status);
         let of_tabs = fields.iter().map(|&field| match field {
             Field::Word => Field::Other,
+            Field::AgentWord => Field::Agent,
             field => field,
         });
         Some(Self {
@@ -71,6 +82,7 @@ impl Columns {
             Some(_) => &self.tabs,
             None => &self.spaces,
         };
-        pattern.read(line, clock).map_err(|unlike| unlike.skip)
+        let read = pattern.read(line, clock);
+        read.map(|(record, _)| record).map_err(|unlike| unlike.skip)
     }
 }

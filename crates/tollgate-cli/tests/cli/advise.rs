@@ -37,7 +37,8 @@ fn every_proposal_refuses_what_a_replay_of_it_refuses() {
     for window in advice["windows"].as_array().unwrap() {
         let proposals = window["proposals"].as_array().unwrap();
         assert!(proposals.len() > 2, "{window}");
-        for limit in proposals.iter().chain([&window["knee"]]) {
+        let others = ["knee", "proposed", "nobody_refused"].map(|name| &window[name]);
+        for limit in proposals.iter().chain(others) {
             let text = format!("sliding-log:{}", limit["quota"].as_str().unwrap());
             let replay = replay_json(&[SAMPLE, "--limit", &text, "--top", "10000"]);
             assert_eq!(limit["refused_requests"], replay["denied"], "{text}");
@@ -45,7 +46,7 @@ fn every_proposal_refuses_what_a_replay_of_it_refuses() {
             assert_eq!(limit["refused_keys"], keys.len(), "{text}");
             assert_eq!(advice["requests"], replay["requests"]);
             assert_eq!(advice["keys"], replay["keys"]);
-            if limit["quota"] == window["knee"]["quota"] {
+            if limit["quota"] == window["proposed"]["quota"] {
                 let denied: HashMap<_, _> = keys
                     .iter()
                     .map(|key| (key["key"].as_str().unwrap(), &key["denied"]))
@@ -108,21 +109,108 @@ fn the_curve_bends_between_many_quiet_keys_and_a_busy_one() {
     assert_eq!(window["window"], "1m");
     assert_eq!(window["knee"]["amount"], 4);
     assert_eq!(window["knee"]["refused_requests"], 46);
-    let most = &window["most_refused"][0];
-    assert_eq!(most["key"], "10.9.9.9");
+    let text = stdout(&advise(&[&log]));
+    let bend = "bends at 4/1m, which would refuse 23.0 % of the requests, of 1.6 % of the keys.)";
+    assert!(text.contains(bend), "{text}");
+    // One of 61 keys is more than one in a hundred.
+    assert!(
+        text.contains("\nProposed: 50/1m, which would refuse nobody.\n"),
+        "{text}"
+    );
+    assert_eq!(window["proposed"], window["nobody_refused"]);
+}
+
+#[test]
+fn what_is_proposed_refuses_at_most_one_key_in_a_hundred() {
+    // Of as many keys, the busiest three send 30, 20 and 10 requests at once, and the others two.
+    for (keys, proposed, refused) in [
+        (99, 30, 0),
+        (100, 20, 1),
+        (199, 20, 1),
+        (200, 10, 2),
+        (300, 2, 3),
+    ] {
+        let names: Vec<_> = (0..keys)
+            .map(|key| format!("10.0.{}.{}", key / 200, key % 200))
+            .collect();
+        let mut requests = Vec::new();
+        for (name, count) in names
+            .iter()
+            .zip([30, 20, 10].into_iter().chain(std::iter::repeat(2)))
+        {
+            requests.extend((0..count).map(|_| (0, name.as_str())));
+        }
+        let log = file("share.jsonl", log(&requests));
+        let advice = advise_json(&[&log]);
+        let window = &advice["windows"][0];
+        assert_eq!(window["proposed"]["amount"], proposed, "{keys}");
+        assert_eq!(window["proposed"]["refused_keys"], refused, "{keys}");
+        assert_eq!(window["most_refused"].as_array().unwrap().len(), refused);
+        assert_eq!(window["nobody_refused"]["amount"], 30);
+        assert_eq!(window["nobody_refused"]["refused_keys"], 0);
+        // The curve has the proposed limit, which the report marks.
+        let curve = window["curve"].as_array().unwrap().iter();
+        let amounts: Vec<_> = curve.map(|of| of["amount"].as_u64().unwrap()).collect();
+        assert!(
+            amounts.contains(&proposed) && amounts.is_sorted(),
+            "{amounts:?}"
+        );
+    }
+}
+
+#[test]
+fn refused_keys_are_described_by_what_they_call_themselves_and_ask_for() {
+    let line = |ip: &str, path: &str, agent: &str| {
+        format!(
+            "{ip} - - [17/May/2015:10:05:03 +0000] \"GET {path}?q HTTP/1.1\" 200 1 \"-\" \"{agent}\"\n"
+        )
+    };
+    let mut log = String::new();
+    for key in 0..200 {
+        log += &line(&format!("10.0.0.{key}"), "/", "quiet");
+    }
+    log += &line("10.1.0.1", "/first", "once");
+    log += &line("10.1.0.1", "/b", "bot/2 (+http://b)");
+    log += &line("10.1.0.1", "/b", "bot/2 (+http://b)");
+    log += &line("10.1.0.1", "/c", "bot/2 (+http://b)").repeat(2);
+    log += &line("10.1.0.2", "/d", "-").repeat(3);
+    let log = file("callers.log", log);
+    let advice = advise_json(&[&log]);
+    let most = &advice["windows"][0]["most_refused"];
+    let callers: Vec<_> = most
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| ["key", "path", "user_agent"].map(|name| key[name].as_str().unwrap()))
+        .collect();
     assert_eq!(
-        (&most["most_in_a_window"], &most["requests"]),
-        (&50.into(), &50.into())
+        callers,
+        [
+            ["10.1.0.1", "/b", "bot/2 (+http://b)"],
+            ["10.1.0.2", "/d", ""]
+        ]
     );
     let text = stdout(&advise(&[&log]));
-    let is_bend = |line: &str| line.starts_with("4/1m ") && line.contains("the curve bends");
-    assert!(text.lines().any(is_bend), "{text}");
-    assert!(text.contains("MOST REFUSED AT 4/1m"), "{text}");
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("10.1.0.1 "))
+        .unwrap();
+    assert!(
+        row.ends_with("  /b               bot/2 (+http://b)"),
+        "{row}"
+    );
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("10.1.0.2 "))
+        .unwrap();
+    assert!(row.ends_with("  /d               -"), "{row}");
 }
 
 #[test]
 fn every_refused_key_is_shown_with_its_own_numbers() {
-    let names: Vec<_> = (0..200).map(|key| format!("10.0.2.{key}")).collect();
+    let names: Vec<_> = (0..400)
+        .map(|key| format!("10.0.{}.{}", key / 200, key % 200))
+        .collect();
     let quiet = names.iter().flat_map(|name| [(0, name.as_str()); 5]);
     let mut requests: Vec<_> = quiet.collect();
     // Busy keys: the most within a minute, and more requests much later.
@@ -134,7 +222,7 @@ fn every_refused_key_is_shown_with_its_own_numbers() {
     let log = file("many.jsonl", log(&requests));
     let advice = advise_json(&[&log]);
     let window = &advice["windows"][0];
-    let limit = window["knee"]["amount"].as_u64().unwrap();
+    let limit = window["proposed"]["amount"].as_u64().unwrap();
     assert!(limit < 40, "{limit}");
     let number = |of: &Value, field: &str| of[field].as_u64().unwrap();
     let found: Vec<_> = window["most_refused"]
@@ -166,9 +254,10 @@ fn one_request_is_enough() {
 1 request of 1 key (ip), 1 Mar 2026 08:00:00 to 1 Mar 2026 08:00:00 UTC
 Read as json.
 
+Proposed: 1/1m, which would refuse nobody.
+
 QUOTA  KEYS NEVER REFUSED  KEYS REFUSED  SHARE  REQUESTS REFUSED  SHARE
 1/1m       at least 100 %             0  0.0 %                 0  0.0 %
-1/1m      the curve bends             0  0.0 %                 0  0.0 %
 ";
     assert_eq!(text, expected);
 }
@@ -176,8 +265,9 @@ QUOTA  KEYS NEVER REFUSED  KEYS REFUSED  SHARE  REQUESTS REFUSED  SHARE
 #[test]
 fn a_report_shows_the_curve_and_the_keys() {
     let mut requests: Vec<_> = (0..6).map(|second| (second, "<script>")).collect();
-    for quiet in ["a", "b", "c", "d", "e"] {
-        requests.extend([(0, quiet), (1, quiet)]);
+    let quiet: Vec<_> = (0..99).map(|key| format!("quiet-{key}")).collect();
+    for quiet in &quiet {
+        requests.extend([(0, quiet.as_str()), (1, quiet)]);
     }
     let log = file("script.jsonl", log(&requests));
     let report = scratch("advice.html");
@@ -189,11 +279,13 @@ fn a_report_shows_the_curve_and_the_keys() {
     assert!(!page.contains("<script>"), "{page}");
     assert!(page.contains("Limits over 1m") && page.contains("Limits over 2m"));
     assert!(page.contains("&lt;script&gt;"));
-    // Six requests of one key, and two of each of five.
+    // Six requests of one key, and two of each of 99.
     assert_eq!(
         conclusion(&page),
-        "Proposed: 2/1m, which would refuse 4 of 16 requests (25.0 %), of 1 of 6 keys; \
-         or 2/2m, which would refuse 4 of 16 requests (25.0 %), of 1 of 6 keys."
+        "Proposed: 2/1m, which would refuse 4 of 204 requests (2.0 %), of 1 of 100 keys; \
+         or 6/1m, which would refuse nobody. \
+         Over another window: 2/2m, which would refuse 4 of 204 requests (2.0 %), of 1 of 100 keys; \
+         or 6/2m, which would refuse nobody."
     );
     for window in ["1m", "2m"] {
         assert!(page.contains(&format!(

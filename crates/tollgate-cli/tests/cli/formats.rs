@@ -179,20 +179,27 @@ impl Shape {
 /// Checks that a replay of `log` finds the known requests, whatever their key.
 fn agrees(shape: &Shape, log: &str) {
     let path = file("shape.log", log);
-    let keys = if shape.has_user {
-        &["ip", "user+path"][..]
+    let other = if shape.has_user {
+        "user+path"
     } else {
-        &["ip", "path+ip"]
+        "path+ip"
     };
-    for key in keys {
+    for (key, bits) in [("ip", ""), ("ip", "128"), (other, "")] {
         let mut arguments = vec![&*path, "--key", key];
+        if !bits.is_empty() {
+            arguments.extend(["--ipv6-prefix", bits]);
+        }
+        let is_network = |client: &str| client.contains(':') && bits.is_empty();
         arguments.extend(shape.options);
         for limit in LIMITS {
             arguments.extend(["--limit", limit]);
         }
         let hits = known().into_iter().map(|hit| Hit {
             at_us: 1_000_000 * u64::from(START + hit.second),
-            ip: hit.client.to_owned(),
+            ip: match is_network(hit.client) {
+                true => "2001:db8::/64".to_owned(),
+                false => hit.client.to_owned(),
+            },
             user: hit.user.to_owned(),
             path: hit.path.to_owned(),
         });
@@ -253,7 +260,7 @@ fn w3c_logs_are_read_by_the_names_of_their_columns() {
         assert_eq!(found["requests"], 300 * 40);
         assert_eq!(
             (&found["keys"], &found["skipped_lines"]),
-            (&6.into(), &100.into())
+            (&5.into(), &100.into())
         );
     }
     let alone = replay(&[&[&*second, "--format", "w3c"], &LIMIT[..]].concat());
@@ -275,7 +282,7 @@ fn a_log_is_recognized_after_lines_of_another_kind() {
         let path = file("noise.log", noise + &shape.log());
         let found = replay_json(&[&[&*path], shape.options, &LIMIT].concat());
         let numbers = (&found["requests"], &found["skipped_lines"], &found["keys"]);
-        let expected = (&300.into(), &count.into(), &6.into());
+        let expected = (&300.into(), &count.into(), &5.into());
         assert_eq!(numbers, expected, "{:?}", shape.names);
     }
 }
@@ -290,7 +297,7 @@ fn each_file_has_a_format_of_its_own() {
     assert_eq!(found["requests"], 300 * files.len());
     assert_eq!(
         (&found["keys"], &found["skipped_lines"]),
-        (&6.into(), &0.into())
+        (&5.into(), &0.into())
     );
 }
 
@@ -480,4 +487,151 @@ fn bad_lines_are_counted_and_shown_with_their_numbers() {
         "{remarks}"
     );
     assert_eq!(remarks.lines().count(), 6, "each reason once: {remarks}");
+}
+
+/// Lines of each format with a method, a status and a user agent, and with none of these.
+const FULL_LINES: [(&[&str], &str); 6] = [
+    (
+        &[],
+        "10.0.0.1 - - [17/May/2015:10:05:03 +0000] \"POST /login?x HTTP/1.1\" 401 17 \"/\\\"a\" \"bot/1\" 0.1\n",
+    ),
+    (
+        &[],
+        "https 2015-05-17T10:05:03Z a/lb 10.0.0.1:28 10.0.0.9:80 0.0 0.1 0.0 401 200 34 366 \"POST http://x:80/login HTTP/1.1\" \"bot/1\" -\n",
+    ),
+    (
+        &[],
+        "#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent)\n2015-05-17 10:05:03 10.0.0.1 POST /login 401 bot/1\n",
+    ),
+    (
+        &[],
+        "{\"time\":1431857103,\"ip\":\"10.0.0.1\",\"path\":\"/login\",\"method\":\"POST\",\"status\":401,\"user_agent\":\"bot/1\"}\n",
+    ),
+    (
+        &["--agent-field", "h.UA.0", "--status-field", "code"],
+        "{\"time\":1431857103,\"ip\":\"10.0.0.1\",\"path\":\"POST /login HTTP/1.1\",\"code\":\"401\",\"h\":{\"UA\":[\"bot/1\"]}}\n",
+    ),
+    (
+        &["--pattern", "{time} {ip} {method} {path} {status} {agent}|"],
+        "1431857103 10.0.0.1 POST /login 401 bot/1|\n",
+    ),
+];
+
+#[test]
+fn requests_can_be_counted_by_path_method_and_status() {
+    for (options, line) in FULL_LINES {
+        let log = file("full.log", line);
+        let run = |filter: &str| {
+            let words: Vec<_> = filter.split(' ').collect();
+            let words = [&[&*log], options, &words, &["--json"], &LIMIT].concat();
+            replay(&words)
+        };
+        for filter in [
+            "--path /login",
+            "--path /x --path /log*",
+            "--method get,post",
+            "--status 401",
+            "--status 200 --status 4xx",
+            "--path *in --method POST --status 401",
+        ] {
+            let found = run(filter);
+            assert!(found.status.success(), "{filter} {line} {}", stderr(&found));
+            assert!(!stdout(&found).contains("left_out"), "{filter}");
+        }
+        for filter in [
+            "--path /log",
+            "--method GET",
+            "--status 403,5xx",
+            "--path /login --status 200",
+        ] {
+            fails(&run(filter), &["--status say, but 1 others"]);
+        }
+        let advised = tollgate()
+            .args([&["advise", &*log], options, &["--json", "--window", "1s"]].concat())
+            .output();
+        let advised = stdout(&advised.unwrap());
+        assert!(advised.contains("\"requests\":1"), "{line}");
+    }
+    let both = file(
+        "both.log",
+        FULL_LINES[0].1.to_owned() + &FULL_LINES[0].1.replace("401", "200"),
+    );
+    let found = replay_json(&[&[&*both, "--status", "401"], &LIMIT[..]].concat());
+    assert_eq!(
+        (&found["requests"], &found["left_out"]),
+        (&1.into(), &1.into())
+    );
+    let text = stdout(&replay(
+        &[&[&*both, "--status", "401"], &LIMIT[..]].concat(),
+    ));
+    assert!(
+        text.contains("1 request is left out, by --path, --method or --status."),
+        "{text}"
+    );
+    // A line that does not say is skipped, and not left out.
+    let json = file(
+        "none.jsonl",
+        "{\"time\":1431857103,\"ip\":\"10.0.0.1\",\"path\":\"/\"}",
+    );
+    for (filter, hint) in [
+        ("--method", "--method-field"),
+        ("--status", "--status-field"),
+    ] {
+        let value = if filter == "--method" { "GET" } else { "200" };
+        let output = replay(&[&[&*json, filter, value], &LIMIT[..]].concat());
+        fails(&output, &["1 line skipped", hint]);
+    }
+    for (filter, hint) in [
+        (["--path", "/a?b"], "query"),
+        (["--path", "api"], "'/api/*'"),
+        (["--method", "G T"], "such as POST"),
+        (["--status", "40"], "4xx"),
+        (["--status", "4x"], "4xx"),
+        (["--pattern", "{time} {ip}"], ""),
+    ] {
+        let more: &[&str] = if filter[0] == "--pattern" {
+            &["--status", "401"]
+        } else {
+            &[]
+        };
+        let hint = if hint.is_empty() {
+            "{status} is missing"
+        } else {
+            hint
+        };
+        fails(
+            &replay(&[&[&*both], &filter[..], more, &LIMIT].concat()),
+            &[filter[0], hint],
+        );
+    }
+}
+
+#[test]
+fn the_header_of_cloudfront_has_a_port_after_the_last_colon() {
+    for (viewer, ip) in [
+        ("2001:db8:1:2::9:46532", "2001:db8:1:2::9"),
+        ("2001:db8:1:2:3:4:5:6:443", "2001:db8:1:2:3:4:5:6"),
+        ("203.0.113.7:46532", "203.0.113.7"),
+    ] {
+        let json = json!({"time": START, "headers": {"CloudFront-Viewer-Address": [viewer]}});
+        let fields = format!(
+            "#Fields: date time c-ip x-cloudfront_viewer_address\n2015-05-17 10:00:00 10.9.9.9 {viewer}"
+        );
+        for (text, field) in [
+            (json.to_string(), "headers.CloudFront-Viewer-Address.0"),
+            (fields, "x-cloudfront_viewer_address"),
+        ] {
+            let log = file("viewer.log", text);
+            let options = [
+                "--ip-field",
+                field,
+                "--ipv6-prefix",
+                "128",
+                "--limit",
+                "fixed-window:0/1m",
+            ];
+            let found = replay_json(&[&[&*log], &options[..]].concat());
+            assert_eq!(found["top_denied"][0]["key"], ip, "{field}");
+        }
+    }
 }

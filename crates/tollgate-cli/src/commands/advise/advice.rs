@@ -6,10 +6,15 @@ use serde::Serialize;
 use tollgate_core::Quota;
 
 use crate::decisions::Windows;
+use crate::input::{Caller, Callers};
+use crate::text::{Grouped, Share, plural};
 use crate::trace::Trace;
 
 /// The shares of keys, in thousandths, that never exceed the proposed limits.
 const SHARES: [usize; 7] = [500, 750, 900, 950, 990, 999, 1_000];
+
+/// The share of keys, in thousandths, that the proposed limit never refuses.
+const PROPOSED: usize = 990;
 
 /// What exact limits over one window would refuse.
 pub(super) struct Advice {
@@ -19,11 +24,16 @@ pub(super) struct Advice {
     pub(super) requests: u64,
     /// For the shares of keys, in ascending order.
     pub(super) proposals: Vec<Proposal>,
-    /// For amounts from 1 on, each about a quarter above the one before, in ascending order.
+    /// The least limit that refuses at most one key in a hundred.
+    pub(super) proposed: Refused,
+    /// The least limit that refuses nobody.
+    pub(super) nobody: Refused,
+    /// For amounts from 1 on, each about a quarter above the one before, and for the proposed one, in
+    /// ascending order.
     pub(super) curve: Vec<Refused>,
     /// Where the curve bends.
     pub(super) knee: Refused,
-    /// The keys refused most at the knee, in descending order.
+    /// The keys refused most at the proposed limit, in descending order.
     pub(super) most_refused: Vec<RefusedKey>,
 }
 
@@ -44,18 +54,20 @@ pub(super) struct Refused {
     pub(super) requests: u64,
 }
 
-/// A key that the limit at the knee would refuse.
+/// A key that the proposed limit would refuse.
 pub(super) struct RefusedKey {
     pub(super) key: usize,
     /// The most requests within any window.
     pub(super) most: u64,
     pub(super) requests: u64,
     pub(super) refused: u64,
+    /// Who makes most of the key's requests.
+    pub(super) caller: Caller,
 }
 
 impl Advice {
     /// Returns advice for `window`, with the `top` keys refused most.
-    pub(super) fn new(trace: &Trace, window: Duration, top: usize) -> Self {
+    pub(super) fn new((trace, callers): (&Trace, &Callers), window: Duration, top: usize) -> Self {
         let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
         let most = Windows::of(trace, window_us).of_each_key();
         let mut sorted = most.clone();
@@ -77,17 +89,57 @@ impl Advice {
         proposals.dedup_by_key(|proposal| proposal.refused.amount);
         proposals.reverse();
         let worst = sorted.last().copied().unwrap_or(0);
-        let curve: Vec<_> = amounts(worst).map(|amount| log.refused(amount)).collect();
+        let mut curve: Vec<_> = amounts(worst).map(|amount| log.refused(amount)).collect();
         let knee = knee(&curve);
+        let proposed = log.refused(at_share(&sorted, PROPOSED));
+        if let Err(place) = curve.binary_search_by_key(&proposed.amount, |point| point.amount) {
+            curve.insert(place, proposed);
+        }
         Self {
             window,
             keys: u64::try_from(trace.keys().len()).unwrap_or(u64::MAX),
             requests: trace.requests(),
             proposals,
             knee,
-            most_refused: log.most_refused(knee.amount, top),
+            most_refused: log.most_refused(proposed.amount, top, callers),
+            proposed,
+            nobody: log.refused(worst),
             curve,
         }
+    }
+
+    /// Returns what is proposed: `33/1m, which would refuse 346 of 10,000 requests (3.5 %), of 17 of
+    /// 1,753 keys; or 108/1m, which would refuse nobody`.
+    pub(super) fn proposal(&self) -> String {
+        let refuses = |refused: Refused| match refused.requests {
+            0 => "nobody".to_owned(),
+            _ => format!(
+                "{} of {} ({}), of {} of {}",
+                Grouped(refused.requests),
+                plural(self.requests, "request", "requests"),
+                Share(refused.requests, self.requests),
+                Grouped(refused.keys),
+                plural(self.keys, "key", "keys"),
+            ),
+        };
+        let mut choices = vec![self.proposed, self.nobody];
+        choices.dedup();
+        let choices = choices.into_iter().map(|refused| {
+            let quota = self.quota(refused.amount);
+            format!("{quota}, which would refuse {}", refuses(refused))
+        });
+        choices.collect::<Vec<_>>().join("; or ")
+    }
+
+    /// Returns where the curve bends, in a sentence.
+    pub(super) fn bend(&self) -> String {
+        format!(
+            "The curve of refused requests bends at {}, which would refuse {} of the requests, of {} of \
+             the keys",
+            self.quota(self.knee.amount),
+            Share(self.knee.requests, self.requests),
+            Share(self.knee.keys, self.keys),
+        )
     }
 
     /// Returns a quota of `amount` as it is written.
@@ -140,7 +192,7 @@ impl Log<'_> {
         refused
     }
 
-    fn most_refused(&self, amount: u64, top: usize) -> Vec<RefusedKey> {
+    fn most_refused(&self, amount: u64, top: usize, callers: &Callers) -> Vec<RefusedKey> {
         let requests = self.trace.requests_of_each_key();
         let refused = self.refused_of_each_key(amount);
         let mut keys: Vec<_> = (0..)
@@ -151,11 +203,16 @@ impl Log<'_> {
                 most: self.most[key],
                 requests: requests[key],
                 refused,
+                caller: Caller::default(),
             })
             .collect();
         // Keys that are refused as often stay in order of first appearance.
         keys.sort_by_key(|key| std::cmp::Reverse(key.refused));
         keys.truncate(top);
+        let shown: Vec<_> = keys.iter().map(|key| key.key).collect();
+        for (key, caller) in keys.iter_mut().zip(callers.of(&shown)) {
+            key.caller = caller;
+        }
         keys
     }
 }

@@ -24,6 +24,7 @@ pub(super) struct Answer<N> {
 struct Whole<'a> {
     requests: u64,
     skipped_lines: u64,
+    #[serde(flatten)]
     read_as: &'a ReadAs,
     keys: u64,
     windows: Vec<Window<'a>>,
@@ -32,6 +33,8 @@ struct Whole<'a> {
 #[derive(Serialize)]
 struct Window<'a> {
     window: String,
+    proposed: Limit,
+    nobody_refused: Limit,
     proposals: Vec<Proposal>,
     knee: Limit,
     most_refused: Vec<Key>,
@@ -59,7 +62,13 @@ struct Key {
     most_in_a_window: u64,
     requests: u64,
     refused_requests: u64,
+    /// Of most requests of the key; empty if the log does not have it.
+    user_agent: String,
+    path: String,
 }
+
+/// How many characters of a path a row shows.
+const LONGEST_PATH: usize = 40;
 
 /// Formats thousandths as percent: `99.9`, or `50`.
 pub(super) fn percent(thousandths: usize) -> String {
@@ -105,9 +114,13 @@ impl<N: Fn(usize) -> String> Answer<N> {
             most_in_a_window: refused.most,
             requests: refused.requests,
             refused_requests: refused.refused,
+            user_agent: refused.caller.agent.clone(),
+            path: refused.caller.path.clone(),
         });
         Window {
             window: advice.window(),
+            proposed: limit(advice.proposed),
+            nobody_refused: limit(advice.nobody),
             proposals: proposals.collect(),
             knee: limit(advice.knee),
             most_refused: keys.collect(),
@@ -156,27 +169,36 @@ impl<N: Fn(usize) -> String> Answer<N> {
             let share = format!("at least {} %", percent(proposal.share));
             table.row(line(share, proposal.refused));
         }
-        table.row(line("the curve bends".to_owned(), advice.knee));
-        *text += &format!("\n{table}");
+        *text += &format!("\nProposed: {}.\n\n{table}", advice.proposal());
+        if advice.knee.requests > 0 {
+            *text += &format!("({}.)\n", advice.bend());
+        }
         if advice.most_refused.is_empty() {
             return;
         }
-        let title = format!("MOST REFUSED AT {}", advice.quota(advice.knee.amount));
-        let heading = [&title, "REFUSED", "OF", "SHARE", "MOST IN A WINDOW"];
-        let mut table = Table::new(&heading, heading.len());
+        let title = format!("MOST REFUSED AT {}", advice.quota(advice.proposed.amount));
+        let numbers = [&*title, "REFUSED", "OF", "SHARE", "MOST IN A WINDOW"];
+        let heading = [&numbers[..], &["MOSTLY ASKS FOR", "AS USER AGENT"]].concat();
+        let mut table = Table::new(&heading, numbers.len());
         for key in &advice.most_refused {
+            let or_unknown = |text: &str, most| match text {
+                "" => "-".to_owned(),
+                text => shortened(text, most),
+            };
             table.row([
                 shortened(&(self.name)(key.key), LONGEST_SHOWN),
                 Grouped(key.refused).to_string(),
                 Grouped(key.requests).to_string(),
                 Share(key.refused, key.requests).to_string(),
                 Grouped(key.most).to_string(),
+                or_unknown(&key.caller.path, LONGEST_PATH),
+                or_unknown(&key.caller.agent, LONGEST_SHOWN),
             ]);
         }
         *text += &format!("\n{table}");
         let shown = u64::try_from(advice.most_refused.len()).unwrap_or(u64::MAX);
-        if advice.knee.keys > shown {
-            let more = Grouped(advice.knee.keys - shown);
+        if advice.proposed.keys > shown {
+            let more = Grouped(advice.proposed.keys - shown);
             *text += &format!("(and {more} more; --top shows as many as you like)\n");
         }
     }

@@ -35,7 +35,7 @@ pub(crate) struct AdviseOptions {
 /// Runs `tollgate advise`.
 pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failure> {
     // Check the command line before reading a long log.
-    let key: KeyParts = options.log.key.parse()?;
+    let key: KeyParts = options.log.key_parts()?;
     let mut windows = Vec::with_capacity(options.windows.len());
     for text in &options.windows {
         let window = text.clone();
@@ -50,10 +50,13 @@ pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
     spare_logs(wanted.report.as_deref(), &options.log.files)?;
 
     let progress = Progress::new(output.is_watched());
-    let input = Input::read(&options.log, &key, &progress)?;
+    let input = Input::read_with_callers(&options.log, &key, &progress)?;
     progress.say("counting");
     let advice = windows.into_iter();
-    let advice = advice.map(|one| Advice::new(&input.trace, one.window(), wanted.top));
+    let advice = advice.map(|one| {
+        let requests = (&input.trace, &input.callers);
+        Advice::new(requests, one.window(), wanted.top)
+    });
     let answer = Answer {
         source: names(&options.log.files),
         counted_by: key.to_string(),
@@ -78,9 +81,9 @@ pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
 }
 
 const ADVICE: &str = "\
-For each key, the most requests within any window are counted. A limit of N is proposed for round
-shares of keys that never have more than N, and where the curve bends: from there on, a larger N
-spares few more requests. Counted as `sliding-log:N/WINDOW` decides: at most N in every window,
+For each key, the most requests within any window are counted. Proposed is the smallest limit that
+refuses at most one key in a hundred, and as a second choice the smallest that refuses nobody.
+Counted as `sliding-log:N/WINDOW` decides: at most N in every window,
 wherever it begins, and a refused request is not counted.
 
 Example:

@@ -8,7 +8,7 @@ use super::answer::{Answer, percent};
 use crate::failure::Failure;
 use crate::report::head;
 use crate::report::page::{Cell, end, legend, table, thousandths, tiles, write_page};
-use crate::text::{Grouped, Share, noun, plural};
+use crate::text::{Grouped, Share, noun};
 
 /// Writes the report to `path`.
 pub(super) fn write<N: Fn(usize) -> String>(
@@ -48,35 +48,31 @@ fn page<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::
 
 /// Returns one sentence: which limit is proposed for each window, and what it would refuse.
 fn conclusion(advice: &[Advice]) -> String {
-    let proposals = advice.iter().map(|advice| {
-        let knee = advice.knee;
-        format!(
-            "{}, which would refuse {} of {} ({}), of {} of {}",
-            advice.quota(knee.amount),
-            Grouped(knee.requests),
-            plural(advice.requests, "request", "requests"),
-            Share(knee.requests, advice.requests),
-            Grouped(knee.keys),
-            plural(advice.keys, "key", "keys"),
-        )
-    });
+    let proposals = advice.iter().map(Advice::proposal);
     let proposals: Vec<_> = proposals.collect();
-    format!("Proposed: {}.", proposals.join("; or "))
+    format!("Proposed: {}.", proposals.join(". Over another window: "))
 }
 
 /// Writes what the limits of one window would refuse: the curve, and round shares of the keys.
 fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
-    let knee = advice.knee;
+    let proposed = advice.proposed;
     let window = advice.window();
     writeln!(
         f,
         "<section><h2>Limits over {window}</h2>\n\
-         <p>Proposed is <b>{}</b>. There the curve of refused requests bends: below it, each step to a \
-         larger limit spares many requests; above it, few. It is the point furthest below the straight \
-         line between the ends of the curve. Whether those few requests matter is for you to \
-         decide.</p>",
-        advice.quota(knee.amount),
+         <p>Proposed is <b>{}</b>, the smallest limit that refuses at most one key in a hundred. Look at \
+         these keys below: if they are people, or a search engine that you want, take <b>{}</b>, which \
+         would have refused nobody.</p>",
+        advice.quota(proposed.amount),
+        advice.quota(advice.nobody.amount),
     )?;
+    if advice.knee.requests > 0 {
+        writeln!(
+            f,
+            "<p>{}: below it, each step to a larger limit spares many requests; above it, few.</p>",
+            advice.bend()
+        )?;
+    }
     legend(f, ["keys refused at least once", "requests refused"])?;
     let curve = advice.curve.iter().map(|point| {
         let keys = thousandths(point.keys, advice.keys);
@@ -84,7 +80,7 @@ fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
         let bars = [[("a", keys), ("", 0)], [("d", requests), ("", 0)]];
         let mut cells = row(advice, *point);
         cells.splice(1..1, bars.map(Cell::Bars));
-        (point.amount == knee.amount, cells)
+        (point.amount == proposed.amount, cells)
     });
     let numbers = ["#Keys refused", "#Share", "#Requests refused", "#Share"];
     table(
@@ -97,7 +93,7 @@ fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
         let mut cells = row(advice, proposal.refused);
         let share = format!("at least {} %", percent(proposal.share));
         cells.insert(1, Cell::Number(share));
-        (proposal.refused.amount == knee.amount, cells)
+        (proposal.refused.amount == proposed.amount, cells)
     });
     table(
         f,
@@ -125,10 +121,10 @@ fn most_refused(
     advice: &Advice,
     name: impl Fn(usize) -> String,
 ) -> fmt::Result {
-    let quota = advice.quota(advice.knee.amount);
+    let quota = advice.quota(advice.proposed.amount);
     writeln!(f, "<section><h2>Keys most refused at {quota}</h2>")?;
     if advice.most_refused.is_empty() {
-        let none = match advice.knee.keys {
+        let none = match advice.proposed.keys {
             0 => "No request would be refused.",
             _ => "None were asked for.",
         };
@@ -143,9 +139,18 @@ fn most_refused(
         ];
         let mut cells = vec![Cell::Text(name(key.key))];
         cells.extend(numbers.map(Cell::Number));
+        cells.extend([&key.caller.path, &key.caller.agent].map(|text| Cell::Text(text.clone())));
         (false, cells)
     });
-    let headings = ["Key", "#Refused", "#Of", "#Share", "#Most in a window"];
+    let headings = [
+        "Key",
+        "#Refused",
+        "#Of",
+        "#Share",
+        "#Most in a window",
+        "Mostly asks for",
+        "As user agent",
+    ];
     table(f, &headings, rows)?;
     f.write_str("</section>\n")
 }

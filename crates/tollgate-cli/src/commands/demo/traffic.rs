@@ -63,7 +63,7 @@ impl Day {
             return Ok(());
         }
         let at = Timestamp::saturating_from_micros(MIDNIGHT_US + after);
-        self.trace.push(at, client.as_bytes())
+        self.trace.push(at, client.as_bytes()).map(drop)
     }
 
     /// A visitor views a few pages; each page loads several files at once.

@@ -21,7 +21,7 @@ use crate::trace::{Event, KeyId, Trace};
 /// Runs `tollgate replay`.
 pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
     // Check the command line before reading a long log.
-    let key: KeyParts = options.log.key.parse()?;
+    let key: KeyParts = options.log.key_parts()?;
     let algorithms = algorithms(&options.limits)?;
     limiter((), &algorithms)?;
     let run = match options.location.location()? {
