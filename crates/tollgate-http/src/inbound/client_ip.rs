@@ -8,7 +8,7 @@ use http::header::{FORWARDED, HeaderName, HeaderValue};
 use http::request::Parts;
 
 use super::client_key::ClientKey;
-use super::forwarded::{self, Chain, X_FORWARDED_FOR};
+use super::forwarded::{self, CLOUDFRONT_VIEWER_ADDRESS, Chain, X_FORWARDED_FOR};
 use super::prefix::{PrefixError, Prefixes, canonical};
 
 /// The address that the connection came from, in the extensions of a request: for servers that set
@@ -153,7 +153,8 @@ impl ClientIp {
     }
 
     /// Counts by a header that the proxy sets to the client's address, such as `CF-Connecting-IP`
-    /// or `X-Real-IP`. It must occur once and hold one address.
+    /// or `X-Real-IP`. It must occur once and hold one address, with or without a port;
+    /// `CloudFront-Viewer-Address` always has a port, and no brackets around an IPv6 address.
     ///
     /// Only for servers that cannot be reached past the proxy, or with
     /// [`only_from`](Self::only_from): whoever can chooses the address, and may choose that of
@@ -287,7 +288,12 @@ impl ClientIp {
             Model::Header(name) => {
                 let mut values = parts.headers.get_all(name).iter();
                 let value = values.next().map(HeaderValue::as_bytes);
-                let address = value.and_then(|value| forwarded::address(value.trim_ascii()));
+                let read = if *name == CLOUDFRONT_VIEWER_ADDRESS {
+                    forwarded::address_before_port
+                } else {
+                    forwarded::address
+                };
+                let address = value.and_then(|value| read(value.trim_ascii()));
                 address
                     .filter(|_| values.next().is_none())
                     .ok_or_else(|| Unknown::Header(name.clone()))

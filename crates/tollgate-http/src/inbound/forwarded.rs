@@ -9,6 +9,10 @@ use http::header::{FORWARDED, HeaderName};
 /// `X-Forwarded-For`.
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
+/// `CloudFront-Viewer-Address`.
+pub(super) const CLOUDFRONT_VIEWER_ADDRESS: HeaderName =
+    HeaderName::from_static("cloudfront-viewer-address");
+
 /// A header with a chain of addresses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Chain {
@@ -119,6 +123,14 @@ pub(super) fn address(text: &[u8]) -> Option<IpAddr> {
         SocketAddr::V6(address) if address.scope_id() != 0 => None,
         address => Some(address.ip()),
     }
+}
+
+/// Reads the value of [`CLOUDFRONT_VIEWER_ADDRESS`]: what precedes the last colon is the address, also
+/// one of IPv6, which has no brackets there: `2001:db8::1:4711` is `2001:db8::1` with the port 4711.
+pub(super) fn address_before_port(text: &[u8]) -> Option<IpAddr> {
+    let (address, port) = str::from_utf8(text).ok()?.rsplit_once(':')?;
+    let _: u16 = port.parse().ok()?;
+    address.parse().ok()
 }
 
 fn trim(text: &[u8]) -> &[u8] {

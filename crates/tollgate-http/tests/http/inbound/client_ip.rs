@@ -244,6 +244,48 @@ async fn ranges_behind_nat64_are_those_of_ipv4() {
     assert_eq!(key_of(&client, other).await.unwrap(), "198.51.100.1");
 }
 
+/// CloudFront writes no brackets around an IPv6 address, so one with a port may look like another.
+#[tokio::test]
+async fn cloudfronts_header_ends_with_a_port() {
+    let name = "cloudfront-viewer-address";
+    let client = ClientIp::header(HeaderName::from_static(name)).ipv6_prefix(128);
+    for (value, expected) in [
+        ("198.51.100.10:46532", Ok("198.51.100.10")),
+        (
+            "2001:db8:1:2::9:46532",
+            Ok("2001:db8:1::/48 2001:db8:1:2::9/128"),
+        ),
+        (
+            "2001:db8:1:2::9:4653",
+            Ok("2001:db8:1::/48 2001:db8:1:2::9/128"),
+        ),
+        (
+            "2001:db8:1:2:3:4:5:6:80",
+            Ok("2001:db8:1::/48 2001:db8:1:2:3:4:5:6/128"),
+        ),
+        ("2001:db8:1:2:3:4:5:6", Err(500)),
+        ("2001:db8:1:2::9:65536", Err(500)),
+        ("2001:db8:1:2::9:", Err(500)),
+        ("198.51.100.10", Err(500)),
+    ] {
+        let key = key_of(&client, from("192.0.2.1", &[(name, value)])).await;
+        assert_eq!(
+            key.as_deref().map_err(|status| *status),
+            expected,
+            "{value}"
+        );
+    }
+    // No other header is read so.
+    let name = "x-real-ip";
+    let client = ClientIp::header(HeaderName::from_static(name));
+    let key = key_of(
+        &client,
+        from("192.0.2.1", &[(name, "2001:db8:1:2::9:4653")]),
+    )
+    .await;
+    assert_eq!(key.unwrap(), "2001:db8:1::/48 2001:db8:1:2::/64");
+}
+
 #[tokio::test]
 async fn a_proxys_header_must_occur_once_and_come_from_it() {
     let name = HeaderName::from_static("x-real-ip");
