@@ -1,11 +1,12 @@
 //! `Fields`: writes what a decision says about limits into the headers of a response.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use smallvec::SmallVec;
-use tollgate_core::store::Verdict;
+use tollgate_core::store::{Source, Verdict};
 use tollgate_core::{Algorithm, Decision, Limit, Wait};
 
 use crate::text::append_number;
@@ -22,10 +23,20 @@ const MAX_INTEGER: u64 = 999_999_999_999_999;
 /// `RateLimit-Policy` of the newest draft, of all limits, and `Retry-After` if the call was denied.
 ///
 /// Everything is rounded so that a client that obeys is not refused: what remains down, times up to
-/// whole seconds. A client obeys if it sends no more than what remains until the time of the field
-/// has passed, and nothing before `Retry-After` has. The time is exact for fixed windows and GCRA:
-/// the earliest instant at which more than what remains is left. For the others it is the instant
-/// at which nothing is counted any more, which may be later.
+/// whole seconds. A client obeys if the costs of what it sends are no more than what remains until
+/// the time of the field has passed, and it sends nothing before `Retry-After` has. When the time has
+/// passed, at least one more than what remains is left, so a request that costs more may have to wait
+/// again.
+///
+/// The time of a request that was allowed is exact for fixed windows and GCRA: the earliest instant
+/// at which more than what remains is left. For the others, and for a part of a limit, it is the
+/// instant at which nothing is counted any more, which may be later. That of a request that was denied
+/// is the instant at which the same request is allowed. If that never comes, because it costs more
+/// than the limit's capacity, `Retry-After` is not written, and no time if the limit is full already.
+///
+/// Nothing is said of a limit of which the answer does not know what remains: while
+/// a fallback allows everything without counting, or if a cache denies a request without having
+/// asked for this limit.
 ///
 /// [`Hints`](crate::Hints) reads what this writes.
 ///
@@ -57,12 +68,12 @@ pub struct Fields {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Draft {
-    /// `RateLimit-Limit: 5`, `RateLimit-Remaining: 4`, `RateLimit-Reset: 12`, of the limit that
-    /// [binds](Decision::binding), and `RateLimit-Policy: 5;w=60` of all. If several limits deny a call
-    /// for equally long, the one with the least left binds here.
-    Six,
-    /// `RateLimit: limit=5, remaining=4, reset=12`, of the limit that binds, and
+    /// `RateLimit-Limit: 5`, `RateLimit-Remaining: 4`, `RateLimit-Reset: 12`, of the limit of which
+    /// the least is left, or if several leave as little, of the one for which that lasts longest; and
     /// `RateLimit-Policy: 5;w=60` of all.
+    Six,
+    /// `RateLimit: limit=5, remaining=4, reset=12`, of the same limit, and `RateLimit-Policy: 5;w=60`
+    /// of all.
     Seven,
     /// `RateLimit: "login";r=4;t=12` and `RateLimit-Policy: "login";q=5;w=60`, of all limits; the
     /// same in drafts 8 to 11.
@@ -113,7 +124,8 @@ impl Fields {
         self
     }
 
-    /// Also writes `X-RateLimit-Limit`, `-Remaining` and `-Reset`, of the limit that binds.
+    /// Also writes `X-RateLimit-Limit`, `-Remaining` and `-Reset`, of the limit of which
+    /// [draft 6](Draft::Six) is.
     #[must_use]
     pub fn x_rate_limit(mut self, reset: Reset) -> Self {
         self.x_rate_limit = Some(reset);
@@ -146,7 +158,7 @@ impl Fields {
         if let Some(policy) = self.policy(limits) {
             let _ = headers.append(RATE_LIMIT_POLICY, policy);
         }
-        self.write_verdicts(decision.verdicts(), headers);
+        self.write_verdicts(decision.verdicts(), decision.source(), headers);
     }
 
     /// Returns whether fields say anything about this limit.
@@ -187,6 +199,7 @@ impl Fields {
     pub(crate) fn write_verdicts<'v>(
         &self,
         verdicts: impl Iterator<Item = (&'v Limit, &'v Verdict)> + Clone,
+        source: Source,
         headers: &mut HeaderMap,
     ) {
         // A limit in shadow denies nothing.
@@ -197,21 +210,19 @@ impl Fields {
             let seconds = micros.div_ceil(1_000_000);
             let _ = headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        // A block that denies nothing says nothing.
-        let shown = verdicts.filter(|(limit, verdict)| {
-            self.shows(limit) && (!verdict.is_allowed() || !limit.algorithm().can_block())
-        });
+        let shown = verdicts.filter(|(limit, _)| self.shows(limit));
+        let said = shown.filter_map(|(limit, verdict)| Said::of(limit, verdict, source));
         match self.draft {
             Some(Draft::Eleven) => {
                 let mut text = Text::new();
-                for (limit, verdict) in shown.clone() {
+                for said in said.clone() {
                     separate(&mut text);
-                    quote(&mut text, limit.name());
+                    quote(&mut text, said.limit.name());
                     text.extend_from_slice(b";r=");
-                    append_number(&mut text, integer(verdict.remaining()));
-                    if let Some(time) = seconds_without_more(limit, verdict) {
+                    append_number(&mut text, integer(said.remaining));
+                    if let Some(time) = said.until_more.as_secs_ceil() {
                         text.extend_from_slice(b";t=");
-                        append_number(&mut text, time);
+                        append_number(&mut text, integer(time));
                     }
                 }
                 if !text.is_empty() {
@@ -219,18 +230,18 @@ impl Fields {
                 }
             }
             Some(draft @ (Draft::Six | Draft::Seven)) => {
-                if let Some((limit, verdict)) = binding(shown.clone()) {
-                    let amount = limit.algorithm().quota().amount();
-                    let reset = seconds_without_more(limit, verdict).unwrap_or(MAX_INTEGER);
-                    write_three(draft, [amount, verdict.remaining(), reset], headers);
+                if let Some(said) = strictest(said.clone()) {
+                    let amount = said.limit.algorithm().quota().amount();
+                    let reset = said.until_more.as_secs_ceil().unwrap_or(MAX_INTEGER);
+                    write_three(draft, [amount, said.remaining, reset], headers);
                 }
             }
             None => {}
         }
         if let Some(reset) = self.x_rate_limit
-            && let Some((limit, verdict)) = binding(shown)
+            && let Some(said) = strictest(said)
         {
-            write_x_rate_limit(reset, limit, verdict, headers);
+            write_x_rate_limit(reset, &said, headers);
         }
     }
 
@@ -274,15 +285,51 @@ fn integer(amount: u64) -> u64 {
     amount.min(MAX_INTEGER)
 }
 
-/// Returns the seconds, rounded up, within which no more than what remains is available: as long as
-/// it is exact, until one more is; otherwise until nothing is counted any more. `None` if that
-/// never ends.
-fn seconds_without_more(limit: &Limit, verdict: &Verdict) -> Option<u64> {
-    let wait = match verdict.retry_after() {
-        Wait::ZERO | Wait::NEVER => until_one_more(limit, verdict),
-        wait => wait,
-    };
-    wait.as_secs_ceil().map(integer)
+/// What the fields say about a limit.
+struct Said<'v> {
+    limit: &'v Limit,
+    verdict: &'v Verdict,
+    remaining: u64,
+    /// How long no more than what remains is available: as long as it is exact, until one more is;
+    /// otherwise until nothing is counted any more.
+    until_more: Wait,
+}
+
+impl<'v> Said<'v> {
+    /// Returns what is said about a limit, or `None` if there is nothing to say.
+    fn of(limit: &'v Limit, verdict: &'v Verdict, source: Source) -> Option<Self> {
+        let is_full = verdict.remaining() == verdict.capacity();
+        let denied_by_cache = source == Source::Cache && !verdict.is_allowed();
+        if verdict.is_allowed() {
+            // A block that denies nothing says nothing. And where nothing remains, something was counted,
+            // which will not be counted some time: otherwise it is not known what remains.
+            let is_unknown =
+                verdict.remaining() == 0 && !is_full && verdict.reset_after() == Wait::ZERO;
+            if is_unknown || limit.algorithm().can_block() {
+                return None;
+            }
+        } else if denied_by_cache && verdict.retry_after().is_never() {
+            return None;
+        }
+        let until_more = match verdict.retry_after() {
+            _ if verdict.capacity() == 0 => Wait::NEVER,
+            Wait::NEVER if is_full => Wait::NEVER,
+            Wait::ZERO | Wait::NEVER => until_one_more(limit, verdict),
+            wait => wait,
+        };
+        // Requests that cost less may have used up what a cache remembers.
+        let remaining = if denied_by_cache {
+            0
+        } else {
+            verdict.remaining()
+        };
+        Some(Self {
+            limit,
+            verdict,
+            remaining,
+            until_more,
+        })
+    }
 }
 
 /// Returns how long it takes at most until one more than what remains is available.
@@ -304,24 +351,10 @@ fn until_one_more(limit: &Limit, verdict: &Verdict) -> Wait {
     Wait::from_micros(reset_us.saturating_sub(later_us))
 }
 
-/// Returns the limit that determines the result, as [`Decision::binding`] does, but of limits that deny
-/// for equally long the one with the least left: a client that obeys is then not denied by another.
-fn binding<'v>(
-    verdicts: impl Iterator<Item = (&'v Limit, &'v Verdict)>,
-) -> Option<(&'v Limit, &'v Verdict)> {
-    // Of those that are equal, the first.
-    verdicts.reduce(|best, next| {
-        let rank = |verdict: &Verdict| {
-            let denies = !verdict.is_allowed();
-            let wait = verdict.retry_after();
-            (denies, wait, u64::MAX - verdict.remaining())
-        };
-        if rank(next.1) > rank(best.1) {
-            next
-        } else {
-            best
-        }
-    })
+/// Returns what is said where only one limit can be: a client that keeps to it is refused by no other
+/// limit, since these have more left, or have it sooner.
+fn strictest<'v>(all: impl Iterator<Item = Said<'v>>) -> Option<Said<'v>> {
+    all.min_by_key(|said| (said.remaining, Reverse(said.until_more)))
 }
 
 fn write_three(draft: Draft, numbers: [u64; 3], headers: &mut HeaderMap) {
@@ -364,13 +397,14 @@ fn number(text: &[u8]) -> Option<u64> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-fn write_x_rate_limit(reset: Reset, limit: &Limit, verdict: &Verdict, headers: &mut HeaderMap) {
+fn write_x_rate_limit(reset: Reset, said: &Said<'_>, headers: &mut HeaderMap) {
     const NAMES: [HeaderName; 3] = [
         HeaderName::from_static("x-ratelimit-limit"),
         HeaderName::from_static("x-ratelimit-remaining"),
         HeaderName::from_static("x-ratelimit-reset"),
     ];
-    let after = verdict.reset_after().max(verdict.retry_after());
+    let (verdict, remaining) = (said.verdict, said.remaining);
+    let after = verdict.reset_after().max(said.until_more);
     let reset = match reset {
         Reset::After => after.as_secs_ceil(),
         // Of the state, not of when this is written: the same for all answers of one state.
@@ -379,12 +413,12 @@ fn write_x_rate_limit(reset: Reset, limit: &Limit, verdict: &Verdict, headers: &
             Some(at.div_ceil(1_000_000))
         }),
     };
-    let said = [&NAMES[1], &NAMES[2]].map(|name| number(headers.get(name)?.as_bytes()));
-    if is_stricter(said, verdict.remaining(), reset) {
+    let before = [&NAMES[1], &NAMES[2]].map(|name| number(headers.get(name)?.as_bytes()));
+    if is_stricter(before, remaining, reset) {
         return;
     }
-    let amount = limit.algorithm().quota().amount();
-    let numbers = [Some(amount), Some(verdict.remaining()), reset];
+    let amount = said.limit.algorithm().quota().amount();
+    let numbers = [Some(amount), Some(remaining), reset];
     for (name, number) in NAMES.into_iter().zip(numbers) {
         if let Some(number) = number {
             let _ = headers.insert(name, HeaderValue::from(number));

@@ -39,7 +39,7 @@ pub(super) fn response(
     if let Ok(message) = HeaderValue::from_str(refusal.detail()) {
         let _ = headers.insert(MESSAGE, message);
     }
-    let wait = refusal.retry_after();
+    let wait = refusal.wait();
     if wait.is_never() {
         // A negative number asks not to call again.
         let _ = headers.insert(PUSHBACK, HeaderValue::from_static("-1"));

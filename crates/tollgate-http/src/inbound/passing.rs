@@ -42,9 +42,11 @@ impl<S: Store + 'static> Passing<S> {
         for policy in question.policies() {
             let _ = head.headers.append(RATE_LIMIT_POLICY, policy.clone());
         }
-        shared
-            .fields
-            .write_verdicts(question.verdicts(verdicts), &mut head.headers);
+        shared.fields.write_verdicts(
+            question.verdicts(verdicts),
+            verdicts.source(),
+            &mut head.headers,
+        );
         if shared.inserts_decision {
             let _ = head.extensions.insert(Decided::new(question, verdicts));
         }

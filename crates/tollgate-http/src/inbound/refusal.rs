@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use tollgate_core::store::{Verdict, Verdicts};
@@ -20,6 +20,9 @@ use crate::fields::RATE_LIMIT_POLICY;
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const REDUCED_CAPACITY: &str =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+
+/// When to come back if nobody knows.
+const SOON: Wait = Wait::from_micros(1_000_000);
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,6 +65,8 @@ pub struct Refusal<'r> {
     /// What the store said, if it denied the request.
     decided: Option<(&'r Question, &'r Verdicts)>,
     retry_after: Wait,
+    /// What asks for the header that the request lacks.
+    challenge: Option<HeaderValue>,
 }
 
 impl<'r> Refusal<'r> {
@@ -91,6 +96,7 @@ impl<'r> Refusal<'r> {
             detail: detail.into(),
             decided: None,
             retry_after: Wait::ZERO,
+            challenge: (cause == Cause::NoKey).then(|| HeaderValue::from_static("ApiKey")),
         }
     }
 
@@ -117,7 +123,15 @@ impl<'r> Refusal<'r> {
         match why {
             NotAsked::NoKey(NoKey::Header(name)) => {
                 let detail = format!("The request needs one header `{name}`.");
-                Self::new(request, Cause::NoKey, detail)
+                let challenge = if *name == AUTHORIZATION {
+                    Ok(HeaderValue::from_static("Bearer"))
+                } else {
+                    HeaderValue::try_from(format!("ApiKey header=\"{name}\""))
+                };
+                Self {
+                    challenge: challenge.ok(),
+                    ..Self::new(request, Cause::NoKey, detail)
+                }
             }
             NotAsked::NoKey(NoKey::Nothing) => Self::new(
                 request,
@@ -160,6 +174,15 @@ impl<'r> Refusal<'r> {
         self.retry_after
     }
 
+    /// Returns how long the usual response asks the client to wait: also if the store failed, or for
+    /// a place.
+    pub(super) fn wait(&self) -> Wait {
+        match self.cause {
+            Cause::StoreFailed | Cause::TooManyAtOnce => SOON,
+            _ => self.retry_after,
+        }
+    }
+
     /// Returns each limit with its verdict; none if no store decided.
     pub fn verdicts(&self) -> impl Iterator<Item = (&'r Limit, &'r Verdict)> {
         let decided = self.decided.into_iter();
@@ -185,22 +208,34 @@ impl<'r> Refusal<'r> {
             Some(content_type) => grpc::response(self.cause, content_type, self, fields),
             None => self.problem(fields),
         };
-        self.write_fields(fields, response.headers_mut());
+        self.write_fields(fields, &mut response);
         response
     }
 
-    /// Writes what the limits say into the headers of a response.
-    pub(super) fn write_fields(&self, fields: &Fields, headers: &mut http::HeaderMap) {
+    /// Writes what the limits say, and what else its status needs, into the headers of a response.
+    pub(super) fn write_fields(&self, fields: &Fields, response: &mut Response<Bytes>) {
+        let status = response.status();
+        let headers = response.headers_mut();
         if let Some((question, verdicts)) = self.decided {
             for policy in question.policies() {
                 let _ = headers.append(RATE_LIMIT_POLICY, policy.clone());
             }
-            fields.write_verdicts(question.verdicts(verdicts), headers);
-        } else if matches!(self.cause, Cause::StoreFailed | Cause::TooManyAtOnce) {
-            // A response of one's own may know better.
+            fields.write_verdicts(question.verdicts(verdicts), verdicts.source(), headers);
+            return;
+        }
+        // A response of one's own may know better.
+        if let Some(micros) = fields.with_jitter(self.wait()) {
+            let seconds = micros.div_ceil(1_000_000);
             let _ = headers
                 .entry(RETRY_AFTER)
-                .or_insert(HeaderValue::from_static("1"));
+                .or_insert_with(|| HeaderValue::from(seconds));
+        }
+        if let Some(challenge) = &self.challenge
+            && status == StatusCode::UNAUTHORIZED
+        {
+            let _ = headers
+                .entry(WWW_AUTHENTICATE)
+                .or_insert_with(|| challenge.clone());
         }
     }
 

@@ -296,7 +296,7 @@ impl<S: Store + 'static> Shared<S> {
         let mut response = match &self.responds {
             Some(responds) => {
                 let mut response = responds(refusal);
-                refusal.write_fields(&self.fields, response.headers_mut());
+                refusal.write_fields(&self.fields, &mut response);
                 response
             }
             None => refusal.response(&self.fields),

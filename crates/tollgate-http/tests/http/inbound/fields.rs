@@ -1,15 +1,19 @@
 //! What responses say about limits, and what a client that obeys gets.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
-use sfv::{BareItem, List, ListEntry, Parser};
-use tollgate_core::{RateLimiter, Timestamp};
+use sfv::{BareItem, Dictionary, List, ListEntry, Parser};
+use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_http::inbound::InboundLayer;
 use tollgate_http::{Draft, Fields, Hints, Reset};
-use tollgate_layers::Share;
+use tollgate_layers::{DenyCache, Fallback, Share};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 use super::support::*;
@@ -88,11 +92,6 @@ fn x_rate_limit_is_of_the_limit_that_binds() {
     let fields = Fields::retry_after_only().x_rate_limit(Reset::At);
     let headers = written(&fields, &limits, &[4]);
     assert_eq!(text(&headers, "x-ratelimit-reset"), "1700000040");
-    // Both deny forever.
-    let headers = written(&fields, &limits, &[4, 20]);
-    assert_eq!(text(&headers, "x-ratelimit-limit"), "10");
-    let headers = written(&fields, &[limits[1], limits[0]], &[4, 20]);
-    assert_eq!(text(&headers, "x-ratelimit-limit"), "10");
 }
 
 #[test]
@@ -127,11 +126,111 @@ fn a_block_says_something_only_while_it_lasts() {
     );
 }
 
+/// No field names a time at which the same request would be allowed, or more would be left.
 #[test]
-fn a_cost_that_never_fits_asks_for_no_retry() {
-    let headers = written(&Fields::new(), &["a=gcra:10/1m"], &[11]);
-    assert_eq!(text(&headers, "retry-after"), "");
-    assert_eq!(text(&headers, "ratelimit"), r#""a";r=10;t=0"#);
+fn what_is_never_allowed_asks_for_no_retry() {
+    for (limit, costs, expected) in [
+        ("gcra:10/1m", &[11][..], r#""a";r=10"#),
+        // Others can come later.
+        ("gcra:10/1m", &[1, 11], r#""a";r=9;t=6"#),
+        ("fixed-window:0/1m", &[1], r#""a";r=0"#),
+        ("fixed-window:0/1m", &[0], r#""a";r=0"#),
+    ] {
+        let limits = [&*format!("a={limit}")];
+        let headers = written(&Fields::new(), &limits, costs);
+        assert_eq!(text(&headers, "retry-after"), "");
+        assert_eq!(text(&headers, "ratelimit"), expected);
+        let (left, time) = expected[6..]
+            .split_once(";t=")
+            .unwrap_or((&expected[6..], ""));
+        let fields = Fields::new().draft(Draft::Six).x_rate_limit(Reset::After);
+        let headers = written(&fields, &limits, costs);
+        assert_eq!(text(&headers, "x-ratelimit-remaining"), left);
+        assert_eq!(text(&headers, "x-ratelimit-reset"), time);
+        assert_eq!(text(&headers, "ratelimit-remaining"), left);
+        let never = "999999999999999";
+        let time = if time.is_empty() { never } else { time };
+        assert_eq!(text(&headers, "ratelimit-reset"), time);
+    }
+}
+
+/// Of a limit that was not counted, nobody knows what remains.
+#[test]
+fn nothing_is_said_of_a_limit_that_was_not_counted() {
+    let check = |store: Arc<dyn Store>, fields: &Fields, limits: &[&str], costs: &[u64]| {
+        let limiter = limiter(store, limits.iter().copied());
+        let mut headers = HeaderMap::new();
+        for cost in costs {
+            headers.clear();
+            let decision = limiter
+                .check("alice")
+                .cost(*cost)
+                .into_future()
+                .now_or_never();
+            fields.write(&decision.unwrap().unwrap(), &mut headers);
+        }
+        headers
+    };
+    let limits = ["a=fixed-window:10/1m", "b=gcra:3/1m"];
+    for draft in [Draft::Six, Draft::Seven, Draft::Eleven] {
+        let fields = Fields::new().draft(draft).x_rate_limit(Reset::After);
+        let headers = check(Arc::new(Fallback::allow(Down)), &fields, &limits, &[1]);
+        // What the limits are is known.
+        assert_eq!(headers.len(), 1, "{headers:?}");
+        assert!(headers.contains_key("ratelimit-policy"));
+    }
+    // Another limiter's denial is remembered of one limit.
+    let cache = || {
+        let (memory, clock) = store();
+        let cache: Arc<dyn Store> = Arc::new(DenyCache::new(memory).clock(clock));
+        let alone = limiter(cache.clone(), ["b=gcra:3/1m"]);
+        for _ in 0..4 {
+            let _ = alone.check("alice").into_future().now_or_never().unwrap();
+        }
+        cache
+    };
+    let headers = check(cache(), &Fields::new(), &limits, &[1]);
+    assert_eq!(text(&headers, "ratelimit"), r#""b";r=0;t=20"#);
+    assert_eq!(text(&headers, "retry-after"), "20");
+    // Calls that cost less than a remembered one may have used up what it left.
+    let cache = || {
+        let (memory, clock) = store();
+        Arc::new(DenyCache::new(memory).clock(clock))
+    };
+    let limit = ["a=sliding-log:5/1m"];
+    let headers = check(cache(), &Fields::new(), &limit, &[3, 3, 1, 1, 3]);
+    assert_eq!(text(&headers, "ratelimit"), r#""a";r=0;t=60"#);
+    let headers = check(cache(), &Fields::new(), &limit, &[3, 6, 1, 1, 6]);
+    assert_eq!(text(&headers, "ratelimit"), "");
+}
+
+/// Of limits that leave as little, the one is said that lasts longest, in either order.
+#[test]
+fn of_limits_that_leave_equally_much_the_longest_is_said() {
+    let mut limits = ["minute=fixed-window:2/1m", "day=fixed-window:2/1d"];
+    for _ in 0..2 {
+        for costs in [&[1][..], &[1, 1], &[1, 1, 1]] {
+            let fields = Fields::new().draft(Draft::Six).x_rate_limit(Reset::After);
+            let headers = written(&fields, &limits, costs);
+            // The day began at midnight.
+            assert_eq!(text(&headers, "ratelimit-reset"), "6400");
+            assert_eq!(text(&headers, "x-ratelimit-reset"), "6400");
+        }
+        limits.reverse();
+    }
+}
+
+/// What a dear request would wait for is not what a cheap one may use.
+#[test]
+fn of_limits_that_deny_the_least_that_is_left_is_said() {
+    let limits = ["minute=fixed-window:5/1m", "day=fixed-window:8/1d"];
+    let fields = Fields::new().draft(Draft::Seven);
+    let headers = written(&fields, &limits, &[4, 5]);
+    assert_eq!(
+        text(&headers, "ratelimit"),
+        "limit=5, remaining=1, reset=40"
+    );
+    assert_eq!(text(&headers, "retry-after"), "6400");
 }
 
 #[test]
@@ -220,83 +319,198 @@ async fn of_nested_layers_the_one_with_the_least_left_is_heard() {
     }
 }
 
-/// What a client that obeys knows: how much it may use until when.
-struct Client {
-    left: u64,
-    until: u64,
+/// The fields that a client goes by.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Draft(Draft),
+    X(Reset),
 }
 
-impl Client {
-    /// Learns from a response at `now`, by an independent reader of structured fields.
-    fn learn(headers: &HeaderMap, now: u64) -> Self {
-        let list: List = Parser::new(text(headers, "ratelimit")).parse().unwrap();
-        let mut least: Option<Self> = None;
-        for entry in list {
-            let ListEntry::Item(item) = entry else {
-                panic!("a list in a list")
-            };
-            assert!(matches!(item.bare_item, BareItem::String(_)));
-            let number = |name: &str| {
-                let value = item.params.get(name)?.as_integer()?;
-                u64::try_from(i64::from(value)).ok()
-            };
-            let (left, after) = (number("r").unwrap(), number("t").unwrap());
-            let until = now + after * 1_000_000;
-            least = Some(match least {
-                Some(before) => Self {
-                    left: left.min(before.left),
-                    until: until.max(before.until),
-                },
-                None => Self { left, until },
-            });
+const FORMS: [Form; 5] = [
+    Form::Draft(Draft::Eleven),
+    Form::Draft(Draft::Seven),
+    Form::Draft(Draft::Six),
+    Form::X(Reset::After),
+    Form::X(Reset::At),
+];
+
+impl Form {
+    fn fields(self) -> Fields {
+        match self {
+            Self::Draft(draft) => Fields::new().draft(draft),
+            Self::X(reset) => Fields::retry_after_only().x_rate_limit(reset),
         }
-        let list: List = Parser::new(text(headers, "ratelimit-policy"))
-            .parse()
-            .unwrap();
-        assert!(!list.is_empty());
-        least.unwrap()
+    }
+
+    /// Returns what is left and for how many seconds, or until when, of each limit that is said.
+    fn read(self, headers: &HeaderMap) -> Vec<(u64, Option<u64>)> {
+        let named = |[left, time]: [&str; 2]| {
+            let number = |name| headers.get(name)?.to_str().ok()?.parse().ok();
+            number(left)
+                .map(|left| (left, number(time)))
+                .into_iter()
+                .collect()
+        };
+        match self {
+            // By an independent reader of structured fields.
+            Self::Draft(Draft::Eleven) => {
+                let list: List = Parser::new(text(headers, "ratelimit")).parse().unwrap();
+                let items = list.iter().map(|entry| {
+                    let ListEntry::Item(item) = entry else {
+                        panic!("a list in a list")
+                    };
+                    assert!(matches!(item.bare_item, BareItem::String(_)));
+                    let number = |name: &str| {
+                        let value = item.params.get(name)?.as_integer()?;
+                        u64::try_from(i64::from(value)).ok()
+                    };
+                    (number("r").unwrap(), number("t"))
+                });
+                items.collect()
+            }
+            Self::Draft(Draft::Seven) => {
+                let said = Parser::new(text(headers, "ratelimit"));
+                let said: Dictionary = said.parse().unwrap();
+                let number = |name: &str| match said.get(name)? {
+                    ListEntry::Item(item) => {
+                        u64::try_from(i64::from(item.bare_item.as_integer()?)).ok()
+                    }
+                    ListEntry::InnerList(_) => None,
+                };
+                let left = number("remaining");
+                left.map(|left| (left, number("reset")))
+                    .into_iter()
+                    .collect()
+            }
+            Self::Draft(_) => named(["ratelimit-remaining", "ratelimit-reset"]),
+            Self::X(_) => named(["x-ratelimit-remaining", "x-ratelimit-reset"]),
+        }
     }
 }
 
+/// A client that obeys: it knows how much it may use until when.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    left: u64,
+    /// `None` never comes.
+    until: Option<u64>,
+    /// The instant of `Retry-After`.
+    not_before: u64,
+}
+
+impl Client {
+    /// Learns from a response at `now`, unless it says nothing.
+    fn learn(form: Form, headers: &HeaderMap, now: u64) -> Option<Self> {
+        let said = form.read(headers);
+        let until = |time: u64| match form {
+            Form::X(Reset::At) => time.saturating_mul(1_000_000),
+            _ => now.saturating_add(time.saturating_mul(1_000_000)),
+        };
+        let times: Option<Vec<u64>> = said.iter().map(|(_, time)| time.map(until)).collect();
+        let wait: u64 = text(headers, "retry-after").parse().unwrap_or(0);
+        Some(Self {
+            left: said.iter().map(|(left, _)| *left).min()?,
+            until: times.map(|times| times.into_iter().max().unwrap_or(now)),
+            not_before: now + wait * 1_000_000,
+        })
+    }
+}
+
+/// A store that never answers.
+#[derive(Debug)]
+struct Down;
+
+#[async_trait]
+impl Store for Down {
+    async fn decide<'a>(&self, _: Request<'a>) -> Result<Verdicts, StoreError> {
+        Err(StoreError::new(ErrorKind::Unavailable, "down"))
+    }
+
+    async fn reset<'a>(&self, _: Checks<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn supports<'a>(&self, _: &Request<'a>) -> bool {
+        true
+    }
+}
+
+/// Returns stores that answer in all ways there are, with the number of parts that each limit has.
+fn stores(clock: &ManualClock) -> [(Arc<dyn Store>, u64); 4] {
+    let memory = || MemoryStore::builder().clock(clock.clone()).build();
+    let share = || Share::new(memory(), NonZeroU32::new(2).unwrap());
+    [
+        (Arc::new(memory()), 1),
+        (Arc::new(DenyCache::new(memory()).clock(clock.clone())), 1),
+        (Arc::new(share()), 2),
+        (Arc::new(Fallback::to(Down, share())), 2),
+    ]
+}
+
+fn named(limits: &[String]) -> Vec<String> {
+    let named = limits.iter().enumerate();
+    named
+        .map(|(index, limit)| format!("l{index}={limit}"))
+        .collect()
+}
+
+/// Returns the largest cost that all limits allow in one of so many parts.
+fn largest_cost<S>(limiter: &RateLimiter<S>, parts: u64) -> u64 {
+    let capacities = limiter
+        .limits()
+        .iter()
+        .map(|limit| limit.algorithm().capacity());
+    capacities.min().unwrap() / parts
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(250))]
 
     /// A client that sends no more than what remains, and then waits for the time of the field, is
-    /// never refused.
+    /// never refused, whatever it sent before, and whatever fields it reads.
     #[test]
     fn a_client_that_obeys_is_never_refused(
         limits in prop::collection::vec(limit(), 1..4),
-        steps in prop::collection::vec((0_u64..3, 0_u64..900_000, any::<bool>()), 1..40),
+        rude in 0_usize..12,
+        steps in prop::collection::vec((0_u64..3, 0_u64..900_000, 1_u64..5), 1..40),
     ) {
-        let clock = ManualClock::at(Timestamp::from_micros(START).unwrap());
-        let store = MemoryStore::builder().clock(clock.clone()).build();
-        let named = limits.iter().enumerate().map(|(index, limit)| format!("l{index}={limit}"));
-        let limiter = RateLimiter::new(store, named.collect::<Vec<_>>()).unwrap();
-        let mut now = START;
-        let mut client: Option<Client> = None;
-        for (seconds, micros, is_patient) in steps {
-            now += seconds * 1_000_000 + micros;
-            if let Some(client) = &client
-                && client.left == 0
-            {
-                now = now.max(client.until);
-            }
-            clock.set(Timestamp::from_micros(now).unwrap());
-            // What is known in advance may be used at once; otherwise one request asks.
-            let known = client.as_ref().filter(|client| now < client.until);
-            let many = match known {
-                Some(client) if !is_patient => client.left,
-                _ => 1,
-            };
-            let mut headers = HeaderMap::new();
-            for _ in 0..many {
-                let decision = limiter.check("alice").run().unwrap();
-                prop_assert!(decision.is_allowed(), "{:?} after {:?}", decision, headers);
-                headers.clear();
-                Fields::new().write(&decision, &mut headers);
-            }
-            if many > 0 {
-                client = Some(Client::learn(&headers, now));
+        for form in FORMS {
+            let clock = ManualClock::at(Timestamp::from_micros(START).unwrap());
+            for (store, parts) in stores(&clock) {
+                clock.set(Timestamp::from_micros(START).unwrap());
+                let limiter = RateLimiter::new(store, named(&limits)).unwrap();
+                let largest = largest_cost(&limiter, parts);
+                if largest == 0 {
+                    continue;
+                }
+                let mut now = START;
+                let mut client: Option<Client> = None;
+                for (index, (seconds, micros, cost)) in steps.iter().copied().enumerate() {
+                    let mut cost = cost.min(largest);
+                    // Who has to wait may send at the first instant that is late enough.
+                    let is_rude = index < rude;
+                    now += if is_rude { micros } else { seconds * 1_000_000 + micros };
+                    if !is_rude && let Some(client) = client {
+                        now = now.max(client.not_before);
+                        if client.left == 0 {
+                            let Some(until) = client.until else { break };
+                            now = now.max(until);
+                        }
+                        let is_over = client.until.is_some_and(|until| now >= until);
+                        cost = cost.min(client.left + u64::from(is_over)).min(largest);
+                    }
+                    clock.set(Timestamp::from_micros(now).unwrap());
+                    let decision = limiter.check("alice").cost(cost).into_future().now_or_never();
+                    let decision = decision.unwrap().unwrap();
+                    prop_assert!(
+                        is_rude || client.is_none() || decision.is_allowed(),
+                        "{form:?} {parts} {cost} {client:?} {decision:?}"
+                    );
+                    let mut headers = HeaderMap::new();
+                    form.fields().write(&decision, &mut headers);
+                    client = Client::learn(form, &headers, now);
+                    prop_assert!(client.is_some(), "{:?}", headers);
+                }
             }
         }
     }
@@ -305,17 +519,17 @@ proptest! {
     #[test]
     fn retry_after_is_the_first_whole_second_that_is_late_enough(
         limits in prop::collection::vec(limit(), 1..4),
-        waits in prop::collection::vec(0_u64..700_000, 1..30),
+        waits in prop::collection::vec((0_u64..700_000, 1_u64..5), 1..30),
     ) {
         let clock = ManualClock::at(Timestamp::from_micros(START).unwrap());
         let store = MemoryStore::builder().clock(clock.clone()).build();
-        let named = limits.iter().enumerate().map(|(index, limit)| format!("l{index}={limit}"));
-        let limiter = RateLimiter::new(store, named.collect::<Vec<_>>()).unwrap();
+        let limiter = RateLimiter::new(store, named(&limits)).unwrap();
         let mut now = START;
-        for wait in waits {
+        for (wait, cost) in waits {
+            let cost = cost.min(largest_cost(&limiter, 1));
             now += wait;
             clock.set(Timestamp::from_micros(now).unwrap());
-            let decision = limiter.check("alice").run().unwrap();
+            let decision = limiter.check("alice").cost(cost).run().unwrap();
             let mut headers = HeaderMap::new();
             Fields::new().write(&decision, &mut headers);
             let seconds = headers.get("retry-after").map(HeaderValue::to_str);
@@ -326,7 +540,7 @@ proptest! {
             let seconds: u64 = seconds.unwrap().parse().unwrap();
             let at = |instant: u64| {
                 clock.set(Timestamp::from_micros(instant).unwrap());
-                limiter.peek("alice").run().unwrap().is_allowed()
+                limiter.peek("alice").cost(cost).run().unwrap().is_allowed()
             };
             prop_assert!(seconds == 1 || !at(now + (seconds - 1) * 1_000_000));
             prop_assert!(at(now + seconds * 1_000_000));
@@ -337,9 +551,7 @@ proptest! {
     /// What is written is read back.
     #[test]
     fn hints_read_what_fields_write(limits in prop::collection::vec(limit(), 1..4), calls in 1..9) {
-        let (store, _) = store();
-        let named = limits.iter().enumerate().map(|(index, limit)| format!("l{index}={limit}"));
-        let limiter = RateLimiter::new(store, named.collect::<Vec<_>>()).unwrap();
+        let limiter = RateLimiter::new(store().0, named(&limits)).unwrap();
         let mut headers = HeaderMap::new();
         for _ in 0..calls {
             headers.clear();

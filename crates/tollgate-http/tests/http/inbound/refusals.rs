@@ -1,5 +1,6 @@
 //! What a client that is refused gets.
 
+use base64::Engine;
 use http::Response;
 use http::header::RETRY_AFTER;
 use tollgate_core::ErrorKind;
@@ -31,9 +32,26 @@ async fn a_denial_is_a_problem_with_the_policies_that_were_violated() {
         serde_json::json!(["minute", "day"])
     );
 
-    let layer = layer.fields(Fields::new().hide("day"));
-    let answer = send(&layer, request("alice")).await;
-    assert!(!format!("{answer:?}").contains("\"day\""), "{answer:?}");
+    let shadow = InboundLayer::new(
+        limiter(
+            store().0,
+            ["minute=sliding-log:1/1m", "day=sliding-log:1/1d,shadow"],
+        ),
+        by_user(),
+    );
+    let _ = send(&shadow, request("alice")).await;
+    for layer in [layer.fields(Fields::new().hide("day")), shadow] {
+        let answer = send(&layer, request("alice")).await;
+        let problem: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(problem["violated-policies"], serde_json::json!(["minute"]));
+        for header in ["ratelimit", "ratelimit-policy"] {
+            let said = answer.header(header);
+            assert!(
+                said.contains(r#""minute";"#) && !said.contains("day"),
+                "{said}"
+            );
+        }
+    }
 }
 
 #[tokio::test]
@@ -132,6 +150,95 @@ async fn grpc_gets_a_status_of_grpc() {
     let impossible = layer.cost(|_| 2);
     let answer = send(&impossible, of("application/grpc")).await;
     assert_eq!(answer.header("grpc-retry-pushback-ms"), "-1");
+    assert_eq!(answer.header("grpc-status-details-bin"), "");
+}
+
+/// If nobody knows when a place or the store is there again, clients come back after a second.
+#[tokio::test]
+async fn a_missing_place_or_store_asks_for_a_second() {
+    use tollgate_core::lease::ConcurrencyLimiter;
+    let second = std::time::Duration::from_secs(1);
+    let down = FaultyStore::new(store().0, [Fault::Fail(ErrorKind::Unavailable); 2]);
+    let down = InboundLayer::new(limiter(down, ["a=gcra:9/1m"]), by_user());
+    let (store, _) = store();
+    let places = ConcurrencyLimiter::new(store.clone(), "places", 1, 9 * second).unwrap();
+    let full = InboundLayer::new(limiter(store, ["a=gcra:9/1m"]), by_user()).hold(places.clone());
+    let held = places.acquire("alice", "other").run().unwrap();
+    assert!(held.is_granted());
+    let grpc = || {
+        let mut request = request("alice");
+        let content_type = "application/grpc".parse().unwrap();
+        let _ = request.headers_mut().insert("content-type", content_type);
+        request
+    };
+    let answers = [
+        (
+            send(&down, request("alice")).await,
+            send(&down, grpc()).await,
+            "14",
+            503,
+        ),
+        (
+            send(&full, request("alice")).await,
+            send(&full, grpc()).await,
+            "8",
+            429,
+        ),
+    ];
+    for (http, grpc, code, status) in answers {
+        assert_eq!((http.status, &*http.header("retry-after")), (status, "1"));
+        assert_eq!(grpc.header("grpc-status"), code);
+        assert_eq!(grpc.header("retry-after"), "1");
+        assert_eq!(grpc.header("grpc-retry-pushback-ms"), "1000");
+        // One with `RetryInfo`: a `Duration` of one second, in two messages and a name before it.
+        let details = grpc.header("grpc-status-details-bin");
+        let details = base64::prelude::BASE64_STANDARD_NO_PAD
+            .decode(details)
+            .unwrap();
+        let name = b"type.googleapis.com/google.rpc.RetryInfo";
+        assert!(details.windows(name.len()).any(|part| part == name));
+        assert!(
+            details.ends_with(&[0x12, 4, 0x0a, 2, 0x08, 1]),
+            "{details:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_a_key_is_told_which_header_it_needs() {
+    use tollgate_http::inbound::KeyBy;
+    let header = |name| KeyBy::header(http::HeaderName::from_static(name));
+    for (key, challenge) in [
+        (header("x-api-key"), r#"ApiKey header="x-api-key""#),
+        (header("authorization"), "Bearer"),
+        (by_user(), "ApiKey"),
+    ] {
+        let layer = InboundLayer::new(limiter(store().0, ["a=gcra:1/1m"]), key);
+        let nobody = || http::Request::new(Body::default());
+        let answer = send(&layer, nobody()).await;
+        assert_eq!(
+            (answer.status, &*answer.header("www-authenticate")),
+            (401, challenge)
+        );
+        // A response of one's own may know better, or have another status.
+        for (status, own, expected) in
+            [(401, "", challenge), (401, "Basic", "Basic"), (403, "", "")]
+        {
+            let layer = layer.clone().respond(move |refusal| {
+                assert_eq!(refusal.cause(), Cause::NoKey);
+                let mut response = Response::builder().status(status);
+                if !own.is_empty() {
+                    response = response.header("www-authenticate", own);
+                }
+                response.body(bytes::Bytes::new()).unwrap()
+            });
+            let answer = send(&layer, nobody()).await;
+            assert_eq!(
+                (answer.status, &*answer.header("www-authenticate")),
+                (status, expected)
+            );
+        }
+    }
 }
 
 #[tokio::test]
