@@ -85,7 +85,7 @@ impl Hints {
         let used_up = self
             .limits
             .iter()
-            .filter(|limit| limit.remaining == Some(0));
+            .filter(|limit| limit.remaining == Some(0) || limit.may_be_used_up);
         let longest = used_up.filter_map(|limit| limit.reset_after).max();
         self.retry_after.or(longest)
     }
@@ -99,6 +99,8 @@ pub struct LimitHint {
     pub(crate) window: Option<Duration>,
     pub(crate) remaining: Option<u64>,
     pub(crate) reset_after: Option<Duration>,
+    /// Whether nothing remains if the request was refused; if not, it was not counted.
+    pub(crate) may_be_used_up: bool,
 }
 
 impl LimitHint {
@@ -121,7 +123,8 @@ impl LimitHint {
         self.window
     }
 
-    /// Returns how much is left, rounded down.
+    /// Returns how much is left, rounded down; `None` also if the service says `-1`, by which some mean
+    /// that they did not count the request.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         self.remaining

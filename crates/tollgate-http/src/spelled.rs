@@ -8,6 +8,29 @@ use http::HeaderMap;
 
 use crate::{LimitHint, times};
 
+/// The spellings that are known: the words that a header's name has after `ratelimit-` or
+/// `rate-limit-`, and the part of a limit that it tells. The first that fits counts; what else is in
+/// the name, before or after, is the limit's name.
+const SPELLINGS: [(&[&str], Part); 8] = [
+    // Seconds from now, or durations such as `6m0s`.
+    (&["reset", "after"], Part::ResetAfter),
+    // Milliseconds from now.
+    (&["reset", "ms"], Part::ResetMillis),
+    // Seconds from now, seconds or milliseconds since the epoch, a date, or durations.
+    (&["reset"], Part::Reset),
+    // A number. Less than nothing is nothing, but `-1` is so only if the request was refused: Spring
+    // Cloud Gateway says it of a request that it could not count.
+    (&["remaining"], Part::Remaining),
+    // A number, perhaps with its window (`100;w=60`), or a list of them; or the window alone, such as
+    // `15m` of AspNetCoreRateLimit.
+    (&["limit"], Part::Amount),
+    // What is used of each amount, such as `200,501` of `200,2000` at Strava.
+    (&["usage"], Part::Used),
+    (&["used"], Part::Used),
+    // The limit's name, at GitHub.
+    (&["resource"], Part::Name),
+];
+
 /// The part of a limit that a header tells.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Part {
@@ -18,8 +41,18 @@ enum Part {
     ResetMillis,
     /// As [`Reset`](Self::Reset), but always from now.
     ResetAfter,
+    /// What is used, instead of what remains.
+    Used,
     /// The limit's name.
     Name,
+}
+
+/// What a header says of what remains.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Left {
+    Counted(u64),
+    /// `-1`: nothing, or it was not counted.
+    MinusOne,
 }
 
 /// A limit's amount, with the window that its entry names. Less, or as much in a longer window, is
@@ -31,7 +64,10 @@ type Amount = (u64, Reverse<Option<Duration>>);
 struct Found {
     name: Option<String>,
     amounts: Entries<Amount>,
-    remaining: Entries<u64>,
+    /// The windows that stand in the place of amounts.
+    windows: Entries<Reverse<Duration>>,
+    remaining: Entries<Left>,
+    used: Entries<Reverse<u64>>,
     resets: Entries<Reverse<Duration>>,
     /// As `resets`, but without a date, so more precise.
     resets_after: Entries<Reverse<Duration>>,
@@ -57,6 +93,11 @@ pub(crate) fn limits(headers: &HeaderMap, now: SystemTime) -> Vec<LimitHint> {
         };
         match part {
             Part::Amount => {
+                let windows: Entries<_> = resets(&times::units);
+                if windows.iter().any(Option::is_some) {
+                    add(&mut found.windows, windows, least);
+                    continue;
+                }
                 let line = line
                     .iter()
                     .map(|entry| Some((whole(entry)?, window(entry))));
@@ -72,6 +113,10 @@ pub(crate) fn limits(headers: &HeaderMap, now: SystemTime) -> Vec<LimitHint> {
             }
             Part::ResetMillis => add(&mut found.resets, resets(&times::millis), least),
             Part::ResetAfter => add(&mut found.resets_after, resets(&times::length), least),
+            Part::Used => {
+                let line = line.iter().map(|entry| whole(entry).map(Reverse));
+                add(&mut found.used, line.collect(), least);
+            }
             Part::Name => found.name = Some(value.trim().to_owned()),
         }
     }
@@ -90,35 +135,63 @@ impl Found {
         let Self {
             name,
             amounts,
-            remaining,
+            windows,
+            mut remaining,
+            used,
             resets,
             resets_after,
         } = self;
+        if remaining.is_empty() && used.len() == amounts.len() {
+            let left = |(amount, used): (&Option<Amount>, &Option<Reverse<u64>>)| {
+                let ((amount, _), Reverse(used)) = ((*amount)?, (*used)?);
+                Some(Left::Counted(amount.saturating_sub(used)))
+            };
+            remaining = amounts.iter().zip(&used).map(left).collect();
+        }
         let count = remaining.len();
-        let others = [amounts.len(), resets.len(), resets_after.len()];
+        let others = [
+            amounts.len(),
+            windows.len(),
+            resets.len(),
+            resets_after.len(),
+        ];
         if count > 1 && others.iter().all(|len| *len == 0 || *len == count) {
             let at = |index| {
                 let after = entry(&resets_after, index).or_else(|| entry(&resets, index));
-                limit(&name, entry(&amounts, index), remaining[index], after)
+                let window = entry(&windows, index);
+                limit(
+                    &name,
+                    entry(&amounts, index),
+                    window,
+                    remaining[index],
+                    after,
+                )
             };
             return (0..count).map(at).collect();
         }
         let after = least(&resets_after).or_else(|| least(&resets));
-        vec![limit(&name, in_force(&amounts), least(&remaining), after)]
+        let (amount, window) = (in_force(&amounts), least(&windows));
+        vec![limit(&name, amount, window, least(&remaining), after)]
     }
 }
 
 fn limit(
     name: &Option<String>,
     amount: Option<Amount>,
-    remaining: Option<u64>,
+    window: Option<Reverse<Duration>>,
+    remaining: Option<Left>,
     reset_after: Option<Reverse<Duration>>,
 ) -> LimitHint {
+    let window = window.map(|Reverse(window)| window);
     LimitHint {
         name: name.clone(),
         amount: amount.map(|(amount, _)| amount),
-        window: amount.and_then(|(_, Reverse(window))| window),
-        remaining,
+        window: amount.and_then(|(_, Reverse(window))| window).or(window),
+        remaining: match remaining {
+            Some(Left::Counted(remaining)) => Some(remaining),
+            Some(Left::MinusOne) | None => None,
+        },
+        may_be_used_up: remaining == Some(Left::MinusOne),
         reset_after: reset_after.map(|Reverse(reset)| reset),
     }
 }
@@ -167,23 +240,17 @@ fn parts(header: &str) -> Option<(&str, Part, String)> {
         .split_once("ratelimit-")
         .or_else(|| header.split_once("rate-limit-"))?;
     let words: Vec<&str> = rest.split('-').collect();
-    let at = |word: &str| words.iter().position(|other| *other == word);
-    let (part, place, length) = if let Some(place) = at("reset") {
-        match words.get(place + 1) {
-            Some(&"after") => (Part::ResetAfter, place, 2),
-            Some(&"ms") => (Part::ResetMillis, place, 2),
-            _ => (Part::Reset, place, 1),
-        }
-    } else if let Some(place) = at("remaining") {
-        (Part::Remaining, place, 1)
-    } else if let Some(place) = at("limit") {
-        (Part::Amount, place, 1)
-    } else if rest == "resource" {
-        (Part::Name, 0, 1)
-    } else {
+    let (spelled, part, place) = SPELLINGS.iter().find_map(|(spelled, part)| {
+        let place = words
+            .windows(spelled.len())
+            .position(|some| some == *spelled)?;
+        Some((spelled, *part, place))
+    })?;
+    let group = [&words[..place], &words[place + spelled.len()..]].concat();
+    // A limit may be called so.
+    if part == Part::Name && !group.is_empty() {
         return None;
-    };
-    let group = [&words[..place], &words[place + length..]].concat();
+    }
     Some((prefix, part, group.join("-")))
 }
 
@@ -195,10 +262,13 @@ fn whole(value: &str) -> Option<u64> {
 }
 
 /// Reads what remains. Less than nothing is nothing.
-fn left(value: &str) -> Option<u64> {
+fn left(value: &str) -> Option<Left> {
     match value.trim().strip_prefix('-') {
-        Some(more) => more.starts_with(|c: char| c.is_ascii_digit()).then_some(0),
-        None => whole(value),
+        Some("1") => Some(Left::MinusOne),
+        Some(more) => more
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then_some(Left::Counted(0)),
+        None => whole(value).map(Left::Counted),
     }
 }
 

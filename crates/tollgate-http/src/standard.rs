@@ -10,28 +10,40 @@ use sfv::{BareItem, BareItemFromInput, Item, KeyRef, List, ListEntry, Parser};
 
 use crate::LimitHint;
 
+/// What `RateLimit` and `RateLimit-Policy` are called: by all who write them, and at Atlassian.
+const NAMES: [[&str; 2]; 2] = [
+    ["ratelimit", "ratelimit-policy"],
+    ["beta-ratelimit", "beta-ratelimit-policy"],
+];
+
 /// Returns the limits that `RateLimit` and `RateLimit-Policy` describe.
 pub(crate) fn limits(headers: &HeaderMap) -> Vec<LimitHint> {
-    let Some(field) = joined(headers, "ratelimit") else {
-        return Vec::new();
-    };
-    let policies = joined(headers, "ratelimit-policy").and_then(|field| items(&field));
+    let limits = NAMES.into_iter().filter_map(|[limit, policy]| {
+        let field = joined(headers, limit)?;
+        Some(described(&field, joined(headers, policy)))
+    });
+    limits.flatten().collect()
+}
+
+/// Returns the limits that a field describes, with what their policies say.
+fn described(field: &str, policies: Option<String>) -> Vec<LimitHint> {
+    let policies = policies.and_then(|field| items(&field));
     let policies: Vec<LimitHint> = policies.iter().flatten().filter_map(policy).collect();
-    if let Some(items) = items(&field) {
+    if let Some(items) = items(field) {
         let limits = items.iter().filter_map(|item| remaining(item, &policies));
         return limits.collect();
     }
-    let limits = Parser::new(&field).parse_dictionary_with_visitor(Seventh::default());
+    let limits = Parser::new(field).parse_dictionary_with_visitor(Seventh::default());
     let limits = limits.unwrap_or_default().into_iter().map(|fields| {
         let number = |name: &str| u64::try_from(*fields.get(name)?).ok();
         let amount = number("limit");
         let same = policies.iter().find(|policy| policy.amount == amount);
         LimitHint {
-            name: None,
             amount,
             window: same.and_then(|policy| policy.window),
             remaining: fields.get("remaining").copied().map(left),
             reset_after: number("reset").map(Duration::from_secs),
+            ..LimitHint::default()
         }
     });
     limits.filter(LimitHint::is_of_use).collect()
@@ -81,6 +93,7 @@ fn remaining(item: &Item, policies: &[LimitHint]) -> Option<LimitHint> {
         window: policy.and_then(|policy| policy.window),
         remaining: Some(remaining),
         reset_after: parameter(item, "t").map(Duration::from_secs),
+        ..LimitHint::default()
     })
 }
 

@@ -111,7 +111,7 @@ fn decimal(text: &str) -> Option<Duration> {
 }
 
 /// Reads durations such as `6m0s` and `20ms`.
-fn units(mut text: &str) -> Option<Duration> {
+pub(crate) fn units(mut text: &str) -> Option<Duration> {
     if text.is_empty() {
         return None;
     }

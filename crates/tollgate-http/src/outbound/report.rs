@@ -23,8 +23,8 @@ impl Hints {
     /// its service, if that is less than the store knows.
     ///
     /// A hint is about the limit with its name, or else with its amount and its window, as far as
-    /// it tells them. A hint without an amount is about the only limit; if there are several,
-    /// [`Outbound::observe`] chooses. A hint with another amount is about a limit that this
+    /// it tells them. A hint without both is about the only limit; if there are several,
+    /// [`Outbound::observe`] chooses. A hint with another amount or window is about a limit that this
     /// `Outbound` does not keep, and matters only if nothing remains: then the key is paused until
     /// the reset.
     ///
@@ -127,22 +127,24 @@ fn about<S>(outbound: &Outbound<S>, hint: &LimitHint) -> About {
     if let Some((index, _)) = named {
         return About::One(index);
     }
-    match (hint.amount(), limits().count()) {
-        (None, 1) => limits()
-            .next()
-            .map_or(About::Any, |(index, _)| About::One(index)),
-        (None, _) => About::Any,
-        (Some(amount), _) => limits()
-            .find(|(_, limit)| fits(limit, amount, hint.window()))
-            .map_or(About::Another, |(index, _)| About::One(index)),
+    if hint.amount().is_some() || hint.window().is_some() {
+        let found = limits().find(|(_, limit)| fits(limit, hint));
+        return found.map_or(About::Another, |(index, _)| About::One(index));
+    }
+    let mut all = limits();
+    match (all.next(), all.next()) {
+        (Some((index, _)), None) => About::One(index),
+        _ => About::Any,
     }
 }
 
-/// Returns whether `limit` has this amount or burst, and this window unless that is not known.
-fn fits(limit: &Limit, amount: u64, window: Option<Duration>) -> bool {
+/// Returns whether `limit` has the amount, or the burst, and the window of `hint`, as far as it tells
+/// them.
+fn fits(limit: &Limit, hint: &LimitHint) -> bool {
     let (quota, capacity) = (limit.algorithm().quota(), limit.algorithm().capacity());
-    let has_window = window.is_none_or(|window| window == quota.window());
-    has_window && (amount == quota.amount() || amount == capacity)
+    let has_window = hint.window().is_none_or(|window| window == quota.window());
+    let amount = hint.amount();
+    has_window && amount.is_none_or(|amount| amount == quota.amount() || amount == capacity)
 }
 
 #[cfg(test)]
@@ -163,6 +165,8 @@ mod tests {
             (Some("minute"), None, None, About::One(1), About::One(1)),
             (Some("minute"), Some(3), None, About::One(1), About::Another),
             (Some("pause"), Some(3), None, About::Another, About::Another),
+            (None, None, minute, About::One(1), About::Another),
+            (None, None, second, About::One(0), About::One(1)),
             (None, Some(10), None, About::One(0), About::One(1)),
             (None, Some(10), second, About::One(0), About::One(1)),
             (None, Some(10), minute, About::One(1), About::Another),

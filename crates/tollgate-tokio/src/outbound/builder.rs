@@ -21,6 +21,8 @@ pub struct OutboundBuilder<S> {
     store: S,
     limits: Result<Vec<Limit>, LimitError>,
     margin: Duration,
+    /// Of limits that have another margin: their names and that.
+    margins: Vec<(String, Duration)>,
     permit_age: Option<Duration>,
     kept_for_urgent: u64,
 }
@@ -31,6 +33,7 @@ impl<S> OutboundBuilder<S> {
             store,
             limits,
             margin: Duration::ZERO,
+            margins: Vec::new(),
             permit_age: None,
             kept_for_urgent: 0,
         }
@@ -42,6 +45,34 @@ impl<S> OutboundBuilder<S> {
     /// The limits become stricter by this, rounded up to whole microseconds: see [`Outbound`].
     pub fn margin(mut self, margin: Duration) -> Self {
         self.margin = margin;
+        self
+    }
+
+    /// Sets another margin for the limit called `name`.
+    ///
+    /// A fixed window, also one of a calendar, can only have a margin of zero. Then calls that depart
+    /// at the end of one window may arrive in the next, beside those that depart in that: as many as
+    /// depart within the margin that it would need. The other limits bound these.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// let limits = ["second=sliding-log:10/1s", "day=fixed-window:1000/1d"];
+    /// let outbound = Outbound::builder(MemoryStore::new(), limits)
+    ///     .margin(Duration::from_millis(50))
+    ///     .margin_of("day", Duration::ZERO)
+    ///     .build()?;
+    /// let stricter = outbound.stricter_limits();
+    /// assert_eq!(stricter[0].to_string(), "second=sliding-log:10/1050ms");
+    /// assert_eq!(stricter[1].to_string(), "day=fixed-window:1000/1d");
+    /// # Ok::<(), tollgate_tokio::OutboundError>(())
+    /// ```
+    pub fn margin_of(mut self, name: &str, margin: Duration) -> Self {
+        self.margins.push((name.to_owned(), margin));
         self
     }
 
@@ -71,7 +102,8 @@ impl<S> OutboundBuilder<S> {
     ///   as limits, and their names end in `-paused` and `-background`.
     /// - [`OutboundError::CountsDenied`] for a limit with `count-denied`.
     /// - [`OutboundError::InShadow`] for a limit in shadow.
-    /// - [`OutboundError::FixedWindowWithMargin`] for a fixed window, if there is a margin.
+    /// - [`OutboundError::FixedWindowWithMargin`] for a fixed window, if it has a margin.
+    /// - [`OutboundError::UnknownLimit`] for a margin of a limit that is not there.
     /// - [`OutboundError::OnlyBlocks`] if no limit counts calls.
     /// - [`OutboundError::NothingForBackground`] if what is kept for urgent calls leaves nothing of a
     ///   limit.
@@ -125,10 +157,22 @@ impl<S> OutboundBuilder<S> {
             let pause = Block::new(FIRST_PAUSE)?.doubling(DOUBLINGS)?;
             limits.push(Limit::new(&format!("{first}-paused"), pause)?);
         }
-        let margin = u64::try_from(self.margin.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX);
+        let is_missing = |name: &str| !limits.iter().any(|limit| limit.name() == name);
+        if let Some((name, _)) = self.margins.iter().find(|(name, _)| is_missing(name)) {
+            return Err(OutboundError::UnknownLimit {
+                limit: name.clone(),
+            });
+        }
         let stricter: Vec<Limit> = limits
             .iter()
-            .map(|limit| stricter::on_arrival(limit, margin))
+            .map(|limit| {
+                // The last that was set.
+                let mut own = self.margins.iter().rev();
+                let own = own.find(|(name, _)| name == limit.name());
+                let margin = own.map_or(self.margin, |(_, margin)| *margin);
+                let micros = margin.as_nanos().div_ceil(1_000);
+                stricter::on_arrival(limit, u64::try_from(micros).unwrap_or(u64::MAX))
+            })
             .collect::<Result<_, _>>()?;
         let store = Arc::new(self.store);
         let urgent = RateLimiter::new(Arc::clone(&store), &stricter)?;
@@ -208,6 +252,11 @@ pub enum OutboundError {
         /// The largest that is accepted.
         most: u64,
     },
+    /// There is no limit of a name that has [a margin of its own](OutboundBuilder::margin_of).
+    UnknownLimit {
+        /// That name.
+        limit: String,
+    },
 }
 
 impl fmt::Display for OutboundError {
@@ -226,7 +275,11 @@ impl fmt::Display for OutboundError {
             Self::FixedWindowWithMargin { limit } => write!(
                 f,
                 "limit `{limit}` is a fixed window, which cannot have a margin: use sliding-log, \
-                 sliding-buckets or gcra, or a margin of zero"
+                 sliding-buckets or gcra, or `.margin_of(\"{limit}\", Duration::ZERO)`"
+            ),
+            Self::UnknownLimit { limit } => write!(
+                f,
+                "there is no limit `{limit}`, which has a margin: name one of the limits"
             ),
             Self::Limit(error) => error.fmt(f),
             Self::OnlyBlocks { limit } => write!(

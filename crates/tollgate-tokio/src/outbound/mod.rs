@@ -33,7 +33,7 @@ pub use self::call::{OutboundCall, Permit};
 /// | `N` per window `T`: sliding log, sliding buckets, sliding counter | `N` per `T + J` |
 /// | GCRA of `N` per `T` with burst `B` | a burst of `B - ceil(J * N / T)` |
 /// | the same, if that burst would be less than 1 | `N` per `T + J * N` with a burst of 1 |
-/// | fixed window | an error |
+/// | fixed window | an error, unless it has [a margin of zero](OutboundBuilder::margin_of) |
 ///
 /// A sliding counter is approximate, with a margin or without.
 ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use tollgate_core::{ErrorKind, RateLimiter, Store};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Store};
 use tollgate_tokio::{Outbound, OutboundError, Permit, WaitError};
 
 use crate::waiting::{MINUTE, Remote, SECOND, TICK};
@@ -535,7 +535,11 @@ async fn settings_that_are_not_possible_are_errors() {
             0,
             "leave out `count-denied`",
         ),
-        (&["a=fixed-window:5/1s"], 0, "or a margin of zero"),
+        (
+            &["a=fixed-window:5/1s"],
+            0,
+            r#"or `.margin_of("a", Duration::ZERO)`"#,
+        ),
         (
             &["a=sliding-log:5/1s", "b=gcra:9/1m"],
             5,
@@ -554,4 +558,28 @@ async fn settings_that_are_not_possible_are_errors() {
     assert!(matches!(counts, OutboundError::CountsDenied { limit } if limit == "a"));
     let shadow = error(&["a=sliding-log:5/1s", "b=gcra:5/1s,shadow"], 0);
     assert!(matches!(shadow, OutboundError::InShadow { limit } if limit == "b"));
+}
+
+/// A window that begins at set times, such as a month, has none: others keep theirs.
+#[test]
+fn one_limit_may_have_another_margin() {
+    let limits = ["second=sliding-log:10/1s", "day=fixed-window:1000/1d"];
+    let builder = || {
+        Outbound::builder((), limits)
+            .margin(Duration::from_millis(50))
+            .margin_of("day", Duration::from_millis(50))
+    };
+    let error = builder().build().unwrap_err();
+    assert!(matches!(error, OutboundError::FixedWindowWithMargin { limit } if limit == "day"));
+    let outbound = builder().margin_of("day", Duration::ZERO).build().unwrap();
+    let stricter = outbound.stricter_limits()[..2].iter().map(Limit::to_string);
+    let expected = ["second=sliding-log:10/1050ms", "day=fixed-window:1000/1d"];
+    assert_eq!(stricter.collect::<Vec<_>>(), expected);
+    assert_eq!(outbound.margin(), Duration::from_millis(50));
+    let unknown = builder().margin_of("month", Duration::ZERO).build();
+    let unknown = unknown.unwrap_err();
+    assert!(
+        unknown.to_string().contains("no limit `month`"),
+        "{unknown}"
+    );
 }

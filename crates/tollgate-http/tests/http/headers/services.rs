@@ -187,6 +187,48 @@ fn services_are_understood() {
             ],
             Some(1_000),
         ),
+        (
+            "Atlassian, by points",
+            "Beta-RateLimit-Policy: \"global-app-quota\";q=65000;w=3600
+             Beta-RateLimit: \"global-app-quota\";r=0;t=600",
+            &[(
+                Some("global-app-quota"),
+                [Some(65_000), Some(0)],
+                [Some(3_600_000), Some(600_000)],
+            )],
+            Some(600_000),
+        ),
+        (
+            "Strava",
+            "X-RateLimit-Limit: 200,2000
+             X-RateLimit-Usage: 200,501
+             X-ReadRateLimit-Limit: 100,1000
+             X-ReadRateLimit-Usage: 101,11",
+            &[
+                (None, [Some(200), Some(0)], [None, None]),
+                (None, [Some(2_000), Some(1_499)], [None, None]),
+                (None, [Some(100), Some(0)], [None, None]),
+                (None, [Some(1_000), Some(989)], [None, None]),
+            ],
+            None,
+        ),
+        (
+            "AspNetCoreRateLimit",
+            "X-Rate-Limit-Limit: 15m
+             X-Rate-Limit-Remaining: 0
+             X-Rate-Limit-Reset: 2023-11-14T22:28:20.0000000Z",
+            &[(None, [None, Some(0)], [Some(900_000), Some(900_000)])],
+            Some(900_000),
+        ),
+        (
+            "Spring Cloud Gateway without its store",
+            "X-RateLimit-Remaining: -1
+             X-RateLimit-Requested-Tokens: 1
+             X-RateLimit-Burst-Capacity: 20
+             X-RateLimit-Replenish-Rate: 10",
+            &[],
+            None,
+        ),
         ("Slack", "Retry-After: 30", &[], Some(30_000)),
         (
             "a service behind a maintenance page",

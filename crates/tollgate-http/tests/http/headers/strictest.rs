@@ -44,7 +44,7 @@ fn longest_retry_after_counts() {
 #[test]
 fn negative_remaining_is_none_left() {
     for headers in [
-        "X-RateLimit-Remaining: -1\nX-RateLimit-Reset: 30",
+        "X-RateLimit-Remaining: -2\nX-RateLimit-Reset: 30",
         "X-RateLimit-Remaining: -1.5\nX-RateLimit-Reset: 30",
         "X-RateLimit-Remaining: -99999999999999999999\nX-RateLimit-Reset: 30",
         r#"RateLimit: "burst";r=-1;t=30"#,
@@ -55,6 +55,59 @@ fn negative_remaining_is_none_left() {
         assert_eq!(hints.limits()[0].remaining(), Some(0), "{headers}");
         assert_eq!(hints.wait().map(|time| time.as_secs()), Some(30));
     }
+}
+
+/// Some say so of a request that they let through without counting it.
+#[test]
+fn minus_one_remaining_matters_only_to_a_request_that_was_refused() {
+    let limit = "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: -1\nX-RateLimit-Reset: 30";
+    let minus_one = hints(limit);
+    assert_eq!(shown(&minus_one.limits()[0]).1, [Some(100), None]);
+    assert_eq!(minus_one.wait().map(|time| time.as_secs()), Some(30));
+    // What another says of the same limit counts.
+    for headers in [
+        format!("{limit}\nX-RateLimit-Remaining: 5"),
+        format!("X-RateLimit-Remaining: 5\n{limit}"),
+    ] {
+        let hints = hints(&headers);
+        assert_eq!(shown(&hints.limits()[0]).1, [Some(100), Some(5)]);
+        assert_eq!(hints.wait(), None);
+    }
+}
+
+#[test]
+fn what_is_used_of_an_amount_leaves_the_rest() {
+    for (headers, expected) in [
+        (
+            "X-RateLimit-Limit: 100\nX-RateLimit-Used: 30",
+            [Some(100), Some(70)],
+        ),
+        (
+            "X-RateLimit-Limit: 100\nX-RateLimit-Usage: 130",
+            [Some(100), Some(0)],
+        ),
+        // The more of two.
+        (
+            "X-RateLimit-Limit: 100\nX-RateLimit-Used: 30\nX-RateLimit-Used: 40",
+            [Some(100), Some(60)],
+        ),
+        (
+            "X-RateLimit-Limit: 100\nX-RateLimit-Used: many",
+            [Some(100), None],
+        ),
+        (
+            "X-RateLimit-Limit: 100\nX-RateLimit-Used: 30, 40",
+            [Some(100), None],
+        ),
+        // It says what remains.
+        (
+            "X-RateLimit-Limit: 100\nX-RateLimit-Used: 30\nX-RateLimit-Remaining: 90",
+            [Some(100), Some(90)],
+        ),
+    ] {
+        assert_eq!(shown(&hints(headers).limits()[0]).1, expected, "{headers}");
+    }
+    assert!(hints("X-RateLimit-Used: 30").limits().is_empty());
 }
 
 #[test]
@@ -120,7 +173,7 @@ fn lists_of_equal_length_are_one_limit_each() {
         // Lines of the same lengths are compared one by one.
         "X-RateLimit-Limit: 100, 1000
          X-RateLimit-Remaining: 20, 900
-         X-RateLimit-Remaining: -1, 1000
+         X-RateLimit-Remaining: -2, 1000
          X-RateLimit-Reset: 3, 3000
          X-RateLimit-Reset: 1, 2000",
         "X-RateLimit-Limit: 100, 1000

@@ -140,9 +140,8 @@ fn what_is_never_allowed_asks_for_no_retry() {
         let headers = written(&Fields::new(), &limits, costs);
         assert_eq!(text(&headers, "retry-after"), "");
         assert_eq!(text(&headers, "ratelimit"), expected);
-        let (left, time) = expected[6..]
-            .split_once(";t=")
-            .unwrap_or((&expected[6..], ""));
+        let said = &expected[6..];
+        let (left, time) = said.split_once(";t=").unwrap_or((said, ""));
         let fields = Fields::new().draft(Draft::Six).x_rate_limit(Reset::After);
         let headers = written(&fields, &limits, costs);
         assert_eq!(text(&headers, "x-ratelimit-remaining"), left);
