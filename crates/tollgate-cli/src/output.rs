@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -49,6 +50,10 @@ impl Output {
 
     /// Writes what clap says about the command line, and returns the exit status: 0 for help.
     pub(crate) fn explain(&self, error: &clap::Error) -> u8 {
+        if let Some(text) = negative(error, std::env::args()) {
+            self.complain(&text);
+            return u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
+        }
         let text = error.render().to_string();
         if error.use_stderr() && harmless(&text) != text {
             self.remark(&text);
@@ -86,6 +91,33 @@ pub(crate) fn say(
         Err(failure) if failure.is_broken_pipe() => Ok(()),
         said => said,
     }
+}
+
+/// Returns what to say if `error` is about a negative number, which clap takes for an option.
+fn negative(error: &clap::Error, arguments: impl Iterator<Item = String>) -> Option<String> {
+    let of = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(&**text),
+        _ => None,
+    };
+    let is_negative = |text: &&str| {
+        let digits = text.strip_prefix('-');
+        digits.is_some_and(|digits| digits.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    const NUMBERS: &str = "a number or a length of time is never negative";
+    if error.kind() == ErrorKind::ValueValidation {
+        let value = of(ContextKind::InvalidValue).filter(is_negative)?;
+        let option = of(ContextKind::InvalidArg)?.split(' ').next()?;
+        return Some(format!("{option} {value}: {NUMBERS}"));
+    }
+    let start = of(ContextKind::InvalidArg).filter(is_negative)?;
+    let arguments: Vec<_> = arguments.collect();
+    let mut pairs = arguments.windows(2);
+    let [option, value] = pairs.find(|pair| pair[1].starts_with(start))? else {
+        return None;
+    };
+    Some(format!(
+        "{option} {value}: {NUMBERS}; a text that begins with - is written {option}={value}"
+    ))
 }
 
 /// Returns `text` without the secrets of the command line, and without characters that could

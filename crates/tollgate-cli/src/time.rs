@@ -38,6 +38,8 @@ pub(crate) enum NoTime {
     NotRfc3339,
     #[error("is before 1970 or after 2255")]
     OutOfRange,
+    #[error("has an offset of 24 hours or more; write one such as +01:00")]
+    BadOffset,
     #[error("is a leap second, which no clock of a server shows; take the next second")]
     LeapSecond,
 }
@@ -54,8 +56,15 @@ pub(crate) fn read(text: &str) -> Result<Timestamp, NoTime> {
             NoTime::NotRfc3339
         }
     })?;
-    if is_leap_second(text) {
+    let time = text
+        .split_once(['T', 't', ' '])
+        .map_or("", |(_, time)| time);
+    if is_leap_second(time) {
         return Err(NoTime::LeapSecond);
+    }
+    let offset = time.split_once(['+', '-']).map(|(_, offset)| offset);
+    if offset.is_some_and(|offset| offset.get(..2) > Some("23")) {
+        return Err(NoTime::BadOffset);
     }
     u128::try_from(instant.as_nanosecond())
         .ok()
@@ -65,10 +74,7 @@ pub(crate) fn read(text: &str) -> Result<Timestamp, NoTime> {
 }
 
 /// Returns whether the second of this time is the sixtieth, which would be read as the one before.
-fn is_leap_second(text: &str) -> bool {
-    let time = text
-        .split_once(['T', 't', ' '])
-        .map_or("", |(_, time)| time);
+fn is_leap_second(time: &str) -> bool {
     let digits = time.bytes().filter(|&byte| byte != b':');
     digits.skip(4).take(2).eq(*b"60")
 }
@@ -126,6 +132,11 @@ mod tests {
         ] {
             assert_eq!(micros(leap), Err(NoTime::LeapSecond), "{leap}");
         }
+        for offset in ["+25:00", "-24:00", "+2400"] {
+            let text = format!("2026-03-01T08:00:00{offset}");
+            assert_eq!(micros(&text), Err(NoTime::BadOffset), "{text}");
+        }
+        assert!(micros("2026-03-01T08:00:00+23:59").is_ok());
         for minute in ["2026-03-01T08:00:06Z", "2026-03-01T08:00:00.60Z"] {
             assert!(micros(minute).is_ok(), "{minute}");
         }

@@ -1,8 +1,9 @@
 //! `Source`: an input file, plain or gzip, or standard input.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
+use std::time::SystemTime;
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -75,6 +76,14 @@ impl<'p> Source<'p> {
 
     pub(crate) fn path(&self) -> &'p Path {
         self.path
+    }
+
+    /// Returns when the file was changed last; now for a pipe, or if the system does not say.
+    pub(crate) fn changed(&self) -> SystemTime {
+        let metadata = fs::metadata(self.path).ok();
+        let file = metadata.filter(Metadata::is_file);
+        let changed = file.and_then(|file| file.modified().ok());
+        changed.unwrap_or_else(SystemTime::now)
     }
 
     /// Opens the file and returns its text, decompressed if it starts like gzip, whatever its name.

@@ -76,6 +76,9 @@ pub(crate) struct ReadAs {
     /// How many requests were left out because they are not those that were asked for.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) left_out: u64,
+    /// The first and the last year that was assumed for a time that has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assumed_years: Option<[i16; 2]>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
@@ -107,6 +110,12 @@ impl ReadAs {
         }
     }
 
+    /// Notes that `year` was assumed for a request.
+    pub(super) fn assume(&mut self, year: i16) {
+        let [first, last] = self.assumed_years.unwrap_or([year; 2]);
+        self.assumed_years = Some([first.min(year), last.max(year)]);
+    }
+
     pub(super) fn sort(&mut self) {
         self.read_as.sort_by_key(|read| Reverse(read.requests));
     }
@@ -136,6 +145,17 @@ impl fmt::Display for ReadAs {
         if self.left_out > 0 {
             let left_out = plural(self.left_out, "request is", "requests are");
             writeln!(f, "{left_out} left out, by --path, --method or --status.")?;
+        }
+        if let Some([first, last]) = self.assumed_years {
+            let years = match last - first {
+                0 => format!("{last} is"),
+                1 => format!("{first} and {last} are"),
+                _ => format!("{first} to {last} are"),
+            };
+            writeln!(
+                f,
+                "Times without a year: {years} assumed, from when the log was changed last."
+            )?;
         }
         Ok(())
     }

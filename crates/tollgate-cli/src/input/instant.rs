@@ -1,6 +1,10 @@
 //! `Clock`: parses times as they are written in logs.
 
+use std::time::SystemTime;
+
+use jiff::SignedDuration;
 use jiff::civil::DateTime;
+use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
 use tollgate_core::Timestamp;
 
@@ -15,10 +19,20 @@ pub(super) struct Clock {
     zone: [u8; ZONE],
     /// The start of that minute in seconds since the Unix epoch.
     start: i64,
+    /// No time without a year is later than this.
+    latest: jiff::Timestamp,
+    /// The year of the time that was read last, if it had none of its own.
+    pub(super) assumed_year: Option<i16>,
 }
 
 const MINUTE: usize = 17;
 const ZONE: usize = 6;
+
+/// How much later than the last change of a log its times may be: their zone is unknown.
+const SLACK: SignedDuration = SignedDuration::from_hours(24);
+
+/// Within so many years, there is a 29 February, also around 1900 and 2100.
+const LEAP: i16 = 8;
 
 impl Clock {
     pub(super) fn new() -> Self {
@@ -26,14 +40,25 @@ impl Clock {
             minute: [0; MINUTE],
             zone: [0; ZONE],
             start: 0,
+            latest: jiff::Timestamp::MAX,
+            assumed_year: None,
         }
+    }
+
+    /// Begins a log that was changed last at the time `changed`.
+    pub(super) fn begin(&mut self, changed: SystemTime) {
+        let changed = jiff::Timestamp::try_from(changed);
+        let latest = changed.and_then(|changed| changed.checked_add(SLACK));
+        self.latest = latest.unwrap_or(jiff::Timestamp::MAX);
     }
 
     /// Parses a time in any of the formats of logs.
     ///
     /// A number is in seconds since the Unix epoch. If that would be after the year 5000, it is in
-    /// milliseconds, microseconds or nanoseconds. A time without a zone is in UTC.
+    /// milliseconds, microseconds or nanoseconds. A time without a zone is in UTC. One of syslog has no
+    /// year: it is the latest one that is not after the log's last change.
     pub(super) fn read(&mut self, text: &str) -> Result<Timestamp, Skip> {
+        self.assumed_year = None;
         let text = text.trim();
         if let Some(seconds) = self.of_access_log(text.as_bytes()) {
             return after_seconds(seconds, 0);
@@ -45,11 +70,13 @@ impl Clock {
         if !text.contains(':') || text.contains('[') {
             return Err(Skip::UnknownTime);
         }
-        let instant = text.parse::<jiff::Timestamp>().ok().or_else(|| {
+        let with_year = || {
             let local = text.parse::<DateTime>();
             let local = local.or_else(|_| DateTime::strptime("%d/%b/%Y:%H:%M:%S%.f", text));
             TimeZone::UTC.to_timestamp(local.ok()?).ok()
-        });
+        };
+        let instant = text.parse::<jiff::Timestamp>().ok();
+        let instant = instant.or_else(with_year).or_else(|| self.of_syslog(text));
         let instant = instant.ok_or(Skip::UnknownTime)?;
         let micros =
             u64::try_from(instant.subsec_microsecond()).map_err(|_| Skip::NoSuchInstant)?;
@@ -73,6 +100,21 @@ impl Clock {
         let second = 10 * digit(s1)? + digit(s2)?;
         // A leap second counts as the first second of the next minute.
         (second <= 60).then_some(self.start + second)
+    }
+
+    /// Returns the time of a text such as `May 17 10:05:03`, and notes the year that it assumes.
+    fn of_syslog(&mut self, text: &str) -> Option<jiff::Timestamp> {
+        let mut time = BrokenDownTime::parse("%b %d %H:%M:%S%.f", text).ok()?;
+        let latest = TimeZone::UTC.to_datetime(self.latest).year();
+        let mut years = (latest.saturating_sub(LEAP)..=latest).rev();
+        years.find_map(|year| {
+            time.set_year(Some(year)).ok()?;
+            let at = TimeZone::UTC.to_timestamp(time.to_datetime().ok()?).ok()?;
+            (at <= self.latest).then(|| {
+                self.assumed_year = Some(year);
+                at
+            })
+        })
     }
 }
 

@@ -106,12 +106,13 @@ impl Input {
     ) -> Result<(), Failure> {
         let path = source.path();
         let failed = |error| unreadable(path, error);
+        let changed = source.changed();
         let reader = source.reader(progress).map_err(failed)?;
         let mut lines = Lines::new(BufReader::with_capacity(64 * 1024, reader));
         // From the first block with requests on.
         let mut layout = None;
         let (mut number, mut key) = (0_u64, Vec::new());
-        parser.begin();
+        parser.begin(changed);
         while lines.read().map_err(failed)? {
             let text = lines.text();
             if number == 0 && has_bare_returns(text.strip_suffix(b"\n").unwrap_or(text)) {
@@ -134,6 +135,9 @@ impl Input {
                         let key = self.trace.push(at, &key)?;
                         if let Some(seen) = parser.seen() {
                             self.callers.push(key, seen)?;
+                        }
+                        if let Some(year) = parser.assumed_year() {
+                            self.read_as.assume(year);
                         }
                         self.read_as.add(likely.prefix, format);
                     }

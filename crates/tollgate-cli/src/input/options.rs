@@ -40,7 +40,7 @@ pub(crate) struct LogOptions {
     /// What the lines look like, with {ip}, {time}, {user}, {path}, {method}, {status} and {agent} in
     /// them, and {} for anything else, such as '{ip} {} [{time}] "{path}"'
     ///
-    /// A field ends where the text after it begins for the first time. A space is one or more spaces
+    /// A field ends where the text after it begins for the first time; a time only where it is one. A space is one or more spaces
     /// or tabs. {date} is for a date apart from its time, {{ and }} are braces.
     #[arg(long, value_name = "PATTERN", conflicts_with = "format")]
     pub(crate) pattern: Option<String>,

@@ -1,6 +1,7 @@
 //! `Parser`: reads lines of every format, and recognizes the format of a log from its first lines.
 
 use std::borrow::Cow;
+use std::time::SystemTime;
 
 use tollgate_core::Timestamp;
 
@@ -65,10 +66,14 @@ impl<'n> Parser<'n> {
     /// Returns a parser of what `options` describe.
     pub(super) fn new(options: &'n LogOptions, key: &'n KeyParts) -> Result<Self, Failure> {
         let wanted = Wanted::new(options, key)?;
-        let pattern = options.pattern.as_deref().map(|text| {
-            let pattern: Pattern = text.parse()?;
-            pattern.check(text, wanted.needs).map(|()| pattern)
-        });
+        let pattern = options
+            .pattern
+            .as_deref()
+            .map(|text| -> Result<_, Failure> {
+                let pattern: Pattern = text.parse()?;
+                pattern.check(text, wanted.needs)?;
+                Ok(pattern.with_long_times())
+            });
         Ok(Self {
             table: Table::new(pattern.transpose()?),
             clock: Clock::new(),
@@ -92,9 +97,16 @@ impl<'n> Parser<'n> {
         self.counted.seen.as_ref()
     }
 
-    /// Begins another log, whose lines know nothing of those before.
-    pub(super) fn begin(&mut self) {
+    /// Begins another log, whose lines know nothing of those before, and which was changed last at the
+    /// time `changed`.
+    pub(super) fn begin(&mut self, changed: SystemTime) {
         self.columns = None;
+        self.clock.begin(changed);
+    }
+
+    /// Returns the year that was assumed for the request that was read last, if its time has none.
+    pub(super) fn assumed_year(&self) -> Option<i16> {
+        self.clock.assumed_year
     }
 
     /// Returns the layout that can be read from the most of `lines`; lines are taken until enough of

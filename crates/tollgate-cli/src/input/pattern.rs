@@ -23,6 +23,8 @@ pub(crate) struct Pattern {
     has_date: bool,
     /// Every value is a column, and nothing else is in the line.
     has_columns: bool,
+    /// A time goes on where the text after it begins for the first time, if it is no time there.
+    has_long_times: bool,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -124,6 +126,17 @@ impl Pattern {
             pieces,
             has_date,
             has_columns,
+            has_long_times: false,
+        }
+    }
+
+    /// Returns this pattern of a user's own lines, with times that may hold the text after them.
+    ///
+    /// The patterns of the table tell formats apart, and are more exact.
+    pub(super) fn with_long_times(self) -> Self {
+        Self {
+            has_long_times: true,
+            ..self
         }
     }
 
@@ -221,6 +234,9 @@ impl Pattern {
             let length = match piece {
                 Piece::Text(text) => length_of(text, rest),
                 Piece::End => rest.is_empty().then_some(0),
+                Piece::Field(Field::Time) if self.has_long_times => {
+                    self.time(index, rest, &mut values, clock)
+                }
                 Piece::Field(field) => self
                     .end(index, *field, rest, from)
                     .filter(|&end| values.take(*field, &rest[..end], self.has_date, clock)),
@@ -245,6 +261,25 @@ impl Pattern {
             }
         }
         Ok((values, rest))
+    }
+
+    /// Returns the length of the time at `index`, which begins `line`: it may hold the text after it,
+    /// as `May 17 10:05:03` holds spaces.
+    #[inline]
+    fn time<'a>(
+        &self,
+        index: usize,
+        line: &'a [u8],
+        values: &mut Values<'a>,
+        clock: &mut Clock,
+    ) -> Option<usize> {
+        let mut end = self.end(index, Field::Time, line, 0)?;
+        while !values.take(Field::Time, &line[..end], self.has_date, clock) {
+            // Without text after it, it is the rest of the line.
+            let next = self.end(index, Field::Time, line, end + 1)?;
+            end = Some(next).filter(|&next| next > end)?;
+        }
+        Some(end)
     }
 
     /// Returns the name of the field at `index`, or before it.

@@ -68,7 +68,7 @@ pub(super) enum Skip {
     #[error("the line is longer than 1 MiB")]
     TooLong,
     #[error(
-        "the time is neither RFC 3339, with or without a zone, nor as in access logs, nor unix seconds or milliseconds"
+        "the time is neither RFC 3339, with or without a zone, nor as in access logs or syslog, nor unix seconds or milliseconds"
     )]
     UnknownTime,
 }

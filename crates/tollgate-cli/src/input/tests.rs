@@ -1,6 +1,7 @@
 //! Lines of every format, what may stand before them, and lines that are none.
 
 use std::net::IpAddr;
+use std::time::{Duration, UNIX_EPOCH};
 
 use clap::ValueEnum;
 
@@ -385,6 +386,10 @@ fn the_fields_of_a_pattern_end_where_the_next_text_begins() {
             "10:05:03,5 2015-05-17 10.0.0.1 /a bob",
         ),
         (
+            "{time} {ip} {path} {user}",
+            "2015-05-17 10:05:03 10.0.0.1 /a bob",
+        ),
+        (
             "át={time} ip={ip} {}user={user} path={path} ",
             "át=2015-05-17T10:05:03Z ip=10.0.0.1 x=y user=bob path=/a end",
         ),
@@ -522,6 +527,42 @@ fn times_are_read_as_logs_write_them() {
                 "{text}"
             );
         }
+    }
+    // Which year depends on when the log was changed last: what follows is less than a day later.
+    clock.begin(UNIX_EPOCH + Duration::from_micros(MAY - 86_400_000_000));
+    for (text, expected) in [
+        ("May 17 10:05:03", Ok(MAY)),
+        ("May 17 10:05:03.25", Err("May 17 10:05:03 of 2014")),
+        ("May  7 10:05:03", Ok(MAY - 10 * 86_400_000_000)),
+        ("Dec 31 10:05:03", Err("Dec 31 10:05:03 of 2014")),
+        ("Feb 29 10:05:03", Err("Feb 29 10:05:03 of 2012")),
+    ] {
+        let at = clock.read(text).unwrap().as_micros();
+        let year = clock.assumed_year.unwrap();
+        match expected {
+            Ok(expected) => assert_eq!((at, year), (expected, 2015), "{text}"),
+            Err(other) => {
+                let (time, of) = other.split_once(" of ").unwrap();
+                assert_eq!(year.to_string(), of, "{text}");
+                let full = time.replacen(' ', "/", 1);
+                let (date, time) = full.split_once(' ').unwrap();
+                let (month, day) = date.split_once('/').unwrap();
+                let full = format!("{day}/{month}/{of}:{time} +0000");
+                assert_eq!(
+                    at / 1_000_000,
+                    clock.read(&full).unwrap().as_micros() / 1_000_000
+                );
+                assert_eq!(clock.assumed_year, None);
+            }
+        }
+    }
+    for text in [
+        "Mai 17 10:05:03",
+        "May 32 10:05:03",
+        "May 17",
+        "May 17 10:05",
+    ] {
+        assert_eq!(clock.read(text), Err(Skip::UnknownTime), "{text}");
     }
     let leap = Clock::new().read("29/Feb/2016:23:59:60 +0000");
     assert_eq!(leap, Clock::new().read("01/Mar/2016:00:00:00 +0000"));

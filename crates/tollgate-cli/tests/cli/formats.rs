@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -634,4 +635,43 @@ fn the_header_of_cloudfront_has_a_port_after_the_last_colon() {
             assert_eq!(found["top_denied"][0]["key"], ip, "{field}");
         }
     }
+}
+
+#[test]
+fn times_without_a_year_get_the_latest_before_the_logs_last_change() {
+    let line = |time: &str, ip: &str| {
+        format!(
+            "{time} web1 sshd[4711]: Failed password for invalid user a b from {ip} port 4711 ssh2\n"
+        )
+    };
+    let text = [
+        line("Dec 31 23:59:59", "10.0.0.1"),
+        "Dec 31 23:59:59 web1 CRON[1]: pam_unix(cron:session): session opened\n".to_owned(),
+        line("Jan  1 00:00:01", "10.0.0.1"),
+        line("Jan  1 00:00:02", "10.0.0.2"),
+    ];
+    let log = file("auth.log", text.concat());
+    // 2 January 2015.
+    let changed = UNIX_EPOCH + Duration::from_secs(1_420_156_800);
+    let opened = fs::OpenOptions::new().write(true).open(&*log).unwrap();
+    opened.set_modified(changed).unwrap();
+    let options = [
+        "--pattern",
+        "{time} {} sshd[{}]: Failed password for {user} from {ip} port",
+        "--key",
+        "ip+user",
+        "--limit",
+        "gcra:1/1m",
+    ];
+    let text = stdout(&replay(&[&[&*log], &options[..]].concat()));
+    let head = "3 requests of 2 keys (ip+user), 31 Dec 2014 23:59:59 to 1 Jan 2015 00:00:02 UTC\n\
+                Read as pattern.\n\
+                Times without a year: 2014 and 2015 are assumed, from when the log was changed last.\n";
+    assert!(text.starts_with(head), "{text}");
+    assert!(
+        text.contains("10.0.0.1 invalid user a b       1   2"),
+        "{text}"
+    );
+    let found = replay_json(&[&[&*log], &options[..]].concat());
+    assert_eq!(found["assumed_years"], json!([2014, 2015]));
 }

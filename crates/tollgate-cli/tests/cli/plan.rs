@@ -195,6 +195,79 @@ fn quotas_that_allow_a_short_horizon_only_are_planned_within_it() {
 }
 
 #[test]
+fn no_message_is_planned_beyond_the_horizon_that_was_given() {
+    // One a second: the quotas allow 100,000 seconds from each wanted time, the option two days.
+    let mut lines = "2026-01-01T08:00:00Z > 2026-01-01T08:00:00Z\n".to_owned();
+    lines += "2026-01-03T07:59:59Z > 2026-01-03T07:59:59Z\n";
+    lines += "2026-01-03T07:59:59Z > 2026-01-03T08:00:00Z by 1/1s\n";
+    for _ in 0..2 {
+        lines += "2026-01-03T07:59:59Z > no time from the wanted one to 2026-01-03T08:00:00Z is free; \
+                  at the wanted one, 1/1s is in the way by 1/1s\n";
+    }
+    lines += "2026-01-03T08:00:00.5Z > the time is beyond the horizon: the latest possible is \
+              2026-01-03T08:00:00Z\n";
+    becomes("--quota 1/1s --horizon 2d", lines.trim_end());
+    // A message that is not planned takes no room: in Berlin, the first free time is 07:00, half a
+    // second after the horizon.
+    becomes(
+        "--quota 1/1s --quota closed 22:00-08:00@local --horizon 2d",
+        "2026-01-01T06:59:59.5Z Asia/Tokyo > 2026-01-01T06:59:59.5Z\n\
+         2026-01-03T06:00:00Z Europe/Berlin > no time from the wanted one to \
+         2026-01-03T07:59:59.5+01:00[Europe/Berlin] is free; at the wanted one, closed \
+         22:00-08:00@local is in the way by closed 22:00-08:00@local\n\
+         2026-01-03T06:59:59.5Z Asia/Tokyo > 2026-01-03T06:59:59.5Z",
+    );
+}
+
+#[test]
+fn messages_are_listed_as_csv_by_outcome_and_by_key() {
+    let text = format!("{MESSAGES}bob,\"b,c\",2026-03-01T08:30:00Z\n");
+    let messages = file("listed.csv", text);
+    let of = |options: &[&str]| {
+        let options = [&["--horizon=90s"], options].concat();
+        let output = command(&messages, THREE).args(options).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let lines = |text: &str, lines: &[usize]| -> String {
+        let all: Vec<_> = text.split_inclusive('\n').collect();
+        lines.iter().map(|&line| all[line]).collect()
+    };
+    let csv = "\
+key,id,wanted,planned,quota,refused
+alice,a,2026-03-01T08:00:00Z,2026-03-01T08:00:00Z,,
+alice,b,2026-03-01T08:00:00Z,2026-03-01T08:01:00Z,1/1m,
+bob,a,2026-03-01T08:00:00.25Z,2026-03-01T08:00:00.25Z,,
+alice,c,2026-03-01T07:59:30Z,,1/1m,\"no time from the wanted one to 2026-03-01T08:01:00Z is free; at the wanted one, 1/1m is in the way\"
+bob,\"b,c\",2026-03-01T08:30:00Z,,,the time is beyond the horizon: the latest possible is 2026-03-01T08:01:00Z
+";
+    assert_eq!(of(&["--csv"]), csv);
+    assert_eq!(of(&["--csv", "--only", "moved"]), lines(csv, &[0, 2]));
+    assert_eq!(of(&["--csv", "--only", "refused"]), lines(csv, &[0, 4, 5]));
+    let json: Value = serde_json::from_str(&of(&["--json", "--only", "refused"])).unwrap();
+    assert_eq!(json["events"], json!([]));
+    assert_eq!(json["refused"].as_array().unwrap().len(), 2);
+    let only = of(&["--only", "moved"]);
+    assert!(only.contains("\nalice  b   2026"), "{only}");
+    assert!(!only.contains("\nbob "), "{only}");
+    let keys = "\
+key,messages,as_wanted,moved,refused,last_planned
+alice,3,1,1,1,2026-03-01T08:01:00Z
+bob,2,1,0,1,2026-03-01T08:00:00.25Z
+";
+    assert_eq!(of(&["--csv", "--per-key"]), keys);
+    let moved = of(&["--csv", "--per-key", "--only", "moved"]);
+    assert_eq!(moved, lines(keys, &[0, 1]));
+    let keys = "\
+KEY    MESSAGES  AS WANTED  MOVED  REFUSED  LATER BY UP TO  LAST PLANNED
+alice         3          1      1        1  1m              2026-03-01T08:01:00Z
+bob           2          1      0        1                  2026-03-01T08:00:00.25Z
+";
+    let found = of(&["--per-key", "--only", "refused"]);
+    assert!(found.ends_with(&format!("\n\n{keys}")), "{found}");
+}
+
+#[test]
 fn the_table_is_in_local_time_and_says_why_a_message_is_refused() {
     let messages = file("messages.csv", MESSAGES);
     let output = plan(&messages, &format!("{THREE} --time-zone Europe/Berlin"));
@@ -365,6 +438,10 @@ fn bad_lines_are_named_and_nothing_is_printed() {
 alice,b,noon > the field time, "noon", is not a time; write it as RFC 3339
 alice,b,2026-03-01T08:00:00 > has no offset; append Z for UTC
 alice,b,1969-12-31T00:00:00Z > is before 1970
+alice,b,2026-03-01T08:00:00+25:00 > has an offset of 24 hours or more; write one such as +01:00
+alice, b,AT > the field id, " b", has a space before or after its text: remove it
+"alice ",b,AT > the field key, "alice ", has a space
+{"key":1,"id":" 2","time":"AT"} > the field id, " 2", has a space
 alice,b > fields: 2, and the heading has 3
 alice,b,AT,c > fields: 4, and the heading has 3: quote a field
 alice,"b,AT > fields: 2, and the heading has 3: quote a field that contains a comma or a line end, and close
@@ -446,6 +523,11 @@ fn command_lines_that_cannot_be() {
             "no quota is given: give at least one, such as --quota 5/1h",
         ),
         ("--quota 5", "--quota 5: "),
+        (
+            "--per-day -1",
+            "--per-day -1: a number or a length of time is never negative",
+        ),
+        ("--quota 5/1h --horizon -1d", "--horizon -1d: a number or"),
         ("--per-day 5 --time-zone Mars", "--time-zone Mars: "),
         ("--quota 2/day@local", "give it as --time-zone"),
         (

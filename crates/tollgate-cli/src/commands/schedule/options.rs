@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::store::{KeyOptions, LocationOptions, ServerOptions};
 use crate::time::ZoneOptions;
@@ -106,6 +106,13 @@ pub(crate) struct ListOptions {
     pub(crate) until: Option<String>,
 }
 
+/// Which messages are listed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Only {
+    Moved,
+    Refused,
+}
+
 /// The options of `schedule plan`.
 #[derive(Args, Debug)]
 #[command(after_help = PLAN)]
@@ -122,7 +129,8 @@ pub(crate) struct PlanOptions {
     #[command(flatten)]
     pub(crate) quotas: QuotaOptions,
 
-    /// How far after the earliest wanted time messages may be planned, such as 30d
+    /// How far after the earliest wanted time messages may be planned, such as 30d; none is planned
+    /// later
     ///
     /// Without it, up to 366 days after the last wanted time. Where a key could then hold more than
     /// 100,000 messages, the quotas allow less, and standard error says how much.
@@ -135,6 +143,18 @@ pub(crate) struct PlanOptions {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Print CSV instead of a table; in it, times are in UTC
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+
+    /// List only the messages that are refused, or only those that are moved
+    #[arg(long, value_enum, value_name = "WHICH")]
+    pub(crate) only: Option<Only>,
+
+    /// List keys instead of messages: a line with the numbers of each
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) per_key: bool,
 
     /// Also write an HTML report with a chart to this file
     #[arg(long, value_name = "FILE")]

@@ -8,6 +8,7 @@ use tollgate_core::Timestamp;
 
 use super::decide::Task;
 use super::messages::{Message, Messages};
+use crate::commands::schedule::options::Only;
 use crate::text::{Grouped, Span, Table, exact, json, plural, printable, rfc3339, times_in};
 
 /// What became of a message.
@@ -75,6 +76,25 @@ pub(super) struct Row<'p> {
     pub(super) quota: Option<&'p str>,
     /// That of the times for people: the message's own, if the file gives it.
     pub(super) zone: &'p TimeZone,
+}
+
+/// The numbers of one key.
+#[derive(Clone)]
+pub(super) struct OfKey<'p> {
+    pub(super) key: &'p str,
+    pub(super) messages: u64,
+    pub(super) moved: u64,
+    pub(super) refused: u64,
+    /// The most that a message is later than wanted.
+    pub(super) later: Duration,
+    /// The last time that is planned.
+    pub(super) last: Option<Timestamp>,
+}
+
+impl OfKey<'_> {
+    pub(super) fn as_wanted(&self) -> u64 {
+        self.messages - self.moved - self.refused
+    }
 }
 
 #[derive(Serialize)]
@@ -202,6 +222,46 @@ impl<'m> Plan<'m> {
         })
     }
 
+    /// Returns the messages to list.
+    pub(super) fn listed(&self, only: Option<Only>) -> impl Iterator<Item = Row<'_>> {
+        self.rows().filter(move |row| match only {
+            None => true,
+            Some(Only::Moved) => row.planned.is_ok_and(|time| time != row.message.wanted),
+            Some(Only::Refused) => row.planned.is_err(),
+        })
+    }
+
+    /// Returns the numbers of each key with a message to list, in the order of the file.
+    pub(super) fn of_each_key(&self, only: Option<Only>) -> Vec<OfKey<'_>> {
+        let mut keys = vec![None; self.messages.keys()];
+        for row in self.rows() {
+            let of = keys[row.message.key.index()].get_or_insert(OfKey {
+                key: row.key,
+                messages: 0,
+                moved: 0,
+                refused: 0,
+                later: Duration::ZERO,
+                last: None,
+            });
+            of.messages += 1;
+            match row.planned {
+                Ok(time) => {
+                    of.moved += u64::from(time != row.message.wanted);
+                    of.later = of.later.max(row.later());
+                    of.last = of.last.max(Some(time));
+                }
+                Err(_) => of.refused += 1,
+            }
+        }
+        let keys = keys.into_iter().flatten();
+        let listed = |of: &OfKey<'_>| match only {
+            None => true,
+            Some(Only::Moved) => of.moved > 0,
+            Some(Only::Refused) => of.refused > 0,
+        };
+        keys.filter(listed).collect()
+    }
+
     /// Returns how many messages each quota moved and refused, then how many are beyond the horizon,
     /// and for how many the quota was not looked up, if there are any.
     pub(super) fn in_the_way(&self) -> impl Iterator<Item = &InTheWay> {
@@ -211,14 +271,14 @@ impl<'m> Plan<'m> {
     }
 
     /// Returns a JSON object on one line.
-    pub(super) fn to_json(&self) -> String {
+    pub(super) fn to_json(&self, only: Option<Only>) -> String {
         let mut answer = Json {
             events: Vec::with_capacity(self.outcomes.len()),
             moved: self.moved,
             refused: Vec::new(),
             quotas: &self.quotas,
         };
-        for row in self.rows() {
+        for row in self.listed(only) {
             let (key, id, wanted) = (row.key, &*row.message.id, rfc3339(row.message.wanted));
             match row.planned {
                 Ok(time) => answer.events.push(Planned {
@@ -255,7 +315,7 @@ impl<'m> Plan<'m> {
     }
 
     /// Returns the title, and the tables.
-    pub(super) fn to_text(&self) -> String {
+    pub(super) fn to_text(&self, only: Option<Only>, per_key: bool) -> String {
         let mut text = self.title() + "\n\n";
         if self.moved + self.refused > 0 {
             let mut table = Table::new(&["QUOTA IN THE WAY", "MOVED", "REFUSED"], 3);
@@ -266,6 +326,9 @@ impl<'m> Plan<'m> {
             }
             text += &format!("{table}\n");
         }
+        if per_key {
+            return text + &self.table_of_keys(only).to_string();
+        }
         let header = [
             "KEY",
             "ID",
@@ -275,11 +338,39 @@ impl<'m> Plan<'m> {
             "QUOTA IN THE WAY",
         ];
         let mut table = Table::new(&header, 1);
-        for row in self.rows() {
+        for row in self.listed(only) {
             let names = [row.key, &row.message.id].map(|name| printable(name.as_bytes()));
             table.row([&names[..], &row.cells()].concat());
         }
         text += &table.to_string();
         text
+    }
+
+    fn table_of_keys(&self, only: Option<Only>) -> Table {
+        let header = [
+            "KEY",
+            "MESSAGES",
+            "AS WANTED",
+            "MOVED",
+            "REFUSED",
+            "LATER BY UP TO",
+            "LAST PLANNED",
+        ];
+        let mut table = Table::new(&header, 5);
+        for of in self.of_each_key(only) {
+            let counts = [of.messages, of.as_wanted(), of.moved, of.refused];
+            let mut cells = vec![printable(of.key.as_bytes())];
+            cells.extend(counts.map(|count| Grouped(count).to_string()));
+            cells.push(match of.moved {
+                0 => String::new(),
+                _ => Span(of.later).to_string(),
+            });
+            cells.push(
+                of.last
+                    .map_or_else(String::new, |last| exact(last, self.zone)),
+            );
+            table.row(cells);
+        }
+        table
     }
 }

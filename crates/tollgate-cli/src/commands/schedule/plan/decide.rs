@@ -24,6 +24,8 @@ type Item<'m> = (&'m Message, Timestamp);
 pub(super) struct Task<'m> {
     pub(super) messages: &'m Messages,
     pub(super) terms: schedule::Terms,
+    /// No message is planned later, however far the terms reach from its instant.
+    pub(super) until: Timestamp,
     /// The instant at which each message is decided.
     pub(super) instants: Vec<Timestamp>,
     /// The zone of messages without one of their own.
@@ -109,9 +111,11 @@ impl<'t, S: schedule::Store> Planner<'t, S> {
     async fn plan(&self, (message, at): Item<'_>) -> Result<Outcome, StoreError> {
         let (key, id, wanted) = (&message.key.to_bytes()[..], &*message.id, message.wanted);
         let zone = message.zone.as_ref().unwrap_or(&self.task.zone);
-        let latest = at.saturating_add(self.task.terms.horizon());
+        let horizon = at.saturating_add(self.task.terms.horizon());
+        let latest = horizon.min(self.task.until);
         let never = Timestamp::saturating_from_micros(latest.as_micros() + 1);
         let (mut from, asks) = self.known(message, zone);
+        let asks = asks && wanted <= latest;
         let mut way = Way::NotLookedUp;
         if asks {
             // At its wanted time: if that has no room, the refusal names the quota in the way.
@@ -130,6 +134,10 @@ impl<'t, S: schedule::Store> Planner<'t, S> {
         } else if from <= latest {
             let call = self.schedule.reserve_next(key, id, from);
             time = call.zone(zone.clone()).at(at).await?.permit().ok();
+            if time.is_some_and(|time| time > latest) {
+                self.schedule.cancel(key, id).at(at).await?;
+                time = None;
+            }
         }
         self.learn(message, time.unwrap_or(never));
         let latest = named(latest, zone);
@@ -239,6 +247,7 @@ mod tests {
         let task = Task {
             messages: &messages,
             terms,
+            until: Timestamp::MAX,
             instants: messages.instants(is_short),
             zone: TimeZone::UTC,
             most_asked,
@@ -268,7 +277,7 @@ mod tests {
             }
             *asked += 1;
         }
-        Plan::new(&task, found).to_text()
+        Plan::new(&task, found).to_text(None, false)
     }
 
     #[test]

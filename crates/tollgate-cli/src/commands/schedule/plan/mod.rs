@@ -1,6 +1,7 @@
 //! `tollgate schedule plan`: turns the wanted times of many messages into permitted ones.
 
 mod answer;
+mod csv;
 mod decide;
 mod messages;
 mod report;
@@ -8,6 +9,8 @@ mod report;
 use std::process::ExitCode;
 use std::slice;
 use std::time::Duration;
+
+use tollgate_core::Timestamp;
 
 use self::answer::Plan;
 use self::decide::Task;
@@ -60,6 +63,7 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
     let task = Task {
         messages: &messages,
         terms,
+        until: horizon.map_or(Timestamp::MAX, |horizon| first.saturating_add(horizon)),
         instants: messages.instants(is_short),
         zone,
         most_asked: MOST_ASKED,
@@ -81,10 +85,10 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
         Some(path) => report::write(path, &plan),
         None => Ok(()),
     };
-    output.answer(&if options.json {
-        plan.to_json()
-    } else {
-        plan.to_text()
+    output.answer(&match (options.json, options.csv) {
+        (true, _) => plan.to_json(options.only),
+        (_, true) => plan.to_csv(options.only, options.per_key),
+        _ => plan.to_text(options.only, options.per_key),
     })?;
     written?;
     Ok(if plan.refused == 0 {

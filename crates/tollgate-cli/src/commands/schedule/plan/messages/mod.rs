@@ -82,6 +82,14 @@ impl Messages {
                 fields.id.len(),
             ));
         }
+        for (name, value) in [("key", &fields.key), ("id", &fields.id)] {
+            if value.trim_matches([' ', '\t']) != value {
+                return Err(format!(
+                    "the field {name}, {:?}, has a space before or after its text: remove it",
+                    shown(value),
+                ));
+            }
+        }
         let wanted = time::read(&fields.time);
         let wanted = wanted
             .map_err(|reason| format!("the field time, {:?}, {reason}", shown(&fields.time)))?;
