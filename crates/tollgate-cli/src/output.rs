@@ -1,4 +1,6 @@
 //! `Output`: answers go to standard output, everything else to standard error.
+//!
+//! Neither takes control characters to a terminal, whoever wrote the text: a server, a log, a user.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -8,7 +10,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::secrets::without_secrets;
-use crate::text::{json, printable};
+use crate::text::{json, printable, printable_lines};
 
 /// The exit status of a call that is denied, or an event that is refused.
 pub(crate) const DENIED: u8 = 1;
@@ -27,8 +29,20 @@ impl Output {
         }
     }
 
-    /// Writes an answer to standard output.
+    /// Writes an answer to standard output, without characters that could manipulate a terminal.
     pub(crate) fn answer(&self, text: &str) -> Result<(), Failure> {
+        self.write(&printable_lines(text))
+    }
+
+    /// Writes an answer in place of the one before, if standard output is a terminal.
+    pub(crate) fn answer_again(&self, text: &str) -> Result<(), Failure> {
+        if self.stdout.is_terminal() {
+            self.write("\u{1b}[H\u{1b}[2J")?;
+        }
+        self.answer(text)
+    }
+
+    fn write(&self, text: &str) -> Result<(), Failure> {
         let mut stdout = self.stdout.lock();
         stdout
             .write_all(text.as_bytes())
@@ -62,15 +76,6 @@ impl Output {
             let _ = error.print();
         }
         u8::try_from(error.exit_code()).unwrap_or(u8::MAX)
-    }
-
-    /// Returns what clears the screen before an answer, if standard output is one.
-    pub(crate) fn clear(&self) -> &'static str {
-        if self.stdout.is_terminal() {
-            "\u{1b}[H\u{1b}[2J"
-        } else {
-            ""
-        }
     }
 
     /// Returns whether standard error is a terminal.
@@ -123,10 +128,5 @@ fn negative(error: &clap::Error, arguments: impl Iterator<Item = String>) -> Opt
 /// Returns `text` without the secrets of the command line, and without characters that could
 /// manipulate a terminal, except for line ends.
 fn harmless(text: &str) -> String {
-    let text = without_secrets(text);
-    let lines: Vec<_> = text
-        .split('\n')
-        .map(|line| printable(line.as_bytes()))
-        .collect();
-    lines.join("\n")
+    printable_lines(&without_secrets(text))
 }

@@ -9,7 +9,7 @@ use tollgate_wire::{Diagnosis, Finding, Severity};
 use crate::failure::Failure;
 use crate::output::{Output, say};
 use crate::store::{ServerOptions, TimeSource, wait_for};
-use crate::text::{Table, printable};
+use crate::text::{Table, bullets};
 
 /// The exit status if a finding is as severe as `--fail-on` says.
 const FOUND: u8 = 1;
@@ -104,27 +104,20 @@ fn to_text(answer: &Answer<'_>, diagnosis: &Diagnosis) -> String {
     // Advice for several servers is printed once.
     let mut advice: Vec<String> = Vec::new();
     for finding in diagnosis.findings() {
-        table.row(
-            [
-                finding.severity.to_string().as_str(),
-                &finding.server,
-                finding.check,
-                &finding.found,
-            ]
-            .map(|cell| printable(cell.as_bytes())),
-        );
+        table.row([
+            finding.severity.to_string(),
+            finding.server.clone(),
+            finding.check.to_owned(),
+            finding.found.clone(),
+        ]);
         let line = format!("{}: {}", finding.check, finding.advice);
-        let line = printable(line.as_bytes());
         if !finding.advice.is_empty() && !advice.contains(&line) {
             advice.push(line);
         }
     }
     let mut text = format!("doctor {}: {}\n\n{table}", answer.store, answer.worst);
     if !advice.is_empty() {
-        text += "\nWhat to do:\n";
-        for line in advice {
-            text += &format!("- {line}\n");
-        }
+        text += &format!("\nWhat to do:\n{}", bullets(advice));
     }
     text
 }

@@ -6,7 +6,9 @@ mod table;
 mod time;
 
 pub(crate) use number::{Grouped, Share, Times, noun, plural};
-pub(crate) use shown::{LONGEST_SHOWN, Short, json, listed, printable, readable, shortened};
+pub(crate) use shown::{
+    LONGEST_SHOWN, Short, bullets, json, listed, printable, printable_lines, readable, shortened,
+};
 pub(crate) use table::Table;
 pub(crate) use time::{
     Span, exact, local, micros, named, rfc3339, times_in, utc_second, wait, zoned,

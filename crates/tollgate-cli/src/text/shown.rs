@@ -22,6 +22,21 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     shown
 }
 
+/// Returns `text`, of several lines, without other characters that could manipulate a terminal.
+pub(crate) fn printable_lines(text: &str) -> String {
+    let lines: Vec<_> = text
+        .split('\n')
+        .map(|line| printable(line.as_bytes()))
+        .collect();
+    lines.join("\n")
+}
+
+/// Returns a list of `texts`, one a line.
+pub(crate) fn bullets<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
+    let line = |text: T| format!("- {}\n", printable(text.as_ref().as_bytes()));
+    texts.into_iter().map(line).collect()
+}
+
 /// Returns the key for display.
 pub(crate) fn readable(key: &str, rest: &str) -> String {
     let parts = [key, rest].map(|part| printable(part.as_bytes()));

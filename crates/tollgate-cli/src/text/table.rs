@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::shown::printable;
+
 /// The longest cell that makes its column wider. A longer one moves the rest of its own row to the
 /// right, so that one long key does not fill every row with spaces.
 const WIDEST: usize = 200;
@@ -22,8 +24,11 @@ impl Table {
         }
     }
 
+    /// Adds a row. What could manipulate a terminal, or end a line, is escaped.
     pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
-        self.rows.push(cells.into());
+        let cells = cells.into().into_iter();
+        let cells = cells.map(|cell| printable(cell.as_bytes()));
+        self.rows.push(cells.collect());
     }
 }
 

@@ -297,6 +297,39 @@ fn states_of_every_kind_are_explained() {
 }
 
 #[test]
+fn names_from_a_server_manipulate_no_terminal() {
+    let desk = Desk::new("redis");
+    for name in [
+        "\u{1b}[2J\rlogin\n:gcra:v1:{alice}",
+        "login:calendar-window-day-\u{1b}[31m\nUTC:v1:{alice}",
+        "login:gcra:v1:{ali\u{9b}ce}:\u{202e}\n",
+    ] {
+        desk.server.command(&["SET", &desk.key(name), "x"]);
+    }
+    let limit = ["--limit", "login=gcra:5/1d"];
+    for arguments in [
+        vec!["list"],
+        vec!["explain", "alice"],
+        vec!["explain", "alice", "--limit", "login=sliding-log:5/1d"],
+        [&["top"], &limit[..]].concat(),
+        [&["peek", "--key", "alice"], &limit[..]].concat(),
+    ] {
+        for format in [&[][..], &["--json"]] {
+            let output = desk.ask(&[&arguments, format].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            for text in [stdout(&output), stderr(&output)] {
+                let is_harmful = |c: char| c != '\n' && c.is_control() || c == '\u{202e}';
+                assert!(!text.contains(is_harmful), "{text:?}");
+                assert!(!text.contains("\nUTC") && !text.contains("\n:"), "{text:?}");
+            }
+        }
+    }
+    let list = stdout(&desk.ask(&["list"]));
+    let row = "\n\\u{1b}[2J\\rlogin\\n=gcra:N/WINDOW ";
+    assert!(list.contains(row), "{list}");
+}
+
+#[test]
 fn times_are_local_if_a_zone_is_given() {
     let desk = Desk::new("redis");
     desk.says(0, &["block", "--key", "alice", "--limit", "ban=block:15m"]);

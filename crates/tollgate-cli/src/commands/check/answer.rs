@@ -11,7 +11,7 @@ use tollgate_wire::OtherState;
 use super::options::CallOptions;
 use crate::store::TimeSource;
 use crate::subject::SubjectOptions;
-use crate::text::{Grouped, Span, micros, readable};
+use crate::text::{Grouped, Span, bullets, micros, readable};
 use crate::verdict::LimitVerdict;
 
 const FOREVER: &str = "denied forever: the cost exceeds a limit's capacity";
@@ -103,7 +103,7 @@ impl Other {
 
     /// Returns the line for a command that uses the clock `asked`.
     fn to_text(&self, asked: TimeSource) -> String {
-        format!("- {}{}\n", self.state, self.clock.beside(asked))
+        format!("{}{}", self.state, self.clock.beside(asked))
     }
 }
 
@@ -157,11 +157,8 @@ impl<'a> Answer<'a> {
         if !self.others.is_empty() {
             text +=
                 "\nThe server holds other states of this key, which these limits do not read:\n";
-            let lines = self
-                .others
-                .iter()
-                .map(|other| other.to_text(options.key.time_source));
-            text.extend(lines);
+            let others = self.others.iter();
+            text += &bullets(others.map(|other| other.to_text(options.key.time_source)));
             text += "If the service has one of them, ask with its limit.\n";
         }
         text

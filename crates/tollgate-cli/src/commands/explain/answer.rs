@@ -8,7 +8,7 @@ use tollgate_core::{Limit, Timestamp};
 use tollgate_wire::{Facts, FoundState};
 
 use crate::store::TimeSource;
-use crate::text::{Grouped, Span, Table, local, plural, printable, readable, rfc3339};
+use crate::text::{Grouped, Span, Table, bullets, local, plural, readable, rfc3339};
 use crate::verdict::LimitVerdict;
 
 /// The answer of `explain`.
@@ -96,9 +96,7 @@ impl Asked {
             text += ", which was never counted, or not since its state ended.\n";
         } else {
             text += ". Under its name the server holds others, which it does not read:\n";
-            for other in &self.other_states {
-                text += &format!("- {}\n", printable(other.as_bytes()));
-            }
+            text += &bullets(&self.other_states);
         }
         Some(text)
     }
@@ -140,7 +138,7 @@ impl State {
                 TimeSource::Caller => "callers'".to_owned(),
                 TimeSource::Server => "server's".to_owned(),
             },
-            printable(self.rest.as_bytes()),
+            self.rest.clone(),
         ]
     }
 

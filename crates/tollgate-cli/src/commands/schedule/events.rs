@@ -68,7 +68,7 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
                 table.row([
                     exact(event.time(), &zone),
                     Grouped(event.weight()).to_string(),
-                    printable(event.id()),
+                    String::from_utf8_lossy(event.id()).into_owned(),
                 ]);
             }
             text += &format!("\n{table}");

@@ -10,7 +10,7 @@ use tollgate_core::{Limit, Timestamp};
 use tollgate_wire::FoundState;
 
 use crate::store::TimeSource;
-use crate::text::{Grouped, LONGEST_SHOWN, Table, local, plural, printable, rfc3339, shortened};
+use crate::text::{Grouped, LONGEST_SHOWN, Table, bullets, local, plural, rfc3339, shortened};
 use crate::verdict::LimitVerdict;
 
 /// The answer of `top`.
@@ -131,7 +131,7 @@ impl<'a> Answer<'a> {
             header.extend([limit, "REST"]);
             let mut table = Table::new(&header, 6);
             for row in &self.top {
-                let shown = |part: &str| shortened(&printable(part.as_bytes()), LONGEST_SHOWN);
+                let shown = |part: &str| shortened(part, LONGEST_SHOWN);
                 let [limit, others @ ..] = row.verdict.cells();
                 let mut cells = vec![shown(&row.key)];
                 cells.extend(others);
@@ -148,9 +148,7 @@ impl<'a> Answer<'a> {
         }
         if !self.other_states.is_empty() {
             text += "\nUnder these names the server holds other states, which these limits do not read:\n";
-            for other in &self.other_states {
-                text += &format!("- {other}\n");
-            }
+            text += &bullets(&self.other_states);
         }
         text
     }

@@ -106,5 +106,5 @@ fn print(
     if options.every.is_none() {
         return output.answer(&text);
     }
-    output.answer(&format!("{}{text}\n", output.clear()))
+    output.answer_again(&format!("{text}\n"))
 }
