@@ -89,10 +89,50 @@ pub(crate) enum Failure {
         line: u64,
         reason: String,
     },
+    #[error(
+        "KEY: ... is the address of a server: give it with --store; if it is a key, give it with --key"
+    )]
+    KeyIsAddress,
     #[error("--limit {}: {source}", Short(limit))]
     Limit { limit: String, source: LimitError },
     #[error("{0}")]
     Limits(LimitError),
+    #[error("--limits {}: {reason}", path.display())]
+    LimitsFile { path: PathBuf, reason: String },
+    #[error(
+        "--limit {}: there are no limits of that name in {}; it has {known}",
+        Short(limit),
+        path.display()
+    )]
+    LimitNotInFile {
+        limit: String,
+        path: PathBuf,
+        known: String,
+    },
+    #[error("--limits {}: say which limits decide the call with --limit: {known}", path.display())]
+    LimitOfFile { path: PathBuf, known: String },
+    #[error(
+        "--limit {}: several limits in {} have that name, and one of them decides a call; give the entry: {entries}",
+        Short(limit),
+        path.display()
+    )]
+    LimitOfSeveral {
+        limit: String,
+        path: PathBuf,
+        entries: String,
+    },
+    #[error("--limit {}: it is off in {}, so it decides nothing", Short(limit), path.display())]
+    LimitOff { limit: String, path: PathBuf },
+    #[error(
+        "--limit {}: that is a name; give the limit as the service defines it, such as login=gcra:10/1m, or the service's file of limits with --limits",
+        Short(limit)
+    )]
+    LimitOnlyNamed { limit: String },
+    #[error(
+        "--limit {}: the letters stand for numbers that a key does not show; give the service's numbers, or its file of limits with --limits",
+        Short(limit)
+    )]
+    LimitWithLetters { limit: String },
     #[error("--limit {} is given twice: remove one", Short(limit))]
     LimitTwice { limit: String },
     #[error(

@@ -10,6 +10,7 @@ mod failure;
 mod file;
 mod input;
 mod lanes;
+mod limits;
 mod output;
 mod progress;
 mod report;

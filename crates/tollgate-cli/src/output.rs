@@ -14,6 +14,8 @@ use crate::text::{json, printable, printable_lines};
 
 /// The exit status of a call that is denied, or an event that is refused.
 pub(crate) const DENIED: u8 = 1;
+/// The exit status of a command that found nothing to do.
+pub(crate) const NOTHING: u8 = 1;
 
 /// Both output streams; write errors are returned or ignored instead of panicking.
 pub(crate) struct Output {

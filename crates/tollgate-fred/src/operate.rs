@@ -9,7 +9,9 @@
 //! - [`other_states`](Operate::other_states) to find states of a key that your limits do not read,
 //!   because they belong to another algorithm, window or clock: [`OtherState`]s;
 //! - [`find`](Operate::find) to list states: a [`Search`] selects them, and returns [`FoundState`]s
-//!   page by page, which [`read`](Operate::read) and [`peek_at`](Operate::peek_at) ask about.
+//!   page by page, which [`read`](Operate::read) and [`peek_at`](Operate::peek_at) ask about, and
+//!   [`forget`](Operate::forget) deletes;
+//! - [`held`](Operate::held) to see which states of a key your limits read.
 //!
 //! # Examples
 //!
@@ -69,6 +71,14 @@ impl<C: Clients> Operate for FredStore<C> {
 
     async fn find(&self, search: &mut Search) -> Result<Option<Vec<FoundState>>, StoreError> {
         self.wire().find(search).await
+    }
+
+    async fn held(&self, limits: &[Limit], key: Key<'_>) -> Result<Vec<FoundState>, StoreError> {
+        self.wire().held(limits, key).await
+    }
+
+    async fn forget(&self, states: &[FoundState]) -> Result<u64, StoreError> {
+        self.wire().forget_found(states).await
     }
 
     async fn read(&self, states: &[FoundState]) -> Result<Vec<Option<Facts>>, StoreError> {

@@ -1,15 +1,18 @@
 //! `tollgate block`: denies every call of a key on a live server for some time.
 
+use std::slice;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tollgate_core::Limit;
+use tollgate_core::{Key, Limit, StoreError};
+use tollgate_wire::{FoundState, Search};
 
 use crate::failure::Failure;
 use crate::output::{Output, say};
+use crate::store::Remote;
 use crate::subject::{SubjectOptions, ask};
-use crate::text::{micros, readable, wait};
+use crate::text::{micros, wait};
 use crate::time::length;
 
 /// The options of `block`.
@@ -26,33 +29,83 @@ pub(crate) struct BlockOptions {
 
 /// Runs `tollgate block`.
 pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure> {
-    let BlockOptions { subject, lasting } = options;
+    let BlockOptions {
+        subject: about,
+        lasting,
+    } = options;
     let lasting = lasting.as_deref();
     let lasting = lasting.map(|lasting| length("--lasting", lasting));
     let lasting = lasting.transpose()?;
-    let (limits, blocked_for) = ask(subject, output, async |limiter, key| {
+    let subject = about.subject()?;
+    let blocks = subject.limits.iter();
+    let blocks: Vec<&Limit> = blocks
+        .filter(|limit| limit.algorithm().can_block())
+        .collect();
+    let file = about.limits.file()?;
+    let in_file = file.map(|file| file.limits()).unwrap_or_default();
+    let (blocked_for, unread) = ask(about, &subject, output, async |limiter, key| {
+        let store: &dyn Remote = &**limiter.store();
+        let before = store.held(limiter.limits(), key).await?;
         let call = limiter.block(key);
-        match lasting {
+        let blocked_for = match lasting {
             Some(time) => call.lasting(time).await,
             None => call.await,
+        }?;
+        let mut unread = Vec::new();
+        for limit in &blocks {
+            let name = limit.name();
+            let is_known = in_file.iter().any(|other| other.name() == name)
+                || before.iter().any(|state| state.name == name)
+                || is_in_use(store, limit, key).await?;
+            if !is_known {
+                unread.push(name.to_owned());
+            }
         }
+        Ok((blocked_for, unread))
     })?;
-    let blocks = limits.iter().filter(|limit| limit.algorithm().can_block());
     let answer = Blocked {
         command: "block",
-        key: &subject.key.key,
-        rest: &subject.key.rest,
-        limits: blocks.map(Limit::to_string).collect(),
+        key: &subject.whom.partition,
+        rest: &subject.whom.rest,
+        limits: blocks.iter().map(|limit| limit.to_string()).collect(),
         wait: blocked_for.duration(),
+        unread,
     };
-    say(subject.server.json, output, &answer, || {
+    // JSON has a field for it.
+    if !answer.unread.is_empty() && !about.server.json {
+        output.complain(&format!(
+            "warning: nothing seems to read this block: neither a state on the server nor a file of \
+             limits has the name {}; `tollgate list` shows the names in use",
+            answer.unread.join(", ")
+        ));
+    }
+    say(about.server.json, output, &answer, || {
         format!(
             "block {}: blocked for {} by {}\n",
-            readable(&subject.key.key, &subject.key.rest),
+            subject.whom,
             wait(answer.wait),
             answer.limits.join(", ")
         )
     })
+}
+
+/// Returns whether the server has a state under the name of `block`, beside the block of `key`.
+async fn is_in_use(store: &dyn Remote, block: &Limit, key: Key<'_>) -> Result<bool, StoreError> {
+    let own = store.held(slice::from_ref(block), key).await?;
+    let mut search = Search::new().with_limit(block.name());
+    while let Some(states) = store.find(&mut search).await? {
+        let is_own = |state: &FoundState| {
+            own.iter().any(|own| {
+                own.to_string() == state.to_string()
+                    && own.partition == state.partition
+                    && own.rest == state.rest
+            })
+        };
+        if !states.iter().all(is_own) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The answer of `block`.
@@ -64,9 +117,18 @@ struct Blocked<'a> {
     limits: Vec<String>,
     #[serde(serialize_with = "micros", rename = "wait_us")]
     wait: Option<Duration>,
+    /// The names of blocks that nothing seems to read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<String>,
 }
 
 const BLOCKS: &str = "\
 One of the limits must be a block, such as ban=block:15m; the others are left as they are. A block
-never ends earlier than an earlier one of the same key; `tollgate reset` ends it.
-";
+never ends earlier than an earlier one of the same key; `tollgate reset` ends it. If neither a state
+on the server nor the file of --limits has the name of the block, a warning says that nothing reads it.
+
+Exit status: 0 if the key is blocked, 2 if not.
+
+Examples:
+  tollgate block alice --store redis://127.0.0.1:6379 --limit ban=block:15m
+  tollgate block alice --store redis://127.0.0.1:6379 --limits limits.toml --limit ban --lasting 2h";

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use serde::Serialize;
-use tollgate_wire::Search;
+use tollgate_core::Limit;
+use tollgate_wire::{FoundState, Search};
 
 use crate::failure::Failure;
+use crate::limits::LimitOptions;
 use crate::output::{Output, say};
 use crate::store::{ServerOptions, TimeSource, wait_for};
-use crate::subject::check_names;
 use crate::text::{Grouped, Table, plural};
 
 /// The options of `list`.
@@ -19,41 +20,42 @@ pub(crate) struct ListOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
 
-    /// Only limits, schedules and leases with this name; repeat for several
-    #[arg(long = "limit", value_name = "NAME")]
-    pub(crate) limits: Vec<String>,
+    #[command(flatten)]
+    pub(crate) limits: LimitOptions,
 }
 
 /// Runs `tollgate list`.
 pub(super) fn run(options: &ListOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
     let settings = options.server.settings(TimeSource::Server)?;
-    check_names(&options.limits)?;
-    let counts = wait_for(async {
+    let selected = options.limits.selected()?;
+    let file = options.limits.file()?;
+    let file = file.map(|file| file.limits());
+    let states = wait_for(async {
         let store = server.connect(settings).await?;
         let search = Search::new();
-        let mut search = options.limits.iter().fold(search, Search::with_limit);
-        let mut counts: BTreeMap<_, u64> = BTreeMap::new();
+        let mut search = match &selected {
+            Some(selected) => selected.narrow(search),
+            None => search,
+        };
+        let mut listed: BTreeMap<_, Listed> = BTreeMap::new();
         while let Some(states) = store.find(&mut search).await? {
             for state in states {
-                let clock = TimeSource::from(state.clock);
-                let text = state.to_string();
-                *counts.entry((state.name, text, clock)).or_default() += 1;
+                if selected.as_ref().is_none_or(|it| it.has(&state)) {
+                    let clock = TimeSource::from(state.clock);
+                    let id = (state.name.clone(), state.to_string(), clock);
+                    let new = || Listed::new(&state, file.as_deref());
+                    listed.entry(id).or_insert_with(new).keys += 1;
+                }
             }
         }
-        Ok(counts)
+        Ok(listed.into_values().collect::<Vec<_>>())
     })?;
-    let limit = |((name, state, clock), keys)| Listed {
-        name,
-        state,
-        clock,
-        keys,
-    };
     let answer = Answer {
         command: "list",
         prefix: &options.server.prefix,
-        keys: counts.values().sum(),
-        limits: counts.into_iter().map(limit).collect(),
+        keys: states.iter().map(|listed| listed.keys).sum(),
+        limits: states,
     };
     say(options.server.json, output, &answer, || answer.to_text())
 }
@@ -74,6 +76,32 @@ struct Listed {
     state: String,
     clock: TimeSource,
     keys: u64,
+    /// Which limits of the service's file read these states, if there is a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_by: Option<Vec<Limit>>,
+}
+
+impl Listed {
+    fn new(state: &FoundState, file: Option<&[Limit]>) -> Self {
+        let reads = |limit: &&Limit| state.is_of(limit, state.clock);
+        Self {
+            name: state.name.clone(),
+            state: state.to_string(),
+            clock: state.clock.into(),
+            keys: 0,
+            read_by: file.map(|limits| limits.iter().filter(reads).cloned().collect()),
+        }
+    }
+
+    /// Returns which limits of the file read these states, for people.
+    fn readers(&self) -> Option<String> {
+        let limits = self.read_by.as_ref()?;
+        if limits.is_empty() {
+            return Some("no limit of the file".to_owned());
+        }
+        let texts: Vec<_> = limits.iter().map(Limit::to_string).collect();
+        Some(texts.join(" or "))
+    }
 }
 
 impl Answer<'_> {
@@ -83,14 +111,18 @@ impl Answer<'_> {
         if self.limits.is_empty() {
             return text;
         }
-        let mut table = Table::new(&["STATES", "KEYS", "CLOCK"], 2);
+        let has_file = self.limits.iter().any(|limit| limit.read_by.is_some());
+        let header = ["STATES", "KEYS", "CLOCK", "READ BY"];
+        let columns = if has_file { header.len() } else { 3 };
+        let mut table = Table::new(&header[..columns], 2);
         for limit in &self.limits {
             let clock = match limit.clock {
                 TimeSource::Caller => "callers'",
                 TimeSource::Server => "server's",
             };
             let keys = Grouped(limit.keys).to_string();
-            table.row([limit.state.clone(), keys, clock.to_owned()]);
+            let cells = [limit.state.clone(), keys, clock.to_owned()];
+            table.row(cells.into_iter().chain(limit.readers()).collect::<Vec<_>>());
         }
         text += &format!("\n{table}");
         text
@@ -103,6 +135,8 @@ other programs and other prefixes are left out. A key may count twice if the ser
 of keys meanwhile.
 
 Letters stand for numbers that a key does not show: N for an amount, WINDOW and LENGTH for times.
+--limit takes a name, a limit, or a state as it is listed. With --limits, the list says which limits of
+the file read the states.
 
 Exit status: 0 if they are listed, 2 if not.
 

@@ -79,7 +79,7 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<ExitCode, Failure> {
         Command::List(options) => list::run(options, output).map(|()| ExitCode::SUCCESS),
         Command::Peek(options) => check::peek(options, output),
         Command::Replay(options) => replay::run(options, output).map(|()| ExitCode::SUCCESS),
-        Command::Reset(options) => reset::run(options, output).map(|()| ExitCode::SUCCESS),
+        Command::Reset(options) => reset::run(options, output),
         Command::Schedule(options) => schedule::run(options, output),
         Command::Top(options) => top::run(options, output).map(|()| ExitCode::SUCCESS),
     }

@@ -7,7 +7,7 @@ mod options;
 mod remote;
 mod server;
 
-pub(crate) use options::{KeyOptions, LocationOptions, ServerOptions, TimeSource};
+pub(crate) use options::{KeyOptions, LocationOptions, ServerOptions, TimeSource, Whom};
 pub(crate) use remote::{PATIENCE, Remote};
 pub(crate) use server::{Location, Server};
 

@@ -1,16 +1,18 @@
 //! Which server, which key, and whose clock: options that several commands have.
 
+use std::fmt;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use serde::Serialize;
 use tollgate_core::Key;
 use tollgate_wire::Options;
 
 use super::hashing::hashing;
 use super::remote::PATIENCE;
-use super::server::{Location, Server};
+use super::server::{Location, Server, is_address};
 use crate::failure::Failure;
+use crate::text::readable;
 
 /// The options for a live server and the output format.
 #[derive(Args, Clone, Debug)]
@@ -40,14 +42,24 @@ pub(crate) struct ServerOptions {
 
 /// A key of the service, and how the service decides and stores it.
 #[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("whom").required(true)))]
 pub(crate) struct KeyOptions {
     /// The key's partition: whom the service counts for
-    #[arg(long, value_name = "PARTITION")]
-    pub(crate) key: String,
+    #[arg(value_name = "KEY", group = "whom")]
+    word: Option<String>,
+
+    /// The same as KEY, also if it begins with a dash
+    #[arg(
+        long = "key",
+        value_name = "KEY",
+        group = "whom",
+        allow_hyphen_values = true
+    )]
+    named: Option<String>,
 
     /// The rest of the key, if the service uses one
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub(crate) rest: String,
+    #[arg(long)]
+    pub(crate) rest: Option<String>,
 
     /// The clock that the service uses
     #[arg(long, value_enum, default_value_t = TimeSource::Server)]
@@ -56,6 +68,26 @@ pub(crate) struct KeyOptions {
     /// With TOLLGATE_KEY_SECRET: the service hashes only key parts longer than 64 bytes
     #[arg(long)]
     pub(crate) hashed_long_keys: bool,
+}
+
+/// Whom a command is about: a key.
+pub(crate) struct Whom {
+    pub(crate) partition: String,
+    pub(crate) rest: String,
+}
+
+impl Whom {
+    /// Returns the key.
+    pub(crate) fn key(&self) -> Key<'_> {
+        Key::new(&self.partition).with_rest(&self.rest)
+    }
+}
+
+/// Writes the key for people.
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&readable(&self.partition, &self.rest))
+    }
 }
 
 /// Where a command does all of its work under keys of its own.
@@ -128,8 +160,15 @@ impl LocationOptions {
 
 impl KeyOptions {
     /// Returns the key.
-    pub(crate) fn key(&self) -> Key<'_> {
-        Key::new(&self.key).with_rest(&self.rest)
+    pub(crate) fn whom(&self) -> Result<Whom, Failure> {
+        if self.word.as_deref().is_some_and(is_address) {
+            return Err(Failure::KeyIsAddress);
+        }
+        let partition = self.word.as_ref().or(self.named.as_ref());
+        Ok(Whom {
+            partition: partition.cloned().unwrap_or_default(),
+            rest: self.rest.clone().unwrap_or_default(),
+        })
     }
 
     /// Returns the options of a service on `server` that has this key.

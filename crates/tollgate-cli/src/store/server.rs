@@ -96,6 +96,13 @@ fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
     })
 }
 
+/// Returns whether `text` is the address of a server, whose password nobody should see.
+pub(super) fn is_address(text: &str) -> bool {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    let client = scheme.map(|scheme| scheme.split(['-', '+']).next().unwrap_or(scheme));
+    matches!(client, Some("fred" | "freds" | "redis" | "rediss"))
+}
+
 /// Splits `USER:PASSWORD@HOST:PORT,HOST:PORT` into its nodes, each with the credentials before it.
 fn nodes(address: &str) -> impl Iterator<Item = (&str, &str)> {
     let start = address.rfind('@').map_or(0, |at| at + 1);

@@ -37,10 +37,9 @@ pub(crate) fn bullets<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Stri
     texts.into_iter().map(line).collect()
 }
 
-/// Returns the key for display.
+/// Returns the key as one text.
 pub(crate) fn readable(key: &str, rest: &str) -> String {
-    let parts = [key, rest].map(|part| printable(part.as_bytes()));
-    parts.join(" ").trim_end().to_owned()
+    [key, rest].join(" ").trim_end().to_owned()
 }
 
 /// Returns `value` as JSON on one line, with escapes for characters that could manipulate a terminal.

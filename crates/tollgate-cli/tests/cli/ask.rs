@@ -198,7 +198,7 @@ fn tables_and_json_agree() {
     assert!(never.contains("denied forever") && never.contains("never"));
     assert_eq!(
         stdout(&ask(&["reset"])),
-        "reset a\\u{1b}[1m: forgotten by login=fixed-window:2000/1d,anchored\n"
+        "reset a\\u{1b}[1m: 1 state forgotten\n- login=fixed-window:N/1d,anchored\n"
     );
 }
 
@@ -222,6 +222,10 @@ fn the_readme_shows_the_actual_output() {
     );
     let peek = stdout(&desk.ask(&["peek", "--limit", "login=gcra:10/1m", "--key", "bob"]));
     assert!(manual.contains(&format!("\n{peek}```")), "{peek}");
+    for limit in [&["--limit", "login=gcra:10/1m"][..], &[]] {
+        let reset = stdout(&desk.ask(&[&["reset", "bob"], limit].concat()));
+        assert!(manual.contains(&format!("\n{reset}")), "{reset}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod expected;
 mod failures;
 mod formats;
 mod inspect;
+mod limits;
 mod long;
 mod messages;
 mod operate;

@@ -23,7 +23,6 @@ fn a_password_in_the_wrong_place_is_not_printed() {
         let report = format!("{address}/x");
         let check = [
             "check",
-            "--key",
             "a",
             "--limit",
             "a=gcra:1/1s",
@@ -35,6 +34,7 @@ fn a_password_in_the_wrong_place_is_not_printed() {
         let plan = ["schedule", "plan", SAMPLE];
         for (command, arguments) in [
             (&[][..], &[address][..]),
+            // A second word.
             (&check, &[address]),
             (&check, &[&option]),
             (&check, &["--limit", address]),
@@ -67,6 +67,21 @@ fn a_password_in_the_wrong_place_is_not_printed() {
             );
             // The rest of the address helps to find the place.
             assert!(text.contains("..."), "{arguments:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn an_address_is_not_taken_for_a_key() {
+    let desk = Desk::new("redis");
+    for command in ["explain", "reset"] {
+        for address in [ADDRESSES[0], ADDRESSES[1], "freds-cluster://u:sesame@h"] {
+            fails(
+                &desk.ask(&[command, address]),
+                &["KEY: ...", "--store", "--key"],
+            );
+            let output = desk.ask(&[command, "--key", address]);
+            assert_eq!(stderr(&output), "");
         }
     }
 }

@@ -183,21 +183,22 @@ fn options_of_other_commands_are_refused() {
     let key = ["--key", "alice"];
     let limit = ["--limit", "login=gcra:2/1m"];
     for (arguments, hint) in [
-        (vec!["reset"], "--limit"),
+        (vec!["reset"], "--all"),
         ([&["reset"], &limit[..]].concat(), "--key"),
         ([&["reset", "--all"], &key[..]].concat(), "--key"),
+        (vec!["reset", "alice", "--all"], "'[KEY]' cannot be used"),
         (
             [&["reset", "--ahead"], &limit[..], &key[..]].concat(),
             "'--ahead' cannot be used with '--key",
         ),
-        (vec!["reset", "--ahead"], "not provided:\n  --all\n\n"),
-        (vec!["reset", "--dry-run"], "not provided:\n  --all\n\n"),
-        ([&["reset", "--ahead"], &limit[..]].concat(), "--all"),
         (
-            [&["reset", "--dry-run"], &limit[..], &key[..]].concat(),
-            "'--dry-run' cannot be used with '--key",
+            vec!["reset", "alice", "--ahead"],
+            "'[KEY]' cannot be used with '--ahead'",
         ),
-        ([&["reset", "--dry-run"], &limit[..]].concat(), "--all"),
+        (vec!["reset", "--ahead"], "|--all>"),
+        (vec!["reset", "--dry-run"], "--all"),
+        (vec!["reset", "alice", "--key", "alice"], "cannot be used"),
+        (vec!["reset", "--all", "--rest", "/a"], "--rest"),
         ([&["reset", "--all"], &limit[..]].concat(), "not a name"),
         (vec!["reset", "--all", "--prefix", "a*"], "not a prefix"),
         (vec!["doctor", "--prefix", "a*"], "not a prefix"),

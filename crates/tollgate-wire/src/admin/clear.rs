@@ -13,7 +13,7 @@ use crate::runner::until;
 use crate::store::WireStore;
 
 /// How many keys are deleted in one round trip.
-const UNLINKED: usize = 25;
+pub(super) const UNLINKED: usize = 25;
 
 /// Selects the states that [`Operate::clear`](super::Operate::clear) deletes.
 ///
@@ -181,7 +181,7 @@ impl<E: Nodes> Run<'_, E> {
             cleared.found += count(keys.len());
             if !self.what.is_dry_run {
                 for keys in keys.chunks(UNLINKED) {
-                    cleared.cleared += self.unlink(node, keys).await?;
+                    cleared.cleared += self.sender.unlink(node, keys).await?;
                 }
             }
             cursor = scan.next;
@@ -232,27 +232,29 @@ impl<E: Nodes> Run<'_, E> {
         });
         Ok(chosen)
     }
+}
 
+impl<E: Nodes> Sender<'_, E> {
     /// Deletes `keys`, and returns how many existed.
-    async fn unlink(&self, node: &Node, keys: &[Vec<u8>]) -> Result<u64, StoreError> {
+    pub(super) async fn unlink(&self, node: &Node, keys: &[Vec<u8>]) -> Result<u64, StoreError> {
         let unlink = |keys: &[Vec<u8>]| -> Command {
             let name = [b"UNLINK".as_slice()].into_iter();
             Command::new(name.chain(keys.iter().map(Vec::as_slice)))
         };
-        let commands: Vec<Command> = if self.sender.engine.is_clustered() {
+        let commands: Vec<Command> = if self.engine.is_clustered() {
             // The keys of one command must be in one slot.
             keys.chunks(1).map(unlink).collect()
         } else {
             vec![unlink(keys)]
         };
-        let replies = self.sender.send(node, &commands, Effect::Forgets).await?;
+        let replies = self.send(node, &commands, Effect::Forgets).await?;
         let mut deleted = 0;
         for (reply, key) in replies.into_iter().zip(keys) {
             match reply {
                 // The slot is moving to another node, where `forget` follows it.
-                Reply::Error(line) if is_elsewhere(&line) && self.sender.engine.is_clustered() => {
-                    let work = self.sender.engine.forget(std::slice::from_ref(key));
-                    let (deadline, engine) = (self.sender.deadline, self.sender.engine);
+                Reply::Error(line) if is_elsewhere(&line) && self.engine.is_clustered() => {
+                    let work = self.engine.forget(std::slice::from_ref(key));
+                    let (deadline, engine) = (self.deadline, self.engine);
                     until(deadline, engine, Effect::Forgets, || true, work).await?;
                     deleted += 1;
                 }

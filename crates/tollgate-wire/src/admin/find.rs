@@ -7,9 +7,10 @@ use tollgate_core::inside::encoding::{LEASES, SCHEDULE};
 use tollgate_core::store::{Check, Operation, Request, Verdict};
 use tollgate_core::{ErrorKind, Key, Limit, StoreError};
 
+use super::clear::UNLINKED;
 use super::facts::{self, Facts};
 use super::names::{Held, Name, name, pattern, pattern_of};
-use super::others::kind_of;
+use super::others::{kind_of, node_of};
 use super::slot::slot_of;
 use super::states::READ;
 use super::{Node, Nodes, Reply, Sender, command, refusal};
@@ -248,6 +249,57 @@ impl<E: Nodes> WireStore<E> {
             left.push_back((node, next));
         }
         Ok(Some(states))
+    }
+
+    /// Returns the states that the server holds for `key` and that `limits` read, by either clock.
+    /// Their keys are asked for with `EXISTS`, in one round trip; nothing is scanned.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`](tollgate_core::Store::decide).
+    pub async fn held(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+    ) -> Result<Vec<FoundState>, StoreError> {
+        let keyspace = Keyspace::new(self.options());
+        let user = keyspace.user(key);
+        let mut keys: Vec<_> = limits
+            .iter()
+            .flat_map(|limit| keyspace.both(limit.identity(), key))
+            .collect();
+        // Several limits may read the same state.
+        keys.sort_unstable();
+        keys.dedup();
+        let asked: Vec<_> = keys.iter().map(Vec::as_slice).collect();
+        let exist = self.sender().exist(&asked).await?;
+        let held = keys.iter().zip(exist).filter(|(_, exists)| *exists);
+        let found = held.filter_map(|(key, _)| {
+            let name = name(self.options().prefix(), key)?;
+            let node = node_of(self.engine(), key);
+            Some(FoundState::new(&name, key, &node, Some(&user)))
+        });
+        Ok(found.collect())
+    }
+
+    /// Deletes `states`, and returns how many of them existed: each key then starts afresh.
+    ///
+    /// About 25 are deleted in one round trip.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::reset`](tollgate_core::Store::reset). States that were deleted before the error
+    /// stay deleted.
+    pub async fn forget_found(&self, states: &[FoundState]) -> Result<u64, StoreError> {
+        let sender = self.sender();
+        let mut deleted = 0;
+        for of_node in states.chunk_by(|one, other| one.node == other.node) {
+            for some in of_node.chunks(UNLINKED) {
+                let keys: Vec<_> = some.iter().map(|state| state.key.clone()).collect();
+                deleted += sender.unlink(&some[0].node, &keys).await?;
+            }
+        }
+        Ok(deleted)
     }
 
     /// Reads each of `states`: what the state itself tells, or `None` if it is gone.

@@ -120,6 +120,22 @@ pub trait Operate: Store {
     /// The same as [`Store::decide`]. The same page can be asked for again.
     async fn find(&self, search: &mut Search) -> Result<Option<Vec<FoundState>>, StoreError>;
 
+    /// Returns the states that the server holds for `key` and that `limits` read, by either clock.
+    /// It writes nothing, and scans no keys.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::decide`].
+    async fn held(&self, limits: &[Limit], key: Key<'_>) -> Result<Vec<FoundState>, StoreError>;
+
+    /// Deletes `states`, about 25 in one round trip, and returns how many of them existed. A key
+    /// whose state is deleted starts afresh.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`Store::reset`]. States that were deleted before the error stay deleted.
+    async fn forget(&self, states: &[FoundState]) -> Result<u64, StoreError>;
+
     /// Reads each of `states`, about fifty in one round trip: what the state itself tells, or `None`
     /// if it is gone.
     ///

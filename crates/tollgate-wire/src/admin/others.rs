@@ -112,28 +112,37 @@ impl<E: Nodes> WireStore<E> {
                 }
             }
         }
-        let mut found = Vec::new();
-        for candidates in candidates.chunks(ASKED) {
-            let node = match candidates.first() {
-                // All keys have the same hash tag.
-                Some((key, _)) if self.engine().is_clustered() => Node::Serving(slot_of(key)),
-                _ => Node::Any,
-            };
-            let exists = |(key, _): &(Vec<u8>, _)| command([b"EXISTS", key]);
-            let commands: Vec<_> = candidates.iter().map(exists).collect();
-            let replies = sender.send(&node, &commands, Effect::Nothing).await?;
-            for (reply, (_, state)) in replies.into_iter().zip(candidates) {
-                match accepted(reply)?.number() {
-                    Some(0) => {}
-                    Some(_) => found.push(state.clone()),
-                    None => {
-                        let said = "the server's reply to EXISTS is not understood";
-                        return Err(StoreError::new(ErrorKind::Protocol, said));
-                    }
-                }
+        let keys: Vec<_> = candidates.iter().map(|(key, _)| key.as_slice()).collect();
+        let exist = sender.exist(&keys).await?.into_iter();
+        let found = exist.zip(candidates).filter(|(exists, _)| *exists);
+        Ok(found.map(|(_, (_, state))| state).collect())
+    }
+}
+
+impl<E: Nodes> Sender<'_, E> {
+    /// Returns which of `keys`, which all have the same hash tag, exist.
+    pub(super) async fn exist(&self, keys: &[&[u8]]) -> Result<Vec<bool>, StoreError> {
+        let mut exist = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(ASKED) {
+            let node = node_of(self.engine, keys[0]);
+            let commands: Vec<_> = keys.iter().map(|key| command([b"EXISTS", key])).collect();
+            for reply in self.send(&node, &commands, Effect::Nothing).await? {
+                let said = "the server's reply to EXISTS is not understood";
+                let count = accepted(reply)?.number();
+                let count = count.ok_or_else(|| StoreError::new(ErrorKind::Protocol, said))?;
+                exist.push(count > 0);
             }
         }
-        Ok(found)
+        Ok(exist)
+    }
+}
+
+/// Returns the server that has `key`.
+pub(super) fn node_of(engine: &impl Nodes, key: &[u8]) -> Node {
+    if engine.is_clustered() {
+        Node::Serving(slot_of(key))
+    } else {
+        Node::Any
     }
 }
 

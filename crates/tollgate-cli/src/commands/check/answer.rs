@@ -8,10 +8,9 @@ use tollgate_core::store::Verdicts;
 use tollgate_tokio::TooLong;
 use tollgate_wire::OtherState;
 
-use super::options::CallOptions;
-use crate::store::TimeSource;
-use crate::subject::SubjectOptions;
-use crate::text::{Grouped, Span, bullets, micros, readable};
+use crate::store::{TimeSource, Whom};
+use crate::subject::Subject;
+use crate::text::{Grouped, Span, bullets, micros};
 use crate::verdict::LimitVerdict;
 
 const FOREVER: &str = "denied forever: the cost exceeds a limit's capacity";
@@ -33,12 +32,12 @@ pub(super) struct Refused<'a> {
 }
 
 impl<'a> Refused<'a> {
-    pub(super) fn new(options: &'a CallOptions, longest: Duration, refused: &TooLong) -> Self {
+    pub(super) fn new(whom: &'a Whom, cost: u64, longest: Duration, refused: &TooLong) -> Self {
         Self {
             command: "check",
-            key: &options.subject.key.key,
-            rest: &options.subject.key.rest,
-            cost: options.cost,
+            key: &whom.partition,
+            rest: &whom.rest,
+            cost,
             allowed: false,
             limit: refused.limit().clone(),
             wait_up_to: Some(longest),
@@ -46,14 +45,13 @@ impl<'a> Refused<'a> {
         }
     }
 
-    pub(super) fn to_text(&self, options: &SubjectOptions) -> String {
+    pub(super) fn to_text(&self, whom: &Whom) -> String {
         let verdict = match self.wait {
             Some(wait) => format!("denied, it would have to wait {}", Span(wait)),
             None => FOREVER.to_owned(),
         };
         format!(
-            "check {}, cost {}: {verdict}\nlimit: {}\n",
-            readable(&options.key.key, &options.key.rest),
+            "check {whom}, cost {}: {verdict}\nlimit: {}\n",
             Grouped(self.cost),
             self.limit
         )
@@ -110,21 +108,21 @@ impl Other {
 impl<'a> Answer<'a> {
     pub(super) fn new(
         command: &'static str,
-        options: &'a CallOptions,
-        limits: &[Limit],
+        subject: &'a Subject,
+        cost: u64,
         decision: &Verdicts,
     ) -> Self {
         Self {
             command,
-            key: &options.subject.key.key,
-            rest: &options.subject.key.rest,
-            cost: options.cost,
+            key: &subject.whom.partition,
+            rest: &subject.whom.rest,
+            cost,
             allowed: decision.is_allowed(),
             waited: None,
             remaining: decision.remaining(),
             retry_after: decision.retry_after().duration(),
             reset_after: decision.reset_after().duration(),
-            limits: LimitVerdict::all(limits, decision),
+            limits: LimitVerdict::all(&subject.limits, decision),
             others: Vec::new(),
         }
     }
@@ -140,7 +138,7 @@ impl<'a> Answer<'a> {
         })
     }
 
-    pub(super) fn to_text(&self, options: &SubjectOptions) -> String {
+    pub(super) fn to_text(&self, whom: &Whom, clock: TimeSource) -> String {
         let verdict = match (self.allowed, self.waited, self.retry_after) {
             (true, Some(waited), _) => format!("allowed after {}", Span(waited)),
             (true, None, _) => "allowed".to_owned(),
@@ -149,16 +147,15 @@ impl<'a> Answer<'a> {
         };
         let table = LimitVerdict::table(&self.limits);
         let mut text = format!(
-            "{} {}, cost {}: {verdict}\n\n{table}",
+            "{} {whom}, cost {}: {verdict}\n\n{table}",
             self.command,
-            readable(&options.key.key, &options.key.rest),
             Grouped(self.cost),
         );
         if !self.others.is_empty() {
             text +=
                 "\nThe server holds other states of this key, which these limits do not read:\n";
             let others = self.others.iter();
-            text += &bullets(others.map(|other| other.to_text(options.key.time_source)));
+            text += &bullets(others.map(|other| other.to_text(clock)));
             text += "If the service has one of them, ask with its limit.\n";
         }
         text

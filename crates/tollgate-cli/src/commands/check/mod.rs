@@ -37,11 +37,12 @@ fn check_and_wait(
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let CallOptions { subject, cost } = options;
+    let asked = subject.subject()?;
     let mut waited = Duration::ZERO;
-    let (limits, decision) = ask(subject, output, async |limiter, key| {
-        let asked = Instant::now();
+    let decision = ask(subject, &asked, output, async |limiter, key| {
+        let begun = Instant::now();
         let admitted = limiter.check(key).cost(*cost).wait_up_to(longest).await;
-        waited = asked.elapsed();
+        waited = begun.elapsed();
         match admitted {
             Ok(admitted) => Ok(Ok(admitted.into_verdicts())),
             Err(WaitError::TooLong(refused)) => Ok(Err(refused)),
@@ -49,17 +50,18 @@ fn check_and_wait(
             Err(error) => Err(StoreError::new(ErrorKind::Protocol, error.to_string())),
         }
     })?;
-    let json = subject.server.json;
+    let (json, whom) = (subject.server.json, &asked.whom);
     match decision {
         Ok(verdicts) => {
-            let mut answer = Answer::new("check", options, &limits, &verdicts);
+            let mut answer = Answer::new("check", &asked, *cost, &verdicts);
             answer.waited = Some(waited);
-            say(json, output, &answer, || answer.to_text(subject))?;
+            let clock = subject.key.time_source;
+            say(json, output, &answer, || answer.to_text(whom, clock))?;
             Ok(ExitCode::SUCCESS)
         }
         Err(refused) => {
-            let answer = Refused::new(options, longest, &refused);
-            say(json, output, &answer, || answer.to_text(subject))?;
+            let answer = Refused::new(whom, *cost, longest, &refused);
+            say(json, output, &answer, || answer.to_text(whom))?;
             Ok(ExitCode::from(DENIED))
         }
     }
@@ -77,7 +79,8 @@ fn print_decision(
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let CallOptions { subject, cost } = options;
-    let (limits, (decision, others)) = ask(subject, output, async |limiter, key| {
+    let asked = subject.subject()?;
+    let (decision, others) = ask(subject, &asked, output, async |limiter, key| {
         let is_peek = matches!(operation, Operation::Peek);
         let mut request = if is_peek {
             limiter.peek(key).cost(*cost).into_request()
@@ -95,7 +98,7 @@ fn print_decision(
         };
         Ok((decision, others))
     })?;
-    let mut answer = Answer::new(command, options, &limits, &decision);
+    let mut answer = Answer::new(command, &asked, *cost, &decision);
     match others {
         Ok(others) => answer.others = others.iter().map(Other::new).collect(),
         Err(error) => output.complain(&format!(
@@ -108,7 +111,7 @@ fn print_decision(
         output.complain(&warning);
     }
     say(subject.server.json, output, &answer, || {
-        answer.to_text(subject)
+        answer.to_text(&asked.whom, subject.key.time_source)
     })?;
     Ok(if decision.is_allowed() {
         ExitCode::SUCCESS

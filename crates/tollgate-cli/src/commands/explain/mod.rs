@@ -14,56 +14,51 @@ use self::answer::{Answer, Asked, State};
 use crate::failure::Failure;
 use crate::output::{Output, say};
 use crate::store::wait_for;
-use crate::subject::separate_limits;
+use crate::subject::find;
 use crate::verdict::LimitVerdict;
 
 /// Runs `tollgate explain`.
 pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
-    let limits = separate_limits(&options.limits)?;
+    let limits = options.limits.separate()?;
+    // Of a whole file, only those that have counted the key are of interest.
+    let is_whole_file = options.limits.limits.is_empty();
     let zone = options.zone.zone()?;
-    let subject = options.key();
-    let key = subject.key();
-    let settings = subject.settings(&options.server)?;
-    let (found, facts, verdicts) = wait_for(async {
+    let whom = options.key.whom()?;
+    let key = whom.key();
+    let clock = options.key.time_source;
+    let settings = options.key.settings(&options.server)?;
+    let (held, asked) = wait_for(async {
         let store = server.connect(settings).await?;
-        let mut search = Search::new().with_key(key);
-        let mut found = Vec::new();
-        while let Some(states) = store.find(&mut search).await? {
-            for state in states {
-                // A scan may return a key twice.
-                if !found.contains(&state) {
-                    found.push(state);
-                }
-            }
-        }
-        found.sort_by_key(|state| (state.to_string(), state.rest.clone()));
+        let found = find(&*store, Search::new().with_key(key)).await?;
         let facts = store.read(&found).await?;
+        // Those that have ended meanwhile are left out.
+        let held = found.into_iter().zip(facts);
+        let held: Vec<_> = held
+            .filter_map(|(state, facts)| Some((state, facts?)))
+            .collect();
+        let reads = |limit: &Limit| {
+            let mut states = held.iter().map(|(state, _)| state);
+            states.any(|state| state.is_exact && state.is_of(limit, clock.into()))
+        };
+        let asked = limits.iter().filter(|limit| !is_whole_file || reads(limit));
         let peek = async |limit: &Limit| {
             let decided = store
                 .decide(Request::peek(Check::new(limit, key, 1)))
                 .await?;
             let (_, verdict) = decided.into_one()?;
-            Ok::<_, StoreError>(LimitVerdict::new(limit, &verdict))
+            let verdict = LimitVerdict::new(limit, &verdict);
+            let states = held.iter().map(|(state, _)| state);
+            Ok::<_, StoreError>(Asked::new(limit, verdict, clock, states))
         };
-        let verdicts = try_join_all(limits.iter().map(peek)).await?;
-        Ok((found, facts, verdicts))
+        let asked = try_join_all(asked.map(peek)).await?;
+        Ok((held, asked))
     })?;
-    // Those that have ended meanwhile are left out.
-    let held: Vec<_> = found
-        .into_iter()
-        .zip(facts)
-        .filter_map(|(state, facts)| Some((state, facts?)))
-        .collect();
-    let asked = limits.iter().zip(verdicts).map(|(limit, verdict)| {
-        let states = held.iter().map(|(state, _)| state);
-        Asked::new(limit, verdict, options.time_source, states)
-    });
     let answer = Answer {
         command: "explain",
-        key: &options.key,
-        rest: &options.rest,
-        limits: asked.collect(),
+        key: &whom.partition,
+        rest: &whom.rest,
+        limits: asked,
         states: held
             .iter()
             .map(|(state, facts)| State::new(state, facts))

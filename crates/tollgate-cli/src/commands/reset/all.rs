@@ -7,9 +7,9 @@ use tollgate_wire::{Clear, Cleared};
 
 use super::options::ResetOptions;
 use crate::failure::Failure;
+use crate::limits::check_name;
 use crate::output::{Output, say};
 use crate::store::{TimeSource, wait_for};
-use crate::subject::check_names;
 use crate::text::plural;
 
 /// How far the clocks of healthy servers may be apart.
@@ -42,8 +42,8 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure
 /// Returns which states to delete.
 fn what(options: &ResetOptions) -> Result<Clear, Failure> {
     let mut what = Clear::new();
-    check_names(&options.limits)?;
-    for name in &options.limits {
+    for name in &options.limits.limits {
+        check_name(name)?;
         what = what.with_limit(name);
     }
     if options.ahead {
@@ -75,7 +75,7 @@ impl<'a> Answer<'a> {
         Self {
             command: "reset",
             prefix: &options.server.prefix,
-            limits: &options.limits,
+            limits: &options.limits.limits,
             ahead: options.ahead,
             dry_run: options.dry_run,
             servers: cleared.servers,

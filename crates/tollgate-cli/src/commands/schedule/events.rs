@@ -10,8 +10,8 @@ use super::options::{CancelOptions, ListOptions, SubjectOptions};
 use super::terms;
 use crate::failure::Failure;
 use crate::output::{DENIED, Output, say};
-use crate::store::{Remote, wait_for};
-use crate::text::{Grouped, Table, exact, plural, printable, readable, rfc3339, times_in};
+use crate::store::{Remote, Whom, wait_for};
+use crate::text::{Grouped, Table, exact, plural, printable, rfc3339, times_in};
 use crate::time;
 
 /// Runs `tollgate schedule cancel`.
@@ -19,10 +19,11 @@ pub(super) fn cancel(options: &CancelOptions, output: &Output) -> Result<ExitCod
     let CancelOptions { subject, id, .. } = options;
     let quotas = options.quotas.quotas()?;
     let terms = terms::of_service(&subject.schedule, quotas, options.tolerance.as_deref())?;
-    let cancelled = ask(subject, terms, async |schedule, key| {
+    let whom = subject.key.whom()?;
+    let cancelled = ask(subject, &whom, terms, async |schedule, key| {
         schedule.cancel(key, id).await
     })?;
-    let mut answer = Answer::new("cancel", subject);
+    let mut answer = Answer::new("cancel", subject, &whom);
     answer.id = Some(id);
     answer.cancelled = Some(cancelled);
     say(subject.server.json, output, &answer, || {
@@ -31,8 +32,7 @@ pub(super) fn cancel(options: &CancelOptions, output: &Output) -> Result<ExitCod
         } else {
             "no such event is planned"
         };
-        let key = readable(&subject.key.key, &subject.key.rest);
-        format!("cancel {key}, {}: {done}\n", printable(id.as_bytes()))
+        format!("cancel {whom}, {}: {done}\n", printable(id.as_bytes()))
     })?;
     Ok(if cancelled {
         ExitCode::SUCCESS
@@ -52,16 +52,16 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
     let until = bound("--until", &options.until, Timestamp::MAX)?;
     let zone = options.zone.zone()?;
     let terms = terms::of_service(&subject.schedule, vec![terms::any()?], None)?;
-    let events = ask(subject, terms, async |schedule, key| {
+    let whom = subject.key.whom()?;
+    let events = ask(subject, &whom, terms, async |schedule, key| {
         schedule.list(key, from, until).await
     })?;
-    let mut answer = Answer::new("list", subject);
+    let mut answer = Answer::new("list", subject, &whom);
     answer.events = Some(events.iter().map(Listing::new).collect());
     say(subject.server.json, output, &answer, || {
-        let key = readable(&subject.key.key, &subject.key.rest);
         let count = u64::try_from(events.len()).unwrap_or(u64::MAX);
         let count = plural(count, "event", "events");
-        let mut text = format!("list {key}: {count}{}\n", times_in(&zone));
+        let mut text = format!("list {whom}: {count}{}\n", times_in(&zone));
         if !events.is_empty() {
             let mut table = Table::new(&["TIME", "WEIGHT", "ID"], 2);
             for event in &events {
@@ -81,6 +81,7 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
 /// Connects to the server of `subject`, and calls `question` with its schedule and key.
 fn ask<T>(
     subject: &SubjectOptions,
+    whom: &Whom,
     terms: schedule::Terms,
     question: impl AsyncFnOnce(&Schedule<Box<dyn Remote>>, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
@@ -89,7 +90,7 @@ fn ask<T>(
     wait_for(async {
         let store = server.connect(settings).await?;
         let schedule = Schedule::with_terms(store, terms);
-        Ok(question(&schedule, subject.key.key()).await?)
+        Ok(question(&schedule, whom.key()).await?)
     })
 }
 
@@ -109,12 +110,12 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn new(command: &'static str, subject: &'a SubjectOptions) -> Self {
+    fn new(command: &'static str, subject: &'a SubjectOptions, whom: &'a Whom) -> Self {
         Self {
             command,
             schedule: &subject.schedule,
-            key: &subject.key.key,
-            rest: &subject.key.rest,
+            key: &whom.partition,
+            rest: &whom.rest,
             id: None,
             cancelled: None,
             events: None,

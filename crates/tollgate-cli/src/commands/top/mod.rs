@@ -18,14 +18,13 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::signals::Signal;
 use crate::store::{Remote, wait_for};
-use crate::subject::separate_limits;
 use crate::text::json;
 use crate::time::length;
 
 /// Runs `tollgate top`.
 pub(super) fn run(options: &TopOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
-    let limits = separate_limits(&options.limits)?;
+    let limits = options.limits.separate()?;
     let every = options.every.as_deref();
     let every = every.map(|every| length("--every", every)).transpose()?;
     let zone = options.zone.zone()?;

@@ -1,20 +1,21 @@
 //! The command line of `tollgate top`, as clap parses it.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
+use crate::limits::LimitOptions;
 use crate::store::{ServerOptions, TimeSource};
 use crate::time::ZoneOptions;
 
 /// The options of `top`.
 #[derive(Args, Debug)]
 #[command(after_help = TOPS)]
+#[command(group(ArgGroup::new("asked").args(["limits", "limits_file"]).multiple(true).required(true)))]
 pub(crate) struct TopOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
 
-    /// A limit of the service, as NAME=ALGORITHM:N/WINDOW; repeat for several limits
-    #[arg(long = "limit", required = true, value_name = "LIMIT")]
-    pub(crate) limits: Vec<String>,
+    #[command(flatten)]
+    pub(crate) limits: LimitOptions,
 
     /// How many keys to show
     #[arg(long, default_value_t = 10, value_name = "N")]

@@ -237,7 +237,7 @@ impl<R: Read> Read for Records<'_, R> {
         if self.taken == self.line.len() {
             self.next_line()?;
         }
-        let read = self.line[self.taken..].as_ref().read(buffer)?;
+        let read = (&self.line[self.taken..]).read(buffer)?;
         self.taken += read;
         Ok(read)
     }

@@ -1,0 +1,158 @@
+//! `tollgate reset KEY`: deletes states of one key.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tokio::select;
+use tollgate_wire::{Encoding, FoundState, Search};
+
+use super::options::ResetOptions;
+use crate::failure::Failure;
+use crate::limits::Selected;
+use crate::output::{NOTHING, Output, say};
+use crate::signals::Signal;
+use crate::store::{Remote, TimeSource, Whom, wait_for};
+use crate::subject::find;
+use crate::text::{bullets, plural};
+
+/// Runs `tollgate reset` for one key.
+pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, Failure> {
+    let server = options.server.server()?;
+    let whom = options.key.whom()?;
+    let selected = options.limits.selected()?;
+    let settings = options.key.settings(&options.server)?;
+    let (states, forgotten, others) = wait_for(async {
+        let store = server.connect(settings).await?;
+        let work = async {
+            let mut states = states(&*store, options, &whom, selected.as_ref()).await?;
+            // Another release knows what they are.
+            states.retain(|state| state.encoding != Encoding::Other);
+            let forgotten = if options.dry_run {
+                0
+            } else {
+                store.forget(&states).await?
+            };
+            let others = if states.is_empty() {
+                find(&*store, Search::new().with_key(whom.key())).await?
+            } else {
+                Vec::new()
+            };
+            Ok((states, forgotten, others))
+        };
+        select! {
+            biased;
+            signal = Signal::received() => Err(Failure::Interrupted(signal)),
+            done = work => done,
+        }
+    })?;
+    let answer = Answer {
+        command: "reset",
+        key: &whom.partition,
+        rest: &whom.rest,
+        limits: &options.limits.limits,
+        dry_run: options.dry_run,
+        forgotten,
+        states: states.iter().map(State::new).collect(),
+        other_states: others.iter().map(State::new).collect(),
+    };
+    say(options.server.json, output, &answer, || {
+        answer.to_text(&whom)
+    })?;
+    Ok(if states.is_empty() {
+        ExitCode::from(NOTHING)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Returns the states to forget.
+async fn states(
+    store: &dyn Remote,
+    options: &ResetOptions,
+    whom: &Whom,
+    selected: Option<&Selected>,
+) -> Result<Vec<FoundState>, Failure> {
+    let key = whom.key();
+    let search = Search::new().with_key(key);
+    let Some(selected) = selected else {
+        let mut found = find(store, search).await?;
+        found.retain(|state| options.key.rest.is_none() || state.is_exact);
+        return Ok(found);
+    };
+    if selected.is_exact() {
+        return Ok(store.held(&selected.limits, key).await?);
+    }
+    let mut found = find(store, selected.narrow(search)).await?;
+    found.retain(|state| state.is_exact && selected.has(state));
+    Ok(found)
+}
+
+/// The answer of `reset` for one key.
+#[derive(Serialize)]
+struct Answer<'a> {
+    command: &'static str,
+    key: &'a str,
+    rest: &'a str,
+    limits: &'a [String],
+    dry_run: bool,
+    /// How many states were deleted.
+    forgotten: u64,
+    /// Those that were found to be deleted.
+    states: Vec<State>,
+    /// Other states of the key, if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_states: Vec<State>,
+}
+
+/// A state of the key.
+#[derive(Serialize)]
+struct State {
+    state: String,
+    clock: TimeSource,
+    rest: String,
+}
+
+impl State {
+    fn new(state: &FoundState) -> Self {
+        Self {
+            state: state.to_string(),
+            clock: state.clock.into(),
+            rest: String::from_utf8_lossy(&state.rest).into_owned(),
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = self.state.clone();
+        if !self.rest.is_empty() {
+            text += &format!(" of the rest {}", self.rest);
+        }
+        text + self.clock.beside(TimeSource::Server)
+    }
+}
+
+impl Answer<'_> {
+    fn to_text(&self, whom: &Whom) -> String {
+        let list = |states: &[State]| bullets(states.iter().map(State::to_text));
+        if !self.states.is_empty() {
+            let (count, done) = if self.dry_run {
+                (u64::try_from(self.states.len()), "would be forgotten")
+            } else {
+                (Ok(self.forgotten), "forgotten")
+            };
+            let count = plural(count.unwrap_or(u64::MAX), "state", "states");
+            return format!("reset {whom}: {count} {done}\n{}", list(&self.states));
+        }
+        let mut text = format!("reset {whom}: there is nothing to forget\n");
+        if self.other_states.is_empty() {
+            text += "The server holds no state of this key. ";
+            text +=
+                "`tollgate list` shows the limits that have states, `tollgate top` their keys.\n";
+        } else {
+            text += "The server holds other states of this key:\n";
+            text += &list(&self.other_states);
+            text +=
+                "Reset one of them with --limit, as it is written here, or all without --limit.\n";
+        }
+        text
+    }
+}

@@ -1,0 +1,322 @@
+//! `LimitOptions`: the limits that a command asks about, in full, by name in the service's file of
+//! limits, or as `explain` and `list` print them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tollgate_core::{Algorithm, FixedWindow, Limit, LimitError, Quota, RateLimiter};
+use tollgate_layers::limits::LimitSet;
+use tollgate_wire::{FoundState, Search, TimeSource};
+
+use crate::failure::Failure;
+
+/// The letters that stand in the text of a state for the numbers that its key does not show, and
+/// numbers to replace them: they do not change the keys that a limit reads.
+const LETTERS: [(&str, &str); 3] = [(":N/", ":1/"), ("/WINDOW", "/1s"), (":LENGTH", ":1s")];
+
+/// The limits of a command.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LimitOptions {
+    /// A limit of the service, as NAME=ALGORITHM:N/WINDOW, or its name in the file of --limits; repeat
+    /// for several
+    #[arg(long = "limit", value_name = "LIMIT")]
+    pub(crate) limits: Vec<String>,
+
+    /// The service's file of limits, TOML or JSON, which --limit then takes names from
+    #[arg(long = "limits", value_name = "FILE")]
+    pub(crate) limits_file: Option<PathBuf>,
+}
+
+/// The limits of a service, as its file has them.
+pub(crate) struct LimitsFile {
+    path: PathBuf,
+    set: LimitSet,
+}
+
+/// Which states a command is about.
+#[derive(Default)]
+pub(crate) struct Selected {
+    /// Those that these limits read.
+    pub(crate) limits: Vec<Limit>,
+    /// Those of these names.
+    names: Vec<String>,
+    /// Those that are shown so.
+    shown: Vec<String>,
+}
+
+impl LimitOptions {
+    /// Reads the file of limits, if there is one.
+    pub(crate) fn file(&self) -> Result<Option<LimitsFile>, Failure> {
+        self.limits_file
+            .as_deref()
+            .map(LimitsFile::read)
+            .transpose()
+    }
+
+    /// Returns limits that decide a call together.
+    pub(crate) fn together(&self) -> Result<Vec<Limit>, Failure> {
+        let file = self.file()?;
+        if let Some(file) = file.as_ref().filter(|_| self.limits.is_empty()) {
+            return Err(file.which());
+        }
+        let mut limits = Vec::new();
+        for text in &self.limits {
+            let found = in_full(file.as_ref(), text)?;
+            if let Some(file) = &file {
+                file.check_one(text, &found)?;
+            }
+            limits.extend(found);
+        }
+        RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;
+        Ok(limits)
+    }
+
+    /// Returns limits that decide each by itself: their names may be the same. Without any, these are
+    /// all of the file.
+    pub(crate) fn separate(&self) -> Result<Vec<Limit>, Failure> {
+        let file = self.file()?;
+        if let Some(file) = file.as_ref().filter(|_| self.limits.is_empty()) {
+            return Ok(file.limits());
+        }
+        let mut limits = Vec::new();
+        for text in &self.limits {
+            for limit in in_full(file.as_ref(), text)? {
+                if limits.contains(&limit) {
+                    let limit = text.clone();
+                    return Err(Failure::LimitTwice { limit });
+                }
+                limits.push(limit);
+            }
+        }
+        Ok(limits)
+    }
+
+    /// Returns the states to look for; `None` for all.
+    pub(crate) fn selected(&self) -> Result<Option<Selected>, Failure> {
+        let file = self.file()?;
+        let mut selected = Selected::default();
+        for text in &self.limits {
+            selected.add(file.as_ref(), text)?;
+        }
+        Ok((!self.limits.is_empty()).then_some(selected))
+    }
+}
+
+/// Returns the limits that `text` means, to decide by.
+fn in_full(file: Option<&LimitsFile>, text: &str) -> Result<Vec<Limit>, Failure> {
+    if let Some(limits) = file.map(|file| file.called(text)).transpose()?.flatten() {
+        return Ok(limits);
+    }
+    if let Some(shown) = without_numbers(text) {
+        let limits = file.map(|file| file.reading(&shown)).unwrap_or_default();
+        if limits.is_empty() {
+            let limit = text.to_owned();
+            return Err(match file {
+                Some(file) => file.unknown(limit),
+                None => Failure::LimitWithLetters { limit },
+            });
+        }
+        return Ok(limits);
+    }
+    match file {
+        Some(file) if is_word(text) => Err(file.unknown(text.to_owned())),
+        None if is_word(text) => Err(Failure::LimitOnlyNamed {
+            limit: text.to_owned(),
+        }),
+        _ => Ok(vec![limit(text)?]),
+    }
+}
+
+/// Parses a limit of the command line, which has a name.
+fn limit(text: &str) -> Result<Limit, Failure> {
+    let limit = text.to_owned();
+    if text.parse::<Algorithm>().is_ok() {
+        return Err(Failure::LimitUnnamed { limit });
+    }
+    text.parse()
+        .map_err(|source: LimitError| Failure::Limit { limit, source })
+}
+
+/// Returns whether `text` could be a name, and no limit.
+fn is_word(text: &str) -> bool {
+    !text.contains([':', '='])
+}
+
+/// Returns a limit that reads the states that are shown as `text`, such as `login=gcra:N/WINDOW`.
+fn without_numbers(text: &str) -> Option<Limit> {
+    let (name, algorithm) = text.split_once('=')?;
+    let with_numbers = LETTERS
+        .iter()
+        .fold(algorithm.to_owned(), |text, (from, to)| {
+            text.replacen(from, to, 1)
+        });
+    let limit = format!("{name}={with_numbers}");
+    (limit != text).then(|| limit.parse().ok()).flatten()
+}
+
+/// Checks that `name` could be that of a limit.
+pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
+    // The algorithm does not matter: this only validates the name.
+    let named = Limit::new(name, FixedWindow::aligned(Quota::per_second(1)));
+    named.map(drop).map_err(|source| Failure::Limit {
+        limit: name.to_owned(),
+        source,
+    })
+}
+
+impl LimitsFile {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let failure = |reason: String| Failure::LimitsFile {
+            path: path.to_owned(),
+            reason: reason.trim_end().replace('\n', " "),
+        };
+        let text = fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
+        let is_json = path
+            .extension()
+            .is_some_and(|extension| extension == "json");
+        let set = if is_json {
+            serde_json::from_str(&text).map_err(|error| failure(error.to_string()))
+        } else {
+            toml::from_str(&text).map_err(|error| failure(error.to_string()))
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            set: set?,
+        })
+    }
+
+    /// Returns all limits, each once.
+    pub(crate) fn limits(&self) -> Vec<Limit> {
+        let entries = self.set.names().filter_map(|name| self.set.get(name));
+        let mut limits: Vec<Limit> = Vec::new();
+        for limit in entries.flatten() {
+            if !limits.contains(limit) {
+                limits.push(limit.clone());
+            }
+        }
+        limits
+    }
+
+    /// Returns the limits of the entry, or else those of the name `text`.
+    fn called(&self, text: &str) -> Result<Option<Vec<Limit>>, Failure> {
+        match self.set.get(text) {
+            Some([]) => Err(Failure::LimitOff {
+                limit: text.to_owned(),
+                path: self.path.clone(),
+            }),
+            Some(limits) => Ok(Some(limits.to_vec())),
+            None => {
+                let mut limits = self.limits();
+                limits.retain(|limit| limit.name() == text);
+                Ok((!limits.is_empty()).then_some(limits))
+            }
+        }
+    }
+
+    /// Returns the limits that read the same states as `limit`.
+    pub(crate) fn reading(&self, limit: &Limit) -> Vec<Limit> {
+        let mut limits = self.limits();
+        limits.retain(|other| other.identity() == limit.identity());
+        limits
+    }
+
+    /// Checks that `text` does not mean limits of several entries, of which one decides a call.
+    fn check_one(&self, text: &str, found: &[Limit]) -> Result<(), Failure> {
+        let has_twin = |index: usize| {
+            let before = &found[..index];
+            before.iter().any(|it| it.name() == found[index].name())
+        };
+        if !(0..found.len()).any(has_twin) {
+            return Ok(());
+        }
+        let has = |entry: &&str| {
+            let limits = self.set.get(entry).unwrap_or_default();
+            limits.iter().any(|limit| found.contains(limit))
+        };
+        let entries: Vec<&str> = self.set.names().filter(has).collect();
+        Err(Failure::LimitOfSeveral {
+            limit: text.to_owned(),
+            path: self.path.clone(),
+            entries: entries.join(", "),
+        })
+    }
+
+    fn which(&self) -> Failure {
+        Failure::LimitOfFile {
+            path: self.path.clone(),
+            known: self.known(),
+        }
+    }
+
+    fn unknown(&self, limit: String) -> Failure {
+        Failure::LimitNotInFile {
+            limit,
+            path: self.path.clone(),
+            known: self.known(),
+        }
+    }
+
+    fn known(&self) -> String {
+        let names: Vec<&str> = self.set.names().collect();
+        names.join(", ")
+    }
+}
+
+impl Selected {
+    fn add(&mut self, file: Option<&LimitsFile>, text: &str) -> Result<(), Failure> {
+        if let Some(limits) = file.map(|file| file.called(text)).transpose()?.flatten() {
+            self.limits.extend(limits);
+        } else if let Some(limit) = without_numbers(text) {
+            self.limits.push(limit);
+        } else if text.contains(' ') && name_in(text).is_some() {
+            self.shown.push(text.to_owned());
+        } else if is_word(text) {
+            check_name(text)?;
+            self.names.push(text.to_owned());
+        } else {
+            self.limits.push(limit(text)?);
+        }
+        Ok(())
+    }
+
+    /// Returns whether these are limits only, whose keys are known.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.names.is_empty() && self.shown.is_empty()
+    }
+
+    /// Narrows `search` to the names.
+    pub(crate) fn narrow(&self, search: Search) -> Search {
+        let limits = self.limits.iter().map(Limit::name);
+        let names = self.names.iter().map(String::as_str);
+        let shown = self.shown.iter().filter_map(|text| name_in(text));
+        let mut all: Vec<_> = limits.chain(names).chain(shown).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().fold(search, Search::with_limit)
+    }
+
+    /// Returns whether `state` is one of them.
+    pub(crate) fn has(&self, state: &FoundState) -> bool {
+        let clocks = [TimeSource::Server, TimeSource::Caller];
+        let is_read = |limit: &Limit| clocks.iter().any(|&clock| state.is_of(limit, clock));
+        self.limits.iter().any(is_read)
+            || self.names.contains(&state.name)
+            || self.shown.contains(&state.to_string())
+    }
+}
+
+/// Returns the name in the text of a state that is no limit's, or that no limit of this release reads.
+fn name_in(text: &str) -> Option<&str> {
+    let limit = [" without scripts", " of another release"];
+    let limit = limit.iter().find_map(|end| text.strip_suffix(end));
+    if let Some((name, _)) = limit.and_then(|limit| limit.split_once('=')) {
+        return Some(name);
+    }
+    let starts = [
+        "the leases called ",
+        "the schedule called ",
+        "the answer to a call with an id, kept by ",
+    ];
+    starts.iter().find_map(|start| text.strip_prefix(start))
+}

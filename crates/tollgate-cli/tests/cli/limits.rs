@@ -1,0 +1,278 @@
+//! Limits by name, from the service's file, and keys, in every command for a live server; what `reset`
+//! forgets, and what it says.
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, plan};
+use crate::program::{fails, file, stderr, stdout};
+
+const LIMITS: &str = "\
+login = ['login-minute=gcra:5/1d', 'login-day=sliding-log:9/1d']
+free = 'api=fixed-window:2/1d'
+pro = 'api=fixed-window:9/1d'
+ban = 'block:15m'
+upload = 'off'
+";
+
+/// What else `tollgate explain` lists.
+fn states(desk: &Desk, key: &str) -> Vec<String> {
+    let answer = desk.says(0, &["explain", key]);
+    let states = answer["states"].as_array().unwrap().iter();
+    states
+        .map(|state| state["state"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn names(rows: &Value) -> Vec<&str> {
+    let rows = rows.as_array().unwrap().iter();
+    rows.map(|row| row["limit"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn every_command_takes_names_from_the_file_of_the_service() {
+    let path = file("limits.toml", LIMITS);
+    let as_json = file("limits.json", r#"{"login": ["login-minute=gcra:5/1d"]}"#);
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        let ask = |status, arguments: &[&str]| {
+            desk.says(status, &[arguments, &["--limits", &path]].concat())
+        };
+        // A key is alike with its option and without.
+        let checked = ask(0, &["check", "alice", "--limit", "login"]);
+        let login = ["login-minute=gcra:5/1d", "login-day=sliding-log:9/1d"];
+        assert_eq!(names(&checked["limits"]), login);
+        let peek = ask(0, &["peek", "--key", "alice", "--limit", "login-minute"]);
+        assert_eq!(names(&peek["limits"]), login[..1]);
+        assert_eq!(peek["remaining"], 4);
+        let arguments = ["peek", "alice", "--limit", "login", "--limits", &as_json];
+        assert_eq!(desk.says(0, &arguments)["remaining"], 4);
+        ask(0, &["block", "alice", "--limit", "ban"]);
+        ask(0, &["check", "alice", "--limit", "pro"]);
+
+        // What is shown is understood.
+        let shown = ["peek", "alice", "--limit", "login-minute=gcra:N/WINDOW"];
+        assert_eq!(names(&ask(0, &shown)["limits"]), login[..1]);
+        let both = ["explain", "alice", "--limit", "api=fixed-window:N/1d"];
+        let plans = ["api=fixed-window:2/1d", "api=fixed-window:9/1d"];
+        assert_eq!(names(&ask(0, &both)["limits"]), plans);
+        let one = ask(0, &["explain", "--key", "alice", "--limit", "free"]);
+        assert_eq!(names(&one["limits"]), plans[..1]);
+        // Without a name: of the file, what has a state for this key.
+        ask(0, &["check", "bob", "--limit", "free"]);
+        let bob = ask(0, &["explain", "bob"]);
+        assert_eq!(names(&bob["limits"]), plans);
+        let top = ask(0, &["top", "--limit", "login"]);
+        assert_eq!(top["limits"], json!(login));
+        assert_eq!(ask(0, &["top"])["limits"].as_array().unwrap().len(), 5);
+
+        let list = ask(0, &["list"]);
+        let readers: Vec<_> = list["limits"].as_array().unwrap().iter().collect();
+        assert_eq!(readers[0]["read_by"], json!(plans));
+        assert_eq!(readers[1]["read_by"], json!(["ban=block:15m"]));
+        let list = ask(0, &["list", "--limit", "login"]);
+        assert_eq!(list["keys"], 2);
+        let list = desk.says(0, &["list", "--limit", "ban=block:LENGTH"]);
+        assert_eq!((&list["keys"], list.get("read_by")), (&json!(1), None));
+        let text = stdout(&desk.ask(&["list", "--limits", &path]));
+        assert!(text.contains("  READ BY\n"), "{text}");
+        assert!(
+            text.contains("api=fixed-window:2/1d or api=fixed-window:9/1d\n"),
+            "{text}"
+        );
+        let other = file("other.toml", "login = 'gcra:5/1d'");
+        let text = stdout(&desk.ask(&["list", "--limits", &other]));
+        assert!(text.contains("  no limit of the file\n"), "{text}");
+
+        let reset = ask(0, &["reset", "alice", "--limit", "login"]);
+        assert_eq!(reset["forgotten"], 2);
+        assert_eq!(
+            states(&desk, "alice"),
+            ["api=fixed-window:N/1d", "ban=block:LENGTH"]
+        );
+    }
+}
+
+#[test]
+fn limits_that_are_not_clear_are_errors() {
+    let path = file("limits.toml", LIMITS);
+    let wrong = file("wrong.toml", "login = 'gcra:5'");
+    let desk = Desk::new("redis");
+    for (arguments, hints) in [
+        (
+            vec!["peek", "alice", "--limits", &path],
+            &["say which", "ban, free, login, pro, upload"][..],
+        ),
+        (
+            vec!["peek", "alice", "--limits", &path, "--limit", "api"],
+            &["several limits", "give the entry: free, pro"],
+        ),
+        (
+            vec!["peek", "alice", "--limits", &path, "--limit", "upload"],
+            &["--limit upload", "off"],
+        ),
+        (
+            vec!["top", "--limits", &path, "--limit", "logon"],
+            &["no limits of that name", "ban, free, login"],
+        ),
+        (
+            vec!["top", "--limits", &path, "--limit", "api=gcra:N/WINDOW"],
+            &["no limits of that name", "ban, free, login"],
+        ),
+        (
+            vec!["check", "alice", "--limit", "login"],
+            &["that is a name", "login=gcra:10/1m", "--limits"],
+        ),
+        (
+            vec!["check", "alice", "--limit", "ban=block:LENGTH"],
+            &["the letters stand for numbers", "--limits"],
+        ),
+        (
+            vec!["list", "--limits", &wrong],
+            &[
+                "--limits ",
+                "wrong.toml: ",
+                "limits of \"login\"",
+                "expected `/`",
+            ],
+        ),
+        (
+            vec!["list", "--limits", "no/such/file"],
+            &["--limits no/such/file: No such file"],
+        ),
+    ] {
+        fails(&desk.ask(&arguments), hints);
+    }
+    assert_eq!(desk.keys(), [""; 0]);
+}
+
+#[test]
+fn a_reset_forgets_what_explain_lists() {
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        let set = |name: &str| {
+            let key = desk.key(name);
+            desk.server.command(&["SET", &key, "x", "EX", "600"]);
+        };
+        let caller = ["--time-source", "caller"];
+        let login = ["--limit", "login=gcra:5/1d"];
+        desk.says(0, &[&["check", "alice"], &login[..]].concat());
+        desk.says(0, &[&["check", "alice"], &login[..], &caller].concat());
+        desk.says(
+            0,
+            &[&["check", "alice", "--rest", "/a"], &login[..]].concat(),
+        );
+        desk.says(0, &[&["check", "alicea"], &login[..]].concat());
+        desk.says(
+            0,
+            &[
+                &["check", "alice", "--id", "x"],
+                &["--limit", "api=gcra:5/1d"][..],
+            ]
+            .concat(),
+        );
+        set("jobs:leases:v1:{alice}");
+        set("login:fixed-window-anchored-60000000:v1-plain-5:{alice}");
+        set("login:gcra:v7:{alice}");
+        let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+        let event = ("m", &*soon.to_string(), 1);
+        plan(
+            &desk.server.url(),
+            &desk.prefix,
+            ("mails", "5/1h"),
+            "alice",
+            event,
+        );
+        let before = states(&desk, "alice");
+        assert_eq!(before.len(), 9);
+
+        let dry = desk.says(0, &["reset", "alice", "--dry-run"]);
+        assert_eq!(
+            (&dry["forgotten"], &dry["dry_run"]),
+            (&json!(0), &json!(true))
+        );
+        assert_eq!(dry["states"].as_array().unwrap().len(), 8);
+        assert_eq!(states(&desk, "alice"), before);
+
+        let some = |selected: &[&str], expected: u64| {
+            let answer = desk.says(0, &[&["reset", "alice"], selected].concat());
+            assert_eq!(answer["forgotten"], expected, "{answer}");
+        };
+        some(&["--limit", "the leases called jobs"], 1);
+        some(
+            &[
+                "--limit",
+                "login=fixed-window:N/1m,anchored without scripts",
+            ],
+            1,
+        );
+        some(&["--rest", "/a"], 1);
+        // By both clocks.
+        some(&login, 2);
+        some(&["--limit", "mails"], 1);
+        // The call's answer, and what it counted.
+        some(&[], 2);
+        let another = "login=gcra:N/WINDOW of another release";
+        assert_eq!(states(&desk, "alice"), [another]);
+        assert_eq!(states(&desk, "alicea"), ["login=gcra:N/WINDOW"]);
+    }
+}
+
+#[test]
+fn a_reset_says_that_nothing_is_there() {
+    let desk = Desk::new("redis");
+    let check = ["check", "alice", "--limit", "login=sliding-log:5/1d"];
+    desk.says(0, &check);
+    let limit = ["--limit", "login=gcra:5/1d"];
+    let wrong = desk.says(1, &[&["reset", "alice"], &limit[..]].concat());
+    let other = json!([{"state": "login=sliding-log:N/WINDOW", "clock": "server", "rest": ""}]);
+    assert_eq!(
+        (&wrong["forgotten"], &wrong["other_states"]),
+        (&json!(0), &other)
+    );
+    let typo = desk.says(1, &["reset", "alice", "--limit", "logon=gcra:5/1d"]);
+    assert_eq!(typo["other_states"], other);
+    let rest = desk.says(1, &["reset", "alice", "--rest", "/a"]);
+    assert_eq!(rest["other_states"], other);
+    let text = stdout(&desk.ask(&["reset", "bob"]));
+    assert!(
+        text.starts_with(
+            "reset bob: there is nothing to forget\nThe server holds no state of this key. "
+        ),
+        "{text}"
+    );
+    let text = stdout(&desk.ask(&["reset", "alice", "--dry-run"]));
+    assert_eq!(
+        text,
+        "reset alice: 1 state would be forgotten\n- login=sliding-log:N/WINDOW\n"
+    );
+    assert_eq!(desk.keys().len(), 1);
+}
+
+#[test]
+fn a_block_that_nothing_reads_is_a_warning() {
+    let path = file("limits.toml", LIMITS);
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        let block = |key: &str, name: &str, more: &[&str]| {
+            let limit = format!("{name}=block:15m");
+            let output = desk.ask(&[&["block", key, "--limit", &limit], more].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            stderr(&output)
+        };
+        let warning = block("alice", "bann", &[]);
+        assert!(
+            warning.starts_with("tollgate: warning: nothing seems to read this block: "),
+            "{warning}"
+        );
+        assert!(
+            warning.contains(" the name bann; `tollgate list` "),
+            "{warning}"
+        );
+        assert_eq!(block("alice", "ban", &["--limits", &path]), "");
+        // The name is in use by now, for this key and for another.
+        assert_eq!(block("alice", "ban", &[]), "");
+        assert_eq!(block("bob", "ban", &[]), "");
+        let other = ["block", "carol", "--limit", "banned=block:15m"];
+        assert_eq!(desk.says(0, &other)["unread"], json!(["banned"]));
+    }
+}
