@@ -21,7 +21,7 @@ pub(crate) enum Failure {
         "--tls-ca is for TLS, and --store {store} is not: give rediss://, rediss-cluster://, freds:// or freds-cluster://"
     )]
     AuthoritiesWithoutTls { store: String },
-    #[error("cannot connect to {store} ({}): {}; {}", source.kind(), WithCauses(source), advice(source.kind(), *is_tls))]
+    #[error("cannot connect to --store {store} ({}): {}{}", source.kind(), WithCauses(source), advice(source.kind(), *is_tls))]
     Connect {
         store: String,
         is_tls: bool,
@@ -256,14 +256,12 @@ fn text_of(error: &dyn Error) -> String {
     }
 }
 
-/// Returns advice for a failed connection.
+/// Returns what to add to the store's advice about a connection that failed.
 fn advice(kind: ErrorKind, is_tls: bool) -> &'static str {
     match kind {
-        ErrorKind::Unavailable => "see that the server runs, and that --store names it",
-        _ if is_tls => {
-            "see that --store is right, with its user and password, and give --tls-ca an authority \
-             that this system does not know"
+        ErrorKind::Misconfigured if is_tls => {
+            "; give --tls-ca an authority that this system does not know"
         }
-        _ => "see that --store is right, with its user and password",
+        _ => "",
     }
 }

@@ -34,6 +34,19 @@ pub(crate) struct LimitsFile {
     set: LimitSet,
 }
 
+/// Limits that read the same states, such as those of several plans.
+pub(crate) struct Sharing {
+    pub(crate) limits: Vec<Limit>,
+    /// How many of them, from the first, the command asks about.
+    pub(crate) asked: usize,
+}
+
+impl Sharing {
+    fn identity(&self) -> &str {
+        self.limits[0].identity()
+    }
+}
+
 /// Which states a command is about.
 #[derive(Default)]
 pub(crate) struct Selected {
@@ -90,6 +103,32 @@ impl LimitOptions {
             }
         }
         Ok(limits)
+    }
+
+    /// Returns limits that decide each by itself, with those of the file that read the same states:
+    /// plans may share a name.
+    pub(crate) fn sharing(&self) -> Result<Vec<Sharing>, Failure> {
+        let asked = self.separate()?;
+        let file = self.file()?;
+        let all = file.map(|file| file.limits()).unwrap_or_default();
+        let mut groups: Vec<Sharing> = Vec::new();
+        for (index, limit) in asked.iter().chain(&all).enumerate() {
+            let is_asked = index < asked.len();
+            let same = |group: &&mut Sharing| group.identity() == limit.identity();
+            match groups.iter_mut().find(same) {
+                Some(group) if group.limits.contains(limit) => {}
+                Some(group) => {
+                    group.limits.push(limit.clone());
+                    group.asked += usize::from(is_asked);
+                }
+                None if is_asked => groups.push(Sharing {
+                    limits: vec![limit.clone()],
+                    asked: 1,
+                }),
+                None => {}
+            }
+        }
+        Ok(groups)
     }
 
     /// Returns the states to look for; `None` for all.

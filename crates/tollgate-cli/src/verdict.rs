@@ -57,11 +57,16 @@ impl LimitVerdict {
             false if self.limit.is_shadow() => "would be denied",
             false => "denied",
         };
+        // A block has no amount.
+        let amount = |units: u64| match self.limit.algorithm().can_block() {
+            true => String::new(),
+            false => Grouped(units).to_string(),
+        };
         [
             self.limit.to_string(),
             verdict.to_owned(),
-            Grouped(self.remaining).to_string(),
-            Grouped(self.capacity).to_string(),
+            amount(self.remaining),
+            amount(self.capacity),
             wait(self.retry_after),
             wait(self.reset_after),
         ]

@@ -186,7 +186,7 @@ impl Server {
             .unwrap_or_else(|_| {
                 Err(StoreError::new(
                     ErrorKind::Unavailable,
-                    format!("no connection within {PATIENCE:?}"),
+                    format!("no connection within {PATIENCE:?}: check that the server runs"),
                 ))
             })
             .map_err(|source| Failure::Connect {

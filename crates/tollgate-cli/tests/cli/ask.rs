@@ -300,10 +300,13 @@ fn unreachable_servers_are_errors() {
     for (store, hints) in [
         (
             "redis://127.0.0.1:1",
-            &["(unavailable)", "refused", "runs"][..],
+            &["(unavailable)", "refused", "running"][..],
         ),
-        ("fred://127.0.0.1:1", &["(unavailable)", "refused", "runs"]),
-        ("redis-cluster://127.0.0.1:1", &["(unavailable)", "runs"]),
+        (
+            "fred://127.0.0.1:1",
+            &["(unavailable)", "refused", "running"],
+        ),
+        ("redis-cluster://127.0.0.1:1", &["(unavailable)", "running"]),
         ("redis://127.0.0.1:x", &["(misconfigured)", "--store"]),
         ("fred://127.0.0.1:x", &["(misconfigured)", "--store"]),
         ("redis://", &["the host is missing", "redis://HOST:PORT"]),
@@ -312,8 +315,14 @@ fn unreachable_servers_are_errors() {
             "http://127.0.0.1",
             &["scheme is not known", "redis://HOST:PORT"],
         ),
-        ("rediss://u:secret@127.0.0.1:1", &["(unavailable)", "runs"]),
-        ("freds://u:secret@127.0.0.1:1", &["(unavailable)", "runs"]),
+        (
+            "rediss://u:secret@127.0.0.1:1",
+            &["(unavailable)", "running"],
+        ),
+        (
+            "freds://u:secret@127.0.0.1:1",
+            &["(unavailable)", "running"],
+        ),
         (
             "redis-clusters://127.0.0.1:1",
             &["scheme is not known", "rediss or freds for TLS"],
@@ -326,6 +335,11 @@ fn unreachable_servers_are_errors() {
         fails(&output, hints);
         let text = stderr(&output);
         assert!(!text.contains("secret") && !text.contains(" { "), "{text}");
+        // One piece of advice is enough.
+        assert!(
+            text.matches("see that").count() + text.matches("check that").count() <= 1,
+            "{text}"
+        );
     }
     let log = crate::program::SAMPLE;
     for (store, hint) in [

@@ -276,3 +276,92 @@ fn a_block_that_nothing_reads_is_a_warning() {
         assert_eq!(desk.says(0, &other)["unread"], json!(["banned"]));
     }
 }
+
+/// What `top` says of each key: its verdicts, by limit.
+fn rows(top: &Value) -> Vec<(&str, &str, bool, bool)> {
+    let rows = top["top"].as_array().unwrap().iter();
+    rows.map(|row| {
+        (
+            row["key"].as_str().unwrap(),
+            row["limit"].as_str().unwrap(),
+            row["allowed"].as_bool().unwrap(),
+            row.get("perhaps").is_some(),
+        )
+    })
+    .collect()
+}
+
+#[test]
+fn top_tells_apart_the_plans_that_share_a_name() {
+    let [free, pro] = ["api=fixed-window:2/1d", "api=fixed-window:9/1d"];
+    let plans = format!("free = '{free}'\npro = '{pro}'\nban = 'block:15m'\n");
+    let path = file("limits.toml", plans);
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        for (key, cost) in [("low", "1"), ("equal", "2"), ("pro", "5"), ("full", "9")] {
+            desk.says(0, &["check", key, "--limit", pro, "--cost", cost]);
+        }
+        let of_file = ["--limits", &path];
+        let expected = [
+            ("full", pro, false, false),
+            ("equal", free, false, true),
+            ("pro", pro, true, false),
+            ("low", free, true, false),
+            ("equal", pro, true, false),
+            ("low", pro, true, false),
+        ];
+        let all = ["--limit", free, "--limit", pro];
+        for limits in [
+            &[&["top"], &of_file[..]].concat(),
+            &[&["top"], &all[..]].concat(),
+        ] {
+            let top = desk.says(0, limits);
+            assert_eq!(rows(&top), expected);
+            assert_eq!(
+                (&top["denied"], &top["perhaps_denied"]),
+                (&json!(1), &json!(1))
+            );
+            assert_eq!((&top["keys"], &top["beyond"]), (&json!(4), &json!(0)));
+            assert_eq!(top["shared"], json!([[free, pro]]));
+        }
+        // One plan, and a file that knows the other.
+        let top = desk.says(0, &[&["top", "--limit", "free"], &of_file[..]].concat());
+        assert_eq!(rows(&top), [expected[1], expected[3]]);
+        assert_eq!(
+            (&top["denied"], &top["perhaps_denied"]),
+            (&json!(1), &json!(1))
+        );
+        let text = stdout(&desk.ask(&[&["top"], &of_file[..]].concat()));
+        assert!(text.contains(": 4 keys, 1 denied, 1 perhaps\n"), "{text}");
+        assert!(
+            text.contains("\nequal  perhaps denied          0   2 "),
+            "{text}"
+        );
+        let shared = format!("\nThese limits read the same states: {free}, {pro}.\n");
+        assert!(text.contains(&shared), "{text}");
+
+        // One plan, and nobody who knows of others.
+        let top = desk.says(0, &["top", "--limit", free]);
+        assert_eq!(
+            (&top["denied"], &top["perhaps_denied"]),
+            (&json!(1), &json!(2))
+        );
+        assert_eq!((&top["beyond"], top.get("shared")), (&json!(2), None));
+        let text = stdout(&desk.ask(&["top", "--limit", free]));
+        let beyond =
+            "\n2 keys hold more than these limits admit: another limit reads the same states";
+        assert!(text.contains(beyond), "{text}");
+    }
+}
+
+#[test]
+fn a_block_has_no_amount() {
+    let desk = Desk::new("redis");
+    let block = ["block", "alice", "--limit", "ban=block:15m"];
+    let _ = desk.ask(&block);
+    for command in [&["top"][..], &["peek", "alice"], &["peek", "bob"]] {
+        let text = stdout(&desk.ask(&[command, &block[2..]].concat()));
+        assert!(!text.contains("007,199"), "{text}");
+        assert!(text.contains("ban=block:15m"), "{text}");
+    }
+}

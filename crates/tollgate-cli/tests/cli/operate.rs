@@ -175,7 +175,7 @@ fn doctors_rate_findings_and_say_what_to_do() {
         assert_eq!(server.command(&["DBSIZE"]).integer(), Some(0));
     }
     let output = run("redis://127.0.0.1:1", &["doctor"]);
-    fails(&output, &["(unavailable)", "runs"]);
+    fails(&output, &["(unavailable)", "running"]);
 }
 
 #[test]

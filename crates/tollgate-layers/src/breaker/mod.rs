@@ -188,7 +188,7 @@ impl<S: Sync> Breaker<S> {
         let Some(sent) = sent else {
             return Err(StoreError::new(
                 ErrorKind::Unavailable,
-                "the store has failed or was slow, and is left alone for now: see to it, or choose what decides meanwhile by `Fallback`",
+                "the store has failed or was slow, and is left alone for now: see to it",
             ));
         };
         let mut ending = Ending {

@@ -92,9 +92,15 @@ impl<'de> Visitor<'de> for Entry<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let mut limits = Vec::new();
+        let (mut limits, mut is_empty) = (Vec::new(), true);
         while let Some(more) = list.next_element_seed(self)? {
             limits.extend(more);
+            is_empty = false;
+        }
+        if is_empty {
+            // As a template writes it that has nothing to write.
+            let error = "the list is empty: write a limit, or \"off\" to switch them off";
+            return Err(of(self.0, error));
         }
         Ok(limits)
     }

@@ -38,7 +38,8 @@ use tollgate_core::{Gcra, Limit, LimitError, Quota, RateLimiter};
 /// A limit is its text, with or without a name, or a table of `algorithm`, `amount`, `window` and
 /// the algorithm's options, which are those of the text, and of `name` and `shadow`. A limit without
 /// a name of its own has that of its entry, so only one of an entry can. `off`, `name=off` and
-/// `off = true` switch a limit off; the rest of a table must be right all the same.
+/// `off = true` switch a limit off; the rest of a table must be right all the same. An empty list is
+/// an error.
 ///
 /// Limits of two entries that have the same name share what they count for a key: two plans may, so
 /// that a customer who changes the plan keeps what was counted; two routes should not.
@@ -54,12 +55,11 @@ impl LimitSet {
         Self::default()
     }
 
-    /// Adds an entry of these limits, in the place of one of the same name; without limits, it is
-    /// switched off.
+    /// Adds an entry of these limits, in the place of one of the same name; `["off"]` switches it off.
     ///
     /// # Errors
     ///
-    /// Those of [`RateLimiter::new`] but for [`LimitError::NoLimits`].
+    /// Those of [`RateLimiter::new`].
     ///
     /// # Examples
     ///
@@ -75,9 +75,13 @@ impl LimitSet {
         name: &str,
         limits: impl IntoIterator<Item = T>,
     ) -> Result<Self, LimitError> {
-        let mut on = Vec::new();
+        let (mut on, mut is_empty) = (Vec::new(), true);
         for text in limits {
             on.extend(limit(name, text.as_ref())?);
+            is_empty = false;
+        }
+        if is_empty {
+            return Err(LimitError::NoLimits);
         }
         self.insert(name, on)?;
         Ok(self)

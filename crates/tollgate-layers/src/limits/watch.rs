@@ -55,8 +55,8 @@ impl Limits {
     /// A thread reads the file every second, whatever it is reached by: links may change on the way, as
     /// in the volumes of Kubernetes. A change is put into force when the text is the same at two looks,
     /// so that none is half written, unless its writer pauses for longer: to be sure, write another
-    /// file and rename it. Then `report` gets what has changed; or, once, why the limits before stay in
-    /// force. [Replaced](Self::replace) limits are in force until the file changes.
+    /// file and rename it. Then `report` gets what has changed, which is nothing if a mistake was taken
+    /// back; or, once, why the limits before stay in force. [Replaced](Self::replace) limits are in force until the file changes.
     ///
     /// With the feature `metrics`, the gauge `tollgate_limits_last_reload_successful`, with the path as
     /// the label `file`, is 0 while the file's text is refused, and 1 otherwise.
@@ -75,6 +75,8 @@ impl Limits {
     /// # let path = folder.path().join("limits.toml");
     /// # std::fs::write(&path, r#"login = "sliding-log:5/1m""#)?;
     /// let limits = Limits::watch(path, |text| toml::from_str(text), |reload| match reload {
+    ///     // Nothing has changed if a mistake was taken back.
+    ///     Ok([]) => println!("the file has the limits in force"),
     ///     Ok(changes) => changes.iter().for_each(|change| println!("{change}")),
     ///     Err(error) => eprintln!("the limits before stay in force: {error}"),
     /// })?;

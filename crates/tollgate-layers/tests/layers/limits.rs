@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use tollgate_core::{Algorithm, RateLimiter, Store, Timestamp};
+use tollgate_core::{Algorithm, LimitError, RateLimiter, Store, Timestamp};
 use tollgate_layers::limits::{Change, LimitSet, Limiters, Limits, WatchError};
 use tollgate_memory::MemoryStore;
 use tollgate_redis::RedisStore;
@@ -64,7 +64,7 @@ fn a_limit_is_a_text_or_a_table() {
         ),
         (r#"{ off = true }"#, ""),
         (r#""off""#, ""),
-        ("[]", ""),
+        (r#"["off"]"#, ""),
         (r#"["off", "b=gcra:5/1m", "c=off"]"#, "b=gcra:5/1m"),
         (
             r#"{ algorithm = "gcra", amount = 5, window = "1m", off = true }"#,
@@ -154,6 +154,11 @@ fn what_is_no_limit_is_pointed_at() {
         (r#"a = "gcra5/1m=off""#, r#""gcra5/1m" is not a name"#),
         (r#"a = "=off""#, r#""" is not a name"#),
         (
+            "a = []",
+            r#"limits of "a": the list is empty: write a limit, or "off""#,
+        ),
+        (r#"a = ["gcra:1/1s", []]"#, "the list is empty"),
+        (
             "a = 5",
             "expected limits of \"a\": a text such as \"gcra:10/1m\"",
         ),
@@ -166,6 +171,8 @@ fn what_is_no_limit_is_pointed_at() {
         let error = toml::from_str::<LimitSet>(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
+    let none = LimitSet::new().with("a", [""; 0]);
+    assert_eq!(none, Err(LimitError::NoLimits));
     let twice = r#"{"a": "gcra:1/1s", "a": "gcra:2/1s"}"#;
     let error = serde_json::from_str::<LimitSet>(twice)
         .unwrap_err()

@@ -111,8 +111,9 @@ impl fmt::Display for TooLong {
         match self.wait.duration() {
             Some(wait) => write!(
                 f,
-                "limit `{name}`: would wait {wait:?}, but may wait {:?}",
-                self.longest
+                "limit `{name}`: would wait {:?}, but may wait {:?}",
+                rounded(wait),
+                rounded(self.longest)
             ),
             None => write!(
                 f,
@@ -124,3 +125,36 @@ impl fmt::Display for TooLong {
 }
 
 impl Error for TooLong {}
+
+/// Returns a time for people: to the millisecond from a second on, and otherwise to the microsecond.
+fn rounded(time: Duration) -> Duration {
+    let nanos = if time < Duration::from_secs(1) {
+        1_000
+    } else {
+        1_000_000
+    };
+    let shown = time.as_nanos().div_ceil(nanos).saturating_mul(nanos);
+    u64::try_from(shown).map_or(time, Duration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_for_people() {
+        let limit = || "mail=gcra:1/1s".parse().unwrap();
+        let told = |wait, longest| {
+            let [wait, longest] = [wait, longest].map(Duration::from_nanos);
+            TooLong::new(limit(), Some(wait), longest).to_string()
+        };
+        assert_eq!(
+            told(12_000_000_001, 9_999_997_786),
+            "limit `mail`: would wait 12.001s, but may wait 10s"
+        );
+        assert_eq!(
+            told(5_000_999, 4_999),
+            "limit `mail`: would wait 5.001ms, but may wait 5µs"
+        );
+    }
+}

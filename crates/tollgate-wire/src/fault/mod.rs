@@ -140,7 +140,7 @@ const MEANINGS: [Meaning; 20] = [
 ];
 
 /// Phrases of errors that have no code of their own.
-const PHRASES: [Meaning; 10] = [
+const PHRASES: [Meaning; 11] = [
     (
         "unknown command",
         ErrorKind::Unsupported,
@@ -153,6 +153,12 @@ const PHRASES: [Meaning; 10] = [
         "max number of clients reached",
         ErrorKind::Unavailable,
         "the server accepts no more connections: raise its `maxclients`, or connect fewer",
+    ),
+    // A script that has written something cannot be killed.
+    (
+        "Script killed by user",
+        ErrorKind::Unavailable,
+        "someone ended the script with SCRIPT KILL before it wrote anything: try again",
     ),
     ("data string too short", ErrorKind::Misconfigured, FOREIGN),
     (

@@ -47,6 +47,14 @@ fn error_codes_map_to_kinds() {
             ErrorKind::Unsupported,
         ),
         ("ERR max number of clients reached", ErrorKind::Unavailable),
+        (
+            "ERR Error running script (call to f_ab): @user_script:1: Script killed by user with SCRIPT KILL...",
+            ErrorKind::Unavailable,
+        ),
+        (
+            "ERR Script killed by user with SCRIPT KILL. script: ab, on @user_script:1.",
+            ErrorKind::Unavailable,
+        ),
         ("ERR something new about OOM", ErrorKind::Protocol),
         ("", ErrorKind::Protocol),
     ] {

@@ -9,6 +9,7 @@ use tollgate_core::store::Verdict;
 use tollgate_core::{Limit, Timestamp};
 use tollgate_wire::FoundState;
 
+use crate::limits::Sharing;
 use crate::store::TimeSource;
 use crate::text::{Grouped, LONGEST_SHOWN, Table, bullets, local, plural, rfc3339, shortened};
 use crate::verdict::LimitVerdict;
@@ -20,12 +21,20 @@ pub(super) struct Answer<'a> {
     prefix: &'a str,
     #[serde(serialize_with = "time")]
     pub(super) time: Timestamp,
-    limits: &'a [Limit],
+    limits: Vec<&'a Limit>,
+    /// Those of them that read the same states as others, and these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shared: Vec<&'a [Limit]>,
     /// How many keys were looked at, for all limits.
     keys: u64,
     /// Whether there may be more keys.
     pub(super) sampled: bool,
+    /// How many are denied, whichever limit is theirs.
     denied: u64,
+    /// How many are denied by some of the limits that may be theirs.
+    perhaps_denied: u64,
+    /// How many hold more than any of the limits admits.
+    beyond: u64,
     /// How many keys hold something that no limit has written.
     unreadable: u64,
     top: Vec<Row>,
@@ -40,20 +49,31 @@ pub(super) struct Row {
     rest: String,
     #[serde(flatten)]
     verdict: LimitVerdict,
-    #[serde(skip)]
-    index: usize,
+    /// Whether another limit that may be the key's allows what this one denies.
+    #[serde(skip_serializing_if = "is_false")]
+    perhaps: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(prefix: &'a str, limits: &'a [Limit]) -> Self {
+    pub(super) fn new(prefix: &'a str, limits: &'a [Sharing]) -> Self {
+        let asked = limits.iter().flat_map(|it| &it.limits[..it.asked]);
+        let shared = limits.iter().map(|it| &*it.limits);
         Self {
             command: "top",
             prefix,
             time: Timestamp::default(),
-            limits,
+            limits: asked.collect(),
+            shared: shared.filter(|limits| limits.len() > 1).collect(),
             keys: 0,
             sampled: false,
             denied: 0,
+            perhaps_denied: 0,
+            beyond: 0,
             unreadable: 0,
             top: Vec::new(),
             other_states: BTreeSet::new(),
@@ -66,27 +86,40 @@ impl<'a> Answer<'a> {
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 
-    /// Adds what `limit`, which has this `index`, says of states that it reads.
-    pub(super) fn add<'s>(
+    /// Adds what each limit of `sharing` says of a state that holds `consumed` units.
+    pub(super) fn add(
         &mut self,
-        index: usize,
-        limit: &Limit,
-        verdicts: impl Iterator<Item = (&'s FoundState, Option<Verdict>)>,
+        sharing: &Sharing,
+        state: &FoundState,
+        consumed: Option<u64>,
+        verdicts: Option<Vec<Verdict>>,
     ) {
-        for (state, verdict) in verdicts {
-            self.keys += 1;
-            let Some(verdict) = verdict else {
-                self.unreadable += 1;
-                continue;
-            };
-            // A limit in shadow denies nobody.
-            self.denied += u64::from(!verdict.is_allowed() && !limit.is_shadow());
-            let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+        self.keys += 1;
+        let Some(verdicts) = verdicts else {
+            self.unreadable += 1;
+            return;
+        };
+        // No limit admits more than its capacity, so a state that holds more is that of another one.
+        let holds = |verdict: &Verdict| consumed.is_none_or(|units| units <= verdict.capacity());
+        let is_beyond = !verdicts.iter().any(holds);
+        let may_be = |verdict: &Verdict| is_beyond || holds(verdict);
+        let pairs = || sharing.limits.iter().zip(&verdicts);
+        let own: Vec<_> = pairs().filter(|(_, it)| may_be(it)).collect();
+        // A limit in shadow denies nobody.
+        let denies = |(limit, it): &(&Limit, &Verdict)| !it.is_allowed() && !limit.is_shadow();
+        let denied = own.iter().filter(|pair| denies(pair)).count();
+        let is_certain = denied == own.len() && !is_beyond;
+        self.beyond += u64::from(is_beyond);
+        self.denied += u64::from(denied > 0 && is_certain);
+        self.perhaps_denied += u64::from(denied > 0 && !is_certain);
+        let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+        let asked = pairs().take(sharing.asked).filter(|(_, it)| may_be(it));
+        for (limit, verdict) in asked {
             self.top.push(Row {
                 key: text(&state.partition),
                 rest: text(&state.rest),
-                verdict: LimitVerdict::new(limit, &verdict),
-                index,
+                verdict: LimitVerdict::new(limit, verdict),
+                perhaps: !is_certain && denies(&(limit, verdict)),
             });
         }
     }
@@ -118,8 +151,12 @@ impl<'a> Answer<'a> {
         } else {
             keys
         };
+        let perhaps = match self.perhaps_denied {
+            0 => String::new(),
+            keys => format!(", {} perhaps", Grouped(keys)),
+        };
         let mut text = format!(
-            "top {} at {}: {looked}, {} denied\n",
+            "top {} at {}: {looked}, {} denied{perhaps}\n",
             self.prefix,
             local(self.time, zone),
             Grouped(self.denied)
@@ -132,13 +169,32 @@ impl<'a> Answer<'a> {
             let mut table = Table::new(&header, 6);
             for row in &self.top {
                 let shown = |part: &str| shortened(part, LONGEST_SHOWN);
-                let [limit, others @ ..] = row.verdict.cells();
+                let [limit, mut others @ ..] = row.verdict.cells();
+                if row.perhaps {
+                    others[0] = "perhaps denied".to_owned();
+                }
                 let mut cells = vec![shown(&row.key)];
                 cells.extend(others);
                 cells.extend([limit, shown(&row.rest)]);
                 table.row(cells);
             }
             text += &format!("\n{table}");
+        }
+        for limits in &self.shared {
+            let limits: Vec<_> = limits.iter().map(Limit::to_string).collect();
+            text += &format!(
+                "\nThese limits read the same states: {}.\nA state does not tell which of them is its key's, \
+                 unless it holds more than one of them admits: a key is perhaps denied if only some that may be \
+                 its limit deny it.\n",
+                limits.join(", ")
+            );
+        }
+        if self.beyond > 0 {
+            text += &format!(
+                "\n{} more than these limits admit: another limit reads the same states, such as that of \
+                 another plan. Give all of them with --limit, or the service's file with --limits.\n",
+                plural(self.beyond, "key holds", "keys hold")
+            );
         }
         if self.unreadable > 0 {
             text += &format!(
@@ -155,7 +211,8 @@ impl<'a> Answer<'a> {
 }
 
 impl Row {
-    /// Compares the shares that are left, then how long calls are denied.
+    /// Compares the shares that are left, then how long calls are denied; what is denied for certain
+    /// comes first.
     fn order(&self, other: &Self) -> Ordering {
         let share = |one: &LimitVerdict, other: &LimitVerdict| {
             u128::from(one.remaining) * u128::from(other.capacity.max(1))
@@ -166,15 +223,17 @@ impl Row {
             // Longest if it never ends.
             (false, wait) => Some((wait.is_none(), wait)),
         };
-        share(own, its)
-            .cmp(&share(its, own))
+        let is_certain = |row: &Self| !row.verdict.allowed && !row.perhaps;
+        is_certain(other)
+            .cmp(&is_certain(self))
+            .then_with(|| share(own, its).cmp(&share(its, own)))
             .then_with(|| wait(its).cmp(&wait(own)))
             .then_with(|| its.reset_after.cmp(&own.reset_after))
             .then_with(|| self.id().cmp(&other.id()))
     }
 
-    fn id(&self) -> (&str, &str, usize) {
-        (&self.key, &self.rest, self.index)
+    fn id(&self) -> (&str, &str, String) {
+        (&self.key, &self.rest, self.verdict.limit.to_string())
     }
 }
 

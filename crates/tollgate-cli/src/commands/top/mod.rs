@@ -10,11 +10,13 @@ use std::time::SystemTime;
 use jiff::tz::TimeZone;
 use tokio::select;
 use tokio::time::sleep;
-use tollgate_core::{Limit, Timestamp};
+use tollgate_core::store::Verdict;
+use tollgate_core::{ErrorKind, StoreError, Timestamp};
 use tollgate_wire::{FoundState, Search};
 
 use self::answer::Answer;
 use crate::failure::Failure;
+use crate::limits::Sharing;
 use crate::output::Output;
 use crate::signals::Signal;
 use crate::store::{Remote, wait_for};
@@ -24,7 +26,7 @@ use crate::time::length;
 /// Runs `tollgate top`.
 pub(super) fn run(options: &TopOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
-    let limits = options.limits.separate()?;
+    let limits = options.limits.sharing()?;
     let every = options.every.as_deref();
     let every = every.map(|every| length("--every", every)).transpose()?;
     let zone = options.zone.zone()?;
@@ -57,27 +59,38 @@ pub(super) fn run(options: &TopOptions, output: &Output) -> Result<(), Failure> 
 async fn look<'o>(
     store: &dyn Remote,
     options: &'o TopOptions,
-    limits: &'o [Limit],
+    limits: &'o [Sharing],
 ) -> Result<Answer<'o>, Failure> {
-    let mut search = Search::new();
-    for (index, limit) in limits.iter().enumerate() {
-        let before = &limits[..index];
-        if before.iter().all(|other| other.name() != limit.name()) {
-            search = search.with_limit(limit.name());
-        }
-    }
+    let mut names: Vec<&str> = limits.iter().map(|it| it.limits[0].name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut search = names.into_iter().fold(Search::new(), Search::with_limit);
     let clock = options.time_source;
     let mut answer = Answer::new(&options.server.prefix, limits);
     while let Some(states) = store.find(&mut search).await? {
-        for (index, limit) in limits.iter().enumerate() {
+        for sharing in limits {
+            let limit = &sharing.limits[0];
             let is_of = |state: &&FoundState| state.is_of(limit, clock.into());
             let mut own: Vec<_> = states.iter().filter(is_of).cloned().collect();
             own.truncate(answer.room(options.sample));
-            let verdicts = store.peek_at(limit, &own).await?;
-            answer.add(index, limit, own.iter().zip(verdicts));
+            let mut verdicts: Vec<Option<Vec<_>>> = vec![Some(Vec::new()); own.len()];
+            for limit in &sharing.limits {
+                let said = store.peek_at(limit, &own).await?;
+                for (all, verdict) in verdicts.iter_mut().zip(said) {
+                    *all = all.take().zip(verdict).map(|(mut all, verdict)| {
+                        all.push(verdict);
+                        all
+                    });
+                }
+            }
+            let consumed = consumed(store, &own, &verdicts).await?;
+            for ((state, verdicts), consumed) in own.iter().zip(verdicts).zip(consumed) {
+                answer.add(sharing, state, consumed, verdicts);
+            }
         }
         let is_read = |state: &FoundState| {
-            state.is_answer() || limits.iter().any(|it| state.is_of(it, clock.into()))
+            let mut limits = limits.iter().map(|it| &it.limits[0]);
+            state.is_answer() || limits.any(|it| state.is_of(it, clock.into()))
         };
         answer.add_others(states.iter().filter(|state| !is_read(state)), clock);
         answer.keep(options.top);
@@ -89,6 +102,29 @@ async fn look<'o>(
     // A clock out of range is shown as the first instant.
     answer.time = Timestamp::try_from(SystemTime::now()).unwrap_or_default();
     Ok(answer)
+}
+
+/// Returns the units that those of `states` hold that a limit denies: they can tell whose limit it is not.
+async fn consumed(
+    store: &dyn Remote,
+    states: &[FoundState],
+    verdicts: &[Option<Vec<Verdict>>],
+) -> Result<Vec<Option<u64>>, StoreError> {
+    let is_denied = |said: &Option<Vec<Verdict>>| {
+        let mut said = said.iter().flatten();
+        said.any(|verdict| !verdict.is_allowed())
+    };
+    let pairs = states.iter().zip(verdicts);
+    let denied = pairs.filter(|(_, said)| is_denied(said));
+    let denied: Vec<_> = denied.map(|(state, _)| state.clone()).collect();
+    let facts = match store.read(&denied).await {
+        // A user who may not read states may still decide by them.
+        Err(error) if error.kind() == ErrorKind::Misconfigured => vec![None; denied.len()],
+        facts => facts?,
+    };
+    let mut facts = facts.into_iter();
+    let of = |said| is_denied(said).then(|| facts.next()??.consumed).flatten();
+    Ok(verdicts.iter().map(of).collect())
 }
 
 /// Prints `answer`; a reader who has gone ends the program.

@@ -51,6 +51,9 @@ Shows the keys with the smallest share left of a limit, those that are denied fi
 decides by itself, as for a call of one unit, and nothing is counted. All keys are scanned, in small
 steps, on every master of a cluster; --sample ends that early, with keys of all masters.
 
+Plans whose limits share a name read the same states, which do not tell the plan of a key. With --limits,
+or all of the limits, a key counts as denied if every limit denies it that may be its own.
+
 Hashed keys are shown as the server has them: # and a hash.
 
 With --every and --json, each look is one line.
@@ -58,5 +61,6 @@ With --every and --json, each look is one line.
 Exit status: 0 if it is answered, 2 if not, 130 after Ctrl-C.
 
 Examples:
+  tollgate top --store redis://127.0.0.1:6379 --limits limits.toml
   tollgate top --store redis://127.0.0.1:6379 --limit login=gcra:5/1m
   tollgate top --store redis://127.0.0.1:6379 --limit login=gcra:5/1m --sample 10000 --every 5s";
