@@ -15,6 +15,12 @@ const EXIT_STATUS: u8 = 2;
 /// An error that ends the program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    #[error("--api-key: standard input holds no API key: give it on one line, and nothing else")]
+    ApiKeyMissing,
+    #[error(
+        "--api-key reads standard input, which is a terminal: give a file or a pipe that holds the API key, such as --api-key < key.txt"
+    )]
+    ApiKeyTyped,
     #[error("--tls-ca {}: {source}; give a PEM file with the certificates of authorities", path.display())]
     Authorities { path: PathBuf, source: io::Error },
     #[error(

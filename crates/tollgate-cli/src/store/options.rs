@@ -1,12 +1,15 @@
 //! Which server, which key, and whose clock: options that several commands have.
 
 use std::fmt;
+use std::io::{self, IsTerminal, Read};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use serde::Serialize;
 use tollgate_core::Key;
-use tollgate_wire::Options;
+use tollgate_http::inbound::{ClientIp, KeyBy};
+use tollgate_wire::{FoundState, Options};
 
 use super::hashing::hashing;
 use super::remote::PATIENCE;
@@ -57,6 +60,27 @@ pub(crate) struct KeyOptions {
     )]
     named: Option<String>,
 
+    /// Instead of KEY, a client's address, as tollgate-http counts it: IPv6 by its network
+    #[arg(long, value_name = "ADDRESS", group = "whom")]
+    address: Option<IpAddr>,
+
+    /// With --address: how many bits of an IPv6 address the service counts by
+    #[arg(long, value_name = "BITS", default_value_t = 64, requires = "address")]
+    ipv6_prefix: u8,
+
+    /// Instead of KEY, an API key on standard input, as tollgate-http counts it: by its hash
+    #[arg(long, group = "whom")]
+    api_key: bool,
+
+    /// If the service counts by one thing `or` else another: which of them was found, 1 or 2
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = ["word", "named", "rest"],
+        value_parser = clap::value_parser!(u8).range(1..=2)
+    )]
+    or: Option<u8>,
+
     /// The rest of the key, if the service uses one
     #[arg(long)]
     pub(crate) rest: Option<String>,
@@ -74,6 +98,8 @@ pub(crate) struct KeyOptions {
 pub(crate) struct Whom {
     pub(crate) partition: String,
     pub(crate) rest: String,
+    /// Whether other clients may be in the same partition, as those of a larger network are.
+    shares: bool,
 }
 
 impl Whom {
@@ -81,6 +107,32 @@ impl Whom {
     pub(crate) fn key(&self) -> Key<'_> {
         Key::new(&self.partition).with_rest(&self.rest)
     }
+
+    /// Returns whether `state`, of the same partition, is about them.
+    pub(crate) fn has(&self, state: &FoundState) -> bool {
+        !self.shares || state.is_exact || is_within(self.rest.as_bytes(), &state.rest)
+    }
+}
+
+/// Returns whether the key with this `rest` is that of a client alone or with something else, by the
+/// rules of `KeyBy`: `1|` or `2|`, or two lengths, may come before it.
+fn is_within(client: &[u8], rest: &[u8]) -> bool {
+    let Some(bar) = rest.iter().position(|&byte| byte == b'|') else {
+        return rest == client;
+    };
+    let (number, after) = (&rest[..bar], &rest[bar + 1..]);
+    if matches!(number, b"1" | b"2") && is_within(client, after) {
+        return true;
+    }
+    let length = str::from_utf8(number)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let second = after.iter().position(|&byte| byte == b'|');
+    let both = second.map(|bar| &after[bar + 1..]);
+    let first = both
+        .zip(length)
+        .and_then(|(both, length)| both.get(..length));
+    rest == client || first.is_some_and(|first| is_within(client, first))
 }
 
 /// Writes the key for people.
@@ -159,16 +211,41 @@ impl LocationOptions {
 }
 
 impl KeyOptions {
-    /// Returns the key.
+    /// Returns the key, and reads an API key from standard input.
     pub(crate) fn whom(&self) -> Result<Whom, Failure> {
         if self.word.as_deref().is_some_and(is_address) {
             return Err(Failure::KeyIsAddress);
         }
-        let partition = self.word.as_ref().or(self.named.as_ref());
+        let client = match self.address {
+            Some(address) => {
+                let client = ClientIp::peer().ipv6_prefix(self.ipv6_prefix);
+                Some(client.key_of(address))
+            }
+            None if self.api_key => Some(KeyBy::key_of_header(api_key()?)),
+            None => None,
+        };
+        let Some(client) = client else {
+            let partition = self.word.as_ref().or(self.named.as_ref());
+            return Ok(Whom {
+                partition: partition.cloned().unwrap_or_default(),
+                rest: self.rest.clone().unwrap_or_default(),
+                shares: false,
+            });
+        };
+        let key = client.as_key();
+        let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+        let found = self.or.map(|found| format!("{found}|")).unwrap_or_default();
+        let own = self.rest.clone().unwrap_or_else(|| text(key.rest()));
         Ok(Whom {
-            partition: partition.cloned().unwrap_or_default(),
-            rest: self.rest.clone().unwrap_or_default(),
+            partition: text(&key.partition()),
+            rest: found + &own,
+            shares: !key.rest().is_empty(),
         })
+    }
+
+    /// Returns whether only states of exactly this key are meant.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.rest.is_some() || self.or.is_some()
     }
 
     /// Returns the options of a service on `server` that has this key.
@@ -176,6 +253,27 @@ impl KeyOptions {
         hashing(server.settings(self.time_source)?, self.hashed_long_keys)
     }
 }
+
+/// Reads an API key from standard input: from there, it gets into no shell history.
+fn api_key() -> Result<String, Failure> {
+    if io::stdin().is_terminal() {
+        return Err(Failure::ApiKeyTyped);
+    }
+    let mut line = String::new();
+    let read = io::stdin().take(LONGEST_KEY).read_to_string(&mut line);
+    let _ = read.map_err(|source| Failure::Read {
+        path: "-".into(),
+        source,
+    })?;
+    let key = line.trim_matches([' ', '\t', '\r', '\n']);
+    if key.is_empty() || key.contains('\n') {
+        return Err(Failure::ApiKeyMissing);
+    }
+    Ok(key.to_owned())
+}
+
+/// How many bytes of standard input may hold an API key.
+const LONGEST_KEY: u64 = 64 * 1024;
 
 impl ServerOptions {
     /// Parses the server's address, and reads its file of authorities.
@@ -193,5 +291,38 @@ impl ServerOptions {
         Ok(settings
             .with_time_source(source.into())
             .with_deadline(PATIENCE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_within;
+
+    #[test]
+    fn a_client_is_found_beside_others_of_its_network() {
+        let client = "2001:db8:1:2::/64";
+        let is = |rest: &str| is_within(client.as_bytes(), rest.as_bytes());
+        for rest in [
+            "2001:db8:1:2::/64",
+            "2|2001:db8:1:2::/64",
+            "1|2|2001:db8:1:2::/64",
+            "17|5|2001:db8:1:2::/64alice",
+            "19|5|2|2001:db8:1:2::/64alice",
+            "1|17|1|2001:db8:1:2::/64b",
+        ] {
+            assert!(is(rest), "{rest}");
+        }
+        for rest in [
+            "",
+            "2001:db8:1:3::/64",
+            "3|2001:db8:1:2::/64",
+            "17|5|2001:db8:1:3::/64alice",
+            "5|17|alice2001:db8:1:2::/64",
+            "17|2001:db8:1:2::/64",
+            "99|5|2001:db8:1:2::/64alice",
+            "|",
+        ] {
+            assert!(!is(rest), "{rest}");
+        }
     }
 }

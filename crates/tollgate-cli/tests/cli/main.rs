@@ -4,6 +4,7 @@
 
 mod advise;
 mod ask;
+mod clients;
 mod demo;
 mod desk;
 mod expected;

@@ -111,7 +111,7 @@ impl<S> Seen<S> {
     #[inline]
     #[cfg_attr(
         not(any(feature = "metrics", feature = "tracing")),
-        expect(unused_variables, reason = "nothing is told without a feature")
+        allow(unused_variables, reason = "nothing is told without a feature")
     )]
     fn one(&self, check: &Check<'_>, is_allowed: bool, verdict: &Verdict, source: Source) {
         let outcome = match (is_allowed, verdict.is_allowed()) {

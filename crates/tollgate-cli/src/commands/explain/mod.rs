@@ -30,7 +30,8 @@ pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failu
     let settings = options.key.settings(&options.server)?;
     let (held, asked) = wait_for(async {
         let store = server.connect(settings).await?;
-        let found = find(&*store, Search::new().with_key(key)).await?;
+        let mut found = find(&*store, Search::new().with_key(key)).await?;
+        found.retain(|state| whom.has(state));
         let facts = store.read(&found).await?;
         // Those that have ended meanwhile are left out.
         let held = found.into_iter().zip(facts);

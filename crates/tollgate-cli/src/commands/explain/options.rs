@@ -33,11 +33,16 @@ for that, or --limits for the limits of the service that read one of the states.
 one. If a limit that you give has no state, but its name has others, the answer says so: the service
 may have another algorithm, window, clock or rest.
 
+--address and --api-key are for services that count by the layer of tollgate-http. REST shows `1|` or
+`2|` at its beginning if the service counts by one thing or else another: give that as --or to commands
+that decide.
+
 If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
 
 Exit status: 0 if it is answered, whatever the limits say; 2 if not.
 
 Examples:
   tollgate explain alice --store redis://127.0.0.1:6379
+  tollgate explain --address 2001:db8:1:2::7 --store redis://127.0.0.1:6379
   tollgate explain alice --store redis://127.0.0.1:6379 --limits limits.toml
   tollgate explain alice --store redis://127.0.0.1:6379 --limit login=gcra:5/1m --time-zone Europe/Berlin";

@@ -33,7 +33,9 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, F
                 store.forget(&states).await?
             };
             let others = if states.is_empty() {
-                find(&*store, Search::new().with_key(whom.key())).await?
+                let mut others = find(&*store, Search::new().with_key(whom.key())).await?;
+                others.retain(|state| whom.has(state));
+                others
             } else {
                 Vec::new()
             };
@@ -76,7 +78,8 @@ async fn states(
     let search = Search::new().with_key(key);
     let Some(selected) = selected else {
         let mut found = find(store, search).await?;
-        found.retain(|state| options.key.rest.is_none() || state.is_exact);
+        let is_exact = options.key.is_exact();
+        found.retain(|state| state.is_exact || !is_exact && whom.has(state));
         return Ok(found);
     };
     if selected.is_exact() {
