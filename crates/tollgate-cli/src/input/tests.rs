@@ -68,6 +68,7 @@ combined => ::ffff:10.0.0.1, 10.0.0.2 - - END => 10.0.0.1 - /a
 combined => unix: - - END => unix: - /a
 combined => 10.0.0.1 - [10.0.0.1] - bob END => 10.0.0.1 bob /a
 combined => shop.example 10.0.0.1 - bob END => 10.0.0.1 bob /a
+combined => 10.9.9.9 10.0.0.1 - bob END => 10.0.0.1 bob /a
 combined => 10.9.9.9:443 10.0.0.1 - bob END => 10.0.0.1 bob /a
 combined => [::1]:443 10.0.0.1, 10.0.0.2 - - END => 10.0.0.1 - /a
 combined => shop.example:80 bot.example - - END => bot.example - /a
@@ -696,5 +697,22 @@ fn the_layout_of_most_lines_is_chosen() {
         (&["x", ""], None),
     ] {
         assert_eq!(of(lines), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn values_that_cannot_be_used_tell_the_layout_too() {
+    let key: KeyParts = "ip".parse().unwrap();
+    let options = options(Format::Auto, None);
+    let mut parser = Parser::new(&options, &key).unwrap();
+    // No column of clients; and a client that is no address.
+    let w3c = ["#Fields: date time cs-uri-stem", "2015-05-17 10:05:03 /a"];
+    let syslog = format!("May 17 10:05:03 web1 nginx: shop-bot - bob {END}");
+    for (lines, prefix, format) in [
+        (&w3c[..], Prefix::None, Format::W3c),
+        (&[&*syslog], Prefix::Syslog, Format::AccessLog),
+    ] {
+        let read = parser.layout(lines.iter().map(|line| Line::Whole(line.as_bytes())));
+        assert_eq!(read, (Layout { prefix, format }, false), "{lines:?}");
     }
 }

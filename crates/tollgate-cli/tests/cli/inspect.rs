@@ -289,6 +289,16 @@ fn states_of_every_kind_are_explained() {
     near(&leases["last"], now);
     near(&leases["ends"], now + 30e6);
     near(&many["last"], now);
+    let text = stdout(&desk.ask(&["explain", "alice"]));
+    let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap();
+    let counter = row("login=sliding-counter:N/1h ");
+    assert!(counter.contains(" 2 + 4 "), "{counter}");
+    // The lease ends in half a minute, and its key lives for a whole one.
+    let leases = row("the leases called jobs ");
+    let is_half = ["(in 30s)", "(in 2", "(in 1"]
+        .iter()
+        .any(|left| leases.contains(left));
+    assert!(is_half && !leases.contains("(in 1m"), "{leases}");
 
     let list = desk.says(0, &["list"]);
     assert_eq!(list["keys"], 11);

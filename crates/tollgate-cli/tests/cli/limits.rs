@@ -79,9 +79,11 @@ fn every_command_takes_names_from_the_file_of_the_service() {
             text.contains("api=fixed-window:2/1d or api=fixed-window:9/1d\n"),
             "{text}"
         );
-        let other = file("other.toml", "login = 'gcra:5/1d'");
+        // The same name does not make the same state.
+        let other = file("other.toml", "ban = 'gcra:5/1d'");
         let text = stdout(&desk.ask(&["list", "--limits", &other]));
         assert!(text.contains("  no limit of the file\n"), "{text}");
+        assert!(!text.contains("ban=gcra:5/1d"), "{text}");
 
         let reset = ask(0, &["reset", "alice", "--limit", "login"]);
         assert_eq!(reset["forgotten"], 2);

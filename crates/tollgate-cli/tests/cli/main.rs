@@ -7,6 +7,7 @@ mod ask;
 mod clients;
 mod demo;
 mod desk;
+mod documents;
 mod expected;
 mod failures;
 mod formats;

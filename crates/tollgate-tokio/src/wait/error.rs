@@ -143,17 +143,17 @@ mod tests {
 
     #[test]
     fn times_are_rounded_for_people() {
-        let limit = || "mail=gcra:1/1s".parse().unwrap();
+        let limit: Limit = "mail=gcra:1/1s".parse().unwrap();
         let told = |wait, longest| {
             let [wait, longest] = [wait, longest].map(Duration::from_nanos);
-            TooLong::new(limit(), Some(wait), longest).to_string()
+            TooLong::new(&limit, Some(wait), longest).to_string()
         };
         assert_eq!(
-            told(12_000_000_001, 9_999_997_786),
+            told(12_000_001_000, 9_999_997_786),
             "limit `mail`: would wait 12.001s, but may wait 10s"
         );
         assert_eq!(
-            told(5_000_999, 4_999),
+            told(5_001_000, 4_999),
             "limit `mail`: would wait 5.001ms, but may wait 5µs"
         );
     }
