@@ -40,9 +40,11 @@ pub enum LimitError {
         /// The number that was requested.
         buckets: u64,
     },
-    /// A schedule's horizon is too long: with these quotas, a key could hold too many events.
+    /// A schedule's horizon is too long: with these quotas, a key could hold too many events, or closed
+    /// times could leave too many times open.
     #[error(
-        "a horizon of {horizon:?} is too long: choose at most {most:?}, or add a quota with a longer window"
+        "a horizon of {horizon:?} is too long: choose at most {most:?}, add a quota with a longer window, \
+         or use fewer closed times"
     )]
     BadHorizon {
         /// The horizon that was requested.

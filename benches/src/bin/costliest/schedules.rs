@@ -65,6 +65,37 @@ pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
         full(table, label, &terms, &all).await?;
     }
 
+    // Little is open, and what is open is full.
+    for (label, quotas, rules) in [
+        ("one quota and 31 rules of closed times", 1, 31),
+        ("16 quotas and 16 rules of closed times", 16, 16),
+    ] {
+        let gap = DAY / rules;
+        let time = |seconds: u64| {
+            format!(
+                "{:02}:{:02}:{:02}",
+                seconds / 3_600 % 24,
+                seconds / 60 % 60,
+                seconds % 60
+            )
+        };
+        let closed = (0..u64::from(rules)).map(|rule| {
+            let at = rule * gap.as_secs();
+            format!("closed {}-{}@UTC", time(at + 10), time(at + gap.as_secs()))
+        });
+        let counting = (0..quotas).map(|quota| format!("1/{}s", 600 + quota));
+        let terms = schedule::Terms::new("plans", counting.chain(closed))?;
+        let start = Timestamp::from_micros(NOW / 86_400_000_000 * 86_400_000_000)?;
+        let days = u32::try_from(terms.horizon().as_secs() / 86_400)?;
+        let open = (0..days * rules).map(|slot| {
+            let of_day = u64::from(slot % rules) * gap.as_secs() + 5;
+            let after = DAY * (slot / rules) + Duration::from_secs(of_day);
+            (start.saturating_add(after), 1)
+        });
+        let open: Vec<_> = open.filter(|(time, _)| time.as_micros() > NOW).collect();
+        Held::new(&terms, &open).search(table, label).await?;
+    }
+
     // The calls that are made most, where no window is full.
     let terms = schedule::Terms::new("plans", ["50000/1d"])?;
     let spread = every(2 * SECOND, DAY, &terms)?;

@@ -130,7 +130,8 @@ impl NaiveSchedule {
                     return refused(0, Reason::BeyondHorizon(stamp(scene.latest)), None, None);
                 }
                 let Some(time) = scene.next_free(&visible, from, event.weight()) else {
-                    let quota = scene.in_the_way(&visible, from, event.weight()).unwrap();
+                    let quota = scene.in_the_way(&visible, (from, event.time()), event.weight());
+                    let quota = quota.unwrap();
                     return refused(0, Reason::Quota(quota), None, None);
                 };
                 let mut next = visible;
@@ -218,19 +219,40 @@ impl Scene<'_> {
         times.into_iter().rev().filter(within).find(free)
     }
 
-    /// Returns the quota that alone would have room again last.
-    fn in_the_way(&self, events: &[Held], from: u64, weight: u64) -> Option<schedule::Quota> {
-        let mut worst: Option<(u64, usize)> = None;
-        for (index, rule) in self.rules.iter().enumerate() {
-            let rule = std::slice::from_ref(rule);
-            let free = self.rules_next(rule, events, from, weight);
+    /// Returns the quota that alone would have room again last. All closed times are one, in the place
+    /// of the first. The search is from a time on, for an event at another.
+    fn in_the_way(
+        &self,
+        events: &[Held],
+        (from, time): (u64, Timestamp),
+        weight: u64,
+    ) -> Option<schedule::Quota> {
+        let is_closed = |index: &usize| matches!(self.rules[*index], Rule::Closed(..));
+        let (closed, counting): (Vec<usize>, Vec<usize>) =
+            (0..self.rules.len()).partition(is_closed);
+        let mut groups: Vec<_> = counting.into_iter().map(|index| vec![index]).collect();
+        groups.extend((!closed.is_empty()).then_some(closed));
+        groups.sort_unstable();
+        let mut worst: Option<(u64, Vec<usize>)> = None;
+        for group in groups {
+            let rules: Vec<_> = group
+                .iter()
+                .map(|index| self.rules[*index].clone())
+                .collect();
+            let free = self.rules_next(&rules, events, from, weight);
             // Beyond the horizon, it does not matter how far.
             let free = free.unwrap_or(self.latest + 1);
-            if free > from && worst.is_none_or(|(worst, _)| free > worst) {
-                worst = Some((free, index));
+            if free > from && worst.as_ref().is_none_or(|(worst, _)| free > *worst) {
+                worst = Some((free, group));
             }
         }
-        worst.map(|(_, index)| self.quotas[index].clone())
+        let (_, group) = worst?;
+        // Of closed times, those that alone open last; beyond 40 days, it does not matter how far.
+        let opens = |index: &&usize| {
+            self.rules[**index].opens_within(time.as_micros(), 40 * 86_400_000_000)
+        };
+        let index = group.iter().rev().max_by_key(opens)?;
+        Some(self.quotas[*index].clone())
     }
 
     fn refusal(
@@ -269,7 +291,8 @@ impl Scene<'_> {
         if self.has_room(events, time, weight) {
             return None;
         }
-        let quota = self.in_the_way(events, time, weight).unwrap();
+        let quota = self.in_the_way(events, (time, event.time()), weight);
+        let quota = quota.unwrap();
         Some(refused(
             index,
             Reason::Quota(quota),
@@ -288,6 +311,18 @@ impl Rule {
             Self::Calendar(..) => 50 * 3_600_000_000,
             Self::Closed(..) => 0,
         }
+    }
+
+    /// Returns the first time from `from` at which these closed times are open, or a time after all
+    /// others if that is later by more than `span`.
+    fn opens_within(&self, from: u64, span: u64) -> u64 {
+        let Self::Closed(rule, zone, edges) = self else {
+            return from;
+        };
+        let times = edges.iter().copied().chain([from]);
+        let open = times.filter(|time| (from..=from + span).contains(time));
+        let open = open.filter(|time| !rule.is_closed(zone, *time));
+        open.min().unwrap_or(u64::MAX)
     }
 
     fn has_room(&self, events: &[Held], time: u64, weight: u64) -> bool {

@@ -248,10 +248,7 @@ impl Request<'_> {
             match found.in_the_way {
                 _ if time < limits.earliest => (Reason::Past(stamp(from)), found.time),
                 None => return Ok(()),
-                Some(quota) => {
-                    let quota = self.terms().quotas()[quota].clone();
-                    (Reason::Quota(quota), found.time)
-                }
+                Some(quota) => (self.quota_in_the_way(quota, event), found.time),
             }
         };
         let mut latest = None;
@@ -263,6 +260,16 @@ impl Request<'_> {
             .with_next_free(next.map(stamp))
             .with_latest_free(latest.map(stamp));
         Err(Failed::Refused(refusal))
+    }
+
+    /// Returns the reason of a refusal of `event` by the quota that a search found at `index`.
+    fn quota_in_the_way(&self, index: usize, event: &Event<'_>) -> Reason {
+        let quota = self.in_the_way(index, event.time());
+        Reason::Quota(
+            quota
+                .unwrap_or_else(|| &self.terms().quotas()[index])
+                .clone(),
+        )
     }
 
     fn reschedule(
@@ -329,8 +336,8 @@ impl Request<'_> {
             .run(self, &state.entries)
             .map_err(|uncovered| (0, uncovered.into()))?;
         let Some(time) = found.time else {
-            let quota = self.terms().quotas()[found.in_the_way.unwrap_or(0)].clone();
-            return Err((0, refused(Reason::Quota(quota))));
+            let reason = self.quota_in_the_way(found.in_the_way.unwrap_or(0), event);
+            return Err((0, refused(reason)));
         };
         let time = stamp(time);
         state.insert(Entry::of(&event.at(time)));

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use crate::error::LimitError;
 use crate::limit::check_name;
-use crate::schedule::Period;
-use crate::schedule::request::CallZone;
+#[cfg(feature = "calendar")]
+use crate::schedule::{Period, request::CallZone};
 use crate::text::Reader;
-use crate::time::{MAX_EXACT, Timestamp};
+use crate::time::MAX_EXACT;
+#[cfg(feature = "calendar")]
+use crate::time::Timestamp;
 
 /// The largest amount of a schedule's quota.
 ///
@@ -201,35 +203,18 @@ impl Quota {
     }
 
     /// Returns the calendar's periods from the one that holds `from` to the one that holds
-    /// `until`, or the open times from `from` to `until`, or `None` for a sliding window. `zone` is
-    /// the one that the call brings.
-    #[cfg_attr(
-        not(feature = "calendar"),
-        allow(
-            unused_variables,
-            clippy::unused_self,
-            reason = "only calendars have periods"
-        )
-    )]
+    /// `until`, or `None` for another quota. `zone` is the one that the call brings.
+    #[cfg(feature = "calendar")]
     pub(super) fn periods(
         &self,
         zone: Option<&CallZone>,
         from: Timestamp,
         until: Timestamp,
     ) -> Option<Vec<Period>> {
-        match &self.kind {
-            Kind::Sliding(_) => None,
-            #[cfg(feature = "calendar")]
-            Kind::Calendar(quota) => {
-                let zone = quota.zone().of_call(zone)?;
-                Some(quota.periods(zone, from, until))
-            }
-            #[cfg(feature = "calendar")]
-            Kind::Closed(times) => {
-                let zone = times.zone().of_call(zone)?;
-                Some(times.open_times(zone, from, until))
-            }
-        }
+        let Kind::Calendar(quota) = &self.kind else {
+            return None;
+        };
+        Some(quota.periods(quota.zone().of_call(zone)?, from, until))
     }
 }
 

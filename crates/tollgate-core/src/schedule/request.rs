@@ -9,6 +9,8 @@ use crate::schedule::operation::Operation;
 use crate::schedule::period::Period;
 use crate::schedule::quota::{Kind, Quota};
 use crate::schedule::terms::Terms;
+#[cfg(feature = "calendar")]
+use crate::schedule::{Zone, closed};
 use crate::time::Timestamp;
 
 /// The most events that one call adds, which bounds how long a server works on it.
@@ -27,7 +29,8 @@ pub struct Request<'a> {
     at: Option<Timestamp>,
     /// The recipient's time zone.
     zone: Option<CallZone>,
-    /// For each quota, in order, its periods if it is a calendar's, or the open times.
+    /// For each quota that a search looks at, in order, its periods if it is a calendar's, or the open
+    /// times.
     periods: Vec<Option<Vec<Period>>>,
 }
 
@@ -140,12 +143,60 @@ impl<'a> Request<'a> {
         self.terms.horizon().saturating_add(self.terms.tolerance())
     }
 
+    #[cfg(feature = "calendar")]
     fn periods_within(&self, from: Timestamp, until: Timestamp) -> Vec<Option<Vec<Period>>> {
-        let quotas = self.terms.quotas().iter();
         let zone = self.zone.as_ref();
-        quotas
-            .map(|quota| quota.periods(zone, from, until))
-            .collect()
+        let periods = |(_, quota): (_, &Quota)| match quota.counts() {
+            true => quota.periods(zone, from, until),
+            false => closed::open_times(self.terms.closed_times(), zone, from, until),
+        };
+        self.terms.searched().map(periods).collect()
+    }
+
+    /// Without the calendar, no quota has periods.
+    #[cfg(not(feature = "calendar"))]
+    fn periods_within(&self, _: Timestamp, _: Timestamp) -> Vec<Option<Vec<Period>>> {
+        Vec::new()
+    }
+
+    /// Returns whether the zone of this call leaves no time open around those that it asks for. Closed
+    /// times of fixed zones are together open at some time.
+    #[cfg(feature = "calendar")]
+    fn is_never_open(&self) -> bool {
+        const YEAR: Duration = Duration::from_secs(366 * 86_400);
+        let closed: Vec<_> = self.terms.closed_times().collect();
+        closed.iter().any(|rule| *rule.zone() == Zone::Local)
+            && self.span().is_some_and(|(first, last)| {
+                [first, last].into_iter().all(|at| {
+                    let (from, until) = (before(at, YEAR), at.saturating_add(YEAR));
+                    !closed::are_open(&closed, self.zone.as_ref(), from, until)
+                })
+            })
+    }
+
+    /// Returns the quota to name for what a search found in the way at `index`, of an event at `time`: of
+    /// several closed times, those that alone are open again last, or that stay closed for 40 days.
+    #[cfg_attr(
+        not(feature = "calendar"),
+        allow(unused_variables, reason = "no times are closed")
+    )]
+    pub(crate) fn in_the_way(&self, index: usize, time: Timestamp) -> Option<&'a Quota> {
+        let quotas = self.terms.quotas();
+        let found = quotas.get(index)?;
+        #[cfg(feature = "calendar")]
+        if !found.counts() {
+            let until = time.saturating_add(FIRST_SPAN);
+            let opens = |quota: &&Quota| {
+                let times = quota.closed_times()?;
+                let zone = times.zone().of_call(self.zone.as_ref())?;
+                let mut open = times.open_times(zone, time, until).into_iter();
+                open.find(|open| open.start() < open.end())
+                    .map_or(Some(Timestamp::END), |open| Some(open.start()))
+            };
+            let closed = quotas.iter().rev().filter(|quota| !quota.counts());
+            return closed.max_by_key(opens);
+        }
+        Some(found)
     }
 
     /// Returns the times between which this request asks for room, if it does.
@@ -195,16 +246,17 @@ impl<'a> Request<'a> {
         self.at
     }
 
-    /// Returns each quota with its periods, which are empty for a sliding window.
-    pub(crate) fn quotas(&self) -> impl Iterator<Item = (&'a Quota, &[Period])> {
+    /// Returns each quota that a search looks at, with its index and its periods, which are empty for a
+    /// sliding window.
+    pub(crate) fn searched(&self) -> impl Iterator<Item = (usize, &'a Quota, &[Period])> {
         let periods = self
             .periods
             .iter()
             .map(|periods| periods.as_deref().unwrap_or(&[]));
-        self.terms
-            .quotas()
-            .iter()
+        let quotas = self.terms.searched();
+        quotas
             .zip(periods.chain(std::iter::repeat(&[][..])))
+            .map(|((index, quota), periods)| (index, quota, periods))
     }
 
     /// Returns an error if this request is not valid. Stores call this before they decide.
@@ -214,12 +266,20 @@ impl<'a> Request<'a> {
     /// [`ErrorKind::Malformed`] when no event is added or more than [`MAX_EVENTS_PER_CALL`], when
     /// two events have one id, when an id is empty or longer than [`LONGEST_ID`] bytes, when
     /// a weight is zero, when an event to move has a weight other than 1, or when a quota is
-    /// `@local` and the request looks for room without a time zone.
+    /// `@local` and the request looks for room without a time zone, or in one in which the closed times
+    /// leave nothing open for a year before and after the time that is asked for.
     pub fn validate(&self) -> Result<(), StoreError> {
         if self.zone.is_none() && self.span().is_some() && self.terms.needs_zone() {
             return malformed(
                 "a quota of this schedule counts in the zone `@local`, which is that of the call: \
                  add the recipient's time zone with `zone`",
+            );
+        }
+        #[cfg(feature = "calendar")]
+        if self.is_never_open() {
+            return malformed(
+                "in the time zone of this call, the closed times leave no time open for a year: \
+                 shorten one of them, or use another zone",
             );
         }
         let id = |id: &[u8]| {
@@ -323,7 +383,10 @@ mod tests {
         let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
         let far = [Timestamp::UNIX_EPOCH, Timestamp::MAX];
         let days = |request: &Request<'_>| -> usize {
-            request.quotas().map(|(_, periods)| periods.len()).sum()
+            request
+                .searched()
+                .map(|(_, _, periods)| periods.len())
+                .sum()
         };
         for [first, second] in [
             far,
@@ -389,7 +452,7 @@ mod tests {
 
     /// Returns the days from the epoch between which `request` brings all days of UTC.
     fn days(request: &Request<'_>) -> [u64; 2] {
-        let (_, periods) = request.quotas().next().unwrap();
+        let (_, _, periods) = request.searched().next().unwrap();
         let day = |at: Timestamp| at.as_micros() / 86_400_000_000;
         let [first, .., last] = periods else {
             panic!("{periods:?}");

@@ -60,22 +60,25 @@ impl Search {
             direction: self.direction,
             entries,
         };
-        let mut quotas: Vec<_> = request
-            .quotas()
-            .map(|(quota, periods)| Cursor::new(quota, periods, self.weight, view, from))
+        let quotas = request.searched();
+        let mut quotas: Vec<_> = quotas
+            .map(|(index, quota, periods)| {
+                let cursor = Cursor::new(quota, periods, self.weight, view, from);
+                (index, cursor)
+            })
             .collect();
         let (mut time, mut in_the_way) = (from, None);
-        for (index, quota) in quotas.iter_mut().enumerate() {
+        for (index, quota) in &mut quotas {
             // Beyond the last time, it does not matter how far.
             let free = quota.free_from(from, last)?.min(last + 1);
             if free > time {
-                (time, in_the_way) = (free, Some(index));
+                (time, in_the_way) = (free, Some(*index));
             }
         }
         // Each quota may move the time to where another one has no room.
         loop {
             let before = time;
-            for quota in &mut quotas {
+            for (_, quota) in &mut quotas {
                 time = quota.free_from(time, last)?;
             }
             if time == before {

@@ -19,6 +19,11 @@ pub const MAX_EVENTS: u64 = 100_000;
 /// The most events times quotas.
 const MAX_LOOKS: u64 = 200_000;
 
+/// The most open times that all closed times leave within horizon and tolerance, and the most of them
+/// times the quotas that count: where little is open, a search may look at each of them for every quota.
+const MAX_OPEN: u64 = 16_384;
+const MAX_OPEN_LOOKS: u64 = 50_000;
+
 /// What an identity has in the place of a limit's algorithm.
 pub const SHAPE: &str = "schedule";
 
@@ -56,8 +61,10 @@ impl Terms {
     /// [`Quota`](crate::Quota) or its text.
     ///
     /// The tolerance is one second. The horizon is 366 days, or less if a key could otherwise hold
-    /// more than [`MAX_EVENTS`] events: 69 days for one event a minute. Where horizon and tolerance
-    /// must be shorter than two seconds together, each is half of that.
+    /// more than [`MAX_EVENTS`] events: 69 days for one event a minute. Closed times shorten it
+    /// if they could leave more than 16,384 times open within it, or 50,000 divided by the number of
+    /// quotas that count. Where horizon and tolerance must be shorter than two seconds together, each is
+    /// half of that.
     ///
     /// # Errors
     ///
@@ -114,7 +121,8 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// [`LimitError::BadHorizon`] when a key could hold more than [`MAX_EVENTS`] events, or when
+    /// [`LimitError::BadHorizon`] when a key could hold more than [`MAX_EVENTS`] events, when closed
+    /// times could leave too many times open within the horizon, or when
     /// the horizon exceeds 35 years.
     pub fn with_horizon(mut self, horizon: Duration) -> Result<Self, LimitError> {
         let terms = Arc::make_mut(&mut self.0);
@@ -197,6 +205,20 @@ impl Terms {
         self.0.quotas.iter().any(Quota::needs_zone)
     }
 
+    /// Returns the quotas that a search looks at, each with its index: all that count, and the first
+    /// closed times in the place of all of them.
+    pub(crate) fn searched(&self) -> impl Iterator<Item = (usize, &Quota)> {
+        let quotas = self.quotas().iter().enumerate();
+        let closed = self.quotas().iter().position(|quota| !quota.counts());
+        quotas.filter(move |(index, quota)| quota.counts() || Some(*index) == closed)
+    }
+
+    /// Returns the closed times.
+    #[cfg(feature = "calendar")]
+    pub(crate) fn closed_times(&self) -> impl Iterator<Item = &super::ClosedTimes> {
+        self.quotas().iter().filter_map(Quota::closed_times)
+    }
+
     pub(crate) fn has_calendar(&self) -> bool {
         self.0
             .quotas
@@ -225,8 +247,13 @@ impl Inner {
     /// events.
     fn longest(&self) -> u64 {
         let allowed = self.allowed_events();
+        let count = self.quotas.iter().filter(|quota| quota.counts()).count() as u64;
+        let closed = self.quotas.len() as u64 - count;
+        let allowed_open = (MAX_OPEN_LOOKS / count.max(1)).min(MAX_OPEN);
         largest(2 * LONGEST_US, |ahead_us| {
-            self.most_events(ahead_us) <= allowed
+            // The first day and the last one are cut off.
+            let open = closed * (ahead_us.div_ceil(DAY_US) + 2);
+            self.most_events(ahead_us) <= allowed && open <= allowed_open
         })
     }
 
@@ -379,6 +406,18 @@ mod tests {
             assert!(error.to_string().contains(&named), "{error}");
             assert!(Terms::new("plans", [format!("{amount}/{unit}@UTC")]).is_ok());
             assert!(Terms::new("plans", [format!("{}/{unit}@UTC", amount + 1)]).is_err());
+        }
+    }
+
+    /// A search may look at every open time for every quota.
+    #[cfg(feature = "calendar")]
+    #[test]
+    fn closed_times_shorten_the_horizon_once_they_leave_many_times_open() {
+        for (quotas, rules, days) in [(1, 31, 366), (4, 28, 366), (8, 24, 257), (16, 16, 192)] {
+            let closed = (0..rules).map(|rule| format!("closed 00:{rule:02}-00:{rule:02}:30@UTC"));
+            let counting = (0..quotas).map(|quota| format!("1/{}h", 3 + quota));
+            let terms = Terms::new("plans", counting.chain(closed)).unwrap();
+            assert_eq!(terms.horizon().as_secs() / 86_400, days, "{quotas} {rules}");
         }
     }
 

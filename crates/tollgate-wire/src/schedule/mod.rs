@@ -192,7 +192,7 @@ fn argument(
         u64::from(request.wants_latest()),
         u64::from(options.small_schedule),
         u64::from(options.schedule_chunk),
-        terms.quotas().len() as u64,
+        quotas(request).count() as u64,
         events.len() as u64,
     ] {
         push(&mut text, number);

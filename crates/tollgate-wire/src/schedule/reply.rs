@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::slice;
 
-use tollgate_core::inside::encoding::has_calendar;
+use tollgate_core::inside::encoding::{has_calendar, in_the_way};
 use tollgate_core::inside::twins::integer;
 use tollgate_core::schedule::{self, PlannedEvent, Reason, Refusal};
 use tollgate_core::{StoreError, Timestamp};
@@ -173,7 +173,7 @@ impl<'r> Reply<'r> {
         let (reason, is_right) = match self.status {
             QUOTA => {
                 let quota = usize::try_from(self.quota?).ok()?;
-                let quota = request.terms().quotas().get(quota)?.clone();
+                let quota = in_the_way(request, quota, time)?.clone();
                 let is_later = next.is_none_or(|next| next > time && !reserves);
                 let is_earlier = latest.is_none_or(|latest| latest < time);
                 let is_right = is_later && is_earlier && names_latest;

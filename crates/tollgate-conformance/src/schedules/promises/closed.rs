@@ -189,7 +189,7 @@ pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
         let at: jiff::Timestamp = text.parse().unwrap();
         stamp(u64::try_from(at.as_microsecond()).unwrap())
     };
-    let [berlin, _, havana] = ZONES.map(|zone| zone.parse_zone());
+    let [berlin, tokyo, havana] = ZONES.map(|zone| zone.parse_zone());
     let now = at("2026-06-01T00:00Z");
     let add = |id: &'static str, time| schedule.add(key.key(), id, time).at(now);
     let plan = async |id, time, zone: &jiff::tz::TimeZone| {
@@ -221,6 +221,24 @@ pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
     assert!(!cancel.await.unwrap());
     let list = schedule.list(key.key(), now, Timestamp::MAX).at(now);
     assert!(list.await.unwrap().is_empty());
+
+    // In Tokyo, it is never open: nothing changes there, either. In Berlin, it is.
+    let quotas = [
+        "2/day@local",
+        "closed 08:00-20:00@local",
+        "closed 11:00-23:00@UTC",
+    ];
+    let narrow = Schedule::new(harness.store().await, "narrow", quotas).unwrap();
+    let error = narrow.add(key.key(), "a", time).zone(tokyo).at(now).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    assert!(error.to_string().contains("no time open"), "{error}");
+    let next = narrow
+        .next_free(key.key(), time)
+        .zone(berlin.clone())
+        .at(now)
+        .await;
+    assert_eq!(next.unwrap(), Some(at("2026-06-02T23:00Z")));
 
     // Seven in the evening of Havana is one at night in Berlin.
     let evening = at("2026-06-02T23:00Z");

@@ -226,18 +226,20 @@ fn closed_rules() -> impl Strategy<Value = Vec<ClosedRule>> {
             ClosedDays::Dates(first, last)
         }),
     ];
-    let rule =
-        (days, time, until, zone).prop_filter_map("always closed", |(days, from, until, zone)| {
-            let rule = ClosedRule {
-                days,
-                from,
-                until,
-                zone,
-            };
-            let terms = schedule::Terms::new("plans", ["1/1h".to_owned(), rule.text(rule.zone)]);
-            terms.is_ok().then_some(rule)
-        });
-    prop_oneof![2 => Just(Vec::new()), 3 => vec(rule, 1..2)]
+    let rule = (days, time, until, zone).prop_map(|(days, from, until, zone)| ClosedRule {
+        days,
+        from,
+        until,
+        zone,
+    });
+    let rules = vec(rule, 1..4).prop_filter("always closed", |rules: &Vec<ClosedRule>| {
+        let are_open = |zone: fn(&ClosedRule) -> &str| {
+            let texts = rules.iter().map(|rule| rule.text(zone(rule)));
+            schedule::Terms::new("plans", texts.chain(["1/1h".to_owned()])).is_ok()
+        };
+        are_open(|rule| rule.zone) && are_open(|_| "local")
+    });
+    prop_oneof![2 => Just(Vec::new()), 3 => rules]
 }
 
 /// Quotas whose unit is an hour, with one per day of Berlin.

@@ -3,6 +3,7 @@
 mod text;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
@@ -141,29 +142,32 @@ impl ClosedTimes {
     /// there, these are empty.
     #[must_use]
     pub fn open_times(&self, zone: &TimeZone, from: Timestamp, until: Timestamp) -> Vec<Period> {
-        let end = exact(until.max(from)) + 1;
-        let mut at = exact(from);
-        let mut open = Open(vec![(at, at)]);
+        let (from, end) = (exact(from), exact(until.max(from)) + 1);
+        let mut closed = Vec::new();
+        self.close(zone, from, end, &mut closed);
+        outside(closed, from, end)
+    }
+
+    /// Adds the times from `from` until before `end` that are closed in `zone`.
+    fn close(&self, zone: &TimeZone, from: i64, end: i64, closed: &mut Vec<(i64, i64)>) {
+        let mut at = from;
         // Between two changes of a zone's offset, local times go by like all others.
         while at < end {
             let instant = jiff::Timestamp::from(stamp(at));
             let offset = i64::from(zone.to_offset(instant).seconds()) * SECOND_US;
             let change = zone.following(instant).next();
             let stops = change.map_or(end, |change| change.timestamp().as_microsecond().min(end));
-            let mut opens = at + offset;
-            for day in (opens - DAY_US).div_euclid(DAY_US)..=(stops + offset).div_euclid(DAY_US) {
+            let day_of = |at: i64| (at + offset).div_euclid(DAY_US);
+            for day in day_of(at - DAY_US)..=day_of(stops) {
                 if self.has_day(day) {
-                    let closes = day * DAY_US + i64::from(self.from) * SECOND_US;
-                    open.push(opens - offset, closes.min(stops + offset) - offset);
-                    opens = opens.max(closes + i64::from(self.length()) * SECOND_US);
+                    let closes = day * DAY_US + i64::from(self.from) * SECOND_US - offset;
+                    let opens = closes + i64::from(self.length()) * SECOND_US;
+                    let (closes, opens) = (closes.max(at), opens.min(stops));
+                    closed.extend((closes < opens).then_some((closes, opens)));
                 }
             }
-            open.push(opens - offset, stops);
             at = stops;
         }
-        open.mark(end);
-        let period = |(start, end)| Period::new(stamp(start), stamp(end));
-        open.0.into_iter().map(period).collect()
     }
 
     /// Returns whether these times begin on the day that is so many days after the epoch.
@@ -182,60 +186,70 @@ impl ClosedTimes {
     }
 }
 
+/// Returns the times from `from` to `until` that are open under all of `rules`, as
+/// [`ClosedTimes::open_times`] does, in the zone that a call `brought` where a rule is `@local`; or
+/// `None` if it brought none.
+pub(super) fn open_times<'r>(
+    rules: impl Iterator<Item = &'r ClosedTimes>,
+    brought: Option<&TimeZone>,
+    from: Timestamp,
+    until: Timestamp,
+) -> Option<Vec<Period>> {
+    let (from, end) = (exact(from), exact(until.max(from)) + 1);
+    let mut closed = Vec::new();
+    for rule in rules {
+        rule.close(rule.zone.of_call(brought)?, from, end, &mut closed);
+    }
+    Some(outside(closed, from, end))
+}
+
 /// Returns whether some time is open under all of `rules`. Those whose zones the calls bring are
 /// together open at some local time.
 pub(super) fn are_ever_open<'r>(rules: impl Iterator<Item = &'r ClosedTimes>) -> bool {
     let (local, fixed): (Vec<_>, Vec<_>) = rules.partition(|rule| rule.zone == Zone::Local);
-    // Nearly always, a few days tell.
-    let spans = [stamp(40 * DAY_US), Timestamp::MAX];
+    let (first, last) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
     [local, fixed]
         .iter()
-        .all(|rules| spans.into_iter().any(|until| are_open(rules, until)))
+        .all(|rules| are_open(rules, Some(&TimeZone::UTC), first, last))
 }
 
-/// Returns whether some time up to `until` is open under all of `rules`.
-fn are_open(rules: &[&ClosedTimes], until: Timestamp) -> bool {
-    let (mut at, local) = (Timestamp::UNIX_EPOCH, TimeZone::UTC);
-    let open = rules.iter().map(|rule| {
-        let zone = rule.zone.of_call(Some(&local)).unwrap_or(&local);
-        rule.open_times(zone, at, until)
-    });
-    let open: Vec<_> = open.collect();
+/// Returns whether some time from `from` to `until` is open under all of `rules`.
+pub(super) fn are_open(
+    rules: &[&ClosedTimes],
+    brought: Option<&TimeZone>,
+    mut from: Timestamp,
+    until: Timestamp,
+) -> bool {
+    // Nearly always, the first few days tell.
+    const STEP: Duration = Duration::from_secs(40 * 86_400);
     loop {
-        let before = at;
-        for periods in &open {
-            let next = periods.partition_point(|period| period.end() <= at);
-            let Some(next) = periods.get(next) else {
-                return false;
-            };
-            at = at.max(next.start());
-        }
-        if at == before {
+        let to = from.saturating_add(STEP).min(until);
+        let open = open_times(rules.iter().copied(), brought, from, to);
+        let has_some = |open: Vec<Period>| open.iter().any(|open| open.start() < open.end());
+        if open.is_some_and(has_some) {
             return true;
         }
+        if to == until {
+            return false;
+        }
+        from = to;
     }
 }
 
-/// The open times so far, each from its first instant until before its end.
-struct Open(Vec<(i64, i64)>);
-
-impl Open {
-    /// Adds the times from `start` until before `end`, if there are any.
-    fn push(&mut self, start: i64, end: i64) {
-        if start < end {
-            self.mark(start);
-            if let Some((_, last)) = self.0.last_mut() {
-                *last = end;
-            }
+/// Returns the times from `from` until before `end` that are in none of the `closed` ones, and empty
+/// ones at either end if that is closed.
+fn outside(mut closed: Vec<(i64, i64)>, from: i64, end: i64) -> Vec<Period> {
+    closed.sort_unstable();
+    let mut open = Vec::with_capacity(closed.len() + 1);
+    let mut opens = from;
+    for (closes, opens_again) in closed {
+        if closes > opens || open.is_empty() {
+            open.push(Period::new(stamp(opens), stamp(closes)));
         }
+        opens = opens.max(opens_again);
     }
-
-    /// Adds an empty time at `at`, unless the last one ends there.
-    fn mark(&mut self, at: i64) {
-        if self.0.last().is_none_or(|(_, last)| *last != at) {
-            self.0.push((at, at));
-        }
-    }
+    open.push(Period::new(stamp(opens), stamp(end)));
+    open
 }
 
 /// Returns the bits of the weekdays from `first` to `last`.

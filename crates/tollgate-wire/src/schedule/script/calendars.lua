@@ -6,7 +6,7 @@ local find_period, weight_within, free_in_calendar
 if periods_at then
   -- Returns the period of the calendar `q` that holds `time`, if the call brought it, and its place,
   -- or that of the first period after `time`. Tries the period at `place` first, if there is one, and
-  -- then periods ever farther behind it.
+  -- then periods ever farther from it.
   find_period = function(q, time, place)
     local low, high, at, step = 0, quota[3 * q], periods_at[q], 1
     if not place or place < 0 or place >= high then place, step = floor(high / 2), high end
@@ -17,7 +17,7 @@ if periods_at then
         place, step = min(low + step, floor((low + high) / 2)), 2 * step
       elseif start > time then
         high = place
-        place = floor((low + high) / 2)
+        place, step = max(high - step, floor((low + high) / 2)), 2 * step
       else
         return start, stop, place
       end
