@@ -1,11 +1,13 @@
 //! The costliest calls to limits.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tollgate_benches::Problem;
-use tollgate_core::{Algorithm, Limit, RateLimiter, Timestamp};
-use tollgate_wire::{Clear, Operate};
+use tollgate_core::{Algorithm, Limit, RateLimiter, Receipt, Timestamp};
+use tollgate_redis::RedisStore as AnyRedisStore;
+use tollgate_wire::{Clear, Operate, Options};
 
 use crate::{RedisStore, Table};
 
@@ -121,5 +123,186 @@ pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
             )
             .await?;
     }
+    for (label, text, count, calls) in [
+        ("a sliding log", "sliding-log:100000/{s}s", 1, 4_001),
+        ("32 sliding logs", "sliding-log:100000/{s}s", 32, 125),
+        (
+            "32 long sliding logs",
+            "sliding-log:100000/{s}s,count-denied",
+            32,
+            1_000,
+        ),
+        (
+            "32 limits of 127 sliding buckets",
+            "sliding-buckets:100000/{s}s,buckets=127",
+            32,
+            1_000,
+        ),
+        ("32 sliding counters", "sliding-counter:100000/{s}s", 32, 10),
+        ("32 limits of GCRA", "gcra:100000/{s}s", 32, 10),
+        ("32 fixed windows", "fixed-window:100000/{s}s", 32, 10),
+        (
+            "32 anchored windows",
+            "fixed-window:100000/{s}s,anchored",
+            32,
+            10,
+        ),
+        ("32 days", "fixed-window:100000/day@UTC", 32, 10),
+    ] {
+        let scene = Scene {
+            table,
+            label: format!("{label} of {calls} calls"),
+            limits: limits(text, count)?,
+            keys: vec![KEY.to_owned()],
+            calls,
+            receipts: Mutex::default(),
+        };
+        scene.every_operation().await?;
+    }
+    for (label, text, count, calls) in [
+        ("a sliding log", "sliding-log:100000/{s}s", 1, 250),
+        ("8 sliding logs", "sliding-log:100000/{s}s", 8, 500),
+        (
+            "127 sliding buckets",
+            "sliding-buckets:100000/{s}s,buckets=127",
+            1,
+            250,
+        ),
+        ("GCRA", "gcra:100000/{s}s", 1, 10),
+    ] {
+        let scene = Scene {
+            table,
+            label: format!("a batch for 64 keys, each with {label} of {calls} calls"),
+            limits: limits(text, count)?,
+            keys: (0..64).map(|key| format!("user-{key}")).collect(),
+            calls,
+            receipts: Mutex::default(),
+        };
+        scene.batches().await?;
+    }
     Ok(())
+}
+
+/// Calls of cost 10 for each of some keys, a millisecond apart, and their receipts.
+struct Scene<'t> {
+    table: &'t Table,
+    label: String,
+    limits: Vec<Limit>,
+    keys: Vec<String>,
+    calls: u64,
+    receipts: Mutex<Vec<Vec<Receipt>>>,
+}
+
+impl Scene<'_> {
+    async fn fill(&self, store: &RedisStore) -> Result<(), Problem> {
+        let limiter = RateLimiter::new(store, self.limits.clone())?;
+        let mut receipts = Vec::new();
+        for key in &self.keys {
+            let mut of_key = Vec::new();
+            for call in 0..self.calls {
+                let check = limiter.check(&**key).cost(10).at(at(call * 1_000)?);
+                of_key.extend(check.await?.into_receipt());
+            }
+            receipts.push(of_key);
+        }
+        *self.receipts.lock().unwrap_or_else(PoisonError::into_inner) = receipts;
+        Ok(())
+    }
+
+    /// Takes the receipt from the middle of the calls for a key.
+    fn receipt(&self, key: usize) -> Receipt {
+        let mut receipts = self.receipts.lock().unwrap_or_else(PoisonError::into_inner);
+        let middle = receipts[key].len() / 2;
+        receipts[key].remove(middle)
+    }
+
+    #[expect(clippy::future_not_send, reason = "all calls are made on one thread")]
+    async fn row(
+        &self,
+        name: &str,
+        call: impl AsyncFn(RateLimiter<RedisStore>) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let name = format!("{}: {name}", self.label);
+        let fill = async |store: &RedisStore| self.fill(store).await;
+        let call = async |store: &RedisStore| {
+            call(RateLimiter::new(Arc::clone(store), self.limits.clone())?).await
+        };
+        self.table.row(&name, fill, call).await
+    }
+
+    /// Measures all operations, with a cost for each limit and an id where they take one.
+    async fn every_operation(&self) -> Result<(), Problem> {
+        let (now, over) = (at(self.calls * 1_000)?, at(7_200_000_000)?);
+        for (name, cost) in [
+            ("settle for less", 3),
+            ("refund", 0),
+            ("settle for more", 1_000),
+        ] {
+            self.row(name, async |limiter| {
+                let mut settlement = limiter.settle(KEY, self.receipt(0), cost).at(now);
+                for limit in limiter.limits() {
+                    settlement = settlement.cost_of(limit.name(), cost);
+                }
+                settlement.await?;
+                Ok(())
+            })
+            .await?;
+        }
+        for (name, cost, instant) in [
+            ("allow under an id", 5, now),
+            ("allow under an id once all have left", 5, over),
+            ("deny under an id", 99_999, now),
+        ] {
+            self.row(name, async |limiter| {
+                let mut check = limiter.check(KEY).id("new").at(instant).cost_of("l0", cost);
+                for limit in limiter.limits() {
+                    check = check.cost_of(limit.name(), cost);
+                }
+                let _ = check.await?;
+                Ok(())
+            })
+            .await?;
+        }
+        self.row("take up to", async |limiter| {
+            let _ = limiter.take_up_to(KEY, 99_999).at(now).await?;
+            Ok(())
+        })
+        .await?;
+        self.row("lower", async |limiter| {
+            let _ = limiter.lower(KEY, 5).at(now).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Measures calls for all keys at once, which are sent together as far as batches permit.
+    async fn batches(&self) -> Result<(), Problem> {
+        let now = at(self.calls * 1_000)?;
+        let builder = AnyRedisStore::builder().options(Options::new().with_batches_only());
+        let together = Arc::new(builder.connect(self.table.server.url()).await?);
+        let limiter = RateLimiter::new(together, self.limits.clone())?;
+        for (name, cost) in [("allow", 5), ("deny", 99_999)] {
+            self.row(name, async |_| {
+                let calls = self
+                    .keys
+                    .iter()
+                    .map(|key| limiter.check(&**key).cost(cost).at(now));
+                for decision in join_all(calls.map(IntoFuture::into_future)).await {
+                    let _ = decision?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        self.row("refund", async |_| {
+            let calls = self.keys.iter().enumerate();
+            let calls =
+                calls.map(|(index, key)| limiter.refund(&**key, self.receipt(index)).at(now));
+            for left in join_all(calls.map(IntoFuture::into_future)).await {
+                left?;
+            }
+            Ok(())
+        })
+        .await
+    }
 }

@@ -19,7 +19,8 @@ use crate::time::Timestamp;
 ///   the other clock.
 /// - [`Unsupported`](crate::ErrorKind::Unsupported): on a server, a
 ///   [`SlidingLog`](crate::SlidingLog) holds more than 2,000 entries before the entry of the call
-///   and more than 2,000 after it. The call then counts until it leaves the window.
+///   and more than 2,000 after it, or several hold as many together. The call then counts until it
+///   leaves the window.
 ///
 /// # Examples
 ///

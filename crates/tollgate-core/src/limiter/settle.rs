@@ -23,7 +23,8 @@ use crate::time::Timestamp;
 /// - [`Full`](ErrorKind::Full): more is to be counted for a key that the store has no room for.
 /// - [`Unsupported`](ErrorKind::Unsupported): on a server, a
 ///   [`SlidingLog`](crate::SlidingLog) holds more than 2,000 entries before the entry of
-///   the call and more than 2,000 after it. The call then counts until it leaves the window.
+///   the call and more than 2,000 after it, or several hold as many together. The call then counts
+///   until it leaves the window.
 #[must_use = "a settlement does nothing until it is awaited, or ended by `run`"]
 pub struct Settle<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,

@@ -5,9 +5,10 @@ use std::task::Waker;
 use std::time::Instant;
 
 use smallvec::SmallVec;
+use tollgate_core::inside::encoding::{Change, change};
 use tollgate_core::inside::is_same;
-use tollgate_core::store::{Check, Operation};
-use tollgate_core::{Limit, Timestamp};
+use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::{Algorithm, Limit, Timestamp};
 
 use crate::codec::{self, Question};
 use crate::hash::{self, Hashes};
@@ -24,6 +25,8 @@ pub(crate) struct BatchedCall<'r> {
     pub(super) waker: Option<Waker>,
     /// The hashes of its limits and keys, and that of the key of its answer if it has an id.
     pub(super) hashes: Hashes,
+    /// How much of a script it takes: one for each hash, and more if it may take long.
+    pub(super) work: usize,
     /// The operation, if calls of it are compared by limits and costs; others are compared by arguments.
     act: Option<Act>,
     /// Whether the script may decide it as one with equal calls.
@@ -78,6 +81,7 @@ impl<'r> BatchedCall<'r> {
         };
         Self {
             joins: matches!(act, Some(Act::Consume | Act::Peek)) && !checks.iter().any(is_alone),
+            work: hashes.len() + rewriting(question.request),
             question,
             keyspace,
             options,
@@ -120,6 +124,24 @@ impl<'r> BatchedCall<'r> {
         checks.len() == keys.len()
             && pairs.all(|(check, key)| self.keyspace.is_of(check, is_caller, key))
     }
+}
+
+/// Returns for how many limits `request` counts besides its own, because it gives back what sliding logs
+/// have counted: some 30 entries of a log are rewritten in the time that a limit takes at most.
+fn rewriting(request: &Request<'_>) -> usize {
+    const MOST: u64 = 2_000;
+    const PER_LIMIT: u64 = 32;
+    let checks = request.checks().iter().enumerate();
+    let entries = checks.filter_map(|(index, check)| {
+        let Algorithm::SlidingLog(_) = check.limit().algorithm() else {
+            return None;
+        };
+        let gives_back = matches!(change(request, index), Some(Change::GiveBack { .. }));
+        // The entries on the shorter side, each of one unit.
+        gives_back.then(|| check.limit().algorithm().quota().amount() / 2)
+    });
+    let work = entries.sum::<u64>().min(MOST) / PER_LIMIT;
+    usize::try_from(work).unwrap_or(usize::MAX)
 }
 
 /// What calls share that differ only in their keys: the argument.

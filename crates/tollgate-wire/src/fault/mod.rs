@@ -172,8 +172,9 @@ const PHRASES: [Meaning; 11] = [
     (
         "refund is too deep in the log",
         ErrorKind::Unsupported,
-        "the log holds more than 2,000 calls before the one to refund, and more than 2,000 after \
-         it, and rewriting them would block the server: nothing was given back; the call counts until it leaves the window",
+        "more than 2,000 calls in the sliding logs of the request would have to be rewritten, on both sides \
+         of the one to refund, which would block the server: nothing was given back; the call counts until \
+         it leaves the window",
     ),
 ];
 pub(super) const FOREIGN: &str = "a key of this prefix holds a value that tollgate has not written: \

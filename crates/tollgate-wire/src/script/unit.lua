@@ -22,6 +22,8 @@ local function set_clock(instant, millis)
     now = server_now
   end
 end
+-- How many entries of lists the request rewrites.
+local rewritten
 @machines
 local machines = { @names }
 local function decide(argument, base, count, calls)
@@ -45,7 +47,9 @@ local function decide(argument, base, count, calls)
   end
   if operation == SETTLE then
     -- Nothing that is written is taken back, so what fails has to fail before the first write.
-    for i = 2, count do look(i, CHECK) end
+    rewritten = 0
+    if count > 1 then for i = 1, count do look(i, CHECK) end end
+    rewritten = 0
   end
   -- Of several calls, as many as fit are admitted, and the next one is the first that is denied.
   local admitted, asked = calls, 1

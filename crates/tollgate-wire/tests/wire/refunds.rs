@@ -1,7 +1,7 @@
 //! Refunds of sliding logs: right on both sides of the log, and bounded in what they rewrite.
 
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
-use tollgate_core::{ErrorKind, Limit, Receipt, StoreError, Timestamp};
+use tollgate_core::{Algorithm, ErrorKind, Limit, Receipt, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, Server, rounds};
 use tollgate_wire::WireStore;
 
@@ -87,6 +87,44 @@ fn refunds_rewrite_at_most_2000_entries_of_the_shorter_side() {
         assert_eq!(remaining(BOUND + 3), start + BOUND + 1, "{flavor}");
         assert_eq!(remaining(entries - 1), 10_000, "{flavor}");
     }
+}
+
+/// What the logs of one request rewrite together is bounded, not what each of them does.
+#[test]
+fn refunds_of_several_logs_rewrite_at_most_2000_entries_together() {
+    let store = store(Flavor::System);
+    let limits = ["one", "two"].map(|name| {
+        let algorithm: Algorithm = "sliding-log:10000/1s".parse().unwrap();
+        Limit::new(name, algorithm).unwrap()
+    });
+    let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
+    let entries = BOUND + 3;
+    let receipts: Vec<_> = (0..entries)
+        .map(|micros| {
+            let request = Request::new(Operation::Consume, checks).at(at(micros));
+            now(store.execute(&request))
+                .unwrap()
+                .into_receipt()
+                .unwrap()
+        })
+        .collect();
+    let left = || {
+        let peek = Request::new(Operation::Peek, checks).at(at(entries));
+        remaining(&now(store.execute(&peek)).unwrap())
+    };
+    let refund = |index: u64| {
+        let receipt = &receipts[usize::try_from(index).unwrap()];
+        let request = Request::new(Operation::Refund(receipt), checks);
+        now(store.execute(&request.at(at(entries))))
+    };
+    let before = left();
+    is_too_deep(&refund(BOUND / 2 + 1).unwrap_err());
+    assert_eq!(left(), before);
+    let decision = refund(BOUND / 2).unwrap();
+    assert_eq!(
+        remaining(&decision),
+        before.iter().map(|left| left + 1).collect::<Vec<_>>()
+    );
 }
 
 /// Calls that have left the window are in the way until the next call that is counted removes them.

@@ -117,13 +117,13 @@ fn scripts_have_not_changed() {
             &gcra[..2],
             "2c2063c6139352d1a4ec9789874fc238103629bc",
         ),
-        (within, &gcra, "aaf736945b16334f7319dd77cbcbd3869ee217f8"),
-        (consume, &ALL, "e25aabe87243ec091c0a80a4d833a75725726ac3"),
-        (peek, &ALL, "e25aabe87243ec091c0a80a4d833a75725726ac3"),
+        (within, &gcra, "48b65d6b43c0cdbd63a66980ce82cf1bd0829ea1"),
+        (consume, &ALL, "25b14b6646906796cde727efd4ca3ab9166ef6bc"),
+        (peek, &ALL, "25b14b6646906796cde727efd4ca3ab9166ef6bc"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "e25aabe87243ec091c0a80a4d833a75725726ac3",
+            "25b14b6646906796cde727efd4ca3ab9166ef6bc",
         ),
     ];
     let alone = ALL

@@ -133,9 +133,9 @@ if instant == since then
   held = (sum - earlier) % 4294967296
   returned = min(amount, held)
 end
-if returned > 0 and min(low, newest - low - 1) > 2000 then
-  error('refund is too deep in the log')
-end
+-- All logs of a request are rewritten in one script.
+if returned > 0 then rewritten = rewritten + min(low, newest - low - 1) end
+if rewritten > 2000 then error('refund is too deep in the log') end
 
 --@ refund
 if returned > 0 then

@@ -35,6 +35,8 @@ struct Calls {
     groups: Vec<Group>,
     /// The hashes of the limits and keys of all groups.
     hashes: Vec<u64>,
+    /// How much of the script all groups take.
+    work: usize,
     /// Whether several groups may use the same key.
     shares: bool,
     places: Vec<Place>,
@@ -109,14 +111,15 @@ impl Batch {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether a new group for this call fits under the limit on limits per batch.
+    /// Returns whether a new group for this call fits under the limit on work per batch.
     pub(super) fn has_room(&self, call: &BatchedCall<'_>) -> bool {
-        self.limits() + call.hashes.len() <= call.options.batch_limits
+        self.work() + call.work <= call.options.batch_limits
     }
 
-    /// Returns how many limits the batch decides: equal calls count once, and an id counts as one more.
-    pub(super) fn limits(&self) -> usize {
-        self.lock().hashes.len()
+    /// Returns how many limits the batch counts as: equal calls count once, an id counts as one more, and
+    /// so do calls that take long.
+    pub(super) fn work(&self) -> usize {
+        self.lock().work
     }
 
     /// Adds a call to a group, or returns `None` if it differs from the calls in that group.
@@ -306,6 +309,7 @@ impl Calls {
     /// Adds a group for a packed call, and returns its index.
     fn group(&mut self, call: &mut BatchedCall<'_>) -> usize {
         self.hashes.extend_from_slice(&call.hashes);
+        self.work += call.work;
         let known = self.kinds.iter().rposition(|kind| kind.is_of(call));
         let kind = known.unwrap_or_else(|| {
             self.set |= set_of(call.question.request);

@@ -73,7 +73,7 @@ impl Sender {
         let mut traffic = queue.lock();
         self.set_out(&mut traffic, None);
         let first = traffic.waiting.front();
-        let fits = first.is_none_or(|first| first.limits() + answered.limits() <= most);
+        let fits = first.is_none_or(|first| first.work() + answered.work() <= most);
         // A surplus sender ends before its callers are woken; otherwise their calls would raise the limit
         // and keep it alive.
         let all_wait = self.queue.all_wait.load(Ordering::Relaxed);

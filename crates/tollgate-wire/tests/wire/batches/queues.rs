@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{Key, Limit, Timestamp};
 use tollgate_wire::{Options, TimeSource};
 
@@ -454,6 +454,36 @@ fn no_call_joins_an_earlier_batch_while_as_many_as_may_be_on_their_way_hang() {
         })
         .collect();
     assert_eq!(counted, [[2], [1], [1]]);
+}
+
+/// Otherwise one script would rewrite 2,000 entries for each of 64 calls, and hold the server for long.
+#[test]
+fn refunds_of_long_logs_do_not_depart_together() {
+    for (amount, sent) in [(63, 1), (640, 4), (100_000, 16)] {
+        let scene = Scene::new(Options::new().with_batches_only());
+        let log = limit(&format!("sliding-log:{amount}/1h"));
+        let keys: Vec<_> = (0..16).map(|number| number.to_string()).collect();
+        let checks = keys.iter().map(|key| Check::new(&log, &**key, 1));
+        let now = Timestamp::from_micros(1_000_000).unwrap();
+        let receipts: Vec<_> = checks
+            .clone()
+            .map(|check| {
+                let verdict = Verdict::allow(5, 3).with_consumed(1, now);
+                let request = Request::consume(check).at(now);
+                let verdicts = Verdicts::new(Fingerprint::of(&request), [verdict]);
+                verdicts.into_receipt().unwrap()
+            })
+            .collect();
+        let refunds = receipts.iter().zip(checks);
+        let refunds: Vec<_> = refunds
+            .map(|(receipt, check)| Request::refund(receipt, check).at(now))
+            .collect();
+        let _calls = scene.send(&refunds);
+        for _ in 0..16 {
+            poll_tasks();
+        }
+        assert_eq!(scene.sent().len(), sent, "{amount}");
+    }
 }
 
 /// Otherwise a store would remember every key that it was ever called for.
