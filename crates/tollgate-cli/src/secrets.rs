@@ -78,11 +78,13 @@ fn secrets(argument: &str) -> Vec<(&str, &'static str)> {
     secrets
 }
 
-/// Returns whether `argument` is a limit with a time zone, such as `fixed-window:5/day@UTC`, even if it
-/// is misspelled: no address without a scheme has a slash before its `@`.
+/// Returns whether `argument` is a limit with a time zone, such as `fixed-window:5/day@UTC`, or closed
+/// times, such as `closed 22:00-08:00@UTC`, even if it is misspelled: no address without a scheme has a
+/// slash before its `@`, or begins with this word and a space.
 fn is_limit(argument: &str) -> bool {
     let (before, _) = argument.rsplit_once('@').unwrap_or((argument, ""));
-    before.contains("fixed-window:") && before.contains('/')
+    let (_, unnamed) = before.split_once('=').unwrap_or(("", before));
+    before.contains("fixed-window:") && before.contains('/') || unnamed.starts_with("closed ")
 }
 
 #[cfg(test)]
@@ -98,6 +100,8 @@ mod tests {
         for limit in [
             "bill=fixed-window:300/days@Europe/Berlin",
             "--limit=fixed-window:5/month@UTC",
+            "closed 22:00 - 08:00@Europe/Berlin",
+            "--quota=night=closed 22:00 - 08:00@Europe/Berlin",
         ] {
             let text = format!("{limit} is wrong");
             assert_eq!(hidden(&text, limit), text);

@@ -120,8 +120,16 @@ pub(crate) fn start_of(zone: &TimeZone, date: Date) -> Option<u64> {
     Some(u64::try_from(start.timestamp().as_microsecond()).unwrap_or(0))
 }
 
-/// Files in the database of a system that are no zones, or another one on each machine.
-const NOT_ZONES: [&str; 3] = ["Factory", "localtime", "posixrules"];
+/// Names in the database of a system that are no zones, or another one on each machine.
+const NOT_ZONES: [&str; 4] = ["Etc/Unknown", "Factory", "localtime", "posixrules"];
+
+/// Returns the zone of this name in the database of time zones, if there is one.
+pub(crate) fn zone(name: &str) -> Option<TimeZone> {
+    let zone = TimeZone::get(name).ok()?;
+    // As the database spells it.
+    let name = zone.iana_name()?;
+    (!NOT_ZONES.contains(&name)).then_some(zone)
+}
 
 /// A unit of one time zone's calendar, which a process has once.
 ///
@@ -148,12 +156,8 @@ impl Calendar {
         type Known = HashMap<(CalendarUnit, Box<str>), &'static Calendar>;
         static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-        let zone = TimeZone::get(name).ok()?;
-        // As the database spells it.
+        let zone = zone(name)?;
         let name: Box<str> = zone.iana_name()?.into();
-        if NOT_ZONES.contains(&&*name) {
-            return None;
-        }
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         Some(known.entry((unit, name.clone())).or_insert_with(|| {
             Box::leak(Box::new(Self {

@@ -51,10 +51,11 @@ impl<'t> Reader<'t> {
         comes
     }
 
-    /// Reads `word` if it comes next, and returns whether it did.
+    /// Reads `word` if it comes next, and is not the beginning of a longer one. Returns whether it did.
     #[cfg(feature = "calendar")]
     pub(crate) fn skip_word(&mut self, word: &str) -> bool {
-        let comes = self.rest().starts_with(word);
+        let after = self.rest().strip_prefix(word);
+        let comes = after.is_some_and(|after| !after.starts_with(|c: char| c.is_alphanumeric()));
         if comes {
             self.at += word.len();
         }

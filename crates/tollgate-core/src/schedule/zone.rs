@@ -4,6 +4,7 @@ use std::fmt;
 
 use jiff::tz::TimeZone;
 
+use crate::calendar;
 use crate::error::LimitError;
 use crate::text::Reader;
 
@@ -23,7 +24,7 @@ impl Zone {
     pub(super) fn read(text: &str, at: usize) -> Result<Self, LimitError> {
         match text.get(at..).unwrap_or("") {
             "local" => Ok(Self::Local),
-            name => TimeZone::get(name).map(Self::Fixed).map_err(|_| {
+            name => calendar::zone(name).map(Self::Fixed).ok_or_else(|| {
                 let expected = "the name of a time zone, such as Europe/Berlin, or `local`";
                 Reader::new(text, at).expected(at, expected)
             }),

@@ -188,7 +188,9 @@ impl<'de> Deserialize<'de> for Word {
 }
 
 fn word<E: Error>(text: &str) -> Result<&str, E> {
-    let has_mark = text.contains([':', ',', '=', '/']);
+    // The name of a time zone may have a slash.
+    let before = text.split('@').next().unwrap_or(text);
+    let has_mark = text.contains([':', ',', '=']) || before.contains('/');
     if text.is_empty() || has_mark {
         return Err(E::custom(format_args!("{text:?} is not one word")));
     }

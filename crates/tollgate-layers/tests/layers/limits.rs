@@ -55,6 +55,10 @@ fn a_limit_is_a_text_or_a_table() {
             "a=fixed-window:5/1h,anchored",
         ),
         (
+            r#"{ algorithm = "fixed-window", amount = 5, window = "day@Europe/Berlin" }"#,
+            "a=fixed-window:5/day@Europe/Berlin",
+        ),
+        (
             r#"{ algorithm = "block", window = "5m", doublings = 3 }"#,
             "a=block:5m,doublings=3",
         ),

@@ -36,7 +36,9 @@ impl ClosedTimes {
         let times = if has_times {
             let from = read_time(&mut reader, DAY - 1)?;
             if !reader.skip('-') {
-                return Err(reader.expected(reader.at(), "`-` and the time of the end"));
+                return Err(
+                    reader.expected(reader.at(), "`-` and the time of the end, without a space")
+                );
             }
             (from, end_of_day(read_time(&mut reader, DAY)?))
         } else {
@@ -154,7 +156,12 @@ fn read_date(reader: &mut Reader<'_>, expected: &'static str) -> Result<Date, Li
     let (month, day) = (next(), next());
     let date = year.zip(month).zip(day);
     date.and_then(|((year, month), day)| Date::new(year, month, day).ok())
-        .ok_or_else(|| reader.expected(at, "a date, such as `2026-12-24`"))
+        .ok_or_else(|| {
+            reader.expected(
+                at,
+                "a date such as `2026-12-24`, or times such as `22:00-08:00`",
+            )
+        })
 }
 
 /// Reads a time of the day, in seconds up to `most`.
