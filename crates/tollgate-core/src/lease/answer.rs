@@ -93,7 +93,9 @@ impl Lease {
         &self.id
     }
 
-    /// Returns the fencing token: greater than that of any lease of this key acquired before.
+    /// Returns the fencing token: greater than that of any lease of this key acquired before. On a
+    /// server, that holds unless its clock has stepped back while the key had no lease: a server forgets
+    /// the token of a key without leases, and begins again at its own time.
     ///
     /// A holder that was paused may still believe in a lease that has ended. Pass the token along
     /// to what the lease protects: it can refuse whoever comes with a smaller token than it has

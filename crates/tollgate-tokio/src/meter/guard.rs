@@ -134,7 +134,8 @@ impl<S: Store + 'static> SettleGuard<S> {
     /// Records that the call has cost at least `total` so far, the base included.
     ///
     /// For totals that are reported while the call runs or at its end. What was recorded before is
-    /// never lowered.
+    /// never lowered. With [`per`](Self::per), `total` is in the unit that is recorded, such as bytes,
+    /// and the [estimate](Self::estimate) is in costs, such as KiB: multiply it by the amount.
     pub fn at_least(&mut self, total: u64) {
         self.recorded = self.recorded.max(total.saturating_sub(self.base));
     }
