@@ -1,6 +1,7 @@
 //! Promises about limits in shadow.
 
 use tollgate_core::Limit;
+use tollgate_core::store::Verdicts;
 
 use super::composite::{agree_at_its_own_clock_on, agree_on, keys};
 use crate::harness::Stores;
@@ -26,8 +27,8 @@ pub async fn shadows_agree_with_the_machine_at_its_own_clock(harness: &Stores, p
     agree_at_its_own_clock_on(harness, plan, composites(plan.limits(), 2, Acts::ALL));
 }
 
-/// A call is allowed exactly if it is without the limits in shadow, and each of those says what it
-/// would if it were asked about the allowed calls alone, and were none.
+/// A call gets the same decision as without the limits in shadow, none of which is the binding one,
+/// and each of those says what it would if it were asked about the allowed calls alone, and were none.
 ///
 /// # Panics
 ///
@@ -76,6 +77,18 @@ async fn in_the_open(mut session: Session, limits: &[Limit], history: &[Step]) -
             && let Some(without) = session.step(limits, &others, &call).await?
         {
             is_allowed = without.store.is_allowed();
+            let summary = |verdicts: &Verdicts| {
+                (
+                    verdicts.remaining(),
+                    verdicts.retry_after(),
+                    verdicts.reset_after(),
+                    verdicts.consumed(),
+                    verdicts.as_slice()[verdicts.binding()],
+                )
+            };
+            session.ensure(summary(&answers.store) == summary(&without.store), || {
+                format!("without limits in shadow: {:?}", without.store)
+            })?;
         }
         session.ensure(answers.store.is_allowed() == is_allowed, || {
             "limits in shadow change the decision".to_owned()

@@ -100,6 +100,14 @@ fn a_repeated_evening_belongs_to_the_next_day() {
     let local = jiff::Timestamp::from_microsecond(repeated).unwrap();
     let local = local.in_tz("America/St_Johns").unwrap();
     assert_eq!(local.date(), jiff::civil::date(2010, 11, 6));
+    // What was counted on the sixth does not count that evening.
+    let mut states = [State::default()];
+    for (at, is_allowed) in [(begins - 1, true), (repeated, true), (repeated + 1, false)] {
+        let now = Timestamp::from_micros(u64::try_from(at).unwrap()).unwrap();
+        let consume = Request::consume(Check::new(&limit, "k", 1));
+        let decided = consume.decide_on(&mut states, now);
+        assert_eq!(decided.is_allowed(), is_allowed, "{at}");
+    }
     assert_eq!(end(&limit, repeated), instant("2010-11-08T03:30:00Z"));
 }
 

@@ -462,6 +462,26 @@ async fn renewal_whose_reply_was_lost_is_given_back() {
     assert_eq!(limiter.peek("alice").await.unwrap().held(), 0);
 }
 
+/// The same if later renewals certainly did nothing.
+#[tokio::test(start_paused = true)]
+async fn renewal_whose_reply_was_lost_is_given_back_whatever_failed_after_it() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
+    let guard = guard.unwrap();
+    let deadline = guard.deadline().unwrap();
+    store.loses.store(1, Ordering::SeqCst);
+    sleep(TTL / 3).await;
+    assert_eq!(store.loses.load(Ordering::SeqCst), 0);
+    store.fails.store(true, Ordering::SeqCst);
+    sleep(deadline - Instant::now() - TTL / 100).await;
+    let calls = store.calls.load(Ordering::SeqCst);
+    assert!(calls > 3, "{calls} calls");
+    timeout(TTL, guard.lost()).await.expect("the time is over");
+    sleep(US).await;
+    assert_eq!(store.calls.load(Ordering::SeqCst), calls + 1);
+}
+
 /// The guard counts from the question: the store may have decided at once, and answered late.
 #[tokio::test(start_paused = true)]
 async fn lease_is_counted_from_the_question() {

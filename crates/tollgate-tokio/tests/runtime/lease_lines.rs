@@ -211,7 +211,9 @@ async fn deadline_refuses_with_the_last_denial() {
     let heavy = LeaseGuard::acquire(&limiter, "alice")
         .weight(4)
         .wait_up_to(TTL);
+    let before = Instant::now();
     assert!(denied(heavy.await).ends_within().is_never());
+    assert_eq!(Instant::now(), before);
     let calls = store.calls.load(Ordering::SeqCst);
     let at_once = LeaseGuard::acquire(&limiter, "alice").wait_up_to(Duration::ZERO);
     assert_eq!(denied(at_once.await).held(), 3);
@@ -219,6 +221,23 @@ async fn deadline_refuses_with_the_last_denial() {
     drop(held);
     let at_once = LeaseGuard::acquire(&limiter, "alice").wait_up_to(Duration::ZERO);
     assert!(at_once.await.unwrap().is_held());
+}
+
+/// Whoever is not first asks at its deadline if the store has not answered the first one.
+#[tokio::test(start_paused = true)]
+async fn deadline_is_kept_while_the_first_one_has_no_answer() {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    store.delays.store(true, Ordering::SeqCst);
+    let first = wait(&limiter, 1, TTL).await;
+    let second = wait(&limiter, 1, 2 * SECOND).await;
+    advance(2 * SECOND - MS).await;
+    settle().await;
+    assert!(!is_over(&second));
+    advance(2 * MS).await;
+    settle().await;
+    assert!(is_over(&second) && !is_over(&first));
+    assert!(second.await.unwrap().unwrap().is_held());
 }
 
 /// Whoever leaves takes no place along, wherever it stood, and the next one takes its turn.

@@ -133,3 +133,35 @@ fn an_id_knows_its_call_on_both_sides_of_a_boundary() {
         assert_eq!(again.as_slice()[0].decided_at(), at(11));
     }
 }
+
+/// Where a zone's boundaries move, a period that begins later than before keeps what it has counted, and
+/// one that begins after what was counted has none of it.
+#[test]
+fn moved_boundaries_keep_what_their_period_has_counted() {
+    let limit = limit("fixed-window:10/day@UTC");
+    let midnight = 20_000 * 24 * HOUR * 1_000_000;
+    let at = Timestamp::from_micros(midnight + 12 * HOUR * 1_000_000).unwrap();
+    // By how many hours the period that was counted in begins after the one that the caller knows.
+    for (moved, remaining) in [(0_i16, 7), (1, 7), (13, 7), (-1, 10)] {
+        let store = store(Flavor::System);
+        let consume = Request::consume(Check::new(&limit, "k", 3)).at(at);
+        let _ = now(store.execute(&consume)).unwrap();
+        let key = store.engine().keys(store.options()).remove(0);
+        let length = f64::from(24 - moved) * 3.6e9;
+        #[expect(clippy::cast_precision_loss, reason = "it is below 2^53")]
+        let start = midnight as f64 + f64::from(moved) * 3.6e9;
+        let state = [start, length, 3.0].map(f64::to_le_bytes).concat();
+        store.engine().command(&[b"SET", &key, &state, b"KEEPTTL"]);
+        let left = || {
+            let peek = Request::peek(Check::new(&limit, "k", 1)).at(at);
+            now(store.execute(&peek)).unwrap().remaining()
+        };
+        assert_eq!(left(), remaining, "{moved}");
+        let consume = Request::consume(Check::new(&limit, "k", 1)).at(at);
+        let decided = now(store.execute(&consume)).unwrap();
+        assert_eq!(left(), remaining - 1, "{moved}");
+        let half_a_day = Duration::from_secs(12 * HOUR);
+        let reset = decided.reset_after().as_micros().map(Duration::from_micros);
+        assert_eq!(reset, Some(half_a_day), "{moved}");
+    }
+}

@@ -96,6 +96,71 @@ fn chunks_of_cancelled_events_are_merged() {
     }
 }
 
+/// Two ids whose SHA-1 begins with the same four bytes are found at one time, on both sides of where one
+/// chunk ends and the next begins.
+#[test]
+fn ids_of_one_hash_are_found_in_two_chunks() {
+    let alike = ["e00286", "e157947"];
+    // Three have smaller hashes, and three larger ones.
+    let others = [0, 1, 2, 3, 7, 9].map(id);
+    let terms = schedule::Terms::new("plans", ["99/1h"]).unwrap();
+    for flavor in Flavor::chosen() {
+        let mut pair = Pair::new(small_chunks(flavor), &terms);
+        let events = || {
+            let ids = others.into_iter().chain(alike);
+            ids.map(|id| Event::new(id, stamp(START))).collect()
+        };
+        for (operation, expected) in [
+            (
+                schedule::Operation::Add(events()),
+                schedule::Answer::Added(8),
+            ),
+            (
+                schedule::Operation::Add(events()),
+                schedule::Answer::Added(0),
+            ),
+        ] {
+            assert_eq!(pair.decide(operation), expected);
+        }
+        assert_eq!(bytes_of(&pair.store, b't'), 8 * 8);
+        for id in alike {
+            let cancel = schedule::Operation::Cancel(id.as_bytes());
+            assert_eq!(pair.decide(cancel), schedule::Answer::Cancelled(true));
+            pair.decide(everything());
+        }
+    }
+}
+
+/// A key expires with its last event, also if the one that was the last is cancelled.
+#[test]
+fn key_lasts_no_longer_than_the_events_that_are_left() {
+    let terms = schedule::Terms::new("plans", ["99/1h"]).unwrap();
+    for flavor in Flavor::chosen() {
+        let string = store_with(flavor, Options::new());
+        for store in [string, small_chunks(flavor)] {
+            let ttl = || {
+                let key = store.engine().keys(store.options()).remove(0);
+                store.engine().command(&[b"PTTL", &key]).integer().unwrap()
+            };
+            let add = |number, days| {
+                let planned = event(number, START + days * DAY);
+                ask(
+                    &store,
+                    &terms,
+                    START,
+                    schedule::Operation::Add(vec![planned]),
+                );
+                ttl()
+            };
+            let (first, last) = (add(1, 1), add(2, 9));
+            let days = 8 * 24 * 3_600_000;
+            assert!((last - first).abs_diff(days) < 60_000, "{flavor}");
+            ask(&store, &terms, START, schedule::Operation::Cancel(b"id2"));
+            assert!(ttl().abs_diff(first) < 60_000, "{flavor}");
+        }
+    }
+}
+
 /// Returns how many bytes the fields whose names begin with `kind` hold together.
 fn bytes_of(store: &WireStore<Raw>, kind: u8) -> usize {
     let key = store.engine().keys(store.options()).remove(0);

@@ -572,6 +572,23 @@ fn what_the_server_refuses_to_one_call_concerns_nobody_else() {
     assert!(ended(&mut calls[1]).unwrap().is_allowed());
 }
 
+/// Where the server's clock is in another period than the caller expected, the call is sent by itself,
+/// with the boundaries around the server's time.
+#[test]
+fn call_outside_of_its_periods_is_sent_again() {
+    let scene = scene();
+    let day = limit("fixed-window:10/day@UTC");
+    let request = Request::consume(Check::new(&day, "alice", 1));
+    let mut calls = scene.send([&request]);
+    assert!(scene.sent()[0].is_batch);
+    scene.replied(refusal("ERR outside of the periods: 1700000000000000"));
+    assert!(poll(&mut calls[0]).is_none());
+    let sent = scene.sent();
+    assert!(sent.len() == 1 && !sent[0].is_batch);
+    let midnight = 1_699_920_000_000_000_f64.to_le_bytes();
+    assert!(sent[0].argument.windows(8).any(|bytes| bytes == midnight));
+}
+
 #[test]
 fn replies_that_the_script_does_not_give_are_errors() {
     let limit = limit("gcra:3/1s");

@@ -142,3 +142,21 @@ fn a_denied_call_behind_the_first_one_says_nothing_about_it() {
     scene.answer(&dear, scene.now, Some(&denied));
     assert_eq!(scene.line.ready, ready);
 }
+
+#[test]
+fn starts_are_used_in_the_order_of_their_times() {
+    let mut scene = Scene::new(&["l=gcra:100/1s"]);
+    let mut starts = Starts::default();
+    starts.assign(0, 1);
+    starts.assign(1, 1);
+    for wait in [20, 10] {
+        let start = Start {
+            at: scene.now + wait * MS,
+            asked: scene.now,
+            verdicts: scene.decide(1),
+        };
+        starts.add(1, start);
+    }
+    let due = [0, 1].map(|number| starts.due(number, 1));
+    assert_eq!(due, [10, 20].map(|wait| Some(scene.now + wait * MS)));
+}

@@ -193,3 +193,45 @@ fn a_line_that_loses_asks_earlier_each_time_and_later_after_it_won() {
     assert_eq!(waits, ready + delay);
     assert!(delay > 4 * MS && delay < 6 * MS, "{delay:?}");
 }
+
+/// It was reserved in time: the way of the answer alone makes it due after the deadline here.
+#[test]
+fn start_that_was_reserved_in_time_is_used_although_its_answer_took_long() {
+    let mut scene = Scene::new(&["l=gcra:100/1s,burst=1"]);
+    scene.line = Line::new(true, scene.now);
+    assert!(scene.decide(1).is_allowed(), "others take what is left");
+    let caller = scene.try_enter(1, 10 * MS).unwrap();
+    scene.asks(&caller);
+    let asked = scene.now;
+    let operation = Operation::Reserve { max_delay: 10 * MS };
+    let answer = scene.decide_by(operation, 1);
+    assert!(answer.is_allowed());
+    scene.now += 5 * MS;
+    let start = scene.answer_to(&caller, (asked, operation), Some(answer));
+    assert!(start.is_none());
+    for left in [10 * MS, 5 * MS] {
+        assert_eq!(scene.waits(&caller), Some(left));
+        scene.now += 5 * MS;
+    }
+    scene.is_admitted(&caller);
+}
+
+#[test]
+fn time_that_was_waited_before_entering_counts() {
+    let mut scene = Scene::new(&["l=sliding-log:1/1s"]);
+    let first = scene.enter(1);
+    assert!(scene.ask(&first));
+    scene.now += 200 * MS;
+    for (longest, is_refused) in [(SECOND - MS, true), (SECOND, false)] {
+        let patience = Patience {
+            since: scene.started,
+            longest,
+            most: usize::MAX,
+        };
+        let asker = asker(&scene.limits);
+        let entered = scene
+            .line
+            .enter(asker, (1, patience), scene.now, Arc::default());
+        assert_eq!(entered.is_err(), is_refused, "{longest:?}");
+    }
+}
