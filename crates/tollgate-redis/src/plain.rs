@@ -157,6 +157,7 @@ impl<C> fmt::Debug for PlainStore<C> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
     use std::time::Duration;
 
@@ -186,11 +187,13 @@ mod tests {
                 "OOM command not allowed",
             ),
         ] {
+            let is_first = AtomicBool::new(true);
             let server = FakeServer::start(move |words| match words[0].as_str() {
                 "MULTI" | "CLIENT" => "+OK\r\n".into(),
                 "EXEC" => "-EXECABORT Transaction discarded because of previous errors.\r\n".into(),
                 "TIME" => "+QUEUED\r\n".into(),
-                _ => format!("-{refusal}\r\n").into(),
+                _ if is_first.swap(false, Ordering::Relaxed) => format!("-{refusal}\r\n").into(),
+                _ => "-NOPERM another error\r\n".into(),
             });
             let client = redis::Client::open(server.url()).unwrap();
             let connection = client.get_multiplexed_async_connection().await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Request, Source};
 use tollgate_core::{ErrorKind, Limit, RateLimiter, Store};
-use tollgate_layers::{Fallback, Share};
+use tollgate_layers::{Breaker, Fallback, Share};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
 
@@ -246,6 +246,22 @@ async fn what_no_store_could_decide_stays_an_error_while_the_store_is_down() {
     let twice = Request::consume(Check::new(limit, "alice", 1)).and(Check::new(limit, "alice", 1));
     assert!(store.decide(twice).await.is_err());
     assert!(limiter.check("alice").await.unwrap().is_allowed());
+}
+
+/// A breaker that leaves the store alone says `Unavailable` to whatever is asked.
+#[tokio::test]
+async fn what_the_store_does_not_support_stays_an_error_while_it_is_left_alone() {
+    let down = std::iter::repeat(Fault::Fail(ErrorKind::Unavailable));
+    let parts = NonZeroU32::new(4).unwrap();
+    let share = Share::new(FaultyStore::new(MemoryStore::new(), down), parts);
+    let limiter = RateLimiter::new(Fallback::allow(Breaker::new(share)), ["a=gcra:8/1h"]).unwrap();
+    for _ in 0..4 {
+        assert_eq!(
+            limiter.check("alice").await.unwrap().source(),
+            Source::Fallback
+        );
+    }
+    assert!(limiter.take_up_to("alice", 1).await.is_err());
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! `Lazy` connects when it is asked, by one caller at a time.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 
 use tokio::sync::Notify;
 use tollgate_core::{ErrorKind, RateLimiter, StoreError};
@@ -64,4 +67,25 @@ async fn callers_wait_together_for_one_attempt_also_if_its_first_one_goes_away()
         }
         assert_eq!(attempts.load(Ordering::Relaxed), attempt + 1);
     }
+}
+
+#[tokio::test]
+async fn a_caller_that_is_not_polled_keeps_no_error_for_others() {
+    let attempts = AtomicUsize::new(0);
+    let store = Lazy::new(|| {
+        let attempt = attempts.fetch_add(1, Ordering::Relaxed);
+        async move {
+            tokio::task::yield_now().await;
+            match attempt {
+                0 => Err(StoreError::new(ErrorKind::Unavailable, "no server")),
+                _ => Ok(MemoryStore::new()),
+            }
+        }
+    });
+    let mut left = pin!(store.connect());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(left.as_mut().poll(&mut context).is_pending());
+    assert!(store.connect().await.is_err());
+    assert!(store.connect().await.is_ok());
+    assert!(left.await.is_err());
 }
