@@ -13,8 +13,8 @@ use crate::trace::{Event, Trace};
 /// Counts decisions during a replay.
 pub(crate) struct Tally {
     denied: u64,
-    /// For each limit, how many requests it refused.
-    refused: Vec<u64>,
+    /// For each limit, how many requests it denied.
+    by_limit: Vec<u64>,
     /// By key index.
     keys: Vec<KeyCount>,
 }
@@ -29,7 +29,7 @@ impl Tally {
     pub(crate) fn new(trace: &Trace, limits: usize) -> Self {
         Self {
             denied: 0,
-            refused: vec![0; limits],
+            by_limit: vec![0; limits],
             keys: vec![KeyCount::default(); trace.keys().len()],
         }
     }
@@ -43,8 +43,8 @@ impl Tally {
         }
         key.denied += 1;
         self.denied += 1;
-        for (refused, verdict) in self.refused.iter_mut().zip(decision.as_slice()) {
-            *refused += u64::from(!verdict.is_allowed());
+        for (denied, verdict) in self.by_limit.iter_mut().zip(decision.as_slice()) {
+            *denied += u64::from(!verdict.is_allowed());
         }
     }
 }
@@ -71,7 +71,7 @@ pub(crate) struct Summary {
 #[derive(Debug, Serialize)]
 pub(crate) struct LimitCount {
     pub(crate) limit: String,
-    pub(crate) refused: u64,
+    pub(crate) denied: u64,
 }
 
 /// A key and how often it was denied.
@@ -92,10 +92,10 @@ impl Summary {
         top: usize,
         name: impl Fn(&[u8]) -> String,
     ) -> Self {
-        let limits = algorithms.iter().zip(tally.refused);
-        let limits = limits.map(|(algorithm, refused)| LimitCount {
+        let limits = algorithms.iter().zip(tally.by_limit);
+        let limits = limits.map(|(algorithm, denied)| LimitCount {
             limit: algorithm.to_string(),
-            refused,
+            denied,
         });
         let keys = (0..).zip(tally.keys);
         let denied = keys.filter(|(_, count)| count.denied > 0);
@@ -131,11 +131,11 @@ impl Summary {
             let limits = listed(self.limits.iter().map(|limit| limit.limit.clone()));
             return format!("No request was denied: {limits} admitted all {requests} of {keys}.");
         }
-        let mut refusing: Vec<_> = self.limits.iter().filter(|it| it.refused > 0).collect();
-        refusing.sort_by_key(|limit| std::cmp::Reverse(limit.refused));
+        let mut denying: Vec<_> = self.limits.iter().filter(|it| it.denied > 0).collect();
+        denying.sort_by_key(|limit| std::cmp::Reverse(limit.denied));
         let one_of_several = self.limits.len() > 1;
-        let refusing = listed(refusing.into_iter().map(|limit| match one_of_several {
-            true => format!("{} ({})", limit.limit, Grouped(limit.refused)),
+        let denying = listed(denying.into_iter().map(|limit| match one_of_several {
+            true => format!("{} ({})", limit.limit, Grouped(limit.denied)),
             false => limit.limit.clone(),
         }));
         let most = self.top_denied.first().map_or_else(String::new, |key| {
@@ -144,7 +144,7 @@ impl Summary {
             format!(", most often those of {name} ({denied} of {of})")
         });
         format!(
-            "{} of {requests} ({}), of {} of {keys}, {} denied by {refusing}{most}.",
+            "{} of {requests} ({}), of {} of {keys}, {} denied by {denying}{most}.",
             Grouped(self.denied),
             Share(self.denied, self.requests),
             Grouped(self.denied_keys),
@@ -181,13 +181,13 @@ impl Summary {
         table.row(line("allowed", self.allowed));
         table.row(line("denied", self.denied));
         text += &format!("{table}\n");
-        let mut table = Table::new(&["LIMIT", "REFUSED", "SHARE"], 3);
+        let mut table = Table::new(&["LIMIT", "DENIED", "SHARE"], 3);
         for limit in &self.limits {
-            table.row(line(&limit.limit, limit.refused));
+            table.row(line(&limit.limit, limit.denied));
         }
         text += &table.to_string();
         if self.limits.len() > 1 {
-            text += "(a request that several limits refused counts for each of them)\n";
+            text += "(a request that several limits denied counts for each of them)\n";
         }
         if !self.top_denied.is_empty() {
             let mut table = Table::new(&["MOST DENIED", "DENIED", "OF", "SHARE"], 4);

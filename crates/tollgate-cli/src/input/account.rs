@@ -110,6 +110,26 @@ impl ReadAs {
         }
     }
 
+    /// Returns a line each about what was left out and what was assumed.
+    pub(crate) fn remarks(&self) -> String {
+        let mut text = String::new();
+        if self.left_out > 0 {
+            let left_out = plural(self.left_out, "request is", "requests are");
+            text += &format!("{left_out} left out, by --path, --method or --status.\n");
+        }
+        if let Some([first, last]) = self.assumed_years {
+            let years = match last - first {
+                0 => format!("{last} is"),
+                1 => format!("{first} and {last} are"),
+                _ => format!("{first} to {last} are"),
+            };
+            text += &format!(
+                "Times without a year: {years} assumed, from when the log was changed last.\n"
+            );
+        }
+        text
+    }
+
     /// Notes that `year` was assumed for a request.
     pub(super) fn assume(&mut self, year: i16) {
         let [first, last] = self.assumed_years.unwrap_or([year; 2]);
@@ -142,21 +162,6 @@ impl fmt::Display for ReadAs {
         if !reads.is_empty() {
             f.write_str(".\n")?;
         }
-        if self.left_out > 0 {
-            let left_out = plural(self.left_out, "request is", "requests are");
-            writeln!(f, "{left_out} left out, by --path, --method or --status.")?;
-        }
-        if let Some([first, last]) = self.assumed_years {
-            let years = match last - first {
-                0 => format!("{last} is"),
-                1 => format!("{first} and {last} are"),
-                _ => format!("{first} to {last} are"),
-            };
-            writeln!(
-                f,
-                "Times without a year: {years} assumed, from when the log was changed last."
-            )?;
-        }
-        Ok(())
+        f.write_str(&self.remarks())
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn section(f: &mut impl Write, comparison: &Comparison, requests: u64
         Grouped(comparison.demand),
         Grouped(quota.amount()),
     )?;
-    legend(f, REQUESTS.series)?;
+    legend(f, REQUESTS)?;
     let is_judged = comparison.rows.iter().any(|row| row.judgement.is_some());
     let mut headings = vec!["Algorithm"];
     if is_judged {

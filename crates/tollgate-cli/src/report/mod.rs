@@ -18,7 +18,8 @@ use self::page::{Cell, Escaped, end, legend, start, table, thousandths, tiles, w
 use self::timeline::REQUESTS;
 use crate::decisions::{Comparison, Summary};
 use crate::failure::Failure;
-use crate::text::{Grouped, Share, noun, utc_second};
+use crate::input::ReadAs;
+use crate::text::{Grouped, Share, listed, noun, utc_second};
 
 /// The contents of a report.
 pub(crate) struct Report<'r> {
@@ -38,6 +39,15 @@ impl Report<'_> {
     /// Writes the report to `path`.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         write_page(path, &self.to_string())
+    }
+
+    /// Returns the limits that decided, as a heading names them.
+    fn limits_named(&self) -> String {
+        let limits = &self.summary.limits;
+        match limits.len() {
+            0..=2 => listed(limits.iter().map(|limit| limit.limit.clone())),
+            many => format!("all {many} limits together"),
+        }
     }
 
     fn tiles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,24 +84,28 @@ impl Report<'_> {
             f.write_str(
                 "<p>All of them decide together: a request is admitted only if each of them \
                  allows it, and a denied request consumes nothing, except of limits that count \
-                 denials. A request that several refused counts for each.</p>\n",
+                 denials. A request that several denied counts for each.</p>\n",
             )?;
         }
         let rows = self.summary.limits.iter().map(|limit| {
-            let share = Share(limit.refused, self.summary.requests).to_string();
+            let share = Share(limit.denied, self.summary.requests).to_string();
             let cells = vec![
                 Cell::Code(limit.limit.clone()),
-                Cell::Number(Grouped(limit.refused).to_string()),
+                Cell::Number(Grouped(limit.denied).to_string()),
                 Cell::Number(share),
             ];
             (false, cells)
         });
-        table(f, &["Limit", "#Refused", "#Share"], rows)?;
+        table(f, &["Limit", "#Denied", "#Share"], rows)?;
         f.write_str("</section>\n")
     }
 
     fn keys(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<section><h2>Keys most limited</h2>\n")?;
+        writeln!(
+            f,
+            "<section><h2>Keys denied most by {}</h2>",
+            Escaped(&self.limits_named())
+        )?;
         let keys = &self.summary.top_denied;
         if keys.is_empty() {
             let none = match self.summary.denied {
@@ -100,7 +114,7 @@ impl Report<'_> {
             };
             return writeln!(f, "<p>{none}</p></section>");
         }
-        legend(f, REQUESTS.series)?;
+        legend(f, REQUESTS)?;
         let most = keys.iter().map(|key| key.requests).max().unwrap_or(0);
         let rows = keys.iter().map(|key| {
             let bars = [("d", key.denied), ("a", key.requests - key.denied)];
@@ -122,7 +136,7 @@ impl Report<'_> {
 pub(crate) fn head(
     f: &mut impl fmt::Write,
     (title, conclusion): (&str, &str),
-    (source, key): (&str, &str),
+    (source, key, read_as): (&str, &str, &ReadAs),
     (first, last): (Timestamp, Timestamp),
 ) -> fmt::Result {
     start(
@@ -130,11 +144,12 @@ pub(crate) fn head(
         title,
         conclusion,
         format_args!(
-            "{} · counted by <b>{}</b> · {} to {} UTC",
+            "{} · counted by <b>{}</b> · {} to {} UTC. {}",
             Escaped(source),
             Escaped(key),
             utc_second(first),
             utc_second(last),
+            Escaped(&read_as.remarks()),
         ),
     )
 }
@@ -143,10 +158,28 @@ pub(crate) fn head(
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts = (&*self.title, &*self.conclusion);
-        head(f, texts, (&self.source, &self.key), self.summary.span)?;
+        head(
+            f,
+            texts,
+            (&self.source, &self.key, &self.summary.read_as),
+            self.summary.span,
+        )?;
+        writeln!(
+            f,
+            "<p class=\"sub\">Decided by <b>{}</b>:</p>",
+            Escaped(&self.limits_named())
+        )?;
         self.tiles(f)?;
         self.limits(f)?;
-        self.timeline.chart(f, &REQUESTS, &TimeZone::UTC)?;
+        let captions = Captions {
+            title: format!(
+                "Requests admitted and denied over time by {}",
+                self.limits_named()
+            ),
+            unit: "requests",
+            series: REQUESTS,
+        };
+        self.timeline.chart(f, &captions, &TimeZone::UTC)?;
         self.keys(f)?;
         for comparison in &self.comparisons {
             comparison::section(f, comparison, self.summary.requests)?;

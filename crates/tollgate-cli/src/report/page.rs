@@ -91,7 +91,8 @@ pub(crate) fn tiles<'n>(
 pub(crate) fn legend(f: &mut impl Write, [admitted, denied]: [&str; 2]) -> fmt::Result {
     writeln!(
         f,
-        "<p class=\"legend\"><i class=\"a\"></i> {admitted} <i class=\"d\"></i> {denied}</p>",
+        "<p class=\"legend\"><span><i class=\"a\"></i> {admitted}</span> \
+         <span><i class=\"d\"></i> {denied}</span></p>",
     )
 }
 
@@ -154,7 +155,8 @@ pub(crate) fn table(
     headings: &[&str],
     rows: impl IntoIterator<Item = (bool, Vec<Cell>)>,
 ) -> fmt::Result {
-    f.write_str("<table><thead><tr>")?;
+    // A table that is wider than the screen is scrolled by itself; a shadow shows where it is cut.
+    f.write_str("<div class=\"wide\" tabindex=\"0\"><table><thead><tr>")?;
     for heading in headings {
         match heading.strip_prefix('#') {
             Some(number) => write!(f, "<th class=\"n\">{number}</th>")?,
@@ -173,7 +175,7 @@ pub(crate) fn table(
         }
         f.write_str("</tr>\n")?;
     }
-    f.write_str("</tbody></table>\n")
+    f.write_str("</tbody></table></div>\n")
 }
 
 /// Writes the end of a page, with a sentence about how it came about.

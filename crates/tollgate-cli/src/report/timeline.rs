@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use tollgate_core::Timestamp;
 use tollgate_core::store::Verdicts;
 
-use super::page::{Cell, legend, table, thousandths};
+use super::page::{Cell, Escaped, legend, table, thousandths};
 use crate::text::{Grouped, zoned};
 use crate::trace::{Event, Trace};
 
@@ -40,19 +40,15 @@ const SPANS: [u64; 19] = [
 
 /// What a timeline is about.
 pub(crate) struct Captions {
-    pub(crate) title: &'static str,
+    pub(crate) title: String,
     /// What is counted.
     pub(crate) unit: &'static str,
     /// The names of the two colours.
     pub(crate) series: [&'static str; 2],
 }
 
-/// The captions of requests.
-pub(super) const REQUESTS: Captions = Captions {
-    title: "Requests admitted and denied over time",
-    unit: "requests",
-    series: ["admitted", "denied"],
-};
+/// The names of the two colours of requests.
+pub(super) const REQUESTS: [&str; 2] = ["admitted", "denied"];
 
 /// Counts decisions per time span.
 pub(crate) struct Timeline {
@@ -117,7 +113,7 @@ impl Timeline {
         zone: &TimeZone,
     ) -> fmt::Result {
         let Captions { title, series, .. } = captions;
-        writeln!(f, "<section><h2>{title}</h2>")?;
+        writeln!(f, "<section><h2>{}</h2>", Escaped(title))?;
         legend(f, *series)?;
         let most = self.counts.iter().map(|it| it.admitted + it.denied).max();
         let most = most.unwrap_or(0);

@@ -32,18 +32,18 @@ fn log(requests: &[(u64, &str)]) -> String {
 }
 
 #[test]
-fn every_proposal_refuses_what_a_replay_of_it_refuses() {
+fn every_proposal_denies_what_a_replay_of_it_denies() {
     let advice = advise_json(&[SAMPLE, "--window", "1m", "--window", "1h", "--top", "1000"]);
     for window in advice["windows"].as_array().unwrap() {
         let proposals = window["proposals"].as_array().unwrap();
         assert!(proposals.len() > 2, "{window}");
-        let others = ["knee", "proposed", "nobody_refused"].map(|name| &window[name]);
+        let others = ["knee", "proposed", "nobody_denied"].map(|name| &window[name]);
         for limit in proposals.iter().chain(others) {
             let text = format!("sliding-log:{}", limit["quota"].as_str().unwrap());
             let replay = replay_json(&[SAMPLE, "--limit", &text, "--top", "10000"]);
-            assert_eq!(limit["refused_requests"], replay["denied"], "{text}");
+            assert_eq!(limit["denied_requests"], replay["denied"], "{text}");
             let keys = replay["top_denied"].as_array().unwrap();
-            assert_eq!(limit["refused_keys"], keys.len(), "{text}");
+            assert_eq!(limit["denied_keys"], keys.len(), "{text}");
             assert_eq!(advice["requests"], replay["requests"]);
             assert_eq!(advice["keys"], replay["keys"]);
             if limit["quota"] == window["proposed"]["quota"] {
@@ -51,11 +51,11 @@ fn every_proposal_refuses_what_a_replay_of_it_refuses() {
                     .iter()
                     .map(|key| (key["key"].as_str().unwrap(), &key["denied"]))
                     .collect();
-                let refused = window["most_refused"].as_array().unwrap();
-                assert_eq!(refused.len(), keys.len());
-                for key in refused {
+                let most = window["most_denied"].as_array().unwrap();
+                assert_eq!(most.len(), keys.len());
+                for key in most {
                     let name = key["key"].as_str().unwrap();
-                    assert_eq!(&key["refused_requests"], denied[name], "{name}");
+                    assert_eq!(&key["denied_requests"], denied[name], "{name}");
                 }
             }
         }
@@ -78,11 +78,11 @@ fn a_share_of_the_keys_never_exceeds_its_proposal() {
     let found: Vec<_> = proposals
         .iter()
         .map(|of| {
-            let share = of["keys_never_refused"].as_str().unwrap();
+            let share = of["keys_never_denied"].as_str().unwrap();
             (
                 share,
                 of["quota"].as_str().unwrap(),
-                of["refused_keys"].as_u64().unwrap(),
+                of["denied_keys"].as_u64().unwrap(),
             )
         })
         .collect();
@@ -108,22 +108,22 @@ fn the_curve_bends_between_many_quiet_keys_and_a_busy_one() {
     let window = &advice["windows"][0];
     assert_eq!(window["window"], "1m");
     assert_eq!(window["knee"]["amount"], 4);
-    assert_eq!(window["knee"]["refused_requests"], 46);
+    assert_eq!(window["knee"]["denied_requests"], 46);
     let text = stdout(&advise(&[&log]));
-    let bend = "bends at 4/1m, which would refuse 23.0 % of the requests, of 1.6 % of the keys.)";
+    let bend = "bends at 4/1m, which would deny 23.0 % of the requests, of 1.6 % of the keys.)";
     assert!(text.contains(bend), "{text}");
     // One of 61 keys is more than one in a hundred.
     assert!(
-        text.contains("\nProposed: 50/1m, which would refuse nobody.\n"),
+        text.contains("\nProposed: 50/1m, which would deny no request.\n"),
         "{text}"
     );
-    assert_eq!(window["proposed"], window["nobody_refused"]);
+    assert_eq!(window["proposed"], window["nobody_denied"]);
 }
 
 #[test]
-fn what_is_proposed_refuses_at_most_one_key_in_a_hundred() {
+fn what_is_proposed_denies_at_most_one_key_in_a_hundred() {
     // Of as many keys, the busiest three send 30, 20 and 10 requests at once, and the others two.
-    for (keys, proposed, refused) in [
+    for (keys, proposed, denied) in [
         (99, 30, 0),
         (100, 20, 1),
         (199, 20, 1),
@@ -144,10 +144,10 @@ fn what_is_proposed_refuses_at_most_one_key_in_a_hundred() {
         let advice = advise_json(&[&log]);
         let window = &advice["windows"][0];
         assert_eq!(window["proposed"]["amount"], proposed, "{keys}");
-        assert_eq!(window["proposed"]["refused_keys"], refused, "{keys}");
-        assert_eq!(window["most_refused"].as_array().unwrap().len(), refused);
-        assert_eq!(window["nobody_refused"]["amount"], 30);
-        assert_eq!(window["nobody_refused"]["refused_keys"], 0);
+        assert_eq!(window["proposed"]["denied_keys"], denied, "{keys}");
+        assert_eq!(window["most_denied"].as_array().unwrap().len(), denied);
+        assert_eq!(window["nobody_denied"]["amount"], 30);
+        assert_eq!(window["nobody_denied"]["denied_keys"], 0);
         // The curve has the proposed limit, which the report marks.
         let curve = window["curve"].as_array().unwrap().iter();
         let amounts: Vec<_> = curve.map(|of| of["amount"].as_u64().unwrap()).collect();
@@ -159,7 +159,7 @@ fn what_is_proposed_refuses_at_most_one_key_in_a_hundred() {
 }
 
 #[test]
-fn refused_keys_are_described_by_what_they_call_themselves_and_ask_for() {
+fn denied_keys_are_described_by_what_they_call_themselves_and_ask_for() {
     let line = |ip: &str, path: &str, agent: &str| {
         format!(
             "{ip} - - [17/May/2015:10:05:03 +0000] \"GET {path}?q HTTP/1.1\" 200 1 \"-\" \"{agent}\"\n"
@@ -176,7 +176,7 @@ fn refused_keys_are_described_by_what_they_call_themselves_and_ask_for() {
     log += &line("10.1.0.2", "/d", "-").repeat(3);
     let log = file("callers.log", log);
     let advice = advise_json(&[&log]);
-    let most = &advice["windows"][0]["most_refused"];
+    let most = &advice["windows"][0]["most_denied"];
     let callers: Vec<_> = most
         .as_array()
         .unwrap()
@@ -207,7 +207,7 @@ fn refused_keys_are_described_by_what_they_call_themselves_and_ask_for() {
 }
 
 #[test]
-fn every_refused_key_is_shown_with_its_own_numbers() {
+fn every_denied_key_is_shown_with_its_own_numbers() {
     let names: Vec<_> = (0..400)
         .map(|key| format!("10.0.{}.{}", key / 200, key % 200))
         .collect();
@@ -225,7 +225,7 @@ fn every_refused_key_is_shown_with_its_own_numbers() {
     let limit = window["proposed"]["amount"].as_u64().unwrap();
     assert!(limit < 40, "{limit}");
     let number = |of: &Value, field: &str| of[field].as_u64().unwrap();
-    let found: Vec<_> = window["most_refused"]
+    let found: Vec<_> = window["most_denied"]
         .as_array()
         .unwrap()
         .iter()
@@ -234,14 +234,14 @@ fn every_refused_key_is_shown_with_its_own_numbers() {
                 of["key"].as_str().unwrap().to_owned(),
                 number(of, "most_in_a_window"),
                 number(of, "requests"),
-                number(of, "refused_requests"),
+                number(of, "denied_requests"),
             )
         })
         .collect();
     let expected = [1, 2, 3, 0].map(|index| {
         let (key, most, later): (usize, u64, u64) = busy[index];
-        let refused = most - limit + later.saturating_sub(limit);
-        (names[key].clone(), most, most + later, refused)
+        let denied = most - limit + later.saturating_sub(limit);
+        (names[key].clone(), most, most + later, denied)
     });
     assert_eq!(found, expected);
 }
@@ -254,10 +254,10 @@ fn one_request_is_enough() {
 1 request of 1 key (ip), 1 Mar 2026 08:00:00 to 1 Mar 2026 08:00:00 UTC
 Read as json.
 
-Proposed: 1/1m, which would refuse nobody.
+Proposed: 1/1m, which would deny no request.
 
-QUOTA  KEYS NEVER REFUSED  KEYS REFUSED  SHARE  REQUESTS REFUSED  SHARE
-1/1m       at least 100 %             0  0.0 %                 0  0.0 %
+QUOTA  KEYS NEVER DENIED  KEYS DENIED  SHARE  REQUESTS DENIED  SHARE
+1/1m      at least 100 %            0  0.0 %                0  0.0 %
 ";
     assert_eq!(text, expected);
 }
@@ -282,10 +282,10 @@ fn a_report_shows_the_curve_and_the_keys() {
     // Six requests of one key, and two of each of 99.
     assert_eq!(
         conclusion(&page),
-        "Proposed: 2/1m, which would refuse 4 of 204 requests (2.0 %), of 1 of 100 keys; \
-         or 6/1m, which would refuse nobody. \
-         Over another window: 2/2m, which would refuse 4 of 204 requests (2.0 %), of 1 of 100 keys; \
-         or 6/2m, which would refuse nobody."
+        "Proposed: 2/1m, which would deny 4 of 204 requests (2.0 %), of 1 of 100 keys; \
+         or 6/1m, which would deny no request. \
+         Over another window: 2/2m, which would deny 4 of 204 requests (2.0 %), of 1 of 100 keys; \
+         or 6/2m, which would deny no request."
     );
     for window in ["1m", "2m"] {
         assert!(page.contains(&format!(

@@ -40,6 +40,14 @@ fn the_report_of_a_demo_says_what_its_table_says() {
         verdicts += 1;
     }
     assert_eq!(verdicts, 7);
+    // The first charts are of one of these algorithms only, and say of which.
+    for part in [
+        "Decided by <b>gcra:60/1m</b>",
+        "over time by gcra:60/1m<",
+        "denied most by gcra:60/1m<",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
     assert!(said.starts_with("With 60/1m for each client, sliding-log:60/1m kept"));
 }
 

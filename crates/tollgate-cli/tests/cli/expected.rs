@@ -39,7 +39,7 @@ pub(crate) fn of_replay(mut hits: Vec<Hit>, skipped: usize, key: &str, limits: &
     // Of each key, every limit's counted calls.
     let mut keys: HashMap<Vec<String>, Vec<Naive>> = HashMap::new();
     let mut denied: HashMap<Vec<String>, u64> = HashMap::new();
-    let mut refused = vec![0; limits.len()];
+    let mut by_limit = vec![0; limits.len()];
     let mut allowed = 0;
     for hit in &hits {
         let key = hit.key(key);
@@ -55,7 +55,7 @@ pub(crate) fn of_replay(mut hits: Vec<Hit>, skipped: usize, key: &str, limits: &
             if is_allowed || limit.contains("count-denied") {
                 naive[index].count(hit.at_us, 1);
             }
-            refused[index] += u64::from(!says[index]);
+            by_limit[index] += u64::from(!says[index]);
         }
         if is_allowed {
             allowed += 1;
@@ -71,8 +71,8 @@ pub(crate) fn of_replay(mut hits: Vec<Hit>, skipped: usize, key: &str, limits: &
     top.truncate(10);
     let limits: Vec<Value> = limits
         .iter()
-        .zip(refused)
-        .map(|(limit, refused)| json!({"limit": limit, "refused": refused}))
+        .zip(by_limit)
+        .map(|(limit, denied)| json!({"limit": limit, "denied": denied}))
         .collect();
     let top: Vec<Value> = top
         .into_iter()

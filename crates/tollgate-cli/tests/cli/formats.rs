@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::expected::{self, Hit};
-use crate::program::{SAMPLE, fails, file, replay, replay_json, stderr, stdout, tollgate};
+use crate::program::{SAMPLE, fails, file, replay, replay_json, scratch, stderr, stdout, tollgate};
 
 const LIMIT: [&str; 2] = ["--limit", "gcra:5/1m"];
 
@@ -569,6 +569,20 @@ fn requests_can_be_counted_by_path_method_and_status() {
         text.contains("1 request is left out, by --path, --method or --status."),
         "{text}"
     );
+    let report = scratch("left.html");
+    for arguments in [&["advise"][..], &["replay", "--limit", "gcra:5/1m"]] {
+        let arguments = [arguments, &[&both, "--status", "401", "--report", &report]].concat();
+        assert!(
+            tollgate()
+                .args(arguments)
+                .output()
+                .unwrap()
+                .status
+                .success()
+        );
+        let html = fs::read_to_string(&*report).unwrap();
+        assert!(html.contains("UTC. 1 request is left out, by --path, --method or --status."));
+    }
     // A line that does not say is skipped, and not left out.
     let json = file(
         "none.jsonl",

@@ -203,7 +203,7 @@ fn a_replays_tables_and_json_agree() {
     for limit in json["limits"].as_array().unwrap() {
         has_row(
             limit["limit"].as_str().unwrap(),
-            limit["refused"].as_u64().unwrap(),
+            limit["denied"].as_u64().unwrap(),
         );
     }
     for key in json["top_denied"].as_array().unwrap() {

@@ -28,8 +28,9 @@ fn a_report_shows_time_keys_and_every_algorithm_and_loads_no_other_file() {
     let html = report(&[&[SAMPLE], &limits[..]].concat());
     assert!(html.starts_with("<!DOCTYPE html>"));
     for part in [
-        "admitted and denied over time",
-        "Keys most limited",
+        "admitted and denied over time by gcra:5/1m and fixed-window:30/1h</h2>",
+        "Keys denied most by gcra:5/1m and fixed-window:30/1h</h2>",
+        "Decided by <b>gcra:5/1m and fixed-window:30/1h</b>",
         "All algorithms at 5/1m",
         "All algorithms at 30/1h",
         "sliding-buckets:5/1m,buckets=12",
@@ -39,7 +40,23 @@ fn a_report_shows_time_keys_and_every_algorithm_and_loads_no_other_file() {
     ] {
         assert!(html.contains(part), "{part}");
     }
-    for tag in ["table", "tr", "td", "i", "section"] {
+    // A table that is too wide is scrolled by itself, and a colour stays beside its name.
+    let tables = html.matches("<table>").count();
+    assert_eq!(
+        html.matches("<div class=\"wide\" tabindex=\"0\"><table>")
+            .count(),
+        tables
+    );
+    assert!(html.contains("<span><i class=\"d\"></i> denied</span>"));
+    let limits: Vec<_> = (1..=3).map(|n| format!("--limit=gcra:{n}/1m")).collect();
+    let many: Vec<_> = limits
+        .iter()
+        .map(|limit| &**limit)
+        .chain([SAMPLE])
+        .collect();
+    assert!(report(&many).contains("over time by all 3 limits together</h2>"));
+    assert!(!html.to_lowercase().contains("refused"));
+    for tag in ["table", "tr", "td", "i", "section", "div", "span"] {
         let open = [format!("<{tag}>"), format!("<{tag} ")];
         let open: usize = open.iter().map(|open| html.matches(&**open).count()).sum();
         let close = html.matches(&format!("</{tag}>")).count();

@@ -1,4 +1,4 @@
-//! `Advice`: what limits over one window would refuse.
+//! `Advice`: what limits over one window would deny.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::trace::Trace;
 /// The shares of keys, in thousandths, that never exceed the proposed limits.
 const SHARES: [usize; 7] = [500, 750, 900, 950, 990, 999, 1_000];
 
-/// The share of keys, in thousandths, that the proposed limit never refuses.
+/// The share of keys, in thousandths, that the proposed limit never denies.
 const PROPOSED: usize = 990;
 
-/// What exact limits over one window would refuse.
+/// What exact limits over one window would deny.
 pub(super) struct Advice {
     window: Duration,
     /// How many keys there are.
@@ -24,49 +24,49 @@ pub(super) struct Advice {
     pub(super) requests: u64,
     /// For the shares of keys, in ascending order.
     pub(super) proposals: Vec<Proposal>,
-    /// The least limit that refuses at most one key in a hundred.
-    pub(super) proposed: Refused,
-    /// The least limit that refuses nobody.
-    pub(super) nobody: Refused,
+    /// The least limit that denies requests of at most one key in a hundred.
+    pub(super) proposed: Denied,
+    /// The least limit that denies no request.
+    pub(super) nobody: Denied,
     /// For amounts from 1 on, each about a quarter above the one before, and for the proposed one, in
     /// ascending order.
-    pub(super) curve: Vec<Refused>,
+    pub(super) curve: Vec<Denied>,
     /// Where the curve bends.
-    pub(super) knee: Refused,
-    /// The keys refused most at the proposed limit, in descending order.
-    pub(super) most_refused: Vec<RefusedKey>,
+    pub(super) knee: Denied,
+    /// The keys denied most at the proposed limit, in descending order.
+    pub(super) most_denied: Vec<DeniedKey>,
 }
 
 /// A limit that a share of the keys never exceeds.
 pub(super) struct Proposal {
     /// In thousandths, rounded down.
     pub(super) share: usize,
-    pub(super) refused: Refused,
+    pub(super) denied: Denied,
 }
 
-/// What a limit would refuse.
+/// What a limit would deny.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-pub(super) struct Refused {
+pub(super) struct Denied {
     pub(super) amount: u64,
-    #[serde(rename = "refused_keys")]
+    #[serde(rename = "denied_keys")]
     pub(super) keys: u64,
-    #[serde(rename = "refused_requests")]
+    #[serde(rename = "denied_requests")]
     pub(super) requests: u64,
 }
 
-/// A key that the proposed limit would refuse.
-pub(super) struct RefusedKey {
+/// A key that the proposed limit would deny.
+pub(super) struct DeniedKey {
     pub(super) key: usize,
     /// The most requests within any window.
     pub(super) most: u64,
     pub(super) requests: u64,
-    pub(super) refused: u64,
+    pub(super) denied: u64,
     /// Who makes most of the key's requests.
     pub(super) caller: Caller,
 }
 
 impl Advice {
-    /// Returns advice for `window`, with the `top` keys refused most.
+    /// Returns advice for `window`, with the `top` keys denied most.
     pub(super) fn new((trace, callers): (&Trace, &Callers), window: Duration, top: usize) -> Self {
         let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
         let most = Windows::of(trace, window_us).of_each_key();
@@ -81,17 +81,17 @@ impl Advice {
             .iter()
             .map(|&share| Proposal {
                 share,
-                refused: log.refused(at_share(&sorted, share)),
+                denied: log.denied(at_share(&sorted, share)),
             })
             .collect();
         // Of shares with the same limit, the largest says the most.
         proposals.reverse();
-        proposals.dedup_by_key(|proposal| proposal.refused.amount);
+        proposals.dedup_by_key(|proposal| proposal.denied.amount);
         proposals.reverse();
         let worst = sorted.last().copied().unwrap_or(0);
-        let mut curve: Vec<_> = amounts(worst).map(|amount| log.refused(amount)).collect();
+        let mut curve: Vec<_> = amounts(worst).map(|amount| log.denied(amount)).collect();
         let knee = knee(&curve);
-        let proposed = log.refused(at_share(&sorted, PROPOSED));
+        let proposed = log.denied(at_share(&sorted, PROPOSED));
         if let Err(place) = curve.binary_search_by_key(&proposed.amount, |point| point.amount) {
             curve.insert(place, proposed);
         }
@@ -101,32 +101,32 @@ impl Advice {
             requests: trace.requests(),
             proposals,
             knee,
-            most_refused: log.most_refused(proposed.amount, top, callers),
+            most_denied: log.most_denied(proposed.amount, top, callers),
             proposed,
-            nobody: log.refused(worst),
+            nobody: log.denied(worst),
             curve,
         }
     }
 
-    /// Returns what is proposed: `33/1m, which would refuse 346 of 10,000 requests (3.5 %), of 17 of
-    /// 1,753 keys; or 108/1m, which would refuse nobody`.
+    /// Returns what is proposed: `33/1m, which would deny 346 of 10,000 requests (3.5 %), of 17 of
+    /// 1,753 keys; or 108/1m, which would deny no request`.
     pub(super) fn proposal(&self) -> String {
-        let refuses = |refused: Refused| match refused.requests {
-            0 => "nobody".to_owned(),
+        let denies = |denied: Denied| match denied.requests {
+            0 => "no request".to_owned(),
             _ => format!(
                 "{} of {} ({}), of {} of {}",
-                Grouped(refused.requests),
+                Grouped(denied.requests),
                 plural(self.requests, "request", "requests"),
-                Share(refused.requests, self.requests),
-                Grouped(refused.keys),
+                Share(denied.requests, self.requests),
+                Grouped(denied.keys),
                 plural(self.keys, "key", "keys"),
             ),
         };
         let mut choices = vec![self.proposed, self.nobody];
         choices.dedup();
-        let choices = choices.into_iter().map(|refused| {
-            let quota = self.quota(refused.amount);
-            format!("{quota}, which would refuse {}", refuses(refused))
+        let choices = choices.into_iter().map(|denied| {
+            let quota = self.quota(denied.amount);
+            format!("{quota}, which would deny {}", denies(denied))
         });
         choices.collect::<Vec<_>>().join("; or ")
     }
@@ -134,7 +134,7 @@ impl Advice {
     /// Returns where the curve bends, in a sentence.
     pub(super) fn bend(&self) -> String {
         format!(
-            "The curve of refused requests bends at {}, which would refuse {} of the requests, of {} of \
+            "The curve of denied requests bends at {}, which would deny {} of the requests, of {} of \
              the keys",
             self.quota(self.knee.amount),
             Share(self.knee.requests, self.requests),
@@ -163,51 +163,51 @@ struct Log<'t> {
 }
 
 impl Log<'_> {
-    fn refused(&self, amount: u64) -> Refused {
+    fn denied(&self, amount: u64) -> Denied {
         let most = self.most.iter();
         let keys = most.filter(|&&most| most > amount).count();
-        let requests = self.refused_of_each_key(amount);
-        Refused {
+        let requests = self.denied_of_each_key(amount);
+        Denied {
             amount,
             keys: u64::try_from(keys).unwrap_or(u64::MAX),
             requests: requests.iter().sum(),
         }
     }
 
-    /// Returns, by key index, how many requests a limit refuses that admits `amount` in every window.
-    fn refused_of_each_key(&self, amount: u64) -> Vec<u64> {
-        let mut refused = vec![0; self.most.len()];
+    /// Returns, by key index, how many requests a limit denies that admits `amount` in every window.
+    fn denied_of_each_key(&self, amount: u64) -> Vec<u64> {
+        let mut denied = vec![0; self.most.len()];
         let mut admitted = Windows::new(self.trace, self.window_us);
         for event in self.trace.events() {
             let key = event.key.index();
-            // The others are never refused.
+            // The others are never denied.
             if self.most[key] > amount {
                 if admitted.count(event) < amount {
                     admitted.admit(event);
                 } else {
-                    refused[key] += 1;
+                    denied[key] += 1;
                 }
             }
         }
-        refused
+        denied
     }
 
-    fn most_refused(&self, amount: u64, top: usize, callers: &Callers) -> Vec<RefusedKey> {
+    fn most_denied(&self, amount: u64, top: usize, callers: &Callers) -> Vec<DeniedKey> {
         let requests = self.trace.requests_of_each_key();
-        let refused = self.refused_of_each_key(amount);
+        let denied = self.denied_of_each_key(amount);
         let mut keys: Vec<_> = (0..)
-            .zip(refused)
-            .filter(|(_, refused)| *refused > 0)
-            .map(|(key, refused)| RefusedKey {
+            .zip(denied)
+            .filter(|(_, denied)| *denied > 0)
+            .map(|(key, denied)| DeniedKey {
                 key,
                 most: self.most[key],
                 requests: requests[key],
-                refused,
+                denied,
                 caller: Caller::default(),
             })
             .collect();
-        // Keys that are refused as often stay in order of first appearance.
-        keys.sort_by_key(|key| std::cmp::Reverse(key.refused));
+        // Keys that are denied as often stay in order of first appearance.
+        keys.sort_by_key(|key| std::cmp::Reverse(key.denied));
         keys.truncate(top);
         let shown: Vec<_> = keys.iter().map(|key| key.key).collect();
         for (key, caller) in keys.iter_mut().zip(callers.of(&shown)) {
@@ -237,7 +237,7 @@ fn amounts(worst: u64) -> impl Iterator<Item = u64> {
 /// Returns the point of a falling curve that lies furthest below the line from its first point to its
 /// last one. Its points are taken to be equally far apart, since each amount is about the same factor
 /// above the one before.
-fn knee(curve: &[Refused]) -> Refused {
+fn knee(curve: &[Denied]) -> Denied {
     let last = curve.len().saturating_sub(1) as i128;
     let of = |index: usize| {
         curve
@@ -249,9 +249,9 @@ fn knee(curve: &[Refused]) -> Refused {
         let at = index as i128;
         first * (last - at) + end * at - of(index) * last
     };
-    // Of points that are as far below, the last one refuses the fewest requests.
+    // Of points that are as far below, the last one denies the fewest requests.
     let best = (0..curve.len()).max_by_key(|&index| below(index));
-    let none = Refused {
+    let none = Denied {
         amount: 1,
         keys: 0,
         requests: 0,
@@ -289,7 +289,7 @@ mod tests {
             let amounts = 1..;
             let points = amounts.zip(requests);
             points
-                .map(|(amount, &requests)| Refused {
+                .map(|(amount, &requests)| Denied {
                     amount,
                     keys: 0,
                     requests,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tollgate_core::Timestamp;
 
-use super::advice::{Advice, Refused};
+use super::advice::{Advice, Denied};
 use crate::input::ReadAs;
 use crate::text::{Grouped, LONGEST_SHOWN, Share, Table, json, plural, shortened, utc_second};
 
@@ -34,17 +34,17 @@ struct Whole<'a> {
 struct Window<'a> {
     window: String,
     proposed: Limit,
-    nobody_refused: Limit,
+    nobody_denied: Limit,
     proposals: Vec<Proposal>,
     knee: Limit,
-    most_refused: Vec<Key>,
-    curve: &'a [Refused],
+    most_denied: Vec<Key>,
+    curve: &'a [Denied],
 }
 
 #[derive(Serialize)]
 struct Proposal {
     /// In percent.
-    keys_never_refused: String,
+    keys_never_denied: String,
     #[serde(flatten)]
     limit: Limit,
 }
@@ -53,7 +53,7 @@ struct Proposal {
 struct Limit {
     quota: String,
     #[serde(flatten)]
-    refused: Refused,
+    denied: Denied,
 }
 
 #[derive(Serialize)]
@@ -61,7 +61,7 @@ struct Key {
     key: String,
     most_in_a_window: u64,
     requests: u64,
-    refused_requests: u64,
+    denied_requests: u64,
     /// Of most requests of the key; empty if the log does not have it.
     user_agent: String,
     path: String,
@@ -101,29 +101,29 @@ impl<N: Fn(usize) -> String> Answer<N> {
     }
 
     fn window<'a>(&self, advice: &'a Advice) -> Window<'a> {
-        let limit = |refused: Refused| Limit {
-            quota: advice.quota(refused.amount),
-            refused,
+        let limit = |denied: Denied| Limit {
+            quota: advice.quota(denied.amount),
+            denied,
         };
         let proposals = advice.proposals.iter().map(|proposal| Proposal {
-            keys_never_refused: percent(proposal.share),
-            limit: limit(proposal.refused),
+            keys_never_denied: percent(proposal.share),
+            limit: limit(proposal.denied),
         });
-        let keys = advice.most_refused.iter().map(|refused| Key {
-            key: (self.name)(refused.key),
-            most_in_a_window: refused.most,
-            requests: refused.requests,
-            refused_requests: refused.refused,
-            user_agent: refused.caller.agent.clone(),
-            path: refused.caller.path.clone(),
+        let keys = advice.most_denied.iter().map(|denied| Key {
+            key: (self.name)(denied.key),
+            most_in_a_window: denied.most,
+            requests: denied.requests,
+            denied_requests: denied.denied,
+            user_agent: denied.caller.agent.clone(),
+            path: denied.caller.path.clone(),
         });
         Window {
             window: advice.window(),
             proposed: limit(advice.proposed),
-            nobody_refused: limit(advice.nobody),
+            nobody_denied: limit(advice.nobody),
             proposals: proposals.collect(),
             knee: limit(advice.knee),
-            most_refused: keys.collect(),
+            most_denied: keys.collect(),
             curve: &advice.curve,
         }
     }
@@ -146,57 +146,57 @@ impl<N: Fn(usize) -> String> Answer<N> {
     }
 
     fn push_window(&self, text: &mut String, advice: &Advice) {
-        let line = |name: String, refused: Refused| {
+        let line = |name: String, denied: Denied| {
             [
-                advice.quota(refused.amount),
+                advice.quota(denied.amount),
                 name,
-                Grouped(refused.keys).to_string(),
-                Share(refused.keys, advice.keys).to_string(),
-                Grouped(refused.requests).to_string(),
-                Share(refused.requests, advice.requests).to_string(),
+                Grouped(denied.keys).to_string(),
+                Share(denied.keys, advice.keys).to_string(),
+                Grouped(denied.requests).to_string(),
+                Share(denied.requests, advice.requests).to_string(),
             ]
         };
         let heading = [
             "QUOTA",
-            "KEYS NEVER REFUSED",
-            "KEYS REFUSED",
+            "KEYS NEVER DENIED",
+            "KEYS DENIED",
             "SHARE",
-            "REQUESTS REFUSED",
+            "REQUESTS DENIED",
             "SHARE",
         ];
         let mut table = Table::new(&heading, heading.len());
         for proposal in &advice.proposals {
             let share = format!("at least {} %", percent(proposal.share));
-            table.row(line(share, proposal.refused));
+            table.row(line(share, proposal.denied));
         }
         *text += &format!("\nProposed: {}.\n\n{table}", advice.proposal());
         if advice.knee.requests > 0 {
             *text += &format!("({}.)\n", advice.bend());
         }
-        if advice.most_refused.is_empty() {
+        if advice.most_denied.is_empty() {
             return;
         }
-        let title = format!("MOST REFUSED AT {}", advice.quota(advice.proposed.amount));
-        let numbers = [&*title, "REFUSED", "OF", "SHARE", "MOST IN A WINDOW"];
+        let title = format!("MOST DENIED AT {}", advice.quota(advice.proposed.amount));
+        let numbers = [&*title, "DENIED", "OF", "SHARE", "MOST IN A WINDOW"];
         let heading = [&numbers[..], &["MOSTLY ASKS FOR", "AS USER AGENT"]].concat();
         let mut table = Table::new(&heading, numbers.len());
-        for key in &advice.most_refused {
+        for key in &advice.most_denied {
             let or_unknown = |text: &str, most| match text {
                 "" => "-".to_owned(),
                 text => shortened(text, most),
             };
             table.row([
                 shortened(&(self.name)(key.key), LONGEST_SHOWN),
-                Grouped(key.refused).to_string(),
+                Grouped(key.denied).to_string(),
                 Grouped(key.requests).to_string(),
-                Share(key.refused, key.requests).to_string(),
+                Share(key.denied, key.requests).to_string(),
                 Grouped(key.most).to_string(),
                 or_unknown(&key.caller.path, LONGEST_PATH),
                 or_unknown(&key.caller.agent, LONGEST_SHOWN),
             ]);
         }
         *text += &format!("\n{table}");
-        let shown = u64::try_from(advice.most_refused.len()).unwrap_or(u64::MAX);
+        let shown = u64::try_from(advice.most_denied.len()).unwrap_or(u64::MAX);
         if advice.proposed.keys > shown {
             let more = Grouped(advice.proposed.keys - shown);
             *text += &format!("(and {more} more; --top shows as many as you like)\n");

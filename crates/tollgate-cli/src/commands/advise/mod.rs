@@ -82,9 +82,9 @@ pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
 
 const ADVICE: &str = "\
 For each key, the most requests within any window are counted. Proposed is the smallest limit that
-refuses at most one key in a hundred, and as a second choice the smallest that refuses nobody.
-Counted as `sliding-log:N/WINDOW` decides: at most N in every window,
-wherever it begins, and a refused request is not counted.
+denies requests of at most one key in a hundred, and as a second choice the smallest that denies no
+request. Counted as `sliding-log:N/WINDOW` decides: at most N in every window, wherever it begins,
+and a denied request is not counted.
 
 Example:
   tollgate advise access.log --key ip --window 1m --window 1h --report advice.html";

@@ -1,9 +1,9 @@
-//! The report of `tollgate advise`: what limits would refuse, for each window.
+//! The report of `tollgate advise`: what limits would deny, for each window.
 
 use std::fmt::{self, Write};
 use std::path::Path;
 
-use super::advice::{Advice, Refused};
+use super::advice::{Advice, Denied};
 use super::answer::{Answer, percent};
 use crate::failure::Failure;
 use crate::report::head;
@@ -23,7 +23,12 @@ pub(super) fn write<N: Fn(usize) -> String>(
 
 fn page<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::Result {
     let texts = ("Advice for limits", &*conclusion(&answer.advice));
-    head(f, texts, (&answer.source, &answer.counted_by), answer.span)?;
+    head(
+        f,
+        texts,
+        (&answer.source, &answer.counted_by, &answer.read_as),
+        answer.span,
+    )?;
     let [requests, keys, skipped] = [answer.requests(), answer.keys(), answer.skipped_lines];
     let lines = noun(skipped, "line skipped", "lines skipped");
     let counts = [
@@ -37,32 +42,32 @@ fn page<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::
     )?;
     for advice in &answer.advice {
         section(f, advice)?;
-        most_refused(f, advice, &answer.name)?;
+        most_denied(f, advice, &answer.name)?;
     }
     end(
         f,
-        "A limit of N refuses a request if its key was admitted N times within the window before it, \
+        "A limit of N denies a request if its key was admitted N times within the window before it, \
          wherever that begins.",
     )
 }
 
-/// Returns one sentence: which limit is proposed for each window, and what it would refuse.
+/// Returns one sentence: which limit is proposed for each window, and what it would deny.
 fn conclusion(advice: &[Advice]) -> String {
     let proposals = advice.iter().map(Advice::proposal);
     let proposals: Vec<_> = proposals.collect();
     format!("Proposed: {}.", proposals.join(". Over another window: "))
 }
 
-/// Writes what the limits of one window would refuse: the curve, and round shares of the keys.
+/// Writes what the limits of one window would deny: the curve, and round shares of the keys.
 fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
     let proposed = advice.proposed;
     let window = advice.window();
     writeln!(
         f,
         "<section><h2>Limits over {window}</h2>\n\
-         <p>Proposed is <b>{}</b>, the smallest limit that refuses at most one key in a hundred. Look at \
+         <p>Proposed is <b>{}</b>, the smallest limit that denies requests of at most one key in a hundred. Look at \
          these keys below: if they are people, or a search engine that you want, take <b>{}</b>, which \
-         would have refused nobody.</p>",
+         would have denied no request.</p>",
         advice.quota(proposed.amount),
         advice.quota(advice.nobody.amount),
     )?;
@@ -73,7 +78,7 @@ fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
             advice.bend()
         )?;
     }
-    legend(f, ["keys refused at least once", "requests refused"])?;
+    legend(f, ["keys denied at least once", "requests denied"])?;
     let curve = advice.curve.iter().map(|point| {
         let keys = thousandths(point.keys, advice.keys);
         let requests = thousandths(point.requests, advice.requests);
@@ -82,59 +87,55 @@ fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
         cells.splice(1..1, bars.map(Cell::Bars));
         (point.amount == proposed.amount, cells)
     });
-    let numbers = ["#Keys refused", "#Share", "#Requests refused", "#Share"];
+    let numbers = ["#Keys denied", "#Share", "#Requests denied", "#Share"];
     table(
         f,
         &[&["Quota", "Keys", "Requests"], &numbers[..]].concat(),
         curve,
     )?;
-    f.write_str("</section>\n<section><h2>Shares of keys that are never refused</h2>\n")?;
+    f.write_str("</section>\n<section><h2>Shares of keys that are never denied</h2>\n")?;
     let proposals = advice.proposals.iter().map(|proposal| {
-        let mut cells = row(advice, proposal.refused);
+        let mut cells = row(advice, proposal.denied);
         let share = format!("at least {} %", percent(proposal.share));
         cells.insert(1, Cell::Number(share));
-        (proposal.refused.amount == proposed.amount, cells)
+        (proposal.denied.amount == proposed.amount, cells)
     });
     table(
         f,
-        &[&["Quota", "#Keys never refused"], &numbers[..]].concat(),
+        &[&["Quota", "#Keys never denied"], &numbers[..]].concat(),
         proposals,
     )?;
     f.write_str("</section>\n")
 }
 
-/// Returns the quota of `refused`, and what it refuses.
-fn row(advice: &Advice, refused: Refused) -> Vec<Cell> {
+/// Returns the quota of `denied`, and what it denies.
+fn row(advice: &Advice, denied: Denied) -> Vec<Cell> {
     let numbers = [
-        Grouped(refused.keys).to_string(),
-        Share(refused.keys, advice.keys).to_string(),
-        Grouped(refused.requests).to_string(),
-        Share(refused.requests, advice.requests).to_string(),
+        Grouped(denied.keys).to_string(),
+        Share(denied.keys, advice.keys).to_string(),
+        Grouped(denied.requests).to_string(),
+        Share(denied.requests, advice.requests).to_string(),
     ];
-    let mut cells = vec![Cell::Code(advice.quota(refused.amount))];
+    let mut cells = vec![Cell::Code(advice.quota(denied.amount))];
     cells.extend(numbers.map(Cell::Number));
     cells
 }
 
-fn most_refused(
-    f: &mut impl Write,
-    advice: &Advice,
-    name: impl Fn(usize) -> String,
-) -> fmt::Result {
+fn most_denied(f: &mut impl Write, advice: &Advice, name: impl Fn(usize) -> String) -> fmt::Result {
     let quota = advice.quota(advice.proposed.amount);
-    writeln!(f, "<section><h2>Keys most refused at {quota}</h2>")?;
-    if advice.most_refused.is_empty() {
+    writeln!(f, "<section><h2>Keys most denied at {quota}</h2>")?;
+    if advice.most_denied.is_empty() {
         let none = match advice.proposed.keys {
-            0 => "No request would be refused.",
+            0 => "No request would be denied.",
             _ => "None were asked for.",
         };
         return writeln!(f, "<p>{none}</p></section>");
     }
-    let rows = advice.most_refused.iter().map(|key| {
+    let rows = advice.most_denied.iter().map(|key| {
         let numbers = [
-            Grouped(key.refused).to_string(),
+            Grouped(key.denied).to_string(),
             Grouped(key.requests).to_string(),
-            Share(key.refused, key.requests).to_string(),
+            Share(key.denied, key.requests).to_string(),
             Grouped(key.most).to_string(),
         ];
         let mut cells = vec![Cell::Text(name(key.key))];
@@ -144,7 +145,7 @@ fn most_refused(
     });
     let headings = [
         "Key",
-        "#Refused",
+        "#Denied",
         "#Of",
         "#Share",
         "#Most in a window",

@@ -16,12 +16,6 @@ const MOST_LISTED: usize = 40;
 /// How many characters of a key or an id are shown.
 const SHOWN: usize = 24;
 
-const CAPTIONS: Captions = Captions {
-    title: "Planned messages over time",
-    unit: "messages",
-    series: ["as wanted", "moved there"],
-};
-
 /// Writes the report of `plan` to `path`.
 pub(super) fn write(path: &Path, plan: &Plan<'_>) -> Result<(), Failure> {
     let mut page = String::new();
@@ -53,7 +47,12 @@ fn page(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
         for (time, row) in planned() {
             timeline.note(time, time == row.message.wanted);
         }
-        timeline.chart(f, &CAPTIONS, plan.zone)?;
+        let captions = Captions {
+            title: "Planned messages over time".to_owned(),
+            unit: "messages",
+            series: ["as wanted", "moved there"],
+        };
+        timeline.chart(f, &captions, plan.zone)?;
     }
     if plan.moved + plan.refused > 0 {
         listed(f, plan)?;
