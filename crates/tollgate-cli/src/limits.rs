@@ -306,9 +306,7 @@ impl Selected {
     fn add(&mut self, file: Option<&LimitsFile>, text: &str) -> Result<(), Failure> {
         if let Some(limits) = file.map(|file| file.called(text)).transpose()?.flatten() {
             self.limits.extend(limits);
-        } else if let Some(limit) = without_numbers(text) {
-            self.limits.push(limit);
-        } else if text.contains(' ') && name_in(text).is_some() {
+        } else if without_numbers(text).is_some() || text.contains(' ') && name_in(text).is_some() {
             self.shown.push(text.to_owned());
         } else if is_word(text) {
             check_name(text)?;
@@ -345,17 +343,13 @@ impl Selected {
     }
 }
 
-/// Returns the name in the text of a state that is no limit's, or that no limit of this release reads.
+/// Returns the name in the text of a state, as `explain` and `list` print it.
 fn name_in(text: &str) -> Option<&str> {
-    let limit = [" without scripts", " of another release"];
-    let limit = limit.iter().find_map(|end| text.strip_suffix(end));
-    if let Some((name, _)) = limit.and_then(|limit| limit.split_once('=')) {
-        return Some(name);
-    }
     let starts = [
         "the leases called ",
         "the schedule called ",
         "the answer to a call with an id, kept by ",
     ];
-    starts.iter().find_map(|start| text.strip_prefix(start))
+    let called = starts.iter().find_map(|start| text.strip_prefix(start));
+    called.or_else(|| text.split_once('=').map(|(name, _)| name))
 }

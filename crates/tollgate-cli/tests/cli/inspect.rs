@@ -663,6 +663,7 @@ fn states_on_callers_clocks_are_found() {
         desk.says(0, &check);
         let top = desk.says(0, &[&["top"], &limit[..], &caller].concat());
         assert_eq!(top["top"][0]["remaining"], 4);
+        assert_eq!(top["other_states"], json!([]));
         let other = "login=gcra:N/WINDOW, by the clocks of callers (--time-source caller)";
         let top = desk.says(0, &[&["top"], &limit[..]].concat());
         assert_eq!(

@@ -207,7 +207,11 @@ fn a_reset_forgets_what_explain_lists() {
             ],
             1,
         );
-        some(&["--rest", "/a"], 1);
+        // Of every rest, unless one is given.
+        let dry = ["reset", "alice", "--limit", "login", "--dry-run"];
+        let dry = desk.says(0, &dry);
+        assert_eq!(dry["states"].as_array().unwrap().len(), 3, "{dry}");
+        some(&["--limit", "login=gcra:N/WINDOW", "--rest", "/a"], 1);
         // By both clocks.
         some(&login, 2);
         some(&["--limit", "mails"], 1);
@@ -242,7 +246,8 @@ fn a_reset_says_that_nothing_is_there() {
         ),
         "{text}"
     );
-    let text = stdout(&desk.ask(&["reset", "alice", "--dry-run"]));
+    let shown = ["reset", "alice", "--limit", "login=sliding-log:N/WINDOW"];
+    let text = stdout(&desk.ask(&[&shown[..], &["--dry-run"]].concat()));
     assert_eq!(
         text,
         "reset alice: 1 state would be forgotten\n- login=sliding-log:N/WINDOW\n"

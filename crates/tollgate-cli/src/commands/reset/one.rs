@@ -75,18 +75,18 @@ async fn states(
     selected: Option<&Selected>,
 ) -> Result<Vec<FoundState>, Failure> {
     let key = whom.key();
-    let search = Search::new().with_key(key);
-    let Some(selected) = selected else {
-        let mut found = find(store, search).await?;
-        let is_exact = options.key.is_exact();
-        found.retain(|state| state.is_exact || !is_exact && whom.has(state));
-        return Ok(found);
-    };
-    if selected.is_exact() {
-        return Ok(store.held(&selected.limits, key).await?);
+    let mut search = Search::new().with_key(key);
+    if let Some(selected) = selected {
+        // The limits of the service read just this key, which needs no search.
+        if selected.is_exact() {
+            return Ok(store.held(&selected.limits, key).await?);
+        }
+        search = selected.narrow(search);
     }
-    let mut found = find(store, selected.narrow(search)).await?;
-    found.retain(|state| state.is_exact && selected.has(state));
+    let is_exact = options.key.is_exact();
+    let mut found = find(store, search).await?;
+    found.retain(|state| state.is_exact || !is_exact && whom.has(state));
+    found.retain(|state| selected.is_none_or(|selected| selected.has(state)));
     Ok(found)
 }
 
@@ -153,8 +153,7 @@ impl Answer<'_> {
         } else {
             text += "The server holds other states of this key:\n";
             text += &list(&self.other_states);
-            text +=
-                "Reset one of them with --limit, as it is written here, or all without --limit.\n";
+            text += "Reset all of them without --limit and --rest, or one with --limit, as it is written here.\n";
         }
         text
     }

@@ -37,10 +37,10 @@ pub(crate) struct ResetOptions {
 }
 
 const RESETS: &str = "\
-Forgets every state of the key that `tollgate explain` lists, leases and schedules, too; with --rest,
-those of that rest; and with --limit, those that the limit reads, by either clock. --limit takes a limit
-as the service defines it, a name, or a state as `explain` and `list` print it. If there is nothing to
-forget, the answer names the key's other states.
+Forgets every state of the key that `tollgate explain` lists, leases and schedules, too; with --rest or
+--or, those of that rest. --limit takes a name or a state as `explain` and `list` print it, for some of
+them; or a limit as the service or its file defines it, for what it reads of just this key, by either
+clock. If there is nothing to forget, the answer names the key's other states.
 
 With --all, these are the states of every key that begins with the prefix. They are looked for and
 deleted in small steps, on every master of a cluster, and the service goes on meanwhile. Keys of
