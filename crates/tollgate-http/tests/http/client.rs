@@ -3,8 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -39,16 +40,25 @@ pub(crate) async fn send(request: Request<Full<Bytes>>) -> Answer {
 
 /// Sends a request on a connection of its own from `local`, such as 127.0.0.2.
 pub(crate) async fn send_from(local: Ipv4Addr, request: Request<Full<Bytes>>) -> Answer {
-    let mut connector = HttpConnector::new();
-    connector.set_local_address(Some(local.into()));
-    let client = Client::builder(TokioExecutor::new()).build(connector);
-    let (head, body) = client.request(request).await.unwrap().into_parts();
+    let (head, body) = ask_from(local, request).await.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     Answer {
         status: head.status.as_u16(),
         headers: head.headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
     }
+}
+
+/// Sends a request on a connection of its own, which ends with the body that this returns.
+pub(crate) async fn open(request: Request<Full<Bytes>>) -> Incoming {
+    ask_from(Ipv4Addr::LOCALHOST, request).await.into_body()
+}
+
+async fn ask_from(local: Ipv4Addr, request: Request<Full<Bytes>>) -> Response<Incoming> {
+    let mut connector = HttpConnector::new();
+    connector.set_local_address(Some(local.into()));
+    let client = Client::builder(TokioExecutor::new()).build(connector);
+    client.request(request).await.unwrap()
 }
 
 /// Returns a request to `address` without a body.
