@@ -1,15 +1,17 @@
 //! What is counted: keys, costs, plans, several policies, and what is not counted at all.
 
 use std::convert::Infallible;
+use std::iter::repeat;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_core::store::MAX_CHECKS;
-use tollgate_core::{ErrorKind, LimitError};
+use tollgate_core::{ErrorKind, LimitError, Store};
 use tollgate_http::inbound::{Charge, ClientIp, Decided, InboundLayer, OnStoreFailure, Place};
 use tollgate_layers::limits::{LimitSet, Limits};
+use tollgate_layers::{AllowAll, Fallback, usual};
 use tollgate_mock::{Fault, FaultyStore};
 
 use super::support::*;
@@ -175,7 +177,7 @@ async fn costs_and_settlements_are_those_of_their_policy() {
     for waits in [false, true] {
         let (inner, _) = store();
         let store = FaultyStore::new(inner.clone(), []);
-        let store: std::sync::Arc<dyn tollgate_core::Store> = if waits {
+        let store: std::sync::Arc<dyn Store> = if waits {
             std::sync::Arc::new(store)
         } else {
             inner.clone()
@@ -422,6 +424,36 @@ async fn a_failed_store_refuses_with_503_or_allows() {
         let answer = send(&layer, request("alice")).await;
         assert_eq!((answer.status, answer.header("ratelimit").len()), (200, 0));
     }
+}
+
+#[tokio::test]
+async fn who_was_denied_stays_out_for_a_second_of_an_outage_if_a_cache_knows() {
+    // Decides twice, and then is down.
+    let failing = || {
+        let down = repeat(Fault::Fail(ErrorKind::Unavailable));
+        FaultyStore::new(store().0, [Fault::None; 2].into_iter().chain(down))
+    };
+    async fn statuses<S: Store + 'static>(store: S, does: OnStoreFailure) -> [u16; 4] {
+        let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user());
+        let layer = layer.on_store_failure(does);
+        let mut statuses = [0; 4];
+        for (index, status) in statuses.iter_mut().enumerate() {
+            if index == 3 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            *status = send(&layer, request("alice")).await.status;
+        }
+        statuses
+    }
+    let refuse = OnStoreFailure::Refuse;
+    let (allow, fallback, usual) = tokio::join!(
+        statuses(failing(), OnStoreFailure::Allow),
+        statuses(Fallback::allow(failing()), refuse),
+        statuses(usual(failing(), AllowAll), refuse),
+    );
+    assert_eq!(allow, [200, 429, 200, 200]);
+    assert_eq!(fallback, [200, 429, 200, 200]);
+    assert_eq!(usual, [200, 429, 429, 200]);
 }
 
 #[tokio::test]
