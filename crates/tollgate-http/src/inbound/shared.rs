@@ -131,15 +131,14 @@ impl<S: Store + 'static> Shared<S> {
             return Step::Pass;
         }
         let mut question = Question::default();
-        // The first key is the one that holds a place.
-        let mut needs_key = self.acquires.is_some();
+        // The key of the first policy holds a place; no other policy could do without one.
+        let needs_key = self.acquires.is_some();
         for policy in &self.policies {
             match policy.ask(parts, &self.fields, needs_key) {
                 Ok(asked) => question.push(asked),
                 Err(NotAsked::NoKey(NoKey::Allowed)) => return Step::Pass,
                 Err(why) => return self.not_asked(parts, &why),
             }
-            needs_key = false;
         }
         let is_chosen = |policy: &Policy| matches!(policy.choice, Choice::ByRequest(_));
         if self.policies.len() > 1

@@ -220,6 +220,10 @@ fn the_key_of_an_address_or_a_header_is_known_without_a_request() {
                 format!("{partition} {}|3|{rest}bob", rest.len()),
             ),
             (
+                by_user().and(client()),
+                format!("bob 0|{}|{partition}{rest}", partition.len()),
+            ),
+            (
                 KeyBy::client_ip(client()).or(by_user()),
                 format!("{partition} 1|{rest}"),
             ),

@@ -9,7 +9,10 @@ use http::{Method, Request, Response, StatusCode};
 use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_core::store::MAX_CHECKS;
 use tollgate_core::{ErrorKind, LimitError, Store};
-use tollgate_http::inbound::{Charge, ClientIp, Decided, InboundLayer, OnStoreFailure, Place};
+use tollgate_http::inbound::{
+    Charge, ClientIp, Decided, InboundLayer, KeyBy, OnStoreFailure, Place,
+};
+use tollgate_http::{Draft, Fields};
 use tollgate_layers::limits::{LimitSet, Limits};
 use tollgate_layers::{AllowAll, Fallback, usual};
 use tollgate_mock::{Fault, FaultyStore};
@@ -160,7 +163,8 @@ async fn limits_change_between_two_requests() {
     let held = layer.clone().hold(places);
     assert_eq!(send(&held, nobody()).await.status, 401);
     // With another policy, a limit must not be there twice, nor too many.
-    let both = layer.also(["login=gcra:9/1s"], by_user()).unwrap();
+    let all = KeyBy::function(|_| Some("all"));
+    let both = layer.also(["login=gcra:9/1s"], all).unwrap();
     assert_eq!(send(&both, request("bob")).await.status, 200);
     let _ = limits.replace(set("gcra:3/1s")).unwrap();
     assert_eq!(send(&both, request("bob")).await.status, 500);
@@ -276,7 +280,8 @@ async fn a_handler_says_what_its_request_cost() {
     let charging = |cost: Option<u64>| {
         move |request: Request<Body>| {
             let charge: Charge = request.extensions().get().cloned().unwrap();
-            if let Some(cost) = cost {
+            // The last one counts.
+            for cost in cost.into_iter().flat_map(|cost| [cost + 9, cost]) {
                 charge.set(cost);
             }
             Response::new(Body::default())
@@ -386,7 +391,10 @@ async fn what_is_skipped_is_not_counted() {
         send(&layer, to(Method::OPTIONS, "/", false)).await.status,
         200
     );
-    assert_eq!(send(&layer, to(Method::GET, "/", false)).await.status, 429);
+    for preflight in [false, true] {
+        let answer = send(&layer, to(Method::GET, "/", preflight)).await;
+        assert_eq!(answer.status, 429);
+    }
 }
 
 #[tokio::test]
@@ -419,7 +427,8 @@ async fn a_failed_store_refuses_with_503_or_allows() {
             answer.body.contains("#temporary-reduced-capacity"),
             "{answer:?}"
         );
-        assert!(!answer.body.contains("mock"), "{answer:?}");
+        // The error says "scheduled to fail".
+        assert!(!answer.body.contains("scheduled"), "{answer:?}");
         let layer = InboundLayer::new(failing(), by_user()).on_store_failure(OnStoreFailure::Allow);
         let answer = send(&layer, request("alice")).await;
         assert_eq!((answer.status, answer.header("ratelimit").len()), (200, 0));
@@ -479,6 +488,96 @@ async fn more_limits_than_a_request_can_have_are_refused() {
         most: 32,
     };
     assert_eq!(error, expected);
+    // What counts is the largest plan.
+    let plans = [1, 20, 2].map(|count| {
+        let limits = limits('a', count);
+        (count.to_string(), limiter(store().0, limits))
+    });
+    let by_plan = InboundLayer::by_plan(plans, by_user(), |_| None).unwrap();
+    let by_plan = by_plan.also(limits('b', 12), by_user()).unwrap();
+    assert_eq!(
+        by_plan.also(["c=gcra:1/1s"], by_user()).unwrap_err(),
+        expected
+    );
+}
+
+/// What the layer says to the client and the fields of its limits, in whatever order it was made.
+#[tokio::test]
+async fn every_policy_is_described_by_the_fields() {
+    let fields = || Fields::new().draft(Draft::Seven).hide("hidden");
+    let limits = || {
+        [
+            "a=sliding-log:1/1m".to_owned(),
+            "hidden=sliding-log:9/1h".to_owned(),
+        ]
+    };
+    let also = ["b=sliding-log:9/1d", "next=gcra:9/1s,shadow"];
+    let always = || InboundLayer::new(limiter(store().0, limits()), by_user());
+    let by_plan = || {
+        let plans = [("only", limiter(store().0, limits()))];
+        InboundLayer::by_plan(plans, by_user(), |_| Some("only")).unwrap()
+    };
+    for layer in [
+        always().fields(fields()).also(also, by_user()).unwrap(),
+        always().also(also, by_user()).unwrap().fields(fields()),
+        by_plan().fields(fields()).also(also, by_user()).unwrap(),
+        by_plan().also(also, by_user()).unwrap().fields(fields()),
+    ] {
+        for (status, left) in [
+            (200, "remaining=0, reset=60"),
+            (429, "remaining=0, reset=60"),
+        ] {
+            let answer = send(&layer, request("alice")).await;
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.header("ratelimit-policy"), "1;w=60, 9;w=86400");
+            assert_eq!(answer.header("ratelimit"), format!("limit=1, {left}"));
+        }
+    }
+}
+
+/// Whoever is allowed is limited by no policy, also not by one for another key, before or after.
+#[tokio::test]
+async fn an_allowed_address_is_limited_by_no_policy() {
+    let allowed = || ClientIp::peer().allow(["203.0.113.7"]).unwrap();
+    let user = |last: u8| {
+        let mut request = request_from([203, 0, 113, last]);
+        let _ = request
+            .headers_mut()
+            .insert("user", "alice".parse().unwrap());
+        request
+    };
+    let limits = ["a=sliding-log:1/1m"];
+    for layer in [
+        InboundLayer::new(limiter(store().0, limits), by_user())
+            .also(["b=sliding-log:9/1m"], allowed())
+            .unwrap(),
+        InboundLayer::new(limiter(store().0, limits), allowed())
+            .also(["b=sliding-log:1/1m"], by_user())
+            .unwrap(),
+    ] {
+        for (last, statuses) in [(7, [200, 200]), (8, [200, 429]), (7, [200, 200])] {
+            for status in statuses {
+                assert_eq!(send(&layer, user(last)).await.status, status, "{last}");
+            }
+        }
+    }
+}
+
+/// Who is never limited or never served, or has no key, needs no plan.
+#[tokio::test]
+async fn a_missing_plan_matters_last() {
+    let client = ClientIp::peer().allow(["203.0.113.7"]).unwrap();
+    let client = client.deny(["203.0.113.8"]).unwrap();
+    let plans = || [("free", limiter(store().0, ["a=sliding-log:9/1m"]))];
+    let by_address = InboundLayer::by_plan(plans(), client, |_| None).unwrap();
+    for (last, status) in [(7, 200), (8, 403), (9, 500)] {
+        let answer = send(&by_address, request_from([203, 0, 113, last])).await;
+        assert_eq!(answer.status, status);
+    }
+    let by_user = InboundLayer::by_plan(plans(), by_user(), |_| Some("gold")).unwrap();
+    let nobody = Request::new(Body::default());
+    assert_eq!(send(&by_user, nobody).await.status, 401);
+    assert_eq!(send(&by_user, request("alice")).await.status, 500);
 }
 
 #[tokio::test]
@@ -500,6 +599,12 @@ async fn the_decision_is_in_the_extensions() {
     let service = service_fn(|_: Request<Body>| async {
         Ok::<_, Infallible>(Response::new(Body::default()))
     });
+    let passed = layer.layer(service).oneshot(request("carol"));
+    let passed = passed.await.unwrap();
+    assert_eq!(
+        passed.extensions().get().map(Decided::is_allowed),
+        Some(true)
+    );
     let refused = layer
         .layer(service)
         .oneshot(request("alice"))

@@ -153,6 +153,25 @@ async fn grpc_gets_a_status_of_grpc() {
     assert_eq!(answer.header("grpc-status-details-bin"), "");
 }
 
+/// A cache remembers that a request was denied, but not what cheaper ones have used since.
+#[tokio::test]
+async fn a_denial_from_a_cache_says_that_nothing_is_left() {
+    let (store, clock) = store();
+    let cache = tollgate_layers::DenyCache::new(store).clock(clock);
+    let cost = |parts: &http::request::Parts| {
+        let cost = parts.uri.path().trim_matches('/').parse();
+        cost.unwrap()
+    };
+    let layer = InboundLayer::new(limiter(cache, ["a=sliding-log:5/1m"]), by_user()).cost(cost);
+    for (cost, status, left) in [(3, 200, 2), (3, 429, 2), (2, 200, 0), (3, 429, 0)] {
+        let mut request = request("alice");
+        *request.uri_mut() = format!("/{cost}").parse().unwrap();
+        let answer = send(&layer, request).await;
+        let said = format!("\"a\";r={left};t=60");
+        assert_eq!((answer.status, answer.header("ratelimit")), (status, said));
+    }
+}
+
 /// If nobody knows when a place or the store is there again, clients come back after a second.
 #[tokio::test]
 async fn a_missing_place_or_store_asks_for_a_second() {
