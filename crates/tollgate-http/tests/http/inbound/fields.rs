@@ -256,6 +256,9 @@ fn numbers_fit_into_structured_fields() {
         r#""a";q=999999999999999;w=86400"#
     );
     assert!(text(&headers, "ratelimit").starts_with(r#""a";r=999999999999999;t="#));
+    // A longer window promises less.
+    let headers = written(&Fields::new(), &["a=sliding-log:2/1500ms"], &[1]);
+    assert_eq!(text(&headers, "ratelimit-policy"), r#""a";q=2;w=2"#);
 }
 
 #[tokio::test]

@@ -160,8 +160,13 @@ async fn limits_change_between_two_requests() {
     let nobody = || Request::new(Body::default());
     assert_eq!(send(&layer, nobody()).await.status, 200);
     let places = ConcurrencyLimiter::new(store, "places", 1, Duration::from_secs(9)).unwrap();
-    let held = layer.clone().hold(places);
+    let held = layer.clone().hold(places.clone());
     assert_eq!(send(&held, nobody()).await.status, 401);
+    let other = places.acquire("bob", "other").run().unwrap();
+    assert!(other.is_granted());
+    for (user, status) in [("alice", 200), ("bob", 429)] {
+        assert_eq!(send(&held, request(user)).await.status, status);
+    }
     // With another policy, a limit must not be there twice, nor too many.
     let all = KeyBy::function(|_| Some("all"));
     let both = layer.also(["login=gcra:9/1s"], all).unwrap();
