@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, Sse};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, IntoResponseParts, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::{Stream, StreamExt, stream};
@@ -68,14 +68,7 @@ async fn complete(
     let place = match LeaseGuard::acquire(&proxy.streams, *name).await {
         Ok(Ok(place)) => place,
         // Nobody knows when a stream will end.
-        Ok(Err(_)) => {
-            let retry_after = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static("1"))]);
-            return refused(
-                StatusCode::TOO_MANY_REQUESTS,
-                retry_after,
-                "too many streams\n",
-            );
-        }
+        Ok(Err(_)) => return too_many([(RETRY_AFTER, "1")], "too many streams\n"),
         Err(error) => return failed(&error),
     };
     // Only the model counts exactly: about four bytes of a prompt are a token.
@@ -89,18 +82,11 @@ async fn complete(
     let mut limits = HeaderMap::new();
     Fields::new().write(&decision, &mut limits);
     if decision.retry_after().is_never() {
-        return refused(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            limits,
-            "ask for fewer tokens\n",
-        );
+        let too_large = StatusCode::PAYLOAD_TOO_LARGE;
+        return (too_large, limits, "ask for fewer tokens\n").into_response();
     }
     let Some(receipt) = decision.into_receipt() else {
-        return refused(
-            StatusCode::TOO_MANY_REQUESTS,
-            limits,
-            "too few tokens are left\n",
-        );
+        return too_many(limits, "too few tokens are left\n");
     };
     // From here on, the client may go away at any time: the place and the receipt are dropped with the stream. It is
     // then settled at the parts that were sent, or at the estimate as long as the model has not said anything.
@@ -134,8 +120,8 @@ async fn usage(State(proxy): State<Arc<Proxy>>, headers: HeaderMap) -> Response 
     }
 }
 
-fn refused(status: StatusCode, headers: HeaderMap, why: &'static str) -> Response {
-    (status, headers, why).into_response()
+fn too_many(headers: impl IntoResponseParts, why: &'static str) -> Response {
+    (StatusCode::TOO_MANY_REQUESTS, headers, why).into_response()
 }
 
 fn unknown() -> Response {
