@@ -89,8 +89,8 @@ fn scripts_have_not_changed() {
             "b5000a826ee4f26bc3ef91b0e28f04acb04f9358",
         ],
         [
-            "cb722bfa21cb070578138ee7ded3e5227cf87b89",
-            "0e5b20ee59d272d556c404f044a6a3514b3993fe",
+            "e11be7a68b99a9256ce47d578db6316cc65e68c5",
+            "202bcb21bb2733b91bde5639ddfcf20f5b197dee",
         ],
     ];
     let (consume, peek) = (Operation::Consume, Operation::Peek);
@@ -104,9 +104,9 @@ fn scripts_have_not_changed() {
         (
             consume,
             &two[..],
-            "4f5bb05cd3960a5a7160af9f355ac3d6b57f5cf7",
+            "84ecdcafc7d95097cbeb55db3cd5db804592fb75",
         ),
-        (peek, &two, "bd9d43a6a2974855e745cabcc176b49edcde76f1"),
+        (peek, &two, "37966e6cb1f819727e75ea02c4d17919d5509367"),
         (
             within,
             &gcra[..1],
@@ -118,12 +118,12 @@ fn scripts_have_not_changed() {
             "2c2063c6139352d1a4ec9789874fc238103629bc",
         ),
         (within, &gcra, "48b65d6b43c0cdbd63a66980ce82cf1bd0829ea1"),
-        (consume, &ALL, "25b14b6646906796cde727efd4ca3ab9166ef6bc"),
-        (peek, &ALL, "25b14b6646906796cde727efd4ca3ab9166ef6bc"),
+        (consume, &ALL, "05e21fb6691ee60fa1e09b7d80e7d02452958006"),
+        (peek, &ALL, "05e21fb6691ee60fa1e09b7d80e7d02452958006"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "25b14b6646906796cde727efd4ca3ab9166ef6bc",
+            "05e21fb6691ee60fa1e09b7d80e7d02452958006",
         ),
     ];
     let alone = ALL

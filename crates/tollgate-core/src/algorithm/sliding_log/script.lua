@@ -3,13 +3,23 @@
 -- case a refund removed its element, and the total before the other elements.
 
 --@ search
--- Finds the first entry after `low` for which `holds` is true, by a galloping binary search.
+-- Finds the first entry after `low` for which `holds` is true, by a galloping binary search, or, if
+-- that is the one with which so many `units` are reached, by guessing from the totals every other time:
+-- where calls cost alike, the first guess is right.
 -- Returns the index and the total of the entry before it, and its own instant and total. `holds`
 -- must be true for the last entry of the list.
-local function search(low, total_low, holds)
+local function search(low, total_low, holds, units)
   local high, step, instant, sum = call('LLEN', key) - 1, 1, last, total
+  local guesses = units
   while high - low > 1 do
-    local probe = min(low + step, floor((low + high) / 2))
+    local probe = floor((low + high) / 2)
+    if guesses then
+      local share = (units - (total_low - before) % 4294967296) / ((sum - total_low) % 4294967296)
+      probe = min(max(low + ceil((high - low) * share), low + 1), high - 1)
+    elseif not units then
+      probe = min(low + step, probe)
+    end
+    guesses = units and not guesses
     local probed, reached = unpack('<dI4', call('LINDEX', key, probe))
     if holds(probed, reached) then
       high, instant, sum = probe, probed, reached
@@ -71,7 +81,7 @@ if used > 0 and (not fits or counted % 2 == 1) then
     if (total_oldest - before) % 4294967296 >= units then return oldest end
     local _, _, instant = search(gone, before, function(_, reached)
       return (reached - before) % 4294967296 >= units
-    end)
+    end, units)
     return instant
   end
   -- A denied call waits for the oldest `needed` units to leave and, if denied calls count, for
@@ -111,7 +121,7 @@ elseif excess > 0 then
   @search
   gone = search(gone, before, function(_, reached)
     return (reached - before) % 4294967296 > excess
-  end)
+  end, excess + 1)
 end
 -- The last entry that has left becomes the header.
 if gone ~= 0 then call('LTRIM', key, format('%d', gone), '-1') end
