@@ -202,6 +202,28 @@ async fn requests_that_get_ready_slowly_are_sent_in_spite_of_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn client_that_is_ready_is_kept_only_for_a_permit_that_comes_at_once() {
+    let outbound = Outbound::builder(store(), ["api=sliding-log:1/10s"]);
+    let outbound = outbound.margin(MARGIN).build().unwrap();
+    let key = |request: &Request<()>| request.uri().path().to_owned();
+    let client = Slow::new(5 * SECOND, 99, StatusCode::OK);
+    // All requests share one slot of the client.
+    let client = ConcurrencyLimit::new(client, 1);
+    let client = OutboundLayer::new(outbound.clone(), key, 5 * MINUTE).layer(client);
+    let send = |path: &str| {
+        let request = Request::get(path).body(()).unwrap();
+        tokio::spawn(client.clone().oneshot(request))
+    };
+    let busy = send("/busy");
+    sleep(SECOND).await;
+    // Its permit is too old when the client is ready, and there is no other for a minute.
+    let _ = outbound.penalize("/busy", MINUTE).await.unwrap();
+    let free = timeout(30 * SECOND, send("/free")).await;
+    assert_eq!(free.unwrap().unwrap().unwrap().status(), 200);
+    assert_eq!(busy.await.unwrap().unwrap().status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
 async fn old_permit_that_has_no_successor_in_time_is_an_error() {
     // The permit, its refund, and then no other permit.
     let faults = [
