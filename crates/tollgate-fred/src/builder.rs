@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use fred::clients::{Client, Pool};
 use fred::error::{Error, ErrorKind as FredErrorKind};
+use fred::interfaces::ClientLike;
 use fred::types::Builder;
+use fred::types::config::Server;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
@@ -145,7 +147,8 @@ impl FredStoreBuilder {
     ) -> Result<FredStore<Pool>, StoreError> {
         let options = self.0?;
         let builder = connection::builder(url, &options)?;
-        open(builder.build_pool(size).map_err(refused)?, options).await
+        let pool = builder.build_pool(size);
+        open(pool.map_err(|error| refused(&[], error))?, options).await
     }
 
     /// Connects the client that `builder` builds, and returns a store on it.
@@ -157,7 +160,7 @@ impl FredStoreBuilder {
     /// The same as [`connect`](Self::connect) and [`FredStore::new`].
     pub async fn connect_with(self, builder: &Builder) -> Result<FredStore, StoreError> {
         let options = self.0?;
-        let client = builder.build().map_err(refused)?;
+        let client = builder.build().map_err(|error| refused(&[], error))?;
         follows_nothing(&client)?;
         open(client, options).await
     }
@@ -167,7 +170,8 @@ async fn open<C: Clients>(clients: C, options: Options) -> Result<FredStore<C>, 
     let mut connections = Vec::with_capacity(clients.all().len());
     for client in clients.all() {
         let connection = Connection::open(client).await;
-        connections.push(connection.map_err(refused)?);
+        let servers = || client.client_config().server.hosts();
+        connections.push(connection.map_err(|error| refused(&servers(), error))?);
     }
     Ok(FredStore::of(clients, options, connections))
 }
@@ -187,8 +191,8 @@ const WORDS: [(&str, NoConnection); 8] = [
     ("UnexpectedEof", NoConnection::NotGreeted),
 ];
 
-/// Returns the store error for an error of connecting.
-pub(crate) fn refused(error: Error) -> StoreError {
+/// Returns the store error for an error of connecting to `servers`.
+pub(crate) fn refused(servers: &[Server], error: Error) -> StoreError {
     let other = match error.kind() {
         FredErrorKind::Auth => NoConnection::WrongPassword,
         FredErrorKind::Config | FredErrorKind::InvalidArgument | FredErrorKind::Url => {
@@ -197,7 +201,7 @@ pub(crate) fn refused(error: Error) -> StoreError {
         _ => NoConnection::Unreachable,
     };
     let told = NoConnection::told(error.details(), &WORDS);
-    told.unwrap_or(other).error(error)
+    told.unwrap_or(other).error_of(servers, error)
 }
 
 #[cfg(test)]
@@ -213,7 +217,9 @@ mod tests {
             (FredErrorKind::Config, ErrorKind::Misconfigured, "settings"),
             (FredErrorKind::IO, ErrorKind::Unavailable, "running"),
         ] {
-            let error = refused(Error::new(kind, "no"));
+            let servers = [Server::new("10.0.0.1", 1)];
+            let error = refused(&servers, Error::new(kind, "no"));
+            assert!(error.to_string().starts_with("10.0.0.1:1: "), "{error}");
             assert_eq!(error.kind(), expected, "{error}");
             assert!(error.to_string().contains(words), "{error}");
         }

@@ -1,5 +1,7 @@
 //! `NoConnection`: why connecting failed, and what to do about it.
 
+use std::fmt::Display;
+
 use tollgate_core::{ErrorKind, StoreError};
 
 use super::redact;
@@ -84,6 +86,24 @@ impl NoConnection {
 
     /// Returns the error for the caller, with the client crate's error as its source.
     pub fn error(self, source: impl Into<Source>) -> StoreError {
+        self.error_of::<&str>([], source)
+    }
+
+    /// Returns the same error, which also names the servers: their addresses, without passwords.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_wire::NoConnection;
+    ///
+    /// let error = NoConnection::Unreachable.error_of(["10.0.0.1:6379"], "refused");
+    /// assert!(error.to_string().starts_with("10.0.0.1:6379: no connection to the server: "));
+    /// ```
+    pub fn error_of<T: Display>(
+        self,
+        servers: impl IntoIterator<Item = T>,
+        source: impl Into<Source>,
+    ) -> StoreError {
         use ErrorKind::{Misconfigured, Unavailable};
         let (kind, advice) = match self {
             Self::AlertedTls => (
@@ -146,6 +166,15 @@ impl NoConnection {
             Self::NoSuchDatabase | Self::UnusableSettings => format!("{advice} ({source})"),
             Self::WithoutTls { feature } => format!("{advice} `{feature}`"),
             _ => advice.to_owned(),
+        };
+        let servers: Vec<_> = servers
+            .into_iter()
+            .map(|server| server.to_string())
+            .collect();
+        let message = if servers.is_empty() {
+            message
+        } else {
+            format!("{}: {message}", servers.join(", "))
         };
         StoreError::new(kind, message).with_source(source)
     }

@@ -70,7 +70,7 @@ impl RedisStoreBuilder {
                 Ok((connection, protocol))
             }
         };
-        let (connection, protocol) = greet(self.protocol, connect).await?;
+        let (connection, protocol) = greet(self.protocol, &nodes, connect).await?;
         // The client has one password and one kind of TLS for all nodes: those of the first.
         let importers = nodes
             .first()

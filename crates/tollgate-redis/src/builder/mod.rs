@@ -189,6 +189,7 @@ impl RedisStoreBuilder {
 /// the server refuses `HELLO`.
 async fn greet<T, F>(
     chosen: Option<ProtocolVersion>,
+    servers: &[ConnectionInfo],
     connect: impl Fn(ProtocolVersion) -> F,
 ) -> Result<T, StoreError>
 where
@@ -198,7 +199,7 @@ where
     if chosen.is_none() && outcome.as_ref().is_err_and(refuses_hello) {
         outcome = connect(ProtocolVersion::RESP2).await;
     }
-    outcome.map_err(refused)
+    outcome.map_err(|error| refused(servers, error))
 }
 
 /// Returns `address` with the `protocol`.

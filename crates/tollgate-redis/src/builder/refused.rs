@@ -1,6 +1,6 @@
 //! Turns errors of connecting into store errors.
 
-use redis::{ErrorKind, RedisError};
+use redis::{ConnectionInfo, ErrorKind, RedisError};
 use tollgate_core::StoreError;
 use tollgate_wire::NoConnection;
 
@@ -41,8 +41,8 @@ pub(super) fn refuses_hello(error: &RedisError) -> bool {
     told(error) == Some(NoConnection::WithoutResp3)
 }
 
-/// Returns the store error for an error of connecting.
-pub(super) fn refused(error: RedisError) -> StoreError {
+/// Returns the store error for an error of connecting to `servers`.
+pub(super) fn refused(servers: &[ConnectionInfo], error: RedisError) -> StoreError {
     let is_settled = matches!(
         error.kind(),
         ErrorKind::Client
@@ -55,7 +55,8 @@ pub(super) fn refused(error: RedisError) -> StoreError {
     } else {
         NoConnection::Unreachable
     };
-    told(&error).unwrap_or(other).error(error)
+    let servers = servers.iter().map(ConnectionInfo::addr);
+    told(&error).unwrap_or(other).error_of(servers, error)
 }
 
 fn told(error: &RedisError) -> Option<NoConnection> {
@@ -88,7 +89,14 @@ mod tests {
     #[test]
     fn a_server_that_is_away_may_come_back_but_settings_stay_wrong() {
         let refusal = io::Error::from(io::ErrorKind::ConnectionRefused);
-        let away = refused(refusal.into());
+        let server = redis::Client::open("redis://:sesame@10.0.0.1:1").unwrap();
+        let servers = [server.get_connection_info().clone()];
+        let away = refused(&servers, refusal.into());
+        let told = away.to_string();
+        assert!(
+            told.starts_with("10.0.0.1:1: no connection to the server: "),
+            "{told}"
+        );
         assert_eq!(away.kind(), StoreErrorKind::Unavailable, "{away}");
         for kind in [
             ErrorKind::Client,
@@ -96,7 +104,7 @@ mod tests {
             ErrorKind::InvalidClientConfig,
             ErrorKind::RESP3NotSupported,
         ] {
-            let wrong = refused((kind, "no").into());
+            let wrong = refused(&servers, (kind, "no").into());
             assert_eq!(wrong.kind(), StoreErrorKind::Misconfigured, "{wrong}");
         }
     }

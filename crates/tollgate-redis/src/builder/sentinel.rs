@@ -69,7 +69,7 @@ impl RedisStoreBuilder {
             let client = SentinelClient::build(sentinels.clone(), service, Some(node), primary);
             async move { SentinelConnection::new(client?).await }
         };
-        let connection = greet(self.protocol, connect).await?;
+        let connection = greet(self.protocol, &sentinels, connect).await?;
         Ok(RedisStore::with_options(connection, options))
     }
 }

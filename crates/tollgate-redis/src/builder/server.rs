@@ -1,5 +1,7 @@
 //! `connect`: stores on one server.
 
+use std::slice;
+
 use redis::Client;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
@@ -59,7 +61,7 @@ impl RedisStoreBuilder {
             let client = Client::open(speaking(protocol, &address));
             async move { ServerConnection::open(client?, deadline).await }
         };
-        let connection = greet(self.protocol, connect).await?;
+        let connection = greet(self.protocol, slice::from_ref(&address), connect).await?;
         Ok(RedisStore::with_options(connection, options))
     }
 }
