@@ -49,12 +49,7 @@ pub(crate) async fn send_from(local: Ipv4Addr, request: Request<Full<Bytes>>) ->
     }
 }
 
-/// Sends a request on a connection of its own, which ends with the body that this returns.
-pub(crate) async fn open(request: Request<Full<Bytes>>) -> Incoming {
-    ask_from(Ipv4Addr::LOCALHOST, request).await.into_body()
-}
-
-async fn ask_from(local: Ipv4Addr, request: Request<Full<Bytes>>) -> Response<Incoming> {
+pub(crate) async fn ask_from(local: Ipv4Addr, request: Request<Full<Bytes>>) -> Response<Incoming> {
     let mut connector = HttpConnector::new();
     connector.set_local_address(Some(local.into()));
     let client = Client::builder(TokioExecutor::new()).build(connector);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_testkit::{Flavor, Server};
 
@@ -159,6 +160,11 @@ impl Tenant {
     }
 }
 
+/// Sends a request on a connection of its own, which ends with the body that this returns.
+async fn begin(request: Request<Full<Bytes>>) -> Incoming {
+    ask_from(Ipv4Addr::LOCALHOST, request).await.into_body()
+}
+
 async fn proxy() -> (ManualClock, SocketAddr) {
     let (listener, address) = listener().await;
     let clock = ManualClock::new();
@@ -200,8 +206,8 @@ async fn a_client_of_the_llm_proxy_that_hangs_up_pays_what_was_sent_and_frees_it
     let acme = Tenant("secret-1", address);
     // Each takes 40 seconds if it is not cut off.
     let long = vec!["a"; 2_000].join(" ");
-    let mut first = open(acme.completion(&long, 2_000)).await;
-    let _second = open(acme.completion(&long, 2_000)).await;
+    let mut first = begin(acme.completion(&long, 2_000)).await;
+    let _second = begin(acme.completion(&long, 2_000)).await;
     let left = [10_000 - 2 * 3_000, 1_000_000 - 2 * 3_000];
     assert_eq!(acme.left().await[..2], left);
     let refused = send(acme.completion("hello", 1)).await;
