@@ -3,10 +3,10 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use ::hyper::body::Incoming;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_testkit::{Flavor, Server};
 

@@ -10,7 +10,7 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt;
 
 use crate::client::*;
-use crate::connections::{self, *};
+use crate::connections::*;
 use crate::proxies::*;
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn clients_that_leave_a_proxy_give_their_places_back() {
     let nginx = nginx(server.address, &format!("{APPENDS} {upgrades}"));
     for leaving in Leaving::ALL {
         let silent = head("GET", "/silent") + "\r\n";
-        let stream = connections::open(nginx.address(), &silent).await;
+        let stream = open(nginx.address(), &silent).await;
         server.until_full().await;
         leaving.leave(stream);
         server.until_free().await;
