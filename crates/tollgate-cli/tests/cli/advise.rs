@@ -129,6 +129,8 @@ fn what_is_proposed_denies_at_most_one_key_in_a_hundred() {
         (199, 20, 1),
         (200, 10, 2),
         (300, 2, 3),
+        // More than one in a thousand.
+        (2_000, 2, 3),
     ] {
         let names: Vec<_> = (0..keys)
             .map(|key| format!("10.0.{}.{}", key / 200, key % 200))

@@ -583,6 +583,15 @@ fn requests_can_be_counted_by_path_method_and_status() {
         let html = fs::read_to_string(&*report).unwrap();
         assert!(html.contains("UTC. 1 request is left out, by --path, --method or --status."));
     }
+    // What is left out need not have a client that can be counted.
+    let host = FULL_LINES[0].1.replace("10.0.0.1", "a.example");
+    let host = file(
+        "host.log",
+        FULL_LINES[0].1.to_owned() + &host.replace("401", "200"),
+    );
+    let found = replay_json(&[&[&*host, "--status", "401"], &LIMIT[..]].concat());
+    let numbers = (&found["left_out"], &found["skipped_lines"]);
+    assert_eq!(numbers, (&1.into(), &0.into()));
     // A line that does not say is skipped, and not left out.
     let json = file(
         "none.jsonl",

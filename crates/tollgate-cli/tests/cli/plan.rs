@@ -265,6 +265,17 @@ bob           2          1      0        1                  2026-03-01T08:00:00.
 ";
     let found = of(&["--per-key", "--only", "refused"]);
     assert!(found.ends_with(&format!("\n\n{keys}")), "{found}");
+    // Neither the most delayed message nor the latest need be the last in the file.
+    let day = "2026-03-01T";
+    let text = format!("key,id,time\na,1,{day}08:00:00Z\na,2,{day}08:00:00Z\na,3,{day}07:00:00Z");
+    let output = command(&file("early.csv", text), THREE)
+        .arg("--per-key")
+        .output();
+    let found = stdout(&output.unwrap());
+    assert!(
+        found.ends_with("0  1m              2026-03-01T08:01:00Z\n"),
+        "{found}"
+    );
 }
 
 #[test]

@@ -304,6 +304,36 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_message_that_would_be_planned_too_late_takes_no_room() {
+        // In Berlin, the first free time is 07:00, half a second after the end.
+        let text = "key,id,time,time_zone\n\
+                    a,1,2026-01-01T06:59:59.5Z,Asia/Tokyo\n\
+                    a,2,2026-01-03T06:00:00Z,Europe/Berlin\n\
+                    a,3,2026-01-03T06:59:59.5Z,Asia/Tokyo\n";
+        let messages = Messages::parse("test".to_owned(), text.as_bytes());
+        let messages = messages.unwrap_or_else(|failure| panic!("{failure}"));
+        let quotas = ["1/1s", "closed 22:00-08:00@local"].map(|quota| quota.parse().unwrap());
+        let horizon = std::time::Duration::from_secs(2 * 86_400);
+        let (terms, is_short) = terms::reaching(quotas.into(), horizon).unwrap();
+        for most_asked in [0, 10] {
+            let task = Task {
+                messages: &messages,
+                terms: terms.clone(),
+                until: messages.span().0.saturating_add(horizon),
+                instants: messages.instants(is_short),
+                zone: TimeZone::UTC,
+                most_asked,
+            };
+            let found = task.in_memory(&Progress::new(false)).unwrap();
+            let planned: Vec<_> = found
+                .iter()
+                .map(|outcome| outcome.planned.is_ok())
+                .collect();
+            assert_eq!(planned, [true, false, true], "{most_asked}");
+        }
+    }
+
     /// What is not counted for a quota is counted beside them.
     #[test]
     fn the_table_counts_what_is_beyond_the_horizon_and_what_was_not_looked_up() {
