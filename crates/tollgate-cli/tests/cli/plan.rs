@@ -555,6 +555,8 @@ fn command_lines_that_cannot_be() {
     ] {
         fails(&plan(&messages, options), &[hint]);
     }
+    let negative = command(&messages, THREE).arg("--per-day=-1").output();
+    fails(&negative.unwrap(), &["--per-day -1: a number or a length"]);
     fails(
         &plan("/does/not/exist", THREE),
         &["/does/not/exist", "readable"],
