@@ -204,7 +204,7 @@ fn no_message_is_planned_beyond_the_horizon_that_was_given() {
         lines += "2026-01-03T07:59:59Z > no time from the wanted one to 2026-01-03T08:00:00Z is free; \
                   at the wanted one, 1/1s is in the way by 1/1s\n";
     }
-    lines += "2026-01-03T08:00:00.5Z > the time is beyond the horizon: the latest possible is \
+    lines += "2026-01-03T08:00:02Z > the time is beyond the horizon: the latest possible is \
               2026-01-03T08:00:00Z\n";
     becomes("--quota 1/1s --horizon 2d", lines.trim_end());
     // A message that is not planned takes no room: in Berlin, the first free time is 07:00, half a
