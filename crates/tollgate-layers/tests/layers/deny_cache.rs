@@ -360,6 +360,16 @@ struct Late {
     answers: Notify,
 }
 
+impl Late {
+    fn new(clock: &ManualClock) -> Arc<Self> {
+        Arc::new(Self {
+            store: memory(clock),
+            decided: Notify::new(),
+            answers: Notify::new(),
+        })
+    }
+}
+
 #[async_trait::async_trait]
 impl Store for Late {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
@@ -384,11 +394,7 @@ impl Store for Late {
 #[tokio::test]
 async fn a_denial_is_remembered_from_when_the_store_was_asked() {
     let clock = ManualClock::new();
-    let store = Arc::new(Late {
-        store: memory(&clock),
-        decided: Notify::new(),
-        answers: Notify::new(),
-    });
+    let store = Late::new(&clock);
     let limiter = RateLimiter::new(cache(Arc::clone(&store), &clock), ["a=gcra:1/1m"]).unwrap();
     let _ = limiter.check("alice").await.unwrap();
     let answers = async {
@@ -443,11 +449,7 @@ async fn a_denial_of_a_fallback_is_not_remembered() {
 #[tokio::test]
 async fn a_denial_from_before_a_reset_is_not_remembered() {
     let clock = ManualClock::new();
-    let store = Arc::new(Late {
-        store: memory(&clock),
-        decided: Notify::new(),
-        answers: Notify::new(),
-    });
+    let store = Late::new(&clock);
     let limits = ["a=sliding-log:1/1h"];
     let limiter = RateLimiter::new(cache(Arc::clone(&store), &clock), limits).unwrap();
     let _ = limiter.check("alice").await.unwrap();
