@@ -231,7 +231,7 @@ impl Fields {
             }
             Some(draft @ (Draft::Six | Draft::Seven)) => {
                 if let Some(said) = strictest(said.clone()) {
-                    let amount = said.limit.algorithm().quota().amount();
+                    let amount = said.amount();
                     let reset = said.until_more.as_secs_ceil().unwrap_or(MAX_INTEGER);
                     write_three(draft, [amount, said.remaining, reset], headers);
                 }
@@ -303,8 +303,9 @@ impl<'v> Said<'v> {
         if verdict.is_allowed() {
             // A block that denies nothing says nothing. And where nothing remains, something was counted,
             // which will not be counted some time: otherwise it is not known what remains.
+            let may_be_unknown = !is_full || source != Source::Store;
             let is_unknown =
-                verdict.remaining() == 0 && !is_full && verdict.reset_after() == Wait::ZERO;
+                verdict.remaining() == 0 && may_be_unknown && verdict.reset_after() == Wait::ZERO;
             if is_unknown || limit.algorithm().can_block() {
                 return None;
             }
@@ -329,6 +330,18 @@ impl<'v> Said<'v> {
             remaining,
             until_more,
         })
+    }
+}
+
+impl Said<'_> {
+    /// Returns the quota: none of a block, which has no amount.
+    fn amount(&self) -> u64 {
+        let algorithm = self.limit.algorithm();
+        if algorithm.can_block() {
+            0
+        } else {
+            algorithm.quota().amount()
+        }
     }
 }
 
@@ -417,7 +430,7 @@ fn write_x_rate_limit(reset: Reset, said: &Said<'_>, headers: &mut HeaderMap) {
     if is_stricter(before, remaining, reset) {
         return;
     }
-    let amount = said.limit.algorithm().quota().amount();
+    let amount = said.amount();
     let numbers = [Some(amount), Some(remaining), reset];
     for (name, number) in NAMES.into_iter().zip(numbers) {
         if let Some(number) = number {

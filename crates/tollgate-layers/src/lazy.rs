@@ -1,14 +1,16 @@
 //! `Lazy`: a store that connects when it is first asked.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use futures_util::future::{Shared, WeakShared};
+use tokio::runtime::{self, Handle};
 use tollgate_core::store::{Checks, Request, Verdicts};
-use tollgate_core::{Key, Store, StoreError, lease, schedule};
+use tollgate_core::{ErrorKind, Key, Store, StoreError, lease, schedule};
 
 use crate::sync::Mutex;
 
@@ -18,8 +20,8 @@ type Attempt = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 /// A store that is made when it is first asked, so that a service starts although its server is
 /// down.
 ///
-/// Until there is a connection, callers wait together for one attempt at a time, and share its error.
-/// It goes on while one of them waits, whoever goes away. Put the store into a
+/// Until there is a connection, the callers of a runtime wait together for one attempt at a time, and
+/// share its error. It goes on while one of them waits, whoever goes away. Put the store into a
 /// [`Breaker`](crate::Breaker), so that not every call tries, and into a
 /// [`Fallback`](crate::Fallback), which decides meanwhile. Wrong settings are found when a call
 /// connects, too: see what [`connect`](Self::connect) returns at the start.
@@ -49,7 +51,7 @@ type Attempt = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 pub struct Lazy<S, F> {
     connect: F,
     store: Arc<OnceLock<S>>,
-    attempt: Mutex<Option<WeakShared<Attempt>>>,
+    attempt: Mutex<Option<Begun>>,
 }
 
 impl<S, F> Lazy<S, F> {
@@ -92,8 +94,11 @@ impl<S, F> Lazy<S, F> {
         F: Fn() -> C,
         C: Future<Output = Result<S, StoreError>> + Send + 'static,
     {
-        let mut attempt = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited_for = attempt.as_ref().and_then(WeakShared::upgrade);
+        // The sockets and timers of an attempt are its runtime's, which may stand still or end.
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
+        let mut begun = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = begun.as_ref().filter(|begun| begun.runtime == runtime);
+        let waited_for = here.and_then(|begun| begun.attempt.upgrade());
         // The error of one that has ended is for those who waited for it.
         if let Some(goes_on) = waited_for.filter(|attempt| attempt.peek().is_none()) {
             return goes_on;
@@ -105,15 +110,29 @@ impl<S, F> Lazy<S, F> {
         };
         let new = async move {
             if let Some(connecting) = connecting {
-                let connected = connecting.await?;
-                let _ = store.set(connected);
+                let connected = AssertUnwindSafe(connecting).catch_unwind().await;
+                let _ = store.set(connected.unwrap_or_else(|_| Err(panicked()))?);
             }
             Ok(())
         };
         let new = new.boxed().shared();
-        *attempt = new.downgrade();
+        *begun = new.downgrade().map(|attempt| Begun { runtime, attempt });
         new
     }
+}
+
+/// An attempt, and the runtime on which it began.
+struct Begun {
+    runtime: Option<runtime::Id>,
+    attempt: WeakShared<Attempt>,
+}
+
+/// A panic is an error for all who wait: otherwise, it would be one for each caller from then on.
+fn panicked() -> StoreError {
+    StoreError::new(
+        ErrorKind::Unavailable,
+        "the function that connects to the store has panicked: see its message",
+    )
 }
 
 #[async_trait]

@@ -121,9 +121,11 @@ impl<'a> Request<'a> {
     ///
     /// For a store that answered [`Answer::Uncovered`](crate::schedule::Answer).
     pub fn widen(&mut self, at: Timestamp) {
-        let all = || self.periods.iter().flatten().flatten();
-        let start = all().map(|period| period.start()).min().unwrap_or(at);
-        let end = all().map(|period| period.end()).max().unwrap_or(at);
+        // What all calendars cover: one of months reaches further than one of days.
+        let lists = || self.periods.iter().flatten();
+        let starts = lists().filter_map(|list| list.first().map(|first| first.start()));
+        let ends = lists().filter_map(|list| list.last().map(|last| last.end()));
+        let (start, end) = (starts.max().unwrap_or(at), ends.min().unwrap_or(at));
         let reach = self.reach();
         // Periods that are further from it are of times that cannot be planned.
         let (start, end) = match at < before(start, reach) || at > end.saturating_add(reach) {

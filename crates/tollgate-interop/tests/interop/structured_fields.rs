@@ -1,5 +1,6 @@
 //! Fields mean the same to `http-sf`, another implementation of structured fields, in Python.
 
+use std::cmp::Reverse;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -68,8 +69,8 @@ fn random<T>(strategy: &impl Strategy<Value = T>) -> impl Iterator<Item = T> {
 /// Headers with their types and values.
 type Headers = Vec<(&'static str, &'static str, Value)>;
 
-/// Returns what should be read after a decision; `time` is how many seconds what remains of a limit is
-/// valid for.
+/// Returns what should be read after a decision; `time` is how many microseconds what remains of a limit
+/// is valid for.
 fn expected(
     draft: Draft,
     hidden: &str,
@@ -92,15 +93,13 @@ fn expected(
         _ => json!([amount(limit), {"w": window(limit)}]),
     });
     let mut headers: Headers = vec![("ratelimit-policy", "list", policies.collect())];
-    // Of limits that deny for equally long, the one with the least left.
-    let wait = decision.binding().1.retry_after();
-    let equal = decision
+    // Of limits with the least left, the one of which that is all for longest.
+    let all = decision
         .verdicts()
-        .filter(|(_, verdict)| verdict.retry_after() == wait);
-    let (limit, verdict) = equal
-        .min_by_key(|(_, verdict)| verdict.remaining())
-        .unwrap();
-    let one = [amount(limit), left(verdict), time(limit, verdict)].map(item);
+        .map(|(limit, verdict)| (left(verdict), Reverse(time(limit, verdict)), amount(limit)));
+    let (left_of_one, Reverse(until), amount_of_one) =
+        all.min_by_key(|(left, until, _)| (*left, *until)).unwrap();
+    let one = [amount_of_one, left_of_one, until.div_ceil(1_000_000)].map(item);
     match draft {
         Draft::Six => {
             let names = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
@@ -118,7 +117,7 @@ fn expected(
         }
         _ => {
             let limits = shown().map(|(limit, verdict)| {
-                json!([limit.name(), {"r": left(verdict), "t": time(limit, verdict)}])
+                json!([limit.name(), {"r": left(verdict), "t": time(limit, verdict).div_ceil(1_000_000)}])
             });
             headers.push(("ratelimit", "list", limits.collect()));
         }
@@ -167,20 +166,29 @@ fn http_sf_reads_what_fields_say() {
             .write(&decision, &mut headers);
 
         let time = |limit: &Limit, verdict: &Verdict| {
-            let until_reset = verdict.reset_after().as_secs_ceil().unwrap();
+            let until_reset = verdict.reset_after().as_micros().unwrap();
             match (limit.algorithm(), verdict.retry_after()) {
-                // The first whole second after which more is left.
+                // The first instant at which more is left.
                 (Algorithm::Gcra(_), Wait::ZERO | Wait::NEVER) => {
-                    let has_more = |seconds: &u64| {
-                        let now = Timestamp::from_micros(START + seconds * 1_000_000);
+                    let has_more = |micros: u64| {
+                        let now = Timestamp::from_micros(START + micros);
                         clock.set(now.unwrap());
                         let later = limiter.peek("a").run().unwrap();
                         later.verdict(limit.name()).unwrap().remaining() > verdict.remaining()
                     };
-                    (0..until_reset).find(has_more).unwrap_or(until_reset)
+                    let (mut without, mut with) = (0, until_reset);
+                    while without < with {
+                        let middle = without.midpoint(with);
+                        if has_more(middle) {
+                            with = middle;
+                        } else {
+                            without = middle + 1;
+                        }
+                    }
+                    with
                 }
                 (_, Wait::ZERO | Wait::NEVER) => until_reset,
-                (_, wait) => wait.as_secs_ceil().unwrap(),
+                (_, wait) => wait.as_micros().unwrap(),
             }
         };
         let expected = expected(draft, hidden, &decision, time);

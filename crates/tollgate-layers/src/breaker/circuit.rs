@@ -14,7 +14,7 @@ const MOST_TRIES: u32 = 1_024;
 /// How much longer a call may take for each that was pending before it: a server decides ten
 /// thousand calls a second, or more.
 const EACH_BEFORE: Duration = Duration::from_micros(100);
-/// How often, while [`slow_after`](Circuit::slow_after) passes, a call that waits is looked at.
+/// How often a call that waits is looked at before it is slow.
 const LOOKS: u32 = 8;
 
 /// What is known of a store, by the calls to it.
@@ -171,17 +171,22 @@ impl Circuit {
         Some(())
     }
 
+    /// Returns how long a call may take. Calls wait for those before them, also if the server is fast.
+    fn allowed(&self, sent: &Sent) -> Duration {
+        self.slow_after.saturating_add(EACH_BEFORE * sent.before)
+    }
+
     /// Returns how long after a look at a call that waits a timer looks at it again.
-    pub(super) fn interval(&self) -> Duration {
+    pub(super) fn interval(&self, sent: &Sent) -> Duration {
         // Timers of Tokio are accurate to a millisecond.
-        (self.slow_after / LOOKS).max(Duration::from_millis(1))
+        (self.allowed(sent) / LOOKS).max(Duration::from_millis(1))
     }
 
     /// Records that a call still waits, at first when it begins to, and then at each
     /// [interval](Self::interval).
     pub(super) fn still_waits(&mut self, sent: &mut Sent, now: Timestamp) {
         let counted = sent.wait(now);
-        sent.most_at_once = Some(self.interval().saturating_mul(2));
+        sent.most_at_once = Some(self.interval(sent).saturating_mul(2));
         if sent.era != self.era {
             return;
         }
@@ -209,8 +214,7 @@ impl Circuit {
             return;
         }
         let _ = sent.wait(now);
-        // Calls wait for those before them, also if the server is fast.
-        let is_slow = sent.waited > self.slow_after.saturating_add(EACH_BEFORE * sent.before);
+        let is_slow = sent.waited > self.allowed(&sent);
         let says_nothing = end == End::Unasked || end == End::Dropped && !is_slow;
         let failed = end == End::Failed || is_slow;
         match &mut self.phase {

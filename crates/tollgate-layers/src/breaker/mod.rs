@@ -37,7 +37,7 @@ use crate::sync::Mutex;
 /// It judges the store, and neither callers nor the program. A call that is dropped before it is slow
 /// says nothing, and its turn to ask again goes to the next caller; each caller that goes away from its
 /// turn doubles how many may have one at a time, up to 1,024. Of a time in which the runtime did not run its timers, at
-/// most a quarter of `slow_after` counts.
+/// most a quarter of what a call may take counts.
 ///
 /// With the feature `tracing`, it logs a warning with the last error when it begins to leave the store
 /// alone, and when that is over.
@@ -238,7 +238,7 @@ impl<S: Sync> Breaker<S> {
             let now = self.clock.now();
             let interval = self.with_circuit(|circuit| {
                 circuit.still_waits(sent, now);
-                circuit.interval()
+                circuit.interval(sent)
             });
             timer.set(Some(sleep(interval)));
         }

@@ -39,7 +39,8 @@ impl Scene {
             if self.now == end {
                 return;
             }
-            self.now = self.now.saturating_add(self.circuit.interval()).min(end);
+            let interval = sent.iter().map(|sent| self.circuit.interval(sent)).min();
+            self.now = self.now.saturating_add(interval.unwrap()).min(end);
         }
     }
 
@@ -235,7 +236,7 @@ fn an_answer_to_anybody_shows_that_the_store_is_there() {
     // One that went away shows nothing.
     let gone = scene.send().unwrap();
     scene.circuit.end(gone, End::Dropped, scene.now);
-    scene.wait(scene.circuit.interval() + MICRO, [&mut stays]);
+    scene.wait(scene.circuit.interval(&stays) + MICRO, [&mut stays]);
     assert!(scene.send().is_none());
 }
 

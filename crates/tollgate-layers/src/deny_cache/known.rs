@@ -52,23 +52,19 @@ impl Known {
         now.saturating_duration_since(self.asked_at)
     }
 
-    /// Returns the verdict on `cost` as it would be now, or `None` if it was on another cost or is
-    /// older than `max_age`.
-    pub(super) fn verdict(&self, cost: u64, now: Timestamp, max_age: Duration) -> Option<Verdict> {
+    /// Returns the denial of `cost` as it would be now.
+    pub(super) fn verdict(&self, cost: u64, now: Timestamp) -> Option<Verdict> {
+        if !self.denies(cost, now) {
+            return None;
+        }
         let before = &self.verdict;
         let age = self.age(now);
-        let verdict = if self.denies(cost, now) {
-            let retry_after = if cost > before.capacity() {
-                Wait::NEVER
-            } else {
-                less(before.retry_after(), age)
-            };
-            Verdict::deny(before.capacity(), before.remaining(), retry_after)
-        } else if before.is_allowed() && self.cost == cost && age <= max_age {
-            Verdict::allow(before.capacity(), before.remaining())
+        let retry_after = if cost > before.capacity() {
+            Wait::NEVER
         } else {
-            return None;
+            less(before.retry_after(), age)
         };
+        let verdict = Verdict::deny(before.capacity(), before.remaining(), retry_after);
         let reset_after = less(before.reset_after(), age).max(verdict.retry_after());
         let decided_at = before.decided_at().saturating_add(age);
         Some(

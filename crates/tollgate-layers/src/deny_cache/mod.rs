@@ -46,8 +46,8 @@ const DEFAULT_AGE: Duration = Duration::from_secs(1);
 /// At a cost above the one that was denied, the wait that it says is the least that is possible.
 ///
 /// A decision's [`source`](tollgate_core::Decision::source) says whether it came from here, and its
-/// [`age`](tollgate_core::Decision::age) how long ago the store was asked. What it says about other
-/// limits of the call is as old, or nothing: then nothing remains of them.
+/// [`age`](tollgate_core::Decision::age) how long ago the store was asked. Of the call's limits that are
+/// not known to deny it, nothing is known: their `remaining` is 0.
 ///
 /// Asked every time: calls with an [id](tollgate_core::CallId), calls at a caller's instant, limits
 /// that count denied calls, keys of more than 256 bytes, and everything but a
@@ -160,7 +160,7 @@ impl<S> DenyCache<S> {
             if let Some(known) = known.filter(denies) {
                 age = age.max(Some(known.age(now)));
             }
-            let verdict = known.and_then(|known| known.verdict(check.cost(), now, self.max_age));
+            let verdict = known.and_then(|known| known.verdict(check.cost(), now));
             let verdict = verdict.unwrap_or_else(|| Verdict::allow(capacity, 0));
             verdict.in_shadow(is_shadow)
         });
@@ -191,6 +191,10 @@ impl<S> DenyCache<S> {
                 let Some((verdict, changes)) = answers.next() else {
                     return;
                 };
+                // What remained of a limit that allows the call is soon another number.
+                if verdict.is_allowed() {
+                    return;
+                }
                 let group = self.group(&state);
                 if group.load(Ordering::SeqCst) != changes {
                     return;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 
+use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tollgate_core::{ErrorKind, RateLimiter, StoreError};
 use tollgate_layers::Lazy;
@@ -88,4 +89,43 @@ async fn a_caller_that_is_not_polled_keeps_no_error_for_others() {
     assert!(store.connect().await.is_err());
     assert!(store.connect().await.is_ok());
     assert!(left.await.is_err());
+}
+
+/// Its sockets and timers may stand still with its runtime.
+#[test]
+fn callers_of_another_runtime_connect_by_themselves() {
+    let attempts = AtomicUsize::new(0);
+    let store = Lazy::new(|| {
+        let attempt = attempts.fetch_add(1, Ordering::Relaxed);
+        async move {
+            if attempt == 0 {
+                std::future::pending::<()>().await;
+            }
+            Ok(MemoryStore::new())
+        }
+    });
+    let runtime = || Builder::new_current_thread().build().unwrap();
+    let (idle, other) = (runtime(), runtime());
+    let mut left = pin!(store.connect());
+    let mut context = Context::from_waker(Waker::noop());
+    idle.block_on(async { assert!(left.as_mut().poll(&mut context).is_pending()) });
+    assert!(other.block_on(store.connect()).is_ok());
+}
+
+#[tokio::test]
+async fn a_panic_is_an_error_of_one_attempt() {
+    let attempts = AtomicUsize::new(0);
+    let store = Lazy::new(|| {
+        let attempt = attempts.fetch_add(1, Ordering::Relaxed);
+        async move {
+            tokio::task::yield_now().await;
+            assert_ne!(attempt, 0, "no address");
+            Ok(MemoryStore::new())
+        }
+    });
+    let (first, second) = tokio::join!(store.connect(), store.connect());
+    for failed in [first, second] {
+        assert_eq!(failed.err().unwrap().kind(), ErrorKind::Unavailable);
+    }
+    assert!(store.connect().await.is_ok());
 }

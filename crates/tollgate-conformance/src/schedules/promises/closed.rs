@@ -84,7 +84,9 @@ pub async fn nothing_is_planned_at_closed_times(harness: &Schedules, _plan: &Pla
         ),
     ] {
         let text = format!("quiet=closed {rule}");
-        let terms = schedule::Terms::new("plans", ["9/1m", "10/1d", &text]).unwrap();
+        // Calendars of other zones know their days and weeks to other instants.
+        let quotas = ["9/1m", "10/1d", "9/day@Asia/Tokyo", "40/week@UTC", &text];
+        let terms = schedule::Terms::new("plans", quotas).unwrap();
         let schedule = Schedule::with_terms(Arc::clone(&store), terms);
         let case = format!("{rule}, {closes}");
         let micros = |text: &str| {
