@@ -124,6 +124,15 @@ fn a_block_says_something_only_while_it_lasts() {
         text(&headers, "ratelimit").contains(r#""ban";r=0;t=300"#),
         "{headers:?}"
     );
+    // Where a limit must be said, that is none.
+    let mut headers = HeaderMap::new();
+    let fields = Fields::new().draft(Draft::Seven).x_rate_limit(Reset::After);
+    fields.write(&limiter.check("alice").run().unwrap(), &mut headers);
+    assert_eq!(
+        text(&headers, "ratelimit"),
+        "limit=0, remaining=0, reset=300"
+    );
+    assert_eq!(text(&headers, "x-ratelimit-limit"), "0");
 }
 
 /// No field names a time at which the same request would be allowed, or more would be left.
@@ -177,6 +186,9 @@ fn nothing_is_said_of_a_limit_that_was_not_counted() {
         // What the limits are is known.
         assert_eq!(headers.len(), 1, "{headers:?}");
         assert!(headers.contains_key("ratelimit-policy"));
+        let zero = ["a=fixed-window:0/1m"];
+        let headers = check(Arc::new(Fallback::allow(Down)), &fields, &zero, &[1]);
+        assert_eq!(headers.len(), 1, "{headers:?}");
     }
     // Another limiter's denial is remembered of one limit.
     let cache = || {
