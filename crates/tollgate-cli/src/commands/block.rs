@@ -11,7 +11,7 @@ use tollgate_wire::{FoundState, Search};
 use crate::failure::Failure;
 use crate::output::{Output, say};
 use crate::store::Remote;
-use crate::subject::{SubjectOptions, ask};
+use crate::subject::{SubjectOptions, ask, find};
 use crate::text::{micros, wait};
 use crate::time::length;
 
@@ -43,26 +43,34 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
         .collect();
     let file = about.limits.file()?;
     let in_file = file.map(|file| file.limits()).unwrap_or_default();
-    let (blocked_for, unread) = ask(about, &subject, output, async |limiter, key| {
-        let store: &dyn Remote = &**limiter.store();
-        let before = store.held(limiter.limits(), key).await?;
-        let call = limiter.block(key);
-        let blocked_for = match lasting {
-            Some(time) => call.lasting(time).await,
-            None => call.await,
-        }?;
-        let mut unread = Vec::new();
-        for limit in &blocks {
-            let name = limit.name();
-            let is_known = in_file.iter().any(|other| other.name() == name)
-                || before.iter().any(|state| state.name == name)
-                || is_in_use(store, limit, key).await?;
-            if !is_known {
-                unread.push(name.to_owned());
+    let (blocked_for, unread, rest_differs) =
+        ask(about, &subject, output, async |limiter, key| {
+            let store: &dyn Remote = &**limiter.store();
+            let before = store.held(limiter.limits(), key).await?;
+            let call = limiter.block(key);
+            let blocked_for = match lasting {
+                Some(time) => call.lasting(time).await,
+                None => call.await,
+            }?;
+            let mut unread = Vec::new();
+            for limit in &blocks {
+                let name = limit.name();
+                let is_known = in_file.iter().any(|other| other.name() == name)
+                    || before.iter().any(|state| state.name == name)
+                    || is_in_use(store, limit, key).await?;
+                if !is_known {
+                    unread.push(name.to_owned());
+                }
             }
-        }
-        Ok((blocked_for, unread))
-    })?;
+            let states = find(store, Search::new().with_key(key)).await?;
+            let is_own = |state: &&FoundState| {
+                let is_block = state.kind.starts_with("block");
+                state.is_exact && is_block && blocks.iter().any(|block| block.name() == state.name)
+            };
+            let mut others = states.iter().filter(|state| !is_own(state)).peekable();
+            let rest_differs = others.peek().is_some() && others.all(|state| !state.is_exact);
+            Ok((blocked_for, unread, rest_differs))
+        })?;
     let answer = Blocked {
         command: "block",
         key: &subject.whom.partition,
@@ -70,6 +78,7 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
         limits: blocks.iter().map(|limit| limit.to_string()).collect(),
         wait: blocked_for.duration(),
         unread,
+        rest_differs,
     };
     // JSON has a field for it.
     if !answer.unread.is_empty() && !about.server.json {
@@ -78,6 +87,13 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
              limits has the name {}; `tollgate list` shows the names in use",
             answer.unread.join(", ")
         ));
+    }
+    if rest_differs && !about.server.json {
+        output.complain(
+            &"warning: the server counts this key with other rests only, so the block may deny nobody: \
+             give the rest that `tollgate explain` shows by --rest, or the client by --address or \
+             --api-key, with --or if the service counts by one thing or else another",
+        );
     }
     say(about.server.json, output, &answer, || {
         format!(
@@ -120,12 +136,16 @@ struct Blocked<'a> {
     /// The names of blocks that nothing seems to read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<String>,
+    /// Whether all other states of the key have other rests.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    rest_differs: bool,
 }
 
 const BLOCKS: &str = "\
 One of the limits must be a block, such as ban=block:15m; the others are left as they are. A block
 never ends earlier than an earlier one of the same key; `tollgate reset` ends it. If neither a state
-on the server nor the file of --limits has the name of the block, a warning says that nothing reads it.
+on the server nor the file of --limits has the name of the block, a warning says that nothing reads it,
+and another if the server counts the key with other rests only.
 
 Exit status: 0 if the key is blocked, 2 if not.
 

@@ -65,7 +65,7 @@ pub(crate) struct KeyOptions {
     address: Option<IpAddr>,
 
     /// With --address: how many bits of an IPv6 address the service counts by
-    #[arg(long, value_name = "BITS", default_value_t = 64, requires = "address")]
+    #[arg(long, value_name = "BITS", default_value_t = 64, requires = "address", value_parser = clap::value_parser!(u8).range(1..=128))]
     ipv6_prefix: u8,
 
     /// Instead of KEY, an API key on standard input, as tollgate-http counts it: by its hash

@@ -680,7 +680,7 @@ fn times_without_a_year_get_the_latest_before_the_logs_last_change() {
     opened.set_modified(changed).unwrap();
     let options = [
         "--pattern",
-        "{time} {} sshd[{}]: Failed password for {user} from {ip} port",
+        "{time} {} sshd[{}]: Failed password for {user} from {address} port {number} ssh2",
         "--key",
         "ip+user",
         "--limit",

@@ -284,6 +284,32 @@ fn a_block_that_nothing_reads_is_a_warning() {
     }
 }
 
+/// `top` shows a network of IPv6 as KEY, and the client's in the column REST.
+#[test]
+fn a_block_of_a_key_without_its_rest_is_a_warning() {
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        let customer = ["--address", "2001:db8:66:1::7"];
+        let check = [&["check", "--limit", "api=gcra:5/1m"], &customer[..]].concat();
+        assert_eq!(desk.ask(&check).status.code(), Some(0));
+        let block = |whom: &[&str]| {
+            let output = desk.ask(&[&["block", "--limit", "api=block:15m"], whom].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            stderr(&output)
+        };
+        let warning = block(&["2001:db8:66::/48"]);
+        assert!(warning.contains("with other rests only"), "{warning}");
+        // Also when that block stands.
+        assert_eq!(block(&["2001:db8:66::/48"]), warning);
+        assert_eq!(block(&customer), "");
+        assert_eq!(
+            block(&["2001:db8:66::/48", "--rest", "2001:db8:66:1::/64"]),
+            ""
+        );
+        assert_eq!(block(&["nobody"]), "");
+    }
+}
+
 /// What `top` says of each key: its verdicts, by limit.
 fn rows(top: &Value) -> Vec<(&str, &str, bool, bool)> {
     let rows = top["top"].as_array().unwrap().iter();
