@@ -331,9 +331,7 @@ impl<'v> Said<'v> {
             until_more,
         })
     }
-}
 
-impl Said<'_> {
     /// Returns the quota: none of a block, which has no amount.
     fn amount(&self) -> u64 {
         let algorithm = self.limit.algorithm();

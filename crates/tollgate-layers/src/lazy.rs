@@ -83,12 +83,14 @@ impl<S, F> Lazy<S, F> {
             if let Some(store) = self.store.get() {
                 return Ok(store);
             }
-            self.attempt().await?;
+            if let Some(attempt) = self.attempt() {
+                attempt.await?;
+            }
         }
     }
 
-    /// Returns the attempt for which others wait, or a new one.
-    fn attempt<C>(&self) -> Shared<Attempt>
+    /// Returns the attempt for which others wait, or a new one; `None` if one has just succeeded.
+    fn attempt<C>(&self) -> Option<Shared<Attempt>>
     where
         S: Send + Sync + 'static,
         F: Fn() -> C,
@@ -101,23 +103,20 @@ impl<S, F> Lazy<S, F> {
         let waited_for = here.and_then(|begun| begun.attempt.upgrade());
         // The error of one that has ended is for those who waited for it.
         if let Some(goes_on) = waited_for.filter(|attempt| attempt.peek().is_none()) {
-            return goes_on;
+            return Some(goes_on);
         }
-        let store = Arc::clone(&self.store);
-        let connecting = match store.get() {
-            Some(_) => None,
-            None => Some((self.connect)()),
-        };
+        if self.store.get().is_some() {
+            return None;
+        }
+        let (store, connecting) = (Arc::clone(&self.store), (self.connect)());
         let new = async move {
-            if let Some(connecting) = connecting {
-                let connected = AssertUnwindSafe(connecting).catch_unwind().await;
-                let _ = store.set(connected.unwrap_or_else(|_| Err(panicked()))?);
-            }
+            let connected = AssertUnwindSafe(connecting).catch_unwind().await;
+            let _ = store.set(connected.unwrap_or_else(|_| Err(panicked()))?);
             Ok(())
         };
         let new = new.boxed().shared();
         *begun = new.downgrade().map(|attempt| Begun { runtime, attempt });
-        new
+        Some(new)
     }
 }
 

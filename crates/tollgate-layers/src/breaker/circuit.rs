@@ -69,11 +69,9 @@ pub(super) struct Sent {
     looked_at: Timestamp,
     /// The most that counts from one look to the next, once a timer looks.
     most_at_once: Option<Duration>,
-    /// The answers that it knows of, how long it has waited since the last, and whether that is too
-    /// long.
+    /// The answers that it knows of, and how long it has waited since the last.
     answers: u64,
     unanswered: Duration,
-    is_silent: bool,
 }
 
 impl Sent {
@@ -138,32 +136,29 @@ impl Circuit {
             most_at_once: None,
             answers: self.answers,
             unanswered: Duration::ZERO,
-            is_silent: false,
         })
     }
 
     /// Lets a call try a store that is left alone, or returns `None`.
     fn try_again(&mut self, now: Timestamp) -> Option<()> {
-        let first = Tries {
-            succeeded: 0,
-            pending: 0,
-            most: 1,
-            last: now,
-        };
         let mut tries = match self.phase {
             Phase::Trying(tries) if tries.pending < tries.most => tries,
-            // A caller that neither waits nor goes away does not keep the others out.
+            Phase::Open(until) if now < until => return None,
+            // A caller that neither waits nor goes away keeps the others out for so long only.
             Phase::Trying(Tries { last, .. })
-                if now.saturating_duration_since(last) > self.patience() =>
+                if now.saturating_duration_since(last) <= self.patience() =>
             {
-                self.era += 1;
-                first
+                return None;
             }
-            Phase::Open(until) if now >= until => {
+            _ => {
                 self.era += 1;
-                first
+                Tries {
+                    succeeded: 0,
+                    pending: 0,
+                    most: 1,
+                    last: now,
+                }
             }
-            _ => return None,
         };
         tries.pending += 1;
         tries.last = now;
@@ -182,6 +177,12 @@ impl Circuit {
         (self.allowed(sent) / LOOKS).max(Duration::from_millis(1))
     }
 
+    /// Returns whether a call has waited too long since the last answer to anybody, as far as it was looked
+    /// at.
+    fn is_silent(&self, sent: &Sent) -> bool {
+        sent.answers == self.answers && sent.unanswered > self.slow_after
+    }
+
     /// Records that a call still waits, at first when it begins to, and then at each
     /// [interval](Self::interval).
     pub(super) fn still_waits(&mut self, sent: &mut Sent, now: Timestamp) {
@@ -194,14 +195,11 @@ impl Circuit {
             Phase::Closed if sent.answers != self.answers => {
                 sent.answers = self.answers;
                 sent.unanswered = Duration::ZERO;
-                sent.is_silent = false;
             }
             Phase::Closed => {
+                let was_silent = self.is_silent(sent);
                 sent.unanswered = sent.unanswered.saturating_add(counted);
-                if !sent.is_silent && sent.unanswered > self.slow_after {
-                    sent.is_silent = true;
-                    self.silent += 1;
-                }
+                self.silent += u32::from(!was_silent && self.is_silent(sent));
             }
             Phase::Trying(_) if sent.waited > self.slow_after => self.open(now),
             Phase::Trying(_) | Phase::Open(_) => {}
@@ -215,6 +213,7 @@ impl Circuit {
         }
         let _ = sent.wait(now);
         let is_slow = sent.waited > self.allowed(&sent);
+        let was_silent = self.is_silent(&sent);
         let says_nothing = end == End::Unasked || end == End::Dropped && !is_slow;
         let failed = end == End::Failed || is_slow;
         match &mut self.phase {
@@ -223,8 +222,8 @@ impl Circuit {
                 if matches!(end, End::Answered | End::Failed) {
                     self.answers += 1;
                     self.silent = 0;
-                } else if sent.is_silent && sent.answers == self.answers {
-                    self.silent -= 1;
+                } else {
+                    self.silent -= u32::from(was_silent);
                 }
                 if says_nothing {
                     return;

@@ -36,8 +36,8 @@ use crate::sync::Mutex;
 ///
 /// It judges the store, and neither callers nor the program. A call that is dropped before it is slow
 /// says nothing, and its turn to ask again goes to the next caller; each caller that goes away from its
-/// turn doubles how many may have one at a time, up to 1,024. Of a time in which the runtime did not run its timers, at
-/// most a quarter of what a call may take counts.
+/// turn doubles how many may have one at a time, up to 1,024. Of a time in which the runtime did not run
+/// its timers, at most a quarter of what a call may take counts.
 ///
 /// With the feature `tracing`, it logs a warning with the last error when it begins to leave the store
 /// alone, and when that is over.

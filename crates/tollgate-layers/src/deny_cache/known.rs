@@ -43,18 +43,13 @@ impl Known {
         self.limit == *limit
     }
 
-    /// Returns whether the store would deny `cost`.
-    pub(super) fn denies(&self, cost: u64, now: Timestamp) -> bool {
-        cost >= self.cost && now < self.until
-    }
-
     pub(super) fn age(&self, now: Timestamp) -> Duration {
         now.saturating_duration_since(self.asked_at)
     }
 
-    /// Returns the denial of `cost` as it would be now.
-    pub(super) fn verdict(&self, cost: u64, now: Timestamp) -> Option<Verdict> {
-        if !self.denies(cost, now) {
+    /// Returns the store's denial of `cost` as it would be now, or `None` if it may allow that.
+    pub(super) fn denial(&self, cost: u64, now: Timestamp) -> Option<Verdict> {
+        if cost < self.cost || now >= self.until {
             return None;
         }
         let before = &self.verdict;

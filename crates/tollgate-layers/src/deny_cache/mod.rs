@@ -155,13 +155,16 @@ impl<S> DenyCache<S> {
             let known = with_state(check, |state| self.known.get(&state));
             let known = known.as_ref();
             let known = known.filter(|known| known.is_about(check.limit()));
-            // A limit in shadow denies no call, but tells that it would.
-            let denies = |known: &&Known| !is_shadow && known.denies(check.cost(), now);
-            if let Some(known) = known.filter(denies) {
-                age = age.max(Some(known.age(now)));
-            }
-            let verdict = known.and_then(|known| known.verdict(check.cost(), now));
-            let verdict = verdict.unwrap_or_else(|| Verdict::allow(capacity, 0));
+            let denial =
+                known.and_then(|known| Some((known.age(now), known.denial(check.cost(), now)?)));
+            let verdict = match denial {
+                None => Verdict::allow(capacity, 0),
+                Some((asked, denial)) => {
+                    // A limit in shadow denies no call, but tells that it would.
+                    age = age.max((!is_shadow).then_some(asked));
+                    denial
+                }
+            };
             verdict.in_shadow(is_shadow)
         });
         // Nothing was consumed, so there is no receipt that needs a fingerprint.

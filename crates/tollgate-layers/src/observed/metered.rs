@@ -131,9 +131,6 @@ impl Metered {
                 "tollgate_decisions_total",
                 "Calls that consume, for each of their limits"
             );
-            for kind in KINDS {
-                errors(kind).increment(0);
-            }
             describe_counter!(
                 "tollgate_units_total",
                 "Costs of calls: what was consumed, or what was denied"
@@ -148,6 +145,9 @@ impl Metered {
                 "Calls that wait for a decision now"
             );
             describe_counter!("tollgate_store_errors_total", "Calls that were not decided");
+            for kind in KINDS {
+                errors(kind).increment(0);
+            }
         });
     }
 }
