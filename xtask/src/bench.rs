@@ -7,7 +7,7 @@ use clap::Args;
 use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
-use crate::project::{PEERS, TOOLS};
+use crate::project::{PEERS, tools};
 use crate::results::{self, GENERAL, ON_SERVERS};
 use crate::{replay, servers};
 
@@ -108,7 +108,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
 /// because cargo builds much of it a second time for one package alone. A test runs the programs that measure.
 fn once(shell: &Shell, rest: &[&str]) -> Outcome {
     servers::ensure_system(shell)?;
-    let packages = TOOLS.map(|name| ["--package", name]).concat();
+    let packages = tools("--package");
     Ok(cmd!(
         shell,
         "cargo bench --profile dev {packages...} --bench * -- --test {rest...}"

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
-use crate::project::{Files, TOOLS, WORKSPACES};
+use crate::project::{Files, WORKSPACES, tools};
 use crate::{bench, features, fuzz, instructions, lint, readme, release, servers, test};
 
 /// Their features that use a dependency which is built for nothing else.
@@ -157,7 +157,7 @@ fn oldest_compiler(shell: &Shell) -> Outcome {
 /// Returns the arguments for the packages that users build, for which old compilers and old dependencies must do.
 fn for_users() -> Vec<&'static str> {
     let mut arguments = vec!["--workspace", "--lib", "--bins"];
-    arguments.extend(TOOLS.iter().flat_map(|name| ["--exclude", name]));
+    arguments.extend(tools("--exclude"));
     arguments
 }
 

@@ -14,7 +14,7 @@ pub(crate) const PEERS: &str = "benches/peers";
 pub(crate) const WORKSPACES: [&str; 2] = [".", PEERS];
 /// The packages whose tests the ordinary run leaves out: the project's tools, and tests with frameworks and
 /// programs of others, which have dependencies of their own. They are tested together, and so are built once.
-pub(crate) const TOOLS: [&str; 7] = [
+const TOOLS: [&str; 7] = [
     "tollgate-benches",
     "tollgate-interop",
     "tollgate-report",
@@ -23,6 +23,11 @@ pub(crate) const TOOLS: [&str; 7] = [
     "xtask",
     "xtask-fuzz",
 ];
+/// Returns the arguments that give each of [`TOOLS`] to `option`.
+pub(crate) fn tools(option: &'static str) -> Vec<&'static str> {
+    TOOLS.map(|name| [option, name]).concat()
+}
+
 /// Parts of the names of tests that need more than the system's Redis server: another version of it, or
 /// other programs that run only with `--every-server`.
 pub(crate) const OTHER_SERVERS: [&str; 3] = ["redis_6_2", "valkey_9_1", "every_server"];

@@ -11,7 +11,7 @@ use clap::Args;
 use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
-use crate::project::{OTHER_SERVERS, PEERS, TOOLS};
+use crate::project::{OTHER_SERVERS, PEERS, tools};
 use crate::servers;
 
 /// The environment variable that makes tests run on every server, and try everything as often as they can.
@@ -53,10 +53,10 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     // line also without debug information.
     shell.set_var("CARGO_INCREMENTAL", "0");
     shell.set_var("CARGO_PROFILE_DEV_DEBUG", "0");
-    let excluded = TOOLS.map(|name| ["--exclude", name]).concat();
+    let excluded = tools("--exclude");
     let most = [&["--workspace"], &*excluded].concat();
     let documents = ["--package", DOCUMENTS];
-    let tools = TOOLS.map(|name| ["--package", name]).concat();
+    let tools = tools("--package");
     let runs = if arguments.every_server {
         servers::run(shell)?;
         shell.set_var(EVERY_SERVER, "1");

@@ -67,16 +67,15 @@ impl LimitOptions {
             .transpose()
     }
 
-    /// Returns limits that decide a call together.
-    pub(crate) fn together(&self) -> Result<Vec<Limit>, Failure> {
-        let file = self.file()?;
-        if let Some(file) = file.as_ref().filter(|_| self.limits.is_empty()) {
+    /// Returns limits that decide a call together; those of names are of `file`, as below.
+    pub(crate) fn together(&self, file: Option<&LimitsFile>) -> Result<Vec<Limit>, Failure> {
+        if let Some(file) = file.filter(|_| self.limits.is_empty()) {
             return Err(file.which());
         }
         let mut limits = Vec::new();
         for text in &self.limits {
-            let found = in_full(file.as_ref(), text)?;
-            if let Some(file) = &file {
+            let found = in_full(file, text)?;
+            if let Some(file) = file {
                 file.check_one(text, &found)?;
             }
             limits.extend(found);
@@ -87,14 +86,13 @@ impl LimitOptions {
 
     /// Returns limits that decide each by itself: their names may be the same. Without any, these are
     /// all of the file.
-    pub(crate) fn separate(&self) -> Result<Vec<Limit>, Failure> {
-        let file = self.file()?;
-        if let Some(file) = file.as_ref().filter(|_| self.limits.is_empty()) {
+    pub(crate) fn separate(&self, file: Option<&LimitsFile>) -> Result<Vec<Limit>, Failure> {
+        if let Some(file) = file.filter(|_| self.limits.is_empty()) {
             return Ok(file.limits());
         }
         let mut limits = Vec::new();
         for text in &self.limits {
-            for limit in in_full(file.as_ref(), text)? {
+            for limit in in_full(file, text)? {
                 if limits.contains(&limit) {
                     let limit = text.clone();
                     return Err(Failure::LimitTwice { limit });
@@ -107,10 +105,9 @@ impl LimitOptions {
 
     /// Returns limits that decide each by itself, with those of the file that read the same states:
     /// plans may share a name.
-    pub(crate) fn sharing(&self) -> Result<Vec<Sharing>, Failure> {
-        let asked = self.separate()?;
-        let file = self.file()?;
-        let all = file.map(|file| file.limits()).unwrap_or_default();
+    pub(crate) fn sharing(&self, file: Option<&LimitsFile>) -> Result<Vec<Sharing>, Failure> {
+        let asked = self.separate(file)?;
+        let all = file.map(LimitsFile::limits).unwrap_or_default();
         let mut groups: Vec<Sharing> = Vec::new();
         for (index, limit) in asked.iter().chain(&all).enumerate() {
             let is_asked = index < asked.len();
@@ -132,11 +129,10 @@ impl LimitOptions {
     }
 
     /// Returns the states to look for; `None` for all.
-    pub(crate) fn selected(&self) -> Result<Option<Selected>, Failure> {
-        let file = self.file()?;
+    pub(crate) fn selected(&self, file: Option<&LimitsFile>) -> Result<Option<Selected>, Failure> {
         let mut selected = Selected::default();
         for text in &self.limits {
-            selected.add(file.as_ref(), text)?;
+            selected.add(file, text)?;
         }
         Ok((!self.limits.is_empty()).then_some(selected))
     }

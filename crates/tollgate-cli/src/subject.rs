@@ -10,7 +10,7 @@ use tollgate_core::{Key, Limit, RateLimiter, StoreError};
 use tollgate_wire::{FoundState, Search};
 
 use crate::failure::Failure;
-use crate::limits::LimitOptions;
+use crate::limits::{LimitOptions, LimitsFile};
 use crate::output::Output;
 use crate::signals::Signal;
 use crate::store::{KeyOptions, PATIENCE, Remote, ServerOptions, Whom, wait_for};
@@ -39,14 +39,18 @@ pub(crate) struct SubjectOptions {
 pub(crate) struct Subject {
     pub(crate) whom: Whom,
     pub(crate) limits: Vec<Limit>,
+    /// The service's file, if it is given.
+    pub(crate) file: Option<LimitsFile>,
 }
 
 impl SubjectOptions {
     /// Returns the key and the limits, which decide together.
     pub(crate) fn subject(&self) -> Result<Subject, Failure> {
+        let file = self.limits.file()?;
         Ok(Subject {
-            limits: self.limits.together()?,
+            limits: self.limits.together(file.as_ref())?,
             whom: self.key.whom()?,
+            file,
         })
     }
 }

@@ -9,6 +9,7 @@ use tollgate_core::{Key, Limit, StoreError};
 use tollgate_wire::{FoundState, Search};
 
 use crate::failure::Failure;
+use crate::limits::LimitsFile;
 use crate::output::{Output, say};
 use crate::store::Remote;
 use crate::subject::{SubjectOptions, ask, find};
@@ -41,8 +42,8 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
     let blocks: Vec<&Limit> = blocks
         .filter(|limit| limit.algorithm().can_block())
         .collect();
-    let file = about.limits.file()?;
-    let in_file = file.map(|file| file.limits()).unwrap_or_default();
+    let in_file = subject.file.as_ref().map(LimitsFile::limits);
+    let in_file = in_file.unwrap_or_default();
     let (blocked_for, unread, rest_differs) =
         ask(about, &subject, output, async |limiter, key| {
             let store: &dyn Remote = &**limiter.store();
@@ -62,13 +63,7 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
                     unread.push(name.to_owned());
                 }
             }
-            let states = find(store, Search::new().with_key(key)).await?;
-            let is_own = |state: &&FoundState| {
-                let is_block = state.kind.starts_with("block");
-                state.is_exact && is_block && blocks.iter().any(|block| block.name() == state.name)
-            };
-            let mut others = states.iter().filter(|state| !is_own(state)).peekable();
-            let rest_differs = others.peek().is_some() && others.all(|state| !state.is_exact);
+            let rest_differs = has_other_rests(store, &blocks, key).await?;
             Ok((blocked_for, unread, rest_differs))
         })?;
     let answer = Blocked {
@@ -103,6 +98,21 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
             answer.limits.join(", ")
         )
     })
+}
+
+/// Returns whether the server has states of the partition of `key`, but only of other rests, beside `blocks`.
+async fn has_other_rests(
+    store: &dyn Remote,
+    blocks: &[&Limit],
+    key: Key<'_>,
+) -> Result<bool, StoreError> {
+    let states = find(store, Search::new().with_key(key)).await?;
+    let is_own = |state: &&FoundState| {
+        let is_block = state.kind.starts_with("block");
+        state.is_exact && is_block && blocks.iter().any(|block| block.name() == state.name)
+    };
+    let mut others = states.iter().filter(|state| !is_own(state)).peekable();
+    Ok(others.peek().is_some() && others.all(|state| !state.is_exact))
 }
 
 /// Returns whether the server has a state under the name of `block`, beside the block of `key`.

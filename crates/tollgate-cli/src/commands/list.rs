@@ -28,8 +28,8 @@ pub(crate) struct ListOptions {
 pub(super) fn run(options: &ListOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
     let settings = options.server.settings(TimeSource::Server)?;
-    let selected = options.limits.selected()?;
     let file = options.limits.file()?;
+    let selected = options.limits.selected(file.as_ref())?;
     let file = file.map(|file| file.limits());
     let states = wait_for(async {
         let store = server.connect(settings).await?;

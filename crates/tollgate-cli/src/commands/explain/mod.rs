@@ -20,7 +20,7 @@ use crate::verdict::LimitVerdict;
 /// Runs `tollgate explain`.
 pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
-    let limits = options.limits.separate()?;
+    let limits = options.limits.separate(options.limits.file()?.as_ref())?;
     // Of a whole file, only those that have counted the key are of interest.
     let is_whole_file = options.limits.limits.is_empty();
     let zone = options.zone.zone()?;

@@ -19,7 +19,7 @@ use crate::text::{bullets, plural};
 pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, Failure> {
     let server = options.server.server()?;
     let whom = options.key.whom()?;
-    let selected = options.limits.selected()?;
+    let selected = options.limits.selected(options.limits.file()?.as_ref())?;
     let settings = options.key.settings(&options.server)?;
     let (states, forgotten, others) = wait_for(async {
         let store = server.connect(settings).await?;

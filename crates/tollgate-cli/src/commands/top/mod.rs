@@ -26,7 +26,7 @@ use crate::time::length;
 /// Runs `tollgate top`.
 pub(super) fn run(options: &TopOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
-    let limits = options.limits.sharing()?;
+    let limits = options.limits.sharing(options.limits.file()?.as_ref())?;
     let every = options.every.as_deref();
     let every = every.map(|every| length("--every", every)).transpose()?;
     let zone = options.zone.zone()?;

@@ -9,7 +9,7 @@ use tollgate_core::Timestamp;
 use super::decide::Task;
 use super::messages::{Message, Messages};
 use crate::commands::schedule::options::Only;
-use crate::text::{Grouped, Span, Table, exact, json, plural, printable, rfc3339, times_in};
+use crate::text::{Grouped, Span, Table, exact, json, plural, rfc3339, times_in};
 
 /// What became of a message.
 #[derive(Debug)]
@@ -339,7 +339,7 @@ impl<'m> Plan<'m> {
         ];
         let mut table = Table::new(&header, 1);
         for row in self.listed(only) {
-            let names = [row.key, &row.message.id].map(|name| printable(name.as_bytes()));
+            let names = [row.key, &row.message.id].map(str::to_owned);
             table.row([&names[..], &row.cells()].concat());
         }
         text += &table.to_string();
@@ -359,7 +359,7 @@ impl<'m> Plan<'m> {
         let mut table = Table::new(&header, 5);
         for of in self.of_each_key(only) {
             let counts = [of.messages, of.as_wanted(), of.moved, of.refused];
-            let mut cells = vec![printable(of.key.as_bytes())];
+            let mut cells = vec![of.key.to_owned()];
             cells.extend(counts.map(|count| Grouped(count).to_string()));
             cells.push(match of.moved {
                 0 => String::new(),
