@@ -135,6 +135,25 @@ impl Files {
         names
     }
 
+    /// Returns the published crates on which the others do not depend by exactly the version that they
+    /// have: they call hidden functions of each other.
+    pub(crate) fn unpinned(&self) -> Vec<String> {
+        let manifest = self.text(MANIFEST).unwrap_or_default();
+        let version = self.version().unwrap_or_default();
+        let pin = format!("version = \"={version}\"");
+        let of_name = |name: &&str| {
+            let dependency = format!("{name} = {{ ");
+            let mut lines = manifest.lines();
+            lines
+                .find(|line| line.starts_with(&dependency))
+                .is_some_and(|line| !line.contains(&pin))
+        };
+        let mut unpinned = self.published();
+        unpinned.retain(of_name);
+        let finding = |name| format!("{MANIFEST} depends on {name} without `{pin}`");
+        unpinned.into_iter().map(finding).collect()
+    }
+
     /// Returns the repository's public address.
     pub(crate) fn repository(&self) -> Option<&str> {
         self.shared("repository")
@@ -203,6 +222,23 @@ mod tests {
                         tls = []\nlong = [\n    \"dep:b\",\n]\n\n[dependencies]\nb = \"1\"\n";
         assert_eq!(features(manifest).collect::<Vec<_>>(), ["tls", "long"]);
         assert_eq!(features("[package]\n").count(), 0);
+    }
+
+    #[test]
+    fn crates_depend_on_each_other_by_exactly_one_version() {
+        let unpinned = |version: &str| {
+            let line = format!("a = {{ path = \"crates/a\", version = \"{version}\" }}");
+            let manifest = format!("version = \"1.2.3\"\n[workspace.dependencies]\n{line}\n");
+            let files = [
+                (MANIFEST, &*manifest),
+                ("crates/a/Cargo.toml", ""),
+                ("crates/program/Cargo.toml", ""),
+            ];
+            Files::of(&files).unpinned().len()
+        };
+        assert_eq!(unpinned("=1.2.3"), 0);
+        assert_eq!(unpinned("1.2.3"), 1);
+        assert_eq!(unpinned("=1.2.2"), 1);
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn check(shell: &Shell, files: &Files) -> Outcome {
         return Err(format!("cargo cannot package the crates:\n{printed}").into());
     }
     let order = order(&printed);
-    let mut findings = Vec::new();
+    let mut findings = files.unpinned();
     if order.len() != crates.len() {
         findings.push(format!("cargo packaged {order:?} instead of {crates:?}"));
     }

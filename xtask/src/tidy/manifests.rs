@@ -1,5 +1,5 @@
-//! Checks that every package inherits the lints of its workspace, and that the workspace of the peers has the
-//! same lints and profiles.
+//! Checks that every package inherits the lints of its workspace, that the workspace of the peers has the same
+//! lints and profiles, and that the crates depend on each other by exactly one version.
 
 use crate::project::{Files, PEERS};
 
@@ -8,7 +8,8 @@ const SHARED: &str = "[workspace.lints.rust]";
 /// What a package says that inherits the lints.
 const INHERITS: &str = "\n[lints]\nworkspace = true\n";
 
-/// Returns the packages that do not inherit the lints, and whether the peers have others than the main workspace.
+/// Returns the packages that do not inherit the lints, whether the peers have others than the main workspace, and
+/// the crates that others may use in another version.
 pub(super) fn findings(files: &Files) -> Vec<String> {
     let manifests = files
         .ending("toml")
@@ -25,6 +26,7 @@ pub(super) fn findings(files: &Files) -> Vec<String> {
             "{PEERS}/Cargo.toml does not end as Cargo.toml does, from {SHARED} on"
         ));
     }
+    findings.extend(files.unpinned());
     findings
 }
 
