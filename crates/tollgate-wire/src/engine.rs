@@ -87,7 +87,8 @@ impl Runtime {
     /// Returns the runtime that has this `id` in the process, starts tasks by `spawn`, and whose time
     /// is `now`.
     ///
-    /// `spawn` must run the task even while the spawning task keeps its thread busy.
+    /// `spawn` must run the task even while the spawning task keeps its thread busy. `now` is also
+    /// called on a thread outside of the runtime.
     #[must_use]
     pub fn new(id: impl Hash, spawn: fn(Task), now: fn() -> Instant) -> Self {
         Self {

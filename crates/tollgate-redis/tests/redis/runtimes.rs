@@ -163,6 +163,25 @@ fn a_store_connects_on_the_runtime_of_its_next_call() {
     assert_eq!(left.unwrap().remaining(), 1_000 - 8);
 }
 
+/// Neither tasks nor timers of such a runtime run.
+#[test]
+fn calls_in_batches_end_at_their_deadline_on_a_runtime_that_nobody_drives() {
+    let server = Server::start(Flavor::System);
+    let driven = several_threads();
+    let options = Options::default().with_batches_only();
+    let builder = RedisStore::builder().options(options.with_deadline(Duration::from_millis(100)));
+    let store = driven.block_on(builder.connect(server.url()));
+    let limiter = limiter(store.unwrap());
+    let (ended, has_ended) = mpsc::channel();
+    // If the thread hangs, it is left behind.
+    thread::spawn(move || {
+        let outcome = one_thread().handle().block_on(check(&limiter));
+        ended.send(outcome).unwrap();
+    });
+    let outcome = has_ended.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
 #[test]
 fn a_primary_is_looked_for_on_the_runtime_of_the_next_call() {
     let group = SentinelGroup::start(Flavor::System);

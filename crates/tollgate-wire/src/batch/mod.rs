@@ -2,10 +2,12 @@
 //!
 //! While few calls are in flight, each is sent singly. Beyond that, new calls gather in a queue, and a
 //! task, the sender, sends all that wait as one batch; while it waits for the reply, the next batch
-//! gathers. No call waits for a timer.
+//! gathers. No call waits for a timer. If a sender does not run, a thread of its own ends the calls at
+//! their deadlines.
 
 mod call;
 mod calls;
+mod overdue;
 mod queue;
 mod reply;
 
@@ -67,7 +69,7 @@ impl InQueue {
         runner: &Arc<Runner<E>>,
         mut call: BatchedCall<'_>,
     ) -> Member {
-        let (member, needs_sender) = self.queue.add(&mut call, self.now);
+        let (member, needs_sender) = self.queue.add(&mut call, &self.runtime, self.now);
         if needs_sender {
             let sending = Sending {
                 runner: Arc::clone(runner),
@@ -79,48 +81,16 @@ impl InQueue {
     }
 }
 
-/// Waits for the end of a call that `runtime` polls. The call was added to its batch in this same poll,
-/// with the waker of this poll.
-pub(super) async fn ended(member: &Member, engine: &impl Engine, runtime: &Runtime) -> Ended {
+/// Waits for the end of a call. The call was added to its batch in this same poll, with the waker of this
+/// poll.
+pub(super) async fn ended(member: &Member) -> Ended {
     // The batch has this poll's waker already.
     next_poll().await;
-    match ended_on(member, engine, runtime.id).await {
-        Ok(ended) => ended,
-        // In a box, so that calls which stay on their runtime have small futures.
-        Err(other) => Box::pin(ended_elsewhere(member, engine, other)).await,
-    }
-}
-
-/// Waits for the end of a call whose future was moved to another runtime.
-async fn ended_elsewhere(member: &Member, engine: &impl Engine, mut runtime: Runtime) -> Ended {
-    loop {
-        // The sender ends calls at their deadlines, but it runs on the first runtime, which may stall.
-        let left = member.deadline().saturating_duration_since((runtime.now)());
-        let stays = ended_on(member, engine, runtime.id);
-        match engine.within(left, stays).await {
-            Some(Ok(ended)) => return ended,
-            Some(Err(other)) => runtime = other,
-            None => return member.late(),
-        }
-    }
-}
-
-/// Waits for the end of a call while the runtime with this `id` polls it. Fails with the other runtime
-/// if the call's future is moved to one.
-fn ended_on(
-    member: &Member,
-    engine: &impl Engine,
-    id: u64,
-) -> impl Future<Output = Result<Ended, Runtime>> {
-    poll_fn(move |context| {
-        if let Some(ended) = member.poll(context.waker()) {
-            return Poll::Ready(Ok(ended));
-        }
-        match engine.runtime() {
-            Some(other) if other.id != id => Poll::Ready(Err(other)),
-            _ => Poll::Pending,
-        }
+    poll_fn(|context| match member.poll(context.waker()) {
+        Some(ended) => Poll::Ready(ended),
+        None => Poll::Pending,
     })
+    .await
 }
 
 impl Drop for InQueue {

@@ -174,7 +174,7 @@ impl<E: Engine> WireStore<E> {
         let waker = batch::waker().await;
         let (packed, hash) = self.packed(call).unzip();
         let member = self.join(call, queue, packed, waker);
-        let undecided = match batch::ended(&member, self.engine(), queue.runtime()).await {
+        let undecided = match batch::ended(&member).await {
             Ended::Answered => {
                 match member.decide(&call.question, |reply| call.verdicts(hash, reply)) {
                     Ok(decided) => return decided,

@@ -130,14 +130,6 @@ impl Member {
     pub(crate) fn deadline(&self) -> Instant {
         self.batch.lock().places[self.place].deadline
     }
-
-    /// Gives up the call at its deadline, and returns how it ended.
-    pub(in crate::batch) fn late(&self) -> Ended {
-        let mut calls = self.batch.lock();
-        let was_sent = calls.places[self.place].state != State::Gone && calls.is_closed;
-        calls.places[self.place].state = State::Gone;
-        Ended::Late(was_sent)
-    }
 }
 
 impl Drop for Member {

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::call::{BatchedCall, Kind};
 use super::reply::{self, Answer};
@@ -16,6 +16,9 @@ use crate::keyspace::Keys;
 use crate::script::set_of;
 
 pub(crate) use self::member::{Ended, Member, Undecided};
+
+/// How long after a deadline its sender may end a call that it took: it knows whether it was sent.
+const GRACE: Duration = Duration::from_millis(20);
 
 /// Calls that are sent together, from the first one's arrival until the last one has its answer.
 #[derive(Default)]
@@ -113,7 +116,13 @@ impl Batch {
 
     /// Returns whether a new group for this call fits under the limit on work per batch.
     pub(super) fn has_room(&self, call: &BatchedCall<'_>) -> bool {
-        self.work() + call.work <= call.options.batch_limits
+        let calls = self.lock();
+        !calls.is_closed && calls.work + call.work <= call.options.batch_limits
+    }
+
+    /// Returns whether no more calls may join.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().is_closed
     }
 
     /// Returns how many limits the batch counts as: equal calls count once, an id counts as one more, and
@@ -197,6 +206,35 @@ impl Batch {
         drop(calls);
         wake(wakers);
         Some(next)
+    }
+
+    /// Ends the calls whose deadlines have passed although its sender has not: the batch waits for one that
+    /// does not run, or [`GRACE`] has passed since. Returns when to look again, unless all have ended.
+    pub(super) fn end_overdue(&self, now: Instant) -> Option<Instant> {
+        let mut calls = self.lock();
+        if calls.outcome.is_some() {
+            return None;
+        }
+        // A sender that has closed the batch may still send it.
+        let (grace, state) = match calls.is_closed {
+            true => (GRACE, State::Late),
+            false => (Duration::ZERO, State::Gone),
+        };
+        let mut next: Option<Instant> = None;
+        let mut wakers = Vec::new();
+        for place in calls.places.iter_mut().filter(|place| place.waits()) {
+            let due = place.deadline + grace;
+            if due <= now {
+                place.state = state;
+                wakers.extend(place.waker.take());
+            } else {
+                next = Some(next.map_or(due, |next| next.min(due)));
+            }
+        }
+        calls.is_closed |= next.is_none();
+        drop(calls);
+        wake(wakers);
+        next
     }
 
     /// Returns the flag to set when the batch is sent.
@@ -291,7 +329,7 @@ impl Calls {
     fn is_joined_by(&self, call: &BatchedCall<'_>, group: usize) -> bool {
         let group = &self.groups[group];
         let kind = &self.kinds[group.kind];
-        kind.joins && kind.is_of(call) && call.has_keys(&group.keys)
+        !self.is_closed && kind.joins && kind.is_of(call) && call.has_keys(&group.keys)
     }
 
     /// Adds a call to a group, and returns the index of its place.

@@ -13,6 +13,8 @@ use smallvec::SmallVec;
 
 use super::call::BatchedCall;
 use super::calls::{Batch, Member};
+use super::overdue;
+use crate::engine::Runtime;
 
 pub(super) use self::sender::Sender;
 
@@ -191,7 +193,12 @@ impl Queue {
     }
 
     /// Adds a call to a batch. Returns its handle, and whether a sender must be started.
-    pub(super) fn add(&self, call: &mut BatchedCall<'_>, now: Instant) -> (Member, bool) {
+    pub(super) fn add(
+        &self,
+        call: &mut BatchedCall<'_>,
+        runtime: &Runtime,
+        now: Instant,
+    ) -> (Member, bool) {
         let mut traffic = self.lock();
         let member = match traffic.join(call) {
             Some(member) => member,
@@ -201,7 +208,7 @@ impl Queue {
                 call.pack();
                 traffic = self.lock();
                 let joined = traffic.join(call);
-                joined.unwrap_or_else(|| traffic.add(call))
+                joined.unwrap_or_else(|| traffic.add(call, runtime))
             }
         };
         self.all_wait.store(true, Ordering::Relaxed);
@@ -234,14 +241,22 @@ impl Traffic {
     }
 
     /// Adds a packed call to the last batch, or to a new one if that is full.
-    fn add(&mut self, call: &mut BatchedCall<'_>) -> Member {
+    fn add(&mut self, call: &mut BatchedCall<'_>, runtime: &Runtime) -> Member {
         let has_room = |last: &Arc<Batch>| last.has_room(call);
-        if !self.waiting.back().is_some_and(has_room) {
+        let is_new = !self.waiting.back().is_some_and(has_room);
+        if is_new {
+            // No sender takes these if none runs.
+            while self.waiting.front().is_some_and(|first| first.is_closed()) {
+                self.take_first();
+            }
             self.waiting.push_back(Batch::new());
         }
         let last = self.waiting.len() - 1;
         let number = self.first + u64::try_from(last).unwrap_or(u64::MAX);
         let (group, member) = self.waiting[last].add(call);
+        if is_new {
+            overdue::watch(&self.waiting[last], call.deadline, runtime.now);
+        }
         let position = Position {
             batch: number,
             group,

@@ -5,5 +5,6 @@ mod fates;
 mod gate;
 mod queues;
 mod servers;
+mod stalled;
 mod tasks;
 mod wakers;
