@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::store::{Check, Operation, Request, Source, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, Limit, Receipt, Store, Timestamp, inside};
+use tollgate_core::{ErrorKind, Limit, Receipt, Store, Timestamp};
 
 use crate::clock::takes;
 use crate::harness::{OwnedKey, Stores};
@@ -173,7 +173,7 @@ impl Session {
         let answers = unless_moot(self.ask(&request).await)?;
         let receipt = answers
             .as_ref()
-            .map(|answers| inside::receipt(&answers.store));
+            .map(|answers| answers.store.again().into_receipt());
         if let Some(receipt) = receipt.flatten() {
             self.receipts.push((step.planned.clone(), receipt));
         }

@@ -25,9 +25,32 @@ pub struct Decision<'l> {
 }
 
 impl<'l> Decision<'l> {
-    /// Returns the decision for a store's `verdicts` on `limits`.
+    /// Returns the decision of a store that returned `verdicts` on `limits`, in the same order.
+    ///
+    /// For code that asks a store itself, as a [`RateLimiter`](crate::RateLimiter) does.
+    ///
+    /// # Errors
+    ///
+    /// [`Protocol`](crate::ErrorKind::Protocol) unless there is one verdict for each limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::store::{Request, Store};
+    /// use tollgate_core::{Decision, RateLimiter, StoreError};
+    ///
+    /// /// Asks the store of `limiter`, as `limiter.check(key).await` does.
+    /// async fn check<'l>(
+    ///     limiter: &'l RateLimiter<impl Store>,
+    ///     key: &str,
+    /// ) -> Result<Decision<'l>, StoreError> {
+    ///     let request = Request::consume_all(limiter.limits(), key, 1);
+    ///     let verdicts = limiter.store().decide(request).await?;
+    ///     Decision::new(limiter.limits(), verdicts)
+    /// }
+    /// ```
     #[inline]
-    pub(crate) fn new(limits: &'l [Limit], verdicts: Verdicts) -> Result<Self, StoreError> {
+    pub fn new(limits: &'l [Limit], verdicts: Verdicts) -> Result<Self, StoreError> {
         if verdicts.verdicts.len() != limits.len() {
             return Err(other_number(limits.len(), verdicts.verdicts.len()));
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use async_trait::async_trait;
 use tollgate_core::store::{Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, Store, StoreError, Timestamp, inside};
+use tollgate_core::{ErrorKind, Store, StoreError, Timestamp};
 
 #[cfg(feature = "metrics")]
 use crate::observed::metered::{KINDS, label};
@@ -99,7 +99,7 @@ impl<S, L> Fallback<S, L> {
     }
 
     fn of_instead(&self, verdicts: Verdicts) -> Verdicts {
-        inside::marked(verdicts, self.mark).with_source(Source::Fallback)
+        verdicts.marked(self.mark).with_source(Source::Fallback)
     }
 
     /// Leases and schedules are the store's.
@@ -122,8 +122,8 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
             | Operation::Reserve { .. }
             | Operation::TakeUpTo => {}
             Operation::Refund(receipt) | Operation::Settle(receipt) => {
-                let receipt = inside::unmarked(receipt, self.mark);
-                let instead = inside::with_receipt(&request, &receipt);
+                let receipt = receipt.marked(self.mark);
+                let instead = request.clone().with_receipt(&receipt);
                 // A store refuses the receipts of another, and changes nothing.
                 return match self.instead.decide(instead).await {
                     Ok(verdicts) => Ok(self.of_instead(verdicts)),

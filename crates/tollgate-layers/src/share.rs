@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use async_trait::async_trait;
 use tollgate_core::store::{Checks, Operation, Request, Verdicts};
-use tollgate_core::{ErrorKind, Limit, Store, StoreError, inside};
+use tollgate_core::{ErrorKind, Limit, Store, StoreError};
 
 /// Wraps a store so that each of several processes admits its part of every limit: with 4 parts, a
 /// quarter, rounded down.
@@ -53,7 +53,7 @@ impl<S> Share<S> {
 
     /// Returns a limit that allows its cost while no part of it ever does.
     fn too_small<'r>(&self, request: &Request<'r>) -> Option<&'r Limit> {
-        if let Operation::Refund(_) | Operation::Settle(_) = request.operation() {
+        if request.receipt().is_some() {
             return None;
         }
         let limits = request.checks().iter().map(|check| {
@@ -94,17 +94,14 @@ impl<S: Store> Store for Share<S> {
                 ),
             ));
         }
-        let whole = inside::multiplied_request(&request, self.parts);
-        let receipt;
-        let whole = match request.operation() {
-            Operation::Refund(own) | Operation::Settle(own) => {
-                receipt = inside::multiplied(own, self.parts);
-                inside::with_receipt(&whole, &receipt)
-            }
-            _ => whole,
-        };
+        let of_store = |cost: u64| cost.saturating_mul(self.parts);
+        let receipt = request.receipt().map(|own| own.map_costs(of_store));
+        let mut whole = request.map_costs(of_store);
+        if let Some(receipt) = &receipt {
+            whole = whole.with_receipt(receipt);
+        }
         let verdicts = self.store.decide(whole).await?;
-        Ok(inside::divided(verdicts, self.parts))
+        Ok(verdicts.map_costs(|cost| cost / self.parts))
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {

@@ -71,7 +71,7 @@ impl MemoryStore {
         };
         let limits = checks.each_ref().map(Check::limit);
         let mut stored = Stored { limits, entries };
-        Ok(inside::decide(request, fingerprint, &mut stored, now))
+        Ok(request.decide_with(fingerprint, &mut stored, now))
     }
 
     /// Does as [`Self::consume_stored`] does, if there are `N` limits.
@@ -221,7 +221,7 @@ impl<const N: usize> States for Stored<'_, '_, N> {
     fn state(&self, index: usize) -> &State {
         match &self.entries[index] {
             Some(entry) => &entry.state,
-            None => inside::FRESH,
+            None => State::FRESH,
         }
     }
 
@@ -243,8 +243,7 @@ impl Locked<'_, '_, '_> {
 
 impl States for Locked<'_, '_, '_> {
     fn state(&self, index: usize) -> &State {
-        self.entry(index)
-            .map_or(inside::FRESH, |entry| &entry.state)
+        self.entry(index).map_or(State::FRESH, |entry| &entry.state)
     }
 
     fn state_mut(&mut self, index: usize) -> &mut State {

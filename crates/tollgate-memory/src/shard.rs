@@ -60,7 +60,7 @@ impl Entry {
         now: Timestamp,
     ) -> Verdicts {
         let limit = request.checks()[0].limit();
-        inside::decide(request, fingerprint, &mut Alone { entry: self, limit }, now)
+        request.decide_with(fingerprint, &mut Alone { entry: self, limit }, now)
     }
 
     /// Makes the entry expire by `limit`, which may have changed since the entry was made.

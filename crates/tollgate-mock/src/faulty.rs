@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_core::store::{Check, Checks, Fingerprint, Request, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, SyncStore, inside, lease, schedule};
+use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, SyncStore, lease, schedule};
 
 /// What goes wrong with one call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -201,7 +201,7 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
         verdicts: &mut [Verdict],
     ) -> Result<Fingerprint, StoreError> {
         let decided = self.decide_now(&Request::consume_all(limits, key, cost))?;
-        inside::write(decided, verdicts)
+        decided.write_to(verdicts)
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

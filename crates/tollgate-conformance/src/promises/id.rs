@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
-use tollgate_core::{CallId, ErrorKind, Limit, inside};
+use tollgate_core::{CallId, ErrorKind, Limit};
 
 use super::composite::keys;
 use crate::clock::{by_the_day, wall_clock};
@@ -107,7 +107,8 @@ async fn once(
         session.ensure(again == *first, || {
             format!("the answer is not the first one, {first:?}, but {again:?}")
         })?;
-        return session.ensure(inside::receipt(&again) == inside::receipt(first), || {
+        let first = first.again().into_receipt();
+        return session.ensure(again.into_receipt() == first, || {
             "the receipt is not that of the first answer".to_owned()
         });
     }

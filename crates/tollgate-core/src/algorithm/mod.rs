@@ -38,6 +38,8 @@ use twin::Paired;
 #[cfg(feature = "__twins")]
 pub use twin::{CallContext, MOST_PARAMETERS, OUTSIDE, Told, Twin, Words, double, integer, words};
 
+use std::time::Duration;
+
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{Timestamp, Wait};
@@ -91,13 +93,41 @@ impl Algorithm {
         with_machine!(self, machine => machine.quota())
     }
 
-    /// Returns a time that no window exceeds: see `Machine::longest_window_us`.
-    pub(crate) fn longest_window_us(&self) -> u64 {
-        with_machine!(self, machine => machine.longest_window_us())
+    /// Returns a time that no window exceeds: the window of the quota, unless the lengths of windows
+    /// vary, as those of days do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_core::{Algorithm, LimitError};
+    ///
+    /// let log: Algorithm = "sliding-log:10/1m".parse()?;
+    /// assert_eq!(log.longest_window(), Duration::from_secs(60));
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn longest_window(&self) -> Duration {
+        Duration::from_micros(with_machine!(self, machine => machine.longest_window_us()))
     }
 
-    /// Returns the same algorithm with another amount: see `Machine::with_amount`.
-    pub(crate) fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
+    /// Returns the same algorithm with another amount, and otherwise as it is: a bucket keeps its
+    /// burst.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be counted exactly.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{Algorithm, LimitError};
+    ///
+    /// let log: Algorithm = "sliding-log:10/1m".parse()?;
+    /// assert_eq!(log.with_amount(4)?, "sliding-log:4/1m".parse()?);
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    pub fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
         with_machine!(self, machine => machine.with_amount(amount).map(Into::into))
     }
 

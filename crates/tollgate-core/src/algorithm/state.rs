@@ -26,7 +26,7 @@ pub struct State(pub(super) Kind);
 
 impl State {
     /// A fresh state, to borrow for a key that has none.
-    pub(crate) const FRESH: &'static Self = &Self(Kind::Vacant);
+    pub const FRESH: &'static Self = &Self(Kind::Vacant);
 
     /// Returns whether this state holds nothing that `limit` still counts at `now`.
     ///

@@ -1,28 +1,26 @@
-//! What the stores of this workspace, and their tests, need beside the public API. Not part of it:
-//! this may change in any version.
+//! What other crates of this workspace need beside the public API. Not part of it: this may change in
+//! any version, so they depend on exactly one.
+//!
+//! It is what the store in memory needs for its speed: keys to hash, the sizes of states, and the most
+//! common call without a request; what `tollgate-tokio` keeps for a limiter; and, in the modules,
+//! scripts and their encoding. A layer or a store needs nothing of it: see [`store`](crate::store).
 
 pub mod encoding;
 #[cfg(feature = "__twins")]
 pub mod twins;
 
 use std::any::Any;
-use std::time::Duration;
 
-use crate::algorithm::{Algorithm, State, States};
+use crate::algorithm::{State, States};
 pub use crate::companion::Companion;
-use crate::decision::Decision;
-use crate::error::{LimitError, StoreError};
 use crate::key::{Key, Partition};
 pub use crate::key::{Kind, RawPartition};
 use crate::lease::ConcurrencyLimiter;
 use crate::limit::Limit;
-use crate::limiter::{self, Call, RateLimiter};
-use crate::store::{Check, Fingerprint, Receipt, Request, Verdicts, evaluation};
+use crate::limiter::RateLimiter;
+use crate::store::{Check, Verdicts, evaluation};
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
-
-/// A fresh state, to borrow for a key that has none.
-pub const FRESH: &State = State::FRESH;
 
 /// Returns the bytes of the partition of `key`, or the value that it is the text of.
 #[inline(always)]
@@ -42,65 +40,6 @@ pub fn partition(kind: Kind, value: [u64; 2]) -> Partition<'static> {
 #[must_use]
 pub fn key<'c, 'k>(check: &'c Check<'k>) -> &'c Key<'k> {
     check.key_ref()
-}
-
-/// Returns the limiter, the key and the cost of `call`.
-#[must_use]
-pub fn parts<'l, 'k, S>(
-    call: Call<'l, 'k, S, limiter::Check>,
-) -> (&'l RateLimiter<S>, Key<'k>, u64) {
-    call.into_parts()
-}
-
-/// Returns the verdicts, with receipts that differ from those of other stores by this `mark`.
-pub fn marked(mut verdicts: Verdicts, mark: u64) -> Verdicts {
-    verdicts.fingerprint = verdicts.fingerprint.marked(mark);
-    verdicts
-}
-
-/// Returns the receipt that [`marked`] verdicts had before they were.
-#[must_use]
-pub fn unmarked(receipt: &Receipt, mark: u64) -> Receipt {
-    receipt.with_fingerprint(receipt.fingerprint().marked(mark))
-}
-
-/// Returns the verdicts in units that are `parts` times as large; what is less than one is left out.
-pub fn divided(mut verdicts: Verdicts, parts: u64) -> Verdicts {
-    for verdict in verdicts.verdicts.iter_mut() {
-        verdict.capacity /= parts;
-        verdict.remaining /= parts;
-        verdict.consumed /= parts;
-    }
-    verdicts
-}
-
-/// Returns the request to give back, or to settle, `receipt` in the place of its own.
-#[must_use]
-pub fn with_receipt<'r>(request: &Request<'r>, receipt: &'r Receipt) -> Request<'r> {
-    request.clone().with_receipt(receipt)
-}
-
-/// Returns the request in units of which there are `parts` in each of its own.
-#[must_use]
-pub fn multiplied_request<'r>(request: &Request<'r>, parts: u64) -> Request<'r> {
-    request
-        .clone()
-        .with_costs(|cost| cost.saturating_mul(parts))
-}
-
-/// Returns the receipt in units of which there are `parts` in each of its own.
-#[must_use]
-pub fn multiplied(receipt: &Receipt, parts: u64) -> Receipt {
-    receipt.with_costs(|cost| cost.saturating_mul(parts))
-}
-
-/// Returns the decision for a store's `verdicts` on `limits`.
-///
-/// # Errors
-///
-/// [`Protocol`](crate::ErrorKind::Protocol) unless there is one verdict for each limit.
-pub fn decision(limits: &[Limit], verdicts: Verdicts) -> Result<Decision<'_>, StoreError> {
-    Decision::new(limits, verdicts)
 }
 
 /// Returns what `make` returned the first time, for this limiter and all of its clones, or `None`
@@ -165,36 +104,6 @@ pub fn consume_all(
     evaluation::consume_all(checks, states, now, verdicts)
 }
 
-/// Decides `request` at `now` on `states`, one for each check, and returns the decision with this
-/// `fingerprint`.
-///
-/// For stores that hold all of these states; others call [`Request::evaluate`].
-#[inline]
-pub fn decide(
-    request: &Request<'_>,
-    fingerprint: Fingerprint,
-    states: &mut (impl States + ?Sized),
-    now: Timestamp,
-) -> Verdicts {
-    request.decide(fingerprint, states, now)
-}
-
-/// Returns a time that no window of `algorithm` exceeds: the quota's window, unless the lengths of
-/// windows vary, as those of days do.
-#[must_use]
-pub fn longest_window(algorithm: &Algorithm) -> Duration {
-    Duration::from_micros(algorithm.longest_window_us())
-}
-
-/// Returns the same algorithm with another amount, and otherwise as it is: a bucket keeps its burst.
-///
-/// # Errors
-///
-/// If that cannot be counted exactly.
-pub fn with_amount(algorithm: &Algorithm, amount: u64) -> Result<Algorithm, LimitError> {
-    algorithm.with_amount(amount)
-}
-
 /// Returns the bytes that `state` has allocated on the heap.
 #[must_use]
 pub fn heap_bytes(state: &State) -> usize {
@@ -223,25 +132,4 @@ pub fn is_same(limit: &Limit, other: &Limit) -> bool {
 #[must_use]
 pub fn bytes_beside(verdicts: &Verdicts) -> usize {
     verdicts.heap_bytes()
-}
-
-/// Returns the receipt of `verdicts` and leaves them, for tests that compare them afterwards.
-#[must_use]
-pub fn receipt(verdicts: &Verdicts) -> Option<Receipt> {
-    verdicts.receipt()
-}
-
-/// Returns the verdicts on a request with one check.
-#[inline(always)]
-pub fn verdicts(fingerprint: Fingerprint, verdict: Verdict) -> Verdicts {
-    Verdicts::of_one(fingerprint, verdict)
-}
-
-/// Writes `decided` to `verdicts`, and returns the fingerprint.
-///
-/// # Errors
-///
-/// [`Protocol`](crate::ErrorKind::Protocol) if there is another number of `verdicts`.
-pub fn write(decided: Verdicts, verdicts: &mut [Verdict]) -> Result<Fingerprint, StoreError> {
-    decided.write_to(verdicts)
 }

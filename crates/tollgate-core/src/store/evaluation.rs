@@ -42,13 +42,31 @@ enum Grant {
 }
 
 impl<'a> Request<'a> {
-    /// Decides this request at `now` on `states`, one for each check, all of which are stored, and
-    /// returns the decision with this `fingerprint`.
+    /// Decides as [`decide_on`](Self::decide_on) does, and returns the verdicts with this
+    /// `fingerprint`, which the store gives all decisions on such requests.
     ///
     /// Decides as [`evaluate`](Self::evaluate) and [`apply`](Evaluation::apply) do together, and
     /// does less for the usual operations.
+    ///
+    /// # Panics
+    ///
+    /// As [`decide_on`](Self::decide_on) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::store::{Check, Fingerprint, Request, State};
+    /// use tollgate_core::{Limit, LimitError, Timestamp};
+    ///
+    /// let limit: Limit = "api=sliding-log:10/1m".parse()?;
+    /// let request = Request::consume(Check::new(&limit, "alice", 3));
+    /// let own = Fingerprint::new(4711);
+    /// let verdicts = request.decide_with(own, &mut State::default(), Timestamp::UNIX_EPOCH);
+    /// assert_eq!((verdicts.remaining(), verdicts.fingerprint()), (7, own));
+    /// # Ok::<(), LimitError>(())
+    /// ```
     #[inline]
-    pub(crate) fn decide(
+    pub fn decide_with(
         &self,
         fingerprint: Fingerprint,
         states: &mut (impl States + ?Sized),

@@ -68,18 +68,27 @@ impl Receipt {
         self.fingerprint == fingerprint
     }
 
-    /// Returns the same receipt with another fingerprint.
-    pub(crate) fn with_fingerprint(&self, fingerprint: Fingerprint) -> Self {
+    /// Returns this receipt as the store gave it, if a layer has [marked](super::Verdicts::marked) its
+    /// verdicts with `mark`.
+    ///
+    /// For layers, which make the receipt for the store inside from the one that the caller brings
+    /// back: give only one of the two back.
+    #[must_use]
+    pub fn marked(&self, mark: u64) -> Self {
         Self {
             consumed: self.consumed.clone(),
-            fingerprint,
+            fingerprint: self.fingerprint.marked(mark),
             reserved: self.reserved.clone(),
         }
     }
 
-    /// Returns the same receipt with other costs.
-    pub(crate) fn with_costs(&self, other: impl Fn(u64) -> u64) -> Self {
-        let mut receipt = self.with_fingerprint(self.fingerprint);
+    /// Returns this receipt with what `other` returns for the cost that each limit consumed.
+    ///
+    /// For layers in whose store a unit costs something else than outside: see
+    /// [`Request::map_costs`](super::Request::map_costs). Give only one of the two receipts back.
+    #[must_use]
+    pub fn map_costs(&self, other: impl Fn(u64) -> u64) -> Self {
+        let mut receipt = self.marked(0);
         for consumed in receipt.consumed.iter_mut() {
             consumed.cost = other(consumed.cost);
         }

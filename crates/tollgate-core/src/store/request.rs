@@ -177,8 +177,10 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Gives back, or settles, `receipt` in the place of its own, if that is what it does.
-    pub(crate) fn with_receipt(mut self, receipt: &'a Receipt) -> Self {
+    /// Gives back, or settles, `receipt` instead of its [own](Self::receipt). A request without one
+    /// stays as it is.
+    #[must_use]
+    pub fn with_receipt(mut self, receipt: &'a Receipt) -> Self {
         match &mut self.operation {
             Operation::Refund(own) | Operation::Settle(own) => *own = receipt,
             _ => {}
@@ -186,8 +188,35 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Changes the cost of each check.
-    pub(crate) fn with_costs(mut self, other: impl Fn(u64) -> u64) -> Self {
+    /// Changes the cost of each check to what `other` returns for it.
+    ///
+    /// For layers in whose store a unit costs something else than outside. If the request has a
+    /// [receipt](Self::receipt), its costs change alike, by [`Receipt::map_costs`], and those of the
+    /// answer change back, by [`Verdicts::map_costs`].
+    ///
+    /// # Examples
+    ///
+    /// A layer that charges each call twice:
+    ///
+    /// ```
+    /// use tollgate_core::store::{Check, Request, State};
+    /// use tollgate_core::{Limit, LimitError, Timestamp};
+    ///
+    /// let limit: Limit = "api=sliding-log:10/1m".parse()?;
+    /// let request = Request::consume(Check::new(&limit, "alice", 3)).map_costs(|cost| cost * 2);
+    /// let inside = request.decide_on(&mut State::default(), Timestamp::UNIX_EPOCH);
+    /// assert_eq!((inside.consumed(), inside.remaining()), (6, 4));
+    /// let outside = inside.map_costs(|cost| cost / 2);
+    /// assert_eq!((outside.consumed(), outside.remaining()), (3, 2));
+    ///
+    /// // What is given back is doubled again.
+    /// let receipt = outside.into_receipt().unwrap();
+    /// assert_eq!(receipt.consumed()[0].cost(), 3);
+    /// assert_eq!(receipt.map_costs(|cost| cost * 2).consumed()[0].cost(), 6);
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn map_costs(mut self, other: impl Fn(u64) -> u64) -> Self {
         let checks = self.checks.iter();
         let checks = checks.map(|of| Check::new(of.limit(), of.key(), other(of.cost())));
         self.checks = checks.collect();
@@ -283,9 +312,10 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns the receipt that this request gives back or settles.
+    /// Returns the receipt that this request gives back or settles, or `None` if it does neither.
     #[inline]
-    pub(crate) fn receipt(&self) -> Option<&'a Receipt> {
+    #[must_use]
+    pub fn receipt(&self) -> Option<&'a Receipt> {
         match self.operation {
             Operation::Refund(receipt) | Operation::Settle(receipt) => Some(receipt),
             _ => None,
@@ -414,7 +444,7 @@ impl<'a> Request<'a> {
     /// not [valid](Self::validate).
     #[inline]
     pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Verdicts {
-        self.decide(Fingerprint::of(self), states, now)
+        self.decide_with(Fingerprint::of(self), states, now)
     }
 }
 

@@ -91,10 +91,10 @@ impl Verdicts {
         }
     }
 
-    /// Returns the verdicts on a request with one check.
+    /// Returns the verdicts on a request with one check and this `fingerprint`.
     // Always inlined: otherwise the space for several verdicts is copied, too.
     #[inline(always)]
-    pub(crate) fn of_one(fingerprint: Fingerprint, verdict: Verdict) -> Self {
+    pub fn of_one(fingerprint: Fingerprint, verdict: Verdict) -> Self {
         Self {
             allowed: verdict.allowed,
             verdicts: OneOrMany::One(verdict),
@@ -134,18 +134,58 @@ impl Verdicts {
         }
     }
 
-    /// Writes the verdicts to `verdicts`, which must be as many, and returns the fingerprint.
+    /// Writes the verdicts to `verdicts`, which must be as many, and returns the fingerprint: for
+    /// stores that implement [`consume_all_now`](crate::SyncStore::consume_all_now).
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Protocol`] if there is another number of them.
     #[inline(never)]
-    pub(crate) fn write_to(self, verdicts: &mut [Verdict]) -> Result<Fingerprint, StoreError> {
+    pub fn write_to(self, verdicts: &mut [Verdict]) -> Result<Fingerprint, StoreError> {
         if verdicts.len() != self.verdicts.len() {
             return Err(other_number(verdicts.len(), self.verdicts.len()));
         }
         verdicts.copy_from_slice(&self.verdicts);
         Ok(self.fingerprint)
+    }
+
+    /// Marks the receipt of the verdicts, for a layer with several stores inside, which must give it
+    /// back to the one that it is from. [`Receipt::marked`] with the same `mark` returns the receipt as
+    /// that store gave it. Choose the mark at random, once for each store inside.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::store::{Check, Fingerprint, Request, State};
+    /// use tollgate_core::{Limit, LimitError, Timestamp};
+    ///
+    /// let limit: Limit = "api=sliding-log:10/1m".parse()?;
+    /// let request = Request::consume(Check::new(&limit, "alice", 3));
+    /// let verdicts = request.decide_on(&mut State::default(), Timestamp::UNIX_EPOCH);
+    /// let receipt = verdicts.marked(4711).into_receipt().unwrap();
+    ///
+    /// // The store refuses the receipt as it is marked, and accepts its own.
+    /// let refund = Request::refund(&receipt, Check::new(&limit, "alice", 0));
+    /// assert!(refund.validate(Fingerprint::of).is_err());
+    /// let own = receipt.marked(4711);
+    /// assert!(refund.with_receipt(&own).validate(Fingerprint::of).is_ok());
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    pub fn marked(mut self, mark: u64) -> Self {
+        self.fingerprint = self.fingerprint.marked(mark);
+        self
+    }
+
+    /// Changes each verdict's capacity, remaining and consumed cost to what `other` returns for it:
+    /// for layers that change the costs of requests, by
+    /// [`Request::map_costs`](super::Request::map_costs).
+    pub fn map_costs(mut self, other: impl Fn(u64) -> u64) -> Self {
+        for verdict in self.verdicts.iter_mut() {
+            verdict.capacity = other(verdict.capacity);
+            verdict.remaining = other(verdict.remaining);
+            verdict.consumed = other(verdict.consumed);
+        }
+        self
     }
 
     /// Sets where the verdicts came from, for a layer that answers in the store's place.

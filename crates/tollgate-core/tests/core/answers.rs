@@ -89,8 +89,8 @@ fn a_decision_combines_its_verdicts() {
         assert_eq!(decision.as_slice(), verdicts);
         assert_eq!(said(&decision), expected);
         if let [verdict] = verdicts {
-            assert_eq!(inside::verdicts(fingerprint, *verdict), decision);
-            assert_eq!(said(&inside::verdicts(fingerprint, *verdict)), expected);
+            assert_eq!(Verdicts::of_one(fingerprint, *verdict), decision);
+            assert_eq!(said(&Verdicts::of_one(fingerprint, *verdict)), expected);
         }
         let charged: Vec<u64> = verdicts.iter().map(Verdict::consumed).collect();
         let receipt = decision.into_receipt();

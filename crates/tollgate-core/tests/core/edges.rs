@@ -242,10 +242,10 @@ fn a_receipt_can_be_taken_from_verdicts_that_are_kept() {
     let mut state = State::default();
     let request = Request::consume(Check::new(&limit, "k", 2));
     let verdicts = request.decide_on(&mut state, Timestamp::UNIX_EPOCH);
-    let receipt = inside::receipt(&verdicts).unwrap();
+    let receipt = verdicts.again().into_receipt().unwrap();
     assert_eq!(receipt.consumed()[0].cost(), verdicts.consumed());
     let denied = request.decide_on(&mut state, Timestamp::UNIX_EPOCH);
-    assert!(inside::receipt(&denied).is_none());
+    assert!(denied.into_receipt().is_none());
 }
 
 #[test]

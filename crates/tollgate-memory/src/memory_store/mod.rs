@@ -291,7 +291,7 @@ impl MemoryStore {
             if let Some(entry) = shard.find_mut(probe) {
                 return Ok(entry.decide(request, fingerprint, now));
             }
-            let evaluation = request.evaluate(inside::FRESH, now);
+            let evaluation = request.evaluate(State::FRESH, now);
             let mut state = State::default();
             if !evaluation.writes_to(request, 0) {
                 return Ok(evaluation.apply(request, fingerprint, &mut state, now));
@@ -338,7 +338,7 @@ impl SyncStore for MemoryStore {
         match (request.checks(), request.operation(), request.caller_time()) {
             ([check], Operation::Consume, None) => {
                 let (fingerprint, verdict) = self.consume_now(*check)?;
-                Ok(inside::verdicts(fingerprint, verdict))
+                Ok(Verdicts::of_one(fingerprint, verdict))
             }
             ([check], ..) => self.decide_one(request, check),
             _ => self.decide_several(request),
@@ -392,7 +392,7 @@ impl SyncStore for MemoryStore {
         };
         match decided {
             Some(fingerprint) => Ok(fingerprint),
-            None => inside::write(self.consume_all(limits, key, cost)?, verdicts),
+            None => self.consume_all(limits, key, cost)?.write_to(verdicts),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::store::{Check, Request};
-use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, Wait, inside};
+use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, Wait};
 
 use super::Outbound;
 use super::builder::counts;
@@ -159,7 +159,7 @@ impl<S: Store> Outbound<S> {
     #[must_use]
     pub fn described_by(&self, reset_after: Option<Duration>) -> Option<usize> {
         let least = reset_after.unwrap_or_default();
-        let window = |limit: &Limit| inside::longest_window(limit.algorithm());
+        let window = |limit: &Limit| limit.algorithm().longest_window();
         let counting = self.limits().iter().enumerate();
         let counting = counting.filter(|(_, limit)| counts(limit));
         let shortest = counting.min_by_key(|(_, limit)| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{
-    Algorithm, Gcra, Limit, LimitError, Quota, SlidingBuckets, SlidingCounter, SlidingLog, inside,
+    Algorithm, Gcra, Limit, LimitError, Quota, SlidingBuckets, SlidingCounter, SlidingLog,
 };
 
 use super::OutboundError;
@@ -93,7 +93,7 @@ pub(super) fn for_background(limit: &Limit, kept: u64) -> Result<Option<Limit>, 
             let burst = bucket.burst().saturating_sub(kept).max(1);
             Gcra::with_burst(Quota::new(amount, quota.window())?, burst)?.into()
         }
-        other => inside::with_amount(other, amount)?,
+        other => other.with_amount(amount)?,
     };
     let name = format!("{}-background", limit.name());
     Ok(Some(Limit::new(&name, algorithm)?))

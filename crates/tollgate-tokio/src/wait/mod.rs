@@ -237,13 +237,16 @@ impl<'l, S: Store + 'static> IntoFuture for Waiting<'l, '_, S> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'l>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let (limiter, key, cost) = inside::parts(self.call);
-        let key = OwnedKey::from(key);
+        let limiter = self.call.limiter();
+        let request = self.call.into_request();
+        // A limiter has at least one limit.
+        let check = request.checks()[0];
+        let (key, cost) = (OwnedKey::from(check.key()), check.cost());
         Box::pin(async move {
             let caller = Caller::new(limiter.clone(), key, cost);
             let patience = Patience::new(self.longest, self.most);
             let verdicts = wait(caller, patience).await?;
-            Ok(Admitted(inside::decision(limiter.limits(), verdicts)?))
+            Ok(Admitted(Decision::new(limiter.limits(), verdicts)?))
         })
     }
 }

@@ -1,6 +1,5 @@
 //! `Series`: the verdicts on equal calls that a script decided together.
 
-use tollgate_core::inside;
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdicts};
 use tollgate_core::{StoreError, Timestamp};
 
@@ -90,14 +89,13 @@ impl Series {
             let checks = request.checks().iter();
             let checks = checks.map(|check| Check::new(check.limit(), check.key(), cost(check)));
             let between = Request::new(Operation::Consume, checks);
-            let between =
-                inside::decide(&between, self.fingerprint, &mut self.states[..], self.now);
+            let between = between.decide_with(self.fingerprint, &mut self.states[..], self.now);
             if between.is_denied() {
                 return Err(not_understood());
             }
             self.counted = counted;
         }
-        let decision = inside::decide(request, self.fingerprint, &mut self.states[..], self.now);
+        let decision = request.decide_with(self.fingerprint, &mut self.states[..], self.now);
         self.counted += u32::from(consumes && decision.is_allowed());
         if decision.is_allowed() != expected {
             return Err(not_understood());

@@ -94,14 +94,16 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     }
 }
 
-impl<'l, 'k, S> Call<'l, 'k, S, Check> {
-    /// Returns the limiter, the key and the cost.
-    pub(crate) fn into_parts(self) -> (&'l RateLimiter<S>, Key<'k>, u64) {
-        (self.limiter, self.asked.key, self.asked.cost)
-    }
-}
-
 impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
+    /// Returns the limiter that is called.
+    ///
+    /// For code that makes the call itself: [`into_request`](Call::into_request) says what to ask
+    /// the limiter's [store](RateLimiter::store).
+    #[must_use]
+    pub fn limiter(&self) -> &'l RateLimiter<S> {
+        self.limiter
+    }
+
     /// Sets the instant to decide at, instead of the store's own clock. See [`Request::at`] for its
     /// restrictions.
     ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tollgate_core::store::{BlockSpan, Check, Operation, Request, Verdicts};
-use tollgate_core::{Limit, Receipt, StoreError, Timestamp, inside};
+use tollgate_core::{Limit, Receipt, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, rounds};
 use tollgate_wire::{Options, WireStore};
 
@@ -198,7 +198,7 @@ proptest! {
             for (index, (alone, batched)) in alone.iter().zip(&batched).enumerate() {
                 prop_assert_eq!(shown(alone), shown(batched), "{}: {:?}", index, sent[index]);
                 let receipt = |answer: &Result<Verdicts, StoreError>| {
-                    answer.as_ref().ok().and_then(inside::receipt)
+                    answer.as_ref().ok().and_then(|verdicts| verdicts.again().into_receipt())
                 };
                 prop_assert_eq!(receipt(alone), receipt(batched), "{}: {:?}", index, sent[index]);
                 receipts.extend(receipt(batched).map(|receipt| (receipt, about[index].clone())));
