@@ -19,8 +19,16 @@ use super::script::Script;
 ///
 /// - A call MUST be one round trip. It MUST NOT be sent again unless the server said that it did
 ///   not execute it (`MOVED`, `ASK`, `TRYAGAIN`, `CLUSTERDOWN`). Switch off the client's own
-///   retries after a timeout or a lost connection: they could count a call twice.
-/// - Dropping a future MUST NOT disturb other calls.
+///   retries after a timeout or a lost connection: they could count a call twice (checked by
+///   `only_what_was_not_run_is_sent_again`, `replies_are_cut_off` and
+///   `cluster_connections_are_cut`).
+/// - A [`Failure`] MUST NOT say that nothing was sent unless that is certain (checked by
+///   `connections_are_cut` and `calls_beyond_those_in_flight_are_known_not_to_be_sent`).
+/// - Dropping a future MUST NOT disturb other calls (checked by
+///   `callers_that_give_up_are_counted_or_not_and_change_nothing_for_others`).
+///
+/// Those checks are scenarios of `tollgate-scenarios`, in tollgate's own workspace. The suite in
+/// `tollgate-conformance` checks the store that an engine makes.
 pub trait Engine: Send + Sync + 'static {
     /// Runs a script: `EVALSHA sha1 numkeys key... argument`. Its reply is one bulk string.
     ///

@@ -15,13 +15,18 @@ use crate::store::Boxed;
 ///
 /// # Behavior
 ///
-/// - An answer MUST equal what [`Request::decide_on`] returns for the same leases and instant.
+/// - An answer MUST equal what [`Request::decide_on`] returns for the same leases and instant
+///   (checked by `agrees_with_the_machine` and `agrees_with_the_definition`).
 /// - Concurrent requests MUST behave as if decided one after another: at no instant of the store's
-///   clock are more leases held than the amount allows.
-/// - A denied request MUST change nothing, and neither must a peek.
-/// - A request with [`Request::at`] MUST be decided at that instant, and any other at the
-///   store's own clock. Callers MUST NOT use one key with both.
-/// - A request that is not [valid](Request::validate) MUST fail and change nothing.
+///   clock are more leases held than the amount allows (checked by
+///   `concurrent_holders_never_exceed_the_amount`).
+/// - A denied request MUST change nothing, and neither must a peek (checked by
+///   `agrees_with_the_machine`).
+/// - A request with [`Request::at`] MUST be decided at that instant (checked by
+///   `agrees_with_the_machine`), and any other at the store's own clock (checked by
+///   `ends_by_itself_at_its_own_clock`). Callers MUST NOT use one key with both.
+/// - A request that is not [valid](Request::validate) MUST fail and change nothing (checked by
+///   `malformed_requests_change_nothing`).
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Decides `request`.

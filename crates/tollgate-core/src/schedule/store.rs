@@ -16,12 +16,16 @@ use crate::store::Boxed;
 /// # Behavior
 ///
 /// - An answer MUST equal what [`Request::decide_on`] returns for the same events and
-///   instant.
-/// - Concurrent requests MUST behave as if decided one after another.
-/// - A refused request MUST change nothing, and neither must a search or a list.
-/// - A request with [`Request::at`] MUST be decided at that instant, and any other at the
-///   store's own clock. Callers MUST NOT use one key with both.
-/// - A request that is not [valid](Request::validate) MUST fail and change nothing.
+///   instant (checked by `agrees_with_the_machine` and `agrees_with_the_definition`).
+/// - Concurrent requests MUST behave as if decided one after another (checked by
+///   `concurrent_callers_break_no_quota`).
+/// - A refused request MUST change nothing, and neither must a search or a list (checked by
+///   `agrees_with_the_machine`).
+/// - A request with [`Request::at`] MUST be decided at that instant (checked by
+///   `agrees_with_the_machine`), and any other at the store's own clock (checked by
+///   `agrees_with_the_machine_at_its_own_clock`). Callers MUST NOT use one key with both.
+/// - A request that is not [valid](Request::validate) MUST fail and change nothing (checked by
+///   `malformed_requests_change_nothing`).
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Decides `request`.
