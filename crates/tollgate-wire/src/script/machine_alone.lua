@@ -1,3 +1,6 @@
+-- The function of one algorithm in batch.lua, for the most common calls: to consume from one limit.
+-- Decides the rest of a run of requests that differ in their keys only, and adds to `answers`.
+-- Reads each key by @read, @remaining and @fits, and writes by @commit what is admitted.
 local function alone_@name(counted, each, @parameters)
   -- What precedes an answer, by the length of the state.
   local admits, denies = {}, {}

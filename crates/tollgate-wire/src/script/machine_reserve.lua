@@ -1,3 +1,5 @@
+-- The part of machine.lua for an algorithm that has reservations: the operation RESERVE.
+-- Reads the delay of this limit by @delay; its function writes the state that @reserve makes.
   if operation == RESERVE then
     @delay
     local longest = detail

@@ -329,6 +329,7 @@ fn unknown(name: &str) -> String {
 
 /// Returns `frame` with the part called `name` in the place of each `@name`.
 fn fill(frame: &str, part: &dyn Fn(&str) -> String) -> String {
+    let frame = without_comments(frame);
     let mut pieces = frame.split('@');
     let mut text = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
@@ -344,8 +345,17 @@ fn is_in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
+/// Returns `text` without the lines that are comments, which a server need not hold.
+fn without_comments(text: &str) -> String {
+    let lines = text.split_inclusive('\n');
+    lines
+        .filter(|line| !line.trim_start().starts_with("--"))
+        .collect()
+}
+
 /// Declares the functions that `text` calls as locals before it.
 fn with_names(text: &str) -> String {
+    let text = &without_comments(text);
     let used = || NAMES.iter().filter(|(name, _)| calls(text, name));
     let mut whole = String::new();
     let (names, meanings): (Vec<_>, Vec<_>) = used().copied().unzip();

@@ -21,6 +21,24 @@ fn assembled_scripts_have_no_gaps() {
     }
 }
 
+#[test]
+fn the_readme_shows_an_assembled_script() {
+    let windows = TWINS.iter().filter(|twin| twin.name == "fixed-window");
+    let windows: Vec<_> = windows.flat_map(|window| [window; 2]).collect();
+    let script = few(&windows, Act::Consume, false);
+    let shown = format!("```lua\n{script}```\n");
+    assert!(include_str!("README.md").contains(&shown), "{script}");
+}
+
+#[test]
+fn scripts_have_no_comments() {
+    let frame = "-- Reads @read.\n  -- It is short.\nlocal a = @read\n";
+    let text = with_names(&fill(frame, &|name| format!("{name}(1)")));
+    assert!(text.ends_with("\nlocal a = read(1)\n"), "{text}");
+    assert!(!text.contains("--"), "{text}");
+    assert!(!batch(SETS - 1).contains("--"));
+}
+
 /// A section that declared one of these would hide it from the frame of a batch.
 #[test]
 fn sections_hide_no_names_of_the_batch() {

@@ -236,7 +236,7 @@ fn arguments_of_calls_with_ids_have_not_changed() {
         answer,
         "tollgate:l:answer:v1:{alice}:7692c3ad3540bb803c020b3aee66cd88"
     );
-    assert_eq!(with_id.sha1, "54e05235aa5772dc07a5a162418d31a912d5bbf1");
+    assert_eq!(with_id.sha1, "ee856d30b126a0590db2ace6b8eb7b4589029dd4");
 }
 
 #[test]

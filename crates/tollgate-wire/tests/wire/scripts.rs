@@ -73,24 +73,24 @@ fn scripts_have_not_changed() {
     // To consume, and to peek.
     const ALONE: [[&str; 2]; 5] = [
         [
-            "e35746da55fa31b6b605be543e6108cc5b7b3f50",
-            "f6dca1a7930a4770369c10cfd1384d5255f5a8d8",
+            "f341198eb0f37254119fccd7eb04b28b61491651",
+            "d50ae51d959cfa070619ec6b94e9f5b5e3e229bd",
         ],
         [
-            "81174b81c922321dd1068b49b2934a940ff0b96d",
-            "ba7f7bfdb20b6e44edc2c4ccf6fb69f4e212bc85",
+            "8739f8f943692651d29abf8557ac911e44ac6172",
+            "5f66539b7dd7ddb31ce034cf6cafbc973aa6e1a1",
         ],
         [
-            "a6c8ab055ba910f760604c9deb5fe249ff6d6a21",
-            "bdfdb38cafc08d62aa55de77bd9528f5b11753da",
+            "499c7eb18bfa3bdb3bedea8c9d8dbf608b1223db",
+            "ef7c6bf9ee25c3ba75e88012111a63fe0b62bec9",
         ],
         [
-            "97ae8abde6c21ca9e8893b46dd2a3eb5da5e3066",
-            "b5000a826ee4f26bc3ef91b0e28f04acb04f9358",
+            "9f7831368e6e4f9d5f82c252e74f26abbb76481d",
+            "3cf6b2c56bbae2526f4265e13aeee4bfadf1f8fb",
         ],
         [
-            "e11be7a68b99a9256ce47d578db6316cc65e68c5",
-            "202bcb21bb2733b91bde5639ddfcf20f5b197dee",
+            "a2016a78ec7740f2c9ab97b81ee4cfadd311e444",
+            "30801878c25e2d151bea0834119a2886b78d02af",
         ],
     ];
     let (consume, peek) = (Operation::Consume, Operation::Peek);
@@ -104,26 +104,26 @@ fn scripts_have_not_changed() {
         (
             consume,
             &two[..],
-            "84ecdcafc7d95097cbeb55db3cd5db804592fb75",
+            "7c894580ddecf92499e6bcf261435d064714f5d5",
         ),
-        (peek, &two, "37966e6cb1f819727e75ea02c4d17919d5509367"),
+        (peek, &two, "22994d07a7ac386a44749eb4f485341f337dd88c"),
         (
             within,
             &gcra[..1],
-            "a7b0a5ca53d152e2b85e7dd257139725954817b6",
+            "6dec649700636b4e49158c3dfbbb2cdf8392b81a",
         ),
         (
             within,
             &gcra[..2],
-            "2c2063c6139352d1a4ec9789874fc238103629bc",
+            "262a6caa51cb7eb0a8ee00699886def76f375b80",
         ),
-        (within, &gcra, "48b65d6b43c0cdbd63a66980ce82cf1bd0829ea1"),
-        (consume, &ALL, "05e21fb6691ee60fa1e09b7d80e7d02452958006"),
-        (peek, &ALL, "05e21fb6691ee60fa1e09b7d80e7d02452958006"),
+        (within, &gcra, "fc76b01cae20dc4c38eb23a56d44396f073c1449"),
+        (consume, &ALL, "eff867ebfa94deeee457bce88d2c807031d49787"),
+        (peek, &ALL, "eff867ebfa94deeee457bce88d2c807031d49787"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "05e21fb6691ee60fa1e09b7d80e7d02452958006",
+            "eff867ebfa94deeee457bce88d2c807031d49787",
         ),
     ];
     let alone = ALL
