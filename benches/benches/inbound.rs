@@ -13,8 +13,7 @@ use http::{HeaderValue, Request, Response};
 use http_body_util::Empty;
 use hyper::body::Bytes;
 use tollgate_core::{LimitError, RateLimiter};
-use tollgate_http::Fields;
-use tollgate_http::inbound::{ClientIp, InboundLayer, Peer};
+use tollgate_http::inbound::{ClientIp, Fields, InboundLayer, Peer};
 use tollgate_memory::MemoryStore;
 use tower::{Layer, Service};
 

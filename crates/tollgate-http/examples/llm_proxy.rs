@@ -23,7 +23,7 @@ use axum::{Json, Router};
 use futures_util::{Stream, StreamExt, stream};
 use serde::Deserialize;
 use tokio::net::TcpListener;
-use tollgate_http::Fields;
+use tollgate_http::inbound::Fields;
 use tollgate_memory::lease::ConcurrencyLimiter;
 use tollgate_memory::{MemoryStore, RateLimiter, StoreError};
 use tollgate_tokio::{LeaseGuard, Meter};

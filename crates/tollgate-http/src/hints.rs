@@ -7,7 +7,12 @@ use http::header::{DATE, RETRY_AFTER};
 
 use crate::{spelled, standard, times};
 
-/// What a response says about the limits of its service.
+/// What a response says about the limits of its service: for clients of every kind, so no feature is
+/// needed to read it.
+///
+/// An [`OutboundLayer`](crate::outbound::OutboundLayer) reads it for clients that are tower services.
+/// With the feature `outbound`, other clients share it with all processes by [`report`](Self::report).
+/// A server writes what it says with [`Fields`](crate::inbound::Fields).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Hints {
     retry_after: Option<Duration>,
@@ -91,7 +96,7 @@ impl Hints {
     }
 }
 
-/// What a response says about one limit. Every part may be missing.
+/// What a response says about one limit, as [`Hints::limits`] lists them. Every part may be missing.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LimitHint {
     pub(crate) name: Option<String>,

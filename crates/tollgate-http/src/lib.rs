@@ -1,8 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "inbound")]
-mod fields;
 mod hints;
 #[cfg(feature = "inbound")]
 pub mod inbound;
@@ -10,10 +8,6 @@ pub mod inbound;
 pub mod outbound;
 mod spelled;
 mod standard;
-#[cfg(feature = "inbound")]
-mod text;
 mod times;
 
-#[cfg(feature = "inbound")]
-pub use fields::{Draft, Fields, Reset};
 pub use hints::{Hints, LimitHint};

@@ -11,8 +11,7 @@ use std::task::{Context, Poll, Waker};
 use allocation_counter::measure;
 use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response};
-use tollgate_http::Fields;
-use tollgate_http::inbound::{ClientIp, InboundLayer, Peer};
+use tollgate_http::inbound::{ClientIp, Fields, InboundLayer, Peer};
 use tollgate_memory::{MemoryStore, RateLimiter};
 use tower::{Layer, Service};
 

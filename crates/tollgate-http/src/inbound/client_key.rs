@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tollgate_core::Key;
 
 use super::prefix;
-use crate::text::{append, append_number};
+use super::text::{append, append_number};
 
 /// How many bits of an IPv6 address its keys have in their partition: those of one network are
 /// decided together, also in a cluster.

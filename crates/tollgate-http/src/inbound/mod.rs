@@ -4,6 +4,7 @@ mod body;
 mod client_ip;
 mod client_key;
 mod extensions;
+mod fields;
 mod forwarded;
 mod grpc;
 mod key_by;
@@ -14,6 +15,7 @@ mod prefix;
 mod refusal;
 mod service;
 mod shared;
+mod text;
 mod warning;
 
 use std::fmt;
@@ -34,6 +36,7 @@ pub use body::InboundBody;
 pub use client_ip::{ClientIp, Peer};
 pub use client_key::ClientKey;
 pub use extensions::{Charge, Decided, Place};
+pub use fields::{Draft, Fields, Reset};
 pub use key_by::KeyBy;
 pub use prefix::PrefixError;
 pub use refusal::{Cause, Refusal};
@@ -43,7 +46,6 @@ pub use shared::OnStoreFailure;
 use self::policy::{Choice, Limits, Policy, SettleBy};
 use self::shared::{Shared, StoreOf};
 use self::warning::Told;
-use crate::Fields;
 
 /// A layer for servers that are tower services, such as those of axum, hyper and tonic: each request
 /// is checked against limits, and let through or answered with the status 429.

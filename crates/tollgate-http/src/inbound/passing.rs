@@ -11,10 +11,10 @@ use tollgate_tokio::LeaseGuard;
 
 use super::body::UntilEnd;
 use super::extensions::{Charge, Decided};
+use super::fields::RATE_LIMIT_POLICY;
 use super::policy::{Question, SettleBy};
 use super::shared::Shared;
 use super::warning::Warning;
-use crate::fields::RATE_LIMIT_POLICY;
 
 /// A request that was let through.
 pub(super) struct Passing<S: Store + 'static> {

@@ -13,8 +13,8 @@ use tollgate_core::store::{Check, Operation, Receipt, Request, Verdict, Verdicts
 use tollgate_core::{Limit, LimitError, RateLimiter};
 
 use super::client_key::ClientKey;
+use super::fields::Fields;
 use super::key_by::{KeyBy, NoKey};
-use crate::Fields;
 
 /// Limits that are checked for one key.
 #[derive(Clone)]

@@ -11,11 +11,10 @@ use tollgate_core::{Limit, Wait};
 
 use super::client_ip::Unknown;
 use super::extensions::Decided;
+use super::fields::{Fields, RATE_LIMIT_POLICY};
 use super::grpc;
 use super::key_by::NoKey;
 use super::policy::{NotAsked, Question};
-use crate::Fields;
-use crate::fields::RATE_LIMIT_POLICY;
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const REDUCED_CAPACITY: &str =

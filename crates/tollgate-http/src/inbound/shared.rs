@@ -16,13 +16,13 @@ use tollgate_tokio::LeaseGuard;
 use super::client_ip::{ClientIp, Mistake, Unknown};
 use super::client_key::ClientKey;
 use super::extensions::{Charge, Decided, Place};
+use super::fields::Fields;
 use super::key_by::{KeyBy, NoKey};
 use super::outage::Outage;
 use super::passing::Passing;
 use super::policy::{Choice, NotAsked, Policy, Question, SettleBy};
 use super::refusal::{Cause, Refusal};
 use super::warning::{Told, Warning};
-use crate::Fields;
 
 /// What is done with a request that the store cannot decide.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -15,7 +15,8 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tollgate_core::store::Verdict;
 use tollgate_core::{Algorithm, Decision, Limit, Timestamp, Wait};
-use tollgate_http::{Draft, Fields, Hints};
+use tollgate_http::Hints;
+use tollgate_http::inbound::{Draft, Fields};
 
 use crate::support::*;
 

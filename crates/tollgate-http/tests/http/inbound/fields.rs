@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use sfv::{BareItem, Dictionary, List, ListEntry, Parser};
 use tollgate_core::store::{Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp};
-use tollgate_http::inbound::InboundLayer;
-use tollgate_http::{Draft, Fields, Hints, Reset};
+use tollgate_http::Hints;
+use tollgate_http::inbound::{Draft, Fields, InboundLayer, Reset};
 use tollgate_layers::{DenyCache, Fallback, Share};
 use tollgate_memory::{ManualClock, MemoryStore};
 

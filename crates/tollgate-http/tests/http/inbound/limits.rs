@@ -10,9 +10,8 @@ use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_core::store::MAX_CHECKS;
 use tollgate_core::{ErrorKind, LimitError, Store};
 use tollgate_http::inbound::{
-    Charge, ClientIp, Decided, InboundLayer, KeyBy, OnStoreFailure, Place,
+    Charge, ClientIp, Decided, Draft, Fields, InboundLayer, KeyBy, OnStoreFailure, Place,
 };
-use tollgate_http::{Draft, Fields};
 use tollgate_layers::limits::{LimitSet, Limits};
 use tollgate_layers::{AllowAll, Fallback, usual};
 use tollgate_mock::{Fault, FaultyStore};

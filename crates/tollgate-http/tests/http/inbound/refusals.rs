@@ -4,8 +4,7 @@ use base64::Engine;
 use http::Response;
 use http::header::RETRY_AFTER;
 use tollgate_core::ErrorKind;
-use tollgate_http::Fields;
-use tollgate_http::inbound::{Cause, ClientIp, InboundLayer};
+use tollgate_http::inbound::{Cause, ClientIp, Fields, InboundLayer};
 use tollgate_mock::{Fault, FaultyStore};
 
 use super::support::*;

@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 use tollgate_core::store::{Source, Verdict};
 use tollgate_core::{Algorithm, Decision, Limit, Wait};
 
-use crate::text::append_number;
+use super::text::append_number;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(super) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// A header's value while it is written.
 type Text = SmallVec<[u8; 128]>;
 
@@ -44,7 +44,7 @@ const MAX_INTEGER: u64 = 999_999_999_999_999;
 ///
 /// ```
 /// use http::HeaderMap;
-/// use tollgate_http::Fields;
+/// use tollgate_http::inbound::Fields;
 /// use tollgate_memory::{MemoryStore, RateLimiter};
 ///
 /// let limiter = RateLimiter::new(MemoryStore::new(), ["login=gcra:5/1m"])?;
@@ -162,12 +162,12 @@ impl Fields {
     }
 
     /// Returns whether fields say anything about this limit.
-    pub(crate) fn shows(&self, limit: &Limit) -> bool {
+    pub(super) fn shows(&self, limit: &Limit) -> bool {
         !limit.is_shadow() && !self.hidden.iter().any(|name| **name == *limit.name())
     }
 
     /// Returns the value of `RateLimit-Policy`, if there is anything to say.
-    pub(crate) fn policy<'l>(
+    pub(super) fn policy<'l>(
         &self,
         limits: impl IntoIterator<Item = &'l Limit>,
     ) -> Option<HeaderValue> {
@@ -196,7 +196,7 @@ impl Fields {
     }
 
     /// Writes what the limits say, except for their policy.
-    pub(crate) fn write_verdicts<'v>(
+    pub(super) fn write_verdicts<'v>(
         &self,
         verdicts: impl Iterator<Item = (&'v Limit, &'v Verdict)> + Clone,
         source: Source,
@@ -247,7 +247,7 @@ impl Fields {
 
     /// Returns the microseconds of `Retry-After`: none if there is nothing to wait for, or if waiting
     /// does not help.
-    pub(crate) fn with_jitter(&self, wait: Wait) -> Option<u64> {
+    pub(super) fn with_jitter(&self, wait: Wait) -> Option<u64> {
         let micros = wait.as_micros().filter(|micros| *micros > 0)?;
         let most = u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX);
         let later = if most > 0 { random(most) } else { 0 };

@@ -14,13 +14,13 @@ impl<A: Array<Item = u8>> Write for Writer<'_, A> {
 }
 
 /// Appends `text` to `bytes`.
-pub(crate) fn append<A: Array<Item = u8>>(bytes: &mut SmallVec<A>, text: fmt::Arguments<'_>) {
+pub(super) fn append<A: Array<Item = u8>>(bytes: &mut SmallVec<A>, text: fmt::Arguments<'_>) {
     // Writing to memory cannot fail.
     let _ = Writer(bytes).write_fmt(text);
 }
 
 /// Appends the decimal digits of `number`, in a fraction of the time of [`append`].
-pub(crate) fn append_number<A: Array<Item = u8>>(
+pub(super) fn append_number<A: Array<Item = u8>>(
     bytes: &mut SmallVec<A>,
     number: impl itoa::Integer,
 ) {
