@@ -1,6 +1,7 @@
 //! What the layer for servers costs beside the check itself.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::{Ready, ready};
 use std::net::IpAddr;
 use std::pin::pin;
@@ -12,7 +13,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response};
 use http_body_util::Empty;
 use hyper::body::Bytes;
-use tollgate_core::{LimitError, RateLimiter};
+use tollgate_core::RateLimiter;
 use tollgate_http::inbound::{ClientIp, Fields, InboundLayer, Peer};
 use tollgate_memory::MemoryStore;
 use tower::{Layer, Service};
@@ -56,15 +57,15 @@ fn call<S: Service<Request<Empty<Bytes>>>>(
 }
 
 fn inbound(criterion: &mut Criterion) {
-    measure(criterion).expect("the limit is possible");
+    measure(criterion).expect("the layer is possible");
 }
 
-fn measure(criterion: &mut Criterion) -> Result<(), LimitError> {
+fn measure(criterion: &mut Criterion) -> Result<(), Box<dyn Error>> {
     let mut group = criterion.benchmark_group("inbound");
     let limits = ["requests=gcra:1000000000/1s"];
     let limiter = RateLimiter::new(MemoryStore::new(), limits)?;
     let layer = InboundLayer::new(limiter.clone(), ClientIp::peer());
-    let silent = layer.clone().fields(Fields::retry_after_only());
+    let silent = layer.clone().fields(Fields::retry_after_only())?;
     group.bench_function("request", |bencher| bencher.iter(request));
     group.bench_function("service", |bencher| {
         bencher.iter(|| call(&mut Answers, request()));

@@ -25,7 +25,7 @@ const CLIENT: [u8; 4] = [203, 0, 113, 7];
 pub(crate) fn run(arguments: &ratios::Arguments) -> Result<(), Problem> {
     let limiter = RateLimiter::new(MemoryStore::new(), ["calls=gcra:1000000000/1s"])?;
     let layer = InboundLayer::new(limiter.clone(), ClientIp::peer());
-    let silent = layer.clone().fields(Fields::retry_after_only());
+    let silent = layer.clone().fields(Fields::retry_after_only())?;
     let billion = NonZeroU32::new(1_000_000_000).unwrap_or(NonZeroU32::MAX);
     let governor = DefaultKeyedRateLimiter::keyed(Quota::per_second(billion));
     let mut theirs = GovernorConfigBuilder::default();

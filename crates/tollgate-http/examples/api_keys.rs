@@ -6,7 +6,6 @@
 //! ```
 
 use std::error::Error;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
@@ -16,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tollgate_http::inbound::{InboundLayer, KeyBy};
-use tollgate_memory::{MemoryStore, RateLimiter};
+use tollgate_memory::MemoryStore;
 
 const FREE: &str = "requests=gcra:60/1h,burst=3";
 const PRO: &str = "requests=gcra:6000/1h,burst=100";
@@ -40,12 +39,9 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
 
 /// Serves on `listener`.
 pub(crate) async fn serve(listener: TcpListener) -> Result<(), Box<dyn Error>> {
-    let store = Arc::new(MemoryStore::new());
-    let plans = [
-        ("free", RateLimiter::new(store.clone(), [FREE])?),
-        ("pro", RateLimiter::new(store, [PRO])?),
-    ];
-    let limits = InboundLayer::by_plan(plans, KeyBy::header(API_KEY), |parts| {
+    let plans = [("free", [FREE]), ("pro", [PRO])];
+    let store = MemoryStore::new();
+    let limits = InboundLayer::by_plan(store, plans, KeyBy::header(API_KEY), |parts| {
         parts.extensions.get().map(|Plan(name)| *name)
     })?;
     // The layer that is added last sees requests first.

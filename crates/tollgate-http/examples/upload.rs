@@ -16,7 +16,7 @@ use axum::http::header::CONTENT_LENGTH;
 use axum::http::request::Parts;
 use axum::routing::post;
 use tokio::net::TcpListener;
-use tollgate_http::inbound::{Charge, ClientIp, InboundLayer};
+use tollgate_http::inbound::{Charge, ClientIp, InboundLayer, Policy};
 use tollgate_memory::lease::ConcurrencyLimiter;
 use tollgate_memory::{MemoryStore, RateLimiter};
 
@@ -44,10 +44,9 @@ pub(crate) async fn serve(listener: TcpListener) -> Result<(), Box<dyn Error>> {
     let store = Arc::new(MemoryStore::new());
     let at_once = ConcurrencyLimiter::new(store.clone(), "uploads", 2, Duration::from_secs(30))?;
     let limiter = RateLimiter::new(store, ["kibibytes=gcra:10240/1m"])?;
-    let limits = InboundLayer::new(limiter, ClientIp::peer())
-        .cost(announced)
-        .settle_by_handler()
-        .hold(at_once);
+    let policy = Policy::new(ClientIp::peer());
+    let policy = policy.cost(announced).settle_by_handler();
+    let limits = InboundLayer::new(limiter, policy).hold(at_once);
     let app = Router::new().route("/upload", post(upload));
     let app = app.layer(limits).layer(DefaultBodyLimit::max(LARGEST));
     let app = app.into_make_service_with_connect_info::<SocketAddr>();

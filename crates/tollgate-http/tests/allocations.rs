@@ -81,7 +81,7 @@ fn an_allowed_request_allocates_only_for_headers() {
         // Of the two values, one is made anew.
         assert!(limited == with_headers + 1, "{limited} for {with_headers}");
 
-        let silent = layer.fields(Fields::retry_after_only());
+        let silent = layer.fields(Fields::retry_after_only()).unwrap();
         let without = allocations(&mut Answers { with_fields: false });
         let limited = allocations(&mut silent.layer(Answers { with_fields: false }));
         assert_eq!(limited, without);

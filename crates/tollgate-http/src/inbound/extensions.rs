@@ -10,7 +10,7 @@ use tollgate_core::Wait;
 use tollgate_core::store::{Source, Verdict, Verdicts};
 use tollgate_tokio::LeaseGuard;
 
-use super::policy::Question;
+use super::question::Question;
 
 /// What the limits said about a request, in the extensions of the request and of its response: see
 /// [`InboundLayer::insert_decision`](super::InboundLayer::insert_decision).
@@ -74,7 +74,7 @@ impl Decided {
 }
 
 /// What a request costs, said by its handler: see
-/// [`InboundLayer::settle_by_handler`](super::InboundLayer::settle_by_handler).
+/// [`Policy::settle_by_handler`](super::Policy::settle_by_handler).
 ///
 /// With the feature `axum`, handlers can extract it. If several layers settle by it, all get the cost
 /// that is set; one that does not count the request ignores it.
@@ -191,7 +191,7 @@ mod extract {
 
     extracted! {
         Decided, "no decision on this request: add `InboundLayer::insert_decision`";
-        Charge, "no cost can be set for this request: add `InboundLayer::settle_by_handler`";
+        Charge, "no cost can be set for this request: add `Policy::settle_by_handler`";
         Place, "no place is held for this request: add `InboundLayer::hold`";
     }
 }

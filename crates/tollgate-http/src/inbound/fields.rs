@@ -166,6 +166,11 @@ impl Fields {
         !limit.is_shadow() && !self.hidden.iter().any(|name| **name == *limit.name())
     }
 
+    /// Returns the names of the limits that are hidden.
+    pub(super) fn hidden(&self) -> impl Iterator<Item = &str> {
+        self.hidden.iter().map(|name| &**name)
+    }
+
     /// Returns the value of `RateLimit-Policy`, if there is anything to say.
     pub(super) fn policy<'l>(
         &self,

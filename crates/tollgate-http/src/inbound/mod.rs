@@ -1,8 +1,25 @@
 //! `InboundLayer`: a service that limits its requests.
+//!
+//! What one request meets on its way, in this order; names without a link are private:
+//!
+//! | name | what it is |
+//! |---|---|
+//! | [`Policy`] | what requests are counted by, what each costs, and how that is settled |
+//! | `Rule` | limits, always the same ones or by a `Choice`, and the policy that they are checked under |
+//! | `Question` | what the store is asked: of each rule, what is `Asked` for this request |
+//! | [`Place`] | one of the requests that a client may have at once, if the layer holds any |
+//! | [`Decided`] | what the limits said, for handlers and outer layers |
+//! | [`Refusal`] | a request that gets no further, and why |
+//! | `Passing` | a request that was let through, until the head of its response |
+//! | [`Charge`] | what the handler says that the request cost |
+//! | `Settlement` | what a request turned out to cost, to be settled |
+//! | `UntilEnd` | what lasts until the body of the response has ended: the place, and the count of bytes |
 
 mod body;
 mod client_ip;
 mod client_key;
+mod diagnosis;
+mod error;
 mod extensions;
 mod fields;
 mod forwarded;
@@ -12,20 +29,22 @@ mod outage;
 mod passing;
 mod policy;
 mod prefix;
+mod question;
 mod refusal;
+mod rule;
 mod service;
 mod shared;
 mod text;
 mod warning;
 
+use std::collections::HashMap;
 use std::fmt;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
-use http::{Response, response};
 use tollgate_core::lease::{self, ConcurrencyLimiter};
 use tollgate_core::store::MAX_CHECKS;
 use tollgate_core::{Limit, LimitError, RateLimiter};
@@ -35,17 +54,18 @@ use tower_layer::Layer;
 pub use body::InboundBody;
 pub use client_ip::{ClientIp, Peer};
 pub use client_key::ClientKey;
+pub use error::LayerError;
 pub use extensions::{Charge, Decided, Place};
 pub use fields::{Draft, Fields, Reset};
 pub use key_by::KeyBy;
+pub use policy::Policy;
 pub use prefix::PrefixError;
 pub use refusal::{Cause, Refusal};
 pub use service::{InboundFuture, InboundService};
 pub use shared::OnStoreFailure;
 
-use self::policy::{Choice, Limits, Policy, SettleBy};
+use self::rule::{Choice, Described, Rule};
 use self::shared::{Shared, StoreOf};
-use self::warning::Told;
 
 /// A layer for servers that are tower services, such as those of axum, hyper and tonic: each request
 /// is checked against limits, and let through or answered with the status 429.
@@ -102,69 +122,71 @@ pub struct InboundLayer<S> {
 }
 
 impl<S> InboundLayer<S> {
-    /// Returns a layer that checks each request against the limits of `limiter`, for the key that
-    /// `key` finds, at a cost of 1.
-    pub fn new(limiter: RateLimiter<S>, key: impl Into<KeyBy>) -> Self {
-        let fields = Fields::new();
-        let limits = Limits::new(limiter.limits(), &fields);
-        let policy = Policy::new(key.into(), Choice::Always(Arc::new(limits)));
-        Self::of(StoreOf::Limiter(limiter), policy, fields)
+    /// Returns a layer that checks each request against the limits of `limiter`, under this policy:
+    /// a [`ClientIp`] or a [`KeyBy`], or a [`Policy`], which also says what a request costs.
+    pub fn new(limiter: RateLimiter<S>, policy: impl Into<Policy>) -> Self {
+        let choice = Choice::Always(Described::new(limiter.limits(), &Fields::new()));
+        Self::of(StoreOf::Limiter(limiter), choice, policy)
     }
 
-    /// Returns a layer that checks each request against one of several limiters: that of its plan,
-    /// whose name `plan` finds, such as that of the user's contract, the route or the method.
+    /// Returns a layer that checks each request against the limits of its plan, whose name `plan`
+    /// finds, such as that of the user's contract, the route or the method.
     ///
-    /// All limiters must be on one store; that of the first is asked. Limits of two plans that have
-    /// the same name and window share their states: whoever changes the plan keeps what was counted.
-    /// A request without a plan, or with one that has no limiter, is answered with the status 500.
+    /// Limits of two plans that have the same name and window share their states: whoever changes the
+    /// plan keeps what was counted. A request without a plan, or with one that is not there, is
+    /// answered with the status 500.
     ///
     /// # Errors
     ///
-    /// [`LimitError::NoLimits`] if there is no limiter.
+    /// [`LayerError`] if there is no plan, if two have the same name, or if no limiter could have the
+    /// limits of one of them.
     ///
     /// # Examples
     ///
     /// ```
     /// use http::HeaderName;
-    /// use tollgate_http::inbound::{InboundLayer, KeyBy};
-    /// use tollgate_memory::{MemoryStore, RateLimiter};
+    /// use tollgate_http::inbound::{InboundLayer, KeyBy, LayerError};
+    /// use tollgate_memory::MemoryStore;
     ///
     /// #[derive(Clone)]
     /// struct User {
     ///     plan: String,
     /// }
-    /// let store = std::sync::Arc::new(MemoryStore::new());
-    /// let plans = [
-    ///     ("free", RateLimiter::new(store.clone(), ["requests=gcra:10/1m"])?),
-    ///     ("pro", RateLimiter::new(store, ["requests=gcra:1000/1m"])?),
-    /// ];
+    /// let plans = [("free", ["requests=gcra:10/1m"]), ("pro", ["requests=gcra:1000/1m"])];
     /// let key = KeyBy::header(HeaderName::from_static("x-api-key"));
     /// // A layer before this one knows the user.
-    /// let layer = InboundLayer::by_plan(plans, key, |parts| {
+    /// let layer = InboundLayer::by_plan(MemoryStore::new(), plans, key, |parts| {
     ///     parts.extensions.get::<User>().map(|user| &*user.plan)
     /// })?;
     /// # let _ = layer;
-    /// # Ok::<(), tollgate_memory::LimitError>(())
+    /// # Ok::<(), LayerError>(())
     /// ```
-    pub fn by_plan<N: Into<Box<str>>>(
-        plans: impl IntoIterator<Item = (N, RateLimiter<S>)>,
-        key: impl Into<KeyBy>,
+    pub fn by_plan<N, L>(
+        store: S,
+        plans: impl IntoIterator<Item = (N, impl IntoIterator<Item = L>)>,
+        policy: impl Into<Policy>,
         plan: impl Fn(&Parts) -> Option<&str> + Send + Sync + 'static,
-    ) -> Result<Self, LimitError> {
+    ) -> Result<Self, LayerError>
+    where
+        N: Into<Box<str>>,
+        L: TryInto<Limit>,
+        LimitError: From<L::Error>,
+    {
         let fields = Fields::new();
-        let mut first = None;
-        let plans = plans.into_iter().map(|(name, limiter)| {
-            let limits = Limits::new(limiter.limits(), &fields);
-            let _ = first.get_or_insert(limiter);
-            (name.into(), Arc::new(limits))
-        });
-        let choice = Choice::ByPlan(Arc::new(plan), plans.collect());
-        let limiter = first.ok_or(LimitError::NoLimits)?;
-        Ok(Self::of(
-            StoreOf::Limiter(limiter),
-            Policy::new(key.into(), choice),
-            fields,
-        ))
+        let mut described = HashMap::new();
+        for (name, limits) in plans {
+            let name = name.into();
+            let limits = RateLimiter::new((), limits)?;
+            if described.contains_key(&name) {
+                return Err(LayerError::duplicate_plan(&name));
+            }
+            let _ = described.insert(name, Described::new(limits.limits(), &fields));
+        }
+        if described.is_empty() {
+            return Err(LayerError::from(LimitError::NoLimits));
+        }
+        let choice = Choice::ByPlan(Arc::new(plan), described);
+        Ok(Self::of(StoreOf::Alone(Arc::new(store)), choice, policy))
     }
 
     /// Returns a layer that checks each request against the limits of the limiter that `limiter`
@@ -197,7 +219,7 @@ impl<S> InboundLayer<S> {
     /// ```
     pub fn by_limiter<T, E: fmt::Display>(
         store: S,
-        key: impl Into<KeyBy>,
+        policy: impl Into<Policy>,
         limiter: impl Fn(&Parts) -> Result<Option<RateLimiter<T>>, E> + Send + Sync + 'static,
     ) -> Self {
         let choice = Choice::ByRequest(Arc::new(move |parts| match limiter(parts) {
@@ -205,23 +227,23 @@ impl<S> InboundLayer<S> {
             Ok(None) => Ok(Box::default()),
             Err(error) => Err(error.to_string()),
         }));
-        let policy = Policy::new(key.into(), choice);
-        Self::of(StoreOf::Alone(Arc::new(store)), policy, Fields::new())
+        Self::of(StoreOf::Alone(Arc::new(store)), choice, policy)
     }
 
-    fn of(store: StoreOf<S>, policy: Policy, fields: Fields) -> Self {
+    fn of(store: StoreOf<S>, choice: Choice, policy: impl Into<Policy>) -> Self {
+        let policy = policy.into();
         Self {
             shared: Arc::new(Shared {
                 store,
-                policies: vec![policy],
-                fields,
+                rules: vec![Rule { choice, policy }],
+                fields: Fields::new(),
                 on_failure: OnStoreFailure::Refuse,
                 skips_preflight: false,
                 skips: None,
                 responds: None,
                 acquires: None,
                 inserts_decision: false,
-                told: Arc::new(Told::new()),
+                warnings: Arc::default(),
                 outage: Arc::default(),
                 examined: AtomicU32::new(0),
             }),
@@ -233,13 +255,14 @@ impl<S> InboundLayer<S> {
         Arc::make_mut(&mut self.shared)
     }
 
-    /// Adds limits for another key, decided together with those before, on the same store. In a
+    /// Adds limits under another policy, decided together with those before, on the same store. In a
     /// cluster, the keys of all must have the same partition, such as one address with several
     /// prefixes of 48 bits or more.
     ///
     /// # Errors
     ///
     /// - [`LimitError::DuplicateLimit`] if the layer has a limit of the same name.
+    /// - [`LimitError::NoLimits`] if there is none.
     /// - [`LimitError::TooManyLimits`] if a request would have more than [`MAX_CHECKS`].
     /// - The parse error if a limit's text is not valid.
     ///
@@ -258,15 +281,15 @@ impl<S> InboundLayer<S> {
     pub fn also<L>(
         mut self,
         limits: impl IntoIterator<Item = L>,
-        key: impl Into<KeyBy>,
+        policy: impl Into<Policy>,
     ) -> Result<Self, LimitError>
     where
         L: TryInto<Limit>,
         LimitError: From<L::Error>,
     {
-        let limits: Result<Vec<Limit>, _> = limits.into_iter().map(TryInto::try_into).collect();
-        let limits = limits?;
-        let before = self.shared.policies.iter().map(Policy::most_limits);
+        let limits = RateLimiter::new((), limits)?;
+        let limits = limits.limits();
+        let before = self.shared.rules.iter().map(Rule::most_limits);
         let count = limits.len() + before.sum::<usize>();
         if count > MAX_CHECKS {
             return Err(LimitError::TooManyLimits {
@@ -274,68 +297,19 @@ impl<S> InboundLayer<S> {
                 most: MAX_CHECKS,
             });
         }
-        for (index, limit) in limits.iter().enumerate() {
-            let before = self.shared.policies.iter().flat_map(Policy::limits);
-            let mut others = before.chain(&limits[..index]);
-            if others.any(|other| other.name() == limit.name()) {
+        for limit in limits {
+            if self.limits().any(|other| other.name() == limit.name()) {
                 return Err(LimitError::DuplicateLimit {
                     name: limit.name().to_owned(),
                 });
             }
         }
-        let limits = Limits::new(limits, &self.shared.fields);
-        let policy = Policy::new(key.into(), Choice::Always(Arc::new(limits)));
-        self.shared().policies.push(policy);
+        let rule = Rule {
+            choice: Choice::Always(Described::new(limits, &self.shared.fields)),
+            policy: policy.into(),
+        };
+        self.shared().rules.push(rule);
         Ok(self)
-    }
-
-    /// Sets what a request costs under the policy added last, from its head.
-    ///
-    /// If the policy settles what a request turns out to cost, it is checked at 1 at least: what costs
-    /// nothing is always allowed, and never settled.
-    pub fn cost(mut self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
-        self.last().cost = Some(Arc::new(cost));
-        self
-    }
-
-    /// Settles what a request costs under the policy added last when the head of its response is
-    /// known: what `cost` returns, or what it was checked at if that is `None`. A response does not
-    /// wait for that.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use http::StatusCode;
-    /// use tollgate_http::inbound::{ClientIp, InboundLayer};
-    /// use tollgate_memory::{MemoryStore, RateLimiter};
-    ///
-    /// // Only logins that fail count.
-    /// let limiter = RateLimiter::new(MemoryStore::new(), ["login=sliding-log:5/1m"])?;
-    /// let layer = InboundLayer::new(limiter, ClientIp::peer())
-    ///     .settle(|response| Some(u64::from(response.status == StatusCode::UNAUTHORIZED)));
-    /// # let _ = layer;
-    /// # Ok::<(), tollgate_memory::LimitError>(())
-    /// ```
-    pub fn settle(
-        mut self,
-        cost: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static,
-    ) -> Self {
-        self.last().settle = Some(SettleBy::Response(Arc::new(cost)));
-        self
-    }
-
-    /// Settles what a request costs under the policy added last by the bytes of its response's body
-    /// that passed: one for each `per` bytes, rounded up, once the body has ended, however it ends.
-    pub fn settle_by_bytes(mut self, per: NonZeroU64) -> Self {
-        self.last().settle = Some(SettleBy::Bytes(per));
-        self
-    }
-
-    /// Settles what a request costs under the policy added last by what its handler says: see
-    /// [`Charge`].
-    pub fn settle_by_handler(mut self) -> Self {
-        self.last().settle = Some(SettleBy::Handler);
-        self
     }
 
     /// Lets requests through that are skipped, without counting them, beside those that are skipped
@@ -361,7 +335,7 @@ impl<S> InboundLayer<S> {
 
     /// Lets each key have only as many requests at once as `leases` have places: from before the
     /// limits are asked until the body of the response has ended, however it ends. The key is that
-    /// of the first policy.
+    /// of the first policy. A layer holds places of one limiter: the last that is set.
     ///
     /// For what goes on after the response, such as a WebSocket, see [`Place`].
     pub fn hold<L: lease::Store + 'static>(mut self, leases: ConcurrencyLimiter<L>) -> Self {
@@ -373,13 +347,24 @@ impl<S> InboundLayer<S> {
     }
 
     /// Sets what responses say about limits.
-    pub fn fields(mut self, fields: Fields) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`LayerError`] if the fields [hide](Fields::hide) a limit that the layer does not have: add all
+    /// limits first. A layer whose limits are chosen for each request may get it later.
+    pub fn fields(mut self, fields: Fields) -> Result<Self, LayerError> {
+        if !self.shared.rules.iter().any(Rule::is_by_request) {
+            let is_missing = |name: &&str| !self.limits().any(|limit| limit.name() == *name);
+            if let Some(name) = fields.hidden().find(is_missing) {
+                return Err(LayerError::nothing_to_hide(name));
+            }
+        }
         let shared = self.shared();
-        for policy in &mut shared.policies {
-            policy.set_fields(&fields);
+        for rule in &mut shared.rules {
+            rule.set_fields(&fields);
         }
         shared.fields = fields;
-        self
+        Ok(self)
     }
 
     /// Sets what is done with requests that the store cannot decide. By default, they are refused
@@ -421,11 +406,9 @@ impl<S> InboundLayer<S> {
         self
     }
 
-    /// Returns the policy that was added last.
-    fn last(&mut self) -> &mut Policy {
-        let policies = &mut self.shared().policies;
-        let last = policies.len() - 1;
-        &mut policies[last]
+    /// Returns all limits that are known before a request comes.
+    fn limits(&self) -> impl Iterator<Item = &Limit> {
+        self.shared.rules.iter().flat_map(Rule::limits)
     }
 }
 
@@ -448,7 +431,7 @@ impl<S> Clone for InboundLayer<S> {
 impl<S> fmt::Debug for InboundLayer<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InboundLayer")
-            .field("policies", &self.shared.policies)
+            .field("rules", &self.shared.rules)
             .field("fields", &self.shared.fields)
             .finish_non_exhaustive()
     }

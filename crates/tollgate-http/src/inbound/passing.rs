@@ -12,7 +12,8 @@ use tollgate_tokio::LeaseGuard;
 use super::body::UntilEnd;
 use super::extensions::{Charge, Decided};
 use super::fields::RATE_LIMIT_POLICY;
-use super::policy::{Question, SettleBy};
+use super::policy::SettleBy;
+use super::question::Question;
 use super::shared::Shared;
 use super::warning::Warning;
 
@@ -39,8 +40,8 @@ impl<S: Store + 'static> Passing<S> {
             return until_end;
         };
         let shared = &self.shared;
-        for policy in question.policies() {
-            let _ = head.headers.append(RATE_LIMIT_POLICY, policy.clone());
+        for header in question.headers() {
+            let _ = head.headers.append(RATE_LIMIT_POLICY, header.clone());
         }
         shared.fields.write_verdicts(
             question.verdicts(verdicts),
@@ -52,9 +53,9 @@ impl<S: Store + 'static> Passing<S> {
         }
         let mut per_bytes = false;
         let costs: SmallVec<_> = shared
-            .policies
+            .rules
             .iter()
-            .map(|policy| match policy.settle.as_ref()? {
+            .map(|rule| match rule.policy.settle.as_ref()? {
                 SettleBy::Response(cost_of) => cost_of(head),
                 SettleBy::Handler => self.charge.as_ref()?.said(),
                 SettleBy::Bytes(_) => {
@@ -90,7 +91,7 @@ struct Settlement<S> {
     shared: Arc<Shared<S>>,
     question: Question,
     receipt: Receipt,
-    /// Of each policy; none keeps what was checked.
+    /// Of each rule; none keeps what was checked.
     costs: SmallVec<[Option<u64>; 2]>,
     runtime: Option<Handle>,
 }
@@ -98,8 +99,8 @@ struct Settlement<S> {
 impl<S: Store + 'static> Settlement<S> {
     /// Settles by the bytes that passed.
     fn count(mut self, bytes: u64) {
-        for (cost, policy) in self.costs.iter_mut().zip(&self.shared.policies) {
-            if let Some(SettleBy::Bytes(per)) = policy.settle {
+        for (cost, rule) in self.costs.iter_mut().zip(&self.shared.rules) {
+            if let Some(SettleBy::Bytes(per)) = rule.policy.settle {
                 *cost = Some(bytes.div_ceil(per.get()));
             }
         }
@@ -132,7 +133,7 @@ impl<S: Store + 'static> Settlement<S> {
 
     fn report(&self, settled: Result<(), StoreError>) {
         if let Err(error) = settled {
-            self.shared.told.tell(
+            self.shared.warnings.log_once(
                 Warning::NotSettled,
                 format_args!("a request keeps the cost it was checked at: {error}"),
             );

@@ -14,7 +14,7 @@ use super::extensions::Decided;
 use super::fields::{Fields, RATE_LIMIT_POLICY};
 use super::grpc;
 use super::key_by::NoKey;
-use super::policy::{NotAsked, Question};
+use super::question::{NotAsked, Question};
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const REDUCED_CAPACITY: &str =
@@ -216,8 +216,8 @@ impl<'r> Refusal<'r> {
         let status = response.status();
         let headers = response.headers_mut();
         if let Some((question, verdicts)) = self.decided {
-            for policy in question.policies() {
-                let _ = headers.append(RATE_LIMIT_POLICY, policy.clone());
+            for header in question.headers() {
+                let _ = headers.append(RATE_LIMIT_POLICY, header.clone());
             }
             fields.write_verdicts(question.verdicts(verdicts), verdicts.source(), headers);
             return;

@@ -16,7 +16,7 @@ use tower_service::Service;
 
 use super::body::{InboundBody, drain};
 use super::passing::Passing;
-use super::shared::{Admission, Answer, Shared, Step};
+use super::shared::Shared;
 
 /// A service whose requests are limited, made by [`InboundLayer`](super::InboundLayer).
 pub struct InboundService<T, S> {
@@ -83,9 +83,9 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
-        let question = match self.shared.step(&mut parts) {
-            Step::Ask(question) => question,
-            Step::Pass => {
+        let question = match self.shared.question(&mut parts) {
+            Ok(Some(question)) => question,
+            Ok(None) => {
                 // Nobody settles by it, but the handler may expect it.
                 drop(self.shared.charge(&mut parts));
                 let calling = self.inner.call(Request::from_parts(parts, body));
@@ -94,35 +94,25 @@ where
                     passing: None,
                 });
             }
-            Step::Refuse(response) => return self.refuse(response, &parts, body),
+            Err(response) => return self.refuse(response, &parts, body),
         };
         let shared = Arc::clone(&self.shared);
-        let Some(verdicts) = shared.answer_now(&question) else {
-            // The service that was made ready is the one that is called.
+        let Some(verdicts) = shared.decide_now(&question) else {
             return InboundFuture::new(Stage::Asking {
-                asking: Box::pin(Arc::clone(&shared).answer(question)),
-                waiting: Some(Waiting {
-                    inner: self.take_inner(),
-                    parts,
-                    body,
-                    shared,
-                }),
+                asking: Box::pin(shared.decide(parts, question)),
+                // The service that was made ready is the one that is called.
+                waiting: Some((self.take_inner(), body)),
             });
         };
-        let answer = Answer {
-            question,
-            verdicts: Some(verdicts),
-            place: None,
-        };
-        match shared.admit(&mut parts, answer) {
-            Admission::Passes(passing) => {
+        match shared.admit(&mut parts, question, Some(verdicts), None) {
+            Ok(passing) => {
                 let calling = self.inner.call(Request::from_parts(parts, body));
                 InboundFuture::new(Stage::Calling {
                     calling,
                     passing: Some(passing),
                 })
             }
-            Admission::Refused(response) => self.refuse(response, &parts, body),
+            Err(response) => self.refuse(response, &parts, body),
         }
     }
 }
@@ -150,8 +140,9 @@ pin_project! {
     {
         // The store is being asked.
         Asking {
-            asking: Pin<Box<dyn Future<Output = Answer> + Send>>,
-            waiting: Option<Waiting<T, S, B>>,
+            asking: Pin<Box<dyn Future<Output = (Parts, Result<Passing<S>, Response<Bytes>>)> + Send>>,
+            // What the request goes on with: the inner service, and the body.
+            waiting: Option<(T, B)>,
         },
         // The inner service is being called.
         Calling {
@@ -161,14 +152,6 @@ pin_project! {
         },
         Refused { response: Option<Response<Bytes>> },
     }
-}
-
-/// A request whose answer is not there yet.
-struct Waiting<T, S, B> {
-    inner: T,
-    parts: Parts,
-    body: B,
-    shared: Arc<Shared<S>>,
 }
 
 impl<T, S, B> InboundFuture<T, S, B>
@@ -198,19 +181,14 @@ where
         loop {
             let next = match stage.as_mut().project() {
                 StageProjection::Asking { asking, waiting } => {
-                    let answer = ready!(asking.as_mut().poll(context));
-                    let Waiting {
-                        mut inner,
-                        mut parts,
-                        body,
-                        shared,
-                    } = waiting.take().expect(POLLED_AGAIN);
-                    match shared.admit(&mut parts, answer) {
-                        Admission::Passes(passing) => Stage::Calling {
+                    let (parts, admitted) = ready!(asking.as_mut().poll(context));
+                    let (mut inner, body) = waiting.take().expect(POLLED_AGAIN);
+                    match admitted {
+                        Ok(passing) => Stage::Calling {
                             calling: inner.call(Request::from_parts(parts, body)),
                             passing: Some(passing),
                         },
-                        Admission::Refused(response) => {
+                        Err(response) => {
                             drain(&parts, body);
                             Stage::Refused {
                                 response: Some(response),
@@ -252,7 +230,7 @@ impl<T: fmt::Debug, S> fmt::Debug for InboundService<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InboundService")
             .field("inner", &self.inner)
-            .field("policies", &self.shared.policies)
+            .field("rules", &self.shared.rules)
             .finish_non_exhaustive()
     }
 }

@@ -52,25 +52,25 @@ impl Warning {
     }
 }
 
-/// Which warnings have been told.
+/// Which warnings have been logged.
 #[derive(Debug, Default)]
-pub(super) struct Told(AtomicU32);
+pub(super) struct Warnings(AtomicU32);
 
-impl Told {
+impl Warnings {
     pub(super) const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// Tells `warning`, unless it has been told.
+    /// Logs `warning`, unless it has been logged.
     #[cold]
-    pub(super) fn tell(&self, warning: Warning, message: fmt::Arguments<'_>) {
+    pub(super) fn log_once(&self, warning: Warning, message: fmt::Arguments<'_>) {
         let bit = 1 << warning as u32;
-        if !self.has_told(warning) && self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        if !self.have_logged(warning) && self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
             warning.log(message);
         }
     }
 
-    pub(super) fn has_told(&self, warning: Warning) -> bool {
+    pub(super) fn have_logged(&self, warning: Warning) -> bool {
         self.0.load(Ordering::Relaxed) & 1 << warning as u32 != 0
     }
 }

@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame};
 use http_body_util::{BodyExt, StreamBody};
 use tollgate_core::ErrorKind;
 use tollgate_core::lease::ConcurrencyLimiter;
-use tollgate_http::inbound::{InboundLayer, OnStoreFailure, Place};
+use tollgate_http::inbound::{InboundLayer, OnStoreFailure, Place, Policy};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 use tower::{Layer, ServiceExt, service_fn};
@@ -126,7 +126,9 @@ async fn a_body_that_is_over_from_the_start_keeps_no_place() {
 #[tokio::test(start_paused = true)]
 async fn requests_that_are_refused_or_given_up_keep_no_place() {
     let (layer, held) = one_at_once(store().0);
-    let denied = layer.clone().cost(|_| 101);
+    let too_costly = Policy::new(by_user()).cost(|_| 2);
+    let denied = layer.clone().also(["b=sliding-log:1/1m"], too_costly);
+    let denied = denied.unwrap();
     assert_eq!(open(&denied, two_chunks).await.0, 429);
     assert_eq!(held().await, 0);
     // A service that fails, and one that never answers.
@@ -255,9 +257,9 @@ async fn bytes_count_until_the_body_ends_however_it_ends() {
         (broken, 2, 3),
     ] {
         let limiter = limiter(store().0, ["bytes=sliding-log:1000/1m"]);
-        let layer = InboundLayer::new(limiter.clone(), by_user())
-            .cost(|_| 100)
-            .settle_by_bytes(NonZeroU64::MIN);
+        let policy = Policy::new(by_user());
+        let policy = policy.cost(|_| 100).settle_by_bytes(NonZeroU64::MIN);
+        let layer = InboundLayer::new(limiter.clone(), policy);
         let (_, mut body) = open(&layer, frames).await;
         for _ in 0..read {
             let _ = body.frame().await.unwrap();

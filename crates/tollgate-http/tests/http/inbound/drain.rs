@@ -12,7 +12,7 @@ use http::{Request, Response, Version};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use tollgate_core::Store;
-use tollgate_http::inbound::InboundLayer;
+use tollgate_http::inbound::{InboundLayer, Policy};
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::support::*;
@@ -39,7 +39,10 @@ async fn refused<S: Store + 'static>(
     let (mut parts, _) = request("alice").into_parts();
     change(&mut parts);
     let request = Request::from_parts(parts, StreamBody::new(body));
-    let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user()).cost(|_| 2);
+    let layer = InboundLayer::new(
+        limiter(store, ["a=sliding-log:1/1m"]),
+        Policy::new(by_user()).cost(|_| 2),
+    );
     let service = layer.layer(service_fn(async |_| {
         Ok::<_, Infallible>(Response::new(Body::default()))
     }));

@@ -307,7 +307,9 @@ async fn of_nested_layers_the_one_with_the_least_left_is_heard() {
             let [outer, inner] = limits.map(|limit| {
                 let fields = Fields::new().draft(draft).x_rate_limit(Reset::After);
                 let limiter = limiter(store().0, [format!("a=sliding-log:{limit}")]);
-                InboundLayer::new(limiter, by_user()).fields(fields)
+                InboundLayer::new(limiter, by_user())
+                    .fields(fields)
+                    .unwrap()
             });
             let reset = if limits.contains(&"1/1h") { 3600 } else { 60 };
             let layers = outer.layer(inner.layer(service_fn(|_: http::Request<Body>| async {

@@ -10,7 +10,7 @@ use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_core::store::MAX_CHECKS;
 use tollgate_core::{ErrorKind, LimitError, Store};
 use tollgate_http::inbound::{
-    Charge, ClientIp, Decided, Draft, Fields, InboundLayer, KeyBy, OnStoreFailure, Place,
+    Charge, ClientIp, Decided, Draft, Fields, InboundLayer, KeyBy, OnStoreFailure, Place, Policy,
 };
 use tollgate_layers::limits::{LimitSet, Limits};
 use tollgate_layers::{AllowAll, Fallback, usual};
@@ -94,21 +94,77 @@ async fn limits_of_one_name_are_refused() {
             .is_err()
     );
     assert!(layer.clone().also(["b=gcra:1/1"], by_user()).is_err());
-    let none: [(&str, tollgate_core::RateLimiter<()>); 0] = [];
-    assert!(InboundLayer::by_plan(none, by_user(), |_| None).is_err());
+}
+
+/// What could never work is an error when the layer is made.
+#[tokio::test]
+async fn a_layer_that_could_never_work_is_an_error() {
+    let layer = || InboundLayer::new(limiter(store().0, ["a=gcra:1/1s"]), by_user());
+    let none: [&str; 0] = [];
+    let error = layer().also(none, by_user()).unwrap_err();
+    assert_eq!(error, LimitError::NoLimits);
+
+    let by_plan = |plans: &[(&'static str, Vec<&'static str>)]| {
+        InboundLayer::by_plan(store().0, plans.to_vec(), by_user(), |_| Some("free"))
+    };
+    assert_eq!(by_plan(&[]).unwrap_err(), LimitError::NoLimits.into());
+    let empty = by_plan(&[("free", vec!["a=gcra:1/1s"]), ("pro", vec![])]);
+    assert_eq!(empty.unwrap_err(), LimitError::NoLimits.into());
+    // The second would silently replace the first.
+    let twice = by_plan(&[("free", vec!["a=gcra:1/1s"]), ("free", vec!["a=gcra:9/1s"])]);
+    let twice = twice.unwrap_err().to_string();
+    assert!(twice.contains(r#"two plans are called "free""#), "{twice}");
+
+    // A limit that nobody should hear of would be in every response.
+    let hide = |name| Fields::new().hide(name);
+    let typo = layer().fields(hide("b")).unwrap_err().to_string();
+    assert!(
+        typo.contains(r#"no limit of the layer is called "b""#),
+        "{typo}"
+    );
+    let with_b = layer().also(["b=gcra:1/1s"], by_user()).unwrap();
+    assert!(with_b.fields(hide("b")).is_ok());
+    let plans = by_plan(&[("free", vec!["a=gcra:1/1s"]), ("pro", vec!["b=gcra:1/1s"])]).unwrap();
+    assert!(plans.clone().fields(hide("b")).is_ok());
+    assert!(plans.fields(hide("c")).is_err());
+    // Of limits that are chosen for each request, no name is known.
+    let limiter = limiter(store().0, ["a=gcra:1/1s"]);
+    let by_limiter = InboundLayer::by_limiter(store().0, by_user(), move |_| {
+        Ok::<_, Infallible>(Some(limiter.clone()))
+    });
+    assert!(by_limiter.fields(hide("b")).is_ok());
+}
+
+/// Whatever is added before or after, each policy has the cost that it was made with.
+#[tokio::test]
+async fn a_cost_is_that_of_its_own_policy() {
+    let (store, _) = store();
+    let base = InboundLayer::new(
+        limiter(store, ["a=sliding-log:100/1m"]),
+        Policy::new(by_user()).cost(|_| 20),
+    );
+    let layer = base
+        .also(["b=sliding-log:100/1m"], by_user())
+        .unwrap()
+        .also(
+            ["c=sliding-log:100/1m"],
+            Policy::new(by_user()).cost(|_| 30),
+        )
+        .unwrap();
+    assert_eq!(
+        send(&layer, request("alice")).await.header("ratelimit"),
+        r#""a";r=80;t=60, "b";r=99;t=60, "c";r=70;t=60"#
+    );
 }
 
 #[tokio::test]
 async fn a_plan_chooses_the_limits_and_keeps_what_was_counted() {
     let (store, _) = store();
     let plans = [
-        (
-            "free",
-            limiter(store.clone(), ["requests=sliding-log:1/1m"]),
-        ),
-        ("pro", limiter(store, ["requests=sliding-log:3/1m"])),
+        ("free", ["requests=sliding-log:1/1m"]),
+        ("pro", ["requests=sliding-log:3/1m"]),
     ];
-    let layer = InboundLayer::by_plan(plans, by_user(), |parts| {
+    let layer = InboundLayer::by_plan(store, plans, by_user(), |parts| {
         parts.headers.get("plan")?.to_str().ok()
     });
     let layer = layer.unwrap();
@@ -190,11 +246,11 @@ async fn costs_and_settlements_are_those_of_their_policy() {
         } else {
             inner.clone()
         };
+        let bytes = Policy::new(by_user()).cost(|_| 400);
+        let bytes = bytes.settle_by_bytes(NonZeroU64::new(2).unwrap());
         let layer = InboundLayer::new(limiter(store, ["requests=sliding-log:10/1m"]), by_user())
-            .also(["bytes=sliding-log:1000/1m"], by_user())
-            .unwrap()
-            .cost(|_| 400)
-            .settle_by_bytes(NonZeroU64::new(2).unwrap());
+            .also(["bytes=sliding-log:1000/1m"], bytes)
+            .unwrap();
         // Five bytes are three pairs.
         assert_eq!(send(&layer, request("alice")).await.status, 200);
         settled().await;
@@ -209,14 +265,12 @@ async fn costs_and_settlements_are_those_of_their_policy() {
 #[tokio::test]
 async fn a_response_says_what_its_request_cost() {
     let (store, _) = store();
-    let layer =
-        InboundLayer::new(limiter(store, ["login=sliding-log:2/1m"]), by_user()).settle(|head| {
-            match head.status {
-                StatusCode::OK => Some(0),
-                StatusCode::UNAUTHORIZED => Some(2),
-                _ => None,
-            }
-        });
+    let policy = Policy::new(by_user()).settle(|head| match head.status {
+        StatusCode::OK => Some(0),
+        StatusCode::UNAUTHORIZED => Some(2),
+        _ => None,
+    });
+    let layer = InboundLayer::new(limiter(store, ["login=sliding-log:2/1m"]), policy);
     let answering = |status: u16| {
         move |_| {
             let mut response = Response::new(Body::default());
@@ -258,9 +312,10 @@ async fn a_response_says_what_its_request_cost() {
 async fn what_is_expected_to_cost_nothing_is_settled() {
     let (store, _) = store();
     let limiter = limiter(store, ["a=sliding-log:10/1m"]);
-    let layer = InboundLayer::new(limiter.clone(), by_user())
+    let policy = Policy::new(by_user())
         .cost(|_| 0)
         .settle(|head| (head.status != StatusCode::NO_CONTENT).then_some(6));
+    let layer = InboundLayer::new(limiter.clone(), policy);
     let answers = |status| {
         move |_| {
             let mut response = Response::new(Body::default());
@@ -279,8 +334,8 @@ async fn what_is_expected_to_cost_nothing_is_settled() {
 #[tokio::test]
 async fn a_handler_says_what_its_request_cost() {
     let (store, _) = store();
-    let layer = InboundLayer::new(limiter(store, ["rows=sliding-log:100/1m"]), by_user())
-        .settle_by_handler();
+    let policy = Policy::new(by_user()).settle_by_handler();
+    let layer = InboundLayer::new(limiter(store, ["rows=sliding-log:100/1m"]), policy);
     let charging = |cost: Option<u64>| {
         move |request: Request<Body>| {
             let charge: Charge = request.extensions().get().cloned().unwrap();
@@ -308,8 +363,9 @@ async fn a_handler_says_to_all_layers_what_its_request_cost() {
     let (store, _) = store();
     let outer = limiter(store.clone(), ["outer=sliding-log:100/1m"]);
     let inner = limiter(store, ["inner=sliding-log:100/1m"]);
-    let [around, within] = [&outer, &inner]
-        .map(|limiter| InboundLayer::new(limiter.clone(), by_user()).settle_by_handler());
+    let policy = Policy::new(by_user()).settle_by_handler();
+    let [around, within] =
+        [&outer, &inner].map(|limiter| InboundLayer::new(limiter.clone(), policy.clone()));
     let service = service_fn(|request: Request<Body>| async move {
         request.extensions().get::<Charge>().unwrap().set(30);
         Ok::<_, Infallible>(Response::new(Body::default()))
@@ -327,9 +383,9 @@ async fn handlers_serve_requests_that_are_not_counted() {
     use tower::ServiceExt;
 
     let client = ClientIp::peer().allow(["203.0.113.7"]).unwrap();
-    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), client)
-        .insert_decision()
-        .settle_by_handler();
+    let policy = Policy::new(client).settle_by_handler();
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), policy);
+    let layer = layer.insert_decision();
     let handler = async |charge: Charge, decided: Option<Decided>, place: Option<Place>| {
         charge.set(3);
         format!("{} {}", decided.is_some(), place.is_some())
@@ -349,9 +405,8 @@ async fn a_service_that_fails_keeps_the_estimate() {
 
     let (store, _) = store();
     let limiter = limiter(store, ["a=sliding-log:10/1m"]);
-    let layer = InboundLayer::new(limiter.clone(), by_user())
-        .cost(|_| 4)
-        .settle(|_| Some(1));
+    let policy = Policy::new(by_user()).cost(|_| 4).settle(|_| Some(1));
+    let layer = InboundLayer::new(limiter.clone(), policy);
     let fails = service_fn(|_: Request<Body>| async { Err::<Response<Body>, _>("broken") });
     assert_eq!(
         layer
@@ -493,11 +548,8 @@ async fn more_limits_than_a_request_can_have_are_refused() {
     };
     assert_eq!(error, expected);
     // What counts is the largest plan.
-    let plans = [1, 20, 2].map(|count| {
-        let limits = limits('a', count);
-        (count.to_string(), limiter(store().0, limits))
-    });
-    let by_plan = InboundLayer::by_plan(plans, by_user(), |_| None).unwrap();
+    let plans = [1, 20, 2].map(|count| (count.to_string(), limits('a', count)));
+    let by_plan = InboundLayer::by_plan(store().0, plans, by_user(), |_| None).unwrap();
     let by_plan = by_plan.also(limits('b', 12), by_user()).unwrap();
     assert_eq!(
         by_plan.also(["c=gcra:1/1s"], by_user()).unwrap_err(),
@@ -518,15 +570,24 @@ async fn every_policy_is_described_by_the_fields() {
     let also = ["b=sliding-log:9/1d", "next=gcra:9/1s,shadow"];
     let always = || InboundLayer::new(limiter(store().0, limits()), by_user());
     let by_plan = || {
-        let plans = [("only", limiter(store().0, limits()))];
-        InboundLayer::by_plan(plans, by_user(), |_| Some("only")).unwrap()
+        let plans = [("only", limits())];
+        InboundLayer::by_plan(store().0, plans, by_user(), |_| Some("only")).unwrap()
     };
     for layer in [
-        always().fields(fields()).also(also, by_user()).unwrap(),
-        always().also(also, by_user()).unwrap().fields(fields()),
-        by_plan().fields(fields()).also(also, by_user()).unwrap(),
-        by_plan().also(also, by_user()).unwrap().fields(fields()),
+        always().fields(fields()).unwrap().also(also, by_user()),
+        by_plan().fields(fields()).unwrap().also(also, by_user()),
+        Ok(always()
+            .also(also, by_user())
+            .unwrap()
+            .fields(fields())
+            .unwrap()),
+        Ok(by_plan()
+            .also(also, by_user())
+            .unwrap()
+            .fields(fields())
+            .unwrap()),
     ] {
+        let layer = layer.unwrap();
         for (status, left) in [
             (200, "remaining=0, reset=60"),
             (429, "remaining=0, reset=60"),
@@ -572,13 +633,13 @@ async fn an_allowed_address_is_limited_by_no_policy() {
 async fn a_missing_plan_matters_last() {
     let client = ClientIp::peer().allow(["203.0.113.7"]).unwrap();
     let client = client.deny(["203.0.113.8"]).unwrap();
-    let plans = || [("free", limiter(store().0, ["a=sliding-log:9/1m"]))];
-    let by_address = InboundLayer::by_plan(plans(), client, |_| None).unwrap();
+    let plans = [("free", ["a=sliding-log:9/1m"])];
+    let by_address = InboundLayer::by_plan(store().0, plans, client, |_| None).unwrap();
     for (last, status) in [(7, 200), (8, 403), (9, 500)] {
         let answer = send(&by_address, request_from([203, 0, 113, last])).await;
         assert_eq!(answer.status, status);
     }
-    let by_user = InboundLayer::by_plan(plans(), by_user(), |_| Some("gold")).unwrap();
+    let by_user = InboundLayer::by_plan(store().0, plans, by_user(), |_| Some("gold")).unwrap();
     let nobody = Request::new(Body::default());
     assert_eq!(send(&by_user, nobody).await.status, 401);
     assert_eq!(send(&by_user, request("alice")).await.status, 500);

@@ -4,7 +4,7 @@ use base64::Engine;
 use http::Response;
 use http::header::RETRY_AFTER;
 use tollgate_core::ErrorKind;
-use tollgate_http::inbound::{Cause, ClientIp, Fields, InboundLayer};
+use tollgate_http::inbound::{Cause, ClientIp, Fields, InboundLayer, Policy};
 use tollgate_mock::{Fault, FaultyStore};
 
 use super::support::*;
@@ -39,7 +39,7 @@ async fn a_denial_is_a_problem_with_the_policies_that_were_violated() {
         by_user(),
     );
     let _ = send(&shadow, request("alice")).await;
-    for layer in [layer.fields(Fields::new().hide("day")), shadow] {
+    for layer in [layer.fields(Fields::new().hide("day")).unwrap(), shadow] {
         let answer = send(&layer, request("alice")).await;
         let problem: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
         assert_eq!(problem["violated-policies"], serde_json::json!(["minute"]));
@@ -58,7 +58,10 @@ async fn every_refusal_is_well_formed_json() {
     let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), ClientIp::peer());
     let unknown = send(&layer, request("alice")).await;
     let key = tollgate_http::inbound::KeyBy::header(http::HeaderName::from_static("x-api-key"));
-    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), key).cost(|_| 2);
+    let layer = InboundLayer::new(
+        limiter(store().0, ["a=sliding-log:1/1m"]),
+        Policy::new(key).cost(|_| 2),
+    );
     let nameless = send(&layer, request("alice")).await;
     let mut named = request("alice");
     let _ = named
@@ -146,7 +149,8 @@ async fn grpc_gets_a_status_of_grpc() {
     ] {
         assert_eq!(send(&layer, of(content_type)).await.status, 429);
     }
-    let impossible = layer.cost(|_| 2);
+    let too_costly = Policy::new(by_user()).cost(|_| 2);
+    let impossible = layer.also(["b=gcra:1/1m"], too_costly).unwrap();
     let answer = send(&impossible, of("application/grpc")).await;
     assert_eq!(answer.header("grpc-retry-pushback-ms"), "-1");
     assert_eq!(answer.header("grpc-status-details-bin"), "");
@@ -161,7 +165,10 @@ async fn a_denial_from_a_cache_says_that_nothing_is_left() {
         let cost = parts.uri.path().trim_matches('/').parse();
         cost.unwrap()
     };
-    let layer = InboundLayer::new(limiter(cache, ["a=sliding-log:5/1m"]), by_user()).cost(cost);
+    let layer = InboundLayer::new(
+        limiter(cache, ["a=sliding-log:5/1m"]),
+        Policy::new(by_user()).cost(cost),
+    );
     for (cost, status, left) in [(3, 200, 2), (3, 429, 2), (2, 200, 0), (3, 429, 0)] {
         let mut request = request("alice");
         *request.uri_mut() = format!("/{cost}").parse().unwrap();
@@ -263,7 +270,9 @@ async fn a_request_without_a_key_is_told_which_header_it_needs() {
 async fn clients_of_grpc_do_not_come_back_all_at_once() {
     let fields = Fields::new().jitter(std::time::Duration::from_secs(3_600));
     let limiter = limiter(store().0, ["a=gcra:1/1m"]);
-    let layer = InboundLayer::new(limiter, by_user()).fields(fields);
+    let layer = InboundLayer::new(limiter, by_user())
+        .fields(fields)
+        .unwrap();
     let mut waits = std::collections::BTreeSet::new();
     for _ in 0..20 {
         let mut request = request("alice");

@@ -1,0 +1,111 @@
+//! `Question`: what a store is asked for a request.
+
+use std::iter;
+use std::sync::Arc;
+
+use http::header::HeaderValue;
+use smallvec::SmallVec;
+use tollgate_core::store::{Check, Operation, Receipt, Request, Verdict, Verdicts};
+use tollgate_core::{Limit, LimitError, RateLimiter};
+
+use super::client_key::ClientKey;
+use super::key_by::NoKey;
+use super::rule::Described;
+
+/// One rule's part of what a store is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) limits: Arc<Described>,
+    pub(super) key: ClientKey,
+    pub(super) cost: u64,
+}
+
+/// What a store is asked for a request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Question(SmallVec<[Asked; 1]>);
+
+impl Question {
+    pub(super) fn push(&mut self, asked: Asked) {
+        self.0.push(asked);
+    }
+
+    /// Returns whether there is nothing to ask: a limiter may be off.
+    pub(super) fn is_empty(&self) -> bool {
+        self.checks().next().is_none()
+    }
+
+    /// Returns why no limiter could have the limits of all rules, some of which were chosen for the
+    /// request.
+    pub(super) fn clash(&self) -> Option<NotAsked> {
+        match RateLimiter::new((), self.checks().map(|check| check.limit())) {
+            Ok(_) | Err(LimitError::NoLimits) => None,
+            Err(error) => Some(NotAsked::Limits(error.to_string())),
+        }
+    }
+
+    pub(super) fn asked(&self) -> &[Asked] {
+        &self.0
+    }
+
+    pub(super) fn checks(&self) -> impl Iterator<Item = Check<'_>> {
+        self.0.iter().flat_map(|asked| {
+            let key = asked.key.as_key();
+            let limits = asked.limits.limits.iter();
+            limits.map(move |limit| Check::new(limit, key, asked.cost))
+        })
+    }
+
+    /// Returns the request to consume the costs, all or none.
+    pub(super) fn request(&self) -> Request<'_> {
+        Request::new(Operation::Consume, self.checks())
+    }
+
+    /// Returns the request to settle what was consumed: of each rule at its cost, or at what it
+    /// was checked at.
+    pub(super) fn settlement<'a>(
+        &'a self,
+        receipt: &'a Receipt,
+        costs: &[Option<u64>],
+    ) -> Request<'a> {
+        let costs = costs.iter().copied().chain(iter::repeat(None));
+        let checks = self.0.iter().zip(costs).flat_map(|(asked, cost)| {
+            let key = asked.key.as_key();
+            let cost = cost.unwrap_or(asked.cost);
+            let limits = asked.limits.limits.iter();
+            limits.map(move |limit| Check::new(limit, key, cost))
+        });
+        Request::new(Operation::Settle(receipt), checks)
+    }
+
+    /// Returns each limit with its verdict.
+    pub(super) fn verdicts<'v>(
+        &'v self,
+        verdicts: &'v Verdicts,
+    ) -> impl Iterator<Item = (&'v Limit, &'v Verdict)> + Clone {
+        let limits = self.0.iter().flat_map(|asked| asked.limits.limits.iter());
+        limits.zip(verdicts.as_slice())
+    }
+
+    /// Returns the values of `RateLimit-Policy`.
+    pub(super) fn headers(&self) -> impl Iterator<Item = &HeaderValue> {
+        self.0
+            .iter()
+            .filter_map(|asked| asked.limits.header.as_ref())
+    }
+}
+
+/// Why a store is not asked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum NotAsked {
+    NoKey(NoKey),
+    /// It has no plan, or one that the layer does not know.
+    Plan(Option<String>),
+    /// There are no limits for it, for this reason.
+    Limits(String),
+}
+
+impl From<NoKey> for NotAsked {
+    fn from(why: NoKey) -> Self {
+        Self::NoKey(why)
+    }
+}
