@@ -100,8 +100,9 @@ impl CalendarQuota {
             Some(Timestamp::from_micros(micros).unwrap_or(Timestamp::END))
         };
         let mut start = start_of(first);
+        // The last period ends with the last instant.
         while let Some(begins) = start
-            && begins <= until
+            && begins <= until.min(Timestamp::MAX)
         {
             let Ok(next) = first.checked_add(self.unit.span()) else {
                 break;
@@ -122,5 +123,22 @@ impl CalendarQuota {
 impl fmt::Display for CalendarQuota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}@{}", self.amount, self.unit.name(), self.zone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_period_ends_with_the_last_instant() {
+        let daily = CalendarQuota::new(1, CalendarUnit::Day, TimeZone::UTC);
+        let from = Timestamp::from_micros(Timestamp::MAX.as_micros() - 1).unwrap();
+        // A walk on to the last year of the calendar would take minutes here.
+        for _ in 0..200 {
+            let periods = daily.periods(&TimeZone::UTC, from, Timestamp::END);
+            assert_eq!(periods.len(), 1);
+            assert_eq!(periods[0].end(), Timestamp::END);
+        }
     }
 }
