@@ -152,6 +152,16 @@ impl Keyspace {
         text
     }
 
+    /// Returns the text of `rest` in keys.
+    #[cfg(feature = "operate")]
+    pub(super) fn rest(&self, rest: &[u8]) -> Vec<u8> {
+        let mut text = Vec::new();
+        if !rest.is_empty() {
+            self.push(&mut text, rest);
+        }
+        text
+    }
+
     fn write_user(&self, text: &mut impl Sink, key: Key<'_>) {
         text.add(b"{");
         if key.partition().is_empty() {

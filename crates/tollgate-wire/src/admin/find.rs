@@ -1,5 +1,6 @@
 //! `Search` and `FoundState`: finds the states of a prefix, page by page, and peeks at them.
 
+use std::cell::LazyCell;
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -34,6 +35,8 @@ pub struct Search {
     limits: Vec<String>,
     /// The partition and the rest of a key.
     key: Option<(Vec<u8>, Vec<u8>)>,
+    /// Other rests that are known in plain text.
+    rests: Vec<Vec<u8>>,
     /// The servers that are not searched to the end, and the cursor of each; `None` before the
     /// first page.
     left: Option<VecDeque<(Node, Vec<u8>)>>,
@@ -58,6 +61,15 @@ impl Search {
     #[must_use]
     pub fn with_key(mut self, key: Key<'_>) -> Self {
         self.key = Some((key.partition().to_vec(), key.rest().to_vec()));
+        self
+    }
+
+    /// Names a rest that states of [the key's](Self::with_key) partition may have; call this again to
+    /// add others. It selects nothing: a state of that rest has it as its [`rest`](FoundState::rest),
+    /// also if the service hashes its keys.
+    #[must_use]
+    pub fn with_rest(mut self, rest: impl Into<Vec<u8>>) -> Self {
+        self.rests.push(rest.into());
         self
     }
 }
@@ -92,7 +104,8 @@ pub struct FoundState {
     pub encoding: Encoding,
     /// The partition of the key; a hashed one as the server has it, which begins with `#`.
     pub partition: Vec<u8>,
-    /// The rest of the key, likewise.
+    /// The rest of the key; a hashed one as the server has it, unless the search or the question
+    /// [named it](Search::with_rest).
     pub rest: Vec<u8>,
     /// Whether the rest, too, is that of the key that was searched for; true for other searches.
     pub is_exact: bool,
@@ -101,8 +114,27 @@ pub struct FoundState {
     node: Node,
 }
 
+/// A rest in plain text, and as keys have it.
+struct Known<'r> {
+    rest: &'r [u8],
+    written: Vec<u8>,
+}
+
+impl<'r> Known<'r> {
+    fn new(keyspace: &Keyspace, rest: &'r [u8]) -> Self {
+        let written = keyspace.rest(rest);
+        Self { rest, written }
+    }
+}
+
 impl FoundState {
-    fn new(name: &Name<'_>, key: &[u8], node: &Node, user: Option<&[u8]>) -> Self {
+    fn new(
+        name: &Name<'_>,
+        key: &[u8],
+        node: &Node,
+        user: Option<&[u8]>,
+        known: &[Known<'_>],
+    ) -> Self {
         let kind = match name.shape {
             SCHEDULE | LEASES | ANSWER => name.shape.to_owned(),
             shape => kind_of(shape).unwrap_or_else(|| shape.to_owned()),
@@ -120,6 +152,7 @@ impl FoundState {
             let end = rest.iter().rposition(|&byte| byte == b':').unwrap_or(0);
             rest = &rest[..end];
         }
+        let known = known.iter().find(|known| known.written == rest);
         let is_exact = match user {
             Some(user) if name.shape == ANSWER => {
                 let after = name.user.strip_prefix(user);
@@ -138,7 +171,7 @@ impl FoundState {
             },
             encoding,
             partition: unescaped(partition.strip_prefix(b"{").unwrap_or(partition)),
-            rest: unescaped(rest),
+            rest: known.map_or_else(|| unescaped(rest), |known| known.rest.to_vec()),
             is_exact,
             identity: format!("{}:{}", name.limit, name.shape),
             key: key.to_vec(),
@@ -230,6 +263,15 @@ impl<E: Nodes> WireStore<E> {
             None => pattern(prefix, limit),
         };
         let scan = sender.scan(node, cursor, &pattern).await?;
+        // Few pages have states of the key.
+        let known = LazyCell::new(|| {
+            let own = search.key.iter().map(|(_, rest)| rest);
+            let keyspace = Keyspace::new(self.options());
+            let rests = own.chain(&search.rests);
+            rests
+                .map(|rest| Known::new(&keyspace, rest))
+                .collect::<Vec<_>>()
+        });
         let mut states = Vec::with_capacity(scan.keys.len());
         for key in &scan.keys {
             let Some(name) = name(prefix, key) else {
@@ -240,7 +282,7 @@ impl<E: Nodes> WireStore<E> {
             let is_of_key = |[partition, _]: &[Vec<u8>; 2]| name.user.starts_with(partition);
             if (search.limits.is_empty() || is_named()) && users.as_ref().is_none_or(is_of_key) {
                 let exact = users.as_ref().map(|[_, exact]| exact.as_slice());
-                states.push(FoundState::new(&name, key, node, exact));
+                states.push(FoundState::new(&name, key, node, exact, &known));
             }
         }
         if let Some((node, _)) = left.pop_front()
@@ -264,6 +306,7 @@ impl<E: Nodes> WireStore<E> {
     ) -> Result<Vec<FoundState>, StoreError> {
         let keyspace = Keyspace::new(self.options());
         let user = keyspace.user(key);
+        let known = [Known::new(&keyspace, key.rest())];
         let mut keys: Vec<_> = limits
             .iter()
             .flat_map(|limit| keyspace.both(limit.identity(), key))
@@ -277,7 +320,7 @@ impl<E: Nodes> WireStore<E> {
         let found = held.filter_map(|(key, _)| {
             let name = name(self.options().prefix(), key)?;
             let node = node_of(self.engine(), key);
-            Some(FoundState::new(&name, key, &node, Some(&user)))
+            Some(FoundState::new(&name, key, &node, Some(&user), &known))
         });
         Ok(found.collect())
     }
