@@ -183,3 +183,79 @@ async fn forget(work: &impl Work, key: KeyId) -> Result<(), StoreError> {
 fn may_pass(error: &StoreError) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tollgate_core::Timestamp;
+
+    use super::*;
+    use crate::trace::Trace;
+
+    /// Keys whose deletion fails so often, with an error of this kind.
+    struct Failing {
+        keys: Trace,
+        kind: ErrorKind,
+        failures: u32,
+        tries: AtomicU32,
+    }
+
+    impl Work for Failing {
+        type Item = ();
+        type Answer = ();
+
+        fn items(&self) -> &[()] {
+            &[]
+        }
+
+        fn key_of((): &()) -> KeyId {
+            unreachable!("there are no items")
+        }
+
+        async fn call(&self, (): &()) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        fn keys(&self) -> impl Iterator<Item = KeyId> {
+            self.keys.keys().ids()
+        }
+
+        async fn forget(&self, _: KeyId) -> Result<(), StoreError> {
+            if self.tries.fetch_add(1, Ordering::Relaxed) < self.failures {
+                return Err(StoreError::new(self.kind, "on schedule"));
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_key_is_deleted_again_while_the_connection_is_lost() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        for (kind, failures, tries) in [
+            (ErrorKind::Unknown, 2, Ok(3)),
+            (ErrorKind::Unavailable, 2, Ok(3)),
+            (ErrorKind::Unavailable, u32::MAX, Err(6)),
+            (ErrorKind::Misconfigured, 2, Err(1)),
+        ] {
+            let mut keys = Trace::default();
+            keys.push(Timestamp::UNIX_EPOCH, b"alice").unwrap();
+            let work = Failing {
+                keys,
+                kind,
+                failures,
+                tries: AtomicU32::new(0),
+            };
+            let done = runtime.block_on(forget_all(&work)).map_err(|_| ());
+            let counted = work.tries.into_inner();
+            assert_eq!(
+                done.map(|()| counted).map_err(|()| counted),
+                tries,
+                "{kind:?}"
+            );
+        }
+    }
+}
