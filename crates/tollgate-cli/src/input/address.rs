@@ -1,8 +1,10 @@
 //! `address`: the client's address as logs write it, in one spelling for each address.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str;
+
+use tollgate_http::inbound::ClientIp;
 
 /// Returns the client with the address in `text`: an IPv4 address, or the network of an IPv6 address
 /// that has so many bits, as the HTTP layer spells it; `None` if it is not an address.
@@ -14,15 +16,14 @@ pub(crate) fn client(text: &[u8], ipv6_prefix: u8) -> Option<Cow<'_, [u8]>> {
     if is_ipv4(text) {
         return Some(Cow::Borrowed(text));
     }
-    let spelling = match unusual(text)? {
-        IpAddr::V6(v6) if ipv6_prefix < 128 => {
-            let hidden = u128::MAX >> ipv6_prefix;
-            let first = Ipv6Addr::from_bits(v6.to_bits() & !hidden);
-            format!("{first}/{ipv6_prefix}")
-        }
-        address => address.to_string(),
+    let layer = ClientIp::peer().ipv6_prefix(ipv6_prefix);
+    let key = layer.key_of(unusual(text)?);
+    let key = key.as_key();
+    let spelling = match key.rest() {
+        [] => key.partition().to_vec(),
+        rest => rest.strip_suffix(b"/128").unwrap_or(rest).to_vec(),
     };
-    Some(Cow::Owned(spelling.into_bytes()))
+    Some(Cow::Owned(spelling))
 }
 
 /// Returns whether `text` is an address, perhaps with a port, or a list of them.
@@ -100,19 +101,8 @@ fn unusual(text: &[u8]) -> Option<IpAddr> {
         Some(zone) if bare[..zone].contains(&b':') => &bare[..zone],
         _ => bare,
     };
-    let address: IpAddr = str::from_utf8(bare).ok()?.parse().ok()?;
-    Some(match address {
-        IpAddr::V6(v6) if v6.to_bits() >> 32 == NAT64 => {
-            let [.., a, b, c, d] = v6.octets();
-            IpAddr::from([a, b, c, d])
-        }
-        address => address.to_canonical(),
-    })
+    str::from_utf8(bare).ok()?.parse().ok()
 }
-
-/// The well-known prefix by which IPv6 clients and servers reach each other through IPv4,
-/// `64:ff9b::/96`.
-const NAT64: u128 = 0x0064_ff9b << 64;
 
 #[cfg(test)]
 mod tests {
