@@ -215,9 +215,13 @@ impl LimitsFile {
         } else {
             toml::from_str(&text).map_err(|error| failure(error.to_string()))
         };
+        let set: LimitSet = set?;
+        if set.names().next().is_none() {
+            return Err(failure("there are no limits in it".to_owned()));
+        }
         Ok(Self {
             path: path.to_owned(),
-            set: set?,
+            set,
         })
     }
 

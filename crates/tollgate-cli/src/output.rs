@@ -1,6 +1,7 @@
 //! `Output`: answers go to standard output, everything else to standard error.
 //!
-//! Neither takes control characters to a terminal, whoever wrote the text: a server, a log, a user.
+//! Neither takes control characters to a terminal, whoever wrote the text: a server, a log, a user. In a file,
+//! CSV has them as they are, since what reads it knows no escapes of ours.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -34,6 +35,15 @@ impl Output {
     /// Writes an answer to standard output, without characters that could manipulate a terminal.
     pub(crate) fn answer(&self, text: &str) -> Result<(), Failure> {
         self.write(&printable_lines(text))
+    }
+
+    /// Writes data to standard output as it is, unless that is a terminal.
+    pub(crate) fn data(&self, text: &str) -> Result<(), Failure> {
+        if self.stdout.is_terminal() {
+            self.answer(text)
+        } else {
+            self.write(text)
+        }
     }
 
     /// Writes an answer in place of the one before, if standard output is a terminal.

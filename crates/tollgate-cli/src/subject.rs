@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::limits::{LimitOptions, LimitsFile};
 use crate::output::Output;
 use crate::signals::Signal;
-use crate::store::{KeyOptions, PATIENCE, Remote, ServerOptions, Whom, wait_for};
+use crate::store::{OneKeyOptions, PATIENCE, Remote, ServerOptions, Whom, wait_for};
 
 /// How long to wait for what is given back: the call on its way may take [`PATIENCE`], and so may its
 /// refund.
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(2);
 #[command(group(ArgGroup::new("asked").args(["limits", "limits_file"]).multiple(true).required(true)))]
 pub(crate) struct SubjectOptions {
     #[command(flatten)]
-    pub(crate) key: KeyOptions,
+    pub(crate) one: OneKeyOptions,
 
     #[command(flatten)]
     pub(crate) limits: LimitOptions,
@@ -49,7 +49,7 @@ impl SubjectOptions {
         let file = self.limits.file()?;
         Ok(Subject {
             limits: self.limits.together(file.as_ref())?,
-            whom: self.key.whom()?,
+            whom: self.one.whom()?,
             file,
         })
     }
@@ -66,7 +66,7 @@ pub(crate) fn ask<T>(
     question: impl AsyncFnOnce(&RateLimiter<Arc<dyn Remote>>, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     let server = options.server.server()?;
-    let settings = options.key.settings(&options.server)?;
+    let settings = options.one.key.settings(&options.server)?;
     wait_for(async {
         let store: Arc<dyn Remote> = server.connect(settings).await?.into();
         let users = Arc::downgrade(&store);

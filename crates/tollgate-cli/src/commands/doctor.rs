@@ -124,7 +124,8 @@ fn to_text(answer: &Answer<'_>, diagnosis: &Diagnosis) -> String {
 
 const DOCTOR: &str = "\
 A few keys of its own are written under the prefix, and deleted. What a server does not say is
-reported as unknown.
+reported as unknown. Whether the states fit the service's file of limits is another question, which
+`tollgate list --limits FILE` answers.
 
 Exit status: 0 if nothing is serious, 1 if something is, 2 if the server cannot be asked. With
 `--fail-on warning`, it is 1 for warnings, too.

@@ -7,7 +7,9 @@ mod options;
 mod remote;
 mod server;
 
-pub(crate) use options::{KeyOptions, LocationOptions, ServerOptions, TimeSource, Whom};
+pub(crate) use options::{
+    KeyOptions, LocationOptions, OneKeyOptions, ServerOptions, TimeSource, Whom,
+};
 pub(crate) use remote::{PATIENCE, Remote};
 pub(crate) use server::{Location, Server};
 

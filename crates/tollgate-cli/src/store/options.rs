@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use serde::Serialize;
 use tollgate_core::Key;
 use tollgate_http::inbound::{ClientIp, KeyBy};
-use tollgate_wire::{FoundState, Options};
+use tollgate_wire::{FoundState, Options, Search};
 
 use super::hashing::hashing;
 use super::remote::PATIENCE;
@@ -72,15 +72,6 @@ pub(crate) struct KeyOptions {
     #[arg(long, group = "whom")]
     api_key: bool,
 
-    /// If the service counts by one thing `or` else another: which of them was found, 1 or 2
-    #[arg(
-        long,
-        value_name = "N",
-        conflicts_with_all = ["word", "named", "rest"],
-        value_parser = clap::value_parser!(u8).range(1..=2)
-    )]
-    or: Option<u8>,
-
     /// The rest of the key, if the service uses one
     #[arg(long)]
     pub(crate) rest: Option<String>,
@@ -94,13 +85,42 @@ pub(crate) struct KeyOptions {
     pub(crate) hashed_long_keys: bool,
 }
 
+/// The one key that a command decides by.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct OneKeyOptions {
+    #[command(flatten)]
+    pub(crate) key: KeyOptions,
+
+    /// If the service counts by one thing `or` else another: which of them was found, 1 or 2
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = ["word", "named", "rest"],
+        value_parser = clap::value_parser!(u8).range(1..=2)
+    )]
+    or: Option<u8>,
+}
+
 /// Whom a command is about: a key.
 pub(crate) struct Whom {
     pub(crate) partition: String,
     pub(crate) rest: String,
-    /// Whether other clients may be in the same partition, as those of a larger network are.
-    shares: bool,
+    client: Client,
 }
+
+/// What else is of the same client.
+enum Client {
+    /// The key is any service's: everything in its partition.
+    Unknown,
+    /// Everything in the partition, in which the layer of `tollgate-http` counts them alone.
+    Alone,
+    /// What is within their rest: the layer counts them by an IPv6 address, in the partition of a
+    /// network with others. These are the rests of all other networks in it that hold the address.
+    InNetwork(Vec<String>),
+}
+
+/// What the layer writes before the rest of an alternative, of up to three that are nested in any way.
+const ALTERNATIVES: [&str; 7] = ["", "1|", "2|", "1|1|", "1|2|", "2|1|", "2|2|"];
 
 impl Whom {
     /// Returns the key.
@@ -108,9 +128,54 @@ impl Whom {
         Key::new(&self.partition).with_rest(&self.rest)
     }
 
-    /// Returns whether `state`, of the same partition, is about them.
+    /// Returns the rests under which the layer counts them, by itself or as an alternative.
+    pub(crate) fn rests(&self) -> impl Iterator<Item = String> {
+        let alternatives = match self.client {
+            Client::Unknown => &ALTERNATIVES[..1],
+            Client::Alone | Client::InNetwork(_) => &ALTERNATIVES,
+        };
+        alternatives
+            .iter()
+            .map(|mark| format!("{mark}{}", self.rest))
+    }
+
+    /// Returns a search for all states of the partition, which tells the rests of theirs, also if
+    /// the service hashes its keys.
+    pub(crate) fn search(&self) -> Search {
+        let networks = match &self.client {
+            Client::InNetwork(networks) => &networks[..],
+            Client::Unknown | Client::Alone => &[],
+        };
+        let mut search = Search::new().with_key(self.key());
+        for rest in networks.iter().chain([&self.rest]) {
+            for mark in ALTERNATIVES {
+                search = search.with_rest(format!("{mark}{rest}"));
+            }
+        }
+        search
+    }
+
+    /// Returns whether `state`, of the same partition, is theirs.
     pub(crate) fn has(&self, state: &FoundState) -> bool {
-        !self.shares || state.is_exact || is_within(self.rest.as_bytes(), &state.rest)
+        let is_alone = !matches!(self.client, Client::InNetwork(_));
+        is_alone || state.is_exact || is_within(self.rest.as_bytes(), &state.rest)
+    }
+
+    /// Returns whether `state`, of the same partition, counts another network that holds the address.
+    pub(crate) fn is_of_network(&self, state: &FoundState) -> bool {
+        let Client::InNetwork(networks) = &self.client else {
+            return false;
+        };
+        let holds = |network: &String| is_within(network.as_bytes(), &state.rest);
+        !self.has(state) && networks.iter().any(holds)
+    }
+
+    /// Returns the key as `explain` heads its list with: the partition, with the rest of a client's.
+    pub(crate) fn listed(&self) -> String {
+        match self.client {
+            Client::Unknown => readable(&self.partition, ""),
+            Client::Alone | Client::InNetwork(_) => self.to_string(),
+        }
     }
 }
 
@@ -216,41 +281,58 @@ impl KeyOptions {
         if self.word.as_deref().is_some_and(is_address) {
             return Err(Failure::KeyIsAddress);
         }
+        let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
         let client = match self.address {
             Some(address) => {
-                let client = ClientIp::peer().ipv6_prefix(self.ipv6_prefix);
-                Some(client.key_of(address))
+                let of = |bits| ClientIp::peer().ipv6_prefix(bits).key_of(address);
+                let key = of(self.ipv6_prefix);
+                let partition = key.as_key().partition().to_vec();
+                // IPv4 addresses have no networks.
+                let is_network = partition.contains(&b':');
+                let networks = (1..=128).filter(|&bits| bits != self.ipv6_prefix).map(of);
+                let networks = networks.filter(|key| *key.as_key().partition() == *partition);
+                let networks = networks.map(|key| text(key.as_key().rest()));
+                let networks = networks.collect();
+                let client = if is_network {
+                    Client::InNetwork(networks)
+                } else {
+                    Client::Alone
+                };
+                Some((key, client))
             }
-            None if self.api_key => Some(KeyBy::key_of_header(api_key()?)),
+            None if self.api_key => Some((KeyBy::key_of_header(api_key()?), Client::Alone)),
             None => None,
         };
-        let Some(client) = client else {
+        let Some((key, client)) = client else {
             let partition = self.word.as_ref().or(self.named.as_ref());
             return Ok(Whom {
                 partition: partition.cloned().unwrap_or_default(),
                 rest: self.rest.clone().unwrap_or_default(),
-                shares: false,
+                client: Client::Unknown,
             });
         };
-        let key = client.as_key();
-        let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
-        let found = self.or.map(|found| format!("{found}|")).unwrap_or_default();
-        let own = self.rest.clone().unwrap_or_else(|| text(key.rest()));
+        let key = key.as_key();
         Ok(Whom {
             partition: text(&key.partition()),
-            rest: found + &own,
-            shares: !key.rest().is_empty(),
+            rest: self.rest.clone().unwrap_or_else(|| text(key.rest())),
+            client,
         })
-    }
-
-    /// Returns whether only states of exactly this key are meant.
-    pub(crate) fn is_exact(&self) -> bool {
-        self.rest.is_some() || self.or.is_some()
     }
 
     /// Returns the options of a service on `server` that has this key.
     pub(crate) fn settings(&self, server: &ServerOptions) -> Result<Options, Failure> {
         hashing(server.settings(self.time_source)?, self.hashed_long_keys)
+    }
+}
+
+impl OneKeyOptions {
+    /// Returns the key, and reads an API key from standard input.
+    pub(crate) fn whom(&self) -> Result<Whom, Failure> {
+        let mut whom = self.key.whom()?;
+        if let Some(found) = self.or {
+            whom.rest = format!("{found}|{}", whom.rest);
+        }
+        Ok(whom)
     }
 }
 

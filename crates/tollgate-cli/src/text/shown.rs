@@ -37,9 +37,12 @@ pub(crate) fn bullets<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Stri
     texts.into_iter().map(line).collect()
 }
 
-/// Returns the key as one text.
+/// Returns the key as one text, on one line.
 pub(crate) fn readable(key: &str, rest: &str) -> String {
-    [key, rest].join(" ").trim_end().to_owned()
+    match rest {
+        "" => printable(key.as_bytes()),
+        _ => printable(format!("{key} {rest}").as_bytes()),
+    }
 }
 
 /// Returns `value` as JSON on one line, with escapes for characters that could manipulate a terminal.

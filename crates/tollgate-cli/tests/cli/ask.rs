@@ -179,6 +179,27 @@ fn several_limits_are_decided_together_for_both_parts_of_a_key() {
 }
 
 #[test]
+fn a_key_of_several_lines_is_shown_on_one() {
+    let desk = Desk::new("redis");
+    let key = ["--key", "a\nb", "--rest", "/\r\n"];
+    for (command, more) in [
+        ("check", &["--limit", "login=gcra:5/1d"][..]),
+        ("peek", &["--limit", "login=gcra:5/1d"]),
+        ("block", &["--limit", "ban=block:15m"]),
+        ("explain", &[]),
+        ("reset", &[]),
+        ("reset", &[]),
+    ] {
+        let text = stdout(&desk.ask(&[&[command], &key[..], more].concat()));
+        let head = format!("{command} a\\nb");
+        assert!(text.starts_with(&head), "{text}");
+    }
+    let list = ["schedule", "list", "--schedule", "mails"];
+    let text = stdout(&desk.ask(&[&list[..], &key].concat()));
+    assert_eq!(text, "list a\\nb /\\r\\n: 0 events\n");
+}
+
+#[test]
 fn tables_and_json_agree() {
     let desk = Desk::new("redis");
     let limit = ["--limit", "login=fixed-window:2000/1d,anchored"];

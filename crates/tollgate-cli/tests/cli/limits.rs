@@ -98,8 +98,14 @@ fn every_command_takes_names_from_the_file_of_the_service() {
 fn limits_that_are_not_clear_are_errors() {
     let path = file("limits.toml", LIMITS);
     let wrong = file("wrong.toml", "login = 'gcra:5'");
+    let empty = file("empty.toml", "# login = 'gcra:5/1m'");
     let desk = Desk::new("redis");
     for (arguments, hints) in [
+        (
+            vec!["explain", "alice", "--limits", &empty],
+            &["no limits in it"][..],
+        ),
+        (vec!["list", "--limits", &empty], &["no limits in it"]),
         (
             vec!["peek", "alice", "--limits", &path],
             &["say which", "ban, free, login, pro, upload"][..],
@@ -221,6 +227,73 @@ fn a_reset_forgets_what_explain_lists() {
         assert_eq!(states(&desk, "alice"), [another]);
         assert_eq!(states(&desk, "alicea"), ["login=gcra:N/WINDOW"]);
     }
+}
+
+#[test]
+fn a_state_without_a_verdict_says_why() {
+    let path = file(
+        "limits.toml",
+        "login = 'gcra:5/1d'\napi = 'sliding-log:5/1d'\n",
+    );
+    for scheme in ["redis", "fred"] {
+        let desk = Desk::new(scheme);
+        let check = |more: &[&str]| {
+            let call = ["check", "alice", "--limit", "login=gcra:5/1d"];
+            desk.says(0, &[&call[..], more].concat());
+        };
+        check(&[]);
+        check(&["--rest", "/a"]);
+        check(&["--time-source", "caller"]);
+        desk.says(0, &["check", "alice", "--limit", "old=gcra:5/1d"]);
+        let set = |name: &str| {
+            let key = desk.key(name);
+            desk.server.command(&["SET", &key, "x", "EX", "600"]);
+        };
+        set("login:gcra:v7:{alice}");
+        set("api:sliding-log:v1:{alice}");
+        set("jobs:leases:v1:{alice}");
+        let explain = ["explain", "alice", "--limits", &path];
+        let answer = desk.says(0, &explain);
+        let limits = answer["limits"].as_array().unwrap().iter();
+        let rests: Vec<_> = limits.map(|it| it["rest"].as_str().unwrap()).collect();
+        assert_eq!(rests, ["", "/a"]);
+        let text = stdout(&desk.ask(&explain));
+        let (_, why) = text.split_once("\nWithout a verdict:\n").unwrap();
+        assert_eq!(
+            why,
+            "- api=sliding-log:N/WINDOW: another program wrote it\n\
+             - login=gcra:N/WINDOW: counted by callers' clocks: ask with --time-source caller\n\
+             - login=gcra:N/WINDOW of another release: another release of tollgate wrote it\n\
+             - old=gcra:N/WINDOW: none of the limits reads it\n\
+             - the leases called jobs: it is not that of a limit\n"
+        );
+        let text = stdout(&desk.ask(&[&explain[..], &["--rest", "/b"]].concat()));
+        let why = "\n- login=gcra:N/WINDOW of the rest /a: its rest is not that of --rest\n";
+        assert!(text.contains(why), "{text}");
+        // Of a limit with a name, those that it might be thought to read.
+        let limit = ["explain", "alice", "--limit", "login=gcra:5/1d"];
+        let text = stdout(&desk.ask(&limit));
+        assert!(text.contains("ask with --time-source caller\n"), "{text}");
+        assert!(!text.contains("- old="), "{text}");
+        let text = stdout(&desk.ask(&limit[..2]));
+        assert!(!text.contains("Without a verdict"), "{text}");
+    }
+}
+
+#[test]
+fn a_state_of_another_release_is_left_to_it() {
+    let desk = Desk::new("redis");
+    let key = desk.key("login:gcra:v7:{alice}");
+    desk.server.command(&["SET", &key, "x", "EX", "600"]);
+    let reset = desk.ask(&["reset", "alice"]);
+    assert_eq!(reset.status.code(), Some(1));
+    assert_eq!(
+        stdout(&reset),
+        "reset alice: there is nothing to forget\n\
+         The server holds other states of this key:\n\
+         - login=gcra:N/WINDOW of another release\n\
+         Those of another release are reset by its own `tollgate`; left alone, they expire.\n"
+    );
 }
 
 #[test]

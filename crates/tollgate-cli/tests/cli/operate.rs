@@ -100,6 +100,38 @@ fn output_says_how_many_states_were_cleared() {
 }
 
 #[test]
+fn a_reset_of_a_name_without_states_says_which_names_have_some() {
+    let server = Server::start(Flavor::System);
+    let reset = |status: i32, more: &[&str]| {
+        let output = run(&server.url(), &[&["reset", "--all"], more].concat());
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        stdout(&output)
+    };
+    lock(&server, "tollgate:pages:gcra:v1:{alice}");
+    let known = ["--limit", "pages"];
+    let call = ["check", "alice", "--limit", "login=gcra:5/1m"];
+    says(&server.url(), 0, &call);
+    assert_eq!(
+        reset(1, &["--limit", "logon"]),
+        "reset tollgate: 0 states forgotten of logon\n\
+         The server holds no state of logon; it has states of login, pages.\n"
+    );
+    // Nothing is ahead, which is what one hopes for.
+    let ahead = reset(0, &["--limit", "login", "--ahead"]);
+    assert!(ahead.starts_with("reset tollgate: 0 states"), "{ahead}");
+    let both = reset(0, &[&known[..], &["--limit", "logon"]].concat());
+    assert!(
+        both.contains("1 state forgotten of pages, logon\n"),
+        "{both}"
+    );
+    assert!(
+        both.contains("\nThe server holds no state of logon; "),
+        "{both}"
+    );
+    assert!(reset(1, &known).contains("has states of login.\n"));
+}
+
+#[test]
 fn a_failed_reset_says_what_was_done_and_what_to_do() {
     let cluster = Cluster::masters_only(Flavor::System, 3);
     let nodes = cluster.addresses();

@@ -219,6 +219,20 @@ fn no_message_is_planned_beyond_the_horizon_that_was_given() {
     );
 }
 
+/// A file that another program reads has each value as it is.
+#[test]
+fn csv_holds_values_as_they_are() {
+    let text = "key,id,time\n\"a\u{1b}\n\"\"b\",x\u{9b},2026-03-01T08:00:00Z\n";
+    let messages = file("odd.csv", text);
+    let output = command(&messages, THREE).arg("--csv").output().unwrap();
+    let text = stdout(&output);
+    let planned = "2026-03-01T08:00:00Z,2026-03-01T08:00:00Z,,\n";
+    assert_eq!(
+        text,
+        format!("key,id,wanted,planned,quota,refused\n\"a\u{1b}\n\"\"b\",x\u{9b},{planned}")
+    );
+}
+
 #[test]
 fn messages_are_listed_as_csv_by_outcome_and_by_key() {
     let text = format!("{MESSAGES}bob,\"b,c\",2026-03-01T08:30:00Z\n");

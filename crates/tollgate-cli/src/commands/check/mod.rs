@@ -55,7 +55,7 @@ fn check_and_wait(
         Ok(verdicts) => {
             let mut answer = Answer::new("check", &asked, *cost, &verdicts);
             answer.waited = Some(waited);
-            let clock = subject.key.time_source;
+            let clock = subject.one.key.time_source;
             say(json, output, &answer, || answer.to_text(whom, clock))?;
             Ok(ExitCode::SUCCESS)
         }
@@ -111,7 +111,7 @@ fn print_decision(
         output.complain(&warning);
     }
     say(subject.server.json, output, &answer, || {
-        answer.to_text(&asked.whom, subject.key.time_source)
+        answer.to_text(&asked.whom, subject.one.key.time_source)
     })?;
     Ok(if decision.is_allowed() {
         ExitCode::SUCCESS

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use serde::{Serialize, Serializer};
-use tollgate_core::{Limit, Timestamp};
+use tollgate_core::Timestamp;
 use tollgate_wire::{Facts, FoundState};
 
-use crate::store::TimeSource;
-use crate::text::{Grouped, Span, Table, bullets, local, plural, readable, rfc3339};
+use crate::store::{TimeSource, Whom};
+use crate::text::{Grouped, Span, Table, bullets, local, plural, rfc3339};
 use crate::verdict::LimitVerdict;
 
 /// The answer of `explain`.
@@ -21,14 +21,17 @@ pub(super) struct Answer<'a> {
     pub(super) states: Vec<State>,
 }
 
-/// A limit of the command line.
+/// What a limit says of a state, or of the key if that has none.
 #[derive(Serialize)]
 pub(super) struct Asked {
     #[serde(flatten)]
     verdict: LimitVerdict,
+    rest: String,
     has_state: bool,
-    /// States under its name that it does not read.
+    /// States under its name that it does not read, if there are no others.
     other_states: Vec<String>,
+    #[serde(skip)]
+    state: Option<FoundState>,
 }
 
 /// A state on the server.
@@ -38,6 +41,12 @@ pub(super) struct State {
     name: String,
     clock: TimeSource,
     rest: String,
+    /// Whether a larger or smaller network is counted, to which the address belongs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    of_network: bool,
+    /// Why there is no verdict on it, if limits were asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_verdict: Option<&'static str>,
     understood: bool,
     consumed: Option<u64>,
     previous: Option<u64>,
@@ -54,24 +63,27 @@ pub(super) struct State {
 }
 
 impl Asked {
-    /// Returns the answer about `limit`, for a key that has `states`.
-    pub(super) fn new<'s>(
-        limit: &Limit,
+    /// Returns what a limit says of `state`.
+    pub(super) fn of(verdict: LimitVerdict, state: FoundState) -> Self {
+        Self {
+            verdict,
+            rest: String::from_utf8_lossy(&state.rest).into_owned(),
+            has_state: true,
+            other_states: Vec::new(),
+            state: Some(state),
+        }
+    }
+
+    /// Returns what a limit says of the key, which has `states`, none of which it reads by `clock`.
+    pub(super) fn without_state<'s>(
         verdict: LimitVerdict,
+        whom: &Whom,
         clock: TimeSource,
         states: impl Iterator<Item = &'s FoundState>,
     ) -> Self {
-        let mut asked = Self {
-            verdict,
-            has_state: false,
-            other_states: Vec::new(),
-        };
-        let is_named = |state: &&FoundState| state.name == limit.name() && !state.is_answer();
-        for state in states.filter(is_named) {
-            if state.is_exact && state.is_of(limit, clock.into()) {
-                asked.has_state = true;
-                continue;
-            }
+        let name = verdict.limit.name();
+        let others = states.filter(|state| state.name == name && !state.is_answer());
+        let others = others.map(|state| {
             let mut text = state.to_string();
             if !state.is_exact {
                 text += &match String::from_utf8_lossy(&state.rest) {
@@ -79,10 +91,24 @@ impl Asked {
                     rest => format!(" of the rest {rest}"),
                 };
             }
-            text += TimeSource::from(state.clock).beside(clock);
-            asked.other_states.push(text);
+            text + TimeSource::from(state.clock).beside(clock)
+        });
+        Self {
+            other_states: others.collect(),
+            rest: whom.rest.clone(),
+            has_state: false,
+            state: None,
+            verdict,
         }
-        asked
+    }
+
+    /// Returns whether the limit has this name, and has a state.
+    pub(super) fn has_state_called(&self, name: &str) -> bool {
+        self.has_state && self.verdict.limit.name() == name
+    }
+
+    pub(super) fn is_about(&self, state: &FoundState) -> bool {
+        self.state.as_ref() == Some(state)
     }
 
     /// Returns the remark about a limit without a state.
@@ -103,12 +129,19 @@ impl Asked {
 }
 
 impl State {
-    pub(super) fn new(state: &FoundState, facts: &Facts) -> Self {
+    pub(super) fn new(
+        state: &FoundState,
+        facts: &Facts,
+        of_network: bool,
+        no_verdict: Option<&'static str>,
+    ) -> Self {
         Self {
             state: state.to_string(),
             name: state.name.clone(),
             clock: state.clock.into(),
             rest: String::from_utf8_lossy(&state.rest).into_owned(),
+            of_network,
+            no_verdict,
             understood: facts.is_understood,
             consumed: facts.consumed,
             previous: facts.previous,
@@ -142,6 +175,18 @@ impl State {
         ]
     }
 
+    fn named(&self) -> String {
+        match &*self.rest {
+            "" => self.state.clone(),
+            rest => format!("{} of the rest {rest}", self.state),
+        }
+    }
+
+    /// Returns the remark about a state without a verdict.
+    fn silence(&self) -> Option<String> {
+        Some(format!("{}: {}", self.named(), self.no_verdict?))
+    }
+
     /// Returns when the state ends, and in how long.
     fn end(&self, zone: &TimeZone) -> String {
         let (Some(ends), Some(now)) = (self.ends.or(self.expires), self.now) else {
@@ -163,11 +208,11 @@ impl State {
 }
 
 impl Answer<'_> {
-    pub(super) fn to_text(&self, zone: &TimeZone) -> String {
+    pub(super) fn to_text(&self, whom: &Whom, zone: &TimeZone) -> String {
         let states = u64::try_from(self.states.len()).unwrap_or(u64::MAX);
         let mut text = format!(
             "explain {}: {}\n",
-            readable(self.key, ""),
+            whom.listed(),
             plural(states, "state", "states")
         );
         if !self.states.is_empty() {
@@ -180,14 +225,46 @@ impl Answer<'_> {
             }
             text += &format!("\n{table}");
         }
+        let networks = self.states.iter().filter(|state| state.of_network);
+        let networks: Vec<_> = networks.map(State::named).collect();
+        if !networks.is_empty() {
+            text += &format!(
+                "\nOf networks that the address is in, perhaps with other clients:\n{}\
+                 `reset` leaves these, unless --ipv6-prefix gives the network's bits.\n",
+                bullets(networks)
+            );
+        }
         if !self.limits.is_empty() {
-            let verdicts = self.limits.iter().map(|asked| &asked.verdict);
-            text += &format!("\n{}", LimitVerdict::table(verdicts));
+            text += &format!("\n{}", self.verdicts());
+        }
+        let silent: Vec<_> = self.states.iter().filter_map(State::silence).collect();
+        if !silent.is_empty() {
+            text += &format!("\nWithout a verdict:\n{}", bullets(silent));
         }
         for remark in self.limits.iter().filter_map(Asked::remark) {
             text += &format!("\n{remark}");
         }
         text
+    }
+
+    /// Returns a table of what the limits say, with the rests if there are any.
+    fn verdicts(&self) -> Table {
+        let has_rest = self.limits.iter().any(|asked| !asked.rest.is_empty());
+        let header = LimitVerdict::HEADER.into_iter();
+        let header: Vec<_> = header.chain(has_rest.then_some("REST")).collect();
+        let mut table = Table::new(&header, LimitVerdict::HEADER.len());
+        for asked in &self.limits {
+            let rest = has_rest.then(|| asked.rest.clone());
+            table.row(
+                asked
+                    .verdict
+                    .cells()
+                    .into_iter()
+                    .chain(rest)
+                    .collect::<Vec<_>>(),
+            );
+        }
+        table
     }
 }
 

@@ -8,12 +8,12 @@ pub(super) use options::ExplainOptions;
 use futures_util::future::try_join_all;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{Limit, StoreError};
-use tollgate_wire::Search;
+use tollgate_wire::{Encoding, Facts, FoundState};
 
 use self::answer::{Answer, Asked, State};
 use crate::failure::Failure;
 use crate::output::{Output, say};
-use crate::store::wait_for;
+use crate::store::{TimeSource, wait_for};
 use crate::subject::find;
 use crate::verdict::LimitVerdict;
 
@@ -23,49 +23,85 @@ pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failu
     let limits = options.limits.separate(options.limits.file()?.as_ref())?;
     // Of a whole file, only those that have counted the key are of interest.
     let is_whole_file = options.limits.limits.is_empty();
+    let has_limits = !is_whole_file || options.limits.limits_file.is_some();
     let zone = options.zone.zone()?;
     let whom = options.key.whom()?;
-    let key = whom.key();
     let clock = options.key.time_source;
     let settings = options.key.settings(&options.server)?;
+    let is_meant = |state: &FoundState| state.is_exact || options.key.rest.is_none();
     let (held, asked) = wait_for(async {
         let store = server.connect(settings).await?;
-        let mut found = find(&*store, Search::new().with_key(key)).await?;
-        found.retain(|state| whom.has(state));
+        let mut found = find(&*store, whom.search()).await?;
+        found.retain(|state| whom.has(state) || whom.is_of_network(state));
         let facts = store.read(&found).await?;
         // Those that have ended meanwhile are left out.
         let held = found.into_iter().zip(facts);
         let held: Vec<_> = held
             .filter_map(|(state, facts)| Some((state, facts?)))
             .collect();
-        let reads = |limit: &Limit| {
-            let mut states = held.iter().map(|(state, _)| state);
-            states.any(|state| state.is_exact && state.is_of(limit, clock.into()))
+        let states = || held.iter().map(|(state, _)| state);
+        let ask = async |limit: &Limit| {
+            let is_read = |state: &&FoundState| is_meant(state) && state.is_of(limit, clock.into());
+            let own: Vec<_> = states().filter(is_read).cloned().collect();
+            let verdicts = store.peek_at(limit, &own).await?.into_iter();
+            let mut asked = Vec::new();
+            for (state, verdict) in own.into_iter().zip(verdicts) {
+                if let Some(verdict) = verdict {
+                    asked.push(Asked::of(LimitVerdict::new(limit, &verdict), state));
+                }
+            }
+            if asked.is_empty() && !is_whole_file {
+                let check = Check::new(limit, whom.key(), 1);
+                let decided = store.decide(Request::peek(check)).await?;
+                let (_, verdict) = decided.into_one()?;
+                let verdict = LimitVerdict::new(limit, &verdict);
+                asked.push(Asked::without_state(verdict, &whom, clock, states()));
+            }
+            Ok::<_, StoreError>(asked)
         };
-        let asked = limits.iter().filter(|limit| !is_whole_file || reads(limit));
-        let peek = async |limit: &Limit| {
-            let decided = store
-                .decide(Request::peek(Check::new(limit, key, 1)))
-                .await?;
-            let (_, verdict) = decided.into_one()?;
-            let verdict = LimitVerdict::new(limit, &verdict);
-            let states = held.iter().map(|(state, _)| state);
-            Ok::<_, StoreError>(Asked::new(limit, verdict, clock, states))
-        };
-        let asked = try_join_all(asked.map(peek)).await?;
+        let asked = try_join_all(limits.iter().map(ask)).await?;
+        let asked: Vec<_> = asked.into_iter().flatten().collect();
         Ok((held, asked))
     })?;
+    let states = held.iter().map(|(state, facts)| {
+        // Of a limit that has none of the states, a remark names the others.
+        let is_asked = is_whole_file || asked.iter().any(|it| it.has_state_called(&state.name));
+        let is_silent = has_limits && is_asked && !asked.iter().any(|it| it.is_about(state));
+        let why = is_silent.then(|| silence(state, facts, &limits, (clock, is_meant(state))));
+        State::new(state, facts, whom.is_of_network(state), why)
+    });
     let answer = Answer {
         command: "explain",
         key: &whom.partition,
         rest: &whom.rest,
+        states: states.collect(),
         limits: asked,
-        states: held
-            .iter()
-            .map(|(state, facts)| State::new(state, facts))
-            .collect(),
     };
     say(options.server.json, output, &answer, || {
-        answer.to_text(&zone)
+        answer.to_text(&whom, &zone)
     })
+}
+
+/// Returns why none of `limits`, by this clock, says anything of `state`, which may be of a rest that
+/// is not meant.
+fn silence(
+    state: &FoundState,
+    facts: &Facts,
+    limits: &[Limit],
+    (clock, is_meant): (TimeSource, bool),
+) -> &'static str {
+    let is_read = |clock| limits.iter().any(|limit| state.is_of(limit, clock));
+    match (state.encoding, state.kind.as_str()) {
+        (Encoding::Other, _) => "another release of tollgate wrote it",
+        (Encoding::Scriptless, _) => "a store without scripts counts it",
+        (_, "schedule" | "leases" | "answer") => "it is not that of a limit",
+        _ if !facts.is_understood => "another program wrote it",
+        _ if is_read(clock.into()) && !is_meant => "its rest is not that of --rest",
+        _ if is_read(clock.into()) => "another program wrote it",
+        _ if is_read(state.clock) => match clock {
+            TimeSource::Server => "counted by callers' clocks: ask with --time-source caller",
+            TimeSource::Caller => "counted by the server's clock: ask with --time-source server",
+        },
+        _ => "none of the limits reads it",
+    }
 }

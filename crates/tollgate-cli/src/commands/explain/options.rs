@@ -29,13 +29,15 @@ leases, by the server's clock and by callers' clocks. They are found by a scan o
 steps, which writes nothing.
 
 A state does not hold the amount of its limit, so it does not tell how much is left: give --limit
-for that, or --limits for the limits of the service that read one of the states. CONSUMED is as of the last write; of a sliding counter, the newer window and the earlier
-one. If a limit that you give has no state, but its name has others, the answer says so: the service
-may have another algorithm, window, clock or rest.
+for that, or --limits for the limits of the service that read one of the states. CONSUMED is as of the
+last write; of a sliding counter, the newer window and the earlier one. Limits decide by the states of
+every rest, or of --rest only. If a limit that you give has no state, but its name has others, the
+answer says so: the service may have another algorithm, window, clock or rest. For a state that no
+limit of the file decides by, the answer says why.
 
 --address and --api-key are for services that count by the layer of tollgate-http. REST shows `1|` or
 `2|` at its beginning if the service counts by one thing or else another: give that as --or to commands
-that decide.
+that decide. States of other networks of at least 48 bits that hold the address are listed, too.
 
 If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
 

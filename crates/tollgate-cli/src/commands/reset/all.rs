@@ -1,28 +1,33 @@
 //! `tollgate reset --all`: deletes the states of all keys.
 
+use std::collections::BTreeSet;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate_wire::{Clear, Cleared};
+use tollgate_core::StoreError;
+use tollgate_wire::{Clear, Cleared, Search};
 
 use super::options::ResetOptions;
 use crate::failure::Failure;
 use crate::limits::check_name;
-use crate::output::{Output, say};
-use crate::store::{TimeSource, wait_for};
+use crate::output::{NOTHING, Output, say};
+use crate::store::{Remote, TimeSource, wait_for};
 use crate::text::plural;
 
 /// How far the clocks of healthy servers may be apart.
 const APART: Duration = Duration::from_secs(1);
 
 /// Runs `tollgate reset --all`.
-pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, Failure> {
     let server = options.server.server()?;
     let settings = options.server.settings(TimeSource::Server)?;
     let what = what(options)?;
     let mut forgotten = None;
+    let mut absent = None;
     let cleared = wait_for(async {
         let store = server.connect(settings).await?;
+        absent = Absent::find(&*store, &options.limits.limits).await?;
         let mut show = |so_far: &Cleared| {
             forgotten = Some(so_far.cleared);
         };
@@ -35,8 +40,52 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<(), Failure
             failure: Box::new(failure),
         },
     })?;
-    let answer = Answer::new(options, &cleared);
-    say(options.server.json, output, &answer, || answer.to_text())
+    let is_nothing = absent.is_some() && cleared.found == 0;
+    let answer = Answer::new(options, &cleared, absent);
+    say(options.server.json, output, &answer, || answer.to_text())?;
+    Ok(if is_nothing {
+        ExitCode::from(NOTHING)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Names that have no state.
+#[derive(Serialize)]
+struct Absent {
+    absent: Vec<String>,
+    /// Those that have some.
+    names: BTreeSet<String>,
+}
+
+impl Absent {
+    /// Looks for states of each of `names`, until there is one of each.
+    async fn find(store: &dyn Remote, names: &[String]) -> Result<Option<Self>, StoreError> {
+        let mut absent = names.to_vec();
+        let mut found = BTreeSet::new();
+        let mut search = Search::new();
+        while !absent.is_empty() {
+            let Some(states) = store.find(&mut search).await? else {
+                let names = found;
+                return Ok(Some(Self { absent, names }));
+            };
+            found.extend(states.into_iter().map(|state| state.name));
+            absent.retain(|name| !found.contains(name));
+        }
+        Ok(None)
+    }
+
+    fn to_text(&self) -> String {
+        let names: Vec<_> = self.names.iter().map(String::as_str).collect();
+        let names = match &*names {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        format!(
+            "The server holds no state of {}; it has states of {names}.\n",
+            self.absent.join(", ")
+        )
+    }
 }
 
 /// Returns which states to delete.
@@ -68,10 +117,12 @@ struct Answer<'a> {
     found: u64,
     forgotten: u64,
     left: u64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    absent: Option<Absent>,
 }
 
 impl<'a> Answer<'a> {
-    fn new(options: &'a ResetOptions, cleared: &Cleared) -> Self {
+    fn new(options: &'a ResetOptions, cleared: &Cleared, absent: Option<Absent>) -> Self {
         Self {
             command: "reset",
             prefix: &options.server.prefix,
@@ -82,6 +133,7 @@ impl<'a> Answer<'a> {
             found: cleared.found,
             forgotten: cleared.cleared,
             left: cleared.skipped,
+            absent,
         }
     }
 
@@ -109,6 +161,11 @@ impl<'a> Answer<'a> {
                 plural(self.left, "key was", "keys were")
             );
         }
+        text += &self
+            .absent
+            .as_ref()
+            .map(Absent::to_text)
+            .unwrap_or_default();
         text
     }
 }

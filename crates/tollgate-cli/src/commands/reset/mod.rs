@@ -14,7 +14,7 @@ use crate::output::Output;
 /// Runs `tollgate reset`.
 pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, Failure> {
     if options.all {
-        all::run(options, output).map(|()| ExitCode::SUCCESS)
+        all::run(options, output)
     } else {
         one::run(options, output)
     }

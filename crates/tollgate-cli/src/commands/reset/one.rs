@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tokio::select;
-use tollgate_wire::{Encoding, FoundState, Search};
+use tollgate_wire::{Encoding, FoundState};
 
 use super::options::ResetOptions;
 use crate::failure::Failure;
@@ -33,7 +33,7 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, F
                 store.forget(&states).await?
             };
             let others = if states.is_empty() {
-                let mut others = find(&*store, Search::new().with_key(whom.key())).await?;
+                let mut others = find(&*store, whom.search()).await?;
                 others.retain(|state| whom.has(state));
                 others
             } else {
@@ -74,16 +74,20 @@ async fn states(
     whom: &Whom,
     selected: Option<&Selected>,
 ) -> Result<Vec<FoundState>, Failure> {
-    let key = whom.key();
-    let mut search = Search::new().with_key(key);
+    let is_exact = options.key.rest.is_some();
+    let mut search = whom.search();
     if let Some(selected) = selected {
-        // The limits of the service read just this key, which needs no search.
+        // What limits of the service read of a key needs no search.
         if selected.is_exact() {
-            return Ok(store.held(&selected.limits, key).await?);
+            let mut held = Vec::new();
+            for rest in whom.rests().filter(|rest| !is_exact || *rest == whom.rest) {
+                let key = whom.key().with_rest(&rest);
+                held.extend(store.held(&selected.limits, key).await?);
+            }
+            return Ok(held);
         }
         search = selected.narrow(search);
     }
-    let is_exact = options.key.is_exact();
     let mut found = find(store, search).await?;
     found.retain(|state| state.is_exact || !is_exact && whom.has(state));
     found.retain(|state| selected.is_none_or(|selected| selected.has(state)));
@@ -113,6 +117,9 @@ struct State {
     state: String,
     clock: TimeSource,
     rest: String,
+    /// Whether this release does not know what it is.
+    #[serde(skip)]
+    is_foreign: bool,
 }
 
 impl State {
@@ -121,6 +128,7 @@ impl State {
             state: state.to_string(),
             clock: state.clock.into(),
             rest: String::from_utf8_lossy(&state.rest).into_owned(),
+            is_foreign: state.encoding == Encoding::Other,
         }
     }
 
@@ -153,7 +161,12 @@ impl Answer<'_> {
         } else {
             text += "The server holds other states of this key:\n";
             text += &list(&self.other_states);
-            text += "Reset all of them without --limit and --rest, or one with --limit, as it is written here.\n";
+            if !self.other_states.iter().all(|state| state.is_foreign) {
+                text += "Reset all of them without --limit and --rest, or one with --limit, as it is written here.\n";
+            }
+            if self.other_states.iter().any(|state| state.is_foreign) {
+                text += "Those of another release are reset by its own `tollgate`; left alone, they expire.\n";
+            }
         }
         text
     }

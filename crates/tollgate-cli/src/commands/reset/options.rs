@@ -37,8 +37,9 @@ pub(crate) struct ResetOptions {
 }
 
 const RESETS: &str = "\
-Forgets every state of the key that `tollgate explain` lists, leases and schedules, too; with --rest or
---or, those of that rest. --limit takes a name or a state as `explain` and `list` print it, for some of
+Forgets every state of the key that `tollgate explain` lists, leases and schedules, too; with --rest,
+those of that rest. Of an address, states of other networks are left: --ipv6-prefix names one of them,
+whose clients then keep theirs. --limit takes a name or a state as `explain` and `list` print it, for some of
 them; or a limit as the service or its file defines it, for what it reads of just this key, by either
 clock. If there is nothing to forget, the answer names the key's other states.
 
@@ -50,7 +51,7 @@ If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex d
 none.
 
 Exit status: 0 if something is forgotten, 1 if there was nothing, 2 if it failed; with --all, 0 also if
-there was nothing.
+there was nothing, unless --limit gives a name that no state has.
 
 Examples:
   tollgate reset alice --store redis://127.0.0.1:6379 --dry-run

@@ -19,7 +19,7 @@ pub(super) fn cancel(options: &CancelOptions, output: &Output) -> Result<ExitCod
     let CancelOptions { subject, id, .. } = options;
     let quotas = options.quotas.quotas()?;
     let terms = terms::of_service(&subject.schedule, quotas, options.tolerance.as_deref())?;
-    let whom = subject.key.whom()?;
+    let whom = subject.one.whom()?;
     let cancelled = ask(subject, &whom, terms, async |schedule, key| {
         schedule.cancel(key, id).await
     })?;
@@ -52,7 +52,7 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
     let until = bound("--until", &options.until, Timestamp::MAX)?;
     let zone = options.zone.zone()?;
     let terms = terms::of_service(&subject.schedule, vec![terms::any()?], None)?;
-    let whom = subject.key.whom()?;
+    let whom = subject.one.whom()?;
     let events = ask(subject, &whom, terms, async |schedule, key| {
         schedule.list(key, from, until).await
     })?;
@@ -86,7 +86,7 @@ fn ask<T>(
     question: impl AsyncFnOnce(&Schedule<Box<dyn Remote>>, Key<'_>) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     let server = subject.server.server()?;
-    let settings = subject.key.settings(&subject.server)?;
+    let settings = subject.one.key.settings(&subject.server)?;
     wait_for(async {
         let store = server.connect(settings).await?;
         let schedule = Schedule::with_terms(store, terms);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::store::{KeyOptions, LocationOptions, ServerOptions};
+use crate::store::{LocationOptions, OneKeyOptions, ServerOptions};
 use crate::time::ZoneOptions;
 
 #[derive(Args, Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct SubjectOptions {
     pub(crate) schedule: String,
 
     #[command(flatten)]
-    pub(crate) key: KeyOptions,
+    pub(crate) one: OneKeyOptions,
 }
 
 /// The options of `schedule cancel`.
@@ -144,7 +144,7 @@ pub(crate) struct PlanOptions {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print CSV instead of a table; in it, times are in UTC
+    /// Print CSV instead of a table; in it, times are in UTC, and values as they are
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
 
@@ -163,7 +163,7 @@ pub(crate) struct PlanOptions {
 
 const CANCEL: &str = "\
 Give the schedule's name, all its quotas and its tolerance as the service has them: they say how long
-the server keeps the other events. If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret
+the server keeps the other events. A file of limits holds no schedules. If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret
 as 32 hex digits.
 
 Exit status: 0 if the event is removed, 1 if there was none, 2 if there is no answer.

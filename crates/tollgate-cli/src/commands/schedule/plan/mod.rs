@@ -85,11 +85,11 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
         Some(path) => report::write(path, &plan),
         None => Ok(()),
     };
-    output.answer(&match (options.json, options.csv) {
-        (true, _) => plan.to_json(options.only),
-        (_, true) => plan.to_csv(options.only, options.per_key),
-        _ => plan.to_text(options.only, options.per_key),
-    })?;
+    match (options.json, options.csv) {
+        (true, _) => output.answer(&plan.to_json(options.only)),
+        (_, true) => output.data(&plan.to_csv(options.only, options.per_key)),
+        _ => output.answer(&plan.to_text(options.only, options.per_key)),
+    }?;
     written?;
     Ok(if plan.refused == 0 {
         ExitCode::SUCCESS
