@@ -13,9 +13,13 @@ use super::{AHEAD, Line, Start};
 const MEMORY: Duration = Duration::from_secs(10);
 /// The least that a line reserves ahead: longer than lines let each other go first.
 const LEAST_AHEAD: Duration = Duration::from_millis(10);
-/// By so much more a line reserves ahead after each start that is used. It halves that after each
-/// that is not, so lines that are often empty lose few of them, and get equal shares.
-const STEP: Duration = Duration::from_millis(2);
+/// By so much more a line reserves ahead after each start that is used, and after each denial,
+/// because others reserve further ahead. It halves that after each start that is not used.
+///
+/// A small step keeps lines that are often empty from outbidding each other: a start that is due
+/// after its callers have left is lost, because others have reserved later ones. With no step at
+/// all, a line that loses none would get all.
+const STEP: Duration = Duration::from_micros(200);
 
 /// What the task that keeps a line does next.
 pub(in crate::wait) enum Kept {
@@ -29,6 +33,12 @@ impl Line {
     /// A start was used, or others had reserved all starts so far ahead.
     pub(super) fn reserve_further_ahead(&mut self) {
         self.ahead = (self.ahead + STEP).min(AHEAD);
+    }
+
+    /// Returns the least that this line reserves ahead: a start that is reserved less far ahead than
+    /// the way takes is late.
+    pub(super) fn least_ahead(&self) -> Duration {
+        LEAST_AHEAD.max(self.way).min(AHEAD)
     }
 
     /// Returns whether a task must be started that keeps this line: nobody uses what it has. Wakes
@@ -56,9 +66,7 @@ impl Line {
                 .iter()
                 .filter_map(|start| start.verdicts.delay().duration());
             if let Some(delay) = delays.filter(|delay| !delay.is_zero()).min() {
-                // A start that is reserved less far ahead than the way takes is late.
-                let least = LEAST_AHEAD.max(self.way).min(AHEAD);
-                self.ahead = (self.ahead.min(delay) / 2).max(least);
+                self.ahead = (self.ahead.min(delay) / 2).max(self.least_ahead());
                 self.remembered = now + MEMORY;
             }
             self.is_giving_back = true;

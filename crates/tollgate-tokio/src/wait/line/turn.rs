@@ -16,8 +16,11 @@ const MOST_ON_THEIR_WAY: usize = 64;
 /// The same, for starts that are reserved.
 const MOST_RESERVED: usize = 256;
 
-/// How far ahead a line reserves further starts: they cover the way to the store.
+/// How far ahead a line reserves further starts, at most: they cover the way to the store.
 const LEAD: Duration = Duration::from_millis(50);
+/// A line reserves further starts so many times less far ahead than its first one. A line that holds
+/// several keeps those of others waiting until their callers have gone.
+const PART: u32 = 4;
 
 /// When a call that has to ask the store does so.
 enum Asks {
@@ -127,7 +130,8 @@ impl Line {
         let lead = if on_their_way == 0 {
             self.ahead
         } else {
-            self.ahead.min(LEAD)
+            let part = (self.ahead / PART).max(self.least_ahead());
+            part.min(self.ahead).min(LEAD)
         };
         let at = self.before(start, lead, now);
         // What may be reserved now was waited for already, and `at` moves along with the time.
