@@ -10,6 +10,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan};
 
+use crate::cover::Period;
 use crate::time::Timestamp;
 
 const HOUR_US: u64 = 3_600_000_000;
@@ -204,16 +205,18 @@ impl Calendar {
         bounds
     }
 
-    /// Returns three boundaries that follow each other: those closest to `around`. Every instant that is
-    /// less than half a period away from it lies between the first and the last.
-    #[cfg(feature = "__twins")]
-    pub(crate) fn boundaries(&self, around: u64) -> [u64; 3] {
+    /// Returns the period that holds `around`, and the one before or after it, whichever is closer. Every
+    /// instant that is less than half a period away from it lies in one of them.
+    pub(crate) fn around(&self, around: Timestamp) -> Vec<Period> {
+        let around = around.as_micros();
         let (start, end) = self.period(around);
-        if start > 0 && around - start < end - around {
+        let [first, second, third] = if start > 0 && around - start < end - around {
             [self.period(start - 1).0, start, end]
         } else {
             [start, end, self.period(end).1]
         }
+        .map(|boundary| Timestamp::from_micros(boundary).unwrap_or(Timestamp::END));
+        vec![Period::new(first, second), Period::new(second, third)]
     }
 
     fn search(&self, at: u64) -> Option<Bounds> {

@@ -6,6 +6,7 @@ mod algorithm;
 mod calendar;
 mod call_id;
 mod companion;
+mod cover;
 mod decision;
 mod error;
 #[doc(hidden)]

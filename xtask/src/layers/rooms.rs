@@ -20,6 +20,7 @@ const HOUSES: [House; 4] = [
             "time",
             "instants",
             "text",
+            "cover",
             "calendar",
             "key",
             "one_or_many",

@@ -2,9 +2,10 @@
 
 use super::State;
 use crate::algorithm::BlockSpan;
+use crate::cover::Period;
 use crate::error::LimitError;
 use crate::quota::Quota;
-use crate::time::Wait;
+use crate::time::{Timestamp, Wait};
 
 /// The state that a machine keeps for one key.
 pub(crate) trait Remembered: Default {
@@ -76,6 +77,9 @@ pub(crate) trait Machine: Copy + Listed {
     /// The algorithm's name in the text of limits and in keys on a server.
     const NAME: &'static str;
 
+    /// Whether it counts by a calendar, and so has [periods](Self::periods).
+    const BY_CALENDAR: bool = false;
+
     /// Returns the quota.
     fn quota(&self) -> Quota;
 
@@ -83,6 +87,12 @@ pub(crate) trait Machine: Copy + Listed {
     /// windows vary.
     fn longest_window_us(&self) -> u64 {
         self.quota().window_us()
+    }
+
+    /// Returns the periods around the instant `around`, if it counts by a calendar: see
+    /// [`Calendar::around`](crate::calendar::Calendar::around).
+    fn periods(&self, _around: Timestamp) -> Option<Vec<Period>> {
+        None
     }
 
     /// Returns the same machine with another amount, and otherwise as it is: a bucket keeps its burst.

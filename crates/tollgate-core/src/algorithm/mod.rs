@@ -36,10 +36,11 @@ use text::{Options, Spelling, Written};
 #[cfg(feature = "__twins")]
 use twin::Paired;
 #[cfg(feature = "__twins")]
-pub use twin::{CallContext, MOST_PARAMETERS, OUTSIDE, Told, Twin, Words, double, integer, words};
+pub use twin::{CallContext, MOST_PARAMETERS, Told, Twin, Words, double, integer, words};
 
 use std::time::Duration;
 
+use crate::cover::Period;
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{Timestamp, Wait};
@@ -109,6 +110,16 @@ impl Algorithm {
     #[must_use]
     pub fn longest_window(&self) -> Duration {
         Duration::from_micros(with_machine!(self, machine => machine.longest_window_us()))
+    }
+
+    /// Returns whether a store needs periods of a calendar to decide.
+    pub(crate) fn counts_by_calendar(&self) -> bool {
+        with_machine!(self, machine => counts_by_calendar(machine))
+    }
+
+    /// Returns the periods around the instant `around`, if it counts by a calendar.
+    pub(crate) fn periods(&self, around: Timestamp) -> Option<Vec<Period>> {
+        with_machine!(self, machine => machine.periods(around))
     }
 
     /// Returns the same algorithm with another amount, and otherwise as it is: a bucket keeps its
@@ -258,8 +269,8 @@ impl Algorithm {
 
     /// Returns the parameters of the script: see `Paired::parameters`.
     #[cfg(feature = "__twins")]
-    pub(crate) fn parameters(&self, around: Timestamp) -> Words {
-        with_machine!(self, machine => machine.parameters(around.as_micros()))
+    pub(crate) fn parameters(&self) -> Words {
+        with_machine!(self, machine => machine.parameters())
     }
 
     /// Returns the numbers that the script needs to cancel a reservation.
@@ -305,6 +316,10 @@ fn commit<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
     }
     let at = machine.commit(open(machine, state), now.as_micros(), cost);
     Timestamp::saturating_from_micros(at)
+}
+
+const fn counts_by_calendar<M: Machine>(_machine: &M) -> bool {
+    M::BY_CALENDAR
 }
 
 fn blocked<M: Machine>(

@@ -13,6 +13,7 @@
 //!
 //! | section | what it is | also receives | must leave or return |
 //! |---|---|---|---|
+//! | `cover` | an expression (optional) | | whether a period that the call brings holds `now`: if not, the script replies `2` and `now`, and does nothing else |
 //! | `read` | statements | | the state as of `now`; for a list also `raw`, the bytes for [`Paired::decode`], unless `answer` leaves them |
 //! | `fits` | an expression | | whether `cost`, which is not 0, is admitted |
 //! | `remaining` | an expression | | the largest cost that is admitted |
@@ -38,10 +39,6 @@ use crate::time::MAX_EXACT;
 /// Numbers sent to or by a script: few, except for a ring of many buckets.
 pub type Words = SmallVec<[u64; 8]>;
 
-/// How the error of a script begins that was called with parameters for another time: the instant for
-/// which it needs them follows. It has counted nothing.
-pub const OUTSIDE: &str = "outside of the periods: ";
-
 /// The most parameters that a script may have: the argument of `unit.lua` has this many per limit.
 pub const MOST_PARAMETERS: usize = 4;
 
@@ -66,11 +63,10 @@ pub(super) trait Paired: Machine {
     const PARAMETERS: &'static [&'static str];
     /// Whether a state is a list on the server, instead of a string.
     const IS_LIST: bool = false;
-    /// Whether the parameters depend on the time of the call.
-    const KNOWS_WHEN: bool = false;
 
-    /// Returns the parameters of the script for a call that is decided at about the instant `around`.
-    fn parameters(&self, around: u64) -> Words;
+    /// Returns the parameters of the script. If it counts by a calendar, the three boundaries of the
+    /// [periods](Machine::periods) that the call brings follow them.
+    fn parameters(&self) -> Words;
 
     /// Decodes the state in a script's reply, or returns `None` if no script replies with such a
     /// state.
@@ -132,8 +128,6 @@ pub struct Twin {
     pub parameters: &'static [&'static str],
     /// Whether a state is a list on the server, instead of a string.
     pub is_list: bool,
-    /// Whether the parameters depend on the time of the call.
-    pub knows_when: bool,
     /// Returns what a state tells without its limit: see `Paired::told`.
     pub told: fn(&[u64], &[u64]) -> Option<Told>,
     /// Returns the latest instant recorded in a state: see `Paired::latest`.
@@ -150,7 +144,6 @@ impl Twin {
             name: M::NAME,
             parameters: M::PARAMETERS,
             is_list: M::IS_LIST,
-            knows_when: M::KNOWS_WHEN,
             told: M::told,
             latest: M::latest,
             numbers: M::numbers,
@@ -236,8 +229,10 @@ mod tests {
         ] {
             let algorithm: Algorithm = written.parse().unwrap();
             let twin = &TWINS[algorithm.code()];
-            let parameters = algorithm.parameters(Timestamp::UNIX_EPOCH);
-            assert_eq!(parameters.len(), twin.parameters.len(), "{written}");
+            let periods = algorithm.periods(Timestamp::UNIX_EPOCH);
+            let boundaries = periods.map_or(0, |periods| periods.len() + 1);
+            let sent = algorithm.parameters().len() + boundaries;
+            assert_eq!(sent, twin.parameters.len(), "{written}");
             assert!(algorithm.decode(&[1], call).is_none(), "{written}");
         }
         let gcra: Algorithm = "gcra:4/1m".parse().unwrap();

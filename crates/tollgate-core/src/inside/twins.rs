@@ -2,11 +2,10 @@
 
 use crate::algorithm::{Algorithm, State};
 pub use crate::algorithm::{
-    CallContext, CounterPlan, CounterReply, MOST_PARAMETERS, OUTSIDE, TWINS, Told, Twin, Words,
-    double, integer, words,
+    CallContext, CounterPlan, CounterReply, MOST_PARAMETERS, TWINS, Told, Twin, Words, double,
+    integer, words,
 };
 use crate::store::{Check, Request};
-use crate::time::Timestamp;
 
 /// Returns the index of `algorithm` in [`TWINS`].
 #[must_use]
@@ -14,17 +13,10 @@ pub fn code(algorithm: &Algorithm) -> usize {
     algorithm.code()
 }
 
-/// Returns the parameters of the script for a call that is decided at about the instant `around`.
+/// Returns the parameters of the script, but for the boundaries of periods.
 #[must_use]
-pub fn parameters(algorithm: &Algorithm, around: Timestamp) -> Words {
-    algorithm.parameters(around)
-}
-
-/// Returns whether the parameters of a script for `request` depend on the time of the call.
-#[must_use]
-pub fn knows_when(request: &Request<'_>) -> bool {
-    let mut checks = request.checks().iter();
-    checks.any(|check| TWINS[code(check.limit().algorithm())].knows_when)
+pub fn parameters(algorithm: &Algorithm) -> Words {
+    algorithm.parameters()
 }
 
 /// Decodes the state in a script's reply, or returns `None` if no script replies with such a state.

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::cover::Uncovered;
 use crate::schedule::quota::Quota;
 use crate::time::Timestamp;
 
@@ -378,5 +379,5 @@ pub enum Answer {
     Events(Vec<PlannedEvent>),
     /// The request brings no period that holds this time. [Widen](crate::schedule::Request::widen) it
     /// and ask again. Nothing has changed.
-    Uncovered(Timestamp),
+    Uncovered(Uncovered),
 }

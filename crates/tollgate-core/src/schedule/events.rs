@@ -1,10 +1,12 @@
 //! `State`: the events of one key, and how requests are decided on them.
 
+use crate::cover::Uncovered;
 use crate::schedule::answer::{Answer, PlannedEvent, Reason, Refusal};
 use crate::schedule::event::Event;
 use crate::schedule::operation::Operation;
+use crate::schedule::quota::Quota;
 use crate::schedule::request::Request;
-use crate::schedule::search::{Direction, Search, Uncovered};
+use crate::schedule::search::{Direction, Search};
 use crate::schedule::terms::Terms;
 use crate::time::{MAX_EXACT, Timestamp};
 
@@ -140,7 +142,7 @@ impl From<Uncovered> for Failed {
     }
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
     /// Decides this request at `now` on the events in `state`.
     ///
     /// This defines the answer that every store must give. It changes only `state` and reads no
@@ -182,9 +184,7 @@ impl Request<'_> {
         match decided {
             Ok(answer) => answer,
             Err((index, Failed::Refused(refusal))) => Answer::Refused { index, refusal },
-            Err((_, Failed::Uncovered(Uncovered(time)))) => {
-                Answer::Uncovered(Timestamp::saturating_from_micros(time))
-            }
+            Err((_, Failed::Uncovered(uncovered))) => Answer::Uncovered(uncovered),
         }
     }
 
@@ -260,6 +260,21 @@ impl Request<'_> {
             .with_next_free(next.map(stamp))
             .with_latest_free(latest.map(stamp));
         Err(Failed::Refused(refusal))
+    }
+
+    /// Returns the quota to name for what a search found in the way at `index`, of an event at `time`: of
+    /// several closed times, the last to open.
+    #[cfg_attr(
+        not(feature = "calendar"),
+        allow(unused_variables, reason = "no times are closed")
+    )]
+    pub(crate) fn in_the_way(&self, index: usize, time: Timestamp) -> Option<&'a Quota> {
+        let found = self.terms().quotas().get(index)?;
+        #[cfg(feature = "calendar")]
+        if !found.counts() {
+            return self.last_to_open(time);
+        }
+        Some(found)
     }
 
     /// Returns the reason of a refusal of `event` by the quota that a search found at `index`.

@@ -6,10 +6,10 @@ mod calendar;
 mod call;
 #[cfg(feature = "calendar")]
 mod closed;
+mod cover;
 mod event;
 mod events;
 mod operation;
-mod period;
 mod quota;
 mod request;
 mod search;
@@ -25,6 +25,7 @@ use crate::error::LimitError;
 use crate::key::Key;
 use crate::time::Timestamp;
 
+pub use crate::cover::Period;
 pub use answer::{Answer, BatchPlacement, BatchRefusal, Placement, PlannedEvent, Reason, Refusal};
 #[cfg(feature = "calendar")]
 pub use calendar::CalendarQuota;
@@ -36,7 +37,6 @@ pub use closed::ClosedTimes;
 pub use event::{Event, LONGEST_ID};
 pub use events::State;
 pub use operation::Operation;
-pub use period::Period;
 pub use quota::{MAX_AMOUNT, Quota};
 pub use request::{MAX_EVENTS_PER_CALL, Request};
 pub use store::{Store, SyncStore};

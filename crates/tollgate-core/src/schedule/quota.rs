@@ -169,6 +169,15 @@ impl Quota {
         }
     }
 
+    /// Returns the window in microseconds, or `None` for a calendar's quota or closed times.
+    pub(crate) fn window_us(&self) -> Option<u64> {
+        match self.kind() {
+            Kind::Sliding(quota) => Some(quota.window_us()),
+            #[cfg(feature = "calendar")]
+            Kind::Calendar(_) | Kind::Closed(_) => None,
+        }
+    }
+
     /// Returns for how long after its time an event can affect other events, in microseconds.
     pub(crate) fn reach_us(&self) -> u64 {
         match &self.kind {

@@ -3,10 +3,11 @@
 //! Times are searched in one of two directions. A search into the past mirrors all times, so that
 //! both directions run the same code: what is called earlier here comes earlier in the search.
 
+use crate::cover::{Period, Uncovered, period_of};
 use crate::schedule::events::Entry;
-use crate::schedule::period::Period;
 use crate::schedule::quota::Quota;
 use crate::schedule::request::Request;
+use crate::time::Timestamp;
 
 /// A time that comes after all others.
 const NEVER: i64 = i64::MAX;
@@ -46,10 +47,6 @@ pub(super) struct Found {
     /// The quota in the way of the first time: alone, it would have room again last.
     pub(super) in_the_way: Option<usize>,
 }
-
-/// No period holds this time.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Uncovered(pub(super) u64);
 
 impl Search {
     /// Returns the first free time among `entries`, which are sorted by time.
@@ -244,7 +241,7 @@ fn open_from(
         }
         let before = open.get(next.wrapping_sub(1));
         let (Some(before), Some(after)) = (before, after) else {
-            return Err(Uncovered(u64::try_from(real).unwrap_or_default()));
+            return Err(Uncovered(stamp(real)));
         };
         time = match direction {
             Direction::Later => exact(after.start().as_micros()),
@@ -263,14 +260,7 @@ fn free_of(
     last: i64,
 ) -> Result<i64, Uncovered> {
     while time <= last {
-        let real = view.direction.mirror(time);
-        let index = periods.partition_point(|period| exact(period.end().as_micros()) <= real);
-        let Some(period) = periods
-            .get(index)
-            .filter(|period| exact(period.start().as_micros()) <= real)
-        else {
-            return Err(Uncovered(u64::try_from(real).unwrap_or(0)));
-        };
+        let period = period_of(periods, stamp(view.direction.mirror(time)))?;
         let start = view
             .entries
             .partition_point(|entry| entry.time < period.start());
@@ -293,4 +283,9 @@ fn free_of(
 #[allow(clippy::cast_possible_wrap, reason = "it is below 2^54")]
 const fn exact(micros: u64) -> i64 {
     micros as i64
+}
+
+/// Converts a time back, which is not before the epoch.
+const fn stamp(time: i64) -> Timestamp {
+    Timestamp::saturating_from_micros(time.unsigned_abs())
 }

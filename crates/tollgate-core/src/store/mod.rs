@@ -15,6 +15,9 @@
 //!    [`Receipt`], as [`Consumed`] amounts; [`Operation::Refund`] and [`Operation::Settle`] bring it
 //!    back.
 //! 6. `reset` is given [`Checks`], and deletes their states.
+//! 7. If the states are decided on elsewhere, by a clock of which this process only knows about what it
+//!    says, bring a [`Cover`]: the periods around that instant, for limits that count by a calendar. If
+//!    the clock is in none of them, the answer is [`Uncovered`]: make another cover, and ask once more.
 //!
 //! To call a store without a limiter, such as with keys of several kinds in one request, make a
 //! [`Request`] and pass it to [`Store::decide`].
@@ -34,6 +37,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use crate::algorithm::{BlockSpan, State, States};
+pub use crate::cover::{Cover, Uncovered};
 pub use crate::key::Partition;
 pub use crate::time::MAX_EXACT;
 pub use check::{Check, Checks};

@@ -10,6 +10,7 @@ use super::receipt::Receipt;
 use super::verdicts::Verdicts;
 use crate::algorithm::{BlockSpan, Change, Reserved, States};
 use crate::call_id::CallId;
+use crate::cover::Cover;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limit::Limit;
@@ -285,6 +286,51 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn caller_time(&self) -> Option<Timestamp> {
         self.at
+    }
+
+    /// Returns whether a limit counts by a calendar, so that a store which knows no time zones needs a
+    /// [cover](Self::cover).
+    #[must_use]
+    pub fn needs_cover(&self) -> bool {
+        let mut checks = self.checks().iter();
+        checks.any(|check| check.limit().algorithm().counts_by_calendar())
+    }
+
+    /// Returns the periods of its calendars that a store which knows no time zones needs to decide this
+    /// request at about the instant `around`: for each check, in order, two that follow each other, or none
+    /// if its limit counts by no calendar. Every instant that is less than half a period away from `around`
+    /// lies in one of the two.
+    ///
+    /// The store decides in the period that holds its own clock's instant. If that is in neither, it changes
+    /// nothing and answers [`Uncovered`](crate::store::Uncovered), and its client asks once more, with the
+    /// periods around that instant.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "calendar")] {
+    /// use tollgate_core::store::{Check, Request, Uncovered};
+    /// use tollgate_core::{Limit, Timestamp};
+    ///
+    /// let limit: Limit = "bill=fixed-window:10000/month@Europe/Berlin".parse()?;
+    /// let request = Request::consume(Check::new(&limit, "alice", 1));
+    /// let here = Timestamp::from_micros(1_780_000_000_000_000)?; // 2026-05-28
+    /// let cover = request.cover(here);
+    /// let [may, june] = cover.periods(0) else { unreachable!("two for each calendar") };
+    /// assert_eq!(may.end(), june.start());
+    /// assert!(may.start() <= here && here < may.end());
+    ///
+    /// // A server whose clock is a year off finds itself in neither.
+    /// let server = Timestamp::from_micros(1_811_536_000_000_000)?;
+    /// assert_eq!(cover.check(server), Err(Uncovered(server)));
+    /// assert_eq!(request.cover(server).check(server), Ok(()));
+    /// # }
+    /// # Ok::<(), tollgate_core::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn cover(&self, around: Timestamp) -> Cover {
+        let checks = self.checks().iter();
+        Cover::new(checks.map(|check| check.limit().algorithm().periods(around)))
     }
 
     /// Returns an error if this request is not valid. Stores call this before they decide.

@@ -11,6 +11,7 @@ use tollgate_core::schedule::SyncStore as _;
 use tollgate_core::schedule::{
     self, BatchPlacement, Event, Placement, PlannedEvent, Reason, Refusal, Schedule,
 };
+use tollgate_core::store::Uncovered;
 use tollgate_core::{ErrorKind, Key, LimitError, Quota, StoreError, Timestamp};
 
 const NOW: u64 = 1_780_000_000_000_000;
@@ -60,7 +61,7 @@ impl schedule::SyncStore for OneKey {
     ) -> Result<schedule::Answer, StoreError> {
         *self.asked.lock().unwrap() += 1;
         if self.is_short {
-            return Ok(schedule::Answer::Uncovered(at(NOW)));
+            return Ok(schedule::Answer::Uncovered(Uncovered(at(NOW))));
         }
         Ok(request.decide_on(&mut self.state.lock().unwrap(), at(NOW)))
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use tollgate_core::inside::encoding::{LEASES, SCHEDULE};
-use tollgate_core::store::{Check, Operation, Request, Verdict};
+use tollgate_core::store::{Check, Operation, Request, Uncovered, Verdict};
 use tollgate_core::{ErrorKind, Key, Limit, StoreError};
 
 use super::clear::UNLINKED;
@@ -15,7 +15,7 @@ use super::others::{kind_of, node_of};
 use super::slot::slot_of;
 use super::states::READ;
 use super::{Node, Nodes, Reply, Sender, command, refusal};
-use crate::codec;
+use crate::codec::{self, Question};
 use crate::fault::{self, Effect};
 use crate::keyspace::{ANSWER, CALLER, Keyspace, unescaped};
 use crate::options::TimeSource;
@@ -385,11 +385,17 @@ impl<E: Nodes> WireStore<E> {
         let request = Request::new(Operation::Peek, [Check::new(limit, "", 1)]);
         let script = Script::of(&request, false);
         let load = command([b"SCRIPT", b"LOAD", script.text().as_bytes()]);
+        let instant = self.instant(None)?;
+        let mut cover = self.cover(&request, instant);
         let mut verdicts = Vec::with_capacity(states.len());
         for page in pages(states) {
             let mut is_again = false;
-            let mut question = self.question(&request)?;
             let replies = loop {
+                let question = Question {
+                    request: &request,
+                    instant,
+                    cover: cover.as_deref(),
+                };
                 let argument = codec::argument(&question, self.options().caller_slack);
                 let run = |state: &FoundState| {
                     command([
@@ -406,19 +412,23 @@ impl<E: Nodes> WireStore<E> {
                 let replies = sender
                     .send(&page[0].node, &commands, Effect::Nothing)
                     .await?;
-                // If the server's clock says another time than was expected, this asks once more.
-                let outside = replies.iter().find_map(|reply| match reply {
-                    Reply::Error(line) => fault::outside_in(line),
+                let uncovered = replies.iter().find_map(|reply| match reply {
+                    Reply::Bytes(bytes) => codec::uncovered(&question, bytes),
                     _ => None,
                 });
-                match outside {
-                    Some(instant) if !is_again => {
-                        self.learn(instant);
-                        question = self.question(&request)?;
+                match uncovered {
+                    Some(Uncovered(instant)) if !is_again => {
+                        cover = Some(Box::new(request.cover(instant)));
                         is_again = true;
                     }
-                    _ => break replies,
+                    Some(_) => return Err(fault::still_uncovered()),
+                    None => break replies,
                 }
+            };
+            let question = Question {
+                request: &request,
+                instant,
+                cover: None,
             };
             for reply in replies.into_iter().skip(1) {
                 verdicts.push(match reply {

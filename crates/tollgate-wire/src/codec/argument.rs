@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tollgate_core::inside::encoding::{Change, change, longest_delay_us, micros_ceil};
-use tollgate_core::inside::twins::{MOST_PARAMETERS, code, double, parameters, reserved};
+use tollgate_core::inside::twins::{MOST_PARAMETERS, Words, code, double, parameters, reserved};
 use tollgate_core::store::{BlockSpan, Check, MAX_EXACT, Operation, Request};
 use tollgate_core::{CallId, Limit, Timestamp};
 
@@ -17,9 +17,7 @@ const MOST_SLACK: u64 = MAX_EXACT / 1_000;
 /// Returns the argument of the script for a question; without an instant, the server's clock decides.
 pub(crate) fn argument(question: &Question<'_>, caller_slack: Duration) -> Vec<u8> {
     let Question {
-        request,
-        instant,
-        around,
+        request, instant, ..
     } = *question;
     let slack = slack_at(instant, caller_slack);
     if let Form::Few(_) = Form::of(request) {
@@ -29,11 +27,10 @@ pub(crate) fn argument(question: &Question<'_>, caller_slack: Duration) -> Vec<u
         if let Operation::Reserve { max_delay } = request.operation() {
             push(&mut text, longest_delay_us(request, max_delay));
         }
-        for check in request.checks() {
-            let algorithm = check.limit().algorithm();
+        for (index, check) in request.checks().iter().enumerate() {
             push(&mut text, check.cost());
             push(&mut text, counted(check.limit()));
-            for parameter in parameters(algorithm, around) {
+            for parameter in all_parameters(question, index, check) {
                 push(&mut text, parameter);
             }
         }
@@ -94,7 +91,7 @@ pub(crate) fn push_id(
     let timeless = Question {
         request,
         instant: None,
-        around: Timestamp::UNIX_EPOCH,
+        cover: None,
     };
     hasher.update(argument(&timeless, Duration::ZERO));
     if let Operation::Reserve { max_delay } = request.operation() {
@@ -190,10 +187,22 @@ fn push_member(text: &mut Vec<u8>, question: &Question<'_>, index: usize, check:
     push(text, counted(check.limit()));
     push(text, cost);
     push_or_minus_one(text, detail.number());
-    let parameters = parameters(algorithm, question.around);
+    let parameters = all_parameters(question, index, check);
     for index in 0..MOST_PARAMETERS {
         push(text, parameters.get(index).copied().unwrap_or(0));
     }
+}
+
+/// Returns the parameters of a check's script, and the boundaries of its periods.
+fn all_parameters(question: &Question<'_>, index: usize, check: &Check<'_>) -> Words {
+    let mut all = parameters(check.limit().algorithm());
+    if let Some(cover) = question.cover
+        && let periods @ [first, ..] = cover.periods(index)
+    {
+        all.push(first.start().as_micros());
+        all.extend(periods.iter().map(|period| period.end().as_micros()));
+    }
+    all
 }
 
 /// Returns which calls a limit counts beside those that all limits allow: 1 for those that are denied,

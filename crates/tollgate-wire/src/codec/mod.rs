@@ -8,15 +8,14 @@ mod reply;
 mod series;
 
 use tollgate_core::Timestamp;
-use tollgate_core::store::Request;
+use tollgate_core::store::{Cover, Request};
 
 pub(super) use self::argument::{
     argument, many_argument, operation_number, push, push_id, push_instant, push_or_minus_one,
     slack, slack_at,
 };
-pub(super) use self::reply::{answer_to, decision, not_understood};
+pub(super) use self::reply::{answer_to, decision, not_understood, uncovered};
 pub(super) use self::series::{Series, Turn};
-pub(super) use tollgate_core::inside::twins::knows_when;
 
 /// A request, and what its decision depends on beside the reply.
 #[derive(Clone, Copy)]
@@ -24,6 +23,6 @@ pub(super) struct Question<'r> {
     pub(super) request: &'r Request<'r>,
     /// `None` for the server's clock.
     pub(super) instant: Option<Timestamp>,
-    /// About when the server will decide it, if [`knows_when`] it matters.
-    pub(super) around: Timestamp,
+    /// The periods that the server needs, if it [needs](Request::needs_cover) any.
+    pub(super) cover: Option<&'r Cover>,
 }

@@ -2,11 +2,12 @@
 
 use smallvec::SmallVec;
 use tollgate_core::inside::twins::{CallContext, decode, integer, words};
-use tollgate_core::store::{Check, Operation, Request, State, Verdicts};
+use tollgate_core::store::{Check, Operation, Request, State, Uncovered, Verdicts};
 use tollgate_core::{CallId, ErrorKind, StoreError, Timestamp};
 
 use super::Question;
 use crate::fault::FOREIGN;
+use crate::script::UNCOVERED;
 
 /// Returns the verdicts that follow from a script's `reply`.
 ///
@@ -33,6 +34,21 @@ pub(crate) fn decision(question: &Question<'_>, reply: &[u8]) -> Result<Verdicts
         return Err(not_understood());
     }
     Ok(decision)
+}
+
+/// Returns what a script answered that is called with periods of other times, in a `reply` without the hash
+/// of the call: it has done nothing.
+pub(crate) fn uncovered(question: &Question<'_>, reply: &[u8]) -> Option<Uncovered> {
+    let cover = question.cover?;
+    let (&[UNCOVERED], now) = reply.split_first_chunk()? else {
+        return None;
+    };
+    let now = Timestamp::from_micros(integer(now.try_into().ok()?)?).ok()?;
+    // At a caller's instant, the periods are those around it.
+    match question.instant {
+        Some(_) => None,
+        None => cover.check(now).err(),
+    }
 }
 
 /// Returns the part of `reply` after the hash of the call, which must be `call`.

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::inside::twins::OUTSIDE;
-use tollgate_core::{ErrorKind, StoreError, Timestamp};
+use tollgate_core::{ErrorKind, StoreError};
 
 use super::failure::Failure;
 
@@ -140,7 +139,7 @@ const MEANINGS: [Meaning; 20] = [
 ];
 
 /// Phrases of errors that have no code of their own.
-const PHRASES: [Meaning; 11] = [
+const PHRASES: [Meaning; 10] = [
     (
         "unknown command",
         ErrorKind::Unsupported,
@@ -161,11 +160,6 @@ const PHRASES: [Meaning; 11] = [
         "someone ended the script with SCRIPT KILL before it wrote anything: try again",
     ),
     ("data string too short", ErrorKind::Misconfigured, FOREIGN),
-    (
-        OUTSIDE,
-        ErrorKind::Unavailable,
-        "the server's clock moved by days during the call, and nothing was counted: set it, and try again",
-    ),
     // A state that no limit has written gives TTLs that no limit gives.
     ("value is not an integer", ErrorKind::Misconfigured, FOREIGN),
     ("invalid expire time", ErrorKind::Misconfigured, FOREIGN),
@@ -198,21 +192,14 @@ pub(super) fn is_about_the_keys(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { line, .. } if codes.contains(&code(line)))
 }
 
-/// Returns the instant for which a script needs parameters, if it failed because it was called with
-/// those for another time. It has counted nothing.
-pub(super) fn outside(failure: &Failure) -> Option<Timestamp> {
-    match failure {
-        Failure::Refused { line, .. } => outside_in(line),
-        _ => None,
-    }
-}
-
-/// The same, in a server's error.
-pub(super) fn outside_in(line: &str) -> Option<Timestamp> {
-    let (_, rest) = line.split_once(OUTSIDE)?;
-    let end = rest.find(|c: char| !c.is_ascii_digit());
-    let digits = &rest[..end.unwrap_or(rest.len())];
-    Timestamp::from_micros(digits.parse().ok()?).ok()
+/// Returns the error of a call that was made once more with the periods around the server's time, and
+/// found the server at another time again.
+#[cold]
+pub(super) fn still_uncovered() -> StoreError {
+    StoreError::new(
+        ErrorKind::Unavailable,
+        "the server's clock moved by days during the call, and nothing was counted: set it, and try again",
+    )
 }
 
 /// Returns whether a server's error says that it is out of service: it is a replica, has lost its

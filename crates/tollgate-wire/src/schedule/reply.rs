@@ -6,6 +6,7 @@ use std::slice;
 use tollgate_core::inside::encoding::{has_calendar, in_the_way};
 use tollgate_core::inside::twins::integer;
 use tollgate_core::schedule::{self, PlannedEvent, Reason, Refusal};
+use tollgate_core::store::Uncovered;
 use tollgate_core::{StoreError, Timestamp};
 
 use crate::codec::not_understood;
@@ -93,9 +94,8 @@ impl<'r> Reply<'r> {
             );
             let is_right =
                 searches && has_calendar(request.terms()) && has(false, false, true, false);
-            return is_right
-                .then_some(self.time?)
-                .map(schedule::Answer::Uncovered);
+            let uncovered = Uncovered(self.time?);
+            return is_right.then_some(schedule::Answer::Uncovered(uncovered));
         }
         if self.status != DONE {
             return self.refusal(request);

@@ -74,7 +74,7 @@ for i = 1, count do
     unpack('<I4I2Bddddddddddd', requests, at)
   set_clock(instant, millis)
   local decide_run
-  if operation == CONSUME and limits == 1 and has_id == 0 and counted < 2 then
+  if operation == CONSUME and limits == 1 and has_id == 0 and counted < 2@and_covered then
     -- The most common one.
     decide_run = alone[code](counted, cost, a, b, c, d)
   else

@@ -4,7 +4,7 @@ local now, slack, cost, counted, @parameters = unpack('<dd@formats', ARGV[1])
 if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
-end
+end@check_cover
 local key = KEYS[1]
 @load
 @read

@@ -33,10 +33,18 @@ const MACHINE_RESERVE: &str = include_str!("machine_reserve.lua");
 /// The part of [`MACHINE`] for [`Operation::Block`], if the algorithm can block.
 const MACHINE_BLOCK: &str = include_str!("machine_block.lua");
 
+/// The function in [`UNIT`] that says whether a call brought the period that it needs.
+const COVER: &str = include_str!("cover.lua");
+/// The part of [`UNIT`] that calls it for each limit of a request.
+const CHECK_COVER: &str = include_str!("check_cover.lua");
+
 /// What precedes a script that decides a call which has an id.
 const RECALL: &str = include_str!("recall.lua");
 /// What follows a script that decides a call which has an id, instead of `return reply`.
 const REMEMBER: &str = include_str!("remember.lua");
+
+/// What a reply begins with, if a call did not bring a period that it needs: the instant follows.
+pub(super) const UNCOVERED: u8 = 2;
 
 /// The most limits that [`FEW`] decides.
 const MOST_OF_FEW: u32 = 4;
@@ -227,6 +235,18 @@ fn few(twins: &[&Twin], act: Act, has_id: bool) -> String {
             "formats" => "d".repeat(doubles(twin)),
             "place" => (8 * (act.head() + before) + 1).to_string(),
             "record" => fill(record, &|name| part(twin, &AT_ONCE, name)),
+            "check_cover" if covers(twin) => {
+                let uncovered = format!("pack('<bd', {UNCOVERED}, now)");
+                // The hash of a call that has an id precedes every reply.
+                let hash = if has_id {
+                    "sub(ARGV[1], -16, -9) .. "
+                } else {
+                    ""
+                };
+                let cover = part(twin, &AT_ONCE, "cover");
+                format!("\nif not ({cover}) then return {hash}{uncovered} end")
+            }
+            "check_cover" => String::new(),
             "inner" => scopes.clone(),
             name => part(twin, &AT_ONCE, name),
         });
@@ -269,7 +289,11 @@ fn batch(set: usize) -> String {
         "has_strings" => has_strings.to_string(),
         "unit" => unit(set, &TOGETHER),
         "alone" => used(set).map(|(_, twin)| alone(twin)).collect(),
-        "names_of_alone" => names(set, "alone_"),
+        "names_of_alone" => names(used(set), "alone_"),
+        "and_covered" if covering(set).next().is_some() => {
+            " and (not covers[code] or covers[code](a, b, c, d))".to_owned()
+        }
+        "and_covered" => String::new(),
         name => unknown(name),
     }))
 }
@@ -289,7 +313,22 @@ fn unit(set: usize, access: &Access) -> String {
     };
     fill(UNIT, &|name| match name {
         "machines" => used(set).map(|(_, twin)| machine(twin)).collect(),
-        "names" => names(set, ""),
+        "names" => names(used(set), ""),
+        "covers" | "check_cover" if covering(set).next().is_none() => String::new(),
+        "covers" => {
+            let functions =
+                covering(set).map(|(_, twin)| fill(COVER, &|name| part(twin, access, name)));
+            let functions: String = functions.collect();
+            let names = names(covering(set), "covers_");
+            format!("\n{functions}\nlocal covers = {{ {names} }}")
+        }
+        "check_cover" => {
+            let check = fill(CHECK_COVER, &|name| match name {
+                "uncovered" => UNCOVERED.to_string(),
+                name => unknown(name),
+            });
+            format!("\n{check}")
+        }
         name => unknown(name),
     })
 }
@@ -300,9 +339,19 @@ fn used(set: usize) -> impl Iterator<Item = (usize, &'static Twin)> {
     all.filter(move |(code, _)| set & 1 << code != 0)
 }
 
-/// Returns the functions of the algorithms in `set` by their codes, as the fields of a table.
-fn names(set: usize, prefix: &str) -> String {
-    let fields = used(set).map(|(code, twin)| format!("[{code}] = {prefix}{}", twin.function()));
+/// Returns whether the calls of an algorithm bring periods.
+fn covers(twin: &Twin) -> bool {
+    !twin.section("cover").is_empty()
+}
+
+/// Returns the algorithms in `set` whose calls bring periods, with their codes.
+fn covering(set: usize) -> impl Iterator<Item = (usize, &'static Twin)> {
+    used(set).filter(|(_, twin)| covers(twin))
+}
+
+/// Returns the functions of `twins` by their codes, as the fields of a table.
+fn names(twins: impl Iterator<Item = (usize, &'static Twin)>, prefix: &str) -> String {
+    let fields = twins.map(|(code, twin)| format!("[{code}] = {prefix}{}", twin.function()));
     fields.collect::<Vec<_>>().join(", ")
 }
 
@@ -314,8 +363,8 @@ fn part(twin: &Twin, access: &Access, name: &str) -> String {
         "load" | "save" if twin.is_list => String::new(),
         "load" => format!("local raw = {} or ''", access.get),
         "save" => format!("if state then {} end", access.set),
-        "read" | "search" | "fits" | "remaining" | "answer" | "block" | "delay" | "reserve"
-        | "commit" | "locate" | "refund" => {
+        "cover" | "read" | "search" | "fits" | "remaining" | "answer" | "block" | "delay"
+        | "reserve" | "commit" | "locate" | "refund" => {
             fill(&twin.section(name), &|name| part(twin, access, name))
         }
         name => unknown(name),

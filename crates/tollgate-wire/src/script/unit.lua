@@ -25,10 +25,10 @@ end
 -- How many entries of lists the request rewrites.
 local rewritten
 @machines
-local machines = { @names }
+local machines = { @names }@covers
 local function decide(argument, base, count, calls)
   local operation, instant, millis = unpack('<ddd', argument)
-  set_clock(instant, millis)
+  set_clock(instant, millis)@check_cover
   local raws, commits, costs, counts, shadows = {}, {}, {}, {}, {}
   local allowed, most, least, delay = true, nil, nil, 0
   local function look(i, as, instead)

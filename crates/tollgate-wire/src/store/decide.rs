@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use tollgate_core::store::{Fingerprint, Operation, Request, Verdicts};
+use tollgate_core::store::{Cover, Fingerprint, Operation, Request, Uncovered, Verdicts};
 use tollgate_core::{CallId, StoreError, Timestamp};
 
 use super::WireStore;
@@ -23,10 +23,13 @@ use crate::script::Script;
 const LONGEST: Duration = Duration::from_secs(1 << 31);
 
 /// A valid request, as a call to the server.
-#[derive(Clone, Copy)]
 struct Call<'r> {
-    /// The request has no id: that is `id`.
-    question: Question<'r>,
+    /// It has no id: that is `id`.
+    request: &'r Request<'r>,
+    /// `None` for the server's clock.
+    instant: Option<Timestamp>,
+    /// The periods that it brings, in a box because few calls bring any.
+    cover: Option<Box<Cover>>,
     id: Option<&'r CallId<'r>>,
     effect: Effect,
 }
@@ -64,18 +67,18 @@ impl<E: Engine> WireStore<E> {
             Some((id, request)) => (id.as_ref(), request),
             None => (None, request),
         };
-        let call = self.call(request, id)?;
+        let mut call = self.call(request, id)?;
         // A call that is sent by itself stays in its queue until it is over.
         let queue = self.enter(request);
         if let Some(queue) = queue.as_ref().filter(|queue| !queue.is_alone()) {
-            return self.decide_in_batch(&call, queue).await;
+            return self.decide_in_batch(&mut call, queue).await;
         }
         let patience = Patience {
             deadline: self.options().deadline,
             repeats: call.is_repeated(),
         };
         // In a box, because clients have large futures, and calls in batches need none.
-        Box::pin(self.decide_alone(call, patience)).await
+        Box::pin(self.decide_alone(&mut call, patience)).await
     }
 
     /// Returns a call for `request`, which had this `id`.
@@ -95,8 +98,11 @@ impl<E: Engine> WireStore<E> {
             (_, None) => Effect::Counts,
             (_, Some(_)) => Effect::CountsOnce,
         };
+        let instant = self.instant(request.caller_time())?;
         Ok(Call {
-            question: self.question(request)?,
+            request,
+            instant,
+            cover: self.cover(request, instant),
             id,
             effect,
         })
@@ -116,28 +122,28 @@ impl<E: Engine> WireStore<E> {
         Some(InQueue::enter(&self.queues, runtime, partition.as_deref()))
     }
 
-    /// Sends a call by itself; once more if it needs parameters for another time than was expected.
+    /// Sends a call by itself; once more if it lacks the period that the server's clock is in.
     async fn decide_alone(
         &self,
-        call: Call<'_>,
+        call: &mut Call<'_>,
         patience: Patience,
     ) -> Result<Verdicts, StoreError> {
+        let (engine, deadline, effect) = (self.engine(), patience.deadline, call.effect);
         let is_out = AtomicBool::new(false);
-        let work = pin!(async {
-            match self.send(&call, patience.repeats, &is_out).await {
-                Err(failure) => match fault::outside(&failure) {
-                    Some(instant) => {
-                        let call = self.around(call, instant);
-                        self.send(&call, patience.repeats, &is_out).await
+        let (hash, reply) = {
+            let work = pin!(async {
+                let (hash, reply) = self.send(call, patience.repeats, &is_out).await?;
+                match call.uncovered(hash, &reply) {
+                    Some(uncovered) => {
+                        call.widen(uncovered);
+                        self.send(call, patience.repeats, &is_out).await
                     }
-                    None => Err(failure),
-                },
-                sent => sent,
-            }
-        });
-        let (engine, deadline) = (self.engine(), patience.deadline);
-        let is_out = || is_out.load(Ordering::Relaxed);
-        let (hash, reply) = until(deadline, engine, call.effect, is_out, work).await?;
+                    None => Ok((hash, reply)),
+                }
+            });
+            let is_out = || is_out.load(Ordering::Relaxed);
+            until(deadline, engine, effect, is_out, work).await?
+        };
         call.verdicts(hash, &reply)
     }
 
@@ -148,11 +154,10 @@ impl<E: Engine> WireStore<E> {
         repeats: bool,
         is_out: &AtomicBool,
     ) -> Result<(Option<[u8; 8]>, Vec<u8>), Failure> {
-        let request = call.question.request;
-        let argument = codec::argument(&call.question, self.options().caller_slack);
+        let argument = codec::argument(&call.question(), self.options().caller_slack);
         let sent = self.sent(call, argument);
         let script = ScriptCall {
-            script: Script::of(request, call.id.is_some()),
+            script: Script::of(call.request, call.id.is_some()),
             keys: &sent.keys,
             argument: &sent.argument,
             ids: &[],
@@ -167,7 +172,7 @@ impl<E: Engine> WireStore<E> {
     /// Sends a call in a batch; if the server did not run that, by itself.
     async fn decide_in_batch(
         &self,
-        call: &Call<'_>,
+        call: &mut Call<'_>,
         queue: &InQueue,
     ) -> Result<Verdicts, StoreError> {
         // The batch gets it at once, so the first poll need not lock the batch again.
@@ -176,7 +181,7 @@ impl<E: Engine> WireStore<E> {
         let member = self.join(call, queue, packed, waker);
         let undecided = match batch::ended(&member).await {
             Ended::Answered => {
-                match member.decide(&call.question, |reply| call.verdicts(hash, reply)) {
+                match member.decide(&call.question(), |reply| call.decided(hash, reply)) {
                     Ok(decided) => return decided,
                     Err(undecided) => undecided,
                 }
@@ -184,49 +189,22 @@ impl<E: Engine> WireStore<E> {
             Ended::Failed => member.failure(),
             Ended::Late(is_out) => Undecided::Late(is_out),
         };
-        match self.again(call, queue, &member, &undecided) {
-            Some((call, patience)) => Box::pin(self.decide_alone(call, patience)).await,
+        match again(call, queue, &member, &undecided) {
+            Some(patience) => {
+                if let Undecided::Uncovered(uncovered) = undecided {
+                    call.widen(uncovered);
+                }
+                Box::pin(self.decide_alone(call, patience)).await
+            }
             None => Err(self.error(call, undecided)),
         }
-    }
-
-    /// Returns what to send by itself after the batch of a call failed, and how, if the server has run
-    /// nothing or the call may be sent once more, and if there is time.
-    fn again<'r>(
-        &self,
-        call: &Call<'r>,
-        queue: &InQueue,
-        member: &Member,
-        undecided: &Undecided,
-    ) -> Option<(Call<'r>, Patience)> {
-        let (mut call, mut repeats) = (*call, call.is_repeated());
-        match undecided {
-            Undecided::Refused(line) => call = self.around(call, fault::outside_in(line)?),
-            Undecided::Failed(failure) if fault::is_about_the_keys(failure) => {}
-            Undecided::Failed(Failure::Lost(_)) if repeats => repeats = false,
-            _ => return None,
-        }
-        let now = (queue.runtime().now)();
-        let deadline = member.deadline().saturating_duration_since(now);
-        (!deadline.is_zero()).then_some((call, Patience { deadline, repeats }))
-    }
-
-    /// Returns the call with the parameters for this time, which is that of the server's clock unless
-    /// the caller's decides.
-    fn around<'r>(&self, mut call: Call<'r>, instant: Timestamp) -> Call<'r> {
-        if call.question.instant.is_none() {
-            self.learn(instant);
-        }
-        call.question.around = instant;
-        call
     }
 
     /// Returns what a batch sends for a call that has an id, and the hash of the call.
     fn packed(&self, call: &Call<'_>) -> Option<(Box<Packed>, [u8; 8])> {
         call.id?;
-        let question = &call.question;
-        let slack = codec::slack_at(question.instant, self.options().caller_slack);
-        let argument = codec::many_argument(question, slack);
+        let slack = codec::slack_at(call.instant, self.options().caller_slack);
+        let argument = codec::many_argument(&call.question(), slack);
         let sent = self.sent(call, argument);
         let packed = Packed {
             keys: sent.keys,
@@ -248,7 +226,7 @@ impl<E: Engine> WireStore<E> {
         let (keyspace, options) = (&self.keyspace, self.options());
         let deadline = queue.now().checked_add(options.deadline);
         let deadline = deadline.unwrap_or_else(|| queue.now() + LONGEST);
-        let call = BatchedCall::new(call.question, keyspace, options, deadline, waker, packed);
+        let call = BatchedCall::new(call.question(), keyspace, options, deadline, waker, packed);
         queue.add(&self.runner, call)
     }
 
@@ -259,11 +237,10 @@ impl<E: Engine> WireStore<E> {
             Undecided::Late(is_out) => {
                 fault::too_late(self.options().deadline, call.effect, is_out)
             }
+            Undecided::Uncovered(_) => fault::still_uncovered(),
             Undecided::Refused(line) => {
-                let Question {
-                    request, instant, ..
-                } = call.question;
-                let keys = self.keyspace.of(request.checks(), instant.is_some());
+                let checks = call.request.checks();
+                let keys = self.keyspace.of(checks, call.instant.is_some());
                 let failure = Failure::refused(line.clone(), line);
                 fault::error(failure.redacted(&keys), call.effect)
             }
@@ -274,9 +251,7 @@ impl<E: Engine> WireStore<E> {
     /// Returns what is sent for a call: `argument`, and for a call that has an id also what the
     /// script needs to keep the answer.
     fn sent(&self, call: &Call<'_>, mut argument: Vec<u8>) -> Sent {
-        let Question {
-            request, instant, ..
-        } = call.question;
+        let (request, instant) = (call.request, call.instant);
         let mut keys = self.keyspace.of(request.checks(), instant.is_some());
         let hash = call.id.map(|id| {
             let slack = codec::slack_at(instant, self.options().caller_slack);
@@ -293,7 +268,44 @@ impl<E: Engine> WireStore<E> {
     }
 }
 
-impl Call<'_> {
+impl<'r> Call<'r> {
+    /// Returns what the decision depends on.
+    fn question(&self) -> Question<'_> {
+        Question {
+            request: self.request,
+            instant: self.instant,
+            cover: self.cover.as_deref(),
+        }
+    }
+
+    /// Brings the periods around the instant that none held.
+    fn widen(&mut self, Uncovered(instant): Uncovered) {
+        self.cover = Some(Box::new(self.request.cover(instant)));
+    }
+
+    /// Returns whether the reply says that the call lacks a period; a call that has an id has this `hash`.
+    fn uncovered(&self, hash: Option<[u8; 8]>, reply: &[u8]) -> Option<Uncovered> {
+        // Most calls have no periods.
+        self.cover.as_ref()?;
+        let reply = match hash {
+            Some(hash) => codec::answer_to(hash, reply).ok()?,
+            None => reply,
+        };
+        codec::uncovered(&self.question(), reply)
+    }
+
+    /// Returns the verdicts that follow from the reply in a batch to this call alone.
+    fn decided(
+        &self,
+        hash: Option<[u8; 8]>,
+        reply: &[u8],
+    ) -> Result<Result<Verdicts, StoreError>, Undecided> {
+        match self.uncovered(hash, reply) {
+            Some(uncovered) => Err(Undecided::Uncovered(uncovered)),
+            None => Ok(self.verdicts(hash, reply)),
+        }
+    }
+
     /// Returns whether the call is sent once more if it is lost.
     fn is_repeated(&self) -> bool {
         self.id.is_some_and(CallId::is_repeated)
@@ -301,16 +313,39 @@ impl Call<'_> {
 
     /// Returns the verdicts that follow from the reply; a call that has an id has this `hash`.
     fn verdicts(&self, hash: Option<[u8; 8]>, reply: &[u8]) -> Result<Verdicts, StoreError> {
+        if self.uncovered(hash, reply).is_some() {
+            return Err(fault::still_uncovered());
+        }
         match hash {
-            None => codec::decision(&self.question, reply),
+            None => codec::decision(&self.question(), reply),
             // The answer may be one to an earlier call, at another instant.
             Some(hash) => {
                 let question = Question {
                     instant: None,
-                    ..self.question
+                    ..self.question()
                 };
                 codec::decision(&question, codec::answer_to(hash, reply)?)
             }
         }
     }
+}
+
+/// Returns how to send a call by itself after its batch, if the server has run nothing or the call may be
+/// sent once more, and if there is time.
+fn again(
+    call: &Call<'_>,
+    queue: &InQueue,
+    member: &Member,
+    undecided: &Undecided,
+) -> Option<Patience> {
+    let mut repeats = call.is_repeated();
+    match undecided {
+        Undecided::Uncovered(_) => {}
+        Undecided::Failed(failure) if fault::is_about_the_keys(failure) => {}
+        Undecided::Failed(Failure::Lost(_)) if repeats => repeats = false,
+        _ => return None,
+    }
+    let now = (queue.runtime().now)();
+    let deadline = member.deadline().saturating_duration_since(now);
+    (!deadline.is_zero()).then_some(Patience { deadline, repeats })
 }

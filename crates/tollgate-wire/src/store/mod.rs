@@ -4,14 +4,14 @@ mod decide;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use tollgate_core::store::{Check, Checks, Request, Verdicts};
+use tollgate_core::store::{Check, Checks, Cover, Request, Verdicts};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, Timestamp};
 
 use super::batch::Queues;
-use super::codec::{self, Question};
+use super::codec;
 use super::engine::{Engine, ScriptCall};
 use super::fault::{self, Effect};
 use super::keyspace::Keyspace;
@@ -30,9 +30,6 @@ pub struct WireStore<E> {
     runner: Arc<Runner<E>>,
     queues: Queues,
     keyspace: Keyspace,
-    /// How far the server's clock is ahead of this machine's, in microseconds, if a call has found out
-    /// that they differ by more than half a period of a calendar.
-    ahead: AtomicI64,
 }
 
 impl<E: Engine> WireStore<E> {
@@ -40,7 +37,6 @@ impl<E: Engine> WireStore<E> {
     pub fn new(engine: E, options: Options) -> Self {
         Self {
             keyspace: Keyspace::new(&options),
-            ahead: AtomicI64::new(0),
             queues: Queues::new(options.batches.gap()),
             runner: Arc::new(Runner::new(engine, options)),
         }
@@ -142,36 +138,21 @@ impl<E: Engine> WireStore<E> {
         })
     }
 
-    /// Returns about what the server's clock says, if it is `ahead` of this machine's.
-    fn expected(&self, ahead: i64) -> Timestamp {
-        let here = self.here().unwrap_or(Timestamp::UNIX_EPOCH).as_micros();
-        Timestamp::saturating_from_micros(here.saturating_add_signed(ahead))
-    }
-
-    /// Takes note of what the server's clock says.
-    pub(super) fn learn(&self, now: Timestamp) {
-        let here = self.expected(0).as_micros();
-        let ahead = i128::from(now.as_micros()) - i128::from(here);
-        let ahead = i64::try_from(ahead).unwrap_or_default();
-        self.ahead.store(ahead, Ordering::Relaxed);
-    }
-
-    /// Returns what the decision on `request` depends on.
-    pub(super) fn question<'r>(
+    /// Returns the periods that a server needs to decide `request` at a caller's `instant` or, if there is
+    /// none, at about the time of this machine's clock.
+    pub(super) fn cover(
         &self,
-        request: &'r Request<'r>,
-    ) -> Result<Question<'r>, StoreError> {
-        let instant = self.instant(request.caller_time())?;
-        let around = match instant {
-            Some(instant) => instant,
-            None if codec::knows_when(request) => self.expected(self.ahead.load(Ordering::Relaxed)),
-            None => Timestamp::UNIX_EPOCH,
+        request: &Request<'_>,
+        instant: Option<Timestamp>,
+    ) -> Option<Box<Cover>> {
+        let around = || {
+            instant
+                .or_else(|| self.here().ok())
+                .unwrap_or(Timestamp::UNIX_EPOCH)
         };
-        Ok(Question {
-            request,
-            instant,
-            around,
-        })
+        request
+            .needs_cover()
+            .then(|| Box::new(request.cover(around())))
     }
 
     /// Deletes the states of `identity` for `key`.

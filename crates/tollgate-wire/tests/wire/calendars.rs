@@ -1,21 +1,22 @@
 //! Windows of a calendar: the server's clock decides, wherever the caller's clock is.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate_core::store::{Check, Request, State, Verdict};
-use tollgate_core::{CallId, Limit, Timestamp};
+use tollgate_core::{CallId, ErrorKind, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::{Reply, Search};
 
 use crate::admin::{Fake, HERE, bytes, list};
-use crate::engine::{Raw, calls, limit, now, store, store_on};
+use crate::engine::{Canned, Raw, calls, limit, now, store, store_on};
 use crate::lifetime::server_time;
 
 const HOUR: u64 = 3_600;
 
-/// The first call takes one round trip if the clocks differ by less than half a period, and otherwise
-/// two; later ones take one. Each is counted once, in the period of the server's clock.
+/// A call takes one round trip if the clocks differ by less than half a period, and otherwise two. It is
+/// counted once, in the period of the server's clock.
 #[test]
 fn the_servers_clock_decides_wherever_the_callers_is() {
     let server = Server::start(Flavor::System);
@@ -40,7 +41,7 @@ fn the_servers_clock_decides_wherever_the_callers_is() {
             raw.be_off(Duration::from_secs(hours * HOUR), ahead);
             let key = format!("{hours}{ahead}");
             let consume = Request::consume(Check::new(&limit, key.as_str(), 3));
-            for (takes, remaining) in [(takes, 7), (1, 4)] {
+            for remaining in [7, 4] {
                 let sent = calls(&server, "evalsha");
                 let before = server_time(raw);
                 let decided = now(store.execute(&consume)).unwrap();
@@ -58,36 +59,76 @@ fn the_servers_clock_decides_wherever_the_callers_is() {
     }
 }
 
-/// What operators ask about states is decided by the server's clock, too, in one more round trip.
+/// What operators ask about states is decided by the server's clock, too, in one more round trip; if the
+/// clock is elsewhere again by then, it is not.
 #[test]
 fn states_are_read_wherever_the_callers_clock_is() {
-    let server_now = HERE + Duration::from_secs(400 * 24 * HOUR);
-    let store = Fake::store(move |words| match words[0].as_str() {
-        "SCAN" => {
-            let key = "tollgate:l:calendar-window-month-Europe/Berlin:v1:{k}";
-            Reply::List(vec![bytes("0"), list(&[key])])
-        }
-        "EVALSHA" if ASKED.fetch_add(1, Relaxed) == 0 => {
-            let line = format!("ERR outside of the periods: {}", server_now.as_micros());
-            Reply::Error(line)
-        }
-        "EVALSHA" => {
-            #[expect(clippy::cast_precision_loss, reason = "it is below 2^53")]
-            let micros = server_now.as_micros() as f64;
-            bytes([&[1][..], &micros.to_le_bytes(), &[0, 0]].concat())
-        }
-        _ => Reply::Integer(1),
-    });
-    let limit = limit("fixed-window:10/month@Europe/Berlin");
-    let states = now(store.find(&mut Search::new())).unwrap().unwrap();
-    let verdicts = now(store.peek_at(&limit, &states)).unwrap();
-    let left: Vec<_> = verdicts.iter().flatten().map(Verdict::remaining).collect();
-    assert_eq!(left, [10]);
-    assert_eq!(ASKED.load(Relaxed), 2);
+    let days = |days: u64| HERE + Duration::from_secs(days * 24 * HOUR);
+    let fresh = |at: Duration| bytes([said(1, at), vec![0, 0]].concat());
+    let uncovered = |at| bytes(said(2, at));
+    for (replies, expected) in [
+        (vec![fresh(days(1))], Ok(vec![10])),
+        (vec![uncovered(days(400)), fresh(days(400))], Ok(vec![10])),
+        (
+            vec![uncovered(days(400)), uncovered(days(800))],
+            Err(ErrorKind::Unavailable),
+        ),
+        // No script says so of an instant that is covered.
+        (vec![uncovered(days(1))], Err(ErrorKind::Protocol)),
+        (vec![uncovered(days(400)); 2], Err(ErrorKind::Protocol)),
+    ] {
+        let asked = AtomicUsize::new(0);
+        let takes = replies.len();
+        let asked = Arc::new(asked);
+        let counted = Arc::clone(&asked);
+        let store = Fake::store(move |words| match words[0].as_str() {
+            "SCAN" => {
+                let key = "tollgate:l:calendar-window-month-Europe/Berlin:v1:{k}";
+                Reply::List(vec![bytes("0"), list(&[key])])
+            }
+            "EVALSHA" => replies[counted.fetch_add(1, Relaxed)].clone(),
+            _ => Reply::Integer(1),
+        });
+        let limit = limit("fixed-window:10/month@Europe/Berlin");
+        let states = now(store.find(&mut Search::new())).unwrap().unwrap();
+        let verdicts = now(store.peek_at(&limit, &states));
+        let left = verdicts.map_err(|error| error.kind()).map(|verdicts| {
+            let known = verdicts.iter().flatten();
+            known.map(Verdict::remaining).collect::<Vec<_>>()
+        });
+        assert_eq!(left, expected);
+        assert_eq!(asked.load(Relaxed), takes);
+    }
 }
 
-/// How many scripts the test above has sent.
-static ASKED: AtomicUsize = AtomicUsize::new(0);
+/// Returns how a script's reply begins.
+fn said(status: u8, at: Duration) -> Vec<u8> {
+    #[expect(clippy::cast_precision_loss, reason = "it is below 2^53")]
+    let micros = at.as_micros() as f64;
+    [&[status][..], &micros.to_le_bytes()].concat()
+}
+
+/// A server that finds none of the periods twice, or that says so where it cannot be, has counted nothing.
+#[test]
+fn a_call_is_asked_again_once_and_only_where_its_periods_end() {
+    let day = limit("fixed-window:10/day@UTC");
+    let at = Duration::from_micros(20_000 * 24 * HOUR * 1_000_000);
+    let store = Canned::store(&said(2, at));
+    let consume = Request::consume(Check::new(&day, "k", 1));
+    let ask = |request: &Request<'_>| now(store.execute(request)).map(drop).unwrap_err().kind();
+    // It is asked again with the periods around this instant, and they hold it.
+    assert_eq!(ask(&consume), ErrorKind::Protocol);
+    let sent = store.engine().asked().argument;
+    let midnight = 20_000.0 * 86.4e9;
+    let boundaries = [-86.4e9, 0.0, 86.4e9].map(|of: f64| (midnight + of).to_le_bytes());
+    assert!(sent.ends_with(&boundaries.concat()));
+    // At a caller's instant, none is missing; a limit without a calendar has none.
+    let instant = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
+    assert_eq!(ask(&consume.clone().at(instant)), ErrorKind::Protocol);
+    let gcra = limit("gcra:10/1d");
+    let consume = Request::consume(Check::new(&gcra, "k", 1));
+    assert_eq!(ask(&consume), ErrorKind::Protocol);
+}
 
 /// All limits of a call that needs other boundaries are decided once, with those.
 #[test]
@@ -112,6 +153,32 @@ fn a_call_that_is_asked_again_counts_denied_calls_once() {
         Request::take_up_to(Check::new(&limits[1], "k", 5)),
     ] {
         assert_eq!(now(store.execute(&request)).unwrap().remaining(), 0);
+    }
+}
+
+/// A call with an id is asked again like any other, and its answer is kept once.
+#[test]
+fn a_call_with_an_id_is_asked_again_and_counted_once() {
+    let store = store(Flavor::System);
+    store
+        .engine()
+        .be_off(Duration::from_secs(400 * 24 * HOUR), true);
+    let limits: [Limit; 2] = [
+        "one=fixed-window:10/month@Europe/Berlin".parse().unwrap(),
+        "two=fixed-window:10/day@UTC".parse().unwrap(),
+    ];
+    let both = Request::consume_all(&limits, "k", 3);
+    // One script for few limits, and one for any operation.
+    for (request, remaining) in [
+        (Request::consume(Check::new(&limits[0], "a", 3)), 7),
+        (both, 7),
+        (Request::take_up_to(Check::new(&limits[1], "b", 4)), 6),
+    ] {
+        let request = request.id(CallId::new(b"one"));
+        for _ in 0..2 {
+            let decided = now(store.execute(&request)).unwrap();
+            assert_eq!(decided.remaining(), remaining);
+        }
     }
 }
 

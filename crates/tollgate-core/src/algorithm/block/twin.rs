@@ -7,7 +7,7 @@ impl Paired for Block {
     const SCRIPT: &'static str = include_str!("script.lua");
     const PARAMETERS: &'static [&'static str] = &["usual", "longest", "memory"];
 
-    fn parameters(&self, _around: u64) -> Words {
+    fn parameters(&self) -> Words {
         Words::from_slice(&[self.quota().window_us(), self.longest, self.memory()])
     }
 

@@ -2,9 +2,10 @@
 
 use super::{Machine, Outcome, Remembered, Status};
 use crate::calendar::{Bounds, Calendar, CalendarUnit};
+use crate::cover::Period;
 use crate::error::LimitError;
 use crate::quota::Quota;
-use crate::time::{MAX_EXACT, Wait};
+use crate::time::{MAX_EXACT, Timestamp, Wait};
 
 /// Counts calls per day, week, month or year of a time zone.
 ///
@@ -14,9 +15,9 @@ use crate::time::{MAX_EXACT, Wait};
 ///
 /// The zone's name is one of the database of time zones, which is the system's, or else a copy in the
 /// program; it is read when the first limit of a zone is made. The store's clock decides which period
-/// a call is in. If it is a server's, that knows no zones: the caller sends the boundaries around its
-/// own clock. As long as the two clocks differ by less than half a period, a decision takes one round
-/// trip; otherwise the first takes two, and the store remembers how far the clocks are apart.
+/// a call is in. If it is a server's, that knows no zones: the caller sends the periods around its own
+/// clock. As long as the two clocks differ by less than half a period, a decision takes one round
+/// trip; otherwise it takes two.
 ///
 /// # Examples
 ///
@@ -137,6 +138,7 @@ impl CalendarWindow {
 
 impl Machine for CalendarWindow {
     const NAME: &'static str = "calendar-window";
+    const BY_CALENDAR: bool = true;
 
     /// Returns the quota with the longest period where no clocks change: 24 hours, 7, 31 or 366 days.
     #[inline]
@@ -146,6 +148,10 @@ impl Machine for CalendarWindow {
 
     fn longest_window_us(&self) -> u64 {
         self.unit().longest_us()
+    }
+
+    fn periods(&self, around: Timestamp) -> Option<Vec<Period>> {
+        Some(self.calendar.around(around))
     }
 
     fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {

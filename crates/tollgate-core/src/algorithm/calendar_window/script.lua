@@ -1,19 +1,16 @@
 -- Calendar window: one count, for the period that begins at `start` and is so long. The server knows no
--- time zones: the caller sends three boundaries.
+-- time zones: the caller sends the three boundaries of two periods.
+
+--@ cover
+now >= first_boundary and now < third_boundary
 
 --@ read
 local start, length, kept = 0, 0, 0
 if raw ~= '' then start, length, kept = unpack('<ddd', raw) end
+local period_start, period_end = first_boundary, second_boundary
+if now >= second_boundary then period_start, period_end = second_boundary, third_boundary end
 -- If the clock stepped back out of the last period, count in that.
-local period_start, period_end = start, start + length
-if now >= start then
-  if now < first_boundary or now >= third_boundary then
-    -- Nothing is counted: the caller asks again, with the boundaries around this instant.
-    error('outside of the periods: ' .. format('%d', now), 0)
-  end
-  period_start, period_end = first_boundary, second_boundary
-  if now >= second_boundary then period_start, period_end = second_boundary, third_boundary end
-end
+if now < start then period_start, period_end = start, start + length end
 local used = 0
 if start >= period_start then used = kept end
 

@@ -12,11 +12,9 @@ impl Paired for CalendarWindow {
         "second_boundary",
         "third_boundary",
     ];
-    const KNOWS_WHEN: bool = true;
 
-    fn parameters(&self, around: u64) -> Words {
-        let [first, second, third] = self.calendar.boundaries(around);
-        Words::from_slice(&[self.quota().amount(), first, second, third])
+    fn parameters(&self) -> Words {
+        Words::from_slice(&[self.quota().amount()])
     }
 
     fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {

@@ -8,7 +8,7 @@ impl Paired for FixedWindow {
     const SCRIPT: &'static str = include_str!("script.lua");
     const PARAMETERS: &'static [&'static str] = &["amount_per_window", "window", "anchored"];
 
-    fn parameters(&self, _around: u64) -> Words {
+    fn parameters(&self) -> Words {
         let quota = self.quota();
         Words::from_slice(&[
             quota.amount(),

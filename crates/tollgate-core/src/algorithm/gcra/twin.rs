@@ -8,7 +8,7 @@ impl Paired for Gcra {
     const SCRIPT: &'static str = include_str!("script.lua");
     const PARAMETERS: &'static [&'static str] = &["leak", "unit", "full"];
 
-    fn parameters(&self, _around: u64) -> Words {
+    fn parameters(&self) -> Words {
         Words::from_slice(&[self.leak, self.unit, self.full])
     }
 

@@ -9,7 +9,7 @@ impl Paired for SlidingBuckets {
     const SCRIPT: &'static str = include_str!("script.lua");
     const PARAMETERS: &'static [&'static str] = &["amount_per_window", "width", "buckets"];
 
-    fn parameters(&self, _around: u64) -> Words {
+    fn parameters(&self) -> Words {
         Words::from_slice(&[self.quota().amount(), self.bucket_us, self.buckets])
     }
 

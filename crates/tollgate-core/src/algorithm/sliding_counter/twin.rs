@@ -8,7 +8,7 @@ impl Paired for SlidingCounter {
     const SCRIPT: &'static str = include_str!("script.lua");
     const PARAMETERS: &'static [&'static str] = &["amount_per_window", "window", "step", "steps"];
 
-    fn parameters(&self, _around: u64) -> Words {
+    fn parameters(&self) -> Words {
         let quota = self.quota();
         Words::from_slice(&[quota.amount(), quota.window_us(), self.step, self.steps])
     }

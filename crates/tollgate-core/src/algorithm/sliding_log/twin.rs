@@ -11,7 +11,7 @@ impl Paired for SlidingLog {
     const IS_LIST: bool = true;
     const PARAMETERS: &'static [&'static str] = &["amount_per_window", "window"];
 
-    fn parameters(&self, _around: u64) -> Words {
+    fn parameters(&self) -> Words {
         Words::from_slice(&[self.quota().amount(), self.quota().window_us()])
     }
 

@@ -1,5 +1,6 @@
 //! `ClosedTimes`: local times at which nothing is planned.
 
+mod request;
 mod text;
 
 use std::sync::Arc;

@@ -6,11 +6,11 @@ use std::task::Waker;
 use std::time::Instant;
 
 use tollgate_core::StoreError;
-use tollgate_core::store::Verdicts;
+use tollgate_core::store::{Uncovered, Verdicts};
 
 use super::{Batch, Group, Outcome, State};
 use crate::batch::reply::Answer;
-use crate::codec::{Question, Series, Turn};
+use crate::codec::{self, Question, Series, Turn};
 use crate::failure::Failure;
 
 /// How a call ended.
@@ -33,6 +33,8 @@ pub(crate) enum Undecided {
     NotUnderstood,
     /// The server refused this call, with this error line.
     Refused(String),
+    /// The call brought no period of a calendar that holds this instant.
+    Uncovered(Uncovered),
 }
 
 /// A caller's handle to its call in a batch. If it is dropped before the batch is sent, the call is not
@@ -92,7 +94,7 @@ impl Member {
     pub(crate) fn decide(
         &self,
         question: &Question<'_>,
-        alone: impl FnOnce(&[u8]) -> Result<Verdicts, StoreError>,
+        alone: impl FnOnce(&[u8]) -> Result<Result<Verdicts, StoreError>, Undecided>,
     ) -> Result<Result<Verdicts, StoreError>, Undecided> {
         let mut locked = self.batch.lock();
         let calls = &mut *locked;
@@ -113,9 +115,12 @@ impl Member {
                 // No other call reads this part, so they need not wait for the lock.
                 let (reply, part) = (Arc::clone(reply), part.clone());
                 drop(locked);
-                Ok(alone(&reply[part]))
+                alone(&reply[part])
             }
             Answer::Reply(part, admitted) => {
+                if let Some(uncovered) = codec::uncovered(question, &reply[part.clone()]) {
+                    return Err(Undecided::Uncovered(uncovered));
+                }
                 let turn = Turn {
                     before: place.number,
                     calls: group.calls,

@@ -1,0 +1,268 @@
+//! Which periods of calendars, and which open times, a request brings.
+
+use std::time::Duration;
+
+use crate::cover::{Cover, Uncovered};
+use crate::schedule::event::Event;
+use crate::schedule::operation::Operation;
+use crate::schedule::request::Request;
+#[cfg(feature = "calendar")]
+use crate::schedule::{Quota, closed};
+use crate::time::Timestamp;
+
+/// How far ahead the first request brings a calendar's periods.
+pub(super) const FIRST_SPAN: Duration = Duration::from_secs(40 * 86_400);
+
+impl Request<'_> {
+    /// Brings the periods that most answers need.
+    pub(super) fn bring_periods(&mut self) {
+        if self.terms().has_calendar()
+            && let Some((from, until)) = self.span()
+        {
+            // Times further apart cannot all be planned, so the store asks for what it needs.
+            let until = match until.saturating_duration_since(from) > self.reach() {
+                true => from,
+                false => until,
+            };
+            let looks_back =
+                self.wants_latest() || matches!(self.operation(), Operation::LatestFree { .. });
+            let from = if looks_back {
+                before(from, FIRST_SPAN)
+            } else {
+                from
+            };
+            self.cover = self.cover_within(from, until.saturating_add(FIRST_SPAN));
+        }
+    }
+
+    /// Adds calendar periods to this request: those around the instant that has none, and twice as many as
+    /// before.
+    ///
+    /// For a store that answered [`Answer::Uncovered`](crate::schedule::Answer).
+    pub fn widen(&mut self, uncovered: Uncovered) {
+        let Uncovered(at) = uncovered;
+        // What all calendars cover: one of months reaches further than one of days.
+        let (start, end) = self.cover.span().unwrap_or((at, at));
+        let reach = self.reach();
+        // Periods that are further from it are of times that cannot be planned.
+        let (start, end) = match at < before(start, reach) || at > end.saturating_add(reach) {
+            true => (at, at),
+            false => (start, end),
+        };
+        let length = end.saturating_duration_since(start).max(FIRST_SPAN);
+        self.cover = if at < start {
+            self.cover_within(before(at, length), end)
+        } else {
+            self.cover_within(start, at.max(end).saturating_add(length))
+        };
+    }
+
+    /// Returns how far apart two times are at most that can be planned now.
+    fn reach(&self) -> Duration {
+        let terms = self.terms();
+        terms.horizon().saturating_add(terms.tolerance())
+    }
+
+    #[cfg(feature = "calendar")]
+    fn cover_within(&self, from: Timestamp, until: Timestamp) -> Cover {
+        let (terms, zone) = (self.terms(), self.zone.as_ref());
+        let periods = |(_, quota): (_, &Quota)| match quota.counts() {
+            true => quota.periods(zone, from, until),
+            false => closed::open_times(terms.closed_times(), zone, from, until),
+        };
+        Cover::new(terms.searched().map(periods))
+    }
+
+    /// Without the calendar, no quota has periods.
+    #[cfg(not(feature = "calendar"))]
+    fn cover_within(&self, _: Timestamp, _: Timestamp) -> Cover {
+        Cover::default()
+    }
+
+    /// Returns the times between which this request asks for room, if it does.
+    pub(super) fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        match self.operation() {
+            Operation::Add(events) => {
+                let times = || events.iter().map(Event::time);
+                Some((times().min()?, times().max()?))
+            }
+            Operation::Reschedule(event) | Operation::ReserveNext(event) => {
+                Some((event.time(), event.time()))
+            }
+            Operation::NextFree { from: at, .. } | Operation::LatestFree { until: at, .. } => {
+                Some((*at, *at))
+            }
+            Operation::Cancel(_) | Operation::List { .. } => None,
+        }
+    }
+}
+
+/// Returns `time` less `by`, or the epoch.
+pub(super) fn before(time: Timestamp, by: Duration) -> Timestamp {
+    let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+    Timestamp::saturating_from_micros(time.as_micros().saturating_sub(by))
+}
+
+#[cfg(all(test, feature = "calendar"))]
+#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+mod tests {
+    use super::*;
+    use crate::schedule::{Answer, State, Terms};
+
+    const DAY: Duration = Duration::from_secs(86_400);
+    const MICRO: Duration = Duration::from_micros(1);
+
+    /// Returns the beginning of this day, counted from the epoch, in UTC.
+    fn day(number: u32) -> Timestamp {
+        Timestamp::UNIX_EPOCH.saturating_add(number * DAY)
+    }
+
+    fn after(time: Timestamp) -> Timestamp {
+        time.saturating_add(MICRO)
+    }
+
+    /// However far from now a time is that cannot be planned, few days are computed and sent.
+    #[test]
+    fn no_request_brings_more_days_than_can_be_planned() {
+        let terms = Terms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
+        let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
+        let far = [Timestamp::UNIX_EPOCH, Timestamp::MAX];
+        let days = |request: &Request<'_>| -> usize {
+            request
+                .searched()
+                .map(|(_, _, periods)| periods.len())
+                .sum()
+        };
+        for [first, second] in [
+            far,
+            [far[1], far[0]],
+            [far[0]; 2],
+            [far[1]; 2],
+            [far[1], now],
+        ] {
+            let events = vec![Event::new("a", first), Event::new("b", second)];
+            let add = Operation::Add(events);
+            let mut request = Request::new(&terms, "alice", add).with_latest();
+            assert!(days(&request) < 100, "{}", days(&request));
+            request.widen(Uncovered(now));
+            assert!(days(&request) < 200, "{}", days(&request));
+            request.widen(Uncovered(now.saturating_add(300 * DAY)));
+            assert!(days(&request) < 600, "{}", days(&request));
+        }
+    }
+
+    /// A request brings the days that its answer needs, so that no second round trip is needed.
+    #[test]
+    fn a_request_brings_the_days_that_it_needs() {
+        let terms = Terms::new("plans", ["1/day@Europe/Berlin"]).unwrap();
+        let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
+        let day = Duration::from_secs(86_400);
+        let later = |days: u32| now.saturating_add(days * day);
+        let mut state = State::default();
+        let mut decide = |operation, wants_latest| {
+            let request = Request::new(&terms, "alice", operation);
+            let request = if wants_latest {
+                request.with_latest()
+            } else {
+                request
+            };
+            request.decide_on(&mut state, now)
+        };
+        let ids = ["a", "b", "c"];
+        let events = [3, 1, 2].map(later);
+        let events = ids
+            .iter()
+            .zip(events)
+            .map(|(id, time)| Event::new(id, time));
+        let answer = decide(Operation::Add(events.collect()), false);
+        assert_eq!(answer, Answer::Added(3));
+        let add = Operation::Add(vec![Event::new("d", later(2))]);
+        let Answer::Refused { refusal, .. } = decide(add, true) else {
+            panic!("two events on a day");
+        };
+        assert!(refusal.next_free() > Some(later(3)));
+        assert!(refusal.latest_free() < Some(later(1)) && refusal.latest_free().is_some());
+        let (until, weight) = (later(3), 1);
+        let answer = decide(Operation::LatestFree { until, weight }, false);
+        assert_eq!(answer, Answer::Found(refusal.latest_free()));
+        let from = later(1);
+        let answer = decide(Operation::NextFree { from, weight }, false);
+        assert_eq!(answer, Answer::Found(refusal.next_free()));
+        let reserve = Operation::ReserveNext(Event::new("e", later(1)));
+        assert!(matches!(decide(reserve, false), Answer::Planned { .. }));
+        let moved = Operation::Reschedule(Event::new("a", later(9)));
+        assert!(matches!(decide(moved, false), Answer::Planned { .. }));
+        assert_eq!(state.len(), 4);
+    }
+
+    /// Returns the days from the epoch between which `request` brings all days of UTC.
+    fn days(request: &Request<'_>) -> [u64; 2] {
+        let (_, _, periods) = request.searched().next().unwrap();
+        let day = |at: Timestamp| at.as_micros() / 86_400_000_000;
+        let [first, .., last] = periods else {
+            panic!("{periods:?}");
+        };
+        let days = [day(first.start()), day(last.end())];
+        assert_eq!(u64::try_from(periods.len()).unwrap(), days[1] - days[0]);
+        days
+    }
+
+    #[test]
+    fn a_request_brings_forty_days_and_earlier_ones_only_to_look_back() {
+        let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
+        let at = day(20_000);
+        let weight = 1;
+        let latest = Operation::LatestFree { until: at, weight };
+        let next = Operation::NextFree { from: at, weight };
+        let latest = Request::new(&terms, "k", latest);
+        let next = Request::new(&terms, "k", next);
+        assert!(!next.wants_latest());
+        assert_eq!(days(&next), [20_000, 20_041]);
+        assert_eq!(days(&latest), [19_960, 20_041]);
+        let next = next.with_latest();
+        assert!(next.wants_latest());
+        assert_eq!(days(&next), [19_960, 20_041]);
+    }
+
+    #[test]
+    fn a_request_about_windows_alone_brings_no_periods() {
+        for (quotas, has_calendar) in [
+            (&["1/1m"][..], false),
+            (&["1/1m", "1/day@UTC"], true),
+            (&["1/day@UTC"], true),
+        ] {
+            let terms = Terms::new("plans", quotas.iter().copied()).unwrap();
+            assert_eq!(terms.has_calendar(), has_calendar);
+            let reserve = Operation::ReserveNext(Event::new("a", day(20_000)));
+            let request = Request::new(&terms, "k", reserve);
+            assert_eq!(request.cover.span().is_some(), has_calendar);
+        }
+    }
+
+    #[test]
+    fn a_widened_request_brings_twice_as_many_days_up_to_those_that_can_be_planned() {
+        // Times that can be planned are at most 300 days apart.
+        let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
+        let terms = terms.with_horizon(290 * DAY).unwrap();
+        let terms = terms.with_tolerance(10 * DAY).unwrap();
+        for (at, expected) in [
+            // The days are those from 20,000 until before 20,041.
+            (day(20_010), [20_000, 20_083]),
+            (day(20_040), [20_000, 20_083]),
+            (day(20_050), [20_000, 20_092]),
+            (day(20_341), [20_000, 20_383]),
+            (day(19_999), [19_958, 20_042]),
+            (day(19_700), [19_659, 20_042]),
+            // Further away, only the days from there on are brought.
+            (after(day(20_341)), [20_341, 20_382]),
+            (before(day(19_700), MICRO), [19_699, 19_740]),
+        ] {
+            let (from, weight) = (day(20_000), 1);
+            let next = Operation::NextFree { from, weight };
+            let mut request = Request::new(&terms, "k", next);
+            assert_eq!(days(&request), [20_000, 20_041]);
+            request.widen(Uncovered(at));
+            assert_eq!(days(&request), expected, "{at}");
+        }
+    }
+}
