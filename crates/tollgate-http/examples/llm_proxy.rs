@@ -26,7 +26,8 @@ use tokio::net::TcpListener;
 use tollgate_http::inbound::Fields;
 use tollgate_memory::lease::ConcurrencyLimiter;
 use tollgate_memory::{MemoryStore, RateLimiter, StoreError};
-use tollgate_tokio::{LeaseGuard, Meter};
+use tollgate_tokio::LeaseGuard;
+use tollgate_tokio::meter::Meter;
 
 /// The API key and the name of each tenant, its time zone, and its tokens for a month.
 const TENANTS: [(&str, &str, &str, u64); 2] = [

@@ -1,4 +1,4 @@
-//! `Paced`: a stream whose items wait until a limiter admits them.
+//! Streams whose items wait until a limiter admits them.
 
 use std::error::Error;
 use std::fmt;
@@ -27,7 +27,7 @@ pub trait Pace: Stream + Sized {
     /// ```
     /// use futures_util::{StreamExt, stream};
     /// use tollgate_memory::{MemoryStore, RateLimiter};
-    /// use tollgate_tokio::Pace;
+    /// use tollgate_tokio::pace::Pace;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -63,7 +63,7 @@ pin_project! {
     /// A stream that yields an item when a limiter has admitted it, made by [`Pace::pace`].
     ///
     /// If it is dropped, the item that waits is lost, and what it consumed is given back as that of
-    /// a [`Waiting`](crate::Waiting) call is.
+    /// a [`Waiting`](crate::wait::Waiting) call is.
     #[must_use = "a stream does nothing until it is polled"]
     pub struct Paced<St: Stream, S> {
         #[pin]

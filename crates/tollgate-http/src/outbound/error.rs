@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use tollgate_tokio::WaitError;
+use tollgate_tokio::wait::WaitError;
 
 /// The error of a request that has no response.
 #[derive(Debug)]

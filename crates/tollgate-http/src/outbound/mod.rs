@@ -174,7 +174,8 @@ impl<S, F, R> OutboundLayer<S, F, R> {
     /// use http::{Request, StatusCode};
     /// use tollgate_http::outbound::OutboundLayer;
     /// use tollgate_memory::MemoryStore;
-    /// use tollgate_tokio::{Outbound, OutboundError};
+    /// use tollgate_tokio::Outbound;
+    /// use tollgate_tokio::outbound::OutboundError;
     ///
     /// let outbound = Outbound::builder(MemoryStore::new(), ["api=sliding-log:100/1s"]).build()?;
     /// let key = |_: &Request<()>| "api.example.com";
@@ -189,7 +190,7 @@ impl<S, F, R> OutboundLayer<S, F, R> {
     }
 
     /// Gives all requests a low priority: they leave
-    /// what is [kept for them](tollgate_tokio::OutboundBuilder::keep_for_urgent) to urgent calls.
+    /// what is [kept for them](tollgate_tokio::outbound::OutboundBuilder::keep_for_urgent) to urgent calls.
     pub fn background(mut self) -> Self {
         self.shared.settings.is_background = true;
         self

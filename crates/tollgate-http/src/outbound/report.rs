@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tollgate_core::{Limit, Store, StoreError};
-use tollgate_tokio::{Outbound, Permit};
+use tollgate_tokio::Outbound;
+use tollgate_tokio::outbound::Permit;
 
 use crate::{Hints, LimitHint};
 

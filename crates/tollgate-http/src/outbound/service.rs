@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime};
 use http::{Request, Response, StatusCode};
 use tokio::time::Instant;
 use tollgate_core::{Key, Store, StoreError, Wait};
-use tollgate_tokio::{Outbound, Permit, WaitError};
+use tollgate_tokio::Outbound;
+use tollgate_tokio::outbound::Permit;
+use tollgate_tokio::wait::WaitError;
 use tower_service::Service;
 
 use super::unsent::Unsent;

@@ -3,7 +3,7 @@
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tollgate_core::Store;
-use tollgate_tokio::Permit;
+use tollgate_tokio::outbound::Permit;
 
 /// A permit whose request is not sent yet. Dropping it gives the permit back, in the background.
 pub(super) struct Unsent<S: Store + 'static>(Option<Permit<S>>);

@@ -25,7 +25,7 @@ use crate::key::OwnedKey;
 ///
 /// ```
 /// use tollgate_memory::{MemoryStore, RateLimiter};
-/// use tollgate_tokio::SettleGuard;
+/// use tollgate_tokio::meter::SettleGuard;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

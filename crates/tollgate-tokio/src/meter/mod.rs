@@ -1,4 +1,4 @@
-//! `Metered`: a stream whose cost is counted while it passes, and settled when it ends.
+//! Streams that are charged for their size: [`Meter`] counts it while they pass, and settles when they end.
 
 mod guard;
 mod settled;
@@ -39,7 +39,7 @@ pub trait Meter: Stream + Sized {
     ///
     /// use futures_util::{StreamExt, stream};
     /// use tollgate_memory::{MemoryStore, RateLimiter};
-    /// use tollgate_tokio::Meter;
+    /// use tollgate_tokio::meter::Meter;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -92,7 +92,7 @@ pub trait Meter: Stream + Sized {
     /// ```
     /// use futures_util::{StreamExt, stream};
     /// use tollgate_memory::{MemoryStore, RateLimiter};
-    /// use tollgate_tokio::Meter;
+    /// use tollgate_tokio::meter::Meter;
     ///
     /// struct Chunk {
     ///     text: &'static str,
@@ -223,7 +223,7 @@ impl<St: Stream, S: Store + 'static, M> Metered<St, S, M> {
     /// ```
     /// # use futures_util::{StreamExt, stream};
     /// # use tollgate_memory::{MemoryStore, RateLimiter};
-    /// # use tollgate_tokio::Meter;
+    /// # use tollgate_tokio::meter::Meter;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let limits = ["requests=sliding-log:60/1h", "bytes=sliding-log:1000/1h"];
@@ -260,7 +260,7 @@ impl<St: Stream, S: Store + 'static, M> Metered<St, S, M> {
     /// # use std::num::NonZeroU64;
     /// # use futures_util::{StreamExt, stream};
     /// # use tollgate_memory::{MemoryStore, RateLimiter};
-    /// # use tollgate_tokio::Meter;
+    /// # use tollgate_tokio::meter::Meter;
     /// const KIB: NonZeroU64 = NonZeroU64::new(1_024).unwrap();
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -6,8 +6,8 @@ use std::fmt;
 use tollgate_core::call::SettleError;
 use tollgate_core::{ErrorKind, Receipt, StoreError};
 
-/// The result of a settlement by a [`SettleGuard`](crate::SettleGuard) or a
-/// [`Metered`](crate::Metered) stream.
+/// The result of a settlement by a [`SettleGuard`](crate::meter::SettleGuard) or a
+/// [`Metered`](crate::meter::Metered) stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Settled {
     pub(super) cost: u64,
@@ -28,7 +28,7 @@ impl Settled {
     }
 }
 
-/// A settlement by a [`SettleGuard`](crate::SettleGuard) or a [`Metered`](crate::Metered) stream
+/// A settlement by a [`SettleGuard`](crate::meter::SettleGuard) or a [`Metered`](crate::meter::Metered) stream
 /// that failed.
 ///
 /// The call counts at its estimate, unless the error's kind is [`Unknown`](ErrorKind::Unknown): then

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tollgate_core::{Block, Limit, LimitError, RateLimiter};
 
-use super::{Outbound, Shared, stricter};
+use super::client::{Outbound, Shared};
+use super::stricter;
 
 /// How long a key is paused for the first time, if the service does not say how long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -69,7 +70,7 @@ impl<S> OutboundBuilder<S> {
     /// let stricter = outbound.stricter_limits();
     /// assert_eq!(stricter[0].to_string(), "second=sliding-log:10/1050ms");
     /// assert_eq!(stricter[1].to_string(), "day=fixed-window:1000/1d");
-    /// # Ok::<(), tollgate_tokio::OutboundError>(())
+    /// # Ok::<(), tollgate_tokio::outbound::OutboundError>(())
     /// ```
     pub fn margin_of(mut self, name: &str, margin: Duration) -> Self {
         self.margins.push((name.to_owned(), margin));
@@ -127,7 +128,7 @@ impl<S> OutboundBuilder<S> {
     ///     all.build().unwrap_err().to_string(),
     ///     "keeping 100 for urgent calls leaves nothing of limit `api` to others: choose at most 99"
     /// );
-    /// # Ok::<(), tollgate_tokio::OutboundError>(())
+    /// # Ok::<(), tollgate_tokio::outbound::OutboundError>(())
     /// ```
     pub fn build(self) -> Result<Outbound<S>, OutboundError> {
         let mut limits = self.limits?;

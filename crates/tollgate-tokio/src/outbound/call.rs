@@ -11,7 +11,7 @@ use tollgate_core::call::SettleError;
 use tollgate_core::store::{Operation, Verdicts};
 use tollgate_core::{ErrorKind, Key, Limit, Receipt, Store, StoreError};
 
-use super::Outbound;
+use super::client::Outbound;
 use crate::key::OwnedKey;
 use crate::wait::{Caller, Patience, WaitError, stand_in_line};
 
@@ -24,7 +24,7 @@ const MOST_STALE: u32 = 8;
 /// The calls of one [`Outbound`] and its clones for one key are admitted in the order in which they
 /// came, urgent and background calls each in a line of their own if something is kept for
 /// urgent ones. Several
-/// processes compete: see [`Waiting`](crate::Waiting).
+/// processes compete: see [`Waiting`](crate::wait::Waiting).
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ impl<'k, S> OutboundCall<'k, S> {
     }
 
     /// Sets how many calls may wait for the key in this process: see
-    /// [`Waiting::most_waiting`](crate::Waiting::most_waiting).
+    /// [`Waiting::most_waiting`](crate::wait::Waiting::most_waiting).
     pub fn most_waiting(mut self, most: usize) -> Self {
         self.most = Some(most);
         self

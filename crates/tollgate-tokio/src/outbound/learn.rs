@@ -5,8 +5,8 @@ use std::time::Duration;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, Wait};
 
-use super::Outbound;
 use super::builder::counts;
+use super::client::Outbound;
 
 impl<S: Store> Outbound<S> {
     /// Lowers what remains for `key` to what the service reports: `remaining` units until

@@ -1,4 +1,4 @@
-//! `WaitUpTo`: waits until a limiter admits a call.
+//! Calls that wait until a limiter admits them: [`Waiting`], how it ends, and how many wait.
 
 mod caller;
 mod error;
@@ -7,6 +7,7 @@ mod line;
 mod lines;
 mod sent;
 mod turns;
+pub(crate) mod wait_up_to;
 
 use std::fmt;
 use std::pin::Pin;
@@ -52,70 +53,6 @@ impl Patience {
     }
 }
 
-/// Makes a [check](tollgate_core::RateLimiter::check) wait until it is admitted.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use tollgate_memory::{MemoryStore, RateLimiter};
-/// use tollgate_tokio::{WaitError, WaitUpTo};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let limiter = RateLimiter::new(MemoryStore::new(), ["mail=sliding-log:2/100ms"])?;
-/// for _ in 0..6 {
-///     limiter.check("alice").wait_up_to(Duration::from_secs(5)).await?;
-///     // Send a mail.
-/// }
-///
-/// // It would have to wait for longer than this, so it is refused at once.
-/// let refused = limiter.check("alice").wait_up_to(Duration::from_millis(1)).await;
-/// assert!(matches!(refused, Err(WaitError::TooLong(_))));
-/// # Ok(())
-/// # }
-/// ```
-///
-/// Only a check waits, at the store's clock and without an id. What could not wait does not
-/// compile:
-///
-/// ```compile_fail,E0599
-/// # use std::time::Duration;
-/// # use tollgate_memory::{MemoryStore, RateLimiter};
-/// # use tollgate_tokio::WaitUpTo;
-/// # fn waits(limiter: &RateLimiter<MemoryStore>) {
-/// let call = limiter.peek("alice").wait_up_to(Duration::from_secs(5));
-/// # }
-/// ```
-///
-/// ```compile_fail,E0599
-/// # use std::time::Duration;
-/// # use tollgate_memory::{MemoryStore, RateLimiter, Timestamp};
-/// # use tollgate_tokio::WaitUpTo;
-/// # fn waits(limiter: &RateLimiter<MemoryStore>, now: Timestamp) {
-/// let call = limiter.check("alice").at(now).wait_up_to(Duration::from_secs(5));
-/// # }
-/// ```
-///
-/// ```compile_fail,E0599
-/// # use std::time::Duration;
-/// # use tollgate_memory::{MemoryStore, RateLimiter};
-/// # use tollgate_tokio::WaitUpTo;
-/// # fn waits(limiter: &RateLimiter<MemoryStore>) {
-/// let call = limiter.check("alice").id("request-1").wait_up_to(Duration::from_secs(5));
-/// # }
-/// ```
-pub trait WaitUpTo {
-    /// The pending call.
-    type Waiting;
-
-    /// Waits until the call is admitted, for at most `longest`.
-    ///
-    /// If it is clear that it would take longer, the call is refused at once and consumes nothing.
-    fn wait_up_to(self, longest: Duration) -> Self::Waiting;
-}
-
 /// Returns how many calls of a limiter and its clones wait now, for all keys, or are on their way to
 /// the store: for a metric that says whether callers have to wait.
 ///
@@ -125,7 +62,8 @@ pub trait WaitUpTo {
 /// use std::time::Duration;
 ///
 /// use tollgate_memory::{MemoryStore, RateLimiter};
-/// use tollgate_tokio::{WaitUpTo, calls_waiting};
+/// use tollgate_tokio::WaitUpTo;
+/// use tollgate_tokio::wait::calls_waiting;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -150,19 +88,7 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
     inside::companion(limiter, Shared::default).map_or(0, Shared::places)
 }
 
-impl<'l, 'k, S> WaitUpTo for Call<'l, 'k, S, Check> {
-    type Waiting = Waiting<'l, 'k, S>;
-
-    fn wait_up_to(self, longest: Duration) -> Waiting<'l, 'k, S> {
-        Waiting {
-            call: self,
-            longest,
-            most: None,
-        }
-    }
-}
-
-/// A check that waits until it is admitted, made by [`WaitUpTo::wait_up_to`], to be awaited.
+/// A check that waits until it is admitted, made by [`WaitUpTo::wait_up_to`](crate::WaitUpTo::wait_up_to), to be awaited.
 ///
 /// # Order
 ///
@@ -202,7 +128,8 @@ impl<S> Waiting<'_, '_, S> {
     /// use std::time::Duration;
     ///
     /// use tollgate_memory::{MemoryStore, RateLimiter};
-    /// use tollgate_tokio::{WaitError, WaitUpTo};
+    /// use tollgate_tokio::WaitUpTo;
+    /// use tollgate_tokio::wait::WaitError;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

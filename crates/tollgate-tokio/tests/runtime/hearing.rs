@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
 use tollgate_core::{RateLimiter, StoreError};
-use tollgate_tokio::{Outbound, TooLong, WaitError, WaitUpTo};
+use tollgate_tokio::wait::{TooLong, WaitError};
+use tollgate_tokio::{Outbound, WaitUpTo};
 
 use crate::waiting::{MINUTE, Remote, SECOND, TICK};
 

@@ -9,7 +9,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, advance, sleep};
 use tollgate_core::lease::{self, ConcurrencyLimiter, NoLease};
 use tollgate_memory::MemoryStore;
-use tollgate_tokio::{AcquireError, LeaseGuard};
+use tollgate_tokio::LeaseGuard;
+use tollgate_tokio::lease::AcquireError;
 
 use crate::guard::{TTL, Troubled, limiter};
 

@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::store::{Checks, Operation, Request, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Receipt, Store, StoreError, SyncStore};
 use tollgate_memory::MemoryStore;
-use tollgate_tokio::{Meter, Metered, WaitUpTo};
+use tollgate_tokio::WaitUpTo;
+use tollgate_tokio::meter::{Meter, Metered};
 
 use crate::arrives;
 use crate::clock::TokioClock;

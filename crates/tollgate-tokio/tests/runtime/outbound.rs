@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tollgate_core::{ErrorKind, Limit, RateLimiter, Store};
-use tollgate_tokio::{Outbound, OutboundError, Permit, WaitError};
+use tollgate_tokio::Outbound;
+use tollgate_tokio::outbound::{OutboundError, Permit};
+use tollgate_tokio::wait::WaitError;
 
 use crate::waiting::{MINUTE, Remote, SECOND, TICK};
 

@@ -4,7 +4,7 @@ use futures_util::{StreamExt, stream};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 use tollgate_core::ErrorKind;
-use tollgate_tokio::{Meter, OnDrop, SettleGuard};
+use tollgate_tokio::meter::{Meter, OnDrop, SettleGuard};
 
 use crate::meter::{ESTIMATE, Ledger, Limiter, SECOND, estimated, limiter_of, remaining, settled};
 

@@ -7,7 +7,9 @@ use futures_util::stream;
 use tollgate_core::RateLimiter;
 use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_memory::MemoryStore;
-use tollgate_tokio::{LeaseGuard, Outbound, Pace, SettleGuard, WaitUpTo};
+use tollgate_tokio::meter::SettleGuard;
+use tollgate_tokio::pace::Pace;
+use tollgate_tokio::{LeaseGuard, Outbound, WaitUpTo};
 
 use crate::waiting::{MINUTE, Remote, SECOND};
 

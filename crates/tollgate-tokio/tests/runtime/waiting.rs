@@ -18,7 +18,9 @@ use tollgate_core::store::{Checks, Operation, Request, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, SyncStore};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::MockStore;
-use tollgate_tokio::{Admitted, Pace, TooLong, WaitError, WaitUpTo};
+use tollgate_tokio::WaitUpTo;
+use tollgate_tokio::pace::Pace;
+use tollgate_tokio::wait::{Admitted, TooLong, WaitError};
 
 use crate::arrives;
 use crate::clock::TokioClock;

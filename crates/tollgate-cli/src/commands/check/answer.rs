@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tollgate_core::Limit;
 use tollgate_core::store::Verdicts;
-use tollgate_tokio::TooLong;
+use tollgate_tokio::wait::TooLong;
 use tollgate_wire::OtherState;
 
 use crate::store::{TimeSource, Whom};

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_core::store::Operation;
 use tollgate_core::{ErrorKind, StoreError};
-use tollgate_tokio::{WaitError, WaitUpTo};
+use tollgate_tokio::WaitUpTo;
+use tollgate_tokio::wait::WaitError;
 
 use self::answer::{Answer, Other, Refused};
 use crate::failure::{Failure, WithCauses};

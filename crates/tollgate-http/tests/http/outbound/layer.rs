@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep};
 use tollgate_core::ErrorKind;
 use tollgate_http::outbound::{OutboundLayer, OutboundRequestError};
 use tollgate_memory::MemoryStore;
-use tollgate_tokio::{Outbound, WaitError};
+use tollgate_tokio::Outbound;
+use tollgate_tokio::wait::WaitError;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use super::remote::*;

@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter, NoLease};
 use tollgate_core::{ErrorKind, Key, StoreError};
 
-use super::LeaseGuard;
 use super::error::AcquireError;
+use super::guard::LeaseGuard;
 use super::keeper::hold;
 use super::line::{Lines, Place};
 use crate::key::OwnedKey;

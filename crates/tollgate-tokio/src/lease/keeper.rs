@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tollgate_core::lease::{self, ConcurrencyLimiter, Lease};
 use tollgate_core::{ErrorKind, Key, StoreError};
 
-use super::LeaseGuard;
+use super::guard::LeaseGuard;
 use super::line::{Lines, Release};
 use super::standing::Standing;
 use crate::key::OwnedKey;

@@ -22,7 +22,7 @@ impl fmt::Display for LeaseLost {
 
 impl Error for LeaseLost {}
 
-/// Why an acquisition that waits, [`WaitingAcquire`](crate::WaitingAcquire), got no lease.
+/// Why an acquisition that waits, [`WaitingAcquire`](crate::lease::WaitingAcquire), got no lease.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AcquireError {

@@ -1,11 +1,5 @@
 //! `LeaseGuard`: a lease that renews itself.
 
-mod acquire;
-mod error;
-mod keeper;
-mod line;
-mod standing;
-
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,10 +11,10 @@ use tokio::time::Instant;
 use tollgate_core::lease::{ConcurrencyLimiter, Lease};
 use tollgate_core::{ErrorKind, Key, StoreError};
 
-pub use acquire::{Acquire, WaitingAcquire};
-pub use error::{AcquireError, LeaseLost};
-use keeper::{Handover, Stop};
-use standing::Standing;
+use super::acquire::Acquire;
+use super::error::LeaseLost;
+use super::keeper::{Handover, Stop};
+use super::standing::Standing;
 
 /// A lease that renews itself in the background, and ends when the guard is dropped.
 ///
@@ -40,10 +34,10 @@ use standing::Standing;
 /// See the [crate].
 #[must_use = "dropping a guard releases its lease"]
 pub struct LeaseGuard {
-    lease: Lease,
-    standing: watch::Receiver<Standing>,
-    stop: Option<Stop>,
-    handover: Arc<Handover>,
+    pub(super) lease: Lease,
+    pub(super) standing: watch::Receiver<Standing>,
+    pub(super) stop: Option<Stop>,
+    pub(super) handover: Arc<Handover>,
 }
 
 impl LeaseGuard {
