@@ -33,7 +33,9 @@ pub(crate) async fn whatever_the_clock(harness: &Stores, plan: &Plan) -> Plan {
 /// Returns whether `store` decides `limit` at the caller's instant.
 pub(crate) fn takes(store: &dyn Store, limit: &Limit, now: Timestamp) -> bool {
     let key = OwnedKey::fresh("alice");
-    store.supports(&Request::consume(Check::new(limit, key.key(), 1)).at(now))
+    store
+        .supports(&Request::consume(Check::new(limit, key.key(), 1)).at(now))
+        .is_ok()
 }
 
 /// Returns `request` at the instant `given`; without one, at the store's own clock.

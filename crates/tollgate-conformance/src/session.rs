@@ -232,14 +232,14 @@ impl Session {
         let supported = self.store.supports(&request);
         let answer = self.store.decide(request.clone()).await;
         let store = match answer {
-            Ok(decision) if supported => decision,
+            Ok(decision) if supported.is_ok() => decision,
             Ok(decision) => {
                 return Err(self.failure(&format!(
                     "{} is not supported, yet was decided: {decision:?}",
                     shown(&request)
                 )));
             }
-            Err(error) if !supported && error.kind() == ErrorKind::Unsupported => {
+            Err(error) if supported.is_err() && error.kind() == ErrorKind::Unsupported => {
                 return Err(Stop::Moot);
             }
             Err(error) => {

@@ -109,7 +109,7 @@ impl<C: Clients> Store for FredStore<C> {
         self.0.reset(&checks).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.0.supports(request)
     }
 

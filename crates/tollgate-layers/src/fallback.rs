@@ -113,7 +113,7 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         // What no store could decide must not get around the limits while this one is down.
         let is_valid = request.validate_checks().is_ok() && request.split_id().is_ok();
-        if !is_valid || !self.supports(&request) {
+        if !is_valid || self.supports(&request).is_err() {
             return self.store.decide(request).await;
         }
         match request.operation() {
@@ -162,7 +162,7 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         true
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
 }
@@ -272,7 +272,7 @@ impl Store for AllowAll {
         Ok(())
     }
 
-    fn supports<'a>(&self, _: &Request<'a>) -> bool {
-        true
+    fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
+        Ok(())
     }
 }

@@ -154,8 +154,10 @@ where
     }
 
     // Before it is connected, no request is known to be unsupported.
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        self.store.get().is_none_or(|store| store.supports(request))
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        self.store
+            .get()
+            .map_or(Ok(()), |store| store.supports(request))
     }
 }
 

@@ -67,33 +67,29 @@ impl<S> Share<S> {
         too_small.map(|(limit, ..)| limit)
     }
 
-    /// Returns whether nothing is lost between units of a part and of the whole.
-    fn divides(&self, operation: Operation<'_>) -> bool {
-        self.parts == 1 || !matches!(operation, Operation::TakeUpTo)
+    /// Returns an error if something is lost between units of a part and of the whole, or if no part
+    /// ever allows what the whole does.
+    fn can_divide(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let unsupported = if self.parts > 1 && matches!(request.operation(), Operation::TakeUpTo) {
+            "a part of a limit is taken in whole units: use `check`".to_owned()
+        } else if let Some(limit) = self.too_small(request) {
+            format!(
+                "one of {} parts of the limit {limit} never allows this cost: use fewer parts, or \
+                 a larger limit",
+                self.parts
+            )
+        } else {
+            return Ok(());
+        };
+        request.validate_checks()?;
+        Err(StoreError::new(ErrorKind::Unsupported, unsupported))
     }
 }
 
 #[async_trait]
 impl<S: Store> Store for Share<S> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        if !self.divides(request.operation()) {
-            request.validate_checks()?;
-            return Err(StoreError::new(
-                ErrorKind::Unsupported,
-                "a part of a limit is taken in whole units: use `check`",
-            ));
-        }
-        if let Some(limit) = self.too_small(&request) {
-            request.validate_checks()?;
-            return Err(StoreError::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "one of {} parts of the limit {limit} never allows this cost: use fewer parts, \
-                     or a larger limit",
-                    self.parts
-                ),
-            ));
-        }
+        self.can_divide(&request)?;
         let of_store = |cost: u64| cost.saturating_mul(self.parts);
         let receipt = request.receipt().map(|own| own.map_costs(of_store));
         let mut whole = request.map_costs(of_store);
@@ -112,9 +108,8 @@ impl<S: Store> Store for Share<S> {
         self.store.answers_instead()
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        self.divides(request.operation())
-            && self.too_small(request).is_none()
-            && self.store.supports(request)
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        self.can_divide(request)?;
+        self.store.supports(request)
     }
 }

@@ -101,7 +101,7 @@ impl Store for Hidden {
         self.0.reset(checks)
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.0.supports(request)
     }
 }

@@ -133,7 +133,7 @@ impl<S: Sync> FaultyStore<S> {
 impl<S: Store> FaultyStore<S> {
     /// Returns whether the store decides `request`, and does not refuse it at once.
     fn accepts(&self, request: &Request<'_>) -> bool {
-        request.validate_checks().is_ok() && self.store.supports(request)
+        request.validate_checks().is_ok() && self.store.supports(request).is_ok()
     }
 }
 
@@ -168,7 +168,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.pass_on(true, self.store.reset(checks)).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
 

@@ -99,7 +99,7 @@ where
         self.0.reset(&checks).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.0.supports(request)
     }
 

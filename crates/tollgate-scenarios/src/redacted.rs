@@ -115,7 +115,7 @@ async fn ask<S: Store + Debug>(store: &S, receipt: &Receipt) -> Vec<StoreError> 
     ] {
         let request = Request::new(operation, [check]);
         hides(&format!("{request:?}"));
-        if !store.supports(&request) {
+        if store.supports(&request).is_err() {
             continue;
         }
         match store.decide(request).await {

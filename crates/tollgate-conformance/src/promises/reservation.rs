@@ -383,7 +383,7 @@ async fn race_for_starts(harness: &Stores, limit: &Limit) {
         Request::reserve(Check::new(limit, key.key(), 1), LONG),
         given,
     );
-    if !store.supports(&probe) {
+    if store.supports(&probe).is_err() {
         return;
     }
     let answers = race(CALLERS, |_| {

@@ -87,7 +87,7 @@ impl Store for BrokenStore {
         self.store.reset(checks).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
 }

@@ -58,7 +58,7 @@ impl Store for TwoStores {
         self.by_its_own_clock.reset(checks).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.of(request).supports(request)
     }
 }

@@ -243,8 +243,14 @@ impl Store for BrokenStore {
         Ok(())
     }
 
-    fn supports<'a>(&self, _request: &Request<'a>) -> bool {
-        !self.is(Fault::SupportsNothing)
+    fn supports<'a>(&self, _request: &Request<'a>) -> Result<(), StoreError> {
+        match self.is(Fault::SupportsNothing) {
+            true => Err(StoreError::new(
+                ErrorKind::Unsupported,
+                "nothing is supported",
+            )),
+            false => Ok(()),
+        }
     }
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {

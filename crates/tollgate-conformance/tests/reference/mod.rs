@@ -67,9 +67,7 @@ pub(crate) struct WithoutInstants<S>(pub(crate) S);
 #[async_trait]
 impl<S: Store> Store for WithoutInstants<S> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        if request.caller_time().is_some() {
-            return Err(StoreError::new(ErrorKind::Unsupported, "no instants"));
-        }
+        self.supports(&request)?;
         self.0.decide(request).await
     }
 
@@ -77,8 +75,11 @@ impl<S: Store> Store for WithoutInstants<S> {
         self.0.reset(checks).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        request.caller_time().is_none() && self.0.supports(request)
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        match request.caller_time() {
+            None => self.0.supports(request),
+            Some(_) => Err(StoreError::new(ErrorKind::Unsupported, "no instants")),
+        }
     }
 }
 
@@ -181,9 +182,9 @@ impl Store for ReferenceStore {
         Ok(())
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        let split = request.split_id();
-        split.is_ok_and(|(_, request)| request.is_defined())
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        let (_, request) = request.split_id()?;
+        request.validate_operation()
     }
 }
 

@@ -50,6 +50,18 @@ impl<'l, 'k, S> Lower<'l, 'k, S> {
     }
 }
 
+impl<S: Store> Lower<'_, '_, S> {
+    /// Returns the error that this call fails with whatever was counted, if there is one:
+    /// [`Call::supported`](super::Call::supported).
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported), with what to do instead.
+    pub fn supported(&self) -> Result<(), StoreError> {
+        self.request().supported_by(self.limiter.store())
+    }
+}
+
 impl<'l, S: SyncStore> Lower<'l, '_, S> {
     /// Runs this call without waiting.
     ///
@@ -145,6 +157,32 @@ impl<'l, 'k, S> BlockCall<'l, 'k, S> {
             blocks
         };
         Request::of_parts(Operation::Block(self.span), checks, self.at)
+    }
+}
+
+impl<S: Store> BlockCall<'_, '_, S> {
+    /// Returns the error that this block fails with whatever was counted, if there is one:
+    /// [`Call::supported`](super::Call::supported).
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit can block, with what to do
+    /// instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{ErrorKind, RateLimiter, Store};
+    ///
+    /// // With the limit "login=gcra:10/1m", and none that blocks.
+    /// fn at_start(limiter: &RateLimiter<impl Store>) {
+    ///     let error = limiter.block("any").supported().unwrap_err();
+    ///     assert_eq!(error.kind(), ErrorKind::Unsupported);
+    ///     assert!(error.to_string().contains("`ban=block:5m`"));
+    /// }
+    /// ```
+    pub fn supported(&self) -> Result<(), StoreError> {
+        self.request().supported_by(self.limiter.store())
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 ///   it, if the state records the instants of calls (checked by
 ///   `receipts_from_before_a_reset_free_nothing`).
 /// - An [`Operation::Reserve`] MUST be supported exactly if it
-///   [is defined](Request::is_defined), if the store runs the algorithm at all (checked by
+///   is [defined](Request::validate_operation), if the store runs the algorithm at all (checked by
 ///   `says_what_it_supports` and `reservations_agree_with_the_machine`).
 /// - An [`Operation::Block`] MUST be supported exactly if it is defined, if
 ///   the store runs the algorithm at all (checked by `blocks_agree_with_the_machine`).
@@ -118,17 +118,22 @@ pub trait Store: Send + Sync {
     /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been forgotten.
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError>;
 
-    /// Returns whether this store can decide requests like `request`, without deciding it or
-    /// reading any state.
+    /// Returns an error if this store cannot decide requests like `request`, without deciding it
+    /// or reading any state.
+    ///
+    /// # Errors
+    ///
+    /// The error that [`decide`](Self::decide) would return, which says what to do instead.
     ///
     /// # Behavior
     ///
-    /// - If this is `false`, [`decide`](Self::decide) MUST fail with
-    ///   [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); if it is `true`, it MUST NOT
-    ///   because of the request alone (checked by `says_what_it_supports`).
+    /// - If this is an error, [`decide`](Self::decide) MUST fail with one of the same kind, which is
+    ///   [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for a valid request; otherwise it
+    ///   MUST NOT fail as unsupported because of the request alone (checked by
+    ///   `says_what_it_supports`).
     /// - It MAY still fail so because of what it finds: a sliding log on a server that is too long
     ///   for a refund, or a server that does not know a command.
-    fn supports<'a>(&self, request: &Request<'a>) -> bool;
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError>;
 
     /// Returns this store as one that need not wait, if it is one.
     ///
@@ -235,7 +240,7 @@ macro_rules! forward {
                 (**self).reset(checks)
             }
 
-            fn supports<'a>(&self, request: &Request<'a>) -> bool {
+            fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
                 (**self).supports(request)
             }
 

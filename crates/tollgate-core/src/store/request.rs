@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::time::Duration;
 
+use super::Store;
 use super::check::{Check, Checks};
 use super::fingerprint::Fingerprint;
 use super::operation::Operation;
@@ -342,7 +343,7 @@ impl<'a> Request<'a> {
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when two checks
     /// have the same limit and key, or when a receipt is from other limits, other keys or the other
-    /// clock. [`ErrorKind::Unsupported`] unless it [is defined](Self::is_defined).
+    /// clock. Those of [`validate_operation`](Self::validate_operation).
     #[inline]
     pub fn validate(
         &self,
@@ -351,10 +352,7 @@ impl<'a> Request<'a> {
         self.validate_checks()?;
         match self.receipt() {
             Some(receipt) if !receipt.has(fingerprint(self)) => Err(other_receipt()),
-            _ => match self.undefined() {
-                Some(reason) => Err(StoreError::new(ErrorKind::Unsupported, reason)),
-                None => Ok(()),
-            },
+            _ => self.validate_operation(),
         }
     }
 
@@ -400,15 +398,29 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Returns whether the algorithms of all its limits define the operation: all operations are
-    /// defined for every algorithm, except [`Operation::Reserve`] and [`Operation::Block`]. A
-    /// request with an [id](Self::id) is not defined: [split it](Self::split_id) first.
+    /// Returns an error unless the algorithms of all its limits define the operation: all
+    /// operations are defined for every algorithm, except [`Operation::Reserve`] and
+    /// [`Operation::Block`]. A request with an [id](Self::id) is not defined:
+    /// [split it](Self::split_id) first.
     ///
     /// For stores, which [support](crate::Store::supports) no other request.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`], with what to call instead.
     #[inline]
-    #[must_use]
-    pub fn is_defined(&self) -> bool {
-        self.undefined().is_none()
+    pub fn validate_operation(&self) -> Result<(), StoreError> {
+        match self.undefined() {
+            Some(reason) => Err(StoreError::new(ErrorKind::Unsupported, reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the error that this request fails with on `store` whatever was counted, if there is
+    /// one.
+    pub(crate) fn supported_by(&self, store: &impl Store) -> Result<(), StoreError> {
+        self.validate_checks()?;
+        store.supports(self)
     }
 
     /// Returns why this request is not defined, if it is not.

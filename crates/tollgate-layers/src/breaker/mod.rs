@@ -281,7 +281,7 @@ impl<S: Store> Store for Breaker<S> {
         self.pass_on(self.store.reset(checks)).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
 }

@@ -294,7 +294,7 @@ impl<S: Store> Store for DenyCache<S> {
         true
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
 }

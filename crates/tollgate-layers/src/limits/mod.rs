@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
-use tollgate_core::RateLimiter;
+use tollgate_core::{RateLimiter, StoreError};
 
 pub use change::Change;
 pub use set::LimitSet;
@@ -88,7 +88,7 @@ impl Limits {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Returns the limits that are in force.
@@ -117,21 +117,25 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If the set lacks a [required](Self::require) name: then the limits before stay in force.
-    pub fn replace(&self, set: LimitSet) -> Result<Vec<Change>, UnknownName> {
+    /// If the set lacks a [required](Self::require) name, or does not support
+    /// [required calls](Limiters::require): then the limits before stay in force.
+    pub fn replace(&self, set: LimitSet) -> Result<Vec<Change>, NotMet> {
         let mut state = self.state();
         for name in &state.required {
             check(&set, name)?;
         }
         let changes = change::changes(&state.set, &set);
         if !changes.is_empty() {
-            state.followers.retain(|follower| match follower.upgrade() {
-                Some(follower) => {
-                    follower.follow(&set);
-                    true
-                }
-                None => false,
-            });
+            state
+                .followers
+                .retain(|follower| follower.strong_count() > 0);
+            let followers = state.followers.iter().filter_map(Weak::upgrade);
+            let made: Vec<_> = followers
+                .map(|follower| follower.make(&set))
+                .collect::<Result<_, _>>()?;
+            for put_into_force in made {
+                put_into_force();
+            }
             state.set = set;
         }
         Ok(changes)
@@ -144,6 +148,7 @@ impl Limits {
         let following = Arc::new(Following {
             limiters: ArcSwap::from_pointee(made(&state.set, &store, &HashMap::new())),
             store,
+            required: Mutex::default(),
         });
         let follower: Weak<dyn Follow> = Arc::downgrade(&(Arc::clone(&following) as _));
         state
@@ -155,6 +160,10 @@ impl Limits {
             limits: self.clone(),
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn check(set: &LimitSet, name: &str) -> Result<(), UnknownName> {
@@ -222,6 +231,47 @@ impl<S> Limiters<S> {
         }
     }
 
+    /// Demands that the limiter of this name supports calls, now and after each change: a set in
+    /// which it does not is not accepted. One in which it is off is.
+    ///
+    /// # Errors
+    ///
+    /// If there are no limits of this name, or if `calls` returns an error for those in force.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate_layers::limits::{LimitSet, Limits};
+    /// use tollgate_memory::MemoryStore;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::new(LimitSet::new().with("login", ["gcra:5/1m", "ban=block:5m"])?);
+    /// let limiters = limits.on(Arc::new(MemoryStore::new()));
+    /// limiters.require("login", |login| login.block("any").supported())?;
+    ///
+    /// let error = limits.replace(LimitSet::new().with("login", ["gcra:9/1m"])?).unwrap_err();
+    /// assert!(error.to_string().contains("only a limit that blocks can block a key"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn require(
+        &self,
+        name: &str,
+        calls: impl Fn(&RateLimiter<S>) -> Result<(), StoreError> + Send + Sync + 'static,
+    ) -> Result<(), NotMet> {
+        // No set is put into force meanwhile.
+        let state = self.limits.state();
+        check(&state.set, name)?;
+        let required = Required {
+            name: name.into(),
+            calls: Box::new(calls),
+        };
+        required.check(&self.following.limiters.load())?;
+        lock(&self.following.required).push(required);
+        Ok(())
+    }
+
     /// Returns the limits.
     #[must_use]
     pub fn limits(&self) -> &Limits {
@@ -252,17 +302,41 @@ type ByName<S> = HashMap<Box<str>, Option<RateLimiter<S>>>;
 struct Following<S> {
     limiters: ArcSwap<ByName<S>>,
     store: S,
+    required: Mutex<Vec<Required<S>>>,
+}
+
+type Calls<S> = dyn Fn(&RateLimiter<S>) -> Result<(), StoreError> + Send + Sync;
+
+/// Calls that the limiter of a name must support.
+struct Required<S> {
+    name: Box<str>,
+    calls: Box<Calls<S>>,
+}
+
+impl<S> Required<S> {
+    fn check(&self, limiters: &ByName<S>) -> Result<(), NotMet> {
+        let Some(Some(limiter)) = limiters.get(&self.name) else {
+            return Ok(());
+        };
+        (self.calls)(limiter).map_err(|error| NotMet::Unsupported {
+            name: self.name.clone(),
+            error,
+        })
+    }
 }
 
 trait Follow: Send + Sync {
-    fn follow(&self, set: &LimitSet);
+    /// Makes the limiters of a set, and returns what puts them into force.
+    fn make(self: Arc<Self>, set: &LimitSet) -> Result<Box<dyn FnOnce()>, NotMet>;
 }
 
-impl<S: Clone + Send + Sync> Follow for Following<S> {
-    fn follow(&self, set: &LimitSet) {
-        let before = self.limiters.load();
-        self.limiters
-            .store(Arc::new(made(set, &self.store, &before)));
+impl<S: Clone + Send + Sync + 'static> Follow for Following<S> {
+    fn make(self: Arc<Self>, set: &LimitSet) -> Result<Box<dyn FnOnce()>, NotMet> {
+        let limiters = made(set, &self.store, &self.limiters.load());
+        for required in &*lock(&self.required) {
+            required.check(&limiters)?;
+        }
+        Ok(Box::new(move || self.limiters.store(Arc::new(limiters))))
     }
 }
 
@@ -278,6 +352,24 @@ fn made<S: Clone>(set: &LimitSet, store: &S, before: &ByName<S>) -> ByName<S> {
     entries
         .map(|(name, limits)| (name.clone(), limiter(name, limits)))
         .collect()
+}
+
+/// What a program requires of its limits and does not get.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotMet {
+    /// There are no limits of a [required](Limits::require) name.
+    #[error(transparent)]
+    UnknownName(#[from] UnknownName),
+    /// The limits of a name do not support [required calls](Limiters::require).
+    #[error("the limits {name:?} do not support what the program calls: {error}")]
+    Unsupported {
+        /// The name.
+        name: Box<str>,
+        /// Why calls under these limits fail.
+        #[source]
+        error: StoreError,
+    },
 }
 
 /// The error of a name that there are no limits for.

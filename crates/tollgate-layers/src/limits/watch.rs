@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use super::{Change, LimitSet, Limits, UnknownName};
+use super::{Change, LimitSet, Limits, NotMet};
 
 /// How often the file is read.
 const EVERY: Duration = Duration::from_secs(1);
@@ -33,14 +33,15 @@ pub enum WatchError {
         /// What is wrong with the text.
         error: String,
     },
-    /// A name is missing that the program [requires](Limits::require).
-    #[error("{} cannot be put into force, since the program needs them: {error}", path.display())]
+    /// They lack what the program requires: a [name](Limits::require), or support for
+    /// [calls](super::Limiters::require).
+    #[error("{} cannot be put into force, since the program needs more: {error}", path.display())]
     Required {
         /// The file.
         path: PathBuf,
-        /// Which name is missing.
+        /// What is missing.
         #[source]
-        error: UnknownName,
+        error: NotMet,
     },
     /// No thread can be started to watch the file.
     #[error("cannot start a thread that watches limits: {0}")]

@@ -209,7 +209,7 @@ impl<S: Store> Store for Observed<S> {
         self.seen.reset(checks).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.seen.store.supports(request)
     }
 
@@ -243,7 +243,7 @@ impl<S: Store> Store for Seen<S> {
         self.pass_on(self.store.reset(checks), of_store).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
 

@@ -185,7 +185,7 @@ impl Store for Connection {
         self.server.store().reset(checks).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.server.store().supports(request)
     }
 }

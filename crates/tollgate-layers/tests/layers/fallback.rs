@@ -139,12 +139,19 @@ fn a_share_supports_what_a_part_can_allow() {
     let share = |parts| Share::new(MemoryStore::new(), NonZeroU32::new(parts).unwrap());
     // No whole limit allows 12, so the part denies that, as the whole does.
     for (cost, expected) in [(2, true), (3, false), (11, false), (12, true)] {
-        assert_eq!(share(4).supports(&Request::consume(check(cost))), expected);
+        assert_eq!(
+            share(4).supports(&Request::consume(check(cost))).is_ok(),
+            expected
+        );
     }
-    assert!(!share(4).supports(&Request::take_up_to(check(1))));
-    assert!(share(1).supports(&Request::take_up_to(check(1))));
+    assert!(share(4).supports(&Request::take_up_to(check(1))).is_err());
+    assert!(share(1).supports(&Request::take_up_to(check(1))).is_ok());
     // The log of the whole supports no reservations.
-    assert!(!share(4).supports(&Request::reserve(check(1), Duration::ZERO)));
+    assert!(
+        share(4)
+            .supports(&Request::reserve(check(1), Duration::ZERO))
+            .is_err()
+    );
 }
 
 const PROCESSES: usize = 3;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tollgate_core::{Algorithm, LimitError, RateLimiter, Store, Timestamp};
+use tollgate_layers::Share;
 use tollgate_layers::limits::{Change, LimitSet, Limiters, Limits, WatchError};
 use tollgate_memory::MemoryStore;
 use tollgate_redis::RedisStore;
@@ -368,7 +370,7 @@ fn a_bad_file_keeps_the_limits_before_and_says_why() {
     assert!(
         watched
             .next()
-            .contains("the program needs them: there are no limits called \"a\", but b")
+            .contains("the program needs more: there are no limits called \"a\", but b")
     );
     fs::remove_file(&path).unwrap();
     assert!(watched.next().starts_with("cannot read limits from "));
@@ -611,4 +613,88 @@ async fn limits_change_under_load_on_a_server() {
     let server = Server::start(Flavor::System);
     let store = RedisStore::connect(server.url()).await.unwrap();
     limits_change_under_load(Arc::new(store)).await;
+}
+
+/// What a program calls rarely, such as a ban, must not be found impossible when it is needed.
+#[test]
+fn calls_that_can_never_work_are_found_without_making_them() {
+    let limits = |texts: &[&str]| RateLimiter::new(MemoryStore::new(), texts.to_vec()).unwrap();
+    let (window, gcra) = (limits(&["a=fixed-window:5/1m"]), limits(&["a=gcra:5/1m"]));
+    let small = RateLimiter::new(
+        Share::new(MemoryStore::new(), NonZeroU32::new(4).unwrap()),
+        ["a=gcra:3/1m"],
+    )
+    .unwrap();
+    let delay = Duration::from_secs(1);
+    for (supported, reason) in [
+        (gcra.reserve("k").within(delay).supported(), ""),
+        (window.reserve("k").within(delay).supported(), "only GCRA"),
+        (
+            limits(&["a=gcra:5/1m", "b=block:1m"])
+                .block("k")
+                .supported(),
+            "",
+        ),
+        (gcra.block("k").supported(), "only a limit that blocks"),
+        (gcra.lower("k", 0).supported(), ""),
+        (gcra.check("k").cost_of("a", 2).supported(), ""),
+        (gcra.check("k").cost_of("b", 2).supported(), "\"b\""),
+        (gcra.check("k").id("").supported(), "id"),
+        (small.check("k").cost(4).supported(), ""),
+        (small.check("k").supported(), "use fewer parts"),
+        (small.take_up_to("k", 3).supported(), "whole units"),
+    ] {
+        let error = supported
+            .err()
+            .map_or(String::new(), |error| error.to_string());
+        assert!(
+            error.contains(reason) && error.is_empty() == reason.is_empty(),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_change_that_does_not_support_what_the_program_calls_is_not_put_into_force() {
+    let limits = Limits::new(set(&[("a", "gcra:5/1m"), ("b", "gcra:5/1m")]));
+    let (first, second) = (
+        limits.on(Arc::new(MemoryStore::new())),
+        limits.on(Arc::new(MemoryStore::new())),
+    );
+    let delays = |limiter: &RateLimiter<Arc<MemoryStore>>| {
+        limiter
+            .reserve("k")
+            .within(Duration::from_secs(1))
+            .supported()
+    };
+    second.require("a", delays).unwrap();
+    assert!(second.require("c", delays).is_err());
+    assert!(
+        second
+            .require("b", |limiter| limiter.block("k").supported())
+            .is_err()
+    );
+    let text = |limiters: &Limiters<_>, name: &str| {
+        limiters
+            .get(name)
+            .unwrap()
+            .map(|limiter| limiter.limits()[0].to_string())
+    };
+    let refused = limits.replace(set(&[("a", "fixed-window:5/1m"), ("b", "gcra:9/1m")]));
+    assert!(refused.unwrap_err().to_string().contains("only GCRA"));
+    for limiters in [&first, &second] {
+        assert_eq!(text(limiters, "a").unwrap(), "a=gcra:5/1m");
+        assert_eq!(text(limiters, "b").unwrap(), "b=gcra:5/1m");
+    }
+    // A requirement that was refused demands nothing, and one that is off is not asked.
+    let off = set(&[("a", "off"), ("b", "fixed-window:5/1m")]);
+    limits.replace(off).unwrap();
+    assert_eq!(text(&first, "a"), None);
+    limits
+        .replace(set(&[("a", "gcra:6/1m"), ("b", "gcra:5/1m")]))
+        .unwrap();
+    assert_eq!(text(&second, "a").unwrap(), "a=gcra:6/1m");
+    // Nobody is left to require anything.
+    drop(second);
+    limits.replace(set(&[("a", "fixed-window:5/1m")])).unwrap();
 }

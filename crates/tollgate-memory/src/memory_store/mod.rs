@@ -431,9 +431,9 @@ impl Store for MemoryStore {
         self.reset_now(&checks)
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        let split = request.split_id();
-        split.is_ok_and(|(_, request)| request.is_defined())
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        let (_, request) = request.split_id()?;
+        request.validate_operation()
     }
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {

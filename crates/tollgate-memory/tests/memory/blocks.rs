@@ -122,8 +122,8 @@ fn a_store_without_answers_says_that_it_keeps_none() {
     let ban = limit("ban=block:5s");
     let check = Check::new(&ban, "k", 1);
     let with_id = Request::consume(check).id("one");
-    assert!(!with_id.is_defined());
-    assert!(Request::consume(check).is_defined());
+    assert!(with_id.validate_operation().is_err());
+    assert!(Request::consume(check).validate_operation().is_ok());
     let told = |request: &Request<'_>| request.validate(Fingerprint::of).unwrap_err().to_string();
     assert!(told(&with_id).contains("answers by id"));
     // What is wrong with a request without an id is something else.

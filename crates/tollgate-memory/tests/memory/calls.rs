@@ -164,8 +164,8 @@ impl Store for Scripted {
         self.reset_now(&checks)
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
-        request.is_defined()
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        request.validate_operation()
     }
 }
 
@@ -254,7 +254,7 @@ impl Store for WithTotal {
         self.0.reset_now(&checks)
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.0.supports(request)
     }
 }
@@ -374,8 +374,8 @@ impl Store for Away {
         away()
     }
 
-    fn supports<'a>(&self, _: &Request<'a>) -> bool {
-        true
+    fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 

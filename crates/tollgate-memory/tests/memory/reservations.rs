@@ -113,7 +113,11 @@ fn only_gcra_limits_have_reservations() {
         let request = Request::new(operation, checks.collect::<Vec<_>>());
         let store = limiter.store();
         let error = store.decide_now(&request).err().map(|error| error.kind());
-        (request.is_defined(), store.supports(&request), error)
+        (
+            request.validate_operation().is_ok(),
+            store.supports(&request).is_ok(),
+            error,
+        )
     };
     let refused = (false, false, Some(ErrorKind::Unsupported));
     assert_eq!(request(limiter.limits()), refused);

@@ -116,7 +116,7 @@ async fn unsupported_requests_are_refused() {
         ),
         (Request::refund(&receipt, anchored), "its first call"),
     ] {
-        assert!(!store.supports(&request), "{reason}");
+        assert!(store.supports(&request).is_err(), "{reason}");
         let error = store.decide(request).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.to_string().contains(reason), "{error}");

@@ -59,7 +59,7 @@ impl<S: Store + 'static> Caller<S> {
     /// Returns whether the store supports `operation` for all limits.
     pub(super) fn supports(&self, operation: Operation<'static>) -> bool {
         let request = self.asker().request(operation, self.cost);
-        self.limiter.store().supports(&request)
+        self.limiter.store().supports(&request).is_ok()
     }
 
     pub(crate) fn limits(&self) -> &[Limit] {

@@ -319,9 +319,13 @@ impl<E: Transact> PlainStore<E> {
         Ok(())
     }
 
-    /// Returns whether this store can decide `request`, like [`Store::supports`].
-    pub fn supports(&self, request: &Request<'_>) -> bool {
-        counter_call(request).is_ok()
+    /// Returns an error if this store cannot decide `request`, like [`Store::supports`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Store::supports`].
+    pub fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        counter_call(request).map(|_| ()).map_err(unsupported)
     }
 }
 
@@ -336,7 +340,7 @@ impl<E: Transact> Store for PlainStore<E> {
         self.reset(&checks).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.supports(request)
     }
 

@@ -86,10 +86,15 @@ impl<E: Engine> WireStore<E> {
         Ok(())
     }
 
-    /// Returns whether this store can decide `request`, like [`Store::supports`].
-    pub fn supports(&self, request: &Request<'_>) -> bool {
-        let split = request.split_id();
-        split.is_ok_and(|(_, request)| request.is_defined() && self.can_send(&request).is_ok())
+    /// Returns an error if this store cannot decide `request`, like [`Store::supports`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Store::supports`].
+    pub fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let (_, request) = request.split_id()?;
+        request.validate_operation()?;
+        self.can_send(&request)
     }
 
     /// Returns an error if no script decides this operation, or not under these limits together.
@@ -190,7 +195,7 @@ impl<E: Engine> Store for WireStore<E> {
         self.reset(&checks).await
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.supports(request)
     }
 

@@ -5,7 +5,8 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::Limit;
-use crate::store::{Check, Checks, Operation, Request, SyncStore};
+use crate::limiter::RateLimiter;
+use crate::store::{Check, Checks, Operation, Request, Store, SyncStore};
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
 
@@ -66,6 +67,15 @@ impl<'k, C> Asked<'k, C> {
         'k: 'c,
     {
         Request::of_parts(self.operation, checks, self.at).with_id(self.id)
+    }
+
+    /// Returns the error that the call fails with whatever was counted, if there is one.
+    pub(super) fn supported<S: Store>(&self, limiter: &RateLimiter<S>) -> Result<(), StoreError>
+    where
+        C: Charge,
+    {
+        let checks = self.cost.checks(limiter.limits(), self.key)?;
+        self.request(checks).supported_by(limiter.store())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
-use crate::store::{Check, Checks, Request, SyncStore};
+use crate::store::{Check, Checks, Request, Store, SyncStore};
 
 use super::Call;
 use super::asked::{Asked, Charge, decide_checks};
@@ -165,6 +165,18 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V, Costs> {
             .cost
             .checks(self.limiter.limits(), self.asked.key)?;
         Ok(self.asked.request(checks))
+    }
+}
+
+impl<S: Store, V> Call<'_, '_, S, V, Costs> {
+    /// Returns the error that this call fails with whatever was counted, if there is one. See
+    /// [`Call::supported`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] or [`ErrorKind::Malformed`], with what to do instead.
+    pub fn supported(&self) -> Result<(), StoreError> {
+        self.asked.supported(self.limiter)
     }
 }
 

@@ -176,6 +176,41 @@ impl<'l, 'k, S, V: Consumes, C> Call<'l, 'k, S, V, C> {
     }
 }
 
+impl<S: Store, V> Call<'_, '_, S, V> {
+    /// Returns the error that this call fails with whatever was counted, if there is one. The store
+    /// is not asked.
+    ///
+    /// For when a program starts, so that a call that can never work is found before it is needed:
+    ///
+    /// - a reservation under a limit other than [`Gcra`](crate::Gcra),
+    /// - a [cost of its own](Call::cost_of) for a limit that the limiter does not have,
+    /// - an [id](Self::id) on a store that keeps no answers,
+    /// - a limit of which a process would admit less than the cost (`Share` of the crate
+    ///   `tollgate-layers`).
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) or [`Malformed`](crate::ErrorKind::Malformed),
+    /// with what to do instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
+    ///
+    /// // With the limits "requests=sliding-log:60/1m" and "tokens=sliding-log:1000/1m".
+    /// fn at_start(limiter: &RateLimiter<impl Store>) -> Result<(), StoreError> {
+    ///     limiter.check("any").cost_of("tokens", 1000).supported()?;
+    ///     let error = limiter.check("any").cost_of("token", 1000).supported().unwrap_err();
+    ///     assert_eq!(error.kind(), ErrorKind::Malformed);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn supported(&self) -> Result<(), StoreError> {
+        self.asked.supported(self.limiter)
+    }
+}
+
 impl<'l, S: SyncStore, V> Call<'l, '_, S, V> {
     /// Decides this call without waiting.
     ///

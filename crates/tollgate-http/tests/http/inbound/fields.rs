@@ -446,8 +446,8 @@ impl Store for Down {
         Ok(())
     }
 
-    fn supports<'a>(&self, _: &Request<'a>) -> bool {
-        true
+    fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 

@@ -73,7 +73,7 @@ impl Store for Keys {
         self.store.reset(checks).await
     }
 
-    fn supports<'a>(&self, request: &Question<'a>) -> bool {
+    fn supports<'a>(&self, request: &Question<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
 }

@@ -20,10 +20,11 @@ impl Store for MockStore {
         self.reset_now(&checks)
     }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> bool {
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         // Ids are accepted, and make no difference.
-        let split = request.split_id();
-        split.is_ok_and(|(_, request)| request.is_defined() && received(&request).is_some())
+        let (_, request) = request.split_id()?;
+        request.validate_operation()?;
+        received(&request).map(|_| ()).ok_or_else(unsupported)
     }
 }
 

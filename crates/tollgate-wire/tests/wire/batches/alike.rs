@@ -185,7 +185,7 @@ proptest! {
             }
             // What is refused before it is sent waits for nothing.
             let is_sent = |request: &Request<'_>| {
-                request.split_id().is_ok_and(|(_, request)| request.is_defined())
+                request.split_id().is_ok_and(|(_, request)| request.validate_operation().is_ok())
             };
             let (sent, about): (Vec<_>, Vec<_>) = requests
                 .into_iter()
