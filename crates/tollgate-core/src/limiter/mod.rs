@@ -243,7 +243,8 @@ impl<S> RateLimiter<S> {
     /// keep their starts.
     ///
     /// All limits must be [`Gcra`](crate::Gcra); with any other, the call fails with
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). [`Call::supported`] tells when the
+    /// program starts.
     ///
     /// # Examples
     ///
