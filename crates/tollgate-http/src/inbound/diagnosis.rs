@@ -1,4 +1,4 @@
-//! What the layer says about its setup, once for each mistake that a request shows.
+//! What the layer logs about its setup, once for each mistake that a request shows.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -49,7 +49,7 @@ impl<S> Shared<S> {
                 Warning::UnknownPlan,
                 format_args!(
                     "a request had the plan {plan:?}, which the layer does not know, and was \
-                     refused: pass a limiter for it to `by_plan`, or let a layer before set it"
+                     refused: pass its limits to `by_plan`, or let a layer before set it"
                 ),
             ),
             NotAsked::Limits(why) => self.warnings.log_once(

@@ -70,8 +70,9 @@ use self::shared::{Shared, StoreOf};
 /// A layer for servers that are tower services, such as those of axum, hyper and tonic: each request
 /// is checked against limits, and let through or answered with the status 429.
 ///
-/// - A request is counted for what [`KeyBy`] says, usually the [`ClientIp`]. All policies are decided
-///   together: what one denies consumes nothing from any.
+/// - A request is counted by a [`KeyBy`], usually the [`ClientIp`], and costs 1, unless a [`Policy`]
+///   says otherwise. The limits of all policies are decided together: what one denies consumes nothing
+///   from any.
 /// - A response says by its [`Fields`] what is left. A refusal has problem details (RFC 9457) as its
 ///   body, or is a status of gRPC if the request is one of gRPC. It is always a response, never an
 ///   error: errors of the inner service pass unchanged, and bodies too. What the client still sends of
@@ -86,7 +87,8 @@ use self::shared::{Shared, StoreOf};
 /// so that browsers can read its refusals.
 ///
 /// The inner service that became ready is the one that is called. While a store that has to wait is
-/// asked, the request holds what the inner service reserved when it became ready.
+/// asked, the request keeps the slot, such as one of a concurrency limit, that the inner service
+/// reserved for it in `poll_ready`.
 ///
 /// # Examples
 ///
