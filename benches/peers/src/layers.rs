@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum_governor::extractor::PeerIp;
 use governor::{DefaultKeyedRateLimiter, Quota};
 use http::{Request, Response};
 use tollgate_benches::{Problem, Subject, ratios};
@@ -32,6 +33,12 @@ pub(crate) fn run(arguments: &ratios::Arguments) -> Result<(), Problem> {
     let theirs = theirs.per_nanosecond(1).burst_size(billion.get());
     let with_headers = theirs.use_headers().finish().ok_or("a quota of zero")?;
     let without = theirs.finish().ok_or("a quota of zero")?;
+    let others = axum_governor::GovernorConfigBuilder::default()
+        .with_extractor(PeerIp::default())
+        .expect_connect_info()
+        .quota_default(axum_governor::Quota::requests_per_second(billion))
+        .finish()?;
+    let others = axum_governor::GovernorLayer::new(others);
     let client = IpAddr::from(CLIENT);
     let check = Check(move || limiter.check(client).run().is_ok());
     let governor = Check(move || governor.check_key(&client).is_ok());
@@ -53,6 +60,10 @@ pub(crate) fn run(arguments: &ratios::Arguments) -> Result<(), Problem> {
             (
                 "tower_governor",
                 Box::new(Served::new(GovernorLayer::new(with_headers).layer(Answers))),
+            ),
+            (
+                "axum-governor",
+                Box::new(Served::new(others.layer(Answers))),
             ),
         ],
     )
