@@ -46,8 +46,8 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use tollgate_core::lease::{self, ConcurrencyLimiter};
-use tollgate_core::store::MAX_CHECKS;
-use tollgate_core::{Limit, LimitError, RateLimiter};
+use tollgate_core::store::{Check, MAX_CHECKS, Operation, Request};
+use tollgate_core::{Limit, LimitError, RateLimiter, Store, StoreError};
 use tollgate_tokio::LeaseGuard;
 use tower_layer::Layer;
 
@@ -411,6 +411,49 @@ impl<S> InboundLayer<S> {
     /// Returns all limits that are known before a request comes.
     fn limits(&self) -> impl Iterator<Item = &Limit> {
         self.shared.rules.iter().flat_map(Rule::limits)
+    }
+}
+
+impl<S: Store> InboundLayer<S> {
+    /// Returns the error for which the layer answers every request, or every request of some plan,
+    /// with the status 500, if there is one. The store is not asked.
+    ///
+    /// For when a program starts, so that limits which this store can never decide are found before
+    /// a request comes. Of limits that are [chosen for each request](Self::by_limiter), nothing is
+    /// known before: `Limiters::require` of the crate `tollgate-layers` checks those of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](tollgate_core::ErrorKind::Unsupported) or
+    /// [`Malformed`](tollgate_core::ErrorKind::Malformed), with what to do instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::num::NonZeroU32;
+    ///
+    /// use tollgate_http::inbound::{ClientIp, InboundLayer};
+    /// use tollgate_layers::Share;
+    /// use tollgate_memory::{ErrorKind, MemoryStore, RateLimiter};
+    ///
+    /// // No process of ten could ever let a request through.
+    /// let store = Share::new(MemoryStore::new(), NonZeroU32::new(10).unwrap());
+    /// let limiter = RateLimiter::new(store, ["login=sliding-log:5/1m"])?;
+    /// let layer = InboundLayer::new(limiter, ClientIp::peer());
+    /// assert_eq!(layer.supported().unwrap_err().kind(), ErrorKind::Unsupported);
+    /// # Ok::<(), tollgate_memory::LimitError>(())
+    /// ```
+    pub fn supported(&self) -> Result<(), StoreError> {
+        // Limits that were added later have no plans.
+        let (first, others) = self.shared.rules.split_at(1);
+        for plan in first.iter().flat_map(Rule::plans) {
+            let others = others.iter().flat_map(Rule::limits);
+            let limits = plan.limits.iter().chain(others);
+            let checks = limits.map(|limit| Check::new(limit, "any", 1));
+            let request = Request::new(Operation::Consume, checks);
+            self.shared.store.get().supports(&request)?;
+        }
+        Ok(())
     }
 }
 

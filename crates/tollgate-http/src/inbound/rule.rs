@@ -51,7 +51,7 @@ impl Described {
 
 impl Rule {
     /// Returns the limits of each plan.
-    fn plans(&self) -> impl Iterator<Item = &Described> {
+    pub(super) fn plans(&self) -> impl Iterator<Item = &Described> {
         let (always, plans) = match &self.choice {
             Choice::Always(limits) => (Some(limits), None),
             Choice::ByPlan(_, plans) => (None, Some(plans.values())),

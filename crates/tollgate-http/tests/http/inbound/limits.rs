@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::iter::repeat;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
@@ -13,7 +13,7 @@ use tollgate_http::inbound::{
     Charge, ClientIp, Decided, Draft, Fields, InboundLayer, KeyBy, OnStoreFailure, Place, Policy,
 };
 use tollgate_layers::limits::{LimitSet, Limits};
-use tollgate_layers::{AllowAll, Fallback, usual};
+use tollgate_layers::{AllowAll, Fallback, Share, usual};
 use tollgate_mock::{Fault, FaultyStore};
 
 use super::support::*;
@@ -133,6 +133,30 @@ async fn a_layer_that_could_never_work_is_an_error() {
         Ok::<_, Infallible>(Some(limiter.clone()))
     });
     assert!(by_limiter.fields(hide("b")).is_ok());
+}
+
+/// Limits that no request could ever pass are found before one comes, in whatever rule they are.
+#[tokio::test]
+async fn a_layer_that_no_request_could_pass_says_so_before() {
+    let store = || Share::new(store().0, NonZeroU32::new(10).unwrap());
+    let (enough, too_small) = ("a=sliding-log:10/1m", "b=sliding-log:9/1m");
+    let layer = || InboundLayer::new(limiter(store(), [enough]), by_user());
+    let plans = |pro: &'static str| {
+        let plans = [("free", [enough]), ("pro", [pro])];
+        InboundLayer::by_plan(store(), plans, by_user(), |_| Some("pro")).unwrap()
+    };
+    for layer in [layer(), plans("a=sliding-log:20/1m")] {
+        assert!(layer.supported().is_ok());
+        assert_eq!(send(&layer, request("alice")).await.status, 200);
+    }
+    for layer in [
+        layer().also([too_small], by_user()).unwrap(),
+        plans(too_small),
+    ] {
+        let error = layer.supported().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!(send(&layer, request("alice")).await.status, 500);
+    }
 }
 
 /// Whatever is added before or after, each policy has the cost that it was made with.
