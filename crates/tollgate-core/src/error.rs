@@ -276,8 +276,12 @@ fn quoted(text: &str) -> String {
 /// let debug = "no connection to the store (unavailable), caused by \"connection refused\"";
 /// assert_eq!(format!("{error:?}"), debug);
 /// ```
+// One word, since every decision is returned in a `Result` beside it.
 #[derive(Clone)]
-pub struct StoreError {
+pub struct StoreError(Box<Failure>);
+
+#[derive(Clone)]
+struct Failure {
     kind: ErrorKind,
     message: String,
     source: Option<Arc<dyn Error + Send + Sync>>,
@@ -287,11 +291,11 @@ impl StoreError {
     /// Returns an error of this `kind`; `message` should say what happened and what to do.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Failure {
             kind,
             message: message.into(),
             source: None,
-        }
+        }))
     }
 
     /// Returns the error of a store that answers a call as no store may.
@@ -305,14 +309,14 @@ impl StoreError {
     /// Adds the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into().into());
+        self.0.source = Some(source.into().into());
         self
     }
 
     /// Returns the kind of this error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// Returns whether the same request may be sent again without consuming twice.
@@ -321,21 +325,21 @@ impl StoreError {
     /// request may have been counted, so it is not retryable.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self.kind, ErrorKind::Full | ErrorKind::Unavailable)
+        matches!(self.0.kind, ErrorKind::Full | ErrorKind::Unavailable)
     }
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0.message)
     }
 }
 
 /// Writes the message, the kind and the source.
 impl fmt::Debug for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.kind)?;
-        match &self.source {
+        write!(f, "{} ({})", self.0.message, self.0.kind)?;
+        match &self.0.source {
             Some(source) => write!(f, ", caused by {source:?}"),
             None => Ok(()),
         }
@@ -344,7 +348,7 @@ impl fmt::Debug for StoreError {
 
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }
 
