@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
+
+use smallvec::SmallVec;
 
 use crate::algorithm::Algorithm;
 use crate::error::LimitError;
@@ -57,9 +60,31 @@ static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 #[derive(Clone)]
 pub struct Limit(Arc<Inner>);
 
+/// The limits of a limiter.
+// A decision refers to them by one word, where a slice takes two.
+#[derive(Eq, PartialEq)]
+pub(crate) struct Limits(SmallVec<[Limit; 1]>);
+
+impl FromIterator<Limit> for Limits {
+    fn from_iter<I: IntoIterator<Item = Limit>>(limits: I) -> Self {
+        Self(limits.into_iter().collect())
+    }
+}
+
+impl Deref for Limits {
+    type Target = [Limit];
+
+    #[inline]
+    fn deref(&self) -> &[Limit] {
+        &self.0
+    }
+}
+
 struct Inner {
     name: Box<str>,
     algorithm: Algorithm,
+    /// Of the algorithm, to be read without finding out which it is.
+    capacity: u64,
     identity: Box<str>,
     identity_hash: u64,
     is_shadow: bool,
@@ -85,6 +110,7 @@ impl Limit {
             name: name.into(),
             identity_hash: IDENTITY_HASHER.hash_one(&identity),
             identity,
+            capacity: algorithm.capacity(),
             algorithm,
             is_shadow,
         })))
@@ -115,6 +141,7 @@ impl Limit {
         Self(Arc::new(Inner {
             name: self.0.name.clone(),
             algorithm: self.0.algorithm,
+            capacity: self.0.capacity,
             identity: self.0.identity.clone(),
             identity_hash: self.0.identity_hash,
             is_shadow: true,
@@ -139,6 +166,12 @@ impl Limit {
     #[must_use]
     pub fn algorithm(&self) -> &Algorithm {
         &self.0.algorithm
+    }
+
+    /// Returns the largest cost that can ever be admitted.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u64 {
+        self.0.capacity
     }
 
     /// Returns the string that identifies this limit's states.

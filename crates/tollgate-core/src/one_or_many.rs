@@ -32,15 +32,6 @@ impl<T> OneOrMany<T> {
         }
     }
 
-    /// Returns the list of `values`.
-    #[inline(always)]
-    pub(crate) fn of_array<const N: usize>(values: [T; N]) -> Self
-    where
-        T: Copy,
-    {
-        Self::from_fn(N, |index| values[index])
-    }
-
     /// Returns the bytes that are allocated.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {

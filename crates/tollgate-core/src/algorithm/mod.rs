@@ -143,6 +143,7 @@ impl Algorithm {
     }
 
     /// Returns the largest cost that can ever be admitted: the quota's amount, or GCRA's burst.
+    #[inline]
     #[must_use]
     pub fn capacity(&self) -> u64 {
         with_machine!(self, machine => machine.capacity())

@@ -30,7 +30,7 @@ impl<'l> Left<'l> {
         limiter: &'l RateLimiter<S>,
         verdicts: Verdicts,
     ) -> Result<Self, StoreError> {
-        Decision::new(limiter.limits(), verdicts).map(Self)
+        limiter.decision(verdicts).map(Self)
     }
 
     /// Returns the decision of a call of cost zero: each limit, and what remains of it.

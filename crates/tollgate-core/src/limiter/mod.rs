@@ -9,8 +9,6 @@ mod settle;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use smallvec::SmallVec;
-
 pub use call::{Call, Check, Consume, Consumes, Costs, Deciding, Kind, Peek, Reserve};
 pub use change::{BlockCall, Lower, Reset};
 pub use left::Left;
@@ -18,10 +16,11 @@ pub use refund::Refund;
 pub use settle::{Settle, SettleError};
 
 use crate::companion::Companion;
-use crate::error::LimitError;
+use crate::decision::Decision;
+use crate::error::{LimitError, StoreError};
 use crate::key::Key;
-use crate::limit::Limit;
-use crate::store::{MAX_CHECKS, Operation, Receipt};
+use crate::limit::{Limit, Limits};
+use crate::store::{MAX_CHECKS, Operation, Receipt, Verdicts};
 
 /// Limits how often something may happen for a key: one or more limits on one store.
 ///
@@ -101,7 +100,7 @@ pub struct RateLimiter<S> {
 }
 
 struct Shared<S> {
-    limits: SmallVec<[Limit; 1]>,
+    limits: Limits,
     store: S,
     companion: OnceLock<Box<dyn Companion>>,
 }
@@ -133,8 +132,7 @@ impl<S> RateLimiter<S> {
         L: TryInto<Limit>,
         LimitError: From<L::Error>,
     {
-        let limits: Result<SmallVec<[Limit; 1]>, _> =
-            limits.into_iter().map(TryInto::try_into).collect();
+        let limits: Result<Limits, _> = limits.into_iter().map(TryInto::try_into).collect();
         let limits = limits?;
         if limits.is_empty() {
             return Err(LimitError::NoLimits);
@@ -169,11 +167,47 @@ impl<S> RateLimiter<S> {
         &self.shared.limits
     }
 
+    /// Returns the same limits, for a decision on them.
+    #[inline]
+    pub(crate) fn all_limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
     /// Returns the store.
     #[inline]
     #[must_use]
     pub fn store(&self) -> &S {
         &self.shared.store
+    }
+
+    /// Returns the decision of a store that returned `verdicts` on the [limits](Self::limits), in the
+    /// same order.
+    ///
+    /// For code that asks the store itself, as calls of a limiter do.
+    ///
+    /// # Errors
+    ///
+    /// [`Protocol`](crate::ErrorKind::Protocol) unless there is one verdict for each limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::store::{Request, Store};
+    /// use tollgate_core::{Decision, RateLimiter, StoreError};
+    ///
+    /// /// Asks the store of `limiter`, as `limiter.check(key).await` does.
+    /// async fn check<'l>(
+    ///     limiter: &'l RateLimiter<impl Store>,
+    ///     key: &str,
+    /// ) -> Result<Decision<'l>, StoreError> {
+    ///     let request = Request::consume_all(limiter.limits(), key, 1);
+    ///     let verdicts = limiter.store().decide(request).await?;
+    ///     limiter.decision(verdicts)
+    /// }
+    /// ```
+    #[inline]
+    pub fn decision(&self, verdicts: Verdicts) -> Result<Decision<'_>, StoreError> {
+        Decision::new(&self.shared.limits, verdicts)
     }
 
     /// Returns the place for what another crate keeps for this limiter and all of its clones.

@@ -57,6 +57,27 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// Returns the receipt of a decision on one limit.
+    #[inline]
+    pub(crate) fn of_one(fingerprint: Fingerprint, consumed: Consumed) -> Self {
+        Self {
+            consumed: OneOrMany::One(consumed),
+            fingerprint,
+            reserved: None,
+        }
+    }
+
+    /// Returns the receipt of a decision on several limits, if anything was consumed from them.
+    pub(crate) fn of_each(fingerprint: Fingerprint, consumed: OneOrMany<Consumed>) -> Option<Self> {
+        let receipt = Self {
+            consumed,
+            fingerprint,
+            reserved: None,
+        };
+        let mut each = receipt.consumed.iter();
+        each.any(|consumed| consumed.cost > 0).then_some(receipt)
+    }
+
     /// Returns what the limit at `index` recorded, if this is the receipt of a reservation that was
     /// to start later.
     pub(crate) fn reserved(&self, index: usize) -> Option<&Reserved> {
@@ -116,6 +137,11 @@ pub struct Consumed {
 }
 
 impl Consumed {
+    #[inline]
+    pub(crate) const fn new(cost: u64, at: Timestamp) -> Self {
+        Self { cost, at }
+    }
+
     /// Returns the cost that was consumed.
     #[must_use]
     pub fn cost(self) -> u64 {

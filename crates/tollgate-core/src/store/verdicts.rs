@@ -105,22 +105,6 @@ impl Verdicts {
         }
     }
 
-    /// Returns the verdicts on a request with `N` checks.
-    #[inline(always)]
-    pub(crate) fn of_each<const N: usize>(
-        fingerprint: Fingerprint,
-        verdicts: [Verdict; N],
-    ) -> Self {
-        Self {
-            allowed: all_allowed(&verdicts),
-            verdicts: OneOrMany::of_array(verdicts),
-            fingerprint,
-            reserved: None,
-            source: Source::Store,
-            age_us: 0,
-        }
-    }
-
     /// Returns the fingerprint and the only verdict.
     ///
     /// # Errors
@@ -378,14 +362,11 @@ impl Verdicts {
                 at: start(index).unwrap_or(verdict.at),
             })
             .collect();
-        consumed
-            .iter()
-            .any(|consumed| consumed.cost > 0)
-            .then_some(Receipt {
-                consumed,
-                fingerprint: self.fingerprint,
-                reserved: self.reserved.clone(),
-            })
+        let receipt = Receipt::of_each(self.fingerprint, consumed)?;
+        Some(Receipt {
+            reserved: self.reserved.clone(),
+            ..receipt
+        })
     }
 }
 

@@ -7,6 +7,7 @@ mod answers;
 mod calendar;
 mod calendars;
 mod closed;
+mod decisions;
 mod edges;
 mod extremes;
 mod instants;

@@ -203,7 +203,7 @@ impl Fields {
     /// Writes what the limits say, except for their policy.
     pub(super) fn write_verdicts<'v>(
         &self,
-        verdicts: impl Iterator<Item = (&'v Limit, &'v Verdict)> + Clone,
+        verdicts: impl Iterator<Item = (&'v Limit, Verdict)> + Clone,
         source: Source,
         headers: &mut HeaderMap,
     ) {
@@ -293,7 +293,7 @@ fn integer(amount: u64) -> u64 {
 /// What the fields say about a limit.
 struct Said<'v> {
     limit: &'v Limit,
-    verdict: &'v Verdict,
+    verdict: Verdict,
     remaining: u64,
     /// How long no more than what remains is available: as long as it is exact, until one more is;
     /// otherwise until nothing is counted any more.
@@ -302,7 +302,7 @@ struct Said<'v> {
 
 impl<'v> Said<'v> {
     /// Returns what is said about a limit, or `None` if there is nothing to say.
-    fn of(limit: &'v Limit, verdict: &'v Verdict, source: Source) -> Option<Self> {
+    fn of(limit: &'v Limit, verdict: Verdict, source: Source) -> Option<Self> {
         let is_full = verdict.remaining() == verdict.capacity();
         let denied_by_cache = source == Source::Cache && !verdict.is_allowed();
         if verdict.is_allowed() {
@@ -320,7 +320,7 @@ impl<'v> Said<'v> {
         let until_more = match verdict.retry_after() {
             _ if verdict.capacity() == 0 => Wait::NEVER,
             Wait::NEVER if is_full => Wait::NEVER,
-            Wait::ZERO | Wait::NEVER => until_one_more(limit, verdict),
+            Wait::ZERO | Wait::NEVER => until_one_more(limit, &verdict),
             wait => wait,
         };
         // Requests that cost less may have used up what a cache remembers.

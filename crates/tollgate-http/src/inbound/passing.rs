@@ -44,7 +44,9 @@ impl<S: Store + 'static> Passing<S> {
             let _ = head.headers.append(RATE_LIMIT_POLICY, header.clone());
         }
         shared.fields.write_verdicts(
-            question.verdicts(verdicts),
+            question
+                .verdicts(verdicts)
+                .map(|(limit, said)| (limit, *said)),
             verdicts.source(),
             &mut head.headers,
         );

@@ -219,7 +219,13 @@ impl<'r> Refusal<'r> {
             for header in question.headers() {
                 let _ = headers.append(RATE_LIMIT_POLICY, header.clone());
             }
-            fields.write_verdicts(question.verdicts(verdicts), verdicts.source(), headers);
+            fields.write_verdicts(
+                question
+                    .verdicts(verdicts)
+                    .map(|(limit, said)| (limit, *said)),
+                verdicts.source(),
+                headers,
+            );
             return;
         }
         // A response of one's own may know better.

@@ -76,12 +76,12 @@ fn expected(
     draft: Draft,
     hidden: &str,
     decision: &Decision<'_>,
-    time: impl Fn(&Limit, &Verdict) -> u64,
+    time: impl Fn(&Limit, Verdict) -> u64,
 ) -> Headers {
     let seconds = |time: Wait| time.as_secs_ceil().unwrap();
     let amount = |limit: &Limit| limit.algorithm().quota().amount().min(MAX_INTEGER);
     let window = |limit: &Limit| seconds(Wait::from_micros(limit.algorithm().quota().window_us()));
-    let left = |verdict: &Verdict| verdict.remaining().min(MAX_INTEGER);
+    let left = |verdict: Verdict| verdict.remaining().min(MAX_INTEGER);
     let item = |number: u64| json!([number, {}]);
 
     let shown = || {
@@ -166,7 +166,7 @@ fn http_sf_reads_what_fields_say() {
             .hide(hidden)
             .write(&decision, &mut headers);
 
-        let time = |limit: &Limit, verdict: &Verdict| {
+        let time = |limit: &Limit, verdict: Verdict| {
             let until_reset = verdict.reset_after().as_micros().unwrap();
             match (limit.algorithm(), verdict.retry_after()) {
                 // The first instant at which more is left.

@@ -15,7 +15,7 @@ fn limiter(limits: &[&str]) -> RateLimiter<MemoryStore> {
 fn each(decision: &Decision<'_>, read: impl Fn(&Verdict) -> u64) -> Vec<u64> {
     decision
         .verdicts()
-        .map(|(_, verdict)| read(verdict))
+        .map(|(_, verdict)| read(&verdict))
         .collect()
 }
 

@@ -32,7 +32,7 @@ type Call = fn(&RateLimiter<&dyn SyncStore>, u64) -> Verdict;
 type Expect = fn(&mut MockStore) -> Expectation<'_>;
 
 fn verdict(decision: &Decision<'_>) -> Verdict {
-    *decision.verdict("api").unwrap()
+    decision.verdict("api").unwrap()
 }
 
 /// Returns what a caller can see of a verdict.

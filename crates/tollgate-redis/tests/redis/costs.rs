@@ -19,7 +19,7 @@ async fn limiter(server: &Server, batches: bool, limits: [&str; 2]) -> RateLimit
 
 /// Returns what was consumed of each limit, and what it left.
 fn each(decision: &Decision<'_>) -> Vec<(u64, u64)> {
-    let said = |verdict: &Verdict| (verdict.consumed(), verdict.remaining());
+    let said = |verdict: Verdict| (verdict.consumed(), verdict.remaining());
     decision
         .verdicts()
         .map(|(_, verdict)| said(verdict))

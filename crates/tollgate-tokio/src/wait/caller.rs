@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tollgate_core::call::SettleError;
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
-use tollgate_core::{Decision, Key, Limit, RateLimiter, Store, StoreError};
+use tollgate_core::{Key, Limit, RateLimiter, Store, StoreError};
 
 use crate::key::OwnedKey;
 
@@ -77,7 +77,7 @@ impl<S: Store + 'static> Caller<S> {
         let request = self.asker().request(operation, self.cost);
         let verdicts = self.limiter.store().decide(request).await?;
         // Checks the number of verdicts.
-        Ok(Decision::new(self.limiter.limits(), verdicts)?.into_verdicts())
+        Ok(self.limiter.decision(verdicts)?.into_verdicts())
     }
 
     /// Gives back what `verdicts` consumed.

@@ -173,7 +173,7 @@ impl<'l, S: Store + 'static> IntoFuture for Waiting<'l, '_, S> {
             let caller = Caller::new(limiter.clone(), key, cost);
             let patience = Patience::new(self.longest, self.most);
             let verdicts = wait(caller, patience).await?;
-            Ok(Admitted(Decision::new(limiter.limits(), verdicts)?))
+            Ok(Admitted(limiter.decision(verdicts)?))
         })
     }
 }

@@ -4,7 +4,7 @@ use crate::call_id::CallId;
 use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::limit::Limit;
+use crate::limit::{Limit, Limits};
 use crate::limiter::RateLimiter;
 use crate::store::{Check, Checks, Operation, Request, Store, SyncStore};
 use crate::time::Timestamp;
@@ -27,7 +27,7 @@ pub(in crate::limiter) trait Charge: Sized {
 
     /// Decides an awaited call on a store that need not wait.
     fn decide_in_place<'l>(
-        limits: &'l [Limit],
+        limits: &'l Limits,
         store: &dyn SyncStore,
         asked: &Asked<'_, Self>,
     ) -> Result<Decision<'l>, StoreError>;
@@ -43,7 +43,7 @@ impl Charge for u64 {
     // returning it through memory takes longer than deciding.
     #[inline(always)]
     fn decide_in_place<'l>(
-        limits: &'l [Limit],
+        limits: &'l Limits,
         store: &dyn SyncStore,
         asked: &Asked<'_>,
     ) -> Result<Decision<'l>, StoreError> {
@@ -82,7 +82,7 @@ impl<'k, C> Asked<'k, C> {
 /// Decides a call without waiting.
 #[inline(always)]
 pub(super) fn decide_now<'l>(
-    limits: &'l [Limit],
+    limits: &'l Limits,
     store: &impl SyncStore,
     asked: Asked<'_>,
 ) -> Result<Decision<'l>, StoreError> {
@@ -93,19 +93,20 @@ pub(super) fn decide_now<'l>(
         at,
         id,
     } = asked;
-    match (limits, operation, at, id) {
-        (limits @ [limit], Operation::Consume, None, None) => {
-            consume(limits, store, Check::new(limit, key, cost))
+    let decision = match (&**limits, operation, at, id) {
+        ([limit], Operation::Consume, None, None) => {
+            return consume(limits, store, Check::new(limit, key, cost));
         }
-        (limits, Operation::Consume, None, None) => consume_all(limits, store, key, cost),
-        _ => decide_request(limits, store, &asked),
-    }
+        (_, Operation::Consume, None, None) => consume_all(limits, store, key, cost)?,
+        _ => decide_request(limits, store, &asked)?,
+    };
+    Ok(decision.remade())
 }
 
 /// Decides any call, as a request.
 #[inline(never)]
 fn decide_request<'l>(
-    limits: &'l [Limit],
+    limits: &'l Limits,
     store: &(impl SyncStore + ?Sized),
     asked: &Asked<'_>,
 ) -> Result<Decision<'l>, StoreError> {
@@ -116,7 +117,7 @@ fn decide_request<'l>(
 
 #[inline(always)]
 pub(super) fn decide_checks<'l, C: Charge>(
-    limits: &'l [Limit],
+    limits: &'l Limits,
     store: &(impl SyncStore + ?Sized),
     asked: &Asked<'_, C>,
 ) -> Result<Decision<'l>, StoreError> {
@@ -128,8 +129,8 @@ pub(super) fn decide_checks<'l, C: Charge>(
 /// Decides the most common call: a consume from one limit, at the store's own clock.
 #[inline]
 fn consume<'l>(
-    limits: &'l [Limit],
-    store: &impl SyncStore,
+    limits: &'l Limits,
+    store: &(impl SyncStore + ?Sized),
     check: Check<'_>,
 ) -> Result<Decision<'l>, StoreError> {
     let (fingerprint, verdict) = store.consume_now(check)?;
@@ -139,19 +140,19 @@ fn consume<'l>(
 /// Decides the most common call under several limits.
 #[inline(always)]
 fn consume_all<'l>(
-    limits: &'l [Limit],
+    limits: &'l Limits,
     store: &(impl SyncStore + ?Sized),
     key: Key<'_>,
     cost: u64,
 ) -> Result<Decision<'l>, StoreError> {
-    if let Ok(one) = <&[Limit; 1]>::try_from(limits) {
-        consume_each(one, store, key, cost)
-    } else if let Ok(two) = <&[Limit; 2]>::try_from(limits) {
-        consume_each(two, store, key, cost)
-    } else if let Ok(three) = <&[Limit; 3]>::try_from(limits) {
-        consume_each(three, store, key, cost)
-    } else if let Ok(four) = <&[Limit; 4]>::try_from(limits) {
-        consume_each(four, store, key, cost)
+    if let [limit] = &**limits {
+        consume(limits, store, Check::new(limit, key, cost))
+    } else if let Ok(two) = <&[Limit; 2]>::try_from(&**limits) {
+        consume_each(limits, two, store, key, cost)
+    } else if let Ok(three) = <&[Limit; 3]>::try_from(&**limits) {
+        consume_each(limits, three, store, key, cost)
+    } else if let Ok(four) = <&[Limit; 4]>::try_from(&**limits) {
+        consume_each(limits, four, store, key, cost)
     } else {
         consume_any(limits, store, key, cost)
     }
@@ -160,7 +161,7 @@ fn consume_all<'l>(
 /// Decides the most common call under any number of limits.
 #[inline(never)]
 fn consume_any<'l>(
-    limits: &'l [Limit],
+    limits: &'l Limits,
     store: &(impl SyncStore + ?Sized),
     key: Key<'_>,
     cost: u64,
@@ -173,12 +174,13 @@ fn consume_any<'l>(
 // Only as many verdicts as there are limits are moved.
 #[inline(never)]
 fn consume_each<'l, const N: usize>(
-    limits: &'l [Limit; N],
+    limits: &'l Limits,
+    each: &[Limit; N],
     store: &(impl SyncStore + ?Sized),
     key: Key<'_>,
     cost: u64,
 ) -> Result<Decision<'l>, StoreError> {
     let mut verdicts = [Verdict::BLANK; N];
-    let fingerprint = store.consume_all_now(limits, key, cost, &mut verdicts)?;
-    Ok(Decision::of_each(limits, fingerprint, verdicts))
+    let fingerprint = store.consume_all_now(each, key, cost, &mut verdicts)?;
+    Ok(Decision::of_each(limits, each, fingerprint, &verdicts))
 }

@@ -3,7 +3,7 @@
 use crate::decision::Decision;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
-use crate::limit::Limit;
+use crate::limit::{Limit, Limits};
 use crate::one_or_many::OneOrMany;
 use crate::store::{Check, Checks, Request, Store, SyncStore};
 
@@ -49,7 +49,7 @@ impl Charge for Costs {
     }
 
     fn decide_in_place<'l>(
-        limits: &'l [Limit],
+        limits: &'l Limits,
         store: &dyn SyncStore,
         asked: &Asked<'_, Self>,
     ) -> Result<Decision<'l>, StoreError> {
@@ -188,6 +188,6 @@ impl<'l, S: SyncStore, V> Call<'l, '_, S, V, Costs> {
     /// Returns the store's errors, and [`ErrorKind::Malformed`] if [`cost_of`](Self::cost_of) named
     /// a limit that the limiter does not have.
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        decide_checks(self.limiter.limits(), self.limiter.store(), &self.asked)
+        decide_checks(self.limiter.all_limits(), self.limiter.store(), &self.asked)
     }
 }

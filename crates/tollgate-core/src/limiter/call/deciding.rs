@@ -8,7 +8,7 @@ use super::Costs;
 use super::asked::{Asked, Charge};
 use crate::decision::Decision;
 use crate::error::StoreError;
-use crate::limit::Limit;
+use crate::limit::Limits;
 use crate::store::{Boxed, Store, Verdicts};
 
 /// The future of a [`Call`](super::Call).
@@ -16,7 +16,7 @@ use crate::store::{Boxed, Store, Verdicts};
 /// On a store that [need not wait](Store::as_sync), the call is decided when this is polled first.
 #[must_use = "a future does nothing until it is awaited"]
 pub struct Deciding<'l, 'k, C = u64> {
-    limits: &'l [Limit],
+    limits: &'l Limits,
     store: &'l dyn Store,
     stage: Stage<'k, C>,
 }
@@ -30,7 +30,7 @@ enum Stage<'k, C> {
 
 impl<'l, 'k, C> Deciding<'l, 'k, C> {
     #[inline]
-    pub(super) fn new(limits: &'l [Limit], store: &'l dyn Store, asked: Asked<'k, C>) -> Self {
+    pub(super) fn new(limits: &'l Limits, store: &'l dyn Store, asked: Asked<'k, C>) -> Self {
         Self {
             limits,
             store,
@@ -104,7 +104,7 @@ impl<'l: 'k, 'k> Future for Deciding<'l, 'k, Costs> {
 impl<C> fmt::Debug for Deciding<'_, '_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deciding")
-            .field("limits", &self.limits)
+            .field("limits", &&**self.limits)
             .finish_non_exhaustive()
     }
 }

@@ -221,7 +221,7 @@ impl<'l, S: SyncStore, V> Call<'l, '_, S, V> {
     // away. Taken apart, because a call whose address is passed on would be written to memory first.
     #[inline(always)]
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        decide_now(self.limiter.limits(), self.limiter.store(), self.asked)
+        decide_now(self.limiter.all_limits(), self.limiter.store(), self.asked)
     }
 }
 
@@ -234,7 +234,7 @@ where
 
     #[inline]
     fn into_future(self) -> Deciding<'l, 'k, C> {
-        Deciding::new(self.limiter.limits(), self.limiter.store(), self.asked)
+        Deciding::new(self.limiter.all_limits(), self.limiter.store(), self.asked)
     }
 }
 

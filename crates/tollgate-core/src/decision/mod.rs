@@ -1,11 +1,15 @@
 //! `Decision`: whether a call may go ahead, and what each limit said.
 
+mod compact;
+
 use std::fmt;
 use std::task::Poll;
 use std::time::Duration;
 
+use compact::Compact;
+
 use crate::error::StoreError;
-use crate::limit::Limit;
+use crate::limit::{Limit, Limits};
 use crate::store::verdicts::other_number;
 use crate::store::{Fingerprint, Receipt, Source, Verdicts};
 use crate::time::Wait;
@@ -17,86 +21,61 @@ use crate::verdict::Verdict;
 /// It borrows the limits from the limiter instead of copying them.
 /// [`into_receipt`](Self::into_receipt) and [`permit`](Self::permit) return values that borrow
 /// nothing.
-#[derive(Eq, PartialEq)]
 #[must_use = "a decision limits nothing unless the program reads it: call `is_allowed`, `is_denied` or `permit`"]
 pub struct Decision<'l> {
-    limits: &'l [Limit],
-    verdicts: Verdicts,
+    limits: &'l Limits,
+    verdicts: Compact,
 }
 
+// What is called for one limit is inlined, and passes on only copies of what a decision consists of.
+// So the compiler keeps that in registers, also if the decision is moved.
 impl<'l> Decision<'l> {
-    /// Returns the decision of a store that returned `verdicts` on `limits`, in the same order.
-    ///
-    /// For code that asks a store itself, as a [`RateLimiter`](crate::RateLimiter) does.
-    ///
-    /// # Errors
-    ///
-    /// [`Protocol`](crate::ErrorKind::Protocol) unless there is one verdict for each limit.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate_core::store::{Request, Store};
-    /// use tollgate_core::{Decision, RateLimiter, StoreError};
-    ///
-    /// /// Asks the store of `limiter`, as `limiter.check(key).await` does.
-    /// async fn check<'l>(
-    ///     limiter: &'l RateLimiter<impl Store>,
-    ///     key: &str,
-    /// ) -> Result<Decision<'l>, StoreError> {
-    ///     let request = Request::consume_all(limiter.limits(), key, 1);
-    ///     let verdicts = limiter.store().decide(request).await?;
-    ///     Decision::new(limiter.limits(), verdicts)
-    /// }
-    /// ```
+    /// Returns the decision for a store's `verdicts` on `limits`.
     #[inline]
-    pub fn new(limits: &'l [Limit], verdicts: Verdicts) -> Result<Self, StoreError> {
+    pub(crate) fn new(limits: &'l Limits, verdicts: Verdicts) -> Result<Self, StoreError> {
         if verdicts.verdicts.len() != limits.len() {
             return Err(other_number(limits.len(), verdicts.verdicts.len()));
         }
+        let verdicts = Compact::of(limits, verdicts);
         Ok(Self { limits, verdicts })
     }
 
     /// Returns the decision on `limits` for what a store's future returned.
-    // Each arm makes what is returned, so that the verdicts are moved once.
     #[inline]
     pub(crate) fn of_polled(
-        limits: &'l [Limit],
+        limits: &'l Limits,
         polled: Poll<Result<Verdicts, StoreError>>,
     ) -> Poll<Result<Self, StoreError>> {
-        match polled {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(verdicts)) if verdicts.verdicts.len() == limits.len() => {
-                Poll::Ready(Ok(Self { limits, verdicts }))
-            }
-            Poll::Ready(Ok(verdicts)) => {
-                let found = verdicts.verdicts.len();
-                Poll::Ready(Err(other_number(limits.len(), found)))
-            }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-        }
+        polled.map(|verdicts| Self::new(limits, verdicts?))
     }
 
     /// Returns the decision for a store's `verdict` on `limits`, which must hold one limit.
     #[inline(always)]
-    pub(crate) fn of_one(limits: &'l [Limit], fingerprint: Fingerprint, verdict: Verdict) -> Self {
-        Self {
-            limits,
-            verdicts: Verdicts::of_one(fingerprint, verdict),
-        }
+    pub(crate) fn of_one(limits: &'l Limits, fingerprint: Fingerprint, verdict: Verdict) -> Self {
+        let verdicts = Compact::of_one(fingerprint, verdict);
+        Self { limits, verdicts }
     }
 
-    /// Returns the decision for a store's `verdicts` on `limits`, which must hold `N` limits.
+    /// Returns the decision for a store's `verdicts` on `limits`, which are `each`.
     #[inline(always)]
     pub(crate) fn of_each<const N: usize>(
-        limits: &'l [Limit; N],
+        limits: &'l Limits,
+        each: &[Limit; N],
         fingerprint: Fingerprint,
-        verdicts: [Verdict; N],
+        verdicts: &[Verdict; N],
     ) -> Self {
-        Self {
-            limits,
-            verdicts: Verdicts::of_each(fingerprint, verdicts),
-        }
+        let verdicts = Compact::of_each(each, fingerprint, verdicts);
+        Self { limits, verdicts }
+    }
+
+    /// Returns the same decision, made anew from its parts.
+    ///
+    /// What a function returns through memory is read from there only if it is used so: a decision
+    /// that comes from one of several places is in registers then, wherever it comes from.
+    #[inline(always)]
+    pub(crate) fn remade(self) -> Self {
+        let Self { limits, verdicts } = self;
+        Self { limits, verdicts }
     }
 
     /// Returns whether the call may go ahead.
@@ -110,7 +89,7 @@ impl<'l> Decision<'l> {
     #[inline]
     #[must_use]
     pub fn is_denied(&self) -> bool {
-        self.verdicts.is_denied()
+        !self.is_allowed()
     }
 
     /// Returns an error if the call was denied, for use with `?`.
@@ -132,20 +111,11 @@ impl<'l> Decision<'l> {
     /// ```
     #[inline]
     pub fn permit(&self) -> Result<(), Denied> {
-        if self.verdicts.is_allowed() {
-            Ok(())
-        } else {
-            Err(self.denied())
+        if self.is_allowed() {
+            return Ok(());
         }
-    }
-
-    #[cold]
-    fn denied(&self) -> Denied {
         let (limit, verdict) = self.binding();
-        Denied {
-            limit: limit.clone(),
-            verdict: *verdict,
-        }
+        Err(Denied::new(limit, verdict))
     }
 
     /// Returns the limit that determines the result, and its verdict.
@@ -155,21 +125,23 @@ impl<'l> Decision<'l> {
     /// allowed call it is the limit with the least [`remaining`](Verdict::remaining); for an allowed
     /// reservation, the one with the longest [`delay`](Verdict::delay) comes first. Among limits
     /// that are still equal, it is the first.
+    #[inline]
     #[must_use]
-    pub fn binding(&self) -> (&'l Limit, &Verdict) {
-        let index = self.verdicts.binding();
-        (&self.limits[index], &self.verdicts.verdicts[index])
+    pub fn binding(&self) -> (&'l Limit, Verdict) {
+        let (index, verdict) = self.verdicts.binding(self.limits);
+        (&self.limits[index], verdict)
     }
 
     /// Returns each limit and its verdict, in the order of
     /// [`RateLimiter::limits`](crate::RateLimiter::limits).
-    pub fn verdicts(&self) -> impl ExactSizeIterator<Item = (&'l Limit, &Verdict)> + Clone {
-        self.limits.iter().zip(self.verdicts.as_slice())
+    pub fn verdicts(&self) -> impl ExactSizeIterator<Item = (&'l Limit, Verdict)> + Clone {
+        let limits = self.limits.iter().enumerate();
+        limits.map(|(index, limit)| (limit, self.verdicts.verdict(index, limit)))
     }
 
     /// Returns the verdict of the limit called `name`, or `None` if the limiter has no such limit.
     #[must_use]
-    pub fn verdict(&self, name: &str) -> Option<&Verdict> {
+    pub fn verdict(&self, name: &str) -> Option<Verdict> {
         let mut verdicts = self.verdicts();
         let named = verdicts.find(|(limit, _)| limit.name() == name);
         named.map(|(_, verdict)| verdict)
@@ -177,42 +149,48 @@ impl<'l> Decision<'l> {
 
     /// Returns the capacity of the [binding](Self::binding) limit: the largest cost that it can
     /// ever admit.
+    #[inline]
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        self.verdicts.capacity()
+        self.verdicts.capacity(self.limits)
     }
 
     /// Returns the largest cost that all limits would allow now.
+    #[inline]
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.verdicts.remaining()
+        self.verdicts.remaining(self.limits)
     }
 
     /// Returns how long to wait until the same call is allowed, if nobody else calls: the longest
     /// wait of the limits, or zero if the call was allowed.
+    #[inline]
     #[must_use]
     pub fn retry_after(&self) -> Wait {
-        self.verdicts.retry_after()
+        self.verdicts.retry_after(self.limits)
     }
 
     /// Returns how long to wait before the call starts: the delay of a
     /// [reservation](crate::RateLimiter::reserve) that was allowed, and zero for any other call.
+    #[inline]
     #[must_use]
     pub fn delay(&self) -> Wait {
-        self.verdicts.delay()
+        self.verdicts.delay(self.limits)
     }
 
     /// Returns how long until every limit has its full capacity again, if nobody else calls.
+    #[inline]
     #[must_use]
     pub fn reset_after(&self) -> Wait {
-        self.verdicts.reset_after()
+        self.verdicts.reset_after(self.limits)
     }
 
     /// Returns the cost that was consumed from each limit: after
     /// [`take_up_to`](crate::RateLimiter::take_up_to), what was taken.
+    #[inline]
     #[must_use]
     pub fn consumed(&self) -> u64 {
-        self.verdicts.consumed()
+        self.verdicts.consumed(self.limits)
     }
 
     /// Returns where the decision came from: the store, or a layer around it.
@@ -228,23 +206,40 @@ impl<'l> Decision<'l> {
     }
 
     /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
+    #[inline]
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
-        self.verdicts.into_receipt()
+        self.verdicts.into_receipt(self.limits)
     }
 
     /// Returns the verdicts without the limits; they borrow nothing.
     pub fn into_verdicts(self) -> Verdicts {
-        self.verdicts
+        self.verdicts.into_verdicts(self.limits)
     }
 }
+
+/// Compares the limits and the verdicts, and ignores the receipt's fingerprint and the source.
+impl PartialEq for Decision<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = |verdicts: &Verdicts| {
+            let same = |others: &Verdicts| verdicts == others;
+            other.verdicts.with(other.limits, same)
+        };
+        self.limits == other.limits && self.verdicts.with(self.limits, is_same)
+    }
+}
+
+impl Eq for Decision<'_> {}
 
 impl fmt::Debug for Decision<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decision")
             .field("allowed", &self.is_allowed())
-            .field("limits", &self.limits)
-            .field("verdicts", &self.verdicts.as_slice())
+            .field("limits", &&**self.limits)
+            .field(
+                "verdicts",
+                &self.verdicts().map(|(_, said)| said).collect::<Vec<_>>(),
+            )
             .finish()
     }
 }
@@ -270,6 +265,14 @@ pub struct Denied {
 }
 
 impl Denied {
+    #[cold]
+    fn new(limit: &Limit, verdict: Verdict) -> Self {
+        Self {
+            limit: limit.clone(),
+            verdict,
+        }
+    }
+
     /// Returns the limit that denied the call; the one with the longest wait, if several did.
     #[must_use]
     pub fn limit(&self) -> &Limit {
