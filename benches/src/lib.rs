@@ -77,6 +77,37 @@ impl Subject for RateLimiter<MemoryStore> {
     }
 }
 
+/// A function that asks a limiter whether a call is allowed.
+type Ask = fn(&RateLimiter<MemoryStore>, &String) -> Result<bool, Problem>;
+
+/// Asks as programs do: in a function that moves the decision by `?`.
+struct Written {
+    limiter: RateLimiter<MemoryStore>,
+    ask: Ask,
+}
+
+impl Subject for Written {
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        matches!((self.ask)(&self.limiter, key), Ok(true))
+    }
+}
+
+/// The ways to ask, by name.
+const WAYS: [(&str, Ask); 3] = [
+    ("gcra-is-allowed", |limiter, key| {
+        Ok(limiter.check(key).run()?.is_allowed())
+    }),
+    ("gcra-remaining", |limiter, key| {
+        let decision = limiter.check(key).run()?;
+        Ok(decision.is_allowed() && black_box(decision.remaining()) > 0)
+    }),
+    ("gcra-permit", |limiter, key| {
+        limiter.check(key).run()?.permit()?;
+        Ok(true)
+    }),
+];
+
 /// Awaits calls of a store behind a pointer, as programs do that choose their store at run time.
 struct Awaits(RateLimiter<Arc<dyn Store>>);
 
@@ -160,6 +191,11 @@ pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
         subjects.push((name, Box::new(limiter)));
     }
     let gcra = Gcra::new(quota)?;
+    for (name, ask) in WAYS {
+        let store = MemoryStore::builder().max_keys(2_000_000).build();
+        let limiter = RateLimiter::new(store, [Limit::new(name, gcra)?])?;
+        subjects.push((name, Box::new(Written { limiter, ask })));
+    }
     // Of limits that decide together, the last one denies.
     let wide = Gcra::new(Quota::per_second(1_000_000_000))?;
     for (name, algorithms) in [

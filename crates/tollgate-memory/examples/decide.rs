@@ -72,7 +72,14 @@ const CHECKS: [(&str, &[&str], bool); 14] = [
     ("sliding-log-allowed", &["one=sliding-log:100/1ms"], true),
     ("sliding-log-denied", &["one=sliding-log:1/1d"], false),
 ];
-const OTHERS: [&str; 3] = ["gcra-awaited", "peek", "reserve"];
+const OTHERS: [&str; 6] = [
+    "gcra-awaited",
+    "gcra-is-allowed",
+    "gcra-permit",
+    "gcra-remaining",
+    "peek",
+    "reserve",
+];
 
 /// Makes a decision, some time after the one before.
 type Decide = Box<dyn Fn()>;
@@ -99,6 +106,9 @@ fn decide(kind: &str) -> Made {
     }
     match kind {
         "gcra-awaited" => awaited(),
+        "gcra-is-allowed" => written(is_allowed),
+        "gcra-permit" => written(permit),
+        "gcra-remaining" => written(remaining),
         "peek" => peek(),
         "reserve" => reserve(),
         _ => Err(format!("there is no kind {kind:?}").into()),
@@ -139,6 +149,34 @@ fn check(limits: &[&str], is_allowed: bool) -> Made {
         let decision = limiter.check(key).run();
         let decision = black_box(&decision).as_ref();
         assert!(decision.is_ok_and(|decision| decision.is_allowed() == is_allowed));
+    }))
+}
+
+/// A function that asks a limiter as programs do.
+type Written = fn(&RateLimiter<MemoryStore>, &str) -> Result<bool, Box<dyn Error>>;
+
+fn is_allowed(limiter: &RateLimiter<MemoryStore>, key: &str) -> Result<bool, Box<dyn Error>> {
+    Ok(limiter.check(key).run()?.is_allowed())
+}
+
+fn permit(limiter: &RateLimiter<MemoryStore>, key: &str) -> Result<bool, Box<dyn Error>> {
+    limiter.check(key).run()?.permit()?;
+    Ok(true)
+}
+
+fn remaining(limiter: &RateLimiter<MemoryStore>, key: &str) -> Result<bool, Box<dyn Error>> {
+    let decision = limiter.check(key).run()?;
+    Ok(decision.is_allowed() && decision.remaining() > 0)
+}
+
+/// Returns what makes the same decisions as `gcra-allowed`, and moves them by `?`.
+fn written(ask: Written) -> Made {
+    let (limiter, clock) = limiter(&["one=gcra:1000000/1s"])?;
+    assert!(limiter.check(KEY).run()?.is_allowed());
+    Ok(Box::new(move || {
+        clock.advance(Duration::from_micros(10));
+        let is_allowed = black_box(ask)(&limiter, black_box(KEY));
+        assert!(is_allowed.is_ok_and(|is_allowed| is_allowed));
     }))
 }
 
