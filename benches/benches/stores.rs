@@ -11,9 +11,9 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tollgate_core::{RateLimiter, Store};
-use tollgate_fred::FredStore;
+use tollgate_fred::FredStoreBuilder;
 use tollgate_memory::MemoryStore;
-use tollgate_redis::RedisStore;
+use tollgate_redis::RedisStoreBuilder;
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::Options;
 
@@ -64,8 +64,8 @@ async fn stores(url: &str) -> Vec<(&'static str, Arc<dyn Store>)> {
             .with_prefix(&prefix)
             .expect("the prefix is valid")
     };
-    let redis = RedisStore::builder().options(options()).connect(url).await;
-    let fred = FredStore::builder().options(options()).connect(url).await;
+    let redis = RedisStoreBuilder::from(options()).connect(url).await;
+    let fred = FredStoreBuilder::from(options()).connect(url).await;
     vec![
         ("memory", Arc::new(MemoryStore::new())),
         ("redis", Arc::new(redis.expect("the server answers"))),

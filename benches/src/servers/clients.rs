@@ -8,8 +8,8 @@ use fred::types::{ClusterHash, CustomCommand, Value};
 use redis::aio::MultiplexedConnection;
 use redis::{IntoConnectionInfo, ProtocolVersion};
 use tollgate_core::{Limit, Store, StoreError, schedule};
-use tollgate_fred::FredStore;
-use tollgate_redis::{PlainStore, RedisStore};
+use tollgate_fred::{FredStore, FredStoreBuilder};
+use tollgate_redis::{PlainStore, RedisStore, RedisStoreBuilder};
 use tollgate_testkit::Server;
 use tollgate_wire::Options;
 
@@ -38,7 +38,9 @@ impl Clients {
         let redis = redis::Client::open(info)?
             .get_multiplexed_async_connection_with_config(&config)
             .await?;
-        let fred = tollgate_fred::connection::builder(server.url(), &options(false))?.build()?;
+        let fred = FredStoreBuilder::from(options(false))
+            .client_builder(server.url())?
+            .build()?;
         fred.init().await?;
         Ok(Self {
             redis: RedisRs(redis),
@@ -88,7 +90,7 @@ impl RedisRs {
         &self,
         limits: &[Limit],
     ) -> Result<PlainStore<MultiplexedConnection>, StoreError> {
-        PlainStore::new(self.0.clone(), options(false), limits)
+        RedisStoreBuilder::from(options(false)).plain(self.0.clone(), limits)
     }
 }
 
@@ -98,7 +100,7 @@ impl Client for RedisRs {
     type Store = RedisStore<MultiplexedConnection>;
 
     fn store(&self, options: Options) -> Result<Self::Store, StoreError> {
-        Ok(RedisStore::with_options(self.0.clone(), options))
+        RedisStoreBuilder::from(options).over(self.0.clone())
     }
 
     async fn send(&self, name: &'static str, arguments: &[&str]) -> Sent {
@@ -127,7 +129,7 @@ impl Client for Fred {
     type Store = FredStore;
 
     fn store(&self, options: Options) -> Result<Self::Store, StoreError> {
-        FredStore::with_options(self.0.clone(), options)
+        FredStoreBuilder::from(options).over(self.0.clone())
     }
 
     async fn send(&self, name: &'static str, arguments: &[&str]) -> Sent {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tollgate_core::{Algorithm, FixedWindow, Limit, LimitError, Quota, RateLimiter};
 use tollgate_layers::limits::LimitSet;
-use tollgate_wire::{FoundState, Search, TimeSource};
+use tollgate_wire::TimeSource;
+use tollgate_wire::operate::{FoundState, Search};
 
 use crate::failure::Failure;
 

@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use tokio::select;
 use tokio::time::{sleep, timeout};
 use tollgate_core::{Key, Limit, RateLimiter, StoreError};
-use tollgate_wire::{FoundState, Search};
+use tollgate_wire::operate::{FoundState, Search};
 
 use crate::failure::Failure;
 use crate::limits::{LimitOptions, LimitsFile};

@@ -10,20 +10,22 @@ use fred::types::config::Server;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
-use tollgate_wire::{NoConnection, Options, TimeSource};
+use tollgate_wire::inside::NoConnection;
+use tollgate_wire::{Options, TimeSource};
 
 use crate::connection::{self, Address, Clients, Connection};
 use crate::fred_store::{FredStore, follows_nothing};
 
 impl FredStore<Client> {
-    /// Connects to `url` and returns a store on it, with the default [`Options`] and settings for a
+    /// Connects to `url` and returns a store on it, with the default options and settings for a
     /// rate limiter.
     ///
     /// `url` is `redis://host:port`, `redis-cluster://host:port?node=host:port` or
     /// `redis-sentinel://host:port?sentinelServiceName=name`, as in fred, with `rediss` for TLS.
     /// Another scheme, or a parameter that fred would ignore, is an error. It can also be a
     /// [`Config`](fred::types::config::Config). TLS trusts the certificate authorities that the
-    /// system trusts. For others, and for a client certificate, see [`connection::builder`].
+    /// system trusts. For others, and for a client certificate, see
+    /// [`FredStoreBuilder::client_builder`].
     /// Dropping the store, or this future, ends the connections.
     ///
     /// # Errors
@@ -48,13 +50,13 @@ impl FredStore<Client> {
 
     /// Returns a builder that sets up a store and connects it.
     pub fn builder() -> FredStoreBuilder {
-        FredStoreBuilder(Ok(Options::new()))
+        Options::new().into()
     }
 }
 
 /// Sets up a [`FredStore`], and connects it.
 ///
-/// Unset options are as in [`Options::new`]. The method that connects returns an error if an option
+/// The method that connects, or that makes a store on clients of yours, returns an error if an option
 /// is not valid.
 ///
 /// # Examples
@@ -76,12 +78,14 @@ impl FredStore<Client> {
 #[must_use = "a builder does nothing until it connects"]
 pub struct FredStoreBuilder(Result<Options, StoreError>);
 
-impl FredStoreBuilder {
-    /// Sets all [`Options`], in place of those set before.
-    pub fn options(self, options: Options) -> Self {
+/// Starts with `options`, for a program that has those of `tollgate-wire`.
+impl From<Options> for FredStoreBuilder {
+    fn from(options: Options) -> Self {
         Self(Ok(options))
     }
+}
 
+impl FredStoreBuilder {
     /// Sets the prefix of every key, so that several programs can share a server: 1 to 64 ASCII
     /// letters, digits, `-`, `_`, `.` or `:`. The default is `tollgate`.
     pub fn prefix(self, prefix: &str) -> Self {
@@ -99,23 +103,36 @@ impl FredStoreBuilder {
         Self(self.0.map(|options| options.with_time_source(source)))
     }
 
-    /// Sets the extra TTL of states written at a caller's instant; see
-    /// [`Options::with_caller_slack`]. The default is ten minutes.
+    /// Sets the extra TTL of states written at a caller's instant, rounded up to milliseconds. The
+    /// default is ten minutes.
+    ///
+    /// Redis expires keys by its own clock. If the caller's clock lags it by more than `slack` (in
+    /// a replay slower than real time, say), a key can expire while it still counts, and the
+    /// limiter admits more than the quota.
     pub fn caller_slack(self, slack: Duration) -> Self {
         Self(self.0.map(|options| options.with_caller_slack(slack)))
     }
 
-    /// Hashes every key with `secret`; see [`Options::with_hashed_keys`].
+    /// Replaces both parts of every key with a 128-bit SipHash-2-4, keyed with `secret`.
+    ///
+    /// Use this for addresses, names and tokens that nobody should read off the server. A plain
+    /// hash of these can be reversed by trying all inputs. All processes must use the same secret.
     pub fn hashed_keys(self, secret: [u8; 16]) -> Self {
         Self(self.0.map(|options| options.with_hashed_keys(secret)))
     }
 
-    /// Hashes long keys with `secret`; see [`Options::with_hashed_long_keys`].
+    /// Replaces parts of keys longer than 64 bytes with a keyed hash, as
+    /// [`hashed_keys`](Self::hashed_keys) does for all parts.
     pub fn hashed_long_keys(self, secret: [u8; 16]) -> Self {
         Self(self.0.map(|options| options.with_hashed_long_keys(secret)))
     }
 
-    /// Switches batches on or off; see [`Options::with_batches`]. They are off by default.
+    /// Switches batches on or off: calls that are made while many others are in flight are sent
+    /// together. They are off by default.
+    ///
+    /// One script then decides many calls, and equal calls cost a server what one costs. If a reply is
+    /// lost, every call in that batch may have been counted. A task on the runtime that polls the calls
+    /// sends them; `docs/batches.md` tells the rest.
     pub fn batches(self, batches: bool) -> Self {
         Self(self.0.map(|options| options.with_batches(batches)))
     }
@@ -128,7 +145,7 @@ impl FredStoreBuilder {
     /// valid.
     pub async fn connect(self, url: impl Address) -> Result<FredStore, StoreError> {
         let options = self.0?;
-        let builder = connection::builder(url, &options)?;
+        let builder = connection::builder(url, options.deadline())?;
         Self(Ok(options)).connect_with(&builder).await
     }
 
@@ -146,14 +163,64 @@ impl FredStoreBuilder {
         size: usize,
     ) -> Result<FredStore<Pool>, StoreError> {
         let options = self.0?;
-        let builder = connection::builder(url, &options)?;
+        let builder = connection::builder(url, options.deadline())?;
         let pool = builder.build_pool(size);
         open(pool.map_err(|error| refused(&[], error))?, options).await
     }
 
+    /// Returns a builder of fred for a client or a pool at `address`, which has the
+    /// [settings](crate#settings) for a store with this deadline. Set it up further, and give it to
+    /// [`connect_with`](Self::connect_with).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if an option is not valid, or if fred does not accept
+    /// the text of an address, or would not do what it says: if its scheme or a parameter is not one
+    /// that fred knows, or if it asks for TLS and this program was built without. fred would ignore
+    /// that, connect in the clear, and send the password in it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_fred::FredStore;
+    ///
+    /// let builder = FredStore::builder().client_builder("redis://127.0.0.1:6379")?;
+    /// assert_eq!(builder.get_connection_config().max_command_attempts, 1);
+    /// # Ok::<(), tollgate_core::StoreError>(())
+    /// ```
+    ///
+    /// With TLS and a certificate authority that the system does not know, here through `rustls`:
+    ///
+    /// ```no_run
+    /// # #[cfg(any(feature = "enable-rustls", feature = "enable-rustls-ring"))]
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use rustls::pki_types::CertificateDer;
+    /// use rustls::pki_types::pem::PemObject;
+    /// use rustls::{ClientConfig, RootCertStore};
+    /// use tollgate_fred::fred::types::config::TlsConnector;
+    /// use tollgate_fred::FredStore;
+    ///
+    /// let mut roots = RootCertStore::empty();
+    /// for certificate in CertificateDer::pem_file_iter("authority.pem")? {
+    ///     roots.add(certificate?)?;
+    /// }
+    /// let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    /// let store = FredStore::builder().prefix("shop");
+    /// let mut client = store.client_builder("rediss://:secret@10.0.0.1:6379")?;
+    /// client.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
+    /// let store = store.connect_with(&client).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn client_builder(&self, address: impl Address) -> Result<Builder, StoreError> {
+        let options = self.0.clone()?;
+        connection::builder(address, options.deadline())
+    }
+
     /// Connects the client that `builder` builds, and returns a store on it.
     ///
-    /// `builder` should come from [`connection::builder`], which shows how to add certificates.
+    /// `builder` should come from [`client_builder`](Self::client_builder), which shows how to add
+    /// certificates.
     ///
     /// # Errors
     ///
@@ -163,6 +230,17 @@ impl FredStoreBuilder {
         let client = builder.build().map_err(|error| refused(&[], error))?;
         follows_nothing(&client)?;
         open(client, options).await
+    }
+
+    /// Returns a store that sends its commands through `clients`, which the caller connects, and keeps
+    /// connected.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`FredStore::new`], and [`ErrorKind::Misconfigured`] if an option is not valid.
+    pub fn over<C: Clients>(self, clients: C) -> Result<FredStore<C>, StoreError> {
+        follows_nothing(&clients)?;
+        Ok(FredStore::of(clients, self.0?, Vec::new()))
     }
 }
 

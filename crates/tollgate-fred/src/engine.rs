@@ -13,7 +13,8 @@ use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use tokio::runtime::Handle;
 use tokio::time::{self, Instant};
-use tollgate_wire::{Engine, Failure, Pauses, Runtime, ScriptCall};
+use tollgate_wire::inside::Pauses;
+use tollgate_wire::{Engine, Failure, Runtime, ScriptCall};
 
 use crate::connection::{Clients, Connection};
 use crate::failure;

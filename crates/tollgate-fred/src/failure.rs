@@ -69,7 +69,7 @@ pub(crate) fn is_on_its_way(failure: &Failure) -> bool {
 
 /// Returns whether the server says that it is out of service.
 pub(crate) fn is_out_of_service(failure: &Failure) -> bool {
-    matches!(failure, Failure::Refused { line, .. } if tollgate_wire::is_out_of_service(line))
+    matches!(failure, Failure::Refused { line, .. } if tollgate_wire::inside::is_out_of_service(line))
 }
 
 /// Returns whether fred's own timeout has ended a command.

@@ -28,7 +28,8 @@ use crate::engine::FredEngine;
 pub struct FredStore<C = Client>(WireStore<FredEngine<C>>);
 
 impl<C: Clients> FredStore<C> {
-    /// Returns a store that sends its commands through `clients`, with the default [`Options`].
+    /// Returns a store that sends its commands through `clients`, with the default options.
+    /// [`FredStoreBuilder::over`](crate::FredStoreBuilder::over) sets others.
     ///
     /// The caller connects `clients`, and keeps them connected.
     ///
@@ -54,17 +55,8 @@ impl<C: Clients> FredStore<C> {
     /// # }
     /// ```
     pub fn new(clients: C) -> Result<Self, StoreError> {
-        Self::with_options(clients, Options::default())
-    }
-
-    /// Returns a store like [`new`](Self::new), with `options`.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`new`](Self::new).
-    pub fn with_options(clients: C, options: Options) -> Result<Self, StoreError> {
         follows_nothing(&clients)?;
-        Ok(Self::of(clients, options, Vec::new()))
+        Ok(Self::of(clients, Options::default(), Vec::new()))
     }
 
     pub(crate) fn of(clients: C, options: Options, connections: Vec<Connection>) -> Self {

@@ -11,7 +11,7 @@ pub mod operate;
 mod places;
 
 pub use fred;
-pub use tollgate_wire::{Options, TimeSource};
+pub use tollgate_wire::TimeSource;
 
 pub use builder::FredStoreBuilder;
 pub use fred_store::FredStore;

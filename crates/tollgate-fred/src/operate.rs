@@ -37,11 +37,12 @@ use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::join_all;
 use tollgate_core::store::Verdict;
 use tollgate_core::{Key, Limit, StoreError};
-pub use tollgate_wire::{
+use tollgate_wire::Failure;
+use tollgate_wire::inside::{Command, Node, Nodes, Reply};
+pub use tollgate_wire::operate::{
     Clear, Cleared, Diagnosis, Encoding, Facts, Finding, FoundState, Operate, OtherState, Search,
     Severity,
 };
-use tollgate_wire::{Command, Failure, Node, Nodes, Reply};
 
 use crate::connection::Clients;
 use crate::engine::{FredEngine, bytes, send_once};

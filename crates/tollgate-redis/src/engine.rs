@@ -3,14 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use redis::Cmd;
-use redis::aio::ConnectionLike;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tollgate_wire::{Engine, Failure, Runtime, ScriptCall};
 
 use crate::cluster::{Cluster, Importers};
 use crate::commands::{evalsha, script_load, unlink};
-use crate::connection::MOST_IN_FLIGHT;
+use crate::connection::{Connection, MOST_IN_FLIGHT};
 use crate::failure;
 #[cfg(feature = "cluster")]
 use crate::home::Home;
@@ -56,10 +55,7 @@ impl<C> RedisEngine<C> {
     }
 }
 
-impl<C> RedisEngine<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+impl<C: Connection> RedisEngine<C> {
     /// Returns the cluster, if the connection is to one and has not ended with its runtime.
     pub(crate) fn driven_cluster(&self) -> Option<Result<Cluster<'_>, Failure>> {
         let cluster = self.cluster()?;
@@ -82,10 +78,7 @@ where
     }
 }
 
-impl<C> Engine for RedisEngine<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+impl<C: Connection> Engine for RedisEngine<C> {
     async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
         if let Some(cluster) = self.driven_cluster() {
             return cluster?.run(call).await;

@@ -66,13 +66,13 @@ pub(crate) fn line(error: &ServerError) -> String {
 /// Returns whether the server says that it is out of service; in a transaction that is nested inside
 /// `EXECABORT`.
 pub(crate) fn is_out_of_service(error: &RedisError) -> bool {
-    is_any(error, tollgate_wire::is_out_of_service)
+    is_any(error, tollgate_wire::inside::is_out_of_service)
 }
 
 /// Returns whether the server says that it is a replica.
 #[cfg(feature = "sentinel")]
 pub(crate) fn is_of_replica(error: &RedisError) -> bool {
-    is_any(error, tollgate_wire::is_of_replica)
+    is_any(error, tollgate_wire::inside::is_of_replica)
 }
 
 fn is_any(error: &RedisError, is: fn(&str) -> bool) -> bool {

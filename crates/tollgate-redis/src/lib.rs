@@ -17,7 +17,7 @@ mod plain;
 mod redis_store;
 
 pub use redis;
-pub use tollgate_wire::{Options, TimeSource};
+pub use tollgate_wire::TimeSource;
 
 pub use builder::RedisStoreBuilder;
 pub use plain::PlainStore;

@@ -7,16 +7,18 @@ use std::time::Duration;
 #[cfg(feature = "operate")]
 use redis::{Pipeline, Value};
 #[cfg(feature = "operate")]
-use tollgate_wire::Node;
+use tollgate_wire::inside::Node;
 use tollgate_wire::{Failure, ScriptCall};
+
+use crate::connection::Connection;
 
 pub(crate) enum Importers {}
 
 pub(crate) struct Cluster<'a>(Infallible, PhantomData<&'a ()>);
 
 impl<'a> Cluster<'a> {
-    pub(crate) fn of<C>(
-        _connection: &'a C,
+    pub(crate) fn of(
+        _connection: &'a impl Connection,
         _importers: Option<&'a Importers>,
         _deadline: Duration,
     ) -> Option<Self> {

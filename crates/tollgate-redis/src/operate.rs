@@ -31,25 +31,23 @@
 //! ```
 
 use async_trait::async_trait;
-use redis::aio::ConnectionLike;
 use redis::{Pipeline, Value};
 use tollgate_core::store::Verdict;
 use tollgate_core::{Key, Limit, StoreError};
-pub use tollgate_wire::{
+use tollgate_wire::Failure;
+use tollgate_wire::inside::{Command, Node, Nodes, Reply};
+pub use tollgate_wire::operate::{
     Clear, Cleared, Diagnosis, Encoding, Facts, Finding, FoundState, Operate, OtherState, Search,
     Severity,
 };
-use tollgate_wire::{Command, Failure, Node, Nodes, Reply};
 
+use crate::connection::Connection;
 use crate::engine::RedisEngine;
 use crate::failure;
 use crate::redis_store::RedisStore;
 
 #[async_trait]
-impl<C> Operate for RedisStore<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+impl<C: Connection> Operate for RedisStore<C> {
     async fn clear(
         &self,
         what: &Clear,
@@ -95,10 +93,7 @@ where
     }
 }
 
-impl<C> Nodes for RedisEngine<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+impl<C: Connection> Nodes for RedisEngine<C> {
     async fn send(&self, node: &Node, commands: &[Command]) -> Result<Vec<Reply>, Failure> {
         let mut pipeline = Pipeline::new();
         for words in commands.iter().map(Command::words) {

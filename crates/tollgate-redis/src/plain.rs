@@ -5,12 +5,15 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use redis::aio::ConnectionLike;
 use redis::{FromRedisValue, ParsingError, RedisError, RedisResult, Value};
+#[cfg(any(doc, test))]
+use tollgate_core::ErrorKind;
 use tollgate_core::store::{Checks, Request, Verdicts};
-use tollgate_core::{ErrorKind, Limit, Store, StoreError, SyncStore};
-use tollgate_wire::{Command, Engine, Failure, Options, Transact};
+use tollgate_core::{Limit, Store, StoreError, SyncStore};
+use tollgate_wire::inside::{self, Command, Transact};
+use tollgate_wire::{Failure, Options};
 
+use crate::connection::{Connection, ToOneServer};
 use crate::engine::RedisEngine;
 use crate::failure;
 
@@ -21,44 +24,44 @@ use crate::failure;
 /// long as the server's clock does not step. An anchored window starts with the millisecond after
 /// its first call, and cannot be refunded. It needs Redis 7.0 or later, or Valkey, and a single
 /// server, not a cluster.
-pub struct PlainStore<C>(tollgate_wire::PlainStore<RedisEngine<C>>);
+pub struct PlainStore<C>(inside::PlainStore<RedisEngine<C>>);
 
-impl<C> PlainStore<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
-    /// Returns a store for `limits` that sends its commands through `connection`.
+impl<C: ToOneServer> PlainStore<C> {
+    /// Returns a store for `limits` that sends its commands through `connection`, with the default
+    /// options. [`RedisStoreBuilder::plain`](crate::RedisStoreBuilder::plain) sets others.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] if plain commands cannot serve some of `limits` (the message
-    /// names each with the reason), or if `connection` is to a cluster;
-    /// [`ErrorKind::Misconfigured`] if `options` set the caller's clock.
+    /// [`ErrorKind::Unsupported`] if plain commands cannot serve some of `limits`; the message names
+    /// each with the reason.
     ///
     /// # Examples
     ///
     /// ```no_run
     /// use tollgate_redis::redis::Client;
-    /// use tollgate_redis::{FixedWindow, Limit, Options, PlainStore, Quota, connection};
+    /// use tollgate_redis::{FixedWindow, Limit, PlainStore, Quota, connection};
     ///
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// let client = Client::open("redis://127.0.0.1:6379")?;
     /// let config = connection::multiplexed();
     /// let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
     /// let hourly = Limit::new("hourly", FixedWindow::aligned(Quota::per_hour(20)))?;
-    /// let store = PlainStore::new(connection, Options::new(), &[hourly])?;
+    /// let store = PlainStore::new(connection, &[hourly])?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn new(connection: C, options: Options, limits: &[Limit]) -> Result<Self, StoreError> {
+    pub fn new(connection: C, limits: &[Limit]) -> Result<Self, StoreError> {
+        Self::over(connection, Options::new(), limits)
+    }
+
+    /// Returns a store like [`new`](Self::new), with `options`.
+    pub(crate) fn over(
+        connection: C,
+        options: Options,
+        limits: &[Limit],
+    ) -> Result<Self, StoreError> {
         let engine = RedisEngine::new(connection, options.deadline(), None);
-        if engine.is_clustered() {
-            return Err(StoreError::new(
-                ErrorKind::Unsupported,
-                "the scriptless store supports no cluster: use the store with scripts",
-            ));
-        }
-        tollgate_wire::PlainStore::new(engine, options, limits).map(Self)
+        inside::PlainStore::new(engine, options, limits).map(Self)
     }
 
     /// Returns the connection of this store.
@@ -90,10 +93,7 @@ impl FromRedisValue for Numbers {
     }
 }
 
-impl<C> Transact for RedisEngine<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+impl<C: Connection> Transact for RedisEngine<C> {
     async fn transact(&self, commands: &[Command]) -> Result<Vec<Vec<Option<i64>>>, Failure> {
         let mut transaction = redis::pipe();
         // Report each command's error by itself, instead of one combined error.
@@ -123,10 +123,7 @@ where
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<C> Store for PlainStore<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+impl<C: ToOneServer> Store for PlainStore<C> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         self.0.execute(&request).await
     }
@@ -197,7 +194,7 @@ mod tests {
             });
             let client = redis::Client::open(server.url()).unwrap();
             let connection = client.get_multiplexed_async_connection().await.unwrap();
-            let store = PlainStore::new(connection, Options::default(), &[]).unwrap();
+            let store = PlainStore::new(connection, &[]).unwrap();
             let hourly = FixedWindow::aligned(Quota::per_hour(20));
             let limit = Limit::new("hourly", hourly).unwrap();
             let request = Request::consume(Check::new(&limit, "k", 1));
@@ -212,7 +209,7 @@ mod tests {
         let server = FakeServer::start(|_| "+OK\r\n".into());
         let client = redis::Client::open(server.url()).unwrap();
         let connection = client.get_multiplexed_async_connection().await.unwrap();
-        let store = PlainStore::new(connection, Options::default(), &[]).unwrap();
+        let store = PlainStore::new(connection, &[]).unwrap();
         assert_eq!(format!("{store:?}"), "PlainStore { .. }");
         let engine = store.0.engine();
         let before = engine.monotonic_us();

@@ -4,32 +4,25 @@ use std::fmt;
 use std::pin::Pin;
 
 use async_trait::async_trait;
-use redis::aio::ConnectionLike;
 use tollgate_core::store::{Checks, Request, Verdicts};
 use tollgate_core::{Key, Store, StoreError, SyncStore, lease, schedule};
 use tollgate_wire::{Options, WireStore};
 
-use crate::connection::ServerConnection;
+use crate::connection::{Connection, ServerConnection, ToOneServer};
 use crate::engine::RedisEngine;
 
-/// A [`Store`] on Redis or Valkey, through any connection of redis-rs that can be cloned.
+/// A [`Store`] on Redis or Valkey, through a [`Connection`] of redis-rs.
 ///
 /// Each call is one `EVALSHA`, sent once. A call whose outcome is unknown fails with
 /// [`ErrorKind::Unknown`](tollgate_core::ErrorKind::Unknown), and is never sent again.
 pub struct RedisStore<C = ServerConnection>(WireStore<RedisEngine<C>>);
 
-impl<C> RedisStore<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
-    /// Returns a store that sends its commands through `connection`, with the default [`Options`].
+impl<C: ToOneServer> RedisStore<C> {
+    /// Returns a store that sends its commands through `connection`, with the default options.
+    /// [`RedisStoreBuilder::over`](crate::RedisStoreBuilder::over) sets others.
     ///
-    /// Use [settings](crate::connection) for a rate limiter. The connection MUST NOT retry commands
-    /// by itself, or a call can be counted twice. A cluster connection does, unless its client was
-    /// built with [`connection::cluster`](crate::connection) or `retries(0)`.
-    ///
-    /// The store recognizes a `ClusterConnection` by its type. If you wrap it in a type of your
-    /// own, the store takes it for a connection to one server.
+    /// Use [settings](crate::connection) for a rate limiter. For a cluster, give the builder of a client
+    /// to [`RedisStoreBuilder::connect_cluster_with`](crate::RedisStoreBuilder::connect_cluster_with).
     ///
     /// # Examples
     ///
@@ -45,16 +38,30 @@ where
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// A connection to a cluster may be one that sends a call again that was counted already, so a store
+    /// does not take it:
+    ///
+    /// ```compile_fail,E0277
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use tollgate_redis::{RedisStore, redis::cluster::ClusterClient};
+    /// let client = ClusterClient::new(["redis://10.0.0.1:6379"])?;
+    /// let store = RedisStore::new(client.get_async_connection().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(connection: C) -> Self {
-        Self::with_options(connection, Options::default())
+        Self::over(connection, Options::default())
     }
 
     /// Returns a store like [`new`](Self::new), with `options`.
-    pub fn with_options(connection: C, options: Options) -> Self {
+    pub(crate) fn over(connection: C, options: Options) -> Self {
         let engine = RedisEngine::new(connection, options.deadline(), None);
         Self::of(engine, options)
     }
+}
 
+impl<C: Connection> RedisStore<C> {
     pub(crate) fn of(engine: RedisEngine<C>, options: Options) -> Self {
         Self(WireStore::new(engine, options))
     }
@@ -78,10 +85,7 @@ where
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<C> Store for RedisStore<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+impl<C: Connection> Store for RedisStore<C> {
     // Written as `async_trait` would expand it, but without a second copy of the request.
     fn decide<'a, 'store, 'call>(
         &'store self,
@@ -114,10 +118,7 @@ where
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<C> schedule::Store for RedisStore<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+impl<C: Connection> schedule::Store for RedisStore<C> {
     async fn schedule<'a>(
         &self,
         request: &schedule::Request<'a>,
@@ -136,10 +137,7 @@ where
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<C> lease::Store for RedisStore<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+impl<C: Connection> lease::Store for RedisStore<C> {
     async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.0.lease(&request).await
     }
@@ -154,10 +152,7 @@ where
 }
 
 /// Leaves the connection out, because it may not implement `Debug`.
-impl<C> fmt::Debug for RedisStore<C>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+impl<C: Connection> fmt::Debug for RedisStore<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
             .field("options", self.options())

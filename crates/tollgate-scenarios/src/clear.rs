@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::{ErrorKind, Limit, RateLimiter, Timestamp};
 use tollgate_testkit::{Cluster, Flavor, Migration, SentinelGroup, Server};
-use tollgate_wire::{Clear, Cleared, Options};
+use tollgate_wire::Options;
+use tollgate_wire::operate::{Clear, Cleared};
 
 use crate::client::{Client, Connected};
 

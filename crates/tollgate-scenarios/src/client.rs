@@ -6,7 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tollgate_core::{Store, StoreError, lease, schedule};
 use tollgate_testkit::{Authority, Identity};
-use tollgate_wire::{Operate, Options};
+use tollgate_wire::Options;
+use tollgate_wire::operate::Operate;
 
 /// A store for limits, leases and schedules, and for operators.
 pub trait AnyStore: Store + lease::Store + schedule::Store + Operate + Debug {}

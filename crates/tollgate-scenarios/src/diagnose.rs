@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::{Gcra, Limit, Quota, RateLimiter, Timestamp};
 use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
-use tollgate_wire::{Diagnosis, Finding, Options, Severity};
+use tollgate_wire::Options;
+use tollgate_wire::operate::{Diagnosis, Finding, Severity};
 
 use crate::client::Client;
 

@@ -53,7 +53,7 @@ impl NoConnection {
     /// # Examples
     ///
     /// ```
-    /// use tollgate_wire::NoConnection;
+    /// use tollgate_wire::inside::NoConnection;
     ///
     /// let words = [("connection reset", NoConnection::NotGreeted)];
     /// let told = |text| NoConnection::told(text, &words);
@@ -94,7 +94,7 @@ impl NoConnection {
     /// # Examples
     ///
     /// ```
-    /// use tollgate_wire::NoConnection;
+    /// use tollgate_wire::inside::NoConnection;
     ///
     /// let error = NoConnection::Unreachable.error_of(["10.0.0.1:6379"], "refused");
     /// assert!(error.to_string().starts_with("10.0.0.1:6379: no connection to the server: "));

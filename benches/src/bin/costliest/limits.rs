@@ -6,8 +6,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tollgate_benches::Problem;
 use tollgate_core::{Algorithm, Limit, RateLimiter, Receipt, Timestamp};
-use tollgate_redis::RedisStore as AnyRedisStore;
-use tollgate_wire::{Clear, Operate, Options};
+use tollgate_redis::RedisStoreBuilder;
+use tollgate_wire::Options;
+use tollgate_wire::operate::{Clear, Operate};
 
 use crate::{RedisStore, Table};
 
@@ -283,7 +284,7 @@ impl Scene<'_> {
     /// Measures calls for all keys at once, which are sent together as far as batches permit.
     async fn batches(&self) -> Result<(), Problem> {
         let now = at(self.calls * 1_000)?;
-        let builder = AnyRedisStore::builder().options(Options::new().with_batches_only());
+        let builder = RedisStoreBuilder::from(Options::new().with_batches_only());
         let together = Arc::new(builder.connect(self.table.server.url()).await?);
         let limiter = RateLimiter::new(together, self.limits.clone())?;
         for (name, cost) in [("allow", 5), ("deny", 99_999)] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use tollgate_core::{Key, Limit, StoreError};
-use tollgate_wire::{FoundState, Search};
+use tollgate_wire::operate::{FoundState, Search};
 
 use crate::failure::Failure;
 use crate::limits::LimitsFile;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tollgate_wire::{Diagnosis, Finding, Severity};
+use tollgate_wire::operate::{Diagnosis, Finding, Severity};
 
 use crate::failure::Failure;
 use crate::output::{Output, say};

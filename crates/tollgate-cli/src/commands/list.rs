@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde::Serialize;
 use tollgate_core::Limit;
-use tollgate_wire::{FoundState, Search};
+use tollgate_wire::operate::{FoundState, Search};
 
 use crate::failure::Failure;
 use crate::limits::LimitOptions;

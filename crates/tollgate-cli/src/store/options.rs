@@ -9,7 +9,8 @@ use clap::{ArgGroup, Args, ValueEnum};
 use serde::Serialize;
 use tollgate_core::Key;
 use tollgate_http::inbound::{ClientIp, KeyBy};
-use tollgate_wire::{FoundState, Options, Search};
+use tollgate_wire::Options;
+use tollgate_wire::operate::{FoundState, Search};
 
 use super::hashing::hashing;
 use super::remote::PATIENCE;

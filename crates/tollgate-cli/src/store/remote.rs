@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::schedule;
-use tollgate_wire::Operate;
+use tollgate_wire::operate::Operate;
 
 /// The timeout for connecting and for each call: no service is waiting for this program.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

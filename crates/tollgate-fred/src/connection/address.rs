@@ -2,7 +2,7 @@
 
 use fred::types::config::Config;
 use tollgate_core::{ErrorKind, StoreError};
-use tollgate_wire::NoConnection;
+use tollgate_wire::inside::NoConnection;
 
 /// The address of a server, a cluster or Sentinels: text such as `redis://127.0.0.1:6379` (a `&str`,
 /// `String`, `&String` or a reference to a `Url`), or a [`Config`].

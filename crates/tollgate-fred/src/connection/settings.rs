@@ -7,7 +7,6 @@ use fred::types::config::{
     ClusterDiscoveryPolicy, ConnectionConfig, ReconnectPolicy, ServerConfig,
 };
 use tollgate_core::StoreError;
-use tollgate_wire::Options;
 
 use super::address::Address;
 
@@ -27,51 +26,9 @@ const SILENT_DEADLINES: u32 = 4;
 /// milliseconds.
 const LONGEST_SILENCE: Duration = Duration::from_millis((1 << 31) - 1);
 
-/// Returns a builder of fred for a client or a pool at `address`, set up for a store with `options`.
-///
-/// # Errors
-///
-/// [`ErrorKind::Misconfigured`](tollgate_core::ErrorKind::Misconfigured) if fred does not accept
-/// the text of an address, or would not do what it says: if its scheme or a parameter is not one
-/// that fred knows, or if it asks for TLS and this program was built without. fred would ignore
-/// that, connect in the clear, and send the password in it.
-///
-/// # Examples
-///
-/// ```
-/// use tollgate_fred::{Options, connection};
-///
-/// let builder = connection::builder("redis://127.0.0.1:6379", &Options::default())?;
-/// assert_eq!(builder.get_connection_config().max_command_attempts, 1);
-/// # Ok::<(), tollgate_core::StoreError>(())
-/// ```
-///
-/// With TLS and a certificate authority that the system does not know, here through `rustls`:
-///
-/// ```no_run
-/// # #[cfg(any(feature = "enable-rustls", feature = "enable-rustls-ring"))]
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use rustls::pki_types::CertificateDer;
-/// use rustls::pki_types::pem::PemObject;
-/// use rustls::{ClientConfig, RootCertStore};
-/// use tollgate_fred::fred::types::config::TlsConnector;
-/// use tollgate_fred::{FredStore, Options, connection};
-///
-/// let mut roots = RootCertStore::empty();
-/// for certificate in CertificateDer::pem_file_iter("authority.pem")? {
-///     roots.add(certificate?)?;
-/// }
-/// let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-/// let options = Options::default();
-/// let mut builder = connection::builder("rediss://:secret@10.0.0.1:6379", &options)?;
-/// builder.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
-/// let store = FredStore::builder().options(options).connect_with(&builder).await?;
-/// # Ok(())
-/// # }
-/// ```
-pub fn builder(address: impl Address, options: &Options) -> Result<Builder, StoreError> {
+/// Returns a builder of fred for a client or a pool at `address`, set up for calls with this `deadline`.
+pub(crate) fn builder(address: impl Address, deadline: Duration) -> Result<Builder, StoreError> {
     let mut config = address.read()?;
-    let deadline = options.deadline();
     if let ServerConfig::Clustered { policy, .. } = &mut config.server {
         // The nodes that the address names may all be gone after some failovers.
         *policy = ClusterDiscoveryPolicy::UseCache;
@@ -116,8 +73,7 @@ mod tests {
             (Duration::from_millis(500), second * 2),
             (Duration::MAX, LONGEST_SILENCE),
         ] {
-            let options = Options::new().with_deadline(deadline);
-            let builder = builder("redis-cluster://h", &options).unwrap();
+            let builder = builder("redis-cluster://h", deadline).unwrap();
             let connection = builder.get_connection_config();
             assert_eq!(connection.connection_timeout, second);
             assert_eq!(connection.internal_command_timeout, second);

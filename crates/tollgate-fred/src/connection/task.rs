@@ -77,7 +77,6 @@ mod tests {
 
     use fred::error::ErrorKind;
     use tollgate_testkit::FakeServer;
-    use tollgate_wire::Options;
 
     use super::super::builder;
     use super::*;
@@ -85,7 +84,7 @@ mod tests {
     /// Keeps a client whose task is `task`, and returns whether and when it was started again.
     async fn restarted(task: ConnectHandle) -> Option<Duration> {
         let server = FakeServer::start(|_| "+OK\r\n".into());
-        let builder = builder(server.url(), &Options::default()).unwrap();
+        let builder = builder(server.url(), Duration::from_millis(500)).unwrap();
         let client = builder.build().unwrap();
         let begun = Instant::now();
         let kept = keep(client.clone(), Task(task));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::ErrorKind;
-use tollgate_fred::FredStore;
+use tollgate_fred::FredStoreBuilder;
 use tollgate_fred::operate::{Clear, Operate};
 use tollgate_scenarios::clear as shared;
 use tollgate_testkit::{Flavor, Server};
@@ -14,7 +14,7 @@ use shared::{begin_migration, clears_what_is_ahead, cluster, options, snapshot};
 #[tokio::test]
 async fn only_states_ahead_are_cleared_through_a_pool() {
     let server = Server::start(Flavor::System);
-    let builder = FredStore::builder().options(options());
+    let builder = FredStoreBuilder::from(options());
     let store = builder.connect_pool(&server.url(), 3).await;
     clears_what_is_ahead(Arc::new(store.unwrap()), &[server]).await;
 }
@@ -23,7 +23,7 @@ async fn only_states_ahead_are_cleared_through_a_pool() {
 #[tokio::test]
 async fn clearing_can_be_repeated_after_a_slot_has_moved() {
     let cluster = cluster();
-    let builder = FredStore::builder().options(options());
+    let builder = FredStoreBuilder::from(options());
     let builder = builder.deadline(Duration::from_secs(1));
     let url = format!("redis-cluster://{}", cluster.addresses()[0]);
     let store = builder.connect(&url).await.unwrap();

@@ -7,9 +7,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tollgate_fred::fred::types::config::TlsConnector;
-use tollgate_fred::{FredStore, Options, StoreError, connection};
+use tollgate_fred::{FredStoreBuilder, StoreError};
 use tollgate_scenarios::{Client, Connected};
 use tollgate_testkit::{Authority, Identity};
+use tollgate_wire::Options;
 
 /// Connects as the builder of a store does.
 pub(crate) struct Fred;
@@ -21,7 +22,7 @@ impl Client for Fred {
     }
 
     async fn server(&self, url: &str, options: Options) -> Result<Connected, StoreError> {
-        let builder = FredStore::builder().options(options);
+        let builder = FredStoreBuilder::from(options);
         Ok(Arc::new(builder.connect(url).await?))
     }
 
@@ -46,9 +47,11 @@ impl Client for Fred {
                 own.unwrap()
             }
         };
-        let mut builder = connection::builder(url, &options).unwrap();
+        let mut builder = FredStoreBuilder::from(options.clone())
+            .client_builder(url)
+            .unwrap();
         builder.with_config(|config| config.tls = Some(TlsConnector::from(tls).into()));
-        let store = FredStore::builder().options(options);
+        let store = FredStoreBuilder::from(options);
         Ok(Arc::new(store.connect_with(&builder).await?))
     }
 

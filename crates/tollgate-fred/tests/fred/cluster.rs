@@ -10,8 +10,9 @@ use tollgate_core::{
     Decision, ErrorKind, FixedWindow, Key, Limit, Quota, RateLimiter, StoreError, Timestamp,
 };
 use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
-use tollgate_fred::{FredStore, Options};
+use tollgate_fred::{FredStore, FredStoreBuilder};
 use tollgate_testkit::{Cluster, Flavor};
+use tollgate_wire::Options;
 
 /// All calls are decided at one instant, so that no window ends during a test.
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -23,7 +24,7 @@ type Limiter = Arc<RateLimiter<FredStore>>;
 async fn limiter(cluster: &Cluster) -> Limiter {
     let url = format!("redis-cluster://{}", cluster.addresses()[0]);
     let options = Options::default().with_deadline(DEADLINE);
-    let store = FredStore::builder().options(options).connect(&url).await;
+    let store = FredStoreBuilder::from(options).connect(&url).await;
     let limit = Limit::new("calls", FixedWindow::aligned(Quota::per_hour(LIMIT)));
     let limiter = RateLimiter::new(store.expect("a cluster that answers"), limit);
     Arc::new(limiter.expect("one limit"))
@@ -152,7 +153,7 @@ async fn brought(cluster: &Cluster, deadline: Duration) -> RateLimiter<FredStore
     client.init().await.unwrap();
     assert_eq!(client.connection_config().max_command_attempts, 3);
     let options = Options::default().with_deadline(deadline);
-    let store = FredStore::with_options(client, options).unwrap();
+    let store = FredStoreBuilder::from(options).over(client).unwrap();
     let limit = Limit::new("calls", FixedWindow::anchored(Quota::per_hour(1_000)));
     RateLimiter::new(store, limit).unwrap()
 }

@@ -2,13 +2,14 @@
 
 use tollgate_conformance::conformance;
 use tollgate_fred::fred::clients::Pool;
-use tollgate_fred::{FredStore, Options};
+use tollgate_fred::{FredStore, FredStoreBuilder};
 use tollgate_scenarios::all_conformance;
 use tollgate_scenarios::conformance::{cluster, options, server};
 use tollgate_testkit::Flavor;
+use tollgate_wire::Options;
 
 async fn connect(url: String, options: Options) -> FredStore {
-    let builder = FredStore::builder().options(options);
+    let builder = FredStoreBuilder::from(options);
     builder.connect(&url).await.unwrap()
 }
 
@@ -22,7 +23,7 @@ async fn batched(url: String) -> FredStore {
 }
 
 async fn pool(url: String) -> FredStore<Pool> {
-    let builder = FredStore::builder().options(options());
+    let builder = FredStoreBuilder::from(options());
     builder.connect_pool(&url, 2).await.unwrap()
 }
 

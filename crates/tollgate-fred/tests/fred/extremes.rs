@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use tollgate_fred::lease::ConcurrencyLimiter;
 use tollgate_fred::store::{Check, Operation, Request};
-use tollgate_fred::{ErrorKind, FredStore, Options, RateLimiter, Store, TimeSource, connection};
+use tollgate_fred::{ErrorKind, FredStore, FredStoreBuilder, RateLimiter, Store, TimeSource};
 use tollgate_scenarios::Connected;
 use tollgate_scenarios::extremes as shared;
 use tollgate_scenarios::secured::is_misconfigured;
 use tollgate_testkit::{Flavor, Server};
+use tollgate_wire::Options;
 
 #[tokio::test]
 async fn a_pool_takes_extreme_times() {
     let server = Server::start(Flavor::System);
     shared::are_taken(async |options| {
-        let builder = FredStore::builder().options(options);
+        let builder = FredStoreBuilder::from(options);
         let store = builder.connect_pool(&server.url(), 2).await?;
         Ok(Arc::new(store) as Connected)
     })
@@ -37,9 +38,7 @@ async fn the_store_has_the_options_it_was_given() {
     let store = all.connect(&server.url()).await.unwrap();
     let options = shared::changed();
     assert_eq!(*store.options(), options);
-    let more = FredStore::builder()
-        .options(options.clone())
-        .hashed_keys([2; 16]);
+    let more = FredStoreBuilder::from(options.clone()).hashed_keys([2; 16]);
     let store = more.connect_pool(&server.url(), 1).await.unwrap();
     assert_eq!(*store.options(), options.with_hashed_keys([2; 16]));
 }
@@ -50,7 +49,9 @@ async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
     // it.
     let wrong = || FredStore::builder().prefix("a b").deadline(Duration::ZERO);
     let url = "redis://127.0.0.1:1";
-    let builder = connection::builder(url, &Options::new()).unwrap();
+    let builder = FredStoreBuilder::from(Options::new())
+        .client_builder(url)
+        .unwrap();
     let hint = "\"a b\"";
     is_misconfigured(wrong().connect(url), hint).await;
     is_misconfigured(wrong().connect_pool(url, 2), hint).await;

@@ -8,8 +8,9 @@ use tollgate_core::{
     ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError, Timestamp,
 };
 use tollgate_fred::fred::prelude::{Builder, ClientLike, Config, ReconnectPolicy};
-use tollgate_fred::{FredStore, Options, connection};
+use tollgate_fred::{FredStore, FredStoreBuilder};
 use tollgate_testkit::{Flavor, Proxy, Server};
+use tollgate_wire::Options;
 
 /// All calls are decided at one instant, so that no window ends during a test.
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -46,11 +47,15 @@ async fn call_until_it_works<S: Store>(limiter: &RateLimiter<S>) -> u64 {
 async fn a_full_queue_is_not_taken_for_a_lost_connection() {
     let server = Server::start(Flavor::System);
     let options = options(Duration::from_secs(2)).with_batches(false);
-    let mut builder = connection::builder(server.url(), &options).unwrap();
+    let mut builder = FredStoreBuilder::from(options.clone())
+        .client_builder(server.url())
+        .unwrap();
     builder.with_connection_config(|connection| connection.max_command_buffer_len = 8);
     let client = builder.build().unwrap();
     client.init().await.unwrap();
-    let limiter = Arc::new(limiter(FredStore::with_options(client, options).unwrap()));
+    let limiter = Arc::new(limiter(
+        FredStoreBuilder::from(options).over(client).unwrap(),
+    ));
     call(&limiter).await.unwrap();
     server.pause();
     let calls = (0..2_000).map(|_| call(&limiter));
@@ -79,7 +84,11 @@ async fn a_call_with_a_lost_reply_is_not_sent_again() {
     client.init().await.unwrap();
     assert_eq!(client.connection_config().max_command_attempts, 3);
     let options = options(Duration::from_secs(5));
-    let limiter = limiter(FredStore::with_options(client.clone(), options).unwrap());
+    let limiter = limiter(
+        FredStoreBuilder::from(options)
+            .over(client.clone())
+            .unwrap(),
+    );
     assert_eq!(call(&limiter).await.unwrap(), 99);
 
     proxy.cut_after_next("EVALSHA");
@@ -119,7 +128,7 @@ async fn connections_close_when_connecting_is_cancelled() {
     let alone = clients();
     server.pause();
     let (url, options) = (server.url(), Options::default());
-    let connecting = FredStore::builder().options(options).connect(&url);
+    let connecting = FredStoreBuilder::from(options).connect(&url);
     let outcome = timeout(Duration::from_millis(300), connecting).await;
     assert!(outcome.is_err(), "a server that stands still has answered");
     server.resume();

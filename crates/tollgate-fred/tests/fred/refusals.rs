@@ -12,9 +12,10 @@ use tollgate_fred::fred::interfaces::ClientLike;
 use tollgate_fred::fred::prelude::Client;
 use tollgate_fred::fred::types::config::Blocking;
 use tollgate_fred::operate::Operate;
-use tollgate_fred::{FredStore, Options, connection};
+use tollgate_fred::{FredStore, FredStoreBuilder};
 use tollgate_scenarios::refusals as shared;
 use tollgate_testkit::{Answer, FakeServer};
+use tollgate_wire::Options;
 
 use shared::{DONE, limit, limiter, replies};
 
@@ -33,12 +34,16 @@ async fn connect(url: &str) -> FredStore {
 /// a connection with one that blocks it.
 async fn brought(url: &str, deadline: Duration) -> (FredStore, Client) {
     let options = Options::default().with_deadline(deadline);
-    let mut builder = connection::builder(url, &options).unwrap();
+    let mut builder = FredStoreBuilder::from(options.clone())
+        .client_builder(url)
+        .unwrap();
     builder.with_connection_config(|connection| connection.max_command_attempts = 3);
     builder.with_config(|config| config.blocking = Blocking::Error);
     let client = builder.build().unwrap();
     client.init().await.unwrap();
-    let store = FredStore::with_options(client.clone(), options).unwrap();
+    let store = FredStoreBuilder::from(options)
+        .over(client.clone())
+        .unwrap();
     (store, client)
 }
 

@@ -13,20 +13,23 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, ProtocolVersion, RedisResult};
-use tollgate_core::StoreError;
+#[cfg(doc)]
+use tollgate_core::ErrorKind;
+use tollgate_core::{Limit, StoreError};
 #[cfg(feature = "tls-rustls")]
-use tollgate_wire::NoConnection;
+use tollgate_wire::inside::NoConnection;
 use tollgate_wire::{Options, TimeSource};
 
-use crate::connection::{self, Address};
+use crate::connection::{self, Address, ToOneServer};
+use crate::plain::PlainStore;
 use crate::redis_store::RedisStore;
 use refused::{invalid_address, refused, refuses_hello};
 
 /// Sets up a [`RedisStore`], and connects it to one server, a cluster, or the primary that
 /// Sentinels name.
 ///
-/// Unset options are as in [`Options::new`]. The method that connects returns an error if an option
-/// is not valid.
+/// The method that connects, or that makes a store on a connection of yours, returns an error if an
+/// option is not valid.
 ///
 /// # Examples
 ///
@@ -58,8 +61,15 @@ struct Certificates(redis::TlsCertificates);
 impl RedisStore<MultiplexedConnection> {
     /// Returns a builder that sets up a store and connects it.
     pub fn builder() -> RedisStoreBuilder {
-        RedisStoreBuilder {
-            options: Ok(Options::new()),
+        Options::new().into()
+    }
+}
+
+/// Starts with `options`, for a program that has those of `tollgate-wire`.
+impl From<Options> for RedisStoreBuilder {
+    fn from(options: Options) -> Self {
+        Self {
+            options: Ok(options),
             protocol: None,
             #[cfg(feature = "tls-rustls")]
             certificates: None,
@@ -68,12 +78,6 @@ impl RedisStore<MultiplexedConnection> {
 }
 
 impl RedisStoreBuilder {
-    /// Sets all [`Options`], in place of those set before.
-    pub fn options(mut self, options: Options) -> Self {
-        self.options = Ok(options);
-        self
-    }
-
     /// Sets the prefix of every key, so that several programs can share a server: 1 to 64 ASCII
     /// letters, digits, `-`, `_`, `.` or `:`. The default is `tollgate`.
     pub fn prefix(mut self, prefix: &str) -> Self {
@@ -92,18 +96,26 @@ impl RedisStoreBuilder {
         self.set(|options| options.with_time_source(source))
     }
 
-    /// Sets the extra TTL of states written at a caller's instant; see
-    /// [`Options::with_caller_slack`]. The default is ten minutes.
+    /// Sets the extra TTL of states written at a caller's instant, rounded up to milliseconds. The
+    /// default is ten minutes.
+    ///
+    /// Redis expires keys by its own clock. If the caller's clock lags it by more than `slack` (in
+    /// a replay slower than real time, say), a key can expire while it still counts, and the
+    /// limiter admits more than the quota.
     pub fn caller_slack(self, slack: Duration) -> Self {
         self.set(|options| options.with_caller_slack(slack))
     }
 
-    /// Hashes every key with `secret`; see [`Options::with_hashed_keys`].
+    /// Replaces both parts of every key with a 128-bit SipHash-2-4, keyed with `secret`.
+    ///
+    /// Use this for addresses, names and tokens that nobody should read off the server. A plain
+    /// hash of these can be reversed by trying all inputs. All processes must use the same secret.
     pub fn hashed_keys(self, secret: [u8; 16]) -> Self {
         self.set(|options| options.with_hashed_keys(secret))
     }
 
-    /// Hashes long keys with `secret`; see [`Options::with_hashed_long_keys`].
+    /// Replaces parts of keys longer than 64 bytes with a keyed hash, as
+    /// [`hashed_keys`](Self::hashed_keys) does for all parts.
     pub fn hashed_long_keys(self, secret: [u8; 16]) -> Self {
         self.set(|options| options.with_hashed_long_keys(secret))
     }
@@ -129,9 +141,54 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Switches batches on or off; see [`Options::with_batches`]. They are off by default.
+    /// Switches batches on or off: calls that are made while many others are in flight are sent
+    /// together. They are off by default.
+    ///
+    /// One script then decides many calls, and equal calls cost a server what one costs. If a reply is
+    /// lost, every call in that batch may have been counted. A task on the runtime that polls the calls
+    /// sends them; `docs/batches.md` tells the rest.
     pub fn batches(self, batches: bool) -> Self {
         self.set(|options| options.with_batches(batches))
+    }
+
+    /// Returns a store that sends its commands through `connection`, which the caller has set up.
+    ///
+    /// The protocol and the certificates of the builder have no effect on it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Misconfigured`] if an option is not valid.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate_redis::redis::Client;
+    /// use tollgate_redis::{RedisStore, connection};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::open("redis://127.0.0.1:6379")?;
+    /// let config = connection::multiplexed();
+    /// let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+    /// let store = RedisStore::builder().prefix("shop").over(connection)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn over<C: ToOneServer>(self, connection: C) -> Result<RedisStore<C>, StoreError> {
+        Ok(RedisStore::over(connection, self.options?))
+    }
+
+    /// Returns a store without scripts for `limits`, which sends its commands through `connection`.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`PlainStore::new`], and [`ErrorKind::Misconfigured`] if an option is not valid or
+    /// the clock is the caller's.
+    pub fn plain<C: ToOneServer>(
+        self,
+        connection: C,
+        limits: &[Limit],
+    ) -> Result<PlainStore<C>, StoreError> {
+        PlainStore::over(connection, self.options?, limits)
     }
 
     fn set(mut self, with: impl FnOnce(Options) -> Options) -> Self {

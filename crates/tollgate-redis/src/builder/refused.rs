@@ -2,7 +2,7 @@
 
 use redis::{ConnectionInfo, ErrorKind, RedisError};
 use tollgate_core::StoreError;
-use tollgate_wire::NoConnection;
+use tollgate_wire::inside::NoConnection;
 
 /// Phrases in errors of redis-rs, and what each means.
 ///

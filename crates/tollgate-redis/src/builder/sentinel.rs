@@ -12,7 +12,7 @@ use crate::redis_store::RedisStore;
 
 impl RedisStore<SentinelConnection> {
     /// Connects to the primary that the Sentinels at `urls` call `service`, and returns a store on
-    /// it, with the default [`Options`](crate::Options) and settings for a rate limiter.
+    /// it, with the default options and settings for a rate limiter.
     ///
     /// A password or TLS in `urls` applies only to the Sentinels. If the primary requires either,
     /// make a [`SentinelConnection`] of your own.
@@ -70,6 +70,6 @@ impl RedisStoreBuilder {
             async move { SentinelConnection::new(client?).await }
         };
         let connection = greet(self.protocol, &sentinels, connect).await?;
-        Ok(RedisStore::with_options(connection, options))
+        Ok(RedisStore::over(connection, options))
     }
 }

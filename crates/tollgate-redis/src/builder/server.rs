@@ -13,7 +13,7 @@ use crate::redis_store::RedisStore;
 
 impl RedisStore<ServerConnection> {
     /// Connects to the server at `url` and returns a store on it, with the default
-    /// [`Options`](crate::Options) and [settings](crate::connection::multiplexed) for a rate limiter.
+    /// options and [settings](crate::connection::multiplexed) for a rate limiter.
     ///
     /// If the connection is lost, the next call connects again. While the server rejects the client,
     /// such as during a password change, calls keep trying to connect. If the address leads to
@@ -62,6 +62,6 @@ impl RedisStoreBuilder {
             async move { ServerConnection::open(client?, deadline).await }
         };
         let connection = greet(self.protocol, slice::from_ref(&address), connect).await?;
-        Ok(RedisStore::with_options(connection, options))
+        Ok(RedisStore::over(connection, options))
     }
 }

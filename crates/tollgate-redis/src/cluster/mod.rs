@@ -2,7 +2,6 @@
 
 mod importers;
 
-use std::any::Any;
 use std::time::Duration;
 
 use redis::Value;
@@ -10,9 +9,11 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, RedisResult, ServerErrorKind};
 use tokio::time::{Instant, sleep};
-use tollgate_wire::{Failure, Pauses, ScriptCall};
+use tollgate_wire::inside::Pauses;
+use tollgate_wire::{Failure, ScriptCall};
 
 use crate::commands::{evalsha, script_load, unlink};
+use crate::connection::Connection;
 use crate::failure;
 pub(crate) use importers::Importers;
 use importers::{Node, Sent};
@@ -29,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// command, and sends nothing else again.
 pub(crate) struct Cluster<'a> {
     connection: &'a ClusterConnection,
-    /// `None` for a connection of the caller's own, because its password and TLS settings are not
+    /// `None` for a client that the caller has set up, because its password and TLS settings are not
     /// known.
     importers: Option<&'a Importers>,
     deadline: Duration,
@@ -37,15 +38,12 @@ pub(crate) struct Cluster<'a> {
 
 impl<'a> Cluster<'a> {
     /// Returns the cluster, if `connection` is to one.
-    ///
-    /// We detect a cluster by its connection type. A flag could be wrong: keys of several slots
-    /// would be sent together, and redirections would not be followed.
-    pub(crate) fn of<C: 'static>(
-        connection: &'a C,
+    pub(crate) fn of(
+        connection: &'a impl Connection,
         importers: Option<&'a Importers>,
         deadline: Duration,
     ) -> Option<Self> {
-        let connection = (connection as &dyn Any).downcast_ref()?;
+        let connection = connection.cluster()?;
         Some(Self {
             connection,
             importers,
@@ -175,15 +173,15 @@ impl<'a> Cluster<'a> {
     pub(crate) async fn send_all(
         &self,
         commands: Pipeline,
-        to: &tollgate_wire::Node,
+        to: &tollgate_wire::inside::Node,
     ) -> Result<Result<Vec<Value>, String>, Failure> {
         let node = match to {
-            tollgate_wire::Node::Any => SingleNodeRoutingInfo::Random,
-            tollgate_wire::Node::At { host, port } => SingleNodeRoutingInfo::ByAddress {
+            tollgate_wire::inside::Node::Any => SingleNodeRoutingInfo::Random,
+            tollgate_wire::inside::Node::At { host, port } => SingleNodeRoutingInfo::ByAddress {
                 host: host.clone(),
                 port: *port,
             },
-            tollgate_wire::Node::Serving(slot) => {
+            tollgate_wire::inside::Node::Serving(slot) => {
                 SingleNodeRoutingInfo::SpecificNode(Route::new(*slot, SlotAddr::Master))
             }
         };

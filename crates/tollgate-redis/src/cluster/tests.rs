@@ -3,10 +3,10 @@
 use std::io;
 
 use redis::ErrorKind::Server;
+use redis::ProtocolVersion;
 use redis::cluster::ClusterClientBuilder;
 use redis::parse_redis_value;
 use tollgate_testkit::{Answer, FakeServer};
-use tollgate_wire::Options;
 
 use crate::connection::cluster;
 
@@ -128,7 +128,7 @@ fn only_a_node_that_was_looked_up_by_its_address_may_be_unknown() {
 /// cluster does not have.
 async fn sent(
     reply: Answer,
-    to: &tollgate_wire::Node,
+    to: &tollgate_wire::inside::Node,
 ) -> Result<Result<Vec<Value>, String>, Failure> {
     let node = FakeServer::start_node(&[], move |words| match &*words[0] {
         "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
@@ -136,7 +136,7 @@ async fn sent(
         _ => "+OK\r\n".into(),
     });
     let builder = ClusterClientBuilder::new([node.url()]);
-    let client = cluster(builder, &Options::default()).build();
+    let client = cluster(builder, ProtocolVersion::RESP3, Duration::from_millis(500)).build();
     let connection = client.unwrap().get_async_connection().await.unwrap();
     let cluster = Cluster::of(&connection, None, Duration::from_secs(1)).unwrap();
     let mut commands = redis::pipe();
@@ -146,25 +146,33 @@ async fn sent(
 
 #[tokio::test]
 async fn an_operators_commands_are_answered_together() {
-    let replies = sent(":7\r\n".into(), &tollgate_wire::Node::Any)
+    let replies = sent(":7\r\n".into(), &tollgate_wire::inside::Node::Any)
         .await
         .unwrap();
     assert_eq!(replies, Ok(vec![Value::Okay, Value::Int(7)]));
-    let replies = sent("-OOM no\r\n".into(), &tollgate_wire::Node::Serving(1)).await;
+    let replies = sent(
+        "-OOM no\r\n".into(),
+        &tollgate_wire::inside::Node::Serving(1),
+    )
+    .await;
     let Ok(Ok(replies)) = &replies else {
         panic!("{replies:?}");
     };
     assert!(matches!(replies[..], [Value::Okay, Value::ServerError(_)]));
     let line = "MOVED 1 127.0.0.1:1";
-    let replies = sent(format!("-{line}\r\n").into(), &tollgate_wire::Node::Any).await;
+    let replies = sent(
+        format!("-{line}\r\n").into(),
+        &tollgate_wire::inside::Node::Any,
+    )
+    .await;
     assert_eq!(replies.unwrap(), Err(line.to_owned()));
     let lost = sent(
         Answer::ReplyAndClose(String::new()),
-        &tollgate_wire::Node::Any,
+        &tollgate_wire::inside::Node::Any,
     )
     .await;
     assert!(matches!(lost, Err(Failure::Lost(_))), "{lost:?}");
-    let nowhere = tollgate_wire::Node::At {
+    let nowhere = tollgate_wire::inside::Node::At {
         host: "127.0.0.1".to_owned(),
         port: 1,
     };

@@ -6,8 +6,10 @@
 //! - [`ServerConnection`] or `SentinelConnection` (feature `sentinel`) for a client of redis-rs that
 //!   you set up yourself, such as one with a password for the Sentinels and another for the servers
 //!   behind them;
-//! - [`multiplexed`], `cluster` (feature `cluster`) and [`tcp`] for any other connection: the
-//!   [settings](crate#settings) of redis-rs that suit a rate limiter.
+//! - [`multiplexed`] and [`tcp`] for any other connection: the [settings](crate#settings) of redis-rs
+//!   that suit a rate limiter;
+//! - [`ToOneServer`] for a type of your own around a connection, and [`Connection`] for code that is
+//!   generic over the connection of a store.
 //!
 //! # Examples
 //!
@@ -25,6 +27,7 @@
 //! ```
 
 mod address;
+mod kinds;
 mod link;
 #[cfg(feature = "sentinel")]
 mod sentinel;
@@ -32,9 +35,10 @@ mod server;
 mod settings;
 
 pub use address::Address;
+pub use kinds::{Connection, ToOneServer};
 #[cfg(feature = "sentinel")]
 pub use sentinel::SentinelConnection;
 pub use server::ServerConnection;
 #[cfg(feature = "cluster")]
-pub use settings::cluster;
+pub(crate) use settings::cluster;
 pub use settings::{MOST_IN_FLIGHT, multiplexed, tcp};

@@ -6,8 +6,6 @@ use redis::AsyncConnectionConfig;
 use redis::io::tcp::TcpSettings;
 #[cfg(feature = "cluster")]
 use redis::{ProtocolVersion, cluster::ClusterClientBuilder};
-#[cfg(feature = "cluster")]
-use tollgate_wire::Options;
 
 /// The most calls in flight on one connection; the next call waits until one of them ends.
 ///
@@ -48,22 +46,25 @@ pub fn multiplexed() -> AsyncConnectionConfig {
         .set_concurrency_limit(MOST_IN_FLIGHT)
 }
 
-/// Sets up cluster connections: no retries, RESP3, [`tcp`], and [`MOST_IN_FLIGHT`].
+/// Sets up cluster connections: no retries, the `protocol`, [`tcp`], and [`MOST_IN_FLIGHT`].
 ///
 /// The retries matter most: after a lost connection redis-rs would send a command again that the
 /// server may have executed, and the call would be counted twice. The store follows redirections
 /// itself.
 #[cfg(feature = "cluster")]
-#[must_use]
-pub fn cluster(builder: ClusterClientBuilder, options: &Options) -> ClusterClientBuilder {
+pub(crate) fn cluster(
+    builder: ClusterClientBuilder,
+    protocol: ProtocolVersion,
+    deadline: Duration,
+) -> ClusterClientBuilder {
     builder
         .retries(0)
-        .use_protocol(ProtocolVersion::RESP3)
+        .use_protocol(protocol)
         .tcp_settings(tcp())
         .connection_timeout(CONNECTING)
         // Reading the slots needs a timeout of its own, because all calls wait for it. Greeting a
         // node has the same.
-        .response_timeout(options.deadline().max(LEAST_RESPONSE))
+        .response_timeout(deadline.max(LEAST_RESPONSE))
         .connection_concurrency_limit(MOST_IN_FLIGHT)
 }
 
@@ -111,9 +112,9 @@ mod tests {
             }
             "+OK\r\n".into()
         });
-        let options = Options::new().with_deadline(Duration::from_secs(10));
         let builder = ClusterClientBuilder::new([node.url()]);
-        let client = cluster(builder, &options).build().unwrap();
+        let builder = cluster(builder, ProtocolVersion::RESP3, Duration::from_secs(10));
+        let client = builder.build().unwrap();
         let mut connection = client.get_async_connection().await.unwrap();
         let mut set = redis::cmd("SET");
         set.arg("key").arg(1);

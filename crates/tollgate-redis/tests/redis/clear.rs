@@ -6,8 +6,8 @@ use std::time::Duration;
 use tollgate_core::FixedWindow;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{Limit, Quota, Store};
+use tollgate_redis::RedisStoreBuilder;
 use tollgate_redis::operate::{Clear, Operate};
-use tollgate_redis::{PlainStore, RedisStore};
 use tollgate_scenarios::clear as shared;
 use tollgate_testkit::{Flavor, Server};
 
@@ -18,7 +18,7 @@ use shared::{begin_migration, cluster, options, snapshot};
 #[tokio::test]
 async fn keys_of_a_slot_that_is_moving_are_cleared() {
     let cluster = cluster();
-    let builder = RedisStore::builder().options(options());
+    let builder = RedisStoreBuilder::from(options());
     let store = builder.connect_cluster(cluster.urls()).await.unwrap();
     let migration = begin_migration(&cluster);
     let cleared = store.clear(&Clear::new(), &mut |_| ()).await.unwrap();
@@ -37,7 +37,9 @@ async fn counters_without_scripts_are_cleared_too() {
         Limit::new("aligned", FixedWindow::aligned(day)).unwrap(),
         Limit::new("anchored", FixedWindow::anchored(day)).unwrap(),
     ];
-    let plain = PlainStore::new(connection.clone(), options(), &limits).unwrap();
+    let plain = RedisStoreBuilder::from(options())
+        .plain(connection.clone(), &limits)
+        .unwrap();
     for limit in &limits {
         let check = Check::new(limit, "alice", 1);
         let _ = plain.decide(Request::consume(check)).await.unwrap();
@@ -45,7 +47,7 @@ async fn counters_without_scripts_are_cleared_too() {
     let keys: Vec<String> = snapshot(slice::from_ref(&server), |_| true)
         .into_keys()
         .collect();
-    let store = RedisStore::with_options(connection, options());
+    let store = RedisStoreBuilder::from(options()).over(connection).unwrap();
     let what = Clear::new().ahead_by(Duration::from_secs(1));
     let cleared = store
         .clear(&what.clone().dry_run(), &mut |_| ())

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tollgate_redis::redis::aio::MultiplexedConnection;
 use tollgate_redis::redis::{Client, ClientTlsConfig, ConnectionInfo, TlsCertificates};
-use tollgate_redis::{Options, RedisStore, StoreError, connection};
+use tollgate_redis::{RedisStoreBuilder, StoreError, connection};
 use tollgate_scenarios::Connected;
 use tollgate_testkit::{Authority, Identity};
+use tollgate_wire::Options;
 
 /// Connects as the builder of a store does.
 pub(crate) struct Redis;
@@ -19,7 +20,7 @@ impl tollgate_scenarios::Client for Redis {
     }
 
     async fn server(&self, url: &str, options: Options) -> Result<Connected, StoreError> {
-        let builder = RedisStore::builder().options(options);
+        let builder = RedisStoreBuilder::from(options);
         Ok(Arc::new(builder.connect(url).await?))
     }
 
@@ -30,13 +31,13 @@ impl tollgate_scenarios::Client for Redis {
         identity: Option<&Identity>,
         options: Options,
     ) -> Result<Connected, StoreError> {
-        let builder = RedisStore::builder().options(options);
+        let builder = RedisStoreBuilder::from(options);
         let info = with(url, authority, identity);
         Ok(Arc::new(builder.connect(info).await?))
     }
 
     async fn cluster(&self, urls: &[String], options: Options) -> Result<Connected, StoreError> {
-        let builder = RedisStore::builder().options(options);
+        let builder = RedisStoreBuilder::from(options);
         Ok(Arc::new(builder.connect_cluster(urls.to_vec()).await?))
     }
 
@@ -46,7 +47,7 @@ impl tollgate_scenarios::Client for Redis {
         name: &str,
         options: Options,
     ) -> Result<Connected, StoreError> {
-        let builder = RedisStore::builder().options(options);
+        let builder = RedisStoreBuilder::from(options);
         let store = builder.connect_sentinel(urls.to_vec(), name).await?;
         Ok(Arc::new(store))
     }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use tollgate_core::{Decision, ErrorKind, FixedWindow, Gcra, Limit, Quota, RateLimiter};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
-use tollgate_redis::{Options, RedisStore, connection};
+use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_testkit::{Cluster, Flavor, Server};
+use tollgate_wire::Options;
 
 type Limiter = RateLimiter<RedisStore<ClusterConnection>>;
 
@@ -23,8 +24,7 @@ async fn limiter_with(
     deadline: Duration,
 ) -> Limiter {
     let options = Options::default().with_deadline(deadline);
-    let store = RedisStore::builder()
-        .options(options)
+    let store = RedisStoreBuilder::from(options)
         .connect_cluster(cluster.urls())
         .await;
     RateLimiter::new(store.unwrap(), limits).unwrap()
@@ -52,7 +52,7 @@ async fn follows_a_slot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn follows_a_slot_on_a_given_connection() {
+async fn follows_a_slot_with_a_given_client() {
     let cluster = Cluster::masters_only(Flavor::System, 3);
     let options = Options::default().with_deadline(Duration::from_secs(5));
     let store = brought(&cluster, options).await;
@@ -62,8 +62,8 @@ async fn follows_a_slot_on_a_given_connection() {
 
 async fn brought(cluster: &Cluster, options: Options) -> RedisStore<ClusterConnection> {
     let builder = ClusterClientBuilder::new(cluster.urls());
-    let client = connection::cluster(builder, &options).build().unwrap();
-    RedisStore::with_options(client.get_async_connection().await.unwrap(), options)
+    let store = RedisStoreBuilder::from(options);
+    store.connect_cluster_with(builder).await.unwrap()
 }
 
 async fn follow_a_slot(cluster: &Cluster, limiter: &Limiter) {
@@ -171,8 +171,7 @@ async fn follows_to_a_new_node(connection_of_its_own: bool) {
     // The part of the deadline that is kept for the last attempt suffices on a busy machine.
     let options = Options::default().with_deadline(Duration::from_secs(2));
     let store = if connection_of_its_own {
-        RedisStore::builder()
-            .options(options)
+        RedisStoreBuilder::from(options)
             .connect_cluster(cluster.urls())
             .await
             .unwrap()
@@ -199,7 +198,7 @@ async fn follows_to_a_new_node_on_its_own_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn is_unavailable_at_a_new_node_on_a_given_connection() {
+async fn is_unavailable_at_a_new_node_with_a_given_client() {
     follows_to_a_new_node(false).await;
 }
 
@@ -239,8 +238,7 @@ async fn an_error_of_reading_the_slots_does_not_refuse_a_call_that_was_sent() {
     let nodes = cluster.addresses().into_iter();
     let urls = nodes.map(|node| format!("redis://limiter:secret@{node}"));
     let options = Options::default().with_deadline(Duration::from_secs(2));
-    let store = RedisStore::builder()
-        .options(options)
+    let store = RedisStoreBuilder::from(options)
         .connect_cluster(urls)
         .await
         .unwrap();

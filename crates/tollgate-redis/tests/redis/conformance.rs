@@ -7,30 +7,35 @@ use tollgate_core::Store;
 use tollgate_redis::connection::ServerConnection;
 use tollgate_redis::redis::aio::MultiplexedConnection;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
-use tollgate_redis::{Options, PlainStore, RedisStore};
+use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_scenarios::all_conformance;
 use tollgate_scenarios::conformance::{cluster, options, server};
 use tollgate_testkit::Flavor;
 use tollgate_testkit::shared::{self, SharedServer};
+use tollgate_wire::Options;
 
 use crate::client::multiplexed as connect;
 
 async fn multiplexed(url: String) -> RedisStore<MultiplexedConnection> {
-    RedisStore::with_options(connect(url).await, options())
+    RedisStoreBuilder::from(options())
+        .over(connect(url).await)
+        .unwrap()
 }
 
 /// Every call is sent as one of a batch.
 async fn batched(url: String) -> RedisStore<MultiplexedConnection> {
-    RedisStore::with_options(connect(url).await, options().with_batches_only())
+    RedisStoreBuilder::from(options().with_batches_only())
+        .over(connect(url).await)
+        .unwrap()
 }
 
 async fn manager(url: String) -> RedisStore<ServerConnection> {
-    let builder = RedisStore::builder().options(options());
+    let builder = RedisStoreBuilder::from(options());
     builder.connect(url).await.unwrap()
 }
 
 async fn clustered(urls: Vec<String>, options: Options) -> RedisStore<ClusterConnection> {
-    let builder = RedisStore::builder().options(options);
+    let builder = RedisStoreBuilder::from(options);
     builder.connect_cluster(urls).await.unwrap()
 }
 
@@ -50,7 +55,11 @@ impl WithoutScripts {
 impl Harness for WithoutScripts {
     async fn store(&self) -> Arc<dyn Store> {
         let connection = connect(self.server.url()).await;
-        Arc::new(PlainStore::new(connection, options(), &[]).unwrap())
+        Arc::new(
+            RedisStoreBuilder::from(options())
+                .plain(connection, &[])
+                .unwrap(),
+        )
     }
 
     fn histories(&self) -> u32 {

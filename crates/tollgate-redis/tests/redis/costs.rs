@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tollgate_redis::store::Verdict;
-use tollgate_redis::{Decision, ErrorKind, Options, RateLimiter, RedisStore, Store, Timestamp};
+use tollgate_redis::{Decision, ErrorKind, RateLimiter, RedisStoreBuilder, Store, Timestamp};
 use tollgate_testkit::{Flavor, Server};
+use tollgate_wire::Options;
 
 const LIMITS: [&str; 2] = ["requests=sliding-log:100/1h", "tokens=gcra:1000/1h"];
 const NOW: Timestamp = Timestamp::saturating_from_micros(1_780_000_000_000_000);
 
 async fn limiter(server: &Server, batches: bool, limits: [&str; 2]) -> RateLimiter<Arc<dyn Store>> {
-    let builder = RedisStore::builder().options(Options::new().with_batches(batches));
+    let builder = RedisStoreBuilder::from(Options::new().with_batches(batches));
     let store: Arc<dyn Store> = Arc::new(builder.connect(server.url()).await.unwrap());
     RateLimiter::new(store, limits).unwrap()
 }

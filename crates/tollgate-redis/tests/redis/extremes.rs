@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tollgate_redis::redis::aio::ConnectionLike;
 use tollgate_redis::store::{Check, Request, State};
-use tollgate_redis::{Limit, Options, RedisStore, Store, TimeSource, Timestamp};
+use tollgate_redis::{Limit, RedisStore, RedisStoreBuilder, Store, TimeSource, Timestamp};
 use tollgate_scenarios::extremes as shared;
 use tollgate_scenarios::secured::is_misconfigured;
 use tollgate_testkit::{FakeServer, Flavor, Server};
+use tollgate_wire::Options;
 
 /// A deadline bounds calls. It may well be shorter than the greeting of a new connection takes.
 #[tokio::test]
@@ -39,9 +40,7 @@ async fn the_store_has_the_options_it_was_given() {
     let store = all.connect(server.url()).await.unwrap();
     let options = shared::changed();
     assert_eq!(*store.options(), options);
-    let more = RedisStore::builder()
-        .options(options.clone())
-        .hashed_keys([2; 16]);
+    let more = RedisStoreBuilder::from(options.clone()).hashed_keys([2; 16]);
     let store = more.connect(server.url()).await.unwrap();
     assert_eq!(*store.options(), options.with_hashed_keys([2; 16]));
 }

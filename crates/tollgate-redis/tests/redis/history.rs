@@ -14,8 +14,9 @@ use tollgate_core::{
     Algorithm, FixedWindow, Gcra, Limit, Quota, RateLimiter, SlidingBuckets, SlidingCounter,
     SlidingLog, Timestamp,
 };
-use tollgate_redis::{Options, RedisStore};
+use tollgate_redis::RedisStoreBuilder;
 use tollgate_testkit::{Flavor, Server};
+use tollgate_wire::Options;
 
 /// Set in the child processes of this test: the server, when to stop, where to write, and whether
 /// calls are sent in batches only.
@@ -198,8 +199,7 @@ async fn process() {
         BATCHES => options.with_batches_only(),
         _ => options,
     };
-    let store = RedisStore::builder()
-        .options(options)
+    let store = RedisStoreBuilder::from(options)
         .connect(format!("redis://{address}"))
         .await;
     let store = Arc::new(store.unwrap());

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tollgate_core::{ErrorKind, RateLimiter, Store};
-use tollgate_redis::{PlainStore, RedisStore};
+use tollgate_redis::RedisStoreBuilder;
 use tollgate_scenarios::secured as shared;
 use tollgate_testkit::{Flavor, Server};
 
@@ -13,7 +13,7 @@ use shared::{REFUSED, limiter, options};
 #[tokio::test]
 async fn a_refusal_does_not_answer_a_later_call() {
     let server = Server::options(Flavor::System).password("secret").start();
-    let builder = RedisStore::builder().options(options());
+    let builder = RedisStoreBuilder::from(options());
     let store = builder.connect(server.url()).await;
     let limiter = limiter(store.unwrap());
     assert_eq!(limiter.check("alice").await.unwrap().remaining(), 8);
@@ -50,7 +50,7 @@ async fn until_let_in<S: Store>(limiter: &RateLimiter<S>) -> u64 {
 #[tokio::test]
 async fn a_store_reconnects_after_the_server_was_out_of_connections() {
     let server = Server::start(Flavor::System);
-    let builder = RedisStore::builder().options(options());
+    let builder = RedisStoreBuilder::from(options());
     let store = builder.connect(server.url()).await;
     let limiter = limiter(store.unwrap());
     assert_eq!(limiter.check("alice").await.unwrap().remaining(), 8);
@@ -71,11 +71,11 @@ async fn a_store_reconnects_after_the_server_was_out_of_connections() {
 #[tokio::test]
 async fn a_refused_command_does_not_reconnect() {
     let server = Server::start(Flavor::System);
-    let builder = RedisStore::builder().options(options());
+    let builder = RedisStoreBuilder::from(options());
     let store = builder.connect(server.url()).await;
     let store = store.unwrap();
     // redis-rs reports a refused transaction differently from a refused script.
-    let plain = PlainStore::new(store.connection().clone(), options(), &[]);
+    let plain = RedisStoreBuilder::from(options()).plain(store.connection().clone(), &[]);
     let (limiter, plain) = (limiter(store), limiter(plain.unwrap()));
     let _ = limiter.check("alice").await.unwrap();
     let _ = plain.check("alice").await.unwrap();

@@ -9,8 +9,9 @@ use tollgate_core::Algorithm;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Limit, Store, Timestamp};
 use tollgate_redis::redis::aio::MultiplexedConnection;
-use tollgate_redis::{Options, PlainStore, TimeSource};
+use tollgate_redis::{PlainStore, RedisStoreBuilder, TimeSource};
 use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_wire::Options;
 
 use crate::client::multiplexed as connect;
 
@@ -21,7 +22,9 @@ fn limit(text: &str) -> Limit {
 
 async fn store(server: &Server) -> PlainStore<MultiplexedConnection> {
     let options = Options::new().with_deadline(Duration::from_secs(10));
-    PlainStore::new(connect(server.url()).await, options, &[]).unwrap()
+    RedisStoreBuilder::from(options)
+        .plain(connect(server.url()).await, &[])
+        .unwrap()
 }
 
 fn calls(server: &Server, command: &str) -> u64 {
@@ -67,7 +70,9 @@ async fn unsupported_limits_are_refused_at_construction() {
     let all = refused.iter().map(|(text, _)| *text).chain(served);
     let limits: Vec<_> = all.map(limit).collect();
     let connection = connect(server.url()).await;
-    let error = PlainStore::new(connection.clone(), Options::new(), &limits).unwrap_err();
+    let error = RedisStoreBuilder::from(Options::new())
+        .plain(connection.clone(), &limits)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     for (text, reason) in refused {
         let said = format!("{}: ", limit(text));
@@ -82,14 +87,20 @@ async fn unsupported_limits_are_refused_at_construction() {
         );
     }
     let served: Vec<_> = served.into_iter().map(limit).collect();
-    assert!(PlainStore::new(connection, Options::new(), &served).is_ok());
+    assert!(
+        RedisStoreBuilder::from(Options::new())
+            .plain(connection, &served)
+            .is_ok()
+    );
 }
 
 #[tokio::test]
 async fn the_callers_clock_is_refused_at_construction() {
     let server = Server::start(Flavor::System);
     let options = Options::new().with_time_source(TimeSource::Caller);
-    let error = PlainStore::new(connect(server.url()).await, options, &[]).unwrap_err();
+    let error = RedisStoreBuilder::from(options)
+        .plain(connect(server.url()).await, &[])
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("TimeSource::Server"), "{error}");
 }
@@ -365,7 +376,9 @@ async fn the_listed_commands_of_a_counter_are_enough() {
         words.extend(listed.split(' '));
         assert_eq!(server.command(&words), Reply::Simple("OK".into()));
         let url = format!("redis://limiter:secret@{}", server.address());
-        let store = PlainStore::new(connect(url).await, Options::new(), &[]).unwrap();
+        let store = RedisStoreBuilder::from(Options::new())
+            .plain(connect(url).await, &[])
+            .unwrap();
         for text in [
             "fixed-window:2/1h",
             "fixed-window:2/1h,anchored",

@@ -9,9 +9,10 @@ use tollgate_core::{
 use tollgate_core::{Timestamp, schedule::Schedule};
 use tollgate_redis::redis::aio::MultiplexedConnection;
 use tollgate_redis::redis::{self, FromRedisValue, RedisResult, ToRedisArgs};
-use tollgate_redis::{Options, RedisStore};
+use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_scenarios::published::{self, MOST_PER_DAY, MOST_PER_HOUR, MOST_PER_SECOND};
 use tollgate_testkit::{Flavor, Server};
+use tollgate_wire::Options;
 
 use crate::client::multiplexed;
 
@@ -40,7 +41,9 @@ impl Place {
 
     fn store(&self) -> Store {
         let options = Options::default().with_deadline(Duration::from_secs(10));
-        RedisStore::with_options(self.connection.clone(), options)
+        RedisStoreBuilder::from(options)
+            .over(self.connection.clone())
+            .unwrap()
     }
 
     fn limiter(&self, algorithm: impl Into<Algorithm>) -> RateLimiter<Store> {

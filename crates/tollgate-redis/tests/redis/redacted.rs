@@ -6,14 +6,16 @@ use tollgate_core::Store;
 use tollgate_core::store::{Check, Request};
 use tollgate_redis::redis::aio::MultiplexedConnection;
 use tollgate_redis::redis::{RedisError, TlsCertificates};
-use tollgate_redis::{PlainStore, RedisStore};
+use tollgate_redis::{PlainStore, RedisStore, RedisStoreBuilder};
 use tollgate_scenarios::redacted as shared;
 use tollgate_testkit::{Flavor, Server};
 
 use crate::client::multiplexed;
 
 async fn plain(url: String) -> PlainStore<MultiplexedConnection> {
-    PlainStore::new(multiplexed(url).await, shared::options(), &[]).unwrap()
+    RedisStoreBuilder::from(shared::options())
+        .plain(multiplexed(url).await, &[])
+        .unwrap()
 }
 
 #[tokio::test]

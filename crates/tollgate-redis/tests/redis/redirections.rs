@@ -7,23 +7,24 @@ use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
-use tollgate_redis::{Options, PlainStore, RedisStore, connection};
+use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_scenarios::refusals as shared;
 use tollgate_testkit::{Answer, FakeServer};
+use tollgate_wire::Options;
 
 use shared::{DONE, greet, kind, replies};
 
 /// Connects to the cluster of `node`, as the store does itself or as a program may.
 async fn store(node: &FakeServer, is_its_own: bool) -> RedisStore<ClusterConnection> {
     let options = Options::default().with_deadline(Duration::from_secs(2));
-    if is_its_own {
-        let builder = RedisStore::builder().options(options);
-        builder.connect_cluster([node.url()]).await.unwrap()
+    let builder = RedisStoreBuilder::from(options);
+    let store = if is_its_own {
+        builder.connect_cluster([node.url()]).await
     } else {
-        let builder = connection::cluster(ClusterClientBuilder::new([node.url()]), &options);
-        let connection = builder.build().unwrap().get_async_connection().await;
-        RedisStore::with_options(connection.unwrap(), options)
-    }
+        let client = ClusterClientBuilder::new([node.url()]);
+        builder.connect_cluster_with(client).await
+    };
+    store.unwrap()
 }
 
 async fn limiter(
@@ -190,8 +191,21 @@ async fn only_keys_of_one_slot_are_decided_together() {
             .supports(&Request::consume(checks[0]).and(checks[1]))
             .is_ok()
     );
-    let plain = PlainStore::new(store.connection().clone(), Options::default(), &[]);
-    assert_eq!(plain.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+/// A client of redis-rs sends a call up to sixteen times, unless something else is said.
+#[tokio::test]
+async fn retries_of_a_given_client_are_switched_off() {
+    let node = FakeServer::start_node(&[], |words| match &*words[0] {
+        "EVALSHA" => Answer::ReplyAndClose(String::new()),
+        _ => greet(words),
+    });
+    let client = ClusterClientBuilder::new([node.url()]).retries(16);
+    let store = RedisStore::builder().connect_cluster_with(client).await;
+    let limiter = shared::limiter(store.unwrap());
+    let error = limiter.check("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(node.count("EVALSHA"), 1);
 }
 
 /// redis-rs has one password for all nodes, that of the first.

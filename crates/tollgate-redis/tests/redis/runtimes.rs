@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError};
-use tollgate_redis::{Options, RedisStore};
+use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
+use tollgate_wire::Options;
 
 fn options() -> Options {
     Options::default().with_deadline(Duration::from_secs(3))
@@ -45,11 +46,7 @@ fn leave_a_call(group: &SentinelGroup, runtime: Runtime, is_dropped_outside: boo
     // If the thread hangs, it is left behind.
     thread::spawn(move || {
         let options = Options::default().with_deadline(Duration::from_secs(60));
-        let store = runtime.block_on(
-            RedisStore::builder()
-                .options(options)
-                .connect_sentinel(urls, name),
-        );
+        let store = runtime.block_on(RedisStoreBuilder::from(options).connect_sentinel(urls, name));
         let limiter = Arc::new(limiter(store.unwrap()));
         runtime.block_on(async {
             assert!(limiter.check("key").await.unwrap().is_allowed());
@@ -101,11 +98,7 @@ fn sentinels_are_asked_again_after_the_end_of_a_runtime() {
     let group = SentinelGroup::start(Flavor::System);
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
     let first = several_threads();
-    let store = first.block_on(
-        RedisStore::builder()
-            .options(options())
-            .connect_sentinel(urls, name),
-    );
+    let store = first.block_on(RedisStoreBuilder::from(options()).connect_sentinel(urls, name));
     let limiter = limiter(store.unwrap());
     let old = group.primary();
     first.block_on(async {
@@ -152,7 +145,7 @@ fn errors_on_later_runtimes<S: Store>(connect: impl AsyncFnOnce() -> S) -> Vec<S
 fn a_store_connects_on_the_runtime_of_its_next_call() {
     let server = Server::start(Flavor::System);
     for options in [options(), options().with_batches_only()] {
-        let builder = RedisStore::builder().options(options);
+        let builder = RedisStoreBuilder::from(options);
         let connect = async || builder.connect(server.url()).await.unwrap();
         let errors = errors_on_later_runtimes(connect);
         assert!(errors.is_empty(), "{errors:?}");
@@ -169,7 +162,7 @@ fn calls_in_batches_end_at_their_deadline_on_a_runtime_that_nobody_drives() {
     let server = Server::start(Flavor::System);
     let driven = several_threads();
     let options = Options::default().with_batches_only();
-    let builder = RedisStore::builder().options(options.with_deadline(Duration::from_millis(100)));
+    let builder = RedisStoreBuilder::from(options.with_deadline(Duration::from_millis(100)));
     let store = driven.block_on(builder.connect(server.url()));
     let limiter = limiter(store.unwrap());
     let (ended, has_ended) = mpsc::channel();
@@ -186,7 +179,7 @@ fn calls_in_batches_end_at_their_deadline_on_a_runtime_that_nobody_drives() {
 fn a_primary_is_looked_for_on_the_runtime_of_the_next_call() {
     let group = SentinelGroup::start(Flavor::System);
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
-    let builder = RedisStore::builder().options(options());
+    let builder = RedisStoreBuilder::from(options());
     let connect = async || builder.connect_sentinel(urls, name).await.unwrap();
     for error in errors_on_later_runtimes(connect) {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
@@ -197,7 +190,7 @@ fn a_primary_is_looked_for_on_the_runtime_of_the_next_call() {
 fn a_cluster_store_says_that_its_runtime_has_ended() {
     let cluster = Cluster::masters_only(Flavor::System, 3);
     let first = several_threads();
-    let builder = RedisStore::builder().options(options());
+    let builder = RedisStoreBuilder::from(options());
     let store = first.block_on(builder.connect_cluster(cluster.urls()));
     let limiter = limiter(store.unwrap());
     first.block_on(check(&limiter)).unwrap();

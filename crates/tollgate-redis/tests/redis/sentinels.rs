@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_redis::RedisStore;
+use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_scenarios::secured as shared;
 use tollgate_testkit::{Flavor, SentinelGroup};
 
@@ -38,9 +38,7 @@ async fn sentinels_are_given_their_password() {
         let urls: Vec<String> = sentinels
             .map(|sentinel| format!("redis://{credentials}{sentinel}"))
             .collect();
-        RedisStore::builder()
-            .options(options())
-            .connect_sentinel(urls, group.primary_name())
+        RedisStoreBuilder::from(options()).connect_sentinel(urls, group.primary_name())
     };
     decides(connect(":word@").await).await;
     is_misconfigured(connect(""), ASKED).await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tollgate_core::{ErrorKind, RateLimiter, Store};
-use tollgate_redis::RedisStore;
+use tollgate_redis::RedisStoreBuilder;
 use tollgate_redis::connection::{self, SentinelConnection};
 use tollgate_redis::redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use tollgate_redis::redis::{
@@ -86,14 +86,14 @@ async fn a_cluster_is_followed_with_certificates() {
     let cluster = Cluster::options(Flavor::System).masters(3).replicas(0);
     let cluster = cluster.tls(&authority).password("secret").start();
     let connect = |certificates| {
-        let builder = RedisStore::builder().options(options());
+        let builder = RedisStoreBuilder::from(options());
         let builder = builder.certificates(certificates);
         builder.connect_cluster(cluster.urls())
     };
     let store = connect(certificates(&authority, None)).await;
     follows_a_slot(&cluster, &limiter(store.unwrap())).await;
 
-    let builder = RedisStore::builder().options(options());
+    let builder = RedisStoreBuilder::from(options());
     is_misconfigured(builder.connect_cluster(cluster.urls()), DISTRUSTED).await;
     let other = certificates(&Authority::new(), None);
     is_misconfigured(connect(other), DISTRUSTED).await;
@@ -135,7 +135,7 @@ async fn a_primary_is_followed_behind_sentinels() {
             .build()
             .unwrap();
         let connection = SentinelConnection::new(client).await?;
-        Ok::<_, RedisError>(RedisStore::with_options(connection, options()))
+        Ok::<_, RedisError>(RedisStoreBuilder::from(options()).over(connection).unwrap())
     };
     decides(Ok(connect("word", "default", "secret").await.unwrap())).await;
     for (word, secret) in [("secret", "word"), ("word", "word")] {
@@ -145,7 +145,7 @@ async fn a_primary_is_followed_behind_sentinels() {
     assert_eq!(call(&limiter, "carol").await, 8);
     follows_a_failover(&group, &limiter).await;
 
-    let builder = RedisStore::builder().options(options());
+    let builder = RedisStoreBuilder::from(options());
     let connect = builder.connect_sentinel(group.sentinel_urls(), group.primary_name());
     is_misconfigured(connect, DISTRUSTED).await;
 }

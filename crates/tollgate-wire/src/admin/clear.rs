@@ -25,7 +25,7 @@ pub(super) const UNLINKED: usize = 25;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_wire::Clear;
+/// use tollgate_wire::operate::Clear;
 ///
 /// let everything = Clear::new();
 /// let locked = Clear::new().with_limit("login").ahead_by(Duration::from_secs(1));

@@ -54,7 +54,7 @@ pub struct Finding {
 /// # Examples
 ///
 /// ```
-/// use tollgate_wire::{Diagnosis, Severity};
+/// use tollgate_wire::operate::{Diagnosis, Severity};
 ///
 /// assert_eq!(Diagnosis::default().worst(), Severity::Ok);
 /// assert!(Severity::Warning < Severity::Serious);

@@ -50,7 +50,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// ```
 /// use std::time::Duration;
 /// use tollgate_core::StoreError;
-/// use tollgate_wire::{Clear, Operate, Severity};
+/// use tollgate_wire::operate::{Clear, Operate, Severity};
 ///
 /// /// Prints serious problems of the servers, and deletes the states that a clock that was ahead
 /// /// has written.

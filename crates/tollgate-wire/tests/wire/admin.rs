@@ -12,10 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use tollgate_testkit::rounds;
-use tollgate_wire::{
-    Clear, Command, Diagnosis, Engine, Failure, Node, Nodes, Options, Reply, ScriptCall, Severity,
-    WireStore,
-};
+use tollgate_wire::inside::{Command, Node, Nodes, Reply};
+use tollgate_wire::operate::{Clear, Diagnosis, Severity};
+use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
 use crate::engine::now;
 

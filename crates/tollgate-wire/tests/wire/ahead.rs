@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_wire::{Clear, Reply};
+use tollgate_wire::inside::Reply;
+use tollgate_wire::operate::Clear;
 
 use crate::admin::{Fake, HERE, bytes, list, time};
 use crate::engine::{doubles, now};

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tollgate_core::store::{Check, Request, State, Verdict};
 use tollgate_core::{CallId, ErrorKind, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Server};
-use tollgate_wire::{Reply, Search};
+use tollgate_wire::inside::Reply;
+use tollgate_wire::operate::Search;
 
 use crate::admin::{Fake, HERE, bytes, list};
 use crate::engine::{Canned, Raw, calls, limit, now, store, store_on};

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tollgate_core::ErrorKind;
-use tollgate_wire::{
-    Clear, Cleared, Diagnosis, Finding, Node, Options, Reply, Severity, TimeSource, WireStore,
-};
+use tollgate_wire::inside::{Node, Reply};
+use tollgate_wire::operate::{Clear, Cleared, Diagnosis, Finding, Severity};
+use tollgate_wire::{Options, TimeSource, WireStore};
 
 use crate::admin::{Fake, HERE, Refusals, bytes, error, keys, list, range, severity, time};
 use crate::engine::now;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, Timestamp};
-use tollgate_wire::{Command, Failure, Options, PlainStore, Transact, WireStore};
+use tollgate_wire::inside::{Command, PlainStore, Transact};
+use tollgate_wire::{Failure, Options, WireStore};
 
 use crate::engine::Outcome::{self, Done, Lost, NoScript, Silence};
 use crate::engine::{Canned, Numbers, Replies, limit, now};

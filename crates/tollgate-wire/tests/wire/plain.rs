@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use tollgate_core::store::{Check, Request, Verdicts};
 use tollgate_core::{Limit, Receipt};
 use tollgate_testkit::rounds;
-use tollgate_wire::{Command, Engine, Failure, Options, PlainStore, ScriptCall, Transact};
+use tollgate_wire::inside::{Command, PlainStore, Transact};
+use tollgate_wire::{Engine, Failure, Options, ScriptCall};
 
 use crate::engine::{limit, never_waits, now};
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tollgate_core::Limit;
 use tollgate_core::store::Verdicts;
 use tollgate_tokio::wait::TooLong;
-use tollgate_wire::OtherState;
+use tollgate_wire::operate::OtherState;
 
 use crate::store::{TimeSource, Whom};
 use crate::subject::Subject;

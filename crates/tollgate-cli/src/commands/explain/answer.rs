@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde::{Serialize, Serializer};
 use tollgate_core::Timestamp;
-use tollgate_wire::{Facts, FoundState};
+use tollgate_wire::operate::{Facts, FoundState};
 
 use crate::store::{TimeSource, Whom};
 use crate::text::{Grouped, Span, Table, bullets, local, plural, rfc3339};

@@ -8,7 +8,7 @@ pub(super) use options::ExplainOptions;
 use futures_util::future::try_join_all;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{Limit, StoreError};
-use tollgate_wire::{Encoding, Facts, FoundState};
+use tollgate_wire::operate::{Encoding, Facts, FoundState};
 
 use self::answer::{Answer, Asked, State};
 use crate::failure::Failure;

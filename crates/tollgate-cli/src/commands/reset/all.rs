@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tollgate_core::StoreError;
-use tollgate_wire::{Clear, Cleared, Search};
+use tollgate_wire::operate::{Clear, Cleared, Search};
 
 use super::options::ResetOptions;
 use crate::failure::Failure;

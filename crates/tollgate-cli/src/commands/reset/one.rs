@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tokio::select;
-use tollgate_wire::{Encoding, FoundState};
+use tollgate_wire::operate::{Encoding, FoundState};
 
 use super::options::ResetOptions;
 use crate::failure::Failure;

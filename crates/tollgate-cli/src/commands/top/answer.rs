@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde::{Serialize, Serializer};
 use tollgate_core::store::Verdict;
 use tollgate_core::{Limit, Timestamp};
-use tollgate_wire::FoundState;
+use tollgate_wire::operate::FoundState;
 
 use crate::limits::Sharing;
 use crate::store::TimeSource;

@@ -12,7 +12,7 @@ use tokio::select;
 use tokio::time::sleep;
 use tollgate_core::store::Verdict;
 use tollgate_core::{ErrorKind, StoreError, Timestamp};
-use tollgate_wire::{FoundState, Search};
+use tollgate_wire::operate::{FoundState, Search};
 
 use self::answer::Answer;
 use crate::failure::Failure;

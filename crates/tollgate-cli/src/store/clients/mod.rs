@@ -5,9 +5,9 @@ mod tls;
 use std::error::Error;
 
 use tollgate_core::{ErrorKind, StoreError};
+use tollgate_fred::FredStoreBuilder;
 use tollgate_fred::fred::types::config::TlsConnector;
-use tollgate_fred::{FredStore, connection};
-use tollgate_redis::RedisStore;
+use tollgate_redis::RedisStoreBuilder;
 use tollgate_wire::Options;
 
 use crate::store::remote::{Client, Remote};
@@ -24,7 +24,7 @@ pub(crate) async fn open(
         StoreError::new(ErrorKind::Misconfigured, message).with_source(error)
     };
     let redis = || {
-        let builder = RedisStore::builder().options(options.clone());
+        let builder = RedisStoreBuilder::from(options.clone());
         match authorities {
             Some(authorities) => builder.certificates(authorities.certificates()),
             None => builder,
@@ -32,13 +32,13 @@ pub(crate) async fn open(
     };
     Ok(match client {
         Client::Fred(url) => {
-            let mut builder = connection::builder(url, &options)?;
+            let store = FredStoreBuilder::from(options);
+            let mut builder = store.client_builder(url)?;
             if let Some(authorities) = authorities {
                 let tls = authorities.config();
                 let tls = TlsConnector::from(tls.map_err(|error| unusable(error.into()))?);
                 builder.with_config(|config| config.tls = Some(tls.into()));
             }
-            let store = FredStore::builder().options(options);
             Box::new(store.connect_with(&builder).await?)
         }
         Client::Redis(url) => Box::new(redis().connect(url.as_str()).await?),

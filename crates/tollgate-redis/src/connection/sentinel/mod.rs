@@ -12,7 +12,7 @@ use redis::sentinel::SentinelClient;
 use redis::{Cmd, Pipeline, PushInfo, PushKind, RedisError, RedisFuture, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
-use tollgate_wire::Pauses;
+use tollgate_wire::inside::Pauses;
 
 use super::multiplexed;
 use crate::failure;

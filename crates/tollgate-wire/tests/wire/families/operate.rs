@@ -8,9 +8,10 @@ use tollgate_core::lease::{self, ConcurrencyLimiter};
 use tollgate_core::schedule::{self, Event, Reason, Schedule};
 use tollgate_core::{ErrorKind, Key, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server};
-use tollgate_wire::{
-    Clear, Command, Failure, Node, Nodes, Options, Reply as AdminReply, Severity, WireStore,
-};
+use tollgate_wire::inside::Reply as AdminReply;
+use tollgate_wire::inside::{Command, Node, Nodes};
+use tollgate_wire::operate::{Clear, Severity};
+use tollgate_wire::{Failure, Options, WireStore};
 
 use super::{Store, leases, schedules, store_on, users};
 use crate::engine::{Canned, Outcome, Raw, now, store};
