@@ -15,10 +15,10 @@ fn memory(criterion: &mut Criterion) {
             let keys = keys(if is_test { count.min(10_000) } else { count });
             let subjects = subjects(outcome).expect("the limits are possible");
             warm_up(&subjects, &keys);
-            for threads in [1, 2] {
+            for (threads, elements) in [(1, 1), (2, 2)] {
                 let name = format!("{outcome:?}/{label}/{threads}-threads").to_lowercase();
                 let mut group = criterion.benchmark_group(name);
-                group.throughput(Throughput::Elements(threads as u64));
+                group.throughput(Throughput::Elements(elements));
                 for (name, subject) in &subjects {
                     group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
                         bencher.iter_custom(|calls| time(&**subject, &keys, threads, calls));

@@ -120,7 +120,8 @@ fn compare(criterion: &mut Criterion) {
                         let limiter = RateLimiter::new(Arc::clone(store), &limits);
                         let limiter = limiter.expect("the limits are valid");
                         // Every key is stored, and a quota of one is exhausted.
-                        runtime.block_on(time(&limiter, &keys, 64, 2 * KEYS as u64));
+                        let warm_up = u64::try_from(2 * KEYS).expect("a small number");
+                        runtime.block_on(time(&limiter, &keys, 64, warm_up));
                         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
                             bencher.iter_custom(|calls| {
                                 runtime.block_on(time(&limiter, &keys, in_flight, calls))

@@ -98,7 +98,7 @@ pub fn run(
             }
             let calls = admitted(&**limiter, &key(threads), threads);
             let found = most_within(&calls, WINDOW - SLACK);
-            row += &if found as u64 > *bound {
+            row += &if u64::try_from(found)? > *bound {
                 format!(" **{found}** |")
             } else {
                 format!(" {found} |")

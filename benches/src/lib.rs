@@ -246,7 +246,8 @@ pub fn keys(count: usize) -> Vec<String> {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        let j = usize::try_from(random % (i as u64 + 1)).unwrap_or(0);
+        let most = u64::try_from(i).unwrap_or(u64::MAX);
+        let j = usize::try_from(random % most.saturating_add(1)).unwrap_or(0);
         keys.swap(i, j);
     }
     keys

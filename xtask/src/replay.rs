@@ -56,7 +56,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         return Err("nothing was measured".into());
     };
 
-    let lines = LINES as u128;
+    let lines = u128::try_from(LINES)?;
     let speed = lines * 1_000_000 / whole.time.as_micros().max(1);
     println!("{lines} lines in {:?}: {speed} lines a second", whole.time);
     if speed < LEAST_LINES_A_SECOND {
@@ -66,7 +66,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         println!("memory is not measured: this system has no /proc");
         return Ok(());
     };
-    let bytes = whole.saturating_sub(half) / (LINES as u64 / 2);
+    let bytes = whole.saturating_sub(half) / u64::try_from(LINES / 2)?;
     println!("{bytes} bytes of memory for each line");
     if bytes > MOST_BYTES_A_LINE {
         return Err(format!("more than {MOST_BYTES_A_LINE} bytes for each line").into());

@@ -74,8 +74,9 @@ struct Times {
 impl Times {
     fn tomorrow() -> Result<Self, Problem> {
         let first = Timestamp::try_from(SystemTime::now() + 24 * HOUR)?;
-        let after = |minutes| first.saturating_add(Duration::from_secs(60 * minutes));
-        let events = std::array::from_fn(|event| after(240 * event as u64));
+        let after = |minutes: u64| first.saturating_add(Duration::from_secs(60 * minutes));
+        let mut minutes = (0..).step_by(240);
+        let events = std::array::from_fn(|_| after(minutes.next().unwrap_or_default()));
         Ok(Self {
             events,
             free: [after(4 * 240 + 60), after(4 * 240 + 120)],

@@ -38,7 +38,8 @@ impl Progress {
     /// Adds bytes read, or requests decided.
     #[inline]
     pub(crate) fn advance(&self, by: usize) {
-        self.done.set(self.done.get() + by as u64);
+        let by = u64::try_from(by).unwrap_or(u64::MAX);
+        self.done.set(self.done.get().saturating_add(by));
         self.show();
     }
 

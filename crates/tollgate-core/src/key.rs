@@ -296,13 +296,13 @@ of_value! {
     u32: Unsigned, u128::from;
     u64: Unsigned, u128::from;
     u128: Unsigned, u128::from;
-    usize: Unsigned, |value| value as u128;
+    usize: Unsigned, |value| u128::try_from(value).unwrap_or(u128::MAX);
     i8: Signed, |value| i128::from(value).cast_unsigned();
     i16: Signed, |value| i128::from(value).cast_unsigned();
     i32: Signed, |value| i128::from(value).cast_unsigned();
     i64: Signed, |value| i128::from(value).cast_unsigned();
     i128: Signed, i128::cast_unsigned;
-    isize: Signed, |value| (value as i128).cast_unsigned();
+    isize: Signed, |value| i128::try_from(value).unwrap_or(i128::MAX).cast_unsigned();
     Ipv4Addr: Ipv4, |address| address.to_bits().into();
     Ipv6Addr: Ipv6, Ipv6Addr::to_bits;
 }

@@ -174,7 +174,7 @@ impl Programs {
             while let Some(next) = bytes[at..].iter().position(|&byte| byte == text[0]) {
                 at += next;
                 if bytes[at..].starts_with(text) {
-                    places.push((&**path, at as u64));
+                    places.push((&**path, u64::try_from(at).unwrap_or(u64::MAX)));
                 }
                 at += 1;
             }

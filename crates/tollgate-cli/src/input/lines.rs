@@ -37,7 +37,7 @@ impl<R: BufRead> Lines<R> {
     pub(super) fn read(&mut self) -> io::Result<bool> {
         self.block.clear();
         while !self.has_ended && self.block.len() < BLOCK {
-            let most = LONGEST as u64 + 1;
+            let most = u64::try_from(LONGEST + 1).unwrap_or(u64::MAX);
             let read = self
                 .reader
                 .by_ref()

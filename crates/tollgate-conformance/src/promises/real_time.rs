@@ -124,7 +124,8 @@ fn admits_half_of_what_fits(limit: &Limit, calls: &[Timed]) {
     // What is admitted if the same calls are decided one after another.
     let (mut machine, key) = (Machine::default(), OwnedKey::fresh("alice"));
     let mut decide = |at| machine.answer(&consume(limit, &key, 1), at).is_allowed();
-    let fits = instants.into_iter().filter(|at| decide(*at)).count() as u64;
+    let fits = instants.into_iter().filter(|at| decide(*at)).count();
+    let fits = u64::try_from(fits).unwrap();
     let total: u64 = calls.iter().map(|call| call.admitted.amount).sum();
     assert!(
         2 * total >= fits,

@@ -237,18 +237,22 @@ impl Inner {
         most.min().unwrap_or(0)
     }
 
+    /// Returns how many of the quotas count events.
+    fn counting(&self) -> u64 {
+        number(self.quotas.iter().filter(|quota| quota.counts()).count())
+    }
+
     /// Returns how many events a key may hold with so many quotas.
     fn allowed_events(&self) -> u64 {
-        let count = self.quotas.iter().filter(|quota| quota.counts()).count();
-        (MAX_LOOKS / count.max(1) as u64).min(MAX_EVENTS)
+        (MAX_LOOKS / self.counting().max(1)).min(MAX_EVENTS)
     }
 
     /// Returns how long horizon and tolerance may be together, so that a key cannot hold too many
     /// events.
     fn longest(&self) -> u64 {
         let allowed = self.allowed_events();
-        let count = self.quotas.iter().filter(|quota| quota.counts()).count() as u64;
-        let closed = self.quotas.len() as u64 - count;
+        let count = self.counting();
+        let closed = number(self.quotas.len()) - count;
         let allowed_open = (MAX_OPEN_LOOKS / count.max(1)).min(MAX_OPEN);
         largest(2 * LONGEST_US, |ahead_us| {
             // The first day and the last one are cut off.
@@ -285,6 +289,11 @@ impl Inner {
             amount,
         }
     }
+}
+
+/// Returns how many quotas these are.
+fn number(quotas: usize) -> u64 {
+    u64::try_from(quotas).unwrap_or(u64::MAX)
 }
 
 /// Returns the largest number up to `most` that `fits`, or zero; every smaller one fits, too.

@@ -97,7 +97,7 @@ fn push_number(message: &mut Vec<u8>, field: u8, number: u64) {
 /// Appends a field of Protocol Buffers with bytes.
 fn push_bytes(message: &mut Vec<u8>, field: u8, bytes: &[u8]) {
     message.push(field << 3 | 2);
-    push_varint(message, bytes.len() as u64);
+    push_varint(message, u64::try_from(bytes.len()).unwrap_or(u64::MAX));
     message.extend_from_slice(bytes);
 }
 

@@ -10,7 +10,7 @@ use crate::keyspace::PLAIN;
 const ALIGNED: &str = "fixed-window-aligned-";
 /// The largest value of a scriptless counter: each unit adds the largest step that fits as often as
 /// the quota has units.
-const MOST: u64 = i64::MAX as u64;
+const MOST: u64 = i64::MAX.cast_unsigned();
 
 /// What a state tells without its limit, whose amount no state holds.
 ///

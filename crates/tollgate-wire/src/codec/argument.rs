@@ -183,7 +183,7 @@ fn push_member(text: &mut Vec<u8>, question: &Question<'_>, index: usize, check:
         }
         (None, _) => (check.cost(), Detail::None),
     };
-    push(text, code(algorithm) as u64);
+    push(text, count(code(algorithm)));
     push(text, counted(check.limit()));
     push(text, cost);
     push_or_minus_one(text, detail.number());
@@ -210,6 +210,11 @@ fn all_parameters(question: &Question<'_>, index: usize, check: &Check<'_>) -> W
 /// allow.
 fn counted(limit: &Limit) -> u64 {
     u64::from(limit.algorithm().counts_denied()) + 2 * u64::from(limit.is_shadow())
+}
+
+/// Returns a number of things in memory as one to send.
+pub(crate) fn count(things: usize) -> u64 {
+    u64::try_from(things).unwrap_or(u64::MAX)
 }
 
 /// Appends an integer, at most 2^53.

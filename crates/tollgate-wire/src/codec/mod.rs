@@ -11,8 +11,8 @@ use tollgate_core::Timestamp;
 use tollgate_core::store::{Cover, Request};
 
 pub(super) use self::argument::{
-    argument, many_argument, operation_number, push, push_id, push_instant, push_or_minus_one,
-    slack, slack_at,
+    argument, count, many_argument, operation_number, push, push_id, push_instant,
+    push_or_minus_one, slack, slack_at,
 };
 pub(super) use self::reply::{answer_to, decision, not_understood, uncovered};
 pub(super) use self::series::{Series, Turn};

@@ -11,7 +11,7 @@ use tollgate_core::schedule::{self, Event};
 use tollgate_core::{Key, StoreError, Timestamp};
 
 use self::reply::answer;
-use super::codec::{not_understood, push, push_instant, push_or_minus_one, slack};
+use super::codec::{count, not_understood, push, push_instant, push_or_minus_one, slack};
 use super::engine::{Engine, ScriptCall};
 use super::fault::{Effect, unknown_operation};
 use super::options::Options;
@@ -192,8 +192,8 @@ fn argument(
         u64::from(request.wants_latest()),
         u64::from(options.small_schedule),
         u64::from(options.schedule_chunk),
-        quotas(request).count() as u64,
-        events.len() as u64,
+        count(quotas(request).count()),
+        count(events.len()),
     ] {
         push(&mut text, number);
     }
@@ -201,7 +201,7 @@ fn argument(
         // Closed times count nothing: their periods are the open ones.
         push_or_minus_one(&mut text, amount);
         push(&mut text, window_us);
-        push(&mut text, periods.len() as u64);
+        push(&mut text, count(periods.len()));
     }
     for (_, _, periods) in quotas(request) {
         for period in periods {

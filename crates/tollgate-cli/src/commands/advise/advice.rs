@@ -219,8 +219,7 @@ impl Log<'_> {
 
 /// Returns the least amount that at least `share` thousandths of the keys never exceed.
 fn at_share(sorted: &[u64], share: usize) -> u64 {
-    let keys = sorted.len() as u128 * share as u128;
-    let rank = usize::try_from(keys.div_ceil(1_000)).unwrap_or(usize::MAX);
+    let rank = sorted.len().saturating_mul(share).div_ceil(1_000);
     let worst = sorted.get(rank.saturating_sub(1));
     worst.copied().unwrap_or(0)
 }
@@ -238,7 +237,8 @@ fn amounts(worst: u64) -> impl Iterator<Item = u64> {
 /// last one. Its points are taken to be equally far apart, since each amount is about the same factor
 /// above the one before.
 fn knee(curve: &[Denied]) -> Denied {
-    let last = curve.len().saturating_sub(1) as i128;
+    let place = |index: usize| i128::try_from(index).unwrap_or(i128::MAX);
+    let last = place(curve.len().saturating_sub(1));
     let of = |index: usize| {
         curve
             .get(index)
@@ -246,7 +246,7 @@ fn knee(curve: &[Denied]) -> Denied {
     };
     let (first, end) = (of(0), of(curve.len().saturating_sub(1)));
     let below = |index: usize| {
-        let at = index as i128;
+        let at = place(index);
         first * (last - at) + end * at - of(index) * last
     };
     // Of points that are as far below, the last one denies the fewest requests.

@@ -202,7 +202,8 @@ impl<'m> Plan<'m> {
 
     /// Returns the numbers of messages and of keys.
     pub(super) fn counts(&self) -> [u64; 2] {
-        [self.messages.len(), self.messages.keys()].map(|count| count as u64)
+        let count = |count| u64::try_from(count).unwrap_or(u64::MAX);
+        [self.messages.len(), self.messages.keys()].map(count)
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {

@@ -11,7 +11,7 @@ use crate::time::MAX_EXACT;
 /// The shortest aligned window: its counter must be named before the server's time is known.
 const SHORTEST_US: u64 = 10_000;
 /// The largest value of a counter.
-const MOST: u64 = i64::MAX as u64;
+const MOST: u64 = i64::MAX.cast_unsigned();
 
 /// How plain commands count a fixed window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

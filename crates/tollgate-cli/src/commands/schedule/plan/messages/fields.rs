@@ -219,7 +219,8 @@ impl<R: Read> Records<'_, R> {
     fn next_line(&mut self) -> io::Result<bool> {
         self.line.clear();
         self.taken = 0;
-        let most = self.left as u64 + 1;
+        let most = u64::try_from(self.left).unwrap_or(u64::MAX);
+        let most = most.saturating_add(1);
         let reader = (&mut self.reader).take(most);
         let read = { reader }.read_until(b'\n', &mut self.line)?;
         self.left = self.left.checked_sub(read).ok_or(ErrorKind::FileTooLarge)?;
