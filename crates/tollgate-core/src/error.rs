@@ -8,25 +8,109 @@ use std::time::Duration;
 
 /// An error for a limit, quota or instant that is not valid.
 ///
-/// `Debug` writes the same sentence as `Display`, because that is what a program prints whose `main`
-/// returns the error, and what `unwrap` prints.
+/// The message says what is not possible, and what is; the [kind](Self::kind) is for programs. `Debug`
+/// writes the same sentence as `Display`, because that is what a program prints whose `main` returns
+/// the error, and what `unwrap` prints.
 ///
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::Limit;
+/// use tollgate_core::{Limit, LimitErrorKind};
 ///
-/// let error = "login=gcra:0/0s".parse::<Limit>().unwrap_err();
+/// let error = "login=gcra:10/0s".parse::<Limit>().unwrap_err();
+/// assert_eq!((error.kind(), error.position()), (LimitErrorKind::Duration, Some(14)));
+/// let text = r#""login=gcra:10/0s" is wrong at character 15 ("0s"): a window of 0ns is not possible"#;
+/// assert!(error.to_string().starts_with(text));
 /// assert_eq!(format!("Error: {error:?}"), format!("Error: {error}"));
 /// ```
-#[derive(Clone, Eq, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LimitError {
-    /// An amount is too large: of a quota or a burst, larger than the algorithm can count exactly;
-    /// of a schedule's quota or of leases, larger than [`schedule::MAX_AMOUNT`] or [`MAX_LEASES`].
+#[derive(Clone, Eq, PartialEq)]
+pub struct LimitError(pub(crate) Problem);
+
+impl LimitError {
+    /// Returns an error of this `kind`, for limits that another crate cannot enforce; `message` should
+    /// say what is not possible, and what is.
     ///
-    /// [`MAX_LEASES`]: crate::lease::MAX_LEASES
-    /// [`schedule::MAX_AMOUNT`]: crate::schedule::MAX_AMOUNT
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{LimitError, LimitErrorKind};
+    ///
+    /// let error = LimitError::new(LimitErrorKind::Count, "2 limits are too many: use one");
+    /// assert_eq!(error.to_string(), "2 limits are too many: use one");
+    /// ```
+    #[must_use]
+    pub fn new(kind: LimitErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self(Problem::Other { kind, message })
+    }
+
+    /// Returns the kind of this error.
+    #[must_use]
+    pub fn kind(&self) -> LimitErrorKind {
+        match &self.0 {
+            Problem::AmountTooLarge { .. }
+            | Problem::BadBuckets { .. }
+            | Problem::BurstNotExact { .. }
+            | Problem::NeverRefills { .. }
+            | Problem::TooManyEvents { .. } => LimitErrorKind::Amount,
+            Problem::BadHorizon { .. }
+            | Problem::BadTolerance { .. }
+            | Problem::BadTtl { .. }
+            | Problem::BadWindow { .. } => LimitErrorKind::Duration,
+            Problem::BadName { .. }
+            | Problem::DuplicateLimit { .. }
+            | Problem::UnknownZone { .. } => LimitErrorKind::Name,
+            Problem::BadValue { error, .. } => error.kind(),
+            Problem::NeverOpen => LimitErrorKind::NeverOpen,
+            Problem::NoLimits
+            | Problem::NoQuotas
+            | Problem::TooManyLimits { .. }
+            | Problem::TooManyQuotas { .. } => LimitErrorKind::Count,
+            Problem::Other { kind, .. } => *kind,
+            Problem::Syntax { .. } => LimitErrorKind::Syntax,
+            Problem::TimeOutOfRange => LimitErrorKind::Instant,
+        }
+    }
+
+    /// Returns the byte offset of what is wrong, if the error is about a text. At the end of the text,
+    /// something is missing.
+    #[must_use]
+    pub fn position(&self) -> Option<usize> {
+        match self.0 {
+            Problem::BadValue { at, .. } | Problem::Syntax { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+}
+
+/// The kinds of [`LimitError`].
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum LimitErrorKind {
+    /// An amount, a burst or a number of buckets is too large, or cannot be counted exactly; or the
+    /// quotas of a schedule allow a key more events than can be kept.
+    Amount,
+    /// There are no limits or quotas, or too many.
+    Count,
+    /// A window, a time to live, a horizon or a tolerance is too short, too long, or not whole
+    /// microseconds.
+    Duration,
+    /// An instant is before the Unix epoch, or more than 2^53 - 1 microseconds after it.
+    Instant,
+    /// A name is not 1 to 64 ASCII letters, digits, `-`, `_` or `.`; two limits have the same one; or
+    /// no time zone has it.
+    Name,
+    /// The closed times of a schedule leave no time open.
+    NeverOpen,
+    /// A text cannot be read as a limit, an algorithm or a quota.
+    Syntax,
+}
+
+/// What is not possible, and its numbers.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum Problem {
+    /// An amount is too large: of a quota or a burst, larger than the algorithm can count exactly;
+    /// of a schedule's quota or of leases, larger than `schedule::MAX_AMOUNT` or `MAX_LEASES`.
     #[error("an amount of {amount} is too large: choose at most {most}, or count in a larger unit")]
     AmountTooLarge {
         /// The amount that was requested.
@@ -93,7 +177,7 @@ pub enum LimitError {
         /// The byte offset of the value.
         at: usize,
         /// What is wrong with the value.
-        error: Box<Self>,
+        error: Box<LimitError>,
     },
     /// A window is zero, not whole microseconds, or too long.
     #[error(
@@ -105,7 +189,7 @@ pub enum LimitError {
         /// The longest that is accepted.
         most: Duration,
     },
-    /// A burst cannot be counted exactly at the rate of a [`Gcra`](crate::Gcra): the
+    /// A burst cannot be counted exactly at the rate of a `Gcra`: the
     /// amount and the window, in microseconds, have too few divisors in common.
     #[error("{}", not_exact(*amount, *burst, *most, *near))]
     BurstNotExact {
@@ -136,6 +220,14 @@ pub enum LimitError {
     NeverRefills {
         /// The burst that was requested.
         burst: u64,
+    },
+    /// What another crate refuses.
+    #[error("{message}")]
+    Other {
+        /// What the program is told.
+        kind: LimitErrorKind,
+        /// What is not possible, and what is.
+        message: String,
     },
     /// A limiter has no limit.
     #[error("a limiter needs at least one limit, such as `login=gcra:10/1m`")]
@@ -198,6 +290,14 @@ pub enum LimitError {
         /// The name that was rejected.
         zone: String,
     },
+}
+
+impl Error for LimitError {}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
 }
 
 impl fmt::Debug for LimitError {

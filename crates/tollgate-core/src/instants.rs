@@ -3,12 +3,12 @@
 #[cfg(feature = "chrono")]
 use chrono::{DateTime, TimeZone, Utc};
 
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::time::Timestamp;
 
 /// Returns the instant so many microseconds after the Unix epoch.
 fn from_micros(micros: i64) -> Result<Timestamp, LimitError> {
-    let micros = u64::try_from(micros).map_err(|_| LimitError::TimeOutOfRange)?;
+    let micros = u64::try_from(micros).map_err(|_| LimitError(Problem::TimeOutOfRange))?;
     Timestamp::from_micros(micros)
 }
 
@@ -19,7 +19,7 @@ impl TryFrom<jiff::Timestamp> for Timestamp {
 
     fn try_from(instant: jiff::Timestamp) -> Result<Self, LimitError> {
         if instant < jiff::Timestamp::UNIX_EPOCH {
-            return Err(LimitError::TimeOutOfRange);
+            return Err(LimitError(Problem::TimeOutOfRange));
         }
         from_micros(instant.as_microsecond())
     }
@@ -51,7 +51,7 @@ impl<Z: TimeZone> TryFrom<DateTime<Z>> for Timestamp {
 
     fn try_from(time: DateTime<Z>) -> Result<Self, LimitError> {
         if time.timestamp() < 0 {
-            return Err(LimitError::TimeOutOfRange);
+            return Err(LimitError(Problem::TimeOutOfRange));
         }
         from_micros(time.timestamp_micros())
     }

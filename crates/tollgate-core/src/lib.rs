@@ -32,7 +32,7 @@ pub use algorithm::named::*;
 pub use calendar::CalendarUnit;
 pub use call_id::CallId;
 pub use decision::{Decision, Denied};
-pub use error::{ErrorKind, LimitError, StoreError};
+pub use error::{ErrorKind, LimitError, LimitErrorKind, StoreError};
 pub use key::Key;
 pub use limit::Limit;
 pub use limiter::RateLimiter;

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use smallvec::SmallVec;
 
 use crate::algorithm::Algorithm;
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::text::Reader;
 
 const LONGEST_NAME: usize = 64;
@@ -41,7 +41,7 @@ static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// # Examples
 ///
 /// ```
-/// use tollgate_core::{Gcra, Limit, LimitError, Quota};
+/// use tollgate_core::{Gcra, Limit, LimitError, LimitErrorKind, Quota};
 ///
 /// let limit = Limit::new("login", Gcra::new(Quota::per_minute(5))?)?;
 /// assert_eq!(limit.to_string(), "login=gcra:5/1m");
@@ -54,7 +54,8 @@ static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 ///     wrong.to_string(),
 ///     r#""login=gcra:5/1mn" is wrong at character 15 ("mn"): expected a unit: us, ms, s, m, h or d"#
 /// );
-/// assert!(matches!(Limit::new("", *limit.algorithm()), Err(LimitError::BadName { .. })));
+/// let nameless = Limit::new("", *limit.algorithm()).unwrap_err();
+/// assert_eq!(nameless.kind(), LimitErrorKind::Name);
 /// # Ok::<(), LimitError>(())
 /// ```
 #[derive(Clone)]
@@ -98,7 +99,7 @@ impl Limit {
     ///
     /// # Errors
     ///
-    /// [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
+    /// [`Name`](crate::LimitErrorKind::Name) unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
     pub fn new(name: &str, algorithm: impl Into<Algorithm>) -> Result<Self, LimitError> {
         Self::with(name, algorithm.into(), false)
     }
@@ -199,9 +200,9 @@ impl Limit {
 pub(crate) fn check_name(name: &str) -> Result<(), LimitError> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(legal) {
-        return Err(LimitError::BadName {
+        return Err(LimitError(Problem::BadName {
             name: name.to_owned(),
-        });
+        }));
     }
     Ok(())
 }
@@ -215,18 +216,20 @@ impl FromStr for Limit {
         let name = text.split_once('=').map(|(name, _)| name);
         // An `=` after a colon belongs to an option.
         let Some(name) = name.filter(|name| !name.contains(':')) else {
-            return Err(LimitError::Syntax {
+            return Err(LimitError(Problem::Syntax {
                 text: text.to_owned(),
                 at: 0,
                 expected: "a name and `=` before the algorithm, such as `login=gcra:10/1m`",
-            });
+            }));
         };
         let reader = Reader::new(text, name.len() + 1);
         let (algorithm, is_shadow) = Algorithm::read(reader, Some(SHADOW))?;
-        Self::with(name, algorithm, is_shadow).map_err(|error| LimitError::BadValue {
-            text: text.to_owned(),
-            at: 0,
-            error: Box::new(error),
+        Self::with(name, algorithm, is_shadow).map_err(|error| {
+            LimitError(Problem::BadValue {
+                text: text.to_owned(),
+                at: 0,
+                error: Box::new(error),
+            })
         })
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::text::Reader;
 use crate::time::MAX_EXACT;
 
@@ -43,25 +43,25 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// [`LimitError::AmountTooLarge`] when `amount` exceeds [`MAX_EXACT`];
-    /// [`LimitError::BadWindow`] when `window` is zero, is not whole microseconds, or exceeds
+    /// [`Amount`](crate::LimitErrorKind::Amount) when `amount` exceeds [`MAX_EXACT`];
+    /// [`Duration`](crate::LimitErrorKind::Duration) when `window` is zero, is not whole microseconds, or exceeds
     /// [`MAX_EXACT`] microseconds.
     pub fn new(amount: u64, window: Duration) -> Result<Self, LimitError> {
         if amount > MAX_EXACT {
-            return Err(LimitError::AmountTooLarge {
+            return Err(LimitError(Problem::AmountTooLarge {
                 amount,
                 most: MAX_EXACT,
-            });
+            }));
         }
         let whole = window.subsec_nanos().is_multiple_of(1_000);
         match u64::try_from(window.as_micros()) {
             Ok(window_us) if whole && (1..=MAX_EXACT).contains(&window_us) => {
                 Ok(Self { amount, window_us })
             }
-            _ => Err(LimitError::BadWindow {
+            _ => Err(LimitError(Problem::BadWindow {
                 window,
                 most: Duration::from_micros(MAX_EXACT),
-            }),
+            })),
         }
     }
 
@@ -219,7 +219,7 @@ impl Quota {
         let micros = count.checked_mul(unit);
         let micros = micros.ok_or_else(|| reader.expected(start, window))?;
         Self::new(amount, Duration::from_micros(micros)).map_err(|error| {
-            let is_window = matches!(error, LimitError::BadWindow { .. });
+            let is_window = matches!(error, LimitError(Problem::BadWindow { .. }));
             reader.bad_value(if is_window { start } else { amount_at }, error)
         })
     }

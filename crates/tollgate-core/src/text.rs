@@ -1,6 +1,6 @@
 //! `Reader`: reads the text of a limit from left to right, and tracks its position.
 
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 
 /// A text and the current position in it.
 pub(crate) struct Reader<'t> {
@@ -74,7 +74,7 @@ impl<'t> Reader<'t> {
     ///
     /// # Errors
     ///
-    /// [`LimitError::Syntax`] if no number comes next, or if it does not fit into 64 bits.
+    /// [`Syntax`](crate::LimitErrorKind::Syntax) if no number comes next, or if it does not fit into 64 bits.
     pub(crate) fn number(&mut self, expected: &'static str) -> Result<u64, LimitError> {
         let (rest, start) = (self.rest(), self.at);
         let length = rest
@@ -96,19 +96,19 @@ impl<'t> Reader<'t> {
 
     /// Returns the error that the value at the byte `at` is not possible.
     pub(crate) fn bad_value(&self, at: usize, error: LimitError) -> LimitError {
-        LimitError::BadValue {
+        LimitError(Problem::BadValue {
             text: self.text.to_owned(),
             at,
             error: Box::new(error),
-        }
+        })
     }
 
     /// Returns the error that `expected` is missing at the byte `at`.
     pub(crate) fn expected(&self, at: usize, expected: &'static str) -> LimitError {
-        LimitError::Syntax {
+        LimitError(Problem::Syntax {
             text: self.text.to_owned(),
             at,
             expected,
-        }
+        })
     }
 }

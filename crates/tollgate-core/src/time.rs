@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 
 /// The largest integer that every store represents exactly: 2^53 - 1.
 ///
@@ -47,10 +47,10 @@ impl Timestamp {
     ///
     /// # Errors
     ///
-    /// [`LimitError::TimeOutOfRange`] when `micros` exceeds [`MAX_EXACT`].
+    /// [`Instant`](crate::LimitErrorKind::Instant) when `micros` exceeds [`MAX_EXACT`].
     pub const fn from_micros(micros: u64) -> Result<Self, LimitError> {
         if micros > MAX_EXACT {
-            return Err(LimitError::TimeOutOfRange);
+            return Err(LimitError(Problem::TimeOutOfRange));
         }
         Ok(Self(micros))
     }
@@ -128,9 +128,9 @@ impl TryFrom<SystemTime> for Timestamp {
     fn try_from(time: SystemTime) -> Result<Self, LimitError> {
         let since_epoch = time
             .duration_since(SystemTime::UNIX_EPOCH)
-            .map_err(|_| LimitError::TimeOutOfRange)?;
-        let micros =
-            u64::try_from(since_epoch.as_micros()).map_err(|_| LimitError::TimeOutOfRange)?;
+            .map_err(|_| LimitError(Problem::TimeOutOfRange))?;
+        let micros = u64::try_from(since_epoch.as_micros())
+            .map_err(|_| LimitError(Problem::TimeOutOfRange))?;
         Self::from_micros(micros)
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State};
+use crate::error::Problem;
 use crate::quota::Quota;
 use crate::store::{Check, Request};
 use crate::time::{Timestamp, Wait};
@@ -99,12 +100,12 @@ fn text_that_is_no_algorithm_is_rejected() {
     ] {
         let read = text.parse::<Algorithm>();
         assert!(
-            matches!(read, Err(LimitError::Syntax { .. })),
+            matches!(read, Err(LimitError(Problem::Syntax { .. }))),
             "{text}: {read:?}"
         );
     }
     let none = SlidingBuckets::new(Quota::per_minute(5), 0);
-    assert_eq!(none, Err(LimitError::BadBuckets { buckets: 0 }));
+    assert_eq!(none, Err(LimitError(Problem::BadBuckets { buckets: 0 })));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 use super::{Algorithm, Machine, SPELLINGS, with_machine};
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::text::Reader;
 
@@ -183,7 +183,7 @@ impl Algorithm {
             reader,
         };
         let algorithm = (spelling.read)(quota, &options).map_err(|error| match error {
-            LimitError::Syntax { .. } => error,
+            LimitError(Problem::Syntax { .. }) => error,
             error => options.reader.bad_value(number_at, error),
         })?;
         Ok((algorithm, also.is_some_and(|also| options.has(also))))

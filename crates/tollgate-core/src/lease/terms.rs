@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::limit::check_name;
 use crate::time::MAX_EXACT;
 
@@ -40,17 +40,17 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
-    /// - [`LimitError::AmountTooLarge`] when `amount` exceeds [`MAX_LEASES`].
-    /// - [`LimitError::BadTtl`] when `ttl` is less than a millisecond, more than 35 years, or
+    /// - [`Name`](crate::LimitErrorKind::Name) unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
+    /// - [`Amount`](crate::LimitErrorKind::Amount) when `amount` exceeds [`MAX_LEASES`].
+    /// - [`Duration`](crate::LimitErrorKind::Duration) when `ttl` is less than a millisecond, more than 35 years, or
     ///   not whole microseconds.
     pub fn new(name: &str, amount: u64, ttl: Duration) -> Result<Self, LimitError> {
         check_name(name)?;
         if amount > MAX_LEASES {
-            return Err(LimitError::AmountTooLarge {
+            return Err(LimitError(Problem::AmountTooLarge {
                 amount,
                 most: MAX_LEASES,
-            });
+            }));
         }
         let whole = ttl.subsec_nanos().is_multiple_of(1_000);
         match u64::try_from(ttl.as_micros()) {
@@ -62,11 +62,11 @@ impl Terms {
                     ttl_us,
                 })))
             }
-            _ => Err(LimitError::BadTtl {
+            _ => Err(LimitError(Problem::BadTtl {
                 ttl,
                 least: Duration::from_micros(SHORTEST_US),
                 most: Duration::from_micros(LONGEST_US),
-            }),
+            })),
         }
     }
 

@@ -17,7 +17,7 @@ pub use settle::{Settle, SettleError};
 
 use crate::companion::Companion;
 use crate::decision::Decision;
-use crate::error::{LimitError, StoreError};
+use crate::error::{LimitError, Problem, StoreError};
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
 use crate::store::{MAX_CHECKS, Operation, Receipt, Verdicts};
@@ -111,9 +111,9 @@ impl<S> RateLimiter<S> {
     ///
     /// # Errors
     ///
-    /// - [`LimitError::NoLimits`] when `limits` is empty.
-    /// - [`LimitError::TooManyLimits`] when there are more than [`MAX_CHECKS`].
-    /// - [`LimitError::DuplicateLimit`] when two limits have the same name.
+    /// - [`Count`](crate::LimitErrorKind::Count) when `limits` is empty.
+    /// - [`Count`](crate::LimitErrorKind::Count) when there are more than [`MAX_CHECKS`].
+    /// - [`Name`](crate::LimitErrorKind::Name) when two limits have the same name.
     /// - The parse error when a limit's text is not valid.
     ///
     /// # Examples
@@ -135,20 +135,20 @@ impl<S> RateLimiter<S> {
         let limits: Result<Limits, _> = limits.into_iter().map(TryInto::try_into).collect();
         let limits = limits?;
         if limits.is_empty() {
-            return Err(LimitError::NoLimits);
+            return Err(LimitError(Problem::NoLimits));
         }
         if limits.len() > MAX_CHECKS {
-            return Err(LimitError::TooManyLimits {
+            return Err(LimitError(Problem::TooManyLimits {
                 count: limits.len(),
                 most: MAX_CHECKS,
-            });
+            }));
         }
         for (index, limit) in limits.iter().enumerate() {
             let same = |other: &Limit| other.name() == limit.name();
             if limits[..index].iter().any(same) {
-                return Err(LimitError::DuplicateLimit {
+                return Err(LimitError(Problem::DuplicateLimit {
                     name: limit.name().to_owned(),
-                });
+                }));
             }
         }
         Ok(Self {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::limit::check_name;
 #[cfg(feature = "calendar")]
 use crate::schedule::{Period, request::CallZone};
@@ -65,9 +65,9 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
-    /// - [`LimitError::AmountTooLarge`] when the amount exceeds [`MAX_AMOUNT`].
-    /// - [`LimitError::BadWindow`] when the window exceeds 35 years.
+    /// - [`Name`](crate::LimitErrorKind::Name) unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
+    /// - [`Amount`](crate::LimitErrorKind::Amount) when the amount exceeds [`MAX_AMOUNT`].
+    /// - [`Duration`](crate::LimitErrorKind::Duration) when the window exceeds 35 years.
     pub fn new(name: &str, quota: crate::quota::Quota) -> Result<Self, LimitError> {
         check_name(name)?;
         Self::of(name, Kind::Sliding(quota))
@@ -88,7 +88,7 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
+    /// [`Name`](crate::LimitErrorKind::Name) unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
     #[cfg(feature = "calendar")]
     pub fn closed(name: &str, times: super::ClosedTimes) -> Result<Self, LimitError> {
         check_name(name)?;
@@ -98,18 +98,18 @@ impl Quota {
     fn of(name: &str, kind: Kind) -> Result<Self, LimitError> {
         let amount = kind.amount();
         if amount > MAX_AMOUNT {
-            return Err(LimitError::AmountTooLarge {
+            return Err(LimitError(Problem::AmountTooLarge {
                 amount,
                 most: MAX_AMOUNT,
-            });
+            }));
         }
         if let Kind::Sliding(quota) = &kind
             && quota.window_us() > LONGEST_WINDOW_US
         {
-            return Err(LimitError::BadWindow {
+            return Err(LimitError(Problem::BadWindow {
                 window: quota.window(),
                 most: Duration::from_micros(LONGEST_WINDOW_US),
-            });
+            }));
         }
         Ok(Self {
             name: name.into(),
@@ -288,11 +288,11 @@ impl FromStr for Quota {
                 return Self::of(name, Kind::Closed(times));
             }
             #[cfg(not(feature = "calendar"))]
-            return Err(LimitError::Syntax {
+            return Err(LimitError(Problem::Syntax {
                 text: text.to_owned(),
                 at,
                 expected: "no closed times: they need the feature `calendar`",
-            });
+            }));
         }
         if let Some(at) = text.find('@') {
             #[cfg(feature = "calendar")]
@@ -301,11 +301,11 @@ impl FromStr for Quota {
                 return Self::of(name, Kind::Calendar(quota)).map_err(|error| bad(start, error));
             }
             #[cfg(not(feature = "calendar"))]
-            return Err(LimitError::Syntax {
+            return Err(LimitError(Problem::Syntax {
                 text: text.to_owned(),
                 at,
                 expected: "no time zone: quotas per local day need the feature `calendar`",
-            });
+            }));
         }
         let mut reader = Reader::new(text, start);
         let quota = crate::quota::Quota::read(&mut reader)?;
@@ -315,7 +315,7 @@ impl FromStr for Quota {
         }
         Self::of(name, Kind::Sliding(quota)).map_err(|error| {
             let window_at = text.find('/').map_or(start, |slash| slash + 1);
-            let is_window = matches!(error, LimitError::BadWindow { .. });
+            let is_window = matches!(error, LimitError(Problem::BadWindow { .. }));
             bad(if is_window { window_at } else { start }, error)
         })
     }

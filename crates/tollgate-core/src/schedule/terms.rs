@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::limit::check_name;
 use crate::schedule::quota::Quota;
 use crate::time::MAX_EXACT;
@@ -68,11 +68,11 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// - [`LimitError::BadName`] unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
-    /// - [`LimitError::NoQuotas`] when no quota counts events, [`LimitError::TooManyQuotas`] when
+    /// - [`Name`](crate::LimitErrorKind::Name) unless `name` is 1 to 64 ASCII letters, digits, `-`, `_` or `.`.
+    /// - [`Count`](crate::LimitErrorKind::Count) when no quota counts events, [`Count`](crate::LimitErrorKind::Count) when
     ///   there are more than 32, including closed times.
-    /// - [`LimitError::NeverOpen`] when the closed times leave no time open, at whatever instant.
-    /// - [`LimitError::TooManyEvents`] when nothing could be planned ahead, because even with a
+    /// - [`NeverOpen`](crate::LimitErrorKind::NeverOpen) when the closed times leave no time open, at whatever instant.
+    /// - [`Amount`](crate::LimitErrorKind::Amount) when nothing could be planned ahead, because even with a
     ///   horizon of a microsecond, a key could hold more than [`MAX_EVENTS`] events, or 200,000
     ///   divided by the number of quotas that count.
     /// - The error of a quota that is not valid.
@@ -85,17 +85,17 @@ impl Terms {
         let quotas: Result<Box<[Quota]>, _> = quotas.into_iter().map(TryInto::try_into).collect();
         let quotas = quotas?;
         if !quotas.iter().any(Quota::counts) {
-            return Err(LimitError::NoQuotas);
+            return Err(LimitError(Problem::NoQuotas));
         }
         if quotas.len() > MAX_QUOTAS {
-            return Err(LimitError::TooManyQuotas {
+            return Err(LimitError(Problem::TooManyQuotas {
                 count: quotas.len(),
                 most: MAX_QUOTAS,
-            });
+            }));
         }
         #[cfg(feature = "calendar")]
         if !super::closed::are_ever_open(quotas.iter().filter_map(Quota::closed_times)) {
-            return Err(LimitError::NeverOpen);
+            return Err(LimitError(Problem::NeverOpen));
         }
         let retention = quotas.iter().map(Quota::reach_us).max();
         let mut terms = Inner {
@@ -121,15 +121,17 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// [`LimitError::BadHorizon`] when a key could hold more than [`MAX_EVENTS`] events, when closed
+    /// [`Duration`](crate::LimitErrorKind::Duration) when a key could hold more than [`MAX_EVENTS`] events, when closed
     /// times could leave too many times open within the horizon, or when
     /// the horizon exceeds 35 years.
     pub fn with_horizon(mut self, horizon: Duration) -> Result<Self, LimitError> {
+        let most = self.longest_horizon_us();
         let terms = Arc::make_mut(&mut self.0);
-        let most = LONGEST_US.min(terms.most_us - terms.tolerance_us);
-        terms.horizon_us = within(horizon, most).ok_or_else(|| LimitError::BadHorizon {
-            horizon,
-            most: Duration::from_micros(most),
+        terms.horizon_us = within(horizon, most).ok_or_else(|| {
+            LimitError(Problem::BadHorizon {
+                horizon,
+                most: Duration::from_micros(most),
+            })
         })?;
         terms.is_chosen = true;
         Ok(self)
@@ -140,15 +142,17 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// [`LimitError::BadTolerance`] when a key could hold more than [`MAX_EVENTS`] events, unless a
+    /// [`Duration`](crate::LimitErrorKind::Duration) when a key could hold more than [`MAX_EVENTS`] events, unless a
     /// shorter horizon that was not chosen makes room, or when the tolerance exceeds 35 years.
     pub fn with_tolerance(mut self, tolerance: Duration) -> Result<Self, LimitError> {
         let terms = Arc::make_mut(&mut self.0);
         let horizon_us = if terms.is_chosen { terms.horizon_us } else { 1 };
         let most = LONGEST_US.min(terms.most_us - horizon_us);
-        terms.tolerance_us = within(tolerance, most).ok_or_else(|| LimitError::BadTolerance {
-            tolerance,
-            most: Duration::from_micros(most),
+        terms.tolerance_us = within(tolerance, most).ok_or_else(|| {
+            LimitError(Problem::BadTolerance {
+                tolerance,
+                most: Duration::from_micros(most),
+            })
         })?;
         if !terms.is_chosen {
             terms.horizon_us = terms.default_horizon();
@@ -185,6 +189,28 @@ impl Terms {
     #[must_use]
     pub fn tolerance(&self) -> Duration {
         Duration::from_micros(self.0.tolerance_us)
+    }
+
+    /// Returns the longest horizon that [`with_horizon`](Self::with_horizon) accepts with these quotas
+    /// and this tolerance.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{LimitError, schedule};
+    ///
+    /// let terms = schedule::Terms::new("reminders", ["1/1m"])?;
+    /// let longest = terms.longest_horizon();
+    /// assert_eq!(terms.with_horizon(longest)?.horizon(), longest);
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn longest_horizon(&self) -> Duration {
+        Duration::from_micros(self.longest_horizon_us())
+    }
+
+    fn longest_horizon_us(&self) -> u64 {
+        LONGEST_US.min(self.0.most_us - self.0.tolerance_us)
     }
 
     pub(crate) fn horizon_us(&self) -> u64 {
@@ -281,13 +307,13 @@ impl Inner {
         let (quota, amount) = nearest.map_or_else(Default::default, |(quota, amount)| {
             (quota.to_string(), amount)
         });
-        LimitError::TooManyEvents {
+        LimitError(Problem::TooManyEvents {
             events: self.most_events(1),
             most,
             fewer_quotas: most < MAX_EVENTS,
             quota,
             amount,
-        }
+        })
     }
 }
 
@@ -332,10 +358,10 @@ mod tests {
         assert_eq!((terms.horizon(), terms.tolerance()), (longest, SECOND));
         let terms = terms.with_horizon(longest).unwrap();
         let error = terms.clone().with_horizon(longest + MICRO).unwrap_err();
-        let most = LimitError::BadHorizon {
+        let most = LimitError(Problem::BadHorizon {
             horizon: longest + MICRO,
             most: longest,
-        };
+        });
         assert_eq!(error, most);
         // A horizon that was chosen stays, and one that was not makes room for the tolerance.
         assert!(terms.with_tolerance(2 * SECOND).is_err());
@@ -378,11 +404,11 @@ mod tests {
             (&["100000/1us", "90000/12000d"], "90000/12000d", 50_000),
         ] {
             let error = Terms::new("plans", quotas.iter().copied()).unwrap_err();
-            let LimitError::TooManyEvents {
+            let LimitError(Problem::TooManyEvents {
                 quota: named,
                 amount: most,
                 ..
-            } = &error
+            }) = &error
             else {
                 panic!("{error}");
             };

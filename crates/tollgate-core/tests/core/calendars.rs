@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::store::{Check, Request, State};
-use tollgate_core::{CalendarUnit, CalendarWindow, Limit, LimitError, Timestamp};
+use tollgate_core::{CalendarUnit, CalendarWindow, Limit, LimitErrorKind, Timestamp};
 
 const HOUR_US: i64 = 3_600_000_000;
 
@@ -133,8 +133,7 @@ fn zones_are_named_as_the_database_spells_them() {
         "posixrules",
     ] {
         let error = CalendarWindow::new(3, CalendarUnit::Day, zone).unwrap_err();
-        let zone = zone.to_owned();
-        assert_eq!(error, LimitError::UnknownZone { zone });
+        assert_eq!(error.kind(), LimitErrorKind::Name, "{zone}");
     }
 }
 

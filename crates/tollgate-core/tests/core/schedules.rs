@@ -12,7 +12,7 @@ use tollgate_core::schedule::{
     self, BatchPlacement, Event, Placement, PlannedEvent, Reason, Refusal, Schedule,
 };
 use tollgate_core::store::Uncovered;
-use tollgate_core::{ErrorKind, Key, LimitError, Quota, StoreError, Timestamp};
+use tollgate_core::{ErrorKind, Key, LimitError, LimitErrorKind, Quota, StoreError, Timestamp};
 
 const NOW: u64 = 1_780_000_000_000_000;
 const SECOND: u64 = 1_000_000;
@@ -431,17 +431,15 @@ fn the_first_of_several_quotas_without_room_up_to_the_horizon_is_named() {
 fn names_of_quotas_and_schedules_are_checked() {
     let quota = Quota::per_hour(5);
     for name in ["", "two words", "ä"] {
-        let bad = LimitError::BadName {
-            name: name.to_owned(),
-        };
-        assert_eq!(schedule::Quota::new(name, quota).unwrap_err(), bad);
-        assert_eq!(schedule::Terms::new(name, ["5/1h"]).unwrap_err(), bad);
+        let is_bad = |error: LimitError| error.kind() == LimitErrorKind::Name;
+        assert!(is_bad(schedule::Quota::new(name, quota).unwrap_err()));
+        assert!(is_bad(schedule::Terms::new(name, ["5/1h"]).unwrap_err()));
         let daily = schedule::CalendarQuota::new(
             1,
             tollgate_core::CalendarUnit::Day,
             jiff::tz::TimeZone::UTC,
         );
-        assert_eq!(schedule::Quota::calendar(name, daily).unwrap_err(), bad);
+        assert!(is_bad(schedule::Quota::calendar(name, daily).unwrap_err()));
     }
     assert_eq!(
         schedule::Quota::new("hourly", quota).unwrap().name(),

@@ -47,7 +47,7 @@ use http::Response;
 use http::request::Parts;
 use tollgate_core::lease::{self, ConcurrencyLimiter};
 use tollgate_core::store::{Check, MAX_CHECKS, Operation, Request};
-use tollgate_core::{Limit, LimitError, RateLimiter, Store, StoreError};
+use tollgate_core::{Limit, LimitError, LimitErrorKind, RateLimiter, Store, StoreError};
 use tollgate_tokio::LeaseGuard;
 use tower_layer::Layer;
 
@@ -185,7 +185,8 @@ impl<S> InboundLayer<S> {
             let _ = described.insert(name, Described::new(limits.limits(), &fields));
         }
         if described.is_empty() {
-            return Err(LayerError::from(LimitError::NoLimits));
+            let problem = "a layer needs at least one plan, with its limits";
+            return Err(LimitError::new(LimitErrorKind::Count, problem).into());
         }
         let choice = Choice::ByPlan(Arc::new(plan), described);
         Ok(Self::of(StoreOf::Alone(Arc::new(store)), choice, policy))
@@ -263,9 +264,9 @@ impl<S> InboundLayer<S> {
     ///
     /// # Errors
     ///
-    /// - [`LimitError::DuplicateLimit`] if the layer has a limit of the same name.
-    /// - [`LimitError::NoLimits`] if there is none.
-    /// - [`LimitError::TooManyLimits`] if a request would have more than [`MAX_CHECKS`].
+    /// - [`Name`](LimitErrorKind::Name) if the layer has a limit of the same name.
+    /// - [`Count`](LimitErrorKind::Count) if there is none, or if a request would have more than
+    ///   [`MAX_CHECKS`].
     /// - The parse error if a limit's text is not valid.
     ///
     /// # Examples
@@ -294,16 +295,23 @@ impl<S> InboundLayer<S> {
         let before = self.shared.rules.iter().map(Rule::most_limits);
         let count = limits.len() + before.sum::<usize>();
         if count > MAX_CHECKS {
-            return Err(LimitError::TooManyLimits {
-                count,
-                most: MAX_CHECKS,
-            });
+            return Err(LimitError::new(
+                LimitErrorKind::Count,
+                format!(
+                    "{count} limits for one request are too many: use at most {MAX_CHECKS}, which \
+                     are decided together"
+                ),
+            ));
         }
         for limit in limits {
             if self.limits().any(|other| other.name() == limit.name()) {
-                return Err(LimitError::DuplicateLimit {
-                    name: limit.name().to_owned(),
-                });
+                return Err(LimitError::new(
+                    LimitErrorKind::Name,
+                    format!(
+                        "two limits of one layer are called {:?}: give each a name of its own",
+                        limit.name()
+                    ),
+                ));
             }
         }
         let rule = Rule {

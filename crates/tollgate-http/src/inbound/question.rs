@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::header::HeaderValue;
 use smallvec::SmallVec;
 use tollgate_core::store::{Check, Operation, Receipt, Request, Verdict, Verdicts};
-use tollgate_core::{Limit, LimitError, RateLimiter};
+use tollgate_core::{Limit, RateLimiter};
 
 use super::client_key::ClientKey;
 use super::key_by::NoKey;
@@ -37,10 +37,11 @@ impl Question {
     /// Returns why no limiter could have the limits of all rules, some of which were chosen for the
     /// request.
     pub(super) fn clash(&self) -> Option<NotAsked> {
-        match RateLimiter::new((), self.checks().map(|check| check.limit())) {
-            Ok(_) | Err(LimitError::NoLimits) => None,
-            Err(error) => Some(NotAsked::Limits(error.to_string())),
+        if self.is_empty() {
+            return None;
         }
+        let clash = RateLimiter::new((), self.checks().map(|check| check.limit())).err()?;
+        Some(NotAsked::Limits(clash.to_string()))
     }
 
     pub(super) fn asked(&self) -> &[Asked] {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_core::{Gcra, Limit, LimitError, Quota, RateLimiter};
+use tollgate_core::{Gcra, Limit, LimitError, LimitErrorKind, Quota, RateLimiter};
 
 /// Limits by name, as a configuration says them: of a route, a plan or a tenant.
 ///
@@ -81,7 +81,10 @@ impl LimitSet {
             is_empty = false;
         }
         if is_empty {
-            return Err(LimitError::NoLimits);
+            return Err(LimitError::new(
+                LimitErrorKind::Count,
+                format!("`{name}` needs at least one limit, such as `gcra:10/1m`, or `off`"),
+            ));
         }
         self.insert(name, on)?;
         Ok(self)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use tollgate_core::{Block, Limit, LimitError, RateLimiter};
+use tollgate_core::{Block, Limit, LimitError, LimitErrorKind, RateLimiter};
 
 use super::client::{Outbound, Shared};
 use super::stricter;
@@ -151,7 +151,11 @@ impl<S> OutboundBuilder<S> {
                 Some(block) => OutboundError::OnlyBlocks {
                     limit: block.name().to_owned(),
                 },
-                None => LimitError::NoLimits.into(),
+                None => LimitError::new(
+                    LimitErrorKind::Count,
+                    "calls to a service need at least one limit, such as `api=gcra:10/1s`",
+                )
+                .into(),
             });
         };
         if limits.iter().all(counts) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tollgate_core::{LimitError, schedule};
+use tollgate_core::{LimitErrorKind, schedule};
 
 use super::options::QuotaOptions;
 use crate::failure::Failure;
@@ -54,11 +54,11 @@ pub(super) fn of_service(
     quotas: Vec<schedule::Quota>,
     tolerance: Option<&str>,
 ) -> Result<schedule::Terms, Failure> {
-    let terms = schedule::Terms::new(name, quotas).map_err(|source| match source {
-        LimitError::BadName { .. } => Failure::ScheduleName {
+    let terms = schedule::Terms::new(name, quotas).map_err(|source| match source.kind() {
+        LimitErrorKind::Name => Failure::ScheduleName {
             name: name.to_owned(),
         },
-        source => Failure::Limits(source),
+        _ => Failure::Limits(source),
     })?;
     let Some(text) = tolerance else {
         return Ok(terms);
@@ -79,11 +79,7 @@ pub(super) fn reaching(
     let terms =
         schedule::Terms::new("plan", quotas).and_then(|terms| terms.with_tolerance(Duration::ZERO));
     let terms = terms.map_err(Failure::Limits)?;
-    match terms.clone().with_horizon(horizon) {
-        Err(LimitError::BadHorizon { most, .. }) if most < horizon => {
-            let terms = terms.with_horizon(most).map_err(Failure::Limits)?;
-            Ok((terms, true))
-        }
-        terms => Ok((terms.map_err(Failure::Limits)?, false)),
-    }
+    let longest = terms.longest_horizon();
+    let reaching = terms.with_horizon(horizon.min(longest));
+    Ok((reaching.map_err(Failure::Limits)?, longest < horizon))
 }

@@ -14,7 +14,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use tollgate_core::schedule::{
     self, CalendarQuota, Event, MAX_EVENTS_PER_CALL, Placement, Reason, Schedule,
 };
-use tollgate_core::{CalendarUnit, ErrorKind, Key, LimitError, Quota, Timestamp};
+use tollgate_core::{CalendarUnit, ErrorKind, Key, Quota, Timestamp};
 
 use super::Schedules;
 use super::closed::{ClosedDays, ClosedRule};
@@ -105,12 +105,9 @@ impl Setup {
         let tolerance = Duration::from_micros(self.tolerance * unit);
         let terms = terms.with_tolerance(tolerance).unwrap();
         let horizon = Duration::from_micros(self.horizon * unit);
-        match terms.clone().with_horizon(horizon) {
-            // With many quotas, a key may hold fewer events.
-            Err(LimitError::BadHorizon { most, .. }) => terms.with_horizon(most),
-            fits => fits,
-        }
-        .unwrap()
+        // With many quotas, a key may hold fewer events.
+        let longest = terms.longest_horizon();
+        terms.with_horizon(horizon.min(longest)).unwrap()
     }
 
     /// Returns the zone of a quota: its own, unless that is the zone which calls bring.

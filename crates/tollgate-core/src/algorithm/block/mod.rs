@@ -1,7 +1,7 @@
 //! `Block`: denies every call of a key until an instant, and counts none.
 
 use super::{BlockSpan, Machine, Remembered, Status};
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait, micros_ceil};
 
@@ -65,7 +65,7 @@ impl Block {
     ///
     /// # Errors
     ///
-    /// [`LimitError::BadWindow`] when `length` is zero, is not whole microseconds, or exceeds
+    /// [`Duration`](crate::LimitErrorKind::Duration) when `length` is zero, is not whole microseconds, or exceeds
     /// [`MAX_EXACT`] microseconds.
     pub fn new(length: std::time::Duration) -> Result<Self, LimitError> {
         Quota::new(MAX_EXACT, length).map(Self::of)
@@ -83,7 +83,7 @@ impl Block {
     ///
     /// # Errors
     ///
-    /// [`LimitError::AmountTooLarge`] when the longest block would exceed [`MAX_EXACT`]
+    /// [`Amount`](crate::LimitErrorKind::Amount) when the longest block would exceed [`MAX_EXACT`]
     /// microseconds.
     pub fn doubling(self, doublings: u64) -> Result<Self, LimitError> {
         let most = (MAX_EXACT / self.quota.window_us()).ilog2();
@@ -93,10 +93,10 @@ impl Block {
                 longest: self.quota.window_us() << times,
                 ..self
             }),
-            _ => Err(LimitError::AmountTooLarge {
+            _ => Err(LimitError(Problem::AmountTooLarge {
                 amount: doublings,
                 most: most.into(),
-            }),
+            })),
         }
     }
 

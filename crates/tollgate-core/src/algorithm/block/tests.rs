@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Block;
 use crate::algorithm::{BlockSpan, Machine, State};
+use crate::error::Problem;
 use crate::store::{Check, Request, Verdicts};
 use crate::time::Timestamp;
 use crate::{Limit, LimitError};
@@ -104,10 +105,10 @@ fn a_longest_time_that_cannot_be_counted_is_an_error() {
     // 2^34 seconds are more than 2^53 microseconds.
     assert_eq!(
         second.doubling(34),
-        Err(LimitError::AmountTooLarge {
+        Err(LimitError(Problem::AmountTooLarge {
             amount: 34,
             most: 33
-        })
+        }))
     );
     assert!(second.doubling(33).is_ok());
     assert!(second.doubling(u64::MAX).is_err());

@@ -3,7 +3,7 @@
 use super::{Machine, Outcome, Remembered, Status};
 use crate::calendar::{Bounds, Calendar, CalendarUnit};
 use crate::cover::Period;
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Timestamp, Wait};
 
@@ -61,11 +61,13 @@ impl CalendarWindow {
     ///
     /// # Errors
     ///
-    /// [`LimitError::AmountTooLarge`] when `amount` exceeds 2^53 - 1; [`LimitError::UnknownZone`] when
+    /// [`Amount`](crate::LimitErrorKind::Amount) when `amount` exceeds 2^53 - 1; [`Name`](crate::LimitErrorKind::Name) when
     /// the database of time zones has no such name.
     pub fn new(amount: u64, unit: CalendarUnit, zone: &str) -> Result<Self, LimitError> {
-        let calendar = Calendar::of(unit, zone).ok_or_else(|| LimitError::UnknownZone {
-            zone: zone.to_owned(),
+        let calendar = Calendar::of(unit, zone).ok_or_else(|| {
+            LimitError(Problem::UnknownZone {
+                zone: zone.to_owned(),
+            })
         })?;
         Ok(Self {
             quota: Quota::new(amount, unit.length())?,

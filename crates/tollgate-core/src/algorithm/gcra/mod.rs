@@ -1,7 +1,7 @@
 //! `Gcra`: an exact token bucket with a burst.
 
 use super::{Machine, Outcome, Remembered, Reserved, Status};
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
 
@@ -68,7 +68,7 @@ impl Gcra {
     ///
     /// # Errors
     ///
-    /// [`LimitError::BurstNotExact`] when `N * T / gcd(N, T)` exceeds [`MAX_EXACT`]: choose an amount
+    /// [`Amount`](crate::LimitErrorKind::Amount) when `N * T / gcd(N, T)` exceeds [`MAX_EXACT`]: choose an amount
     /// that has larger divisors in common with the window, as the error suggests, or a smaller burst.
     pub fn new(quota: Quota) -> Result<Self, LimitError> {
         Self::with_burst(quota, quota.amount())
@@ -78,11 +78,11 @@ impl Gcra {
     ///
     /// # Errors
     ///
-    /// [`LimitError::BurstNotExact`] when `burst * T / gcd(N, T)` exceeds [`MAX_EXACT`];
-    /// [`LimitError::NeverRefills`] when the quota is zero and the burst is not.
+    /// [`Amount`](crate::LimitErrorKind::Amount) when `burst * T / gcd(N, T)` exceeds [`MAX_EXACT`];
+    /// [`Amount`](crate::LimitErrorKind::Amount) when the quota is zero and the burst is not.
     pub fn with_burst(quota: Quota, burst: u64) -> Result<Self, LimitError> {
         if quota.amount() == 0 && burst > 0 {
-            return Err(LimitError::NeverRefills { burst });
+            return Err(LimitError(Problem::NeverRefills { burst }));
         }
         let common = gcd(quota.amount(), quota.window_us());
         let unit = quota.window_us() / common;
@@ -95,12 +95,12 @@ impl Gcra {
                 unit,
                 full,
             }),
-            _ => Err(LimitError::BurstNotExact {
+            _ => Err(LimitError(Problem::BurstNotExact {
                 amount: quota.amount(),
                 burst,
                 most: MAX_EXACT / unit,
                 near: near(quota, burst),
-            }),
+            })),
         }
     }
 

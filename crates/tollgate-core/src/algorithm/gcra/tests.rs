@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::{Algorithm, Machine, Reserved};
 use super::{Gcra, MARK, State};
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::MAX_EXACT;
 
@@ -147,18 +147,18 @@ fn a_bucket_that_cannot_be_exact_is_rejected() {
     let most = MAX_EXACT / (MAX_EXACT - 1);
     assert_eq!(
         Gcra::new(coprime),
-        Err(LimitError::BurstNotExact {
+        Err(LimitError(Problem::BurstNotExact {
             amount: MAX_EXACT,
             burst: MAX_EXACT,
             most,
             near: Some(MAX_EXACT - 1),
-        })
+        }))
     );
     assert!(Gcra::with_burst(coprime, most).is_ok());
     let nothing = Quota::per_second(0);
     assert_eq!(
         Gcra::with_burst(nothing, 1),
-        Err(LimitError::NeverRefills { burst: 1 })
+        Err(LimitError(Problem::NeverRefills { burst: 1 }))
     );
     assert!(Gcra::new(nothing).is_ok());
 }
@@ -193,7 +193,7 @@ fn a_rejected_bucket_says_what_is_near_and_exact() {
                 let Err(error) = Gcra::with_burst(quota, burst) else {
                     continue;
                 };
-                let LimitError::BurstNotExact { most, near, .. } = error else {
+                let LimitError(Problem::BurstNotExact { most, near, .. }) = error else {
                     panic!("{error}");
                 };
                 assert!(Gcra::with_burst(quota, most).is_ok());

@@ -1,7 +1,7 @@
 //! `SlidingBuckets`: counts the last window in a ring of buckets, strictly.
 
 use super::{Machine, Remembered, Status};
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
 
@@ -64,10 +64,10 @@ impl SlidingBuckets {
     ///
     /// # Errors
     ///
-    /// [`LimitError::BadBuckets`] when `buckets` is not 1 to 127.
+    /// [`Amount`](crate::LimitErrorKind::Amount) when `buckets` is not 1 to 127.
     pub const fn new(quota: Quota, buckets: u64) -> Result<Self, LimitError> {
         if buckets == 0 || buckets > MOST_BUCKETS {
-            return Err(LimitError::BadBuckets { buckets });
+            return Err(LimitError(Problem::BadBuckets { buckets }));
         }
         Ok(Self {
             quota,

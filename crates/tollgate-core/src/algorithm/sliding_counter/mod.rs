@@ -1,7 +1,7 @@
 //! `SlidingCounter`: estimates the calls of the last window from two counters.
 
 use super::{Machine, Remembered, Status};
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
 
@@ -70,16 +70,16 @@ impl SlidingCounter {
     ///
     /// # Errors
     ///
-    /// [`LimitError::AmountTooLarge`] when the window would have to be divided into fewer than
+    /// [`Amount`](crate::LimitErrorKind::Amount) when the window would have to be divided into fewer than
     /// 1,000 steps: choose a smaller amount.
     pub fn new(quota: Quota) -> Result<Self, LimitError> {
         let window_us = quota.window_us();
         let most_steps = MAX_EXACT / quota.amount().max(1);
         if most_steps < LEAST_STEPS.min(window_us) {
-            return Err(LimitError::AmountTooLarge {
+            return Err(LimitError(Problem::AmountTooLarge {
                 amount: quota.amount(),
                 most: MAX_EXACT / LEAST_STEPS,
-            });
+            }));
         }
         let step = window_us.div_ceil(most_steps);
         Ok(Self {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::Machine;
 use super::{SlidingCounter, State};
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::MAX_EXACT;
 
@@ -94,10 +94,10 @@ fn an_amount_too_large_for_steps_names_the_largest_possible() {
     assert!(of(most).is_ok());
     assert_eq!(
         of(most + 9),
-        Err(LimitError::AmountTooLarge {
+        Err(LimitError(Problem::AmountTooLarge {
             amount: most + 9,
             most
-        })
+        }))
     );
 }
 

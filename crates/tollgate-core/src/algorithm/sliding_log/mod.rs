@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Machine, Remembered, Status};
-use crate::error::LimitError;
+use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::Wait;
 
@@ -70,14 +70,14 @@ impl SlidingLog {
     ///
     /// # Errors
     ///
-    /// [`LimitError::AmountTooLarge`] when the quota's amount exceeds 100,000: use
+    /// [`Amount`](crate::LimitErrorKind::Amount) when the quota's amount exceeds 100,000: use
     /// [`SlidingBuckets`](crate::SlidingBuckets), which is as strict.
     pub const fn new(quota: Quota) -> Result<Self, LimitError> {
         if quota.amount() > MOST {
-            return Err(LimitError::AmountTooLarge {
+            return Err(LimitError(Problem::AmountTooLarge {
                 amount: quota.amount(),
                 most: MOST,
-            });
+            }));
         }
         Ok(Self {
             quota,

@@ -39,7 +39,7 @@ const EVERY_DAY: u8 = 0b111_1111;
 /// ```
 /// use jiff::civil::{Weekday, time};
 /// use jiff::tz::TimeZone;
-/// use tollgate_core::LimitError;
+/// use tollgate_core::{LimitError, LimitErrorKind};
 /// use tollgate_core::schedule::{self, ClosedTimes, Schedule};
 ///
 /// let zone = TimeZone::get("Europe/Berlin")?;
@@ -55,7 +55,7 @@ const EVERY_DAY: u8 = 0b111_1111;
 /// let terms = schedule::Terms::new("reminders", ["10/1d", "closed sun@Europe/Berlin"]);
 /// assert!(terms.is_ok());
 /// let never = schedule::Terms::new("reminders", ["10/1d", "closed mon-sun@Europe/Berlin"]);
-/// assert_eq!(never.unwrap_err(), LimitError::NeverOpen);
+/// assert_eq!(never.unwrap_err().kind(), LimitErrorKind::NeverOpen);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
