@@ -53,6 +53,10 @@ impl Store for BusyStore {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        self.store.answers_instead()
+    }
 }
 
 #[test]

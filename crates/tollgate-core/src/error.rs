@@ -214,6 +214,10 @@ pub(crate) enum Problem {
         "these closed times leave no time open: shorten one of them, or leave it out, so that \
          something can be planned"
     )]
+    #[cfg_attr(
+        not(feature = "calendar"),
+        expect(dead_code, reason = "of calendars alone")
+    )]
     NeverOpen,
     /// A burst was requested for a quota of zero, which never refills.
     #[error("a burst of {burst} on a quota of zero would never refill: use a quota of at least 1")]
@@ -286,6 +290,10 @@ pub(crate) enum Problem {
     },
     /// The database of time zones has no zone of this name.
     #[error("{zone:?} is no time zone: use a name such as Europe/Berlin or UTC")]
+    #[cfg_attr(
+        not(feature = "calendar"),
+        expect(dead_code, reason = "of calendars alone")
+    )]
     UnknownZone {
         /// The name that was rejected.
         zone: String,

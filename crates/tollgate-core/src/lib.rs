@@ -37,14 +37,15 @@ pub use key::Key;
 pub use limit::Limit;
 pub use limiter::RateLimiter;
 pub use quota::Quota;
-#[doc(inline)]
-pub use store::{Receipt, Store, SyncStore};
+pub use store::contract::{Store, SyncStore};
+pub use store::receipt::Receipt;
 pub use time::{Timestamp, Wait};
 
 /// The calls that a [`RateLimiter`] makes, for programs that store one or name its type.
 pub mod call {
     pub use crate::limiter::{
-        BlockCall, Call, Check, Consume, Consumes, Costs, Deciding, Kind, Left, Lower, Peek,
-        Refund, Reserve, Reset, Settle, SettleError,
+        BlockCall, Call, Costs, Deciding, Left, Lower, Refund, Reserve, Reset, Settle, SettleError,
     };
+    #[doc(hidden)]
+    pub use crate::limiter::{Check, Consume, Consumes, Kind, Peek};
 }

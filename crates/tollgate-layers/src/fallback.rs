@@ -98,6 +98,12 @@ impl<S, L> Fallback<S, L> {
         self
     }
 
+    /// Changes the wrapped store.
+    pub(crate) fn map_inside(self, change: impl FnOnce(S) -> S) -> Self {
+        let store = change(self.store);
+        Self { store, ..self }
+    }
+
     fn of_instead(&self, verdicts: Verdicts) -> Verdicts {
         verdicts.marked(self.mark).with_source(Source::Fallback)
     }
@@ -274,5 +280,9 @@ impl Store for AllowAll {
 
     fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    fn answers_instead(&self) -> bool {
+        false
     }
 }

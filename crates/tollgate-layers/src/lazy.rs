@@ -24,7 +24,9 @@ type Attempt = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 /// share its error. It goes on while one of them waits, whoever goes away. Put the store into a
 /// [`Breaker`](crate::Breaker), so that not every call tries, and into a
 /// [`Fallback`](crate::Fallback), which decides meanwhile. Wrong settings are found when a call
-/// connects, too: see what [`connect`](Self::connect) returns at the start.
+/// connects, too: see what [`connect`](Self::connect) returns at the start. A store with a cache or a
+/// fallback inside is such a setting: put these around the `Lazy`, so that they also work before it has
+/// connected, and are seen by layers that must be inside them.
 ///
 /// # Examples
 ///
@@ -72,10 +74,12 @@ impl<S, F> Lazy<S, F> {
     ///
     /// # Errors
     ///
-    /// What `connect` returned, to all who waited for that attempt.
+    /// - What `connect` returned, to all who waited for that attempt.
+    /// - [`Misconfigured`](ErrorKind::Misconfigured) if the store
+    ///   [answers instead](Store::answers_instead) of another one.
     pub async fn connect<C>(&self) -> Result<&S, StoreError>
     where
-        S: Send + Sync + 'static,
+        S: Store + 'static,
         F: Fn() -> C + Sync,
         C: Future<Output = Result<S, StoreError>> + Send + 'static,
     {
@@ -92,7 +96,7 @@ impl<S, F> Lazy<S, F> {
     /// Returns the attempt for which others wait, or a new one; `None` if one has just succeeded.
     fn attempt<C>(&self) -> Option<Shared<Attempt>>
     where
-        S: Send + Sync + 'static,
+        S: Store + 'static,
         F: Fn() -> C,
         C: Future<Output = Result<S, StoreError>> + Send + 'static,
     {
@@ -111,7 +115,11 @@ impl<S, F> Lazy<S, F> {
         let (store, connecting) = (Arc::clone(&self.store), (self.connect)());
         let new = async move {
             let connected = AssertUnwindSafe(connecting).catch_unwind().await;
-            let _ = store.set(connected.unwrap_or_else(|_| Err(panicked()))?);
+            let connected = connected.unwrap_or_else(|_| Err(panicked()))?;
+            if connected.answers_instead() {
+                return Err(answers_instead());
+            }
+            let _ = store.set(connected);
             Ok(())
         };
         let new = new.boxed().shared();
@@ -134,6 +142,15 @@ fn panicked() -> StoreError {
     )
 }
 
+/// Layers have asked the `Lazy` before it had a store: what they were told must stay true.
+fn answers_instead() -> StoreError {
+    StoreError::new(
+        ErrorKind::Misconfigured,
+        "the store that `Lazy` has connected to has a cache or a fallback inside: put it around the \
+         `Lazy`, as `usual` does",
+    )
+}
+
 #[async_trait]
 impl<S, F, C> Store for Lazy<S, F>
 where
@@ -149,8 +166,9 @@ where
         self.connect().await?.reset(checks).await
     }
 
+    // It does not connect to a store that does.
     fn answers_instead(&self) -> bool {
-        self.store.get().is_some_and(Store::answers_instead)
+        false
     }
 
     // Before it is connected, no request is known to be unsupported.
@@ -164,7 +182,7 @@ where
 #[async_trait]
 impl<S, F, C> lease::Store for Lazy<S, F>
 where
-    S: lease::Store + 'static,
+    S: Store + lease::Store + 'static,
     F: Fn() -> C + Send + Sync,
     C: Future<Output = Result<S, StoreError>> + Send + 'static,
 {
@@ -184,7 +202,7 @@ where
 #[async_trait]
 impl<S, F, C> schedule::Store for Lazy<S, F>
 where
-    S: schedule::Store + 'static,
+    S: Store + schedule::Store + 'static,
     F: Fn() -> C + Send + Sync,
     C: Future<Output = Result<S, StoreError>> + Send + 'static,
 {

@@ -71,6 +71,10 @@ impl Store for Yields {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        self.store.answers_instead()
+    }
 }
 
 #[test]

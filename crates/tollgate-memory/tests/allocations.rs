@@ -104,6 +104,10 @@ impl Store for Hidden {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.0.supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        self.0.answers_instead()
+    }
 }
 
 #[test]

@@ -90,4 +90,8 @@ impl Store for BrokenStore {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }

@@ -61,4 +61,8 @@ impl Store for TwoStores {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.of(request).supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }

@@ -253,6 +253,10 @@ impl Store for BrokenStore {
         }
     }
 
+    fn answers_instead(&self) -> bool {
+        false
+    }
+
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         self.is(Fault::ForgetsWithoutWaiting).then_some(self)
     }

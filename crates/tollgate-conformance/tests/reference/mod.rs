@@ -81,6 +81,10 @@ impl<S: Store> Store for WithoutInstants<S> {
             Some(_) => Err(StoreError::new(ErrorKind::Unsupported, "no instants")),
         }
     }
+
+    fn answers_instead(&self) -> bool {
+        self.0.answers_instead()
+    }
 }
 
 #[derive(Default)]
@@ -185,6 +189,10 @@ impl Store for ReferenceStore {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         let (_, request) = request.split_id()?;
         request.validate_operation()
+    }
+
+    fn answers_instead(&self) -> bool {
+        false
     }
 }
 

@@ -93,7 +93,8 @@ pub fn consume_each<const N: usize>(
 /// otherwise nothing. There is one of `states` and one of `verdicts`, which are overwritten, for
 /// each check.
 ///
-/// Returns false, and changes no state, if a limit may have to count the denied call: [`decide`] it.
+/// Returns false, and changes no state, if a limit may have to count the denied call: decide it as a
+/// request.
 #[inline]
 pub fn consume_all(
     checks: &[Check<'_>],

@@ -16,7 +16,9 @@ use crate::error::LimitError;
 use crate::key::Key;
 
 pub use answer::{Acquisition, Answer, Lease, NoLease, Occupancy};
-pub use call::{Call, FromAnswer, Reset};
+#[doc(hidden)]
+pub use call::FromAnswer;
+pub use call::{Call, Reset};
 pub use request::{LONGEST_ID, Operation, Request};
 pub use state::State;
 pub use store::{Store, SyncStore};

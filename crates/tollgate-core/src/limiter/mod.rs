@@ -192,8 +192,8 @@ impl<S> RateLimiter<S> {
     /// # Examples
     ///
     /// ```
-    /// use tollgate_core::store::{Request, Store};
-    /// use tollgate_core::{Decision, RateLimiter, StoreError};
+    /// use tollgate_core::store::Request;
+    /// use tollgate_core::{Decision, RateLimiter, Store, StoreError};
     ///
     /// /// Asks the store of `limiter`, as `limiter.check(key).await` does.
     /// async fn check<'l>(

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use http::response;
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
-use tollgate_core::store::{Receipt, Verdicts};
+use tollgate_core::Receipt;
+use tollgate_core::store::Verdicts;
 use tollgate_core::{ErrorKind, Store, StoreError};
 use tollgate_tokio::LeaseGuard;
 

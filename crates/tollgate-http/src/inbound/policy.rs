@@ -111,8 +111,6 @@ impl Policy {
             settle: Some(by),
             ..self
         }
-        let clash = RateLimiter::new((), self.checks().map(|check| check.limit())).err()?;
-        Some(NotAsked::Limits(clash.to_string()))
     }
 
     /// Returns the cost that a request is checked at.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use http::header::HeaderValue;
 use smallvec::SmallVec;
-use tollgate_core::store::{Check, Operation, Receipt, Request, Verdict, Verdicts};
-use tollgate_core::{Limit, RateLimiter};
+use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
+use tollgate_core::{Limit, RateLimiter, Receipt};
 
 use super::client_key::ClientKey;
 use super::key_by::NoKey;

@@ -75,6 +75,12 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// Returns whether nobody has looked at the call for longer than a timer that runs ever leaves it.
+    fn is_late(&self, now: Timestamp) -> bool {
+        let passed = now.saturating_duration_since(self.looked_at);
+        self.most_at_once.is_some_and(|most| passed > most)
+    }
+
     /// Counts the time since the last look, and returns it.
     fn wait(&mut self, now: Timestamp) -> Duration {
         let passed = now.saturating_duration_since(self.looked_at);
@@ -211,6 +217,7 @@ impl Circuit {
         if sent.era != self.era {
             return;
         }
+        let is_late = sent.is_late(now);
         let _ = sent.wait(now);
         let is_slow = sent.waited > self.allowed(&sent);
         let was_silent = self.is_silent(&sent);
@@ -219,7 +226,8 @@ impl Circuit {
         match &mut self.phase {
             Phase::Closed => {
                 self.pending -= 1;
-                if matches!(end, End::Answered | End::Failed) {
+                // An answer whose caller did not look may be from before the others began to wait.
+                if matches!(end, End::Answered | End::Failed) && !is_late {
                     self.answers += 1;
                     self.silent = 0;
                 } else {

@@ -37,7 +37,8 @@ use crate::sync::Mutex;
 /// It judges the store, and neither callers nor the program. A call that is dropped before it is slow
 /// says nothing, and its turn to ask again goes to the next caller; each caller that goes away from its
 /// turn doubles how many may have one at a time, up to 1,024. Of a time in which the runtime did not run
-/// its timers, at most a quarter of what a call may take counts.
+/// its timers, at most a quarter of what a call may take counts; and an answer that its caller takes
+/// later than that is no sign that the store still answers.
 ///
 /// With the feature `tracing`, it logs a warning with the last error when it begins to leave the store
 /// alone, and when that is over.
@@ -85,7 +86,7 @@ impl<S: Store> Breaker<S> {
     ///
     /// If a [`DenyCache`](crate::DenyCache) or a [`Fallback`](crate::Fallback) is inside: their answers
     /// hide whether the store answers. Put them around the breaker, as [`usual`](crate::usual) does.
-    /// What a [`Lazy`](crate::Lazy) connects to later is not seen.
+    /// A [`Lazy`](crate::Lazy) does not connect to a store that has one inside.
     #[track_caller]
     pub fn new(store: S) -> Self {
         assert!(
@@ -283,6 +284,10 @@ impl<S: Store> Store for Breaker<S> {
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
+    }
+
+    fn answers_instead(&self) -> bool {
+        self.store.answers_instead()
     }
 }
 

@@ -241,6 +241,20 @@ fn an_answer_to_anybody_shows_that_the_store_is_there() {
 }
 
 #[test]
+fn an_answer_that_was_taken_late_is_no_sign_of_life() {
+    let mut scene = Scene::new();
+    let mut early = scene.send().unwrap();
+    let mut waits = scene.send().unwrap();
+    // The answer comes at once, but its caller is busy.
+    scene.wait(Duration::ZERO, [&mut early, &mut waits]);
+    scene.wait(SLOW, [&mut waits]);
+    scene.circuit.end(early, End::Answered, scene.now);
+    scene.wait(MICRO, [&mut waits]);
+    assert!(!scene.call(End::Answered));
+    assert!(scene.circuit.is_open());
+}
+
+#[test]
 fn callers_who_go_away_from_a_fast_store_are_no_failures() {
     let mut scene = Scene::new();
     for _ in 0..20 {

@@ -142,6 +142,12 @@ impl<S> DenyCache<S> {
         self
     }
 
+    /// Changes the wrapped store.
+    pub(crate) fn map_inside(self, change: impl FnOnce(S) -> S) -> Self {
+        let store = change(self.store);
+        Self { store, ..self }
+    }
+
     /// Returns the denial of a request that the store is known to deny.
     fn remembered(&self, request: &Request<'_>) -> Option<Verdicts> {
         if !can_remember(request) {
@@ -188,7 +194,7 @@ impl<S> DenyCache<S> {
             changes.push(self.group(&state).load(Ordering::SeqCst));
         });
         let verdicts = self.store.decide(request.clone()).await?;
-        if verdicts.is_denied() && verdicts.source() == Source::Store {
+        if verdicts.is_denied() {
             let mut answers = verdicts.as_slice().iter().zip(changes);
             for_each(request.checks(), |check, state| {
                 let Some((verdict, changes)) = answers.next() else {

@@ -79,6 +79,14 @@ impl<S> Observed<S> {
         }
     }
 
+    /// Changes the wrapped store.
+    pub(crate) fn map_inside(self, change: impl FnOnce(S) -> S) -> Self {
+        let store = change(self.seen.store);
+        Self {
+            seen: Seen { store, ..self.seen },
+        }
+    }
+
     /// Returns the wrapped store.
     pub fn inner(&self) -> &S {
         &self.seen.store
@@ -245,6 +253,10 @@ impl<S: Store> Store for Seen<S> {
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
+    }
+
+    fn answers_instead(&self) -> bool {
+        self.store.answers_instead()
     }
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {

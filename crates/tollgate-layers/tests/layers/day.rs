@@ -188,6 +188,10 @@ impl Store for Connection {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.server.store().supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 /// A decision as a caller saw it.

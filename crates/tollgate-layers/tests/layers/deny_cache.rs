@@ -1,16 +1,14 @@
 //! `DenyCache` refuses what the store would refuse, and nothing else.
 
-use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::sync::Notify;
 use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
-use tollgate_core::{ErrorKind, Limit, RateLimiter, Receipt, Store, StoreError, Wait};
-use tollgate_layers::{DenyCache, Fallback, Lazy};
+use tollgate_core::{Limit, RateLimiter, Receipt, Store, StoreError, Wait};
+use tollgate_layers::DenyCache;
 use tollgate_memory::{ManualClock, MemoryStore};
-use tollgate_mock::{Fault, FaultyStore};
 
 use crate::support::Counted;
 
@@ -348,6 +346,10 @@ impl Store for Late {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 /// The store decided between the call and the answer, so a denial may end that much earlier.
@@ -382,28 +384,6 @@ async fn a_reset_forgets_the_denials_of_every_limit() {
     assert!(limiter.check("alice").await.unwrap().is_denied());
     limiter.reset("alice").await.unwrap();
     assert!(limiter.check("alice").await.unwrap().is_allowed());
-}
-
-/// What `Lazy` connects to is not seen when the cache is made.
-#[tokio::test]
-async fn a_denial_of_a_fallback_is_not_remembered() {
-    let lazy = Lazy::new(|| {
-        let down = [Fault::Fail(ErrorKind::Unavailable); 2];
-        let store = FaultyStore::new(MemoryStore::new(), down);
-        ready(Ok(Fallback::to(store, MemoryStore::new())))
-    });
-    let limiter = RateLimiter::new(DenyCache::new(lazy), ["a=sliding-log:1/1h"]).unwrap();
-    for (source, is_allowed) in [
-        (Source::Fallback, true),
-        (Source::Fallback, false),
-        (Source::Store, true),
-    ] {
-        let decision = limiter.check("alice").await.unwrap();
-        assert_eq!(
-            (decision.source(), decision.is_allowed()),
-            (source, is_allowed)
-        );
-    }
 }
 
 #[tokio::test]

@@ -3,10 +3,12 @@
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tollgate_core::Store;
+use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Lazy, Observed, Share, usual};
 use tollgate_memory::MemoryStore;
+use tollgate_mock::{Fault, FaultyStore};
 
 fn store() -> MemoryStore {
     MemoryStore::new()
@@ -44,11 +46,31 @@ fn a_cache_remembers_the_denials_of_the_store() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_connected_later_is_what_it_connects_to() {
-    let lazy = Lazy::new(async || Ok(DenyCache::new(store())));
-    assert!(!lazy.answers_instead());
-    let _ = lazy.connect().await.unwrap();
-    assert!(lazy.answers_instead());
+async fn a_store_that_is_connected_later_has_no_cache_or_fallback_inside() {
+    let cached = Lazy::new(async || Ok(DenyCache::new(store())));
+    let error = cached.connect().await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    let breaker = Breaker::new(Lazy::new(async || Ok(Fallback::allow(store()))));
+    let limiter = RateLimiter::new(breaker, ["api=gcra:1/1s"]).unwrap();
+    let error = limiter.check("alice").await.unwrap_err();
+    assert!(
+        error.to_string().contains("put it around the `Lazy`"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn options_of_the_usual_layers_reach_them() {
+    let fails = FaultyStore::new(store(), [Fault::Fail(ErrorKind::Unavailable)]);
+    let usual = usual(fails, AllowAll)
+        .max_age(Duration::from_secs(7))
+        .retry_every(Duration::from_millis(50))
+        .slow_after(Duration::from_millis(50))
+        .fail_on([ErrorKind::Unavailable]);
+    assert!(format!("{usual:?}").contains("max_age: 7s"));
+    let limiter = RateLimiter::new(usual, ["api=gcra:1/1s"]).unwrap();
+    let error = limiter.check("alice").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
 #[test]

@@ -42,6 +42,10 @@ impl<S: Store> Store for Counted<S> {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        self.store.answers_instead()
+    }
 }
 
 /// The clock of Tokio, which jumps to the next timer when everybody waits.

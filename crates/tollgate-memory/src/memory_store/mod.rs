@@ -436,6 +436,10 @@ impl Store for MemoryStore {
         request.validate_operation()
     }
 
+    fn answers_instead(&self) -> bool {
+        false
+    }
+
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         Some(self)
     }

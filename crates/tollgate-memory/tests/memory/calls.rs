@@ -167,6 +167,10 @@ impl Store for Scripted {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         request.validate_operation()
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 #[tokio::test]
@@ -256,6 +260,10 @@ impl Store for WithTotal {
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.0.supports(request)
+    }
+
+    fn answers_instead(&self) -> bool {
+        false
     }
 }
 
@@ -376,6 +384,10 @@ impl Store for Away {
 
     fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    fn answers_instead(&self) -> bool {
+        false
     }
 }
 

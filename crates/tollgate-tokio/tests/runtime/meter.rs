@@ -61,6 +61,10 @@ impl Store for Ledger {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 pub(crate) type Limiter = RateLimiter<Arc<Ledger>>;

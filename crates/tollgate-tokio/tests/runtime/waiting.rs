@@ -92,6 +92,10 @@ impl Store for Remote {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 type Limiter = RateLimiter<Arc<Remote>>;

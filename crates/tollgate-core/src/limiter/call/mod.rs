@@ -41,7 +41,8 @@ use crate::time::Timestamp;
 /// # Type parameters
 ///
 /// - `S` is the store.
-/// - `V` marks what the call is, and so what can be set: [`Check`], [`Consume`] or [`Peek`].
+/// - `V` marks what the call is, and so what can be set: `call::Check` for a check, which may also
+///   wait; `call::Consume` for a call that is decided once; `call::Peek` for one that consumes nothing.
 /// - `C` is the cost: a number for all limits, or [`Costs`] after [`cost_of`](Self::cost_of).
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Call<'l, 'k, S, V, C = u64> {

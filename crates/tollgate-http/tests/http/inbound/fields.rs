@@ -449,6 +449,10 @@ impl Store for Down {
     fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
         Ok(())
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 /// Returns stores that answer in all ways there are, with the number of parts that each limit has.

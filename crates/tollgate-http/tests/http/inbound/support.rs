@@ -76,6 +76,10 @@ impl Store for Keys {
     fn supports<'a>(&self, request: &Question<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 /// A layer that says by which key it counts a request.

@@ -26,6 +26,10 @@ impl Store for MockStore {
         request.validate_operation()?;
         received(&request).map(|_| ()).ok_or_else(unsupported)
     }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
 }
 
 impl SyncStore for MockStore {

@@ -1,0 +1,246 @@
+//! `Store` and `SyncStore`: what a backend implements.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Check, Checks, Fingerprint, Request, Verdicts};
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::limit::Limit;
+use crate::verdict::Verdict;
+
+/// The future of a store's method.
+pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
+
+/// Decides requests against shared state, atomically.
+///
+/// Implement this trait to add a backend; the crate `tollgate-conformance` tests it with one line.
+/// Features beyond deciding and resetting, such as leases or schedules, belong in traits of their
+/// own, which a store implements if it has them. Stores can wrap stores: every method takes `&self`
+/// and is cheap to forward.
+///
+/// # Behavior
+///
+/// - A decision MUST equal what [`Request::decide_on`] returns for the same states and instant
+///   (checked by `agrees_with_the_machine`).
+/// - Concurrent requests MUST behave as if decided one after another (checked by
+///   `admits_exactly_the_bound_under_concurrency`).
+/// - A denied request and a peek MUST change nothing, except that limits which count denied calls
+///   count a denied request (checked by `denied_calls_change_nothing` and `peek_changes_nothing`).
+/// - A request of several checks MUST consume all of its costs or nothing (checked by
+///   `is_all_or_nothing`).
+/// - A request with [`Request::at`] MUST be decided at that instant (checked by
+///   `decides_at_the_given_instant`), and any other at the store's own clock (checked by
+///   `counts_at_its_own_clock`). Callers MUST NOT use one key with both.
+/// - A request that is not [valid](Request::validate) MUST fail and change nothing (checked by
+///   `malformed_requests_change_nothing`).
+/// - A [`Receipt`](crate::Receipt) from before a reset MUST free nothing that was consumed after
+///   it, if the state records the instants of calls (checked by
+///   `receipts_from_before_a_reset_free_nothing`).
+/// - An [`Operation::Reserve`](super::Operation::Reserve) MUST be supported exactly if it
+///   is [defined](Request::validate_operation), if the store runs the algorithm at all (checked by
+///   `says_what_it_supports` and `reservations_agree_with_the_machine`).
+/// - An [`Operation::Block`](super::Operation::Block) MUST be supported exactly if it is defined, if
+///   the store runs the algorithm at all (checked by `blocks_agree_with_the_machine`).
+/// - A call that is repeated with its [id](crate::CallId) MUST get the first answer and MUST NOT be
+///   counted again, unless the store refuses all requests with ids as
+///   [unsupported](crate::ErrorKind::Unsupported) (checked by `repeated_calls_get_the_first_answer`).
+/// - A denied call MUST be a decision, not an error (checked by `agrees_with_the_machine`).
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Decides `request`, all-or-nothing.
+    ///
+    /// # Errors
+    ///
+    /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been consumed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it completes, the request may or may not have been counted.
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError>;
+
+    /// Forgets everything consumed from each check's limit for its key, at the store's clock and at
+    /// callers' instants. Costs are ignored.
+    ///
+    /// # Behavior
+    ///
+    /// - After a reset, decisions MUST be as if nothing had been consumed (checked by
+    ///   `reset_forgets_everything`).
+    /// - Several checks MAY be reset one after another, with requests decided in between.
+    ///
+    /// # Errors
+    ///
+    /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been forgotten.
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError>;
+
+    /// Returns an error if this store cannot decide requests like `request`, without deciding it
+    /// or reading any state.
+    ///
+    /// # Errors
+    ///
+    /// The error that [`decide`](Self::decide) would return, which says what to do instead.
+    ///
+    /// # Behavior
+    ///
+    /// - If this is an error, [`decide`](Self::decide) MUST fail with one of the same kind, which is
+    ///   [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for a valid request; otherwise it
+    ///   MUST NOT fail as unsupported because of the request alone (checked by
+    ///   `says_what_it_supports`).
+    /// - It MAY still fail so because of what it finds: a sliding log on a server that is too long
+    ///   for a refund, or a server that does not know a command.
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError>;
+
+    /// Returns this store as one that need not wait, if it is one.
+    ///
+    /// Awaited calls on such a store are decided in place: they allocate nothing, and take little
+    /// longer than calls that are [run](crate::call::Call::run). The default is that the store may have to
+    /// wait, which is never wrong: a store that wraps another one need not forward this.
+    ///
+    /// # Behavior
+    ///
+    /// - The methods of [`SyncStore`] MUST decide as those of this trait do, on the same states
+    ///   (checked by `decides_alike_without_waiting`).
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        None
+    }
+
+    /// Returns whether some answers come from elsewhere than the store that has the states.
+    ///
+    /// A store with states returns `false`; a cache or a fallback, which answers instead of the store
+    /// inside, returns `true`; any other layer returns what the store inside returns. A layer that
+    /// judges a store by its answers, such as a circuit breaker, cannot be around one that returns
+    /// `true`, and finds out when it is made.
+    fn answers_instead(&self) -> bool;
+}
+
+/// A store that can decide on the calling thread, without waiting for anything.
+pub trait SyncStore: Store {
+    /// Decides `request`, as [`Store::decide`] does.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Store::decide`].
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError>;
+
+    /// Consumes from one limit at the store's own clock, which is the most common call.
+    ///
+    /// Does the same as [`decide_now`](Self::decide_now); a store may override it with something
+    /// faster.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`decide_now`](Self::decide_now).
+    #[inline]
+    fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
+        self.decide_now(&Request::consume(check))?.into_one()
+    }
+
+    /// Consumes `cost` for `key` from each of `limits`, or nothing, at the store's own clock, and
+    /// writes the verdict of each to `verdicts`, which must be as many as the limits.
+    ///
+    /// Does the same as [`decide_now`](Self::decide_now); a store may override it with something
+    /// faster. It returns no verdicts, because moving those of several limits takes as long as
+    /// deciding one.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`decide_now`](Self::decide_now), and
+    /// [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) if there is another number of `verdicts`.
+    #[inline]
+    fn consume_all_now(
+        &self,
+        limits: &[Limit],
+        key: Key<'_>,
+        cost: u64,
+        verdicts: &mut [Verdict],
+    ) -> Result<Fingerprint, StoreError> {
+        let decided = self.decide_now(&Request::consume_all(limits, key, cost))?;
+        decided.write_to(verdicts)
+    }
+
+    /// Forgets what was consumed, as [`Store::reset`] does.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Store::reset`].
+    fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError>;
+}
+
+macro_rules! forward {
+    ($pointer:ty) => {
+        // Written as `async_trait` would expand it, but without a second box around the store's
+        // future.
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: Store + ?Sized> Store for $pointer {
+            fn decide<'a, 'store, 'call>(
+                &'store self,
+                request: Request<'a>,
+            ) -> Boxed<'call, Result<Verdicts, StoreError>>
+            where
+                'a: 'call,
+                'store: 'call,
+                Self: 'call,
+            {
+                (**self).decide(request)
+            }
+
+            fn reset<'a, 'store, 'call>(
+                &'store self,
+                checks: Checks<'a>,
+            ) -> Boxed<'call, Result<(), StoreError>>
+            where
+                'a: 'call,
+                'store: 'call,
+                Self: 'call,
+            {
+                (**self).reset(checks)
+            }
+
+            fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+                (**self).supports(request)
+            }
+
+            fn as_sync(&self) -> Option<&dyn SyncStore> {
+                (**self).as_sync()
+            }
+
+            fn answers_instead(&self) -> bool {
+                (**self).answers_instead()
+            }
+        }
+
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: SyncStore + ?Sized> SyncStore for $pointer {
+            #[inline]
+            fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+                (**self).decide_now(request)
+            }
+
+            #[inline]
+            fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
+                (**self).consume_now(check)
+            }
+
+            #[inline]
+            fn consume_all_now(
+                &self,
+                limits: &[Limit],
+                key: Key<'_>,
+                cost: u64,
+                verdicts: &mut [Verdict],
+            ) -> Result<Fingerprint, StoreError> {
+                (**self).consume_all_now(limits, key, cost, verdicts)
+            }
+
+            fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+                (**self).reset_now(checks)
+            }
+        }
+    };
+}
+
+forward!(&S);
+forward!(Arc<S>);
+forward!(Box<S>);
