@@ -20,6 +20,7 @@ pub mod published;
 pub mod redacted;
 pub mod refusals;
 pub mod secured;
+pub mod waiting;
 
 pub use client::{AnyStore, Batched, Client, Connected};
 
@@ -110,6 +111,8 @@ macro_rules! scenarios {
                     a_server_may_ask_for_a_certificate
                     an_address_is_enough_if_the_system_trusts_the_authority
                     tls_on_one_side_only_fails_quickly;
+                waiting:
+                    calls_wait_for_requests_and_tokens;
             }
 
             mod every_server_batched {

@@ -123,7 +123,7 @@ async fn admit<S: Store + 'static>(
 ) -> Result<Permit<S>, WaitError> {
     let mut stale = 0;
     loop {
-        let (verdicts, asked) = if caller.cost() == 0 {
+        let (verdicts, asked) = if caller.cost().are_zero() {
             let asked = Instant::now();
             (caller.decide(Operation::Consume).await?, asked)
         } else {
@@ -132,7 +132,8 @@ async fn admit<S: Store + 'static>(
         };
         let took = asked.elapsed();
         let oldest = outbound.shared.permit_age;
-        let Some(oldest) = oldest.filter(|oldest| took > *oldest && caller.cost() > 0) else {
+        let Some(oldest) = oldest.filter(|oldest| took > *oldest && !caller.cost().are_zero())
+        else {
             outbound.shared.admitted.fetch_add(1, Ordering::Relaxed);
             return Ok(Permit {
                 outbound,
@@ -187,7 +188,7 @@ impl<S: Store + 'static> Permit<S> {
     /// Returns the cost that the call consumed from each limit that counts.
     #[must_use]
     pub fn cost(&self) -> u64 {
-        self.caller.cost()
+        self.caller.cost().of(0)
     }
 
     /// Returns the limits that admitted this call, in the order of the verdicts.

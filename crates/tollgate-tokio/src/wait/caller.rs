@@ -8,13 +8,14 @@ use tollgate_core::call::SettleError;
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{Key, Limit, RateLimiter, Store, StoreError};
 
+use super::costs::Costs;
 use crate::key::OwnedKey;
 
 /// A call that may outlive the future that made it.
 pub(crate) struct Caller<S> {
     limiter: RateLimiter<S>,
     key: OwnedKey,
-    cost: u64,
+    cost: Costs,
     /// Where calls are completed whose callers have gone.
     runtime: Handle,
 }
@@ -23,11 +24,11 @@ impl<S: Store + 'static> Caller<S> {
     /// # Panics
     ///
     /// Panics outside of a Tokio runtime.
-    pub(crate) fn new(limiter: RateLimiter<S>, key: OwnedKey, cost: u64) -> Arc<Self> {
+    pub(crate) fn new(limiter: RateLimiter<S>, key: OwnedKey, cost: impl Into<Costs>) -> Arc<Self> {
         Arc::new(Self {
             limiter,
             key,
-            cost,
+            cost: cost.into(),
             runtime: Handle::current(),
         })
     }
@@ -58,7 +59,7 @@ impl<S: Store + 'static> Caller<S> {
 
     /// Returns whether the store supports `operation` for all limits.
     pub(super) fn supports(&self, operation: Operation<'static>) -> bool {
-        let request = self.asker().request(operation, self.cost);
+        let request = self.asker().request(operation, &self.cost);
         self.limiter.store().supports(&request).is_ok()
     }
 
@@ -66,15 +67,15 @@ impl<S: Store + 'static> Caller<S> {
         self.limiter.limits()
     }
 
-    pub(crate) fn cost(&self) -> u64 {
-        self.cost
+    pub(crate) fn cost(&self) -> &Costs {
+        &self.cost
     }
 
     pub(crate) async fn decide(
         &self,
         operation: Operation<'static>,
     ) -> Result<Verdicts, StoreError> {
-        let request = self.asker().request(operation, self.cost);
+        let request = self.asker().request(operation, &self.cost);
         let verdicts = self.limiter.store().decide(request).await?;
         // Checks the number of verdicts.
         Ok(self.limiter.decision(verdicts)?.into_verdicts())
@@ -121,12 +122,9 @@ pub(super) struct Asker<'a> {
 
 impl<'a> Asker<'a> {
     /// Returns a request of `cost` for all limits.
-    pub(super) fn request(self, operation: Operation<'a>, cost: u64) -> Request<'a> {
-        let checks = self
-            .limits
-            .iter()
-            .map(|limit| Check::new(limit, self.key, cost));
-        Request::new(operation, checks)
+    pub(super) fn request(self, operation: Operation<'a>, cost: &Costs) -> Request<'a> {
+        let check = |(index, limit)| Check::new(limit, self.key, cost.of(index));
+        Request::new(operation, self.limits.iter().enumerate().map(check))
     }
 
     pub(super) fn limit(self, index: usize) -> &'a Limit {

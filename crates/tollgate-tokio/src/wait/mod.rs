@@ -1,6 +1,7 @@
 //! Calls that wait until a limiter admits them: [`Waiting`], how it ends, and how many wait.
 
 mod caller;
+mod costs;
 mod error;
 mod forecast;
 mod line;
@@ -15,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::call::{Call, Check};
-use tollgate_core::store::{Operation, Verdicts};
+use tollgate_core::store::{Operation, Request, Verdicts};
 use tollgate_core::{Decision, ErrorKind, RateLimiter, Receipt, Store, StoreError, inside};
 
 pub(crate) use self::caller::Caller;
+pub(crate) use self::costs::Costs;
 pub use self::error::{TooLong, WaitError};
 use self::line::{Start, Turn};
 use self::lines::Shared;
@@ -100,11 +101,19 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 ///
 /// The first in line asks at least once a second, so that a line hears what others give back.
 ///
+/// # Costs that differ
+///
+/// After [`cost_of`](tollgate_core::call::Call::cost_of), limits that count different things, such
+/// as requests and tokens, are waited for together. The call stands in the same line as all others
+/// of its key, and nobody overtakes it, however much it costs.
+///
 /// # Errors
 ///
-/// - [`WaitError::TooLong`] if the wait would exceed the time given.
+/// - [`WaitError::TooLong`] if the wait would exceed the time given, and at once if a cost is more
+///   than its limit can ever admit.
 /// - [`WaitError::TooManyWaiting`] if [too many](Self::most_waiting) wait for the key already.
-/// - The store's errors.
+/// - The store's errors, and [`ErrorKind::Malformed`] if `cost_of` named a limit that the limiter
+///   does not have.
 ///
 /// # Cancel safety
 ///
@@ -112,13 +121,34 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 /// it has asked for. If there is none until that is due, it is given back in the background, as far
 /// as a [refund](tollgate_core::RateLimiter::refund) can give it back.
 #[must_use = "a call does nothing until it is awaited"]
-pub struct Waiting<'l, 'k, S> {
-    call: Call<'l, 'k, S, Check>,
+pub struct Waiting<'l, S> {
+    limiter: &'l RateLimiter<S>,
+    /// The key and the costs, unless a limit was named that the limiter does not have.
+    asked: Result<(OwnedKey, Costs), StoreError>,
     longest: Duration,
     most: Option<usize>,
 }
 
-impl<S> Waiting<'_, '_, S> {
+impl<'l, S> Waiting<'l, S> {
+    /// `request` is what a call of `limiter` asks for.
+    fn new(
+        limiter: &'l RateLimiter<S>,
+        request: Result<Request<'_>, StoreError>,
+        longest: Duration,
+    ) -> Self {
+        let asked = request.map(|request| {
+            let checks = request.checks();
+            // A limiter has at least one limit.
+            (OwnedKey::from(checks[0].key()), Costs::of_checks(checks))
+        });
+        Self {
+            limiter,
+            asked,
+            longest,
+            most: None,
+        }
+    }
+
     /// Sets how many calls may wait for the key in this process: if there are that many already,
     /// this one is refused at once. The default is 100,000, which take about 100 MB.
     ///
@@ -149,27 +179,26 @@ impl<S> Waiting<'_, '_, S> {
     }
 }
 
-impl<S> fmt::Debug for Waiting<'_, '_, S> {
+/// Shows no key.
+impl<S> fmt::Debug for Waiting<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiting")
-            .field("call", &self.call)
+            .field("limiter", &self.limiter)
+            .field("cost", &self.asked.as_ref().map(|(_, cost)| cost))
             .field("longest", &self.longest)
             .field("most", &self.most)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
-impl<'l, S: Store + 'static> IntoFuture for Waiting<'l, '_, S> {
+impl<'l, S: Store + 'static> IntoFuture for Waiting<'l, S> {
     type Output = Result<Admitted<'l>, WaitError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'l>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let limiter = self.call.limiter();
-        let request = self.call.into_request();
-        // A limiter has at least one limit.
-        let check = request.checks()[0];
-        let (key, cost) = (OwnedKey::from(check.key()), check.cost());
+        let limiter = self.limiter;
         Box::pin(async move {
+            let (key, cost) = self.asked?;
             let caller = Caller::new(limiter.clone(), key, cost);
             let patience = Patience::new(self.longest, self.most);
             let verdicts = wait(caller, patience).await?;
@@ -183,7 +212,7 @@ pub(crate) async fn wait<S: Store + 'static>(
     caller: Arc<Caller<S>>,
     patience: Patience,
 ) -> Result<Verdicts, WaitError> {
-    if caller.cost() == 0 {
+    if caller.cost().are_zero() {
         // It consumes nothing, and is always allowed.
         return Ok(caller.decide(Operation::Consume).await?);
     }

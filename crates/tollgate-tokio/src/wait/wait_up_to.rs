@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::call::{Call, Check};
+use tollgate_core::call::{Call, Check, Costs};
 
 use super::Waiting;
 
@@ -28,6 +28,27 @@ use super::Waiting;
 /// // It would have to wait for longer than this, so it is refused at once.
 /// let refused = limiter.check("alice").wait_up_to(Duration::from_millis(1)).await;
 /// assert!(matches!(refused, Err(WaitError::TooLong(_))));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Limits that count different things can have [costs of their own](Call::cost_of):
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tollgate_memory::{MemoryStore, RateLimiter};
+/// use tollgate_tokio::WaitUpTo;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limits = ["requests=gcra:60/1m", "tokens=gcra:40000/1m"];
+/// let limiter = RateLimiter::new(MemoryStore::new(), limits)?;
+/// let patience = Duration::from_secs(5);
+/// let call = limiter.check("tenant").cost_of("tokens", 500).wait_up_to(patience);
+/// let admitted = call.await?;
+/// let remaining = |name| admitted.decision().verdict(name).map(|verdict| verdict.remaining());
+/// assert_eq!((remaining("requests"), remaining("tokens")), (Some(59), Some(39_500)));
 /// # Ok(())
 /// # }
 /// ```
@@ -71,14 +92,20 @@ pub trait WaitUpTo {
     fn wait_up_to(self, longest: Duration) -> Self::Waiting;
 }
 
-impl<'l, 'k, S> WaitUpTo for Call<'l, 'k, S, Check> {
-    type Waiting = Waiting<'l, 'k, S>;
+impl<'l, S> WaitUpTo for Call<'l, '_, S, Check> {
+    type Waiting = Waiting<'l, S>;
 
-    fn wait_up_to(self, longest: Duration) -> Waiting<'l, 'k, S> {
-        Waiting {
-            call: self,
-            longest,
-            most: None,
-        }
+    fn wait_up_to(self, longest: Duration) -> Waiting<'l, S> {
+        let limiter = self.limiter();
+        Waiting::new(limiter, Ok(self.into_request()), longest)
+    }
+}
+
+impl<'l, S> WaitUpTo for Call<'l, '_, S, Check, Costs> {
+    type Waiting = Waiting<'l, S>;
+
+    fn wait_up_to(self, longest: Duration) -> Waiting<'l, S> {
+        let limiter = self.limiter();
+        Waiting::new(limiter, self.into_request(), longest)
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod clock;
+mod costs;
 mod examples;
 mod giving_up;
 mod guard;

@@ -45,8 +45,11 @@ async fn waiting_calls_and_streams_show_their_limits_and_no_key() {
          limiter: RateLimiter { limits: [Limit(l=gcra:9/1s)], .. }, cost: 0, .. }",
     );
     let call = limiter.check(KEY);
-    let expected = format!("Waiting {{ call: {call:?}, longest: 60s, most: None }}");
-    shows(&call.wait_up_to(MINUTE), &expected);
+    shows(
+        &call.cost(5).wait_up_to(MINUTE),
+        "Waiting { limiter: RateLimiter { limits: [Limit(l=gcra:9/1s)], .. }, \
+         cost: Ok(Same(5)), longest: 60s, most: None, .. }",
+    );
 }
 
 #[tokio::test(start_paused = true)]

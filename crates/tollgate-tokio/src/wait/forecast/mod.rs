@@ -9,6 +9,7 @@ use tollgate_core::store::{Check, Operation, Request, State, Verdict, Verdicts};
 use tollgate_core::{Limit, Quota, Timestamp};
 
 use super::caller::Asker;
+use super::costs::Costs;
 
 /// What is known about the limits of one key.
 ///
@@ -33,7 +34,7 @@ impl Forecast {
         &mut self,
         asker: Asker<'_>,
         (asked, decided): (Instant, Timestamp),
-        consumed: Option<u64>,
+        consumed: Option<&Costs>,
         answer: &Verdicts,
     ) {
         if decided == Timestamp::UNIX_EPOCH {
@@ -63,6 +64,7 @@ impl Forecast {
                 state: &mut self.granted[index],
                 now: decided,
             };
+            let consumed = consumed.map(|costs| costs.of(index));
             window.learn(verdict, age == Greater, consumed);
         }
     }
@@ -74,16 +76,16 @@ impl Forecast {
 
     /// Returns the earliest instant at which a call of `cost` may be admitted, and the limit that it
     /// waits for, or `None` if nothing is known, or it never is.
-    pub(super) fn ready(&mut self, asker: Asker<'_>, cost: u64) -> Option<(Instant, usize)> {
+    pub(super) fn ready(&mut self, asker: Asker<'_>, cost: &Costs) -> Option<(Instant, usize)> {
         let (asked, _) = self.clocks?;
-        let wait = |mut window: Window<'_, '_>| window.wait(u128::from(cost));
-        let (wait, limit) = self.longest(asker, asked, u128::from(cost), wait)?;
+        let cost = |limit| u128::from(cost.of(limit));
+        let (wait, limit) = self.longest(asker, asked, cost, |window, cost| window.wait(cost))?;
         Some((asked.checked_add(wait)?, limit))
     }
 
-    /// Returns the least time from `from` until calls that cost `total` together are admitted, and
-    /// the limit that they wait for, or `None` if nothing is known. No call costs more than the
-    /// capacity of a limit.
+    /// Returns the least time from `from` until calls are admitted that cost together what `total`
+    /// returns for each limit, and the limit that they wait for, or `None` if nothing is known. No
+    /// call costs more than the capacity of a limit.
     ///
     /// It is exact for one limit and calls that cost as much as each other. It takes the same time
     /// for any number of calls.
@@ -91,19 +93,19 @@ impl Forecast {
         &mut self,
         asker: Asker<'_>,
         from: Instant,
-        total: u128,
+        total: impl Fn(usize) -> u128,
     ) -> Option<(Duration, usize)> {
-        self.longest(asker, from, total, |mut window| window.admits(total))
+        self.longest(asker, from, total, |window, total| window.admits(total))
     }
 
-    /// Returns the longest of the times from `from` until each limit admits `total`, which `wait`
-    /// returns for windows in microseconds, and the first limit that waits so long.
+    /// Returns the longest of the times from `from` until each limit admits what `total` returns for
+    /// it, and the first limit that waits so long. For windows, `wait` returns the microseconds.
     fn longest(
         &mut self,
         asker: Asker<'_>,
         from: Instant,
-        total: u128,
-        wait: impl Fn(Window<'_, '_>) -> u128,
+        total: impl Fn(usize) -> u128,
+        wait: impl Fn(&mut Window<'_, '_>, u128) -> u128,
     ) -> Option<(Duration, usize)> {
         let (asked, decided) = self.clocks?;
         let now = decided.saturating_add(from.duration_since(asked));
@@ -112,17 +114,23 @@ impl Forecast {
         let states = states.filter(|(index, _)| !asker.limit(*index).is_shadow());
         let waits = states.map(|(index, (state, full))| {
             let limit = asker.limit(index);
+            let total = total(index);
             let wait = match limit.algorithm() {
+                // What costs nothing is always admitted.
+                _ if total == 0 => 0,
                 Algorithm::Gcra(bucket) => {
                     let leaks = full.duration_since(from);
                     drains(limit.algorithm().quota(), bucket.burst(), leaks, total)
                 }
-                _ => wait(Window {
-                    limit,
-                    asker,
-                    state,
-                    now,
-                }),
+                _ => {
+                    let mut window = Window {
+                        limit,
+                        asker,
+                        state,
+                        now,
+                    };
+                    wait(&mut window, total)
+                }
             };
             (
                 Duration::from_micros(u64::try_from(wait).unwrap_or(u64::MAX)),

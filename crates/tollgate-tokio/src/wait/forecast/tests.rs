@@ -43,7 +43,7 @@ impl Scene {
     /// The store decides on a call of this cost, of any process.
     fn decide(&mut self, at: Duration, cost: u64) -> Verdicts {
         let now = Timestamp::from_micros(STORE_START).unwrap();
-        let request = asker(&self.limits).request(Operation::Consume, cost);
+        let request = asker(&self.limits).request(Operation::Consume, &cost.into());
         request.decide_on(&mut self.store[..], now.saturating_add(at))
     }
 
@@ -51,14 +51,15 @@ impl Scene {
     fn learn(&mut self, at: Duration, cost: u64, answer: &Verdicts) {
         let decided = answer.as_slice()[0].decided_at();
         let asked = self.started + at;
-        let consumed = answer.is_allowed().then_some(cost);
+        let cost = cost.into();
+        let consumed = answer.is_allowed().then_some(&cost);
         self.forecast
             .learn(asker(&self.limits), (asked, decided), consumed, answer);
     }
 
     /// Learns of the verdict of a store of its own.
     fn learn_of(&mut self, cost: u64, verdict: Verdict) {
-        let request = asker(&self.limits).request(Operation::Consume, cost);
+        let request = asker(&self.limits).request(Operation::Consume, &cost.into());
         let answer = Verdicts::new(Fingerprint::of(&request), [verdict]);
         self.learn(NOW, cost, &answer);
     }
@@ -72,7 +73,7 @@ impl Scene {
 
     /// Returns when a call of this cost is ready.
     fn ready(&mut self, cost: u64) -> Option<Duration> {
-        let ready = self.forecast.ready(asker(&self.limits), cost);
+        let ready = self.forecast.ready(asker(&self.limits), &cost.into());
         ready.map(|(ready, _)| ready.duration_since(self.started))
     }
 
@@ -80,7 +81,9 @@ impl Scene {
     fn wait(&mut self, at: Duration, ahead: &[u64], cost: u64) -> Option<Duration> {
         let total: u64 = ahead.iter().sum();
         let (from, total) = (self.started + at, u128::from(total + cost));
-        let wait = self.forecast.least_wait(asker(&self.limits), from, total);
+        let wait = self
+            .forecast
+            .least_wait(asker(&self.limits), from, |_| total);
         wait.map(|(wait, _)| wait)
     }
 }
@@ -191,15 +194,18 @@ fn the_longest_wait_is_of_the_first_limit_that_waits_so_long() {
         };
         let mut store = vec![State::default(); 2];
         let now = Timestamp::from_micros(STORE_START).unwrap();
-        let request = asker.request(Operation::Consume, 1);
+        let request = asker.request(Operation::Consume, &1.into());
         let answer = request.decide_on(&mut store[..], now);
         let (started, mut forecast) = (Instant::now(), Forecast::default());
-        forecast.learn(asker, (started, now), Some(1), &answer);
+        forecast.learn(asker, (started, now), Some(&1.into()), &answer);
         assert_eq!(
-            forecast.least_wait(asker, started, 1),
+            forecast.least_wait(asker, started, |_| 1),
             Some((wait, binding))
         );
-        assert_eq!(forecast.ready(asker, 1), Some((started + wait, binding)));
+        assert_eq!(
+            forecast.ready(asker, &1.into()),
+            Some((started + wait, binding))
+        );
     }
 }
 
@@ -218,7 +224,7 @@ fn what_others_gave_back_is_no_longer_waited_for() {
         // Somebody resets the key, and takes one.
         scene.store = vec![State::default()];
         assert!(scene.decide(SECOND, 1).is_allowed());
-        let peek = asker(&scene.limits).request(Operation::Peek, 1);
+        let peek = asker(&scene.limits).request(Operation::Peek, &1.into());
         let now = Timestamp::from_micros(STORE_START + 2_000_000).unwrap();
         let left = peek.decide_on(&mut scene.store[..], now);
         assert!(left.is_allowed());

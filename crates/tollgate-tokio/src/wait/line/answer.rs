@@ -1,6 +1,6 @@
 //! What the answer to a call changes in its line.
 
-use std::cmp::Ordering::{Equal, Greater, Less};
+use std::cmp::Ordering::{Greater, Less};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -9,6 +9,7 @@ use tollgate_core::store::{Operation, Verdict, Verdicts};
 use super::{Denied, Line, Position, Standing, Start, State, TICK};
 use crate::random::random;
 use crate::wait::caller::Asker;
+use crate::wait::costs::Costs;
 use crate::wait::error::TooLong;
 
 impl Line {
@@ -27,11 +28,12 @@ impl Line {
         now: Instant,
     ) -> Result<Option<Start>, TooLong> {
         let number = place.number;
-        let Some(&Standing { cost, state, .. }) = self.calls.get(&number) else {
+        let Some(Standing { state, .. }) = self.calls.get(&number) else {
             return Ok(None);
         };
+        let (cost, state) = (&place.cost, *state);
         self.asking -= 1;
-        self.asking_cost -= u128::from(cost);
+        self.asking_cost -= cost;
         let is_here = state == State::Asking;
         self.abandoned -= usize::from(!is_here);
         let consumes = !matches!(operation, Operation::Peek);
@@ -84,7 +86,7 @@ impl Line {
     /// can use it now.
     fn assign(
         &mut self,
-        (number, cost, is_here): (u64, u64, bool),
+        (number, cost, is_here): (u64, &Costs, bool),
         start: Start,
         now: Instant,
     ) -> Option<Start> {
@@ -111,17 +113,26 @@ impl Line {
         &mut self,
         asker: Asker<'_>,
         (asked, operation): (Instant, Operation<'_>),
-        (number, cost): (u64, u64),
+        (number, cost): (u64, &Costs),
         answer: &Verdicts,
     ) {
         // Answers may come in another order than that in which the store decided.
         let decided = answer.as_slice().iter().map(Verdict::decided_at).max();
         let decided = decided.unwrap_or_default();
-        self.remaining = match decided.cmp(&self.decided) {
-            Less => self.remaining,
-            Equal => self.remaining.min(answer.remaining()),
-            Greater => answer.remaining(),
-        };
+        let age = decided.cmp(&self.decided);
+        if age == Greater {
+            self.remaining.clear();
+        }
+        if age != Less {
+            self.remaining.resize(asker.limits.len(), u64::MAX);
+            let verdicts = answer.as_slice().iter().zip(asker.limits);
+            for (left, (verdict, limit)) in self.remaining.iter_mut().zip(verdicts) {
+                // Nobody waits for a limit in shadow.
+                if !limit.is_shadow() {
+                    *left = verdict.remaining().min(*left);
+                }
+            }
+        }
         self.decided = self.decided.max(decided);
         self.answered = self.answered.max(Some(asked));
         let (max_delay, consumes) = match operation {
@@ -133,8 +144,8 @@ impl Line {
         let was_expected = was_expected.is_some_and(|(ready, _)| ready <= asked + max_delay);
         self.forecast
             .learn(asker, (asked, decided), consumed, answer);
-        let first = self.starts.first_waiting();
-        if answer.is_denied() && first.is_some_and(|(first, _)| first < number) {
+        let first = self.starts.first_waiting().map(|(first, _)| first);
+        if answer.is_denied() && first.is_some_and(|first| first < number) {
             // It is not yet the turn of this call, and the first one has had its own answer.
             return;
         }
@@ -144,20 +155,26 @@ impl Line {
         }
         let waits_again = self.ready + self.jitter <= asked + max_delay;
         // Where this call is denied, one that costs as much is denied, too.
-        let is_denied_too = answer.is_denied() && first.is_some_and(|(_, other)| other >= cost);
+        let first = self.starts.first_waiting().map(|(_, cost)| cost);
+        let costs_as_much = |other: &Costs| other.of(self.binding) >= cost.of(self.binding);
+        let is_denied_too = answer.is_denied() && first.is_some_and(costs_as_much);
         self.ready = if is_denied_too {
             let wait = answer.retry_after().duration();
             // A store that denies a call without a wait is not asked again and again.
             let wait = wait.map(|wait| if wait.is_zero() { TICK } else { wait });
             wait.and_then(|wait| asked.checked_add(wait)?.checked_add(max_delay))
         } else {
-            let next = first.filter(|(_, cost)| *cost > self.remaining && !self.reserves);
-            let ready = next.and_then(|(_, cost)| self.forecast.ready(asker, cost));
-            ready.map(|(ready, _)| ready)
+            let fits = |cost: &&Costs| self.leaves(|limit| u128::from(cost.of(limit)));
+            let next = first.filter(|cost| !self.reserves && !fits(cost));
+            let ready = next.and_then(|cost| self.forecast.ready(asker, cost));
+            ready.map(|(ready, limit)| {
+                self.binding = limit;
+                ready
+            })
         }
         .unwrap_or(asked);
         if let Some(cost) = consumed {
-            self.turns.took(cost);
+            self.turns.took(cost.of(self.binding));
         }
         let others_were_faster = answer.is_denied() && was_expected;
         let wait = self.ready.duration_since(asked + max_delay);

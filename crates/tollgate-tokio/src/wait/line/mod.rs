@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tollgate_core::Timestamp;
 use tollgate_core::store::Operation;
+use tollgate_core::{Limit, Timestamp};
 
 pub(super) use self::keep::Kept;
 pub(crate) use self::starts::Start;
 use self::starts::Starts;
 use super::Patience;
 use super::caller::Asker;
+use super::costs::{Costs, Sum};
 use super::error::{TooLong, WaitError};
 use super::forecast::Forecast;
 use super::turns::Turns;
@@ -46,9 +47,9 @@ pub(super) struct Line {
     starts: Starts,
     /// How many calls are on their way to the store, and what they cost together.
     asking: usize,
-    asking_cost: u128,
-    /// What was left according to the latest decision, and when that was.
-    remaining: u64,
+    asking_cost: Sum,
+    /// What was left of each limit according to the latest decision, and when that was.
+    remaining: Vec<u64>,
     decided: Timestamp,
     /// When the store was asked for its latest answer.
     answered: Option<Instant>,
@@ -80,7 +81,7 @@ pub(super) struct Line {
 
 /// A call in a line.
 struct Standing {
-    cost: u64,
+    cost: Costs,
     state: State,
     /// The last answer to it, which did not admit it.
     denied: Option<Denied>,
@@ -128,10 +129,10 @@ pub(super) enum Turn {
 }
 
 /// Which call of a line it is, and for how long it may wait.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Position {
     pub(super) number: u64,
-    pub(super) cost: u64,
+    pub(super) cost: Costs,
     pub(super) patience: Patience,
 }
 
@@ -144,8 +145,8 @@ impl Line {
             next_number: 0,
             starts: Starts::default(),
             asking: 0,
-            asking_cost: 0,
-            remaining: 0,
+            asking_cost: Sum::default(),
+            remaining: Vec::new(),
             decided: Timestamp::UNIX_EPOCH,
             answered: None,
             ready: now,
@@ -179,21 +180,24 @@ impl Line {
     pub(super) fn enter(
         &mut self,
         asker: Asker<'_>,
-        (cost, patience): (u64, Patience),
+        (cost, patience): (Costs, Patience),
         now: Instant,
         wake: Arc<Notify>,
     ) -> Result<Position, WaitError> {
         let Patience { longest, most, .. } = patience;
-        let mut limits = asker.limits.iter();
-        if let Some(limit) = limits.find(|limit| limit.algorithm().capacity() < cost) {
+        let mut limits = asker.limits.iter().enumerate();
+        let never = |(index, limit): &(usize, &Limit)| {
+            !limit.is_shadow() && limit.algorithm().capacity() < cost.of(*index)
+        };
+        if let Some((_, limit)) = limits.find(never) {
             return Err(TooLong::new(limit, None, longest).into());
         }
         if self.calls.len() - self.abandoned >= most {
             return Err(WaitError::TooManyWaiting { most });
         }
-        let foreseen = match self.starts.for_another(cost, now) {
+        let foreseen = match self.starts.for_another(&cost, now) {
             Some(start) => start.map(|at| (at.duration_since(now), self.binding)),
-            None => self.foresee(asker, now, cost),
+            None => self.foresee(asker, now, &cost),
         };
         if let Some((wait, limit)) = foreseen {
             let wait = wait.saturating_add(now.duration_since(patience.since));
@@ -203,13 +207,13 @@ impl Line {
         }
         let number = self.next_number;
         self.next_number += 1;
-        let state = if self.starts.enter(number, cost, now) {
+        let state = if self.starts.enter(number, &cost, now) {
             State::Assigned
         } else {
             State::Waiting
         };
         let standing = Standing {
-            cost,
+            cost: cost.clone(),
             state,
             denied: None,
             wake,
@@ -224,11 +228,17 @@ impl Line {
 
     /// Returns the least time until a call at the end of the line is admitted, and the limit that it
     /// waits for, or `None` if what is known is too old to say so.
-    fn foresee(&mut self, asker: Asker<'_>, now: Instant, cost: u64) -> Option<(Duration, usize)> {
+    fn foresee(
+        &mut self,
+        asker: Asker<'_>,
+        now: Instant,
+        cost: &Costs,
+    ) -> Option<(Duration, usize)> {
         if !self.is_fresh(now) {
             return None;
         }
-        let total = self.starts.waiting_cost() + self.asking_cost + u128::from(cost);
+        let (waiting, asking) = (self.starts.waiting_cost(), &self.asking_cost);
+        let total = |limit| waiting.of(limit) + asking.of(limit) + u128::from(cost.of(limit));
         let from = self.ready.max(now);
         let (wait, limit) = self.forecast.least_wait(asker, from, total)?;
         let until_ready = from.duration_since(now);
@@ -275,9 +285,10 @@ impl Line {
 
     /// Removes a call whose caller has gone.
     pub(super) fn leave(&mut self, asker: Asker<'_>, number: u64, now: Instant) {
-        let Some(&Standing { cost, state, .. }) = self.calls.get(&number) else {
+        let Some(Standing { cost, state, .. }) = self.calls.get(&number) else {
             return;
         };
+        let (cost, state) = (&cost.clone(), *state);
         let was_first = self
             .starts
             .first_waiting()
@@ -314,7 +325,7 @@ impl Line {
     }
 
     /// Wakes the calls that get the starts from this place on: they start earlier than they knew.
-    fn wake_assigned_from(&self, cost: u64, place: usize) {
+    fn wake_assigned_from(&self, cost: &Costs, place: usize) {
         for number in self.starts.assigned_from(cost, place) {
             self.wake(Some(number));
         }
@@ -322,9 +333,9 @@ impl Line {
 
     /// The first call that waits, of this cost, has gone. If the next one costs less, it may be
     /// admitted earlier.
-    fn follow(&mut self, asker: Asker<'_>, gone: u64) {
+    fn follow(&mut self, asker: Asker<'_>, gone: &Costs) {
         let next = self.starts.first_waiting().map(|(_, cost)| cost);
-        let next = next.filter(|next| *next < gone);
+        let next = next.filter(|next| next.of(self.binding) < gone.of(self.binding));
         if let Some((ready, limit)) = next.and_then(|next| self.forecast.ready(asker, next)) {
             (self.ready, self.binding) = (ready, limit);
         }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_core::store::Verdicts;
 
+use crate::wait::costs::{Costs, Sum};
+
 /// What the store has admitted for a line.
 pub(crate) struct Start {
     /// When the call that gets it may start.
@@ -24,11 +26,11 @@ pub(crate) struct Start {
 #[derive(Default)]
 pub(super) struct Starts {
     /// The calls that have to ask, by number, with their costs.
-    waiting: BTreeMap<u64, u64>,
+    waiting: BTreeMap<u64, Costs>,
     /// What these cost together.
-    waiting_cost: u128,
+    waiting_cost: Sum,
     /// By cost: a start is of use only to a call that costs as much.
-    pools: BTreeMap<u64, Pool>,
+    pools: BTreeMap<Costs, Pool>,
     /// Starts that were due long ago, and that no call may use any more.
     overdue: Vec<Start>,
     /// How many starts there are.
@@ -93,20 +95,20 @@ impl Starts {
     }
 
     /// Returns what the calls cost that have to ask the store.
-    pub(super) fn waiting_cost(&self) -> u128 {
-        self.waiting_cost
+    pub(super) fn waiting_cost(&self) -> &Sum {
+        &self.waiting_cost
     }
 
     /// Returns the number and the cost of the first call that has to ask the store.
-    pub(super) fn first_waiting(&self) -> Option<(u64, u64)> {
+    pub(super) fn first_waiting(&self) -> Option<(u64, &Costs)> {
         self.waiting
             .first_key_value()
-            .map(|(&number, &cost)| (number, cost))
+            .map(|(&number, cost)| (number, cost))
     }
 
     /// Adds a call at the end. Returns whether it is assigned to a start that nobody else needs.
-    pub(super) fn enter(&mut self, number: u64, cost: u64, now: Instant) -> bool {
-        let pool = self.pools.entry(cost).or_default();
+    pub(super) fn enter(&mut self, number: u64, cost: &Costs, now: Instant) -> bool {
+        let pool = self.pool(cost);
         let is_assigned = pool.has_one_for_others(now);
         if is_assigned {
             pool.assign(number);
@@ -117,28 +119,28 @@ impl Starts {
     }
 
     /// The call has to ask the store.
-    pub(super) fn wait(&mut self, number: u64, cost: u64) {
-        self.pools.entry(cost).or_default().waiting.insert(number);
-        self.waiting.insert(number, cost);
-        self.waiting_cost += u128::from(cost);
+    pub(super) fn wait(&mut self, number: u64, cost: &Costs) {
+        self.pool(cost).waiting.insert(number);
+        self.waiting.insert(number, cost.clone());
+        self.waiting_cost += cost;
     }
 
     /// The call no longer has to ask the store: it does so, or it has gone.
     pub(super) fn wait_no_longer(&mut self, number: u64) {
         if let Some(cost) = self.waiting.remove(&number) {
-            self.waiting_cost -= u128::from(cost);
-            self.change(cost, |pool| pool.waiting.remove(&number));
+            self.waiting_cost -= &cost;
+            self.change(&cost, |pool| pool.waiting.remove(&number));
         }
     }
 
     /// The call that asked for a start is here to use it, or one that has come before.
-    pub(super) fn assign(&mut self, number: u64, cost: u64) {
-        self.pools.entry(cost).or_default().assign(number);
+    pub(super) fn assign(&mut self, number: u64, cost: &Costs) {
+        self.pool(cost).assign(number);
     }
 
     /// Adds a start for calls of this cost. Returns its place among them.
-    pub(super) fn add(&mut self, cost: u64, start: Start) -> usize {
-        let starts = &mut self.pools.entry(cost).or_default().starts;
+    pub(super) fn add(&mut self, cost: &Costs, start: Start) -> usize {
+        let starts = &mut self.pool(cost).starts;
         let index = starts.partition_point(|other| other.at <= start.at);
         starts.insert(index, start);
         self.count += 1;
@@ -146,20 +148,20 @@ impl Starts {
     }
 
     /// What the call is assigned to has not come: it has to ask the store.
-    pub(super) fn wait_after_all(&mut self, number: u64, cost: u64) {
+    pub(super) fn wait_after_all(&mut self, number: u64, cost: &Costs) {
         self.change(cost, |pool| pool.unassign(number));
         self.wait(number, cost);
     }
 
     /// A call on its way was abandoned. Returns the number of the call that gets what it brings, if
     /// there is one now.
-    pub(super) fn abandon(&mut self, cost: u64, now: Instant) -> Option<u64> {
-        self.pools.entry(cost).or_default().abandoned += 1;
+    pub(super) fn abandon(&mut self, cost: &Costs, now: Instant) -> Option<u64> {
+        self.pool(cost).abandoned += 1;
         self.hand_on(cost, now)
     }
 
     /// An abandoned call was admitted: its start follows.
-    pub(super) fn arrive(&mut self, cost: u64) {
+    pub(super) fn arrive(&mut self, cost: &Costs) {
         self.change(cost, |pool| {
             pool.abandoned = pool.abandoned.saturating_sub(1)
         });
@@ -167,7 +169,7 @@ impl Starts {
 
     /// An abandoned call was not admitted. Returns the number of the call that was assigned to what
     /// it would have brought, if there is one: it is assigned no longer.
-    pub(super) fn void(&mut self, cost: u64) -> Option<u64> {
+    pub(super) fn void(&mut self, cost: &Costs) -> Option<u64> {
         self.change(cost, |pool| {
             pool.abandoned = pool.abandoned.saturating_sub(1);
             let is_one_too_many = pool.assigned.len() > pool.starts.len() + pool.abandoned;
@@ -177,7 +179,7 @@ impl Starts {
 
     /// A call that was assigned to a start has gone. Returns the number of the call that gets it, if
     /// there is one now.
-    pub(super) fn leave(&mut self, number: u64, cost: u64, now: Instant) -> Option<u64> {
+    pub(super) fn leave(&mut self, number: u64, cost: &Costs, now: Instant) -> Option<u64> {
         let is_overdue = |due: Instant| due + OVERDUE < now;
         if self.due(number, cost).is_some_and(is_overdue) {
             let start = self.take(number, cost)?;
@@ -192,13 +194,13 @@ impl Starts {
     /// Returns when the start is due that the call is assigned to, if it has come: each call of a
     /// cost gets the start that has its place among the starts of that cost. So one that does not
     /// use its start holds up nobody.
-    pub(super) fn due(&self, number: u64, cost: u64) -> Option<Instant> {
-        let pool = self.pools.get(&cost)?;
+    pub(super) fn due(&self, number: u64, cost: &Costs) -> Option<Instant> {
+        let pool = self.pools.get(cost)?;
         pool.starts.get(pool.place(number)).map(|start| start.at)
     }
 
     /// Removes the start that the call is assigned to, and the call.
-    pub(super) fn take(&mut self, number: u64, cost: u64) -> Option<Start> {
+    pub(super) fn take(&mut self, number: u64, cost: &Costs) -> Option<Start> {
         let start = self.change(cost, |pool| {
             let start = pool.starts.remove(pool.place(number));
             pool.unassign(number);
@@ -209,28 +211,28 @@ impl Starts {
     }
 
     /// Returns how many calls of this cost get earlier starts than this one.
-    pub(super) fn place(&self, number: u64, cost: u64) -> usize {
-        self.pools.get(&cost).map_or(0, |pool| pool.place(number))
+    pub(super) fn place(&self, number: u64, cost: &Costs) -> usize {
+        self.pools.get(cost).map_or(0, |pool| pool.place(number))
     }
 
     /// Returns the calls of this cost that get the starts from `place` on.
-    pub(super) fn assigned_from(&self, cost: u64, place: usize) -> impl Iterator<Item = u64> {
-        let assigned = self.pools.get(&cost).map(|pool| pool.assigned.iter());
+    pub(super) fn assigned_from(&self, cost: &Costs, place: usize) -> impl Iterator<Item = u64> {
+        let assigned = self.pools.get(cost).map(|pool| pool.assigned.iter());
         assigned.into_iter().flatten().skip(place).copied()
     }
 
     /// Returns `None` unless there is a start, or may come one, that another call of this cost would
     /// be assigned to, and when it is due, if it has come.
-    pub(super) fn for_another(&self, cost: u64, now: Instant) -> Option<Option<Instant>> {
-        let pool = self.pools.get(&cost)?;
+    pub(super) fn for_another(&self, cost: &Costs, now: Instant) -> Option<Option<Instant>> {
+        let pool = self.pools.get(cost)?;
         let start = pool.starts.get(pool.assigned.len());
         pool.has_one_for_others(now)
             .then(|| start.map(|start| start.at))
     }
 
     /// Returns whether there are starts for this cost that no call is assigned to.
-    pub(super) fn has_spare(&self, cost: u64) -> bool {
-        let pool = self.pools.get(&cost);
+    pub(super) fn has_spare(&self, cost: &Costs) -> bool {
+        let pool = self.pools.get(cost);
         let is_spare = pool.is_some_and(|pool| pool.starts.len() > pool.assigned.len());
         is_spare || !self.overdue.is_empty()
     }
@@ -256,24 +258,29 @@ impl Starts {
     }
 
     /// Assigns the first call that has to ask the store to a spare start of the same cost.
-    fn hand_on(&mut self, cost: u64, now: Instant) -> Option<u64> {
-        let pool = self.pools.get_mut(&cost)?;
+    fn hand_on(&mut self, cost: &Costs, now: Instant) -> Option<u64> {
+        let pool = self.pools.get_mut(cost)?;
         let next = pool
             .waiting
             .first()
             .filter(|_| pool.has_one_for_others(now));
         let next = *next?;
         self.wait_no_longer(next);
-        self.pools.entry(cost).or_default().assign(next);
+        self.pool(cost).assign(next);
         Some(next)
     }
 
+    /// Returns the pool of this cost, and makes it if there is none.
+    fn pool(&mut self, cost: &Costs) -> &mut Pool {
+        self.pools.entry(cost.clone()).or_default()
+    }
+
     /// Changes the pool of this cost, if there is one, and removes it if nothing is left in it.
-    fn change<T>(&mut self, cost: u64, change: impl FnOnce(&mut Pool) -> T) -> Option<T> {
-        let pool = self.pools.get_mut(&cost)?;
+    fn change<T>(&mut self, cost: &Costs, change: impl FnOnce(&mut Pool) -> T) -> Option<T> {
+        let pool = self.pools.get_mut(cost)?;
         let result = change(pool);
         if pool.is_empty() {
-            self.pools.remove(&cost);
+            self.pools.remove(cost);
         }
         Some(result)
     }

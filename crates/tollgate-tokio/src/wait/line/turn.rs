@@ -9,6 +9,7 @@ use tollgate_core::store::Operation;
 use super::{Denied, FRESH, Line, Position, State, Turn};
 use crate::wait::Patience;
 use crate::wait::caller::Asker;
+use crate::wait::costs::Costs;
 use crate::wait::error::TooLong;
 
 /// The most calls of a line that are on their way to the store at a time, or have a start later.
@@ -53,11 +54,11 @@ impl Line {
         let is_over = deadline.is_some_and(|deadline| deadline <= now);
         let until = match self.calls.get(&place.number).map(|call| call.state) {
             None => return Turn::Gone,
-            Some(State::Assigned) => match self.starts.due(place.number, place.cost) {
+            Some(State::Assigned) => match self.starts.due(place.number, &place.cost) {
                 Some(due) if due <= now => return self.take(place),
                 None if is_over => {
                     // What it was to get has not come: it asks itself.
-                    self.starts.wait_after_all(place.number, place.cost);
+                    self.starts.wait_after_all(place.number, &place.cost);
                     self.set(place.number, State::Waiting);
                     return self.turn(asker, place, now);
                 }
@@ -91,7 +92,7 @@ impl Line {
 
     /// The call uses the start that is due.
     fn take(&mut self, place: &Position) -> Turn {
-        let Some(start) = self.starts.take(place.number, place.cost) else {
+        let Some(start) = self.starts.take(place.number, &place.cost) else {
             return Turn::Gone;
         };
         self.calls.remove(&place.number);
@@ -114,7 +115,7 @@ impl Line {
         if self.is_giving_back {
             return Asks::AfterGivingBack;
         }
-        let start = self.earliest(asker, place.cost, now);
+        let start = self.earliest(asker, &place.cost, now);
         let is_late = |deadline| start > deadline;
         if self.is_fresh(now) && place.patience.deadline().is_some_and(is_late) {
             return Asks::TooLong;
@@ -127,6 +128,10 @@ impl Line {
             };
         }
         let on_their_way = self.asking + self.starts.count();
+        if self.reserves && on_their_way > 0 && place.cost.leave_out_a_limit() {
+            // If that limit delays those before it, it would get an earlier start than they.
+            return Asks::Later;
+        }
         let lead = if on_their_way == 0 {
             self.ahead
         } else {
@@ -151,14 +156,21 @@ impl Line {
         let may_ask = if self.reserves && self.forecast.is_known() {
             on_their_way < MOST_RESERVED
         } else {
-            let all = self.asking_cost + u128::from(place.cost);
-            self.asking < MOST_ON_THEIR_WAY && all <= u128::from(self.remaining)
+            let all = |limit| self.asking_cost.of(limit) + u128::from(place.cost.of(limit));
+            self.asking < MOST_ON_THEIR_WAY && self.leaves(all)
         };
         if may_ask || at > now {
             Asks::at(at + jitter, now)
         } else {
             Asks::Later
         }
+    }
+
+    /// Returns whether what was left according to the latest decision is enough for what `cost`
+    /// returns for each limit.
+    pub(super) fn leaves(&self, cost: impl Fn(usize) -> u128) -> bool {
+        let mut left = self.remaining.iter().enumerate();
+        !self.remaining.is_empty() && left.all(|(limit, left)| cost(limit) <= u128::from(*left))
     }
 
     /// The call asks earlier than it expects to be admitted, to hear what others have given back.
@@ -187,11 +199,12 @@ impl Line {
     }
 
     /// Returns the earliest instant at which the first call that waits may be admitted.
-    fn earliest(&mut self, asker: Asker<'_>, cost: u64, now: Instant) -> Instant {
+    fn earliest(&mut self, asker: Asker<'_>, cost: &Costs, now: Instant) -> Instant {
         if !self.reserves {
             return self.ready;
         }
-        let total = self.asking_cost + u128::from(cost);
+        let asking = &self.asking_cost;
+        let total = |limit| asking.of(limit) + u128::from(cost.of(limit));
         let wait = self.forecast.least_wait(asker, now, total);
         let start = wait.map_or(now, |(wait, _)| now + wait);
         start.max(self.ready)
@@ -211,7 +224,7 @@ impl Line {
         let own = self.denied(place).filter(|own| Some(own.asked) >= deadline);
         let (start, limit) = match own {
             Some(Denied { ready, limit, .. }) => (ready, limit),
-            None => (self.earliest(asker, place.cost, now), self.binding),
+            None => (self.earliest(asker, &place.cost, now), self.binding),
         };
         let wait = start.max(now).duration_since(since).max(least);
         let limit = asker.limit(limit);
@@ -220,7 +233,7 @@ impl Line {
 
     fn ask(&mut self, place: &Position, now: Instant) -> Turn {
         self.asking += 1;
-        self.asking_cost += u128::from(place.cost);
+        self.asking_cost += &place.cost;
         self.starts.wait_no_longer(place.number);
         self.set(place.number, State::Asking);
         // There may be enough left for the next one, too.

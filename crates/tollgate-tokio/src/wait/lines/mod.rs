@@ -87,7 +87,7 @@ impl Shared {
     ) -> Result<Place<S>, WaitError> {
         let now = Instant::now();
         let wake = Arc::new(Notify::new());
-        let cost = caller.cost();
+        let cost = caller.cost().clone();
         let mut lines = lock(&self.0.lines);
         let line = lines.entry(caller.owned_key().clone()).or_insert_with(|| {
             let reserves = caller.supports(Operation::Reserve {
@@ -204,7 +204,7 @@ impl<S: Store + 'static> Place<S> {
     ) -> impl Future<Output = Result<Option<Start>, WaitError>> + Send + 'static {
         let asking = Asking {
             line: self.line.clone(),
-            position: self.position,
+            position: self.position.clone(),
             operation,
             asked: Instant::now(),
             answered: false,
@@ -251,8 +251,8 @@ impl<S: Store + 'static> Asking<S> {
     async fn run(mut self) -> Result<Option<Start>, WaitError> {
         let InLine { lines, caller, .. } = self.line.clone();
         let Some(_way) = way(&lines, self.position.patience).await else {
-            let (place, now) = (self.position, Instant::now());
-            let refused = lock(&self.line.line).too_long(caller.asker(), &place, now);
+            let now = Instant::now();
+            let refused = lock(&self.line.line).too_long(caller.asker(), &self.position, now);
             let _ = self.answer(None);
             return Err(refused.into());
         };
@@ -271,9 +271,9 @@ impl<S: Store + 'static> Asking<S> {
         let asker = self.line.caller.asker();
         let asked = (self.asked, self.operation);
         let now = Instant::now();
-        let position = self.position;
+        let position = &self.position;
         self.line
-            .change(|line| line.answered(asker, &position, asked, answer, now))
+            .change(|line| line.answered(asker, position, asked, answer, now))
     }
 }
 

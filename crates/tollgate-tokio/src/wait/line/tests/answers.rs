@@ -54,9 +54,9 @@ fn an_older_answer_does_not_say_what_remains() {
     scene.now += MS;
     let newer = scene.decide(1);
     scene.answer(&third, asked, Some(&newer));
-    assert_eq!(scene.line.remaining, 2);
+    assert_eq!(scene.line.remaining, [2]);
     scene.answer(&second, asked, Some(&older));
-    assert_eq!(scene.line.remaining, 2);
+    assert_eq!(scene.line.remaining, [2]);
     // Of two that were decided at the same time, the one that leaves less is the later one.
     let (fourth, fifth) = (scene.enter(1), scene.enter(1));
     scene.now += MS;
@@ -66,9 +66,9 @@ fn an_older_answer_does_not_say_what_remains() {
     let earlier = scene.decide(1);
     let later = scene.decide(1);
     scene.answer(&fifth, asked, Some(&later));
-    assert_eq!(scene.line.remaining, 0);
+    assert_eq!(scene.line.remaining, [0]);
     scene.answer(&fourth, asked, Some(&earlier));
-    assert_eq!(scene.line.remaining, 0);
+    assert_eq!(scene.line.remaining, [0]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn answers_that_arrive_in_any_order_leave_what_the_latest_decision_left() {
     });
     for at in [2, 0, 1] {
         scene.answer(&callers[at], asked, Some(&answers[at]));
-        assert_eq!(scene.line.remaining, 1, "{at}");
+        assert_eq!(scene.line.remaining, [1], "{at}");
     }
 }
 
@@ -96,7 +96,7 @@ fn the_latest_of_several_limits_says_when_it_was_decided() {
     let ahead = Timestamp::from_micros(STORE_START + 250_000).unwrap();
     let asker = asker(&scene.limits[..1]);
     let answer = asker
-        .request(Operation::Consume, 1)
+        .request(Operation::Consume, &1.into())
         .decide_on(&mut scene.store[..1], ahead);
     assert!(answer.is_allowed());
     let first = scene.enter(1);
@@ -136,7 +136,7 @@ fn a_denied_call_behind_the_first_one_says_nothing_about_it() {
         .unwrap()
         .state = super::super::State::Asking;
     scene.line.asking += 1;
-    scene.line.asking_cost += 2;
+    scene.line.asking_cost += &2.into();
     scene.now += 10 * MS;
     let denied = scene.decide(2);
     scene.answer(&dear, scene.now, Some(&denied));
@@ -147,16 +147,17 @@ fn a_denied_call_behind_the_first_one_says_nothing_about_it() {
 fn starts_are_used_in_the_order_of_their_times() {
     let mut scene = Scene::new(&["l=gcra:100/1s"]);
     let mut starts = Starts::default();
-    starts.assign(0, 1);
-    starts.assign(1, 1);
+    let cost = Costs::from(1);
+    starts.assign(0, &cost);
+    starts.assign(1, &cost);
     for wait in [20, 10] {
         let start = Start {
             at: scene.now + wait * MS,
             asked: scene.now,
             verdicts: scene.decide(1),
         };
-        starts.add(1, start);
+        starts.add(&cost, start);
     }
-    let due = [0, 1].map(|number| starts.due(number, 1));
+    let due = [0, 1].map(|number| starts.due(number, &cost));
     assert_eq!(due, [10, 20].map(|wait| Some(scene.now + wait * MS)));
 }

@@ -49,7 +49,7 @@ fn what_was_answered_is_no_longer_on_its_way() {
         scene.asks(&one);
         scene.asks(&other);
         for caller in [one, other] {
-            let answer = scene.decide(caller.position.cost);
+            let answer = scene.decide(caller.position.cost.of(0));
             scene.answer(&caller, asked, Some(&answer));
         }
     }

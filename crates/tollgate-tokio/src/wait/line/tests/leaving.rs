@@ -137,21 +137,24 @@ fn a_start_that_was_due_too_long_ago_is_handed_to_nobody() {
     for (late, is_handed_on) in [(50, true), (51, false)] {
         let mut scene = Scene::new(&["l=gcra:100/1s,burst=2"]);
         let started = scene.now;
-        let mut starts = Starts::default();
+        let (mut starts, cost) = (Starts::default(), Costs::from(1));
         for (number, at) in [(0, 10), (1, 100)] {
-            starts.assign(number, 1);
+            starts.assign(number, &cost);
             let start = Start {
                 at: started + Duration::from_millis(at),
                 asked: started,
                 verdicts: scene.decide(1),
             };
-            starts.add(1, start);
+            starts.add(&cost, start);
         }
         let left = started + Duration::from_millis(10 + late);
-        assert_eq!(starts.leave(0, 1, left), None);
+        assert_eq!(starts.leave(0, &cost, left), None);
         let due = if is_handed_on { 10 } else { 100 };
-        assert_eq!(starts.due(1, 1), Some(started + Duration::from_millis(due)));
-        assert!(starts.has_spare(1));
+        assert_eq!(
+            starts.due(1, &cost),
+            Some(started + Duration::from_millis(due))
+        );
+        assert!(starts.has_spare(&cost));
     }
 }
 
@@ -176,17 +179,16 @@ fn whoever_has_gone_does_not_count_among_those_who_wait() {
     let mut scene = Scene::new(&["l=sliding-log:2/1s"]);
     let first = scene.enter(1);
     scene.asks(&first);
-    let place = (
-        1,
-        Patience {
-            since: scene.now,
-            longest: SECOND,
-            most: 1,
-        },
-    );
+    let patience = Patience {
+        since: scene.now,
+        longest: SECOND,
+        most: 1,
+    };
     let enter = |scene: &mut Scene| {
         let asker = asker(&scene.limits);
-        scene.line.enter(asker, place, scene.now, Arc::default())
+        scene
+            .line
+            .enter(asker, (1.into(), patience), scene.now, Arc::default())
     };
     assert!(enter(&mut scene).is_err());
     scene.leave(&first);

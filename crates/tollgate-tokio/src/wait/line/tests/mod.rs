@@ -18,6 +18,7 @@ use tollgate_core::{Key, Limit, Timestamp, Wait};
 use super::{Line, Position, Start, Starts, TICK, Turn};
 use crate::wait::Patience;
 use crate::wait::caller::Asker;
+use crate::wait::costs::Costs;
 use crate::wait::error::{TooLong, WaitError};
 use crate::wait::forecast::tests::DECIDED;
 
@@ -75,7 +76,7 @@ impl Scene {
             most: usize::MAX,
         };
         let asker = asker(&self.limits);
-        let place = (cost, patience);
+        let place = (cost.into(), patience);
         match self.line.enter(asker, place, self.now, Arc::clone(&wake)) {
             Ok(position) => Ok(Caller { position, wake }),
             Err(WaitError::TooLong(refused)) => Err(refused),
@@ -147,7 +148,7 @@ impl Scene {
         let passed = self.now.duration_since(self.started).as_micros();
         let now = Timestamp::from_micros(STORE_START + u64::try_from(passed).unwrap());
         let asker = asker(&self.limits);
-        let request = asker.request(operation, cost);
+        let request = asker.request(operation, &cost.into());
         request.decide_on(&mut self.store[..], now.unwrap())
     }
 
@@ -179,7 +180,7 @@ impl Scene {
     #[track_caller]
     fn ask(&mut self, caller: &Caller) -> bool {
         self.asks(caller);
-        let answer = self.decide(caller.position.cost);
+        let answer = self.decide(caller.position.cost.of(0));
         self.answer(caller, self.now, Some(&answer));
         answer.is_allowed()
     }

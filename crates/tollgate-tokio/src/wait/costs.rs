@@ -1,0 +1,96 @@
+//! `Costs`: what a call costs under each limit, and `Sum`: what several cost together.
+
+use std::ops::{AddAssign, SubAssign};
+use std::sync::Arc;
+
+use tollgate_core::store::Check;
+
+/// What a call costs under each limit.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Costs {
+    Same(u64),
+    /// One for each limit, and not all of them the same.
+    Each(Arc<[u64]>),
+}
+
+impl Costs {
+    /// Returns what `checks`, one for each limit, cost.
+    pub(super) fn of_checks(checks: &[Check<'_>]) -> Self {
+        let mut costs = checks.iter().map(Check::cost);
+        match costs.next() {
+            Some(first) if costs.any(|cost| cost != first) => {
+                Self::Each(checks.iter().map(Check::cost).collect())
+            }
+            first => Self::Same(first.unwrap_or(0)),
+        }
+    }
+
+    /// Returns the cost under the limit with this index.
+    pub(crate) fn of(&self, limit: usize) -> u64 {
+        match self {
+            Self::Same(cost) => *cost,
+            Self::Each(costs) => costs.get(limit).copied().unwrap_or(0),
+        }
+    }
+
+    /// Returns whether the call consumes nothing.
+    pub(crate) fn are_zero(&self) -> bool {
+        // Costs that differ are not all zero.
+        *self == Self::Same(0)
+    }
+
+    /// Returns whether the call consumes something, but not from every limit.
+    pub(super) fn leave_out_a_limit(&self) -> bool {
+        matches!(self, Self::Each(costs) if costs.contains(&0))
+    }
+}
+
+impl From<u64> for Costs {
+    fn from(cost: u64) -> Self {
+        Self::Same(cost)
+    }
+}
+
+/// What several calls cost together.
+#[derive(Debug, Default)]
+pub(super) struct Sum {
+    /// Under every limit.
+    same: u128,
+    /// Beside that, under each limit.
+    each: Vec<u128>,
+}
+
+impl Sum {
+    /// Returns what they cost under the limit with this index.
+    pub(super) fn of(&self, limit: usize) -> u128 {
+        self.same + self.each.get(limit).unwrap_or(&0)
+    }
+}
+
+impl AddAssign<&Costs> for Sum {
+    fn add_assign(&mut self, costs: &Costs) {
+        match costs {
+            Costs::Same(cost) => self.same += u128::from(*cost),
+            Costs::Each(costs) => {
+                self.each.resize(self.each.len().max(costs.len()), 0);
+                for (sum, cost) in self.each.iter_mut().zip(costs.iter()) {
+                    *sum += u128::from(*cost);
+                }
+            }
+        }
+    }
+}
+
+/// Subtracts what was added before.
+impl SubAssign<&Costs> for Sum {
+    fn sub_assign(&mut self, costs: &Costs) {
+        match costs {
+            Costs::Same(cost) => self.same -= u128::from(*cost),
+            Costs::Each(costs) => {
+                for (sum, cost) in self.each.iter_mut().zip(costs.iter()) {
+                    *sum -= u128::from(*cost);
+                }
+            }
+        }
+    }
+}
