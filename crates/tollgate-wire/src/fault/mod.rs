@@ -15,6 +15,10 @@ pub(super) enum Effect {
     Counts,
     /// It counts a call that has an id, which is safe to repeat.
     CountsOnce,
+    /// It blocks keys, which is safe to repeat: a block never ends earlier than an earlier one.
+    Blocks,
+    /// It lowers what remains, which is safe to repeat.
+    Lowers,
     /// It plans, moves or cancels events, which is safe to repeat: they have ids.
     Plans,
     /// It acquires, renews or releases a lease, which is safe to repeat: it has an id.
@@ -267,6 +271,8 @@ pub(super) fn too_late(deadline: Duration, effect: Effect, is_out: bool) -> Stor
 /// Returns what a call has not done that the server has not run.
 fn undone(effect: Effect) -> &'static str {
     match effect {
+        Effect::Blocks => "nothing was blocked",
+        Effect::Lowers => "nothing was lowered",
         Effect::Plans => "nothing was planned or changed",
         Effect::Holds => "no lease was changed",
         _ => "nothing was counted",
@@ -283,6 +289,14 @@ fn lost(what: &str, effect: Effect) -> StoreError {
         Effect::CountsOnce => (
             ErrorKind::Unknown,
             "the call may have been counted: call again with the same id, which says what happened",
+        ),
+        Effect::Blocks => (
+            ErrorKind::Unknown,
+            "the key may not be blocked, so block it again, which is safe",
+        ),
+        Effect::Lowers => (
+            ErrorKind::Unknown,
+            "what remains may not have been lowered, so lower it again, which is safe",
         ),
         Effect::Plans => (
             ErrorKind::Unknown,

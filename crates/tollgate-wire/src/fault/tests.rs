@@ -77,6 +77,8 @@ fn only_errors_after_a_possible_write_are_unknown() {
         (Effect::Nothing, ErrorKind::Unavailable),
         (Effect::Counts, ErrorKind::Unknown),
         (Effect::CountsOnce, ErrorKind::Unknown),
+        (Effect::Blocks, ErrorKind::Unknown),
+        (Effect::Lowers, ErrorKind::Unknown),
         (Effect::Plans, ErrorKind::Unknown),
         (Effect::Holds, ErrorKind::Unknown),
         (Effect::Forgets, ErrorKind::Unknown),
@@ -87,14 +89,22 @@ fn only_errors_after_a_possible_write_are_unknown() {
         let not_sent = error(Failure::not_sent("down"), effect);
         assert_eq!(not_sent.kind(), ErrorKind::Unavailable);
     }
-    let message = error(Failure::lost("cut"), Effect::Forgets).to_string();
-    assert!(message.ends_with("reset it again"), "{message}");
+    for (effect, advice) in [
+        (Effect::Blocks, "block it again, which is safe"),
+        (Effect::Lowers, "lower it again, which is safe"),
+        (Effect::Forgets, "reset it again"),
+    ] {
+        let message = error(Failure::lost("cut"), effect).to_string();
+        assert!(message.ends_with(advice), "{message}");
+    }
 }
 
 #[test]
 fn an_error_of_a_call_that_was_not_sent_says_what_was_not_done() {
     for (effect, said) in [
         (Effect::Counts, "nothing was counted"),
+        (Effect::Blocks, "nothing was blocked"),
+        (Effect::Lowers, "nothing was lowered"),
         (Effect::Plans, "nothing was planned or changed"),
         (Effect::Holds, "no lease was changed"),
     ] {

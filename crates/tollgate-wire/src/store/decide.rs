@@ -95,6 +95,8 @@ impl<E: Engine> WireStore<E> {
         self.can_send(request)?;
         let effect = match (request.operation(), id) {
             (Operation::Peek, _) => Effect::Nothing,
+            (Operation::Block(_), _) => Effect::Blocks,
+            (Operation::Lower, _) => Effect::Lowers,
             (_, None) => Effect::Counts,
             (_, Some(_)) => Effect::CountsOnce,
         };

@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdict, Verdicts};
+use tollgate_core::store::{
+    BlockSpan, Check, Checks, Fingerprint, Operation, Request, Verdict, Verdicts,
+};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, Timestamp};
 use tollgate_wire::inside::{Command, PlainStore, Transact};
 use tollgate_wire::{Failure, Options, WireStore};
@@ -120,6 +122,27 @@ fn a_call_without_a_reply_is_unknown_and_a_peek_is_unavailable() {
             for error in errors {
                 assert_eq!(error.kind(), kind, "{outcome:?} {operation:?}: {error}");
             }
+        }
+    }
+}
+
+/// Blocks are safe to repeat, and so is to lower what remains: nobody must stay unblocked for fear of it.
+#[test]
+fn a_lost_reply_says_what_is_safe_to_repeat() {
+    let block = Operation::Block(BlockSpan::Usual);
+    for outcome in [Lost, Silence] {
+        for (operation, limit, advice) in [
+            (Operation::Consume, "gcra:5/1s", "do not send it again"),
+            (
+                Operation::Lower,
+                "gcra:5/1s",
+                "lower it again, which is safe",
+            ),
+            (block, "block:15m", "block it again, which is safe"),
+        ] {
+            let error = ask(&scripted(outcome, false), operation, limit).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+            assert!(error.to_string().ends_with(advice), "{error}");
         }
     }
 }

@@ -210,7 +210,7 @@ impl Family for Limits {
     }
 
     fn advice(&self) -> &'static str {
-        "do not send it again"
+        "it again"
     }
 
     fn key(&self) -> &'static str {
