@@ -1,11 +1,12 @@
 //! The program `tollgate`: tests limits on access logs, and inspects limits on live servers.
 //!
 //! Imports point one way, from the commands down: `commands`, `report`, `decisions`, `input`; and for
-//! live servers `commands`, `verdict`, `subject`, `store`. Each command has a file or a folder in `commands`, and
+//! live servers `commands`, `verdict`, `subject`, `doubt`, `store`. Each command has a file or a folder in `commands`, and
 //! none uses another. A folder's `mod.rs` imports its files, and no file imports the `mod.rs` above it.
 
 mod commands;
 mod decisions;
+mod doubt;
 mod failure;
 mod file;
 mod input;

@@ -54,6 +54,7 @@ impl Sink for Rest<'_> {
 pub(super) struct Keyspace {
     prefix: String,
     hashing: Option<Hashing>,
+    takes_hashes: bool,
 }
 
 impl Keyspace {
@@ -61,6 +62,7 @@ impl Keyspace {
         Self {
             prefix: options.prefix.clone(),
             hashing: options.hashing.clone(),
+            takes_hashes: options.takes_hashes,
         }
     }
 
@@ -183,6 +185,7 @@ impl Keyspace {
     /// `##`, and escaped text contains no `#`.
     fn push(&self, text: &mut impl Sink, part: &[u8]) {
         match &self.hashing {
+            _ if self.takes_hashes && is_hash(part) => text.add(part),
             Some(hashing) if !hashing.only_long || part.len() > LONG_PART => {
                 let mut hasher = SipHasher24::new_with_key(&hashing.secret);
                 hasher.write(part);
@@ -200,6 +203,17 @@ impl Keyspace {
             _ => escape(text, part),
         }
     }
+}
+
+/// Returns whether a part of a key is what [`Keyspace::push`] writes for a hashed one.
+fn is_hash(part: &[u8]) -> bool {
+    let digits = match part {
+        [b'#', b'#', digits @ ..] if digits.len() == 64 => digits,
+        [b'#', digits @ ..] if digits.len() == 32 => digits,
+        _ => return false,
+    };
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    digits.iter().all(is_digit)
 }
 
 /// Appends `part`, with `#`, `%`, `:`, braces, spaces and control characters as `%xx`.
@@ -271,6 +285,28 @@ mod tests {
         }
         assert_eq!(super::unescaped(b"##ab"), b"##ab");
         assert_eq!(super::unescaped(b"a%zz%7"), b"a%zz%7");
+    }
+
+    #[cfg(feature = "operate")]
+    #[test]
+    fn a_hash_names_the_key_that_it_is_of() {
+        let long = "x".repeat(LONGEST_PART + 1);
+        let hashed = Options::new().with_hashed_keys([7; 16]);
+        for (options, part) in [(Options::new(), &*long), (hashed.clone(), "alice")] {
+            let key = Key::from(part).with_rest(part);
+            let written = Keyspace::new(&options).user(key);
+            let text = String::from_utf8(written.clone()).unwrap();
+            let (partition, rest) = text.split_once("}:").unwrap();
+            let key = Key::from(&partition[1..]).with_rest(rest);
+            for options in [Options::new(), hashed.clone()] {
+                let of = |options| Keyspace::new(&options).user(key);
+                assert_eq!(of(options.clone().with_hashes_taken()), written);
+                assert_ne!(of(options), written);
+            }
+            let other = Key::from(&text[1..9]);
+            let taken = Keyspace::new(&Options::new().with_hashes_taken()).user(other);
+            assert_eq!(taken, Keyspace::new(&Options::new()).user(other));
+        }
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct Options {
     pub(super) deadline: Duration,
     pub(super) caller_slack: Duration,
     pub(super) hashing: Option<Hashing>,
+    /// Whether a part that is a hash already is written as it is.
+    pub(super) takes_hashes: bool,
     /// The most events of one key that are held as a string.
     pub(super) small_schedule: u32,
     /// The most events of one key that are held as one chunk, if there are more than that.
@@ -110,6 +112,7 @@ impl Options {
             deadline: Duration::from_millis(500),
             caller_slack: Duration::from_secs(600),
             hashing: None,
+            takes_hashes: false,
             small_schedule: SMALL_SCHEDULE,
             schedule_chunk: SCHEDULE_CHUNK,
             batches: Batches::Never,
@@ -247,6 +250,15 @@ impl Options {
             secret,
             only_long: true,
         });
+        self
+    }
+
+    /// Writes a part of a key that is a hash, as keys have it, as it is: for the program `tollgate`,
+    /// whose users copy hashes from what it shows.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_hashes_taken(mut self) -> Self {
+        self.takes_hashes = true;
         self
     }
 

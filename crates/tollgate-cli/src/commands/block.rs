@@ -1,18 +1,21 @@
 //! `tollgate block`: denies every call of a key on a live server for some time.
 
-use std::slice;
+use std::ops::Not;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tollgate_core::{Key, Limit, StoreError};
+use tokio::select;
+use tollgate_core::{Limit, StoreError};
 use tollgate_wire::operate::{FoundState, Search};
 
+use crate::doubt::{doubt, is_same};
 use crate::failure::Failure;
 use crate::limits::LimitsFile;
 use crate::output::{Output, say};
-use crate::store::Remote;
-use crate::subject::{SubjectOptions, ask, find};
+use crate::signals::Signal;
+use crate::store::{TimeSource, wait_for};
+use crate::subject::{Subject, SubjectOptions, ask, find};
 use crate::text::{micros, wait};
 use crate::time::length;
 
@@ -42,53 +45,36 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
     let blocks: Vec<&Limit> = blocks
         .filter(|limit| limit.algorithm().can_block())
         .collect();
-    let in_file = subject.file.as_ref().map(LimitsFile::limits);
-    let in_file = in_file.unwrap_or_default();
-    let (blocked_for, unread, rest_differs) =
-        ask(about, &subject, output, async |limiter, key| {
-            let store: &dyn Remote = &**limiter.store();
-            let before = store.held(limiter.limits(), key).await?;
-            let call = limiter.block(key);
-            let blocked_for = match lasting {
-                Some(time) => call.lasting(time).await,
-                None => call.await,
-            }?;
-            let mut unread = Vec::new();
-            for limit in &blocks {
-                let name = limit.name();
-                let is_known = in_file.iter().any(|other| other.name() == name)
-                    || before.iter().any(|state| state.name == name)
-                    || is_in_use(store, limit, key).await?;
-                if !is_known {
-                    unread.push(name.to_owned());
-                }
-            }
-            let rest_differs = has_other_rests(store, &blocks, key).await?;
-            Ok((blocked_for, unread, rest_differs))
-        })?;
+    let (blocked_for, before) = ask(about, &subject, output, async |limiter, key| {
+        // Afterwards, a state of the name may be this block.
+        let before = limiter.store().held(limiter.limits(), key).await;
+        let call = limiter.block(key);
+        let blocked_for = match lasting {
+            Some(time) => call.lasting(time).await,
+            None => call.await,
+        }?;
+        Ok((blocked_for, before))
+    })?;
+    // The key is blocked, and what follows only tells whether the service reads that.
+    let seen = look(about, &subject, &blocks, before).unwrap_or_else(|failure| {
+        output.complain(&format!(
+            "the key is blocked, but it is not known whether the service reads the block: {failure}"
+        ));
+        Seen::default()
+    });
     let answer = Blocked {
         command: "block",
         key: &subject.whom.partition,
         rest: &subject.whom.rest,
         limits: blocks.iter().map(|limit| limit.to_string()).collect(),
         wait: blocked_for.duration(),
-        unread,
-        rest_differs,
+        seen,
     };
-    // JSON has a field for it.
-    if !answer.unread.is_empty() && !about.server.json {
-        output.complain(&format!(
-            "warning: nothing seems to read this block: neither a state on the server nor a file of \
-             limits has the name {}; `tollgate list` shows the names in use",
-            answer.unread.join(", ")
-        ));
-    }
-    if rest_differs && !about.server.json {
-        output.complain(
-            &"warning: the server counts this key with other rests only, so the block may deny nobody: \
-             give the rest that `tollgate explain` shows by --rest, or the client by --address or \
-             --api-key, with --or if the service counts by one thing or else another",
-        );
+    // JSON has fields for them.
+    if !about.server.json {
+        for warning in answer.seen.warnings() {
+            output.complain(&format!("warning: {warning}"));
+        }
     }
     say(about.server.json, output, &answer, || {
         format!(
@@ -100,38 +86,102 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
     })
 }
 
-/// Returns whether the server has states of the partition of `key`, but only of other rests, beside `blocks`.
-async fn has_other_rests(
-    store: &dyn Remote,
-    blocks: &[&Limit],
-    key: Key<'_>,
-) -> Result<bool, StoreError> {
-    let states = find(store, Search::new().with_key(key)).await?;
-    let is_own = |state: &&FoundState| {
-        let is_block = state.kind.starts_with("block");
-        state.is_exact && is_block && blocks.iter().any(|block| block.name() == state.name)
-    };
-    let mut others = states.iter().filter(|state| !is_own(state)).peekable();
-    Ok(others.peek().is_some() && others.all(|state| !state.is_exact))
+/// What the server's states tell of a block that was just written.
+#[derive(Default, Serialize)]
+struct Seen {
+    /// The names of blocks that nothing seems to read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<String>,
+    /// Whether all other states of the key have other rests, or some in the partition of a network.
+    #[serde(skip_serializing_if = "Not::not")]
+    rest_differs: bool,
+    /// Whether all other states of the key are of the other clock.
+    #[serde(skip_serializing_if = "Not::not")]
+    clock_differs: bool,
+    /// Why the service may write the key in another way, if it has no other states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doubt: Option<String>,
 }
 
-/// Returns whether the server has a state under the name of `block`, beside the block of `key`.
-async fn is_in_use(store: &dyn Remote, block: &Limit, key: Key<'_>) -> Result<bool, StoreError> {
-    let own = store.held(slice::from_ref(block), key).await?;
-    let mut search = Search::new().with_limit(block.name());
-    while let Some(states) = store.find(&mut search).await? {
-        let is_own = |state: &FoundState| {
-            own.iter().any(|own| {
-                own.to_string() == state.to_string()
-                    && own.partition == state.partition
-                    && own.rest == state.rest
-            })
-        };
-        if !states.iter().all(is_own) {
-            return Ok(true);
-        }
+impl Seen {
+    fn warnings(&self) -> impl Iterator<Item = String> {
+        let unread = (!self.unread.is_empty()).then(|| {
+            format!(
+                "nothing seems to read this block: neither a state on the server by this clock nor a file of \
+                 limits has the name {}; `tollgate list` shows the names in use",
+                self.unread.join(", ")
+            )
+        });
+        let rest = self.rest_differs.then(|| {
+            "the server counts this key with other rests, which the block does not deny: give the rest \
+             that `tollgate explain` shows by --rest, or the client by --address, with the bits of its network \
+             by --ipv6-prefix, or by --api-key; with --or if the service counts by one thing or else another"
+                .to_owned()
+        });
+        let clock = self.clock_differs.then(|| {
+            "the server counts this key by the other clock only, so the block denies nobody: give the \
+             service's --time-source, as `tollgate explain` shows it"
+                .to_owned()
+        });
+        let doubt = self.doubt.iter().cloned();
+        unread.into_iter().chain(rest).chain(clock).chain(doubt)
     }
-    Ok(false)
+}
+
+/// Looks for signs that the service reads `blocks` of the key; `before` are states that it had.
+fn look(
+    about: &SubjectOptions,
+    subject: &Subject,
+    blocks: &[&Limit],
+    before: Result<Vec<FoundState>, StoreError>,
+) -> Result<Seen, Failure> {
+    let before = before?;
+    let server = about.server.server()?;
+    let settings = about.one.key.settings(&about.server)?;
+    let clock = about.one.key.time_source;
+    let in_file = subject.file.as_ref().map(LimitsFile::limits);
+    let in_file = in_file.unwrap_or_default();
+    let whom = &subject.whom;
+    let seen = async {
+        let store = server.connect(settings).await?;
+        let own: Vec<Limit> = blocks.iter().map(|&block| block.clone()).collect();
+        let mut own = store.held(&own, whom.key()).await?;
+        own.retain(|state| TimeSource::from(state.clock) == clock);
+        let is_own = |state: &FoundState| own.iter().any(|own| is_same(own, state));
+        let mut seen = Seen::default();
+        for block in blocks {
+            let name = block.name();
+            let is_held = |state: &FoundState| state.name == name && state.clock == clock.into();
+            let mut is_known =
+                in_file.iter().any(|other| other.name() == name) || before.iter().any(is_held);
+            let mut search = Search::new().with_limit(name).with_rest(whom.rest.as_str());
+            while !is_known && let Some(states) = store.find(&mut search).await? {
+                is_known = states.iter().any(|state| is_held(state) && !is_own(state));
+            }
+            if !is_known {
+                seen.unread.push(name.to_owned());
+            }
+        }
+        let mut others = find(&*store, whom.search()).await?;
+        others.retain(|state| !is_own(state));
+        others.retain(|state| whom.has(state) || whom.is_of_network(state));
+        let (exact, other_rests): (Vec<_>, Vec<_>) = others.iter().partition(|it| it.is_exact);
+        seen.rest_differs =
+            !other_rests.is_empty() && (exact.is_empty() || whom.is_whole_network());
+        let is_of_clock = |state: &&FoundState| state.clock == clock.into();
+        seen.clock_differs = !exact.is_empty() && !exact.iter().any(is_of_clock);
+        if others.is_empty() {
+            seen.doubt = doubt(&*store, &about.one.key, whom, &own).await?;
+        }
+        Ok(seen)
+    };
+    wait_for(async {
+        select! {
+            biased;
+            signal = Signal::received() => Err(Failure::Interrupted(signal)),
+            seen = seen => seen,
+        }
+    })
 }
 
 /// The answer of `block`.
@@ -143,19 +193,18 @@ struct Blocked<'a> {
     limits: Vec<String>,
     #[serde(serialize_with = "micros", rename = "wait_us")]
     wait: Option<Duration>,
-    /// The names of blocks that nothing seems to read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    unread: Vec<String>,
-    /// Whether all other states of the key have other rests.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    rest_differs: bool,
+    #[serde(flatten)]
+    seen: Seen,
 }
 
 const BLOCKS: &str = "\
 One of the limits must be a block, such as ban=block:15m; the others are left as they are. A block
 never ends earlier than an earlier one of the same key; `tollgate reset` ends it. If neither a state
-on the server nor the file of --limits has the name of the block, a warning says that nothing reads it,
-and another if the server counts the key with other rests only.
+on the server nor the file of --limits has the name of the block, a warning says that nothing reads it;
+others say that the server counts the key with other rests only, by the other clock, or hashed. The look
+comes after the block, and its failure is no failure of the block.
+
+A hash that `tollgate top` shows, # and hex digits, is taken as KEY or --rest without the secret.
 
 Exit status: 0 if the key is blocked, 2 if not.
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Read};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
@@ -12,7 +12,7 @@ use tollgate_http::inbound::{ClientIp, KeyBy};
 use tollgate_wire::Options;
 use tollgate_wire::operate::{FoundState, Search};
 
-use super::hashing::hashing;
+use super::hashing::{hashing, is_hash};
 use super::remote::PATIENCE;
 use super::server::{Location, Server, is_address};
 use crate::failure::Failure;
@@ -107,6 +107,8 @@ pub(crate) struct Whom {
     pub(crate) partition: String,
     pub(crate) rest: String,
     client: Client,
+    /// Their rest, without the mark of `--or`.
+    plain_rest: String,
 }
 
 /// What else is of the same client.
@@ -138,6 +140,49 @@ impl Whom {
         alternatives
             .iter()
             .map(|mark| format!("{mark}{}", self.rest))
+    }
+
+    /// Returns the other rests under which the layer may count them, or a network that holds the address.
+    pub(crate) fn other_rests(&self) -> Vec<String> {
+        let networks = match &self.client {
+            Client::Unknown => return Vec::new(),
+            Client::Alone => &[],
+            Client::InNetwork(networks) => &networks[..],
+        };
+        let rests = [&self.plain_rest].into_iter().chain(networks);
+        let marked = rests.flat_map(|rest| ALTERNATIVES.map(|mark| format!("{mark}{rest}")));
+        marked.filter(|rest| *rest != self.rest).collect()
+    }
+
+    /// Returns whether the partition is a network, in which the layer counts each client by a rest, and
+    /// none of them is named.
+    pub(crate) fn is_whole_network(&self) -> bool {
+        let is_network = self.partition.contains(':') && self.partition.ends_with("/48");
+        matches!(self.client, Client::Unknown) && is_network && self.rest.is_empty()
+    }
+
+    /// Returns why the text of a key without states may not be that of the service's key.
+    pub(crate) fn spelled(&self) -> Option<String> {
+        if !matches!(self.client, Client::Unknown) {
+            return None;
+        }
+        let why = |part: &String| {
+            if is_hash(part.as_bytes()) {
+                return Some("the server has no state of this hash");
+            }
+            if part.parse::<Ipv6Addr>().is_ok() {
+                return Some(
+                    "the layer of tollgate-http counts IPv6 addresses by their network: give the address by --address",
+                );
+            }
+            // As `printable` writes what a terminal would not show.
+            let is_escaped = part.contains("\\u{") || part.contains('\u{fffd}');
+            (is_escaped || part.ends_with('…')).then_some(
+                "the text has marks of what a table cannot show: take the key from `tollgate top --json`",
+            )
+        };
+        let why = [&self.partition, &self.rest].into_iter().find_map(why);
+        why.map(str::to_owned)
     }
 
     /// Returns a search for all states of the partition, which tells the rests of theirs, also if
@@ -306,23 +351,28 @@ impl KeyOptions {
         };
         let Some((key, client)) = client else {
             let partition = self.word.as_ref().or(self.named.as_ref());
+            let rest = self.rest.clone().unwrap_or_default();
             return Ok(Whom {
                 partition: partition.cloned().unwrap_or_default(),
-                rest: self.rest.clone().unwrap_or_default(),
+                plain_rest: rest.clone(),
+                rest,
                 client: Client::Unknown,
             });
         };
         let key = key.as_key();
+        let rest = self.rest.clone().unwrap_or_else(|| text(key.rest()));
         Ok(Whom {
             partition: text(&key.partition()),
-            rest: self.rest.clone().unwrap_or_else(|| text(key.rest())),
+            plain_rest: rest.clone(),
+            rest,
             client,
         })
     }
 
     /// Returns the options of a service on `server` that has this key.
     pub(crate) fn settings(&self, server: &ServerOptions) -> Result<Options, Failure> {
-        hashing(server.settings(self.time_source)?, self.hashed_long_keys)
+        let settings = server.settings(self.time_source)?;
+        hashing(settings.with_hashes_taken(), self.hashed_long_keys)
     }
 }
 

@@ -8,6 +8,7 @@ mod clients;
 mod demo;
 mod desk;
 mod documents;
+mod doubts;
 mod expected;
 mod failures;
 mod formats;

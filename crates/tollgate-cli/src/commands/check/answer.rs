@@ -6,7 +6,7 @@ use serde::Serialize;
 use tollgate_core::Limit;
 use tollgate_core::store::Verdicts;
 use tollgate_tokio::wait::TooLong;
-use tollgate_wire::operate::OtherState;
+use tollgate_wire::operate::{FoundState, OtherState};
 
 use crate::store::{TimeSource, Whom};
 use crate::subject::Subject;
@@ -82,6 +82,9 @@ pub(super) struct Answer<'a> {
     /// What else the server holds for this key, if the command was to look for it.
     #[serde(rename = "other_states", skip_serializing_if = "Vec::is_empty")]
     pub(super) others: Vec<Other>,
+    /// Why the service may write the key in another way, if it has no states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) doubt: Option<String>,
 }
 
 /// A state that the limits do not read.
@@ -89,6 +92,9 @@ pub(super) struct Answer<'a> {
 pub(super) struct Other {
     state: String,
     clock: TimeSource,
+    /// The rest, if it is not that of the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rest: Option<String>,
 }
 
 impl Other {
@@ -96,12 +102,30 @@ impl Other {
         Self {
             state: other.to_string(),
             clock: other.clock.into(),
+            rest: None,
+        }
+    }
+
+    /// Of another rest.
+    pub(super) fn of_rest(state: &FoundState) -> Self {
+        Self {
+            state: state.to_string(),
+            clock: state.clock.into(),
+            rest: Some(String::from_utf8_lossy(&state.rest).into_owned()),
+        }
+    }
+
+    fn named(&self) -> String {
+        match self.rest.as_deref() {
+            None => self.state.clone(),
+            Some("") => format!("{} without a rest", self.state),
+            Some(rest) => format!("{} of the rest {rest}", self.state),
         }
     }
 
     /// Returns the line for a command that uses the clock `asked`.
     fn to_text(&self, asked: TimeSource) -> String {
-        format!("{}{}", self.state, self.clock.beside(asked))
+        format!("{}{}", self.named(), self.clock.beside(asked))
     }
 }
 
@@ -124,12 +148,13 @@ impl<'a> Answer<'a> {
             reset_after: decision.reset_after().duration(),
             limits: LimitVerdict::all(&subject.limits, decision),
             others: Vec::new(),
+            doubt: None,
         }
     }
 
     /// Returns the warning of a `peek` that found other states.
     pub(super) fn warning(&self) -> Option<String> {
-        let states: Vec<&str> = self.others.iter().map(|it| it.state.as_str()).collect();
+        let states: Vec<String> = self.others.iter().map(Other::named).collect();
         (!states.is_empty()).then(|| {
             format!(
                 "warning: the server holds states of this key that these limits do not read: {}",
@@ -156,7 +181,12 @@ impl<'a> Answer<'a> {
                 "\nThe server holds other states of this key, which these limits do not read:\n";
             let others = self.others.iter();
             text += &bullets(others.map(|other| other.to_text(clock)));
-            text += "If the service has one of them, ask with its limit.\n";
+            if self.others.iter().any(|other| other.rest.is_none()) {
+                text += "If the service has one of them, ask with its limit.\n";
+            }
+            if self.others.iter().any(|other| other.rest.is_some()) {
+                text += "Ask for a rest that begins with 1| or 2| by --or, and for another network by --ipv6-prefix.\n";
+            }
         }
         text
     }

@@ -7,17 +7,22 @@ mod options;
 pub(super) use options::{CallOptions, CheckOptions};
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
+use tokio::join;
 use tollgate_core::store::Operation;
-use tollgate_core::{ErrorKind, StoreError};
+use tollgate_core::{ErrorKind, RateLimiter, StoreError};
 use tollgate_tokio::WaitUpTo;
 use tollgate_tokio::wait::WaitError;
 
 use self::answer::{Answer, Other, Refused};
+use crate::doubt::doubt;
 use crate::failure::{Failure, WithCauses};
 use crate::output::{DENIED, Output, say};
-use crate::subject::ask;
+use crate::store::{Remote, TimeSource};
+use crate::subject::{Subject, SubjectOptions, ask};
 use crate::time::length;
 
 /// Runs `tollgate check`.
@@ -73,6 +78,44 @@ pub(super) fn peek(options: &CallOptions, output: &Output) -> Result<ExitCode, F
     print_decision(("peek", Operation::Peek), options, None, output)
 }
 
+/// Looks for other states of the key, and for a reason why it has none that the limits read.
+async fn look(
+    limiter: &RateLimiter<Arc<dyn Remote>>,
+    options: &SubjectOptions,
+    asked: &Subject,
+    is_peek: bool,
+) -> Result<(Vec<Other>, Option<String>), StoreError> {
+    let (store, limits) = (limiter.store(), limiter.limits());
+    let (whom, key) = (&asked.whom, asked.whom.key());
+    let rests = whom.other_rests();
+    if !is_peek && rests.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let clock = options.one.key.time_source;
+    let held = store.held(limits, key).await?;
+    let is_read = held.iter().any(|it| TimeSource::from(it.clock) == clock);
+    let mut others = Vec::new();
+    if is_peek {
+        let states = store.other_states(limits, key).await?;
+        others.extend(states.iter().map(Other::new));
+    }
+    if !is_read {
+        let found = rests
+            .iter()
+            .map(|rest| store.held(limits, key.with_rest(rest)));
+        let found = try_join_all(found).await?;
+        others.extend(found.iter().flatten().map(Other::of_rest));
+    }
+    let doubt = if is_read || !others.is_empty() {
+        None
+    } else {
+        // A user who may not scan keys may still decide.
+        let doubt = doubt(&**store, &options.one.key, whom, &[]).await;
+        doubt.unwrap_or_default()
+    };
+    Ok((others, doubt))
+}
+
 fn print_decision(
     (command, operation): (&'static str, Operation<'_>),
     options: &CallOptions,
@@ -81,7 +124,7 @@ fn print_decision(
 ) -> Result<ExitCode, Failure> {
     let CallOptions { subject, cost } = options;
     let asked = subject.subject()?;
-    let (decision, others) = ask(subject, &asked, output, async |limiter, key| {
+    let (decision, looked) = ask(subject, &asked, output, async |limiter, key| {
         let is_peek = matches!(operation, Operation::Peek);
         let mut request = if is_peek {
             limiter.peek(key).cost(*cost).into_request()
@@ -91,23 +134,26 @@ fn print_decision(
         if let Some(id) = id {
             request = request.id(id);
         }
-        let decision = limiter.store().decide(request).await?;
-        let others = if is_peek {
-            limiter.store().other_states(limiter.limits(), key).await
-        } else {
-            Ok(Vec::new())
-        };
-        Ok((decision, others))
+        // The look is sent first: a check then writes a state.
+        let looked = look(limiter, subject, &asked, is_peek);
+        let (looked, decision) = join!(looked, limiter.store().decide(request));
+        Ok((decision?, looked))
     })?;
     let mut answer = Answer::new(command, &asked, *cost, &decision);
-    match others {
-        Ok(others) => answer.others = others.iter().map(Other::new).collect(),
+    match looked {
+        Ok((others, doubt)) => {
+            answer.others = others;
+            answer.doubt = doubt;
+        }
         Err(error) => output.complain(&format!(
             "cannot look for other states of this key: {}",
             WithCauses(&error)
         )),
     }
     // JSON has a field for it.
+    if let Some(doubt) = answer.doubt.as_ref().filter(|_| !subject.server.json) {
+        output.complain(&format!("warning: {doubt}"));
+    }
     if let Some(warning) = answer.warning().filter(|_| !subject.server.json) {
         output.complain(&warning);
     }

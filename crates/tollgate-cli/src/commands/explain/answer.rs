@@ -19,6 +19,9 @@ pub(super) struct Answer<'a> {
     pub(super) rest: &'a str,
     pub(super) limits: Vec<Asked>,
     pub(super) states: Vec<State>,
+    /// Why the service may write the key in another way, if it has no states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) doubt: Option<String>,
 }
 
 /// What a limit says of a state, or of the key if that has none.
@@ -243,6 +246,9 @@ impl Answer<'_> {
         }
         for remark in self.limits.iter().filter_map(Asked::remark) {
             text += &format!("\n{remark}");
+        }
+        if let Some(doubt) = &self.doubt {
+            text += &format!("\nPerhaps this is not the key that the service counts: {doubt}.\n");
         }
         text
     }

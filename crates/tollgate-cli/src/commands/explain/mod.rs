@@ -11,6 +11,7 @@ use tollgate_core::{Limit, StoreError};
 use tollgate_wire::operate::{Encoding, Facts, FoundState};
 
 use self::answer::{Answer, Asked, State};
+use crate::doubt::doubt;
 use crate::failure::Failure;
 use crate::output::{Output, say};
 use crate::store::{TimeSource, wait_for};
@@ -29,7 +30,7 @@ pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failu
     let clock = options.key.time_source;
     let settings = options.key.settings(&options.server)?;
     let is_meant = |state: &FoundState| state.is_exact || options.key.rest.is_none();
-    let (held, asked) = wait_for(async {
+    let (held, asked, doubt) = wait_for(async {
         let store = server.connect(settings).await?;
         let mut found = find(&*store, whom.search()).await?;
         found.retain(|state| whom.has(state) || whom.is_of_network(state));
@@ -61,7 +62,12 @@ pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failu
         };
         let asked = try_join_all(limits.iter().map(ask)).await?;
         let asked: Vec<_> = asked.into_iter().flatten().collect();
-        Ok((held, asked))
+        let doubt = if held.is_empty() {
+            doubt(&*store, &options.key, &whom, &[]).await?
+        } else {
+            None
+        };
+        Ok((held, asked, doubt))
     })?;
     let states = held.iter().map(|(state, facts)| {
         // Of a limit that has none of the states, a remark names the others.
@@ -76,6 +82,7 @@ pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failu
         rest: &whom.rest,
         states: states.collect(),
         limits: asked,
+        doubt,
     };
     say(options.server.json, output, &answer, || {
         answer.to_text(&whom, &zone)

@@ -7,6 +7,7 @@ use tokio::select;
 use tollgate_wire::operate::{Encoding, FoundState};
 
 use super::options::ResetOptions;
+use crate::doubt::doubt;
 use crate::failure::Failure;
 use crate::limits::Selected;
 use crate::output::{NOTHING, Output, say};
@@ -21,7 +22,7 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, F
     let whom = options.key.whom()?;
     let selected = options.limits.selected(options.limits.file()?.as_ref())?;
     let settings = options.key.settings(&options.server)?;
-    let (states, forgotten, others) = wait_for(async {
+    let (states, forgotten, others, doubt) = wait_for(async {
         let store = server.connect(settings).await?;
         let work = async {
             let mut states = states(&*store, options, &whom, selected.as_ref()).await?;
@@ -34,12 +35,17 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, F
             };
             let others = if states.is_empty() {
                 let mut others = find(&*store, whom.search()).await?;
-                others.retain(|state| whom.has(state));
+                others.retain(|state| whom.has(state) || whom.is_of_network(state));
                 others
             } else {
                 Vec::new()
             };
-            Ok((states, forgotten, others))
+            let doubt = if states.is_empty() && others.is_empty() {
+                doubt(&*store, &options.key, &whom, &[]).await?
+            } else {
+                None
+            };
+            Ok((states, forgotten, others, doubt))
         };
         select! {
             biased;
@@ -56,6 +62,7 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, F
         forgotten,
         states: states.iter().map(State::new).collect(),
         other_states: others.iter().map(State::new).collect(),
+        doubt,
     };
     say(options.server.json, output, &answer, || {
         answer.to_text(&whom)
@@ -109,6 +116,9 @@ struct Answer<'a> {
     /// Other states of the key, if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     other_states: Vec<State>,
+    /// Why the service may write the key in another way, if it has no states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doubt: Option<String>,
 }
 
 /// A state of the key.
@@ -158,6 +168,9 @@ impl Answer<'_> {
             text += "The server holds no state of this key. ";
             text +=
                 "`tollgate list` shows the limits that have states, `tollgate top` their keys.\n";
+            if let Some(doubt) = &self.doubt {
+                text += &format!("Perhaps this is not the key that the service counts: {doubt}.\n");
+            }
         } else {
             text += "The server holds other states of this key:\n";
             text += &list(&self.other_states);

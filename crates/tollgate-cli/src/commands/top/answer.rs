@@ -11,7 +11,7 @@ use tollgate_wire::operate::FoundState;
 
 use crate::limits::Sharing;
 use crate::store::TimeSource;
-use crate::text::{Grouped, LONGEST_SHOWN, Table, bullets, local, plural, rfc3339, shortened};
+use crate::text::{Grouped, Table, bullets, local, plural, printable, rfc3339};
 use crate::verdict::LimitVerdict;
 
 /// The answer of `top`.
@@ -168,17 +168,24 @@ impl<'a> Answer<'a> {
             header.extend([limit, "REST"]);
             let mut table = Table::new(&header, 6);
             for row in &self.top {
-                let shown = |part: &str| shortened(part, LONGEST_SHOWN);
                 let [limit, mut others @ ..] = row.verdict.cells();
                 if row.perhaps {
                     others[0] = "perhaps denied".to_owned();
                 }
-                let mut cells = vec![shown(&row.key)];
+                let mut cells = vec![row.key.clone()];
                 cells.extend(others);
-                cells.extend([limit, shown(&row.rest)]);
+                cells.extend([limit, row.rest.clone()]);
                 table.row(cells);
             }
             text += &format!("\n{table}");
+        }
+        let is_escaped = |part: &String| printable(part.as_bytes()) != *part;
+        if self
+            .top
+            .iter()
+            .any(|row| is_escaped(&row.key) || is_escaped(&row.rest))
+        {
+            text += "\nSome keys have characters that a table cannot show: --json has them as they are.\n";
         }
         for limits in &self.shared {
             let limits: Vec<_> = limits.iter().map(Limit::to_string).collect();
