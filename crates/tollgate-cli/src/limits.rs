@@ -11,10 +11,14 @@ use tollgate_wire::TimeSource;
 use tollgate_wire::operate::{FoundState, Search};
 
 use crate::failure::Failure;
+use crate::store::TimeSource as Clock;
 
 /// The letters that stand in the text of a state for the numbers that its key does not show, and
 /// numbers to replace them: they do not change the keys that a limit reads.
 const LETTERS: [(&str, &str); 3] = [(":N/", ":1/"), ("/WINDOW", "/1s"), (":LENGTH", ":1s")];
+
+/// What comes before the rest of a state.
+pub(crate) const OF_REST: &str = " of the rest ";
 
 /// The limits of a command.
 #[derive(Args, Clone, Debug)]
@@ -282,7 +286,7 @@ impl LimitsFile {
         })
     }
 
-    fn which(&self) -> Failure {
+    pub(crate) fn which(&self) -> Failure {
         Failure::LimitOfFile {
             path: self.path.clone(),
             known: self.known(),
@@ -340,8 +344,18 @@ impl Selected {
         let is_read = |limit: &Limit| clocks.iter().any(|&clock| state.is_of(limit, clock));
         self.limits.iter().any(is_read)
             || self.names.contains(&state.name)
-            || self.shown.contains(&state.to_string())
+            || self.shown.iter().any(|text| is_shown(text, state))
     }
+}
+
+/// Returns whether a command shows `state` as `text`, with or without its rest and clock.
+fn is_shown(text: &str, state: &FoundState) -> bool {
+    let Some(after) = text.strip_prefix(&state.to_string()) else {
+        return false;
+    };
+    let rest = format!("{OF_REST}{}", String::from_utf8_lossy(&state.rest));
+    let after = after.strip_prefix(&rest).unwrap_or(after);
+    after.is_empty() || after == Clock::from(state.clock).beside(Clock::Server)
 }
 
 /// Returns the name in the text of a state, as `explain` and `list` print it.
@@ -352,5 +366,9 @@ fn name_in(text: &str) -> Option<&str> {
         "the answer to a call with an id, kept by ",
     ];
     let called = starts.iter().find_map(|start| text.strip_prefix(start));
+    let called = called.map(|name| {
+        let name = name.split(OF_REST).next().unwrap_or(name);
+        name.split(',').next().unwrap_or(name)
+    });
     called.or_else(|| text.split_once('=').map(|(name, _)| name))
 }

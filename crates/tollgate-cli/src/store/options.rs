@@ -69,7 +69,8 @@ pub(crate) struct KeyOptions {
     #[arg(long, value_name = "BITS", default_value_t = 64, requires = "address", value_parser = clap::value_parser!(u8).range(1..=128))]
     ipv6_prefix: u8,
 
-    /// Instead of KEY, an API key on standard input, as tollgate-http counts it: by its hash
+    /// Instead of KEY, an API key on standard input, as tollgate-http counts it: by its hash; of a header
+    /// like Authorization the whole value, such as Bearer abc
     #[arg(long, group = "whom")]
     api_key: bool,
 
@@ -131,15 +132,9 @@ impl Whom {
         Key::new(&self.partition).with_rest(&self.rest)
     }
 
-    /// Returns the rests under which the layer counts them, by itself or as an alternative.
-    pub(crate) fn rests(&self) -> impl Iterator<Item = String> {
-        let alternatives = match self.client {
-            Client::Unknown => &ALTERNATIVES[..1],
-            Client::Alone | Client::InNetwork(_) => &ALTERNATIVES,
-        };
-        alternatives
-            .iter()
-            .map(|mark| format!("{mark}{}", self.rest))
+    /// Returns whether the layer counts them, which may add to their rest.
+    pub(crate) fn is_client(&self) -> bool {
+        !matches!(self.client, Client::Unknown)
     }
 
     /// Returns the other rests under which the layer may count them, or a network that holds the address.
@@ -393,13 +388,15 @@ fn api_key() -> Result<String, Failure> {
         return Err(Failure::ApiKeyTyped);
     }
     let mut line = String::new();
-    let read = io::stdin().take(LONGEST_KEY).read_to_string(&mut line);
+    let read = io::stdin().take(LONGEST_KEY + 1).read_to_string(&mut line);
     let _ = read.map_err(|source| Failure::Read {
         path: "-".into(),
         source,
     })?;
-    let key = line.trim_matches([' ', '\t', '\r', '\n']);
-    if key.is_empty() || key.contains('\n') {
+    // Some editors begin a file with this mark.
+    let key = line.trim_matches([' ', '\t', '\r', '\n', '\u{feff}']);
+    let is_cut = u64::try_from(line.len()).is_ok_and(|length| length > LONGEST_KEY);
+    if key.is_empty() || key.contains('\n') || is_cut {
         return Err(Failure::ApiKeyMissing);
     }
     Ok(key.to_owned())

@@ -99,7 +99,7 @@ fn an_api_key_is_counted_by_its_hash() {
     count(&desk, hash, "1|", "4");
     let peek = |more: &[&str], left: u64| {
         let arguments = [&["peek", "--api-key", "--json"], &LIMIT[..], more].concat();
-        for input in ["secret\n", "secret", " secret\r\n"] {
+        for input in ["secret\n", "secret", " secret\r\n", "\u{feff}secret\n"] {
             let output = with_input(&desk, &arguments, input);
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
             assert!(!stdout(&output).contains("secret"));
@@ -123,7 +123,8 @@ fn an_api_key_is_counted_by_its_hash() {
         "{}",
         stdout(&reset)
     );
-    for input in ["", "\n", "one\ntwo\n"] {
+    let long = "k".repeat(70_000);
+    for input in ["", "\n", "one\ntwo\n", &long] {
         let output = with_input(&desk, &["explain", "--api-key"], input);
         fails(&output, &["--api-key", "on one line"]);
     }
@@ -158,6 +159,22 @@ fn alternatives_are_found_among_hashed_keys() {
             asks(0, &check, address);
         }
         assert_eq!(desk.keys().len(), 2);
+    }
+}
+
+/// A reset of a limit leaves no rest of the client by which it still denies them.
+#[test]
+fn a_reset_of_a_limit_finds_what_the_layer_adds_to_a_client() {
+    let path = file("limits.toml", "login = 'gcra:5/1d'");
+    for scheme in ["redis", "fred"] {
+        for more in [&["--limits", &path, "--limit", "login"][..], &LIMIT] {
+            let desk = Desk::new(scheme);
+            for rest in ["", "2|", "0|3|bob"] {
+                count(&desk, "203.0.113.7", rest, "5");
+            }
+            let reset = [&["reset", "--address", "203.0.113.7"], more].concat();
+            assert_eq!(desk.says(0, &reset)["forgotten"], 3);
+        }
     }
 }
 

@@ -460,6 +460,83 @@ fn top_tells_apart_the_plans_that_share_a_name() {
     }
 }
 
+/// A denial by the limit of another plan is not the key's.
+#[test]
+fn explain_tells_the_plans_of_a_key_apart() {
+    let plans = "free = 'requests=gcra:60/1h,burst=3'\npro = 'requests=gcra:6000/1h,burst=100'\n";
+    let path = file("limits.toml", plans);
+    let desk = Desk::new("redis");
+    let pro = ["--limits", &path, "--limit", "pro"];
+    for (cost, allowed, perhaps) in [
+        ("20", &[true][..], &[false][..]),
+        ("3", &[false, true], &[true, false]),
+    ] {
+        desk.says(0, &[&["check", "bob", "--cost", cost], &pro[..]].concat());
+        let explain = ["explain", "bob", "--limits", &path];
+        let answer = desk.says(0, &explain);
+        let limits = answer["limits"].as_array().unwrap().iter();
+        let of = |field: &'static str| {
+            limits
+                .clone()
+                .map(move |it| it.get(field) == Some(&json!(true)))
+        };
+        assert!(of("allowed").eq(allowed.iter().copied()), "{answer}");
+        assert!(of("perhaps").eq(perhaps.iter().copied()), "{answer}");
+        let text = stdout(&desk.ask(&explain));
+        assert_eq!(
+            text.contains("perhaps denied"),
+            perhaps.contains(&true),
+            "{text}"
+        );
+        desk.says(0, &["reset", "bob"]);
+    }
+}
+
+/// `reset` lists states with their rests and clocks, and takes them so.
+#[test]
+fn a_state_is_reset_as_it_is_listed() {
+    for (limit, more) in [
+        ("login=gcra:5/1d", &["--rest", "17|5|alice"][..]),
+        ("login=fixed-window:5/1d", &["--time-source", "caller"]),
+        (
+            "ban=sliding-log:5/1d",
+            &["--rest", "/a", "--time-source", "caller"],
+        ),
+    ] {
+        let desk = Desk::new("redis");
+        desk.says(0, &[&["check", "alice", "--limit", limit], more].concat());
+        let list = stdout(&desk.ask(&["reset", "alice", "--dry-run"]));
+        let shown = list.lines().nth(1).unwrap().strip_prefix("- ").unwrap();
+        let reset = desk.says(0, &["reset", "alice", "--limit", shown]);
+        assert_eq!(reset["forgotten"], 1, "{shown}");
+    }
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    let path = file("limits.toml", LIMITS);
+    let desk = Desk::new("redis");
+    for (arguments, hints) in [
+        (
+            &["reset", "alice", "--limits", &path][..],
+            ["--limits", "--limit"],
+        ),
+        (
+            &[
+                "block",
+                "alice",
+                "--limit",
+                "ban=block:15m",
+                "--lasting",
+                "0s",
+            ],
+            ["--lasting", "lasts longer"],
+        ),
+    ] {
+        fails(&desk.ask(arguments), &hints);
+    }
+}
+
 #[test]
 fn a_block_has_no_amount() {
     let desk = Desk::new("redis");

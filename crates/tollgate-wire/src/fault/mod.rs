@@ -177,7 +177,8 @@ const PHRASES: [Meaning; 10] = [
 ];
 pub(super) const FOREIGN: &str = "a key of this prefix holds a value that tollgate has not written: \
                                   choose another prefix, or delete the key";
-const MAY_NOT: &str = "the server's user may not do this: `tollgate doctor` tells what to grant";
+const MAY_NOT: &str = "the server's user may not do this: grant what the server names; \
+                       docs/operating.md lists what each command needs";
 const ENDED: &str = "this store's connection has ended for good: the runtime on which it connected has ended, \
                      or someone called `quit` on its client; connect a new store, in a test one on each test's \
                      runtime";

@@ -28,7 +28,10 @@ pub(super) struct Answer<'a> {
 #[derive(Serialize)]
 pub(super) struct Asked {
     #[serde(flatten)]
-    verdict: LimitVerdict,
+    pub(super) verdict: LimitVerdict,
+    /// Whether another limit that reads the same state allows what this one denies.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) perhaps: bool,
     rest: String,
     has_state: bool,
     /// States under its name that it does not read, if there are no others.
@@ -72,6 +75,7 @@ impl Asked {
             verdict,
             rest: String::from_utf8_lossy(&state.rest).into_owned(),
             has_state: true,
+            perhaps: false,
             other_states: Vec::new(),
             state: Some(state),
         }
@@ -100,6 +104,7 @@ impl Asked {
             other_states: others.collect(),
             rest: whom.rest.clone(),
             has_state: false,
+            perhaps: false,
             state: None,
             verdict,
         }
@@ -261,14 +266,11 @@ impl Answer<'_> {
         let mut table = Table::new(&header, LimitVerdict::HEADER.len());
         for asked in &self.limits {
             let rest = has_rest.then(|| asked.rest.clone());
-            table.row(
-                asked
-                    .verdict
-                    .cells()
-                    .into_iter()
-                    .chain(rest)
-                    .collect::<Vec<_>>(),
-            );
+            let mut cells = asked.verdict.cells();
+            if asked.perhaps {
+                cells[1] = "perhaps denied".to_owned();
+            }
+            table.row(cells.into_iter().chain(rest).collect::<Vec<_>>());
         }
         table
     }

@@ -61,7 +61,10 @@ pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failu
             Ok::<_, StoreError>(asked)
         };
         let asked = try_join_all(limits.iter().map(ask)).await?;
-        let asked: Vec<_> = asked.into_iter().flatten().collect();
+        let mut asked: Vec<_> = asked.into_iter().flatten().collect();
+        for (state, facts) in &held {
+            tell_apart(&mut asked, state, facts);
+        }
         let doubt = if held.is_empty() {
             doubt(&*store, &options.key, &whom, &[]).await?
         } else {
@@ -87,6 +90,24 @@ pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failu
     say(options.server.json, output, &answer, || {
         answer.to_text(&whom, &zone)
     })
+}
+
+/// Leaves out those limits of several plans that admit less than `state` holds, and marks the denials
+/// that another plan's limit does not share.
+fn tell_apart(asked: &mut Vec<Asked>, state: &FoundState, facts: &Facts) {
+    let holds = |it: &Asked| {
+        facts
+            .consumed
+            .is_none_or(|units| units <= it.verdict.capacity)
+    };
+    let any_holds = asked.iter().any(|it| it.is_about(state) && holds(it));
+    asked.retain(|it| !it.is_about(state) || !any_holds || holds(it));
+    let allows = |it: &Asked| it.is_about(state) && it.verdict.allowed;
+    if asked.iter().any(allows) {
+        for it in asked.iter_mut().filter(|it| it.is_about(state)) {
+            it.perhaps = !it.verdict.allowed;
+        }
+    }
 }
 
 /// Returns why none of `limits`, by this clock, says anything of `state`, which may be of a rest that

@@ -9,7 +9,7 @@ use tollgate_wire::operate::{Encoding, FoundState};
 use super::options::ResetOptions;
 use crate::doubt::doubt;
 use crate::failure::Failure;
-use crate::limits::Selected;
+use crate::limits::{OF_REST, Selected};
 use crate::output::{NOTHING, Output, say};
 use crate::signals::Signal;
 use crate::store::{Remote, TimeSource, Whom, wait_for};
@@ -20,7 +20,11 @@ use crate::text::{bullets, plural};
 pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, Failure> {
     let server = options.server.server()?;
     let whom = options.key.whom()?;
-    let selected = options.limits.selected(options.limits.file()?.as_ref())?;
+    let file = options.limits.file()?;
+    if let Some(file) = file.as_ref().filter(|_| options.limits.limits.is_empty()) {
+        return Err(file.which());
+    }
+    let selected = options.limits.selected(file.as_ref())?;
     let settings = options.key.settings(&options.server)?;
     let (states, forgotten, others, doubt) = wait_for(async {
         let store = server.connect(settings).await?;
@@ -85,13 +89,8 @@ async fn states(
     let mut search = whom.search();
     if let Some(selected) = selected {
         // What limits of the service read of a key needs no search.
-        if selected.is_exact() {
-            let mut held = Vec::new();
-            for rest in whom.rests().filter(|rest| !is_exact || *rest == whom.rest) {
-                let key = whom.key().with_rest(&rest);
-                held.extend(store.held(&selected.limits, key).await?);
-            }
-            return Ok(held);
+        if selected.is_exact() && (is_exact || !whom.is_client()) {
+            return Ok(store.held(&selected.limits, whom.key()).await?);
         }
         search = selected.narrow(search);
     }
@@ -145,7 +144,7 @@ impl State {
     fn to_text(&self) -> String {
         let mut text = self.state.clone();
         if !self.rest.is_empty() {
-            text += &format!(" of the rest {}", self.rest);
+            text += &format!("{OF_REST}{}", self.rest);
         }
         text + self.clock.beside(TimeSource::Server)
     }
@@ -161,7 +160,11 @@ impl Answer<'_> {
                 (Ok(self.forgotten), "forgotten")
             };
             let count = plural(count.unwrap_or(u64::MAX), "state", "states");
-            return format!("reset {whom}: {count} {done}\n{}", list(&self.states));
+            let mut text = format!("reset {whom}: {count} {done}\n{}", list(&self.states));
+            if whom.is_whole_network() && self.states.iter().any(|state| !state.rest.is_empty()) {
+                text += "These are of all clients of the network: --address is for one of them.\n";
+            }
+            return text;
         }
         let mut text = format!("reset {whom}: there is nothing to forget\n");
         if self.other_states.is_empty() {

@@ -40,8 +40,8 @@ const RESETS: &str = "\
 Forgets every state of the key that `tollgate explain` lists, leases and schedules, too; with --rest,
 those of that rest. Of an address, states of other networks are left: --ipv6-prefix names one of them,
 whose clients then keep theirs. --limit takes a name or a state as `explain` and `list` print it, for some of
-them; or a limit as the service or its file defines it, for what it reads of just this key, by either
-clock. If there is nothing to forget, the answer names the key's other states.
+them; or a limit as the service or its file defines it, for what it reads of just this key or of the client,
+by either clock. If there is nothing to forget, the answer names the key's other states.
 
 With --all, these are the states of every key that begins with the prefix. They are looked for and
 deleted in small steps, on every master of a cluster, and the service goes on meanwhile. Keys of
