@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::limits::LimitOptions;
 use crate::output::{Output, say};
 use crate::store::{ServerOptions, TimeSource, wait_for};
-use crate::text::{Grouped, Table, plural};
+use crate::text::{Grouped, Table, plural, printable};
 
 /// The options of `list`.
 #[derive(Args, Debug)]
@@ -56,6 +56,7 @@ pub(super) fn run(options: &ListOptions, output: &Output) -> Result<(), Failure>
         prefix: &options.server.prefix,
         keys: states.iter().map(|listed| listed.keys).sum(),
         limits: states,
+        asked: &options.limits.limits,
     };
     say(options.server.json, output, &answer, || answer.to_text())
 }
@@ -67,6 +68,8 @@ struct Answer<'a> {
     prefix: &'a str,
     keys: u64,
     limits: Vec<Listed>,
+    #[serde(skip)]
+    asked: &'a [String],
 }
 
 /// What has states, and how many.
@@ -109,6 +112,12 @@ impl Answer<'_> {
         let keys = plural(self.keys, "key", "keys");
         let mut text = format!("list {}: {keys}\n", self.prefix);
         if self.limits.is_empty() {
+            if !self.asked.is_empty() {
+                text += &format!(
+                    "The server holds no state of {}; without --limit, the list has all.\n",
+                    printable(self.asked.join(", ").as_bytes())
+                );
+            }
             return text;
         }
         let has_file = self.limits.iter().any(|limit| limit.read_by.is_some());
