@@ -142,6 +142,16 @@ pub(crate) enum Failure {
     #[error("--limit {} is given twice: remove one", Short(limit))]
     LimitTwice { limit: String },
     #[error(
+        "the limit {} counts in the zone `local`, which is that of the call: give it as --zone, such as --zone Europe/Berlin",
+        Short(limit)
+    )]
+    LimitWithoutZone { limit: String },
+    #[error(
+        "--zone {}: there is no such time zone; give the name of one, such as Europe/Berlin",
+        Short(zone)
+    )]
+    LimitZone { zone: String },
+    #[error(
         "--limit {}: a limit on a server has a name; give the one that the service gives it, such as login=gcra:10/1m",
         Short(limit)
     )]

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use jiff::tz::TimeZone;
 use tollgate_core::{Algorithm, FixedWindow, Limit, LimitError, Quota, RateLimiter};
 use tollgate_layers::limits::LimitSet;
 use tollgate_wire::TimeSource;
@@ -31,6 +32,10 @@ pub(crate) struct LimitOptions {
     /// The service's file of limits, TOML or JSON, which --limit then takes names from
     #[arg(long = "limits", value_name = "FILE")]
     pub(crate) limits_file: Option<PathBuf>,
+
+    /// The time zone in which limits `@local` count: the one that the service gives its calls for the key
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) zone: Option<String>,
 }
 
 /// The limits of a service, as its file has them.
@@ -86,14 +91,36 @@ impl LimitOptions {
             limits.extend(found);
         }
         RateLimiter::new((), limits.clone()).map_err(Failure::Limits)?;
-        Ok(limits)
+        self.in_zone(limits)
+    }
+
+    /// Returns `limits` in the zone of `--zone`, which they may need.
+    fn in_zone(&self, limits: Vec<Limit>) -> Result<Vec<Limit>, Failure> {
+        let limits = self.in_zone_if_given(limits)?;
+        match limits.iter().find(|limit| limit.needs_zone()) {
+            Some(limit) => Err(Failure::LimitWithoutZone {
+                limit: limit.to_string(),
+            }),
+            None => Ok(limits),
+        }
+    }
+
+    /// Returns `limits` in the zone of `--zone`, if it is given.
+    pub(crate) fn in_zone_if_given(&self, limits: Vec<Limit>) -> Result<Vec<Limit>, Failure> {
+        let Some(name) = &self.zone else {
+            return Ok(limits);
+        };
+        let unknown = || Failure::LimitZone { zone: name.clone() };
+        let zone = TimeZone::get(name).map_err(|_| unknown())?;
+        let limits = limits.iter().map(|limit| limit.in_zone(&zone));
+        limits.collect::<Result<_, _>>().map_err(|_| unknown())
     }
 
     /// Returns limits that decide each by itself: their names may be the same. Without any, these are
     /// all of the file.
     pub(crate) fn separate(&self, file: Option<&LimitsFile>) -> Result<Vec<Limit>, Failure> {
         if let Some(file) = file.filter(|_| self.limits.is_empty()) {
-            return Ok(file.limits());
+            return self.in_zone(file.limits());
         }
         let mut limits = Vec::new();
         for text in &self.limits {
@@ -105,7 +132,7 @@ impl LimitOptions {
                 limits.push(limit);
             }
         }
-        Ok(limits)
+        self.in_zone(limits)
     }
 
     /// Returns limits that decide each by itself, with those of the file that read the same states:
@@ -113,6 +140,7 @@ impl LimitOptions {
     pub(crate) fn sharing(&self, file: Option<&LimitsFile>) -> Result<Vec<Sharing>, Failure> {
         let asked = self.separate(file)?;
         let all = file.map(LimitsFile::limits).unwrap_or_default();
+        let all = self.in_zone_if_given(all)?;
         let mut groups: Vec<Sharing> = Vec::new();
         for (index, limit) in asked.iter().chain(&all).enumerate() {
             let is_asked = index < asked.len();
@@ -139,6 +167,7 @@ impl LimitOptions {
         for text in &self.limits {
             selected.add(file, text)?;
         }
+        selected.limits = self.in_zone(selected.limits)?;
         Ok((!self.limits.is_empty()).then_some(selected))
     }
 }

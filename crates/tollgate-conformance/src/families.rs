@@ -149,6 +149,17 @@ pub fn id() -> Vec<Limit> {
     ])
 }
 
+/// Windows of the calendar in the time zone of each call.
+#[must_use]
+pub fn zone() -> Vec<Limit> {
+    family(&[
+        "fixed-window:5/day@local",
+        "fixed-window:3/week@local",
+        "fixed-window:1000/month@local",
+        "fixed-window:4/year@local",
+    ])
+}
+
 /// One limit of each algorithm, for promises that do not depend on it.
 #[must_use]
 pub fn store() -> Vec<Limit> {

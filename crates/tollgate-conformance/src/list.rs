@@ -192,6 +192,11 @@ macro_rules! __promises {
                 #[connection]
                 similar_keys_are_independent,
             }
+            [zone]
+            {
+                #[connection]
+                a_call_counts_in_its_own_zone,
+            }
         }
     };
 }

@@ -132,6 +132,9 @@ pub(crate) fn zone(name: &str) -> Option<TimeZone> {
     (!NOT_ZONES.contains(&name)).then_some(zone)
 }
 
+/// In the place of a zone's name: the zone is that of the call.
+pub(crate) const LOCAL: &str = "local";
+
 /// A unit of one time zone's calendar, which a process has once.
 ///
 /// Its periods are half-open, and each instant is in exactly one; the last ends with the last instant. A boundary that is repeated is its
@@ -140,6 +143,7 @@ pub(crate) struct Calendar {
     unit: CalendarUnit,
     name: Box<str>,
     zone: TimeZone,
+    is_local: bool,
     /// Two periods that were computed lately, or zeros. Most calls are in one of them, and another may
     /// be read with it.
     recent: [AtomicU64; 2],
@@ -149,20 +153,28 @@ pub(crate) struct Calendar {
 pub(crate) type Bounds = (u64, u64);
 
 impl Calendar {
-    /// Returns the calendar of the zone of this name in the database of time zones, or `None` if there
-    /// is none.
+    /// Returns the calendar of the zone of this name in the database of time zones, or of the call's, which
+    /// is [`LOCAL`]; or `None` if there is none.
     ///
     /// It stays in memory, but there are only as many as the database has names.
     pub(crate) fn of(unit: CalendarUnit, name: &str) -> Option<&'static Self> {
         type Known = HashMap<(CalendarUnit, Box<str>), &'static Calendar>;
         static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-        let zone = zone(name)?;
-        let name: Box<str> = zone.iana_name()?.into();
+        let zone = match name {
+            // A limit of it admits nothing until a call brings the zone.
+            LOCAL => TimeZone::UTC,
+            name => zone(name)?,
+        };
+        let name: Box<str> = match name {
+            LOCAL => LOCAL.into(),
+            _ => zone.iana_name()?.into(),
+        };
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         Some(known.entry((unit, name.clone())).or_insert_with(|| {
             Box::leak(Box::new(Self {
                 unit,
+                is_local: &*name == LOCAL,
                 name,
                 zone,
                 recent: Default::default(),
@@ -172,6 +184,12 @@ impl Calendar {
 
     pub(crate) fn unit(&self) -> CalendarUnit {
         self.unit
+    }
+
+    /// Returns whether the zone is that of the call.
+    #[inline]
+    pub(crate) fn is_local(&self) -> bool {
+        self.is_local
     }
 
     /// Returns the name of the zone.

@@ -89,6 +89,7 @@ struct Inner {
     identity: Box<str>,
     identity_hash: u64,
     is_shadow: bool,
+    needs_zone: bool,
 }
 
 /// The option of a limit in shadow.
@@ -112,6 +113,7 @@ impl Limit {
             identity_hash: IDENTITY_HASHER.hash_one(&identity),
             identity,
             capacity: algorithm.capacity(),
+            needs_zone: algorithm.needs_zone(),
             algorithm,
             is_shadow,
         })))
@@ -146,6 +148,7 @@ impl Limit {
             identity: self.0.identity.clone(),
             identity_hash: self.0.identity_hash,
             is_shadow: true,
+            needs_zone: self.0.needs_zone,
         }))
     }
 
@@ -154,6 +157,48 @@ impl Limit {
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.0.is_shadow
+    }
+
+    /// Returns whether this limit counts in the time zone of the call, as `fixed-window:10/day@local`
+    /// does. It admits nothing without one: [`Call::zone`](crate::call::Call::zone) brings it.
+    #[inline]
+    #[must_use]
+    pub fn needs_zone(&self) -> bool {
+        self.0.needs_zone
+    }
+
+    /// Returns the same limit in `zone`, if it counts in [that of the call](Self::needs_zone), and
+    /// otherwise this one.
+    ///
+    /// For a [`Request`](crate::store::Request) that is made by hand: a limiter's call does it with
+    /// [`zone`](crate::call::Call::zone).
+    ///
+    /// # Errors
+    ///
+    /// If `zone` has no name in the database of time zones, by which its states are kept.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use jiff::tz::TimeZone;
+    /// use tollgate_core::Limit;
+    ///
+    /// let local: Limit = "bill=fixed-window:10000/month@local".parse()?;
+    /// let berlin = local.in_zone(&TimeZone::get("Europe/Berlin")?)?;
+    /// assert_eq!(berlin, "bill=fixed-window:10000/month@Europe/Berlin".parse()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "calendar")]
+    pub fn in_zone(&self, zone: &jiff::tz::TimeZone) -> Result<Self, LimitError> {
+        if !self.needs_zone() {
+            return Ok(self.clone());
+        }
+        let name = match zone.iana_name() {
+            Some(name) => name.to_owned(),
+            None => format!("{zone:?}"),
+        };
+        let algorithm = self.algorithm().in_zone(&name)?;
+        Self::with(self.name(), algorithm, self.is_shadow())
     }
 
     /// Returns the name.

@@ -30,7 +30,8 @@ pub(super) fn run(options: &ListOptions, output: &Output) -> Result<(), Failure>
     let settings = options.server.settings(TimeSource::Server)?;
     let file = options.limits.file()?;
     let selected = options.limits.selected(file.as_ref())?;
-    let file = file.map(|file| file.limits());
+    let file = file.map(|file| options.limits.in_zone_if_given(file.limits()));
+    let file = file.transpose()?;
     let states = wait_for(async {
         let store = server.connect(settings).await?;
         let search = Search::new();

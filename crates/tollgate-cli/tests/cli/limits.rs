@@ -28,6 +28,41 @@ fn names(rows: &Value) -> Vec<&str> {
     rows.map(|row| row["limit"].as_str().unwrap()).collect()
 }
 
+/// A limit of the zone of each call is decided, reset and looked for in the zone that the command names.
+#[test]
+fn a_limit_of_the_calls_zone_needs_the_zone() {
+    let path = file("local.toml", "bill = 'fixed-window:5/month@local'");
+    let desk = Desk::new("redis");
+    let ask =
+        |status, arguments: &[&str]| desk.says(status, &[arguments, &["--limits", &path]].concat());
+    let berlin = ["--limit", "bill", "--zone", "Europe/Berlin"];
+    let checked = ask(
+        0,
+        &[&["check", "alice", "--cost", "3"], &berlin[..]].concat(),
+    );
+    assert_eq!(
+        names(&checked["limits"]),
+        ["bill=fixed-window:5/month@Europe/Berlin"]
+    );
+    assert_eq!(checked["remaining"], 2);
+    let tokyo = ["peek", "alice", "--limit", "bill", "--zone", "Asia/Tokyo"];
+    assert_eq!(ask(0, &tokyo)["remaining"], 5);
+    assert_eq!(
+        ask(0, &[&["peek", "alice"], &berlin[..]].concat())["remaining"],
+        2
+    );
+    ask(0, &[&["reset", "alice"], &berlin[..]].concat());
+    assert_eq!(
+        ask(0, &[&["peek", "alice"], &berlin[..]].concat())["remaining"],
+        5
+    );
+
+    let asked = ["peek", "alice", "--limit", "bill", "--limits", &path];
+    fails(&desk.ask(&asked), &["give it as --zone"]);
+    let asked = [&asked[..], &["--zone", "Europe/Berl"]].concat();
+    fails(&desk.ask(&asked), &["--zone Europe/Berl"]);
+}
+
 #[test]
 fn every_command_takes_names_from_the_file_of_the_service() {
     let path = file("limits.toml", LIMITS);

@@ -17,6 +17,7 @@ mod shadow;
 mod store;
 mod units;
 mod waits;
+mod zone;
 
 pub use absence::{
     a_late_refund_gives_nothing, a_refund_at_once_undoes, an_idle_key_equals_a_new_key,
@@ -70,3 +71,4 @@ pub use units::{a_cost_is_as_many_unit_calls, takes_what_unit_calls_would};
 pub use waits::{
     a_clock_that_steps_back_admits_no_more, reset_after_is_exact, retry_after_is_exact,
 };
+pub use zone::a_call_counts_in_its_own_zone;

@@ -73,7 +73,8 @@ macro_rules! caught {
 caught! {
     Broken:
     accepting_malformed_requests: AcceptsMalformed by
-        store::malformed_requests_change_nothing;
+        store::malformed_requests_change_nothing
+        zone::a_call_counts_in_its_own_zone;
     accepting_receipts_of_other_requests: AcceptsOtherReceipts by
         store::malformed_requests_change_nothing;
     admitting_everything: AdmitsEverything by

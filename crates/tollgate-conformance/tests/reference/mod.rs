@@ -28,7 +28,8 @@ impl Harness for Reference {
 
 /// Parts of the names of cases that need chosen instants, or time to pass.
 #[allow(dead_code, reason = "some of what includes this file compares with it")]
-const OF_INSTANTS: [&str; 17] = [
+const OF_INSTANTS: [&str; 18] = [
+    "a_call_counts_in_its_own_zone",
     "a_changed_limit_applies_at_once",
     "a_clock_that_steps_back_admits_no_more",
     "a_late_refund_gives_nothing",

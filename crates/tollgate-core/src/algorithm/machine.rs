@@ -95,6 +95,23 @@ pub(crate) trait Machine: Copy + Listed {
         None
     }
 
+    /// Returns whether it counts in the time zone of the call: then it admits nothing before
+    /// [`in_zone`](Self::in_zone).
+    #[inline]
+    fn needs_zone(&self) -> bool {
+        false
+    }
+
+    /// Returns the same machine in the zone of this name, if it [needs](Self::needs_zone) one.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such zone.
+    #[cfg(feature = "calendar")]
+    fn in_zone(&self, _name: &str) -> Result<Self, LimitError> {
+        Ok(*self)
+    }
+
     /// Returns the same machine with another amount, and otherwise as it is: a bucket keeps its burst.
     ///
     /// # Errors

@@ -112,6 +112,17 @@ impl Algorithm {
         Duration::from_micros(with_machine!(self, machine => machine.longest_window_us()))
     }
 
+    /// Returns whether it counts in the time zone of the call.
+    pub(crate) fn needs_zone(&self) -> bool {
+        with_machine!(self, machine => machine.needs_zone())
+    }
+
+    /// Returns the same algorithm in the zone of this name, if it needs one.
+    #[cfg(feature = "calendar")]
+    pub(crate) fn in_zone(&self, name: &str) -> Result<Self, LimitError> {
+        with_machine!(self, machine => machine.in_zone(name).map(Into::into))
+    }
+
     /// Returns whether a store needs periods of a calendar to decide.
     pub(crate) fn counts_by_calendar(&self) -> bool {
         with_machine!(self, machine => counts_by_calendar(machine))

@@ -116,7 +116,7 @@ impl FromStr for Algorithm {
     /// | `block` | `doublings=NUMBER` |
     ///
     /// With the feature `calendar`, a fixed window may also be a day, week, month or year of a time
-    /// zone, without options: `fixed-window:10000/month@Europe/Berlin`.
+    /// zone, without options: `fixed-window:10000/month@Europe/Berlin`; `@local` is the zone of each call.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         Self::read(Reader::new(text, 0), None).map(|(algorithm, _)| algorithm)
     }

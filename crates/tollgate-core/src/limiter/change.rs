@@ -1,12 +1,15 @@
 //! `Lower`, `BlockCall` and `Reset`: calls that change what a key may do, and consume nothing.
 
 use std::fmt;
+use std::future::ready;
 use std::time::Duration;
 
 use super::Left;
+use super::call::Charge;
 use crate::algorithm::BlockSpan;
 use crate::error::StoreError;
 use crate::key::Key;
+use crate::limit::Limits;
 use crate::limiter::RateLimiter;
 use crate::store::{Boxed, Check, Checks, Operation, Request, Store, SyncStore};
 use crate::time::{Timestamp, Wait};
@@ -21,6 +24,7 @@ use crate::time::{Timestamp, Wait};
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Lower<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
+    limits: &'l Limits,
     key: Key<'k>,
     remaining: u64,
     at: Option<Timestamp>,
@@ -31,6 +35,7 @@ impl<'l, 'k, S> Lower<'l, 'k, S> {
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, remaining: u64) -> Self {
         Self {
             limiter,
+            limits: limiter.zoneless(),
             key,
             remaining,
             at: None,
@@ -44,9 +49,16 @@ impl<'l, 'k, S> Lower<'l, 'k, S> {
         self
     }
 
-    fn request(&self) -> Request<'_> {
-        let checks = Checks::of_key(self.limiter.limits(), self.key, self.remaining);
-        Request::of_parts(Operation::Lower, checks, self.at)
+    /// Brings the time zone of limits `@local`. See [`Call::zone`](super::Call::zone).
+    #[cfg(feature = "calendar")]
+    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
+        self.limits = self.limiter.in_zone(&zone);
+        self
+    }
+
+    fn request(&self) -> Result<Request<'_>, StoreError> {
+        let checks = self.remaining.checks(self.limits, self.key)?;
+        Ok(Request::of_parts(Operation::Lower, checks, self.at))
     }
 }
 
@@ -58,7 +70,7 @@ impl<S: Store> Lower<'_, '_, S> {
     ///
     /// [`Unsupported`](crate::ErrorKind::Unsupported), with what to do instead.
     pub fn supported(&self) -> Result<(), StoreError> {
-        self.request().supported_by(self.limiter.store())
+        self.request()?.supported_by(self.limiter.store())
     }
 }
 
@@ -69,8 +81,8 @@ impl<'l, S: SyncStore> Lower<'l, '_, S> {
     ///
     /// Returns the store's errors.
     pub fn run(self) -> Result<Left<'l>, StoreError> {
-        let verdicts = self.limiter.store().decide_now(&self.request())?;
-        Left::new(self.limiter, verdicts)
+        let verdicts = self.limiter.store().decide_now(&self.request()?)?;
+        Left::new(self.limits, verdicts)
     }
 }
 
@@ -80,8 +92,8 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Lower<'l, 'k, S> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let verdicts = self.limiter.store().decide(self.request()).await?;
-            Left::new(self.limiter, verdicts)
+            let verdicts = self.limiter.store().decide(self.request()?).await?;
+            Left::new(self.limits, verdicts)
         })
     }
 }
@@ -230,13 +242,26 @@ impl<S> fmt::Debug for BlockCall<'_, '_, S> {
 #[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
 pub struct Reset<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
+    limits: &'l Limits,
     key: Key<'k>,
 }
 
 impl<'l, 'k, S> Reset<'l, 'k, S> {
     #[inline]
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
-        Self { limiter, key }
+        Self {
+            limiter,
+            limits: limiter.zoneless(),
+            key,
+        }
+    }
+
+    /// Brings the time zone of limits `@local`, in which everything is forgotten. See
+    /// [`Call::zone`](super::Call::zone).
+    #[cfg(feature = "calendar")]
+    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
+        self.limits = self.limiter.in_zone(&zone);
+        self
     }
 }
 
@@ -247,7 +272,7 @@ impl<S: SyncStore> Reset<'_, '_, S> {
     ///
     /// Returns the store's errors.
     pub fn run(self) -> Result<(), StoreError> {
-        let checks = Checks::of_key(self.limiter.limits(), self.key, 0);
+        let checks = 0.checks(self.limits, self.key)?;
         self.limiter.store().reset_now(&checks)?;
         self.limiter.given_back(self.key);
         Ok(())
@@ -259,7 +284,10 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
     type IntoFuture = Boxed<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let checks = Checks::of_key(self.limiter.limits(), self.key, 0);
+        let checks = match 0.checks(self.limits, self.key) {
+            Ok(checks) => checks,
+            Err(error) => return Box::pin(ready(Err(error))),
+        };
         let forgotten = self.limiter.store().reset(checks);
         if self.limiter.companion().get().is_none() {
             return forgotten;

@@ -2,10 +2,10 @@
 
 use crate::decision::Decision;
 use crate::error::StoreError;
-use crate::limiter::RateLimiter;
+use crate::limit::Limits;
 use crate::store::Verdicts;
 
-/// What remains after a refund, a settlement or [`lower`](RateLimiter::lower), as the decision of a
+/// What remains after a refund, a settlement or [`lower`](crate::RateLimiter::lower), as the decision of a
 /// call of cost zero. It need not be read.
 ///
 /// # Examples
@@ -26,11 +26,8 @@ use crate::store::Verdicts;
 pub struct Left<'l>(Decision<'l>);
 
 impl<'l> Left<'l> {
-    pub(super) fn new<S>(
-        limiter: &'l RateLimiter<S>,
-        verdicts: Verdicts,
-    ) -> Result<Self, StoreError> {
-        limiter.decision(verdicts).map(Self)
+    pub(super) fn new(limits: &'l Limits, verdicts: Verdicts) -> Result<Self, StoreError> {
+        Decision::new(limits, verdicts).map(Self)
     }
 
     /// Returns the decision of a call of cost zero: each limit, and what remains of it.

@@ -5,6 +5,8 @@ mod change;
 mod left;
 mod refund;
 mod settle;
+#[cfg(feature = "calendar")]
+mod zones;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -101,6 +103,10 @@ pub struct RateLimiter<S> {
 
 struct Shared<S> {
     limits: Limits,
+    /// The same, or none if one of them needs the time zone of each call.
+    zoneless: Limits,
+    #[cfg(feature = "calendar")]
+    zones: zones::Zones,
     store: S,
     companion: OnceLock<Box<dyn Companion>>,
 }
@@ -151,9 +157,17 @@ impl<S> RateLimiter<S> {
                 }));
             }
         }
+        let needs_zone = limits.iter().any(Limit::needs_zone);
+        let zoneless = match needs_zone {
+            true => Limits::from_iter([]),
+            false => limits.iter().cloned().collect(),
+        };
         Ok(Self {
             shared: Arc::new(Shared {
                 limits,
+                zoneless,
+                #[cfg(feature = "calendar")]
+                zones: zones::Zones::default(),
                 store,
                 companion: OnceLock::new(),
             }),
@@ -167,10 +181,22 @@ impl<S> RateLimiter<S> {
         &self.shared.limits
     }
 
-    /// Returns the same limits, for a decision on them.
+    /// Returns the limits of a call that brings no zone: none if one of them needs it. Such a call fails.
     #[inline]
-    pub(crate) fn all_limits(&self) -> &Limits {
-        &self.shared.limits
+    fn zoneless(&self) -> &Limits {
+        &self.shared.zoneless
+    }
+
+    /// Returns the limits of a call that brings `zone`: none if one of them needs a zone with a name, and
+    /// it has none. Such a call fails.
+    #[cfg(feature = "calendar")]
+    fn in_zone(&self, zone: &jiff::tz::TimeZone) -> &Limits {
+        let zoneless = self.zoneless();
+        if !zoneless.is_empty() {
+            return zoneless;
+        }
+        let zones = &self.shared.zones;
+        zones.of(zone, self.limits()).unwrap_or(zoneless)
     }
 
     /// Returns the store.

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use super::call::Charge;
 use super::settle::finish;
 use super::{Left, SettleError};
+use crate::error::StoreError;
 use crate::key::Key;
+use crate::limit::Limits;
 use crate::limiter::RateLimiter;
-use crate::store::{Boxed, Checks, Operation, Receipt, Request, Store, SyncStore};
+use crate::store::{Boxed, Operation, Receipt, Request, Store, SyncStore};
 use crate::time::Timestamp;
 
 /// A pending refund, made by [`RateLimiter::refund`]. End it with `.await` or [`run`](Self::run).
@@ -35,6 +38,7 @@ use crate::time::Timestamp;
 #[must_use = "a refund does nothing until it is awaited, or ended by `run`"]
 pub struct Refund<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
+    limits: &'l Limits,
     key: Key<'k>,
     receipt: Receipt,
     at: Option<Timestamp>,
@@ -45,6 +49,7 @@ impl<'l, 'k, S> Refund<'l, 'k, S> {
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, receipt: Receipt) -> Self {
         Self {
             limiter,
+            limits: limiter.zoneless(),
             key,
             receipt,
             at: None,
@@ -57,9 +62,18 @@ impl<'l, 'k, S> Refund<'l, 'k, S> {
         self
     }
 
-    fn request(&self) -> Request<'_> {
-        let checks = Checks::of_key(self.limiter.limits(), self.key, 0);
-        Request::of_parts(Operation::Refund(&self.receipt), checks, self.at)
+    /// Brings the time zone of limits `@local`: that of the call that consumed. See
+    /// [`Call::zone`](super::Call::zone).
+    #[cfg(feature = "calendar")]
+    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
+        self.limits = self.limiter.in_zone(&zone);
+        self
+    }
+
+    fn request(&self) -> Result<Request<'_>, StoreError> {
+        let checks = 0.checks(self.limits, self.key)?;
+        let operation = Operation::Refund(&self.receipt);
+        Ok(Request::of_parts(operation, checks, self.at))
     }
 }
 
@@ -70,8 +84,9 @@ impl<'l, S: SyncStore> Refund<'l, '_, S> {
     ///
     /// Returns the store's error, with the receipt if nothing was changed.
     pub fn run(self) -> Result<Left<'l>, SettleError> {
-        let verdicts = self.limiter.store().decide_now(&self.request());
-        finish(self.limiter, self.key, self.receipt, verdicts)
+        let request = self.request();
+        let verdicts = request.and_then(|request| self.limiter.store().decide_now(&request));
+        finish(self.limiter, self.limits, self.key, self.receipt, verdicts)
     }
 }
 
@@ -81,8 +96,11 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Refund<'l, 'k, S> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let verdicts = self.limiter.store().decide(self.request()).await;
-            finish(self.limiter, self.key, self.receipt, verdicts)
+            let verdicts = match self.request() {
+                Ok(request) => self.limiter.store().decide(request).await,
+                Err(error) => Err(error),
+            };
+            finish(self.limiter, self.limits, self.key, self.receipt, verdicts)
         })
     }
 }

@@ -7,8 +7,9 @@ use super::call::Charge;
 use super::{Costs, Left};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
+use crate::limit::Limits;
 use crate::limiter::RateLimiter;
-use crate::store::{Boxed, Checks, Operation, Receipt, Request, Store, SyncStore, Verdicts};
+use crate::store::{Boxed, Operation, Receipt, Request, Store, SyncStore, Verdicts};
 use crate::time::Timestamp;
 
 /// A pending settlement, made by [`RateLimiter::settle`]. End it with `.await` or
@@ -28,6 +29,7 @@ use crate::time::Timestamp;
 #[must_use = "a settlement does nothing until it is awaited, or ended by `run`"]
 pub struct Settle<'l, 'k, S> {
     limiter: &'l RateLimiter<S>,
+    limits: &'l Limits,
     key: Key<'k>,
     receipt: Receipt,
     /// What the call turned out to cost.
@@ -47,6 +49,7 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
     ) -> Self {
         Self {
             limiter,
+            limits: limiter.zoneless(),
             key,
             receipt,
             cost,
@@ -94,11 +97,18 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
         self
     }
 
+    /// Brings the time zone of limits `@local`: that of the call that consumed. See
+    /// [`Call::zone`](super::Call::zone).
+    #[cfg(feature = "calendar")]
+    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
+        self.limits = self.limiter.in_zone(&zone);
+        self
+    }
+
     fn request(&self) -> Result<Request<'_>, StoreError> {
-        let limits = self.limiter.limits();
         let checks = match &self.costs {
-            None => Checks::of_key(limits, self.key, self.cost),
-            Some(costs) => costs.checks(limits, self.key)?,
+            None => self.cost.checks(self.limits, self.key)?,
+            Some(costs) => costs.checks(self.limits, self.key)?,
         };
         let operation = Operation::Settle(&self.receipt);
         Ok(Request::of_parts(operation, checks, self.at))
@@ -108,6 +118,7 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
 /// Returns what remains after the store's answer to a refund or a settlement of `receipt`.
 pub(super) fn finish<'l, S>(
     limiter: &'l RateLimiter<S>,
+    limits: &'l Limits,
     key: Key<'_>,
     receipt: Receipt,
     verdicts: Result<Verdicts, StoreError>,
@@ -116,7 +127,7 @@ pub(super) fn finish<'l, S>(
         limiter.given_back(key);
     }
     verdicts
-        .and_then(|verdicts| Left::new(limiter, verdicts))
+        .and_then(|verdicts| Left::new(limits, verdicts))
         .map_err(|error| SettleError::new(error, receipt))
 }
 
@@ -129,7 +140,7 @@ impl<'l, S: SyncStore> Settle<'l, '_, S> {
     pub fn run(self) -> Result<Left<'l>, SettleError> {
         let request = self.request();
         let verdicts = request.and_then(|request| self.limiter.store().decide_now(&request));
-        finish(self.limiter, self.key, self.receipt, verdicts)
+        finish(self.limiter, self.limits, self.key, self.receipt, verdicts)
     }
 }
 
@@ -143,7 +154,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Settle<'l, 'k, S> {
                 Ok(request) => self.limiter.store().decide(request).await,
                 Err(error) => Err(error),
             };
-            finish(self.limiter, self.key, self.receipt, verdicts)
+            finish(self.limiter, self.limits, self.key, self.receipt, verdicts)
         })
     }
 }

@@ -47,6 +47,7 @@ pub use evaluation::Evaluation;
 pub use fingerprint::Fingerprint;
 pub use operation::Operation;
 pub use receipt::Consumed;
+pub(crate) use request::without_zone;
 pub use request::{MAX_CHECKS, Request};
 pub use source::Source;
 pub use verdicts::Verdicts;

@@ -342,8 +342,9 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when two checks
-    /// have the same limit and key, or when a receipt is from other limits, other keys or the other
-    /// clock. Those of [`validate_operation`](Self::validate_operation).
+    /// have the same limit and key, when a limit [needs a zone](Limit::needs_zone), or when a receipt is
+    /// from other limits, other keys or the other clock. Those of
+    /// [`validate_operation`](Self::validate_operation).
     #[inline]
     pub fn validate(
         &self,
@@ -462,10 +463,13 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when two checks
-    /// have the same limit and key, or when a receipt is from another number of limits.
+    /// have the same limit and key, when a limit [needs a zone](Limit::needs_zone), or when a receipt is from another number of limits.
     #[inline]
     pub fn validate_checks(&self) -> Result<(), StoreError> {
-        if self.checks().len() == 1 && self.receipt().is_none() {
+        if let [check] = self.checks()
+            && self.receipt().is_none()
+            && !check.limit().needs_zone()
+        {
             return Ok(());
         }
         self.validate_several()
@@ -476,6 +480,9 @@ impl<'a> Request<'a> {
         let checks = self.checks();
         if checks.is_empty() || checks.len() > MAX_CHECKS {
             return malformed("a request must have 1 to 32 checks: add one, or split the request");
+        }
+        if checks.iter().any(|check| check.limit().needs_zone()) {
+            return Err(without_zone());
         }
         for (index, check) in checks.iter().enumerate() {
             if checks[..index].iter().any(|c| c.shares_state_with(check)) {
@@ -504,6 +511,16 @@ impl<'a> Request<'a> {
     pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Verdicts {
         self.decide_with(Fingerprint::of(self), states, now)
     }
+}
+
+/// Returns the error of a call without the time zone that one of its limits needs.
+#[cold]
+pub(crate) fn without_zone() -> StoreError {
+    StoreError::new(
+        ErrorKind::Malformed,
+        "a limit counts in the zone `@local`, which is that of the call: add one of the database of \
+         time zones, such as Europe/Berlin, with `zone`",
+    )
 }
 
 fn other_receipt() -> StoreError {

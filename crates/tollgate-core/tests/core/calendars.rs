@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate_core::store::{Check, Request, State};
-use tollgate_core::{CalendarUnit, CalendarWindow, Limit, LimitErrorKind, Timestamp};
+use jiff::tz::TimeZone;
+use tollgate_core::store::{Check, Fingerprint, Request, State};
+use tollgate_core::{CalendarUnit, CalendarWindow, ErrorKind, Limit, LimitErrorKind, Timestamp};
 
 const HOUR_US: i64 = 3_600_000_000;
 
@@ -200,4 +201,56 @@ fn what_was_counted_before_a_period_began_is_not_counted_in_it() {
     // The clock stepped back: this is counted in the second day.
     assert_eq!(consume(1, at(23)), 3);
     assert_eq!(consume(1, at(24).saturating_add(Duration::from_secs(1))), 2);
+}
+
+/// In a zone, a limit of the call's zone is the limit of that zone, with its states; without one, it
+/// admits nothing.
+#[test]
+fn a_local_limit_is_that_of_the_zone_which_it_is_put_in() {
+    for text in [
+        "bill=fixed-window:10/month@local",
+        "bill=fixed-window:10/day@local,shadow",
+    ] {
+        let local: Limit = text.parse().unwrap();
+        assert_eq!(local.to_string(), text);
+        assert!(local.needs_zone());
+        let berlin = TimeZone::get("europe/berlin").unwrap();
+        let fixed = local.in_zone(&berlin).unwrap();
+        assert!(!fixed.needs_zone());
+        assert_eq!(fixed.to_string(), text.replace("local", "Europe/Berlin"));
+        // Another zone, once it has one, changes nothing.
+        assert_eq!(fixed.in_zone(&TimeZone::UTC).unwrap(), fixed);
+        let utc = local.in_zone(&TimeZone::UTC).unwrap();
+        assert_eq!(utc.to_string(), text.replace("local", "UTC"));
+
+        let nameless = local.in_zone(&TimeZone::fixed(jiff::tz::offset(1)));
+        assert!(nameless.is_err());
+
+        let mut state = State::default();
+        let now = Timestamp::from_micros(1_780_000_000_000_000).unwrap();
+        let consume = Request::consume(Check::new(&local, "k", 1));
+        assert_eq!(
+            consume.validate(Fingerprint::of).unwrap_err().kind(),
+            ErrorKind::Malformed
+        );
+        let decided = consume.decide_on(&mut state, now);
+        assert_eq!((decided.remaining(), decided.consumed()), (0, 0));
+        assert!(state.is_fresh(&local, now));
+    }
+    let gcra: Limit = "api=gcra:10/1s".parse().unwrap();
+    assert_eq!(gcra.in_zone(&TimeZone::UTC).unwrap(), gcra);
+    assert!(!gcra.needs_zone());
+}
+
+/// The states of a limit of the call's zone have the names that those of fixed zones have always had.
+#[test]
+fn a_local_limit_adds_no_text_to_keys() {
+    let local: Limit = "bill=fixed-window:10/month@local".parse().unwrap();
+    let zones = ["Europe/Berlin", "UTC"].map(|name| TimeZone::get(name).unwrap());
+    let [berlin, utc] = zones.map(|zone| local.in_zone(&zone).unwrap());
+    assert_eq!(
+        berlin.identity(),
+        "bill:calendar-window-month-Europe/Berlin"
+    );
+    assert_eq!(utc.identity(), "bill:calendar-window-month-UTC");
 }

@@ -258,6 +258,8 @@ impl MemoryStore {
     #[cold]
     fn consume_new(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
         let request = Request::consume(check);
+        // A limit that lacks its time zone admits nothing, so its keys are never stored.
+        request.validate_checks()?;
         self.decide_new(&request, &self.probe(&check), Timeline::Store)?
             .into_one()
     }

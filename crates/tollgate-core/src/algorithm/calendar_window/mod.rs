@@ -19,6 +19,9 @@ use crate::time::{MAX_EXACT, Timestamp, Wait};
 /// clock. As long as the two clocks differ by less than half a period, a decision takes one round
 /// trip; otherwise it takes two.
 ///
+/// The zone `local` is [that of the call](crate::call::Call::zone): in a call, the window is that of the
+/// zone which it brings.
+///
 /// # Examples
 ///
 /// ```
@@ -41,6 +44,8 @@ use crate::time::{MAX_EXACT, Timestamp, Wait};
 pub struct CalendarWindow {
     quota: Quota,
     calendar: &'static Calendar,
+    /// The quota's amount, or nothing before a call has brought the zone.
+    capacity: u64,
 }
 
 /// The last period in which a call was counted.
@@ -57,7 +62,8 @@ pub(crate) struct State {
 impl Remembered for State {}
 
 impl CalendarWindow {
-    /// Returns `amount` units per `unit` of the time zone called `zone`, such as `Europe/Berlin`.
+    /// Returns `amount` units per `unit` of the time zone called `zone`, such as `Europe/Berlin`, or
+    /// `local` for the zone [of the call](crate::call::Call::zone).
     ///
     /// # Errors
     ///
@@ -69,10 +75,20 @@ impl CalendarWindow {
                 zone: zone.to_owned(),
             })
         })?;
-        Ok(Self {
-            quota: Quota::new(amount, unit.length())?,
+        Ok(Self::of(Quota::new(amount, unit.length())?, calendar))
+    }
+
+    fn of(quota: Quota, calendar: &'static Calendar) -> Self {
+        let capacity = if calendar.is_local() {
+            0
+        } else {
+            quota.amount()
+        };
+        Self {
+            quota,
             calendar,
-        })
+            capacity,
+        }
     }
 
     /// Returns the unit of the calendar.
@@ -81,7 +97,7 @@ impl CalendarWindow {
         self.calendar.unit()
     }
 
-    /// Returns the name of the time zone.
+    /// Returns the name of the time zone, or `local`.
     #[must_use]
     pub fn zone(&self) -> &str {
         self.calendar.zone()
@@ -109,7 +125,7 @@ impl CalendarWindow {
 
     #[inline]
     fn wait_in(&self, state: &State, period: Bounds, now: u64, cost: u64) -> Wait {
-        if Self::used(state, period) + cost <= self.quota.amount() {
+        if Self::used(state, period) + cost <= self.capacity {
             Wait::ZERO
         } else {
             Wait::from_micros(period.1 - now)
@@ -120,7 +136,7 @@ impl CalendarWindow {
     fn status_in(&self, state: &State, period: Bounds, now: u64) -> Status {
         let used = Self::used(state, period);
         Status {
-            remaining: self.quota.amount().saturating_sub(used),
+            remaining: self.capacity.saturating_sub(used),
             reset_after: Wait::from_micros(if used > 0 { period.1 - now } else { 0 }),
         }
     }
@@ -152,15 +168,31 @@ impl Machine for CalendarWindow {
         self.unit().longest_us()
     }
 
+    #[inline]
+    fn needs_zone(&self) -> bool {
+        self.calendar.is_local()
+    }
+
+    fn in_zone(&self, name: &str) -> Result<Self, LimitError> {
+        if self.calendar.is_local() {
+            Self::new(self.quota.amount(), self.unit(), name)
+        } else {
+            Ok(*self)
+        }
+    }
+
+    /// Without a zone, no call fits.
+    #[inline]
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     fn periods(&self, around: Timestamp) -> Option<Vec<Period>> {
         Some(self.calendar.around(around))
     }
 
     fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
-        Ok(Self {
-            quota: self.quota.with_amount(amount)?,
-            ..*self
-        })
+        Ok(Self::of(self.quota.with_amount(amount)?, self.calendar))
     }
 
     fn shape(&self) -> String {

@@ -14,7 +14,7 @@ impl Paired for CalendarWindow {
     ];
 
     fn parameters(&self) -> Words {
-        Words::from_slice(&[self.quota().amount()])
+        Words::from_slice(&[self.capacity()])
     }
 
     fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {

@@ -5,8 +5,7 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
-use crate::limiter::RateLimiter;
-use crate::store::{Check, Checks, Operation, Request, Store, SyncStore};
+use crate::store::{Check, Checks, Operation, Request, Store, SyncStore, without_zone};
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
 
@@ -36,7 +35,10 @@ pub(in crate::limiter) trait Charge: Sized {
 impl Charge for u64 {
     #[inline(always)]
     fn checks<'c>(&self, limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError> {
-        Ok(Checks::of_key(limits, key, *self))
+        match limits {
+            [] => Err(without_zone()),
+            limits => Ok(Checks::of_key(limits, key, *self)),
+        }
     }
 
     // The store is known only at run time: it writes its result where it is wanted, because
@@ -70,12 +72,12 @@ impl<'k, C> Asked<'k, C> {
     }
 
     /// Returns the error that the call fails with whatever was counted, if there is one.
-    pub(super) fn supported<S: Store>(&self, limiter: &RateLimiter<S>) -> Result<(), StoreError>
+    pub(super) fn supported(&self, limits: &[Limit], store: &impl Store) -> Result<(), StoreError>
     where
         C: Charge,
     {
-        let checks = self.cost.checks(limiter.limits(), self.key)?;
-        self.request(checks).supported_by(limiter.store())
+        let checks = self.cost.checks(limits, self.key)?;
+        self.request(checks).supported_by(store)
     }
 }
 
@@ -110,6 +112,9 @@ fn decide_request<'l>(
     store: &(impl SyncStore + ?Sized),
     asked: &Asked<'_>,
 ) -> Result<Decision<'l>, StoreError> {
+    if limits.is_empty() {
+        return Err(without_zone());
+    }
     let checks = Checks::of_key(limits, asked.key, asked.cost);
     let request = asked.request(Checks::borrowed(&checks));
     Decision::new(limits, store.decide_now(&request)?)
@@ -166,6 +171,9 @@ fn consume_any<'l>(
     key: Key<'_>,
     cost: u64,
 ) -> Result<Decision<'l>, StoreError> {
+    if limits.is_empty() {
+        return Err(without_zone());
+    }
     let request = Request::consume_all(limits, key, cost);
     Decision::new(limits, store.decide_now(&request)?)
 }

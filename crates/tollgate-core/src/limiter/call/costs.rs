@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
 use crate::one_or_many::OneOrMany;
-use crate::store::{Check, Checks, Request, Store, SyncStore};
+use crate::store::{Check, Checks, Request, Store, SyncStore, without_zone};
 
 use super::Call;
 use super::asked::{Asked, Charge, decide_checks};
@@ -43,6 +43,9 @@ impl Charge for Costs {
     fn checks<'c>(&self, limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError> {
         if let Some(unknown) = &self.unknown {
             return Err(unknown_limit(limits, unknown));
+        }
+        if limits.is_empty() {
+            return Err(without_zone());
         }
         let check = |index: usize| Check::new(&limits[index], key, self.each[index]);
         Ok(Checks::from_fn(limits.len(), check))
@@ -109,7 +112,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
             at,
             id,
         } = self.asked;
-        let limiter = self.limiter;
+        let (limiter, limits) = (self.limiter, self.limits);
         let asked = Asked {
             operation,
             key,
@@ -120,6 +123,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
         let kind = self.kind;
         Call {
             limiter,
+            limits,
             asked,
             kind,
         }
@@ -160,10 +164,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V, Costs> {
     where
         'l: 'k,
     {
-        let checks = self
-            .asked
-            .cost
-            .checks(self.limiter.limits(), self.asked.key)?;
+        let checks = self.asked.cost.checks(self.limits, self.asked.key)?;
         Ok(self.asked.request(checks))
     }
 }
@@ -176,7 +177,7 @@ impl<S: Store, V> Call<'_, '_, S, V, Costs> {
     ///
     /// [`ErrorKind::Unsupported`] or [`ErrorKind::Malformed`], with what to do instead.
     pub fn supported(&self) -> Result<(), StoreError> {
-        self.asked.supported(self.limiter)
+        self.asked.supported(self.limits, self.limiter.store())
     }
 }
 
@@ -188,6 +189,6 @@ impl<'l, S: SyncStore, V> Call<'l, '_, S, V, Costs> {
     /// Returns the store's errors, and [`ErrorKind::Malformed`] if [`cost_of`](Self::cost_of) named
     /// a limit that the limiter does not have.
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        decide_checks(self.limiter.all_limits(), self.limiter.store(), &self.asked)
+        decide_checks(self.limits, self.limiter.store(), &self.asked)
     }
 }

@@ -20,6 +20,7 @@ use crate::call_id::CallId;
 use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
+use crate::limit::{Limit, Limits};
 use crate::limiter::RateLimiter;
 use crate::store::{Checks, Operation, Request, Store, SyncStore};
 use crate::time::Timestamp;
@@ -47,6 +48,8 @@ use crate::time::Timestamp;
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Call<'l, 'k, S, V, C = u64> {
     limiter: &'l RateLimiter<S>,
+    /// Those of the limiter, in the zone of the call; none if it lacks the zone that one of them needs.
+    limits: &'l Limits,
     asked: Asked<'k, C>,
     kind: PhantomData<fn() -> V>,
 }
@@ -61,6 +64,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     ) -> Self {
         Self {
             limiter,
+            limits: limiter.zoneless(),
             asked: Asked {
                 operation,
                 key,
@@ -90,7 +94,12 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     where
         'l: 'k,
     {
-        let checks = Checks::of_key(self.limiter.limits(), self.asked.key, self.asked.cost);
+        let limits: &[Limit] = match self.limits.is_empty() {
+            // Stores refuse them without a zone.
+            true => self.limiter.limits(),
+            false => self.limits,
+        };
+        let checks = Checks::of_key(limits, self.asked.key, self.asked.cost);
         self.asked.request(checks)
     }
 }
@@ -129,9 +138,49 @@ impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
     fn of_kind<K>(self) -> Call<'l, 'k, S, K, C> {
         Call {
             limiter: self.limiter,
+            limits: self.limits,
             asked: self.asked,
             kind: PhantomData,
         }
+    }
+}
+
+#[cfg(feature = "calendar")]
+impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
+    /// Brings the time zone in which limits of the zone `@local` count, such as
+    /// `fixed-window:10000/month@local`.
+    ///
+    /// A call without it is an error if a limit of the limiter is `@local`; if none is, the zone changes
+    /// nothing. In this call, the limit is the one of the zone's name, with its states: if one key is
+    /// called in two zones, each of them counts apart, and the key may use up the amount in both. So take
+    /// the zone from what you know of the key, not from whoever calls; a tenant that moves starts afresh
+    /// in its new zone. Bring the same zone to give back or to settle what the call consumed.
+    ///
+    /// # Errors
+    ///
+    /// If a limit is `@local` and the zone has no name in the database of time zones, the call fails with
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed), as it does without a zone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use jiff::tz::TimeZone;
+    /// use tollgate_core::{ErrorKind, RateLimiter, StoreError, SyncStore};
+    ///
+    /// // With the limit "bill=fixed-window:2000000/month@local".
+    /// fn send(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    ///     let zone = TimeZone::get("Europe/Berlin").expect("a name in the database");
+    ///     let decision = limiter.check("tenant-7").zone(zone).run()?;
+    ///     assert_eq!(decision.remaining(), 1_999_999);
+    ///
+    ///     let error = limiter.check("tenant-7").run().unwrap_err();
+    ///     assert_eq!(error.kind(), ErrorKind::Malformed);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Call<'l, 'k, S, V::Once, C> {
+        self.limits = self.limiter.in_zone(&zone);
+        self.of_kind()
     }
 }
 
@@ -208,7 +257,7 @@ impl<S: Store, V> Call<'_, '_, S, V> {
     /// }
     /// ```
     pub fn supported(&self) -> Result<(), StoreError> {
-        self.asked.supported(self.limiter)
+        self.asked.supported(self.limits, self.limiter.store())
     }
 }
 
@@ -222,7 +271,7 @@ impl<'l, S: SyncStore, V> Call<'l, '_, S, V> {
     // away. Taken apart, because a call whose address is passed on would be written to memory first.
     #[inline(always)]
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        decide_now(self.limiter.all_limits(), self.limiter.store(), self.asked)
+        decide_now(self.limits, self.limiter.store(), self.asked)
     }
 }
 
@@ -235,7 +284,7 @@ where
 
     #[inline]
     fn into_future(self) -> Deciding<'l, 'k, C> {
-        Deciding::new(self.limiter.all_limits(), self.limiter.store(), self.asked)
+        Deciding::new(self.limits, self.limiter.store(), self.asked)
     }
 }
 
