@@ -7,10 +7,11 @@ mod watch;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
-use tollgate_core::{RateLimiter, StoreError};
+use tollgate_core::{ErrorKind, RateLimiter, StoreError};
 
 pub use change::Change;
 pub use set::LimitSet;
@@ -67,7 +68,14 @@ use crate::sync::{Mutex, MutexGuard};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Limits(Arc<Mutex<State>>);
+pub struct Limits(Arc<Shared>);
+
+struct Shared {
+    /// Held from before a change is checked until it is in force; what a program requires is called
+    /// meanwhile, and may read the limits.
+    changing: Mutex<()>,
+    state: Mutex<State>,
+}
 
 struct State {
     set: LimitSet,
@@ -80,15 +88,22 @@ impl Limits {
     /// Returns limits that change when they are [replaced](Self::replace).
     #[must_use]
     pub fn new(set: LimitSet) -> Self {
-        Self(Arc::new(Mutex::new(State {
-            set,
-            required: BTreeSet::new(),
-            followers: Vec::new(),
-        })))
+        Self(Arc::new(Shared {
+            changing: Mutex::default(),
+            state: Mutex::new(State {
+                set,
+                required: BTreeSet::new(),
+                followers: Vec::new(),
+            }),
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.0)
+        lock(&self.0.state)
+    }
+
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        lock(&self.0.changing)
     }
 
     /// Returns the limits that are in force.
@@ -104,6 +119,7 @@ impl Limits {
     ///
     /// If there are no limits of one of the names.
     pub fn require<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<(), UnknownName> {
+        let _changing = self.changing();
         let mut state = self.state();
         for name in names {
             check(&state.set, name)?;
@@ -120,23 +136,23 @@ impl Limits {
     /// If the set lacks a [required](Self::require) name, or does not support
     /// [required calls](Limiters::require): then the limits before stay in force.
     pub fn replace(&self, set: LimitSet) -> Result<Vec<Change>, NotMet> {
-        let mut state = self.state();
-        for name in &state.required {
-            check(&set, name)?;
-        }
-        let changes = change::changes(&state.set, &set);
+        let _changing = self.changing();
+        let (changes, followers) = {
+            let mut state = self.state();
+            for name in &state.required {
+                check(&set, name)?;
+            }
+            let is_alive = |follower: &Weak<dyn Follow>| follower.strong_count() > 0;
+            state.followers.retain(is_alive);
+            let followers: Vec<_> = state.followers.iter().filter_map(Weak::upgrade).collect();
+            (change::changes(&state.set, &set), followers)
+        };
         if !changes.is_empty() {
-            state
-                .followers
-                .retain(|follower| follower.strong_count() > 0);
-            let followers = state.followers.iter().filter_map(Weak::upgrade);
-            let made: Vec<_> = followers
-                .map(|follower| follower.make(&set))
-                .collect::<Result<_, _>>()?;
-            for put_into_force in made {
+            let made = followers.into_iter().map(|follower| follower.make(&set));
+            for put_into_force in made.collect::<Result<Vec<_>, _>>()? {
                 put_into_force();
             }
-            state.set = set;
+            self.state().set = set;
         }
         Ok(changes)
     }
@@ -144,6 +160,7 @@ impl Limits {
     /// Returns a limiter for each name, all on this store, in an `Arc`.
     #[must_use]
     pub fn on<S: Clone + Send + Sync + 'static>(&self, store: S) -> Limiters<S> {
+        let _changing = self.changing();
         let mut state = self.state();
         let following = Arc::new(Following {
             limiters: ArcSwap::from_pointee(made(&state.set, &store, &HashMap::new())),
@@ -231,8 +248,12 @@ impl<S> Limiters<S> {
         }
     }
 
-    /// Demands that the limiter of this name supports calls, now and after each change: a set in
-    /// which it does not is not accepted. One in which it is off is.
+    /// Demands that there are limits of this name and that their limiter supports calls, now and
+    /// after each change, as long as a clone of this is kept: another set is not accepted. One in
+    /// which they are off is.
+    ///
+    /// `calls` is called when limits are about to change. It may read them, but must not change
+    /// them; a panic counts as an error.
     ///
     /// # Errors
     ///
@@ -260,15 +281,15 @@ impl<S> Limiters<S> {
         name: &str,
         calls: impl Fn(&RateLimiter<S>) -> Result<(), StoreError> + Send + Sync + 'static,
     ) -> Result<(), NotMet> {
-        // No set is put into force meanwhile.
-        let state = self.limits.state();
-        check(&state.set, name)?;
+        let _changing = self.limits.changing();
+        check(&self.limits.set(), name)?;
         let required = Required {
             name: name.into(),
             calls: Box::new(calls),
         };
         required.check(&self.following.limiters.load())?;
         lock(&self.following.required).push(required);
+        let _ = self.limits.state().required.insert(name.into());
         Ok(())
     }
 
@@ -318,7 +339,11 @@ impl<S> Required<S> {
         let Some(Some(limiter)) = limiters.get(&self.name) else {
             return Ok(());
         };
-        (self.calls)(limiter).map_err(|error| NotMet::Unsupported {
+        let panicked =
+            || StoreError::new(ErrorKind::Malformed, "what the program requires panicked");
+        let calls = catch_unwind(AssertUnwindSafe(|| (self.calls)(limiter)));
+        let supported = calls.unwrap_or_else(|_| Err(panicked()));
+        supported.map_err(|error| NotMet::Unsupported {
             name: self.name.clone(),
             error,
         })

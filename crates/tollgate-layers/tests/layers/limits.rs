@@ -694,7 +694,23 @@ fn a_change_that_does_not_support_what_the_program_calls_is_not_put_into_force()
         .replace(set(&[("a", "gcra:6/1m"), ("b", "gcra:5/1m")]))
         .unwrap();
     assert_eq!(text(&second, "a").unwrap(), "a=gcra:6/1m");
-    // Nobody is left to require anything.
+    // A name that calls are required of must be there.
+    assert!(limits.replace(set(&[("b", "gcra:5/1m")])).is_err());
+    // What is required reads the limits, and a panic is no reason to stop following a file.
+    let (own, panics) = (limits.clone(), Arc::new(AtomicBool::new(false)));
+    let fails = Arc::clone(&panics);
+    let reads = move |_: &RateLimiter<Arc<MemoryStore>>| {
+        assert!(!fails.load(Ordering::Relaxed) && own.set().get("a").is_some());
+        Ok(())
+    };
+    second.require("a", reads).unwrap();
+    panics.store(true, Ordering::Relaxed);
+    let refused = limits.replace(set(&[("a", "gcra:7/1m")]));
+    assert!(refused.unwrap_err().to_string().contains("panicked"));
+    panics.store(false, Ordering::Relaxed);
+    limits.replace(set(&[("a", "gcra:7/1m")])).unwrap();
+    assert_eq!(text(&first, "a").unwrap(), "a=gcra:7/1m");
+    // Nobody is left to call anything.
     drop(second);
     limits.replace(set(&[("a", "fixed-window:5/1m")])).unwrap();
 }
