@@ -93,9 +93,10 @@ impl FredStoreBuilder {
     }
 
     /// Sets how long a decision may take, including loading scripts and following redirections. The
-    /// default is 500 ms.
+    /// default is 500 ms. With one of zero, which no call can meet, connecting returns an error.
     pub fn deadline(self, deadline: Duration) -> Self {
-        Self(self.0.map(|options| options.with_deadline(deadline)))
+        let set = |options: Options| options.with_deadline(deadline).validated();
+        Self(self.0.and_then(set))
     }
 
     /// Sets which clock decides. The default is the server's.
@@ -117,6 +118,7 @@ impl FredStoreBuilder {
     ///
     /// Use this for addresses, names and tokens that nobody should read off the server. A plain
     /// hash of these can be reversed by trying all inputs. All processes must use the same secret.
+    /// Long parts are replaced so, too, whatever [`hashed_long_keys`](Self::hashed_long_keys) says.
     pub fn hashed_keys(self, secret: [u8; 16]) -> Self {
         Self(self.0.map(|options| options.with_hashed_keys(secret)))
     }

@@ -101,6 +101,14 @@ pub enum TimeSource {
     Caller,
 }
 
+/// The error of a deadline of zero.
+pub(super) fn no_deadline() -> StoreError {
+    StoreError::new(
+        ErrorKind::Misconfigured,
+        "the store's deadline is zero, which no call can meet: set one, such as 500 ms",
+    )
+}
+
 impl Options {
     /// Returns the default options: prefix `tollgate`, the server's clock, a deadline of 500 ms, a
     /// caller slack of ten minutes, no hashing of key parts up to 200 bytes, and no batches.
@@ -218,6 +226,15 @@ impl Options {
         self
     }
 
+    /// Returns these options, or an error if every call would fail with them.
+    #[doc(hidden)]
+    pub fn validated(self) -> Result<Self, StoreError> {
+        if self.deadline.is_zero() {
+            return Err(no_deadline());
+        }
+        Ok(self)
+    }
+
     /// Sets the extra TTL of states written at a caller's instant, rounded up to milliseconds.
     ///
     /// Redis expires keys by its own clock. If the caller's clock lags it by more than `slack` (in
@@ -233,6 +250,9 @@ impl Options {
     ///
     /// Use this for addresses, names and tokens that nobody should read off the server. A plain
     /// hash of these can be reversed by trying all inputs. All processes must use the same secret.
+    ///
+    /// This also replaces long parts, whatever [`with_hashed_long_keys`](Self::with_hashed_long_keys)
+    /// says.
     #[must_use]
     pub const fn with_hashed_keys(mut self, secret: [u8; 16]) -> Self {
         self.hashing = Some(Hashing {
@@ -246,10 +266,12 @@ impl Options {
     /// [`with_hashed_keys`](Self::with_hashed_keys) does for all parts.
     #[must_use]
     pub const fn with_hashed_long_keys(mut self, secret: [u8; 16]) -> Self {
-        self.hashing = Some(Hashing {
-            secret,
-            only_long: true,
-        });
+        if !matches!(&self.hashing, Some(hashing) if !hashing.only_long) {
+            self.hashing = Some(Hashing {
+                secret,
+                only_long: true,
+            });
+        }
         self
     }
 

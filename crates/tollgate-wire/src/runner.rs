@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tollgate_core::{ErrorKind, StoreError};
+use tollgate_core::StoreError;
 
 use super::engine::{Engine, ScriptCall};
 use super::failure::Failure;
 use super::fault::{self, Effect};
-use super::options::Options;
+use super::options::{Options, no_deadline};
 
 /// The most times that one call loads its script.
 const LOADS: usize = 4;
@@ -70,10 +70,7 @@ pub(super) async fn until<T: Send>(
     work: impl Future<Output = Result<T, Failure>> + Send,
 ) -> Result<T, StoreError> {
     if deadline.is_zero() {
-        return Err(StoreError::new(
-            ErrorKind::Misconfigured,
-            "the store's deadline is zero, which no call can meet: set one, such as 500 ms",
-        ));
+        return Err(no_deadline());
     }
     match engine.within(deadline, work).await {
         Some(outcome) => outcome.map_err(|failure| fault::error(failure, effect)),

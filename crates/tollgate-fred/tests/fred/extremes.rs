@@ -44,7 +44,7 @@ async fn the_store_has_the_options_it_was_given() {
 }
 
 #[tokio::test]
-async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
+async fn a_wrong_option_is_an_error_when_the_store_connects() {
     // Nothing listens at this address. The prefix is reported first, and later settings do not hide
     // it.
     let wrong = || FredStore::builder().prefix("a b").deadline(Duration::ZERO);
@@ -57,6 +57,8 @@ async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
     is_misconfigured(wrong().connect_pool(url, 2), hint).await;
     is_misconfigured(wrong().connect_with(&builder), hint).await;
     is_misconfigured(FredStore::builder().connect_pool(url, 0), "").await;
+    let never = FredStore::builder().deadline(Duration::ZERO);
+    is_misconfigured(never.connect(url), "deadline is zero").await;
 }
 
 #[tokio::test]

@@ -428,7 +428,9 @@ impl<S: Store> InboundLayer<S> {
     ///
     /// For when a program starts, so that limits which this store can never decide are found before
     /// a request comes. Of limits that are [chosen for each request](Self::by_limiter), nothing is
-    /// known before: `Limiters::require` of the crate `tollgate-layers` checks those of a file.
+    /// known before: `Limiters::require` of the crate `tollgate-layers` checks those of a file. Nor
+    /// are keys: whether a cluster can decide those of several policies together shows the first
+    /// request.
     ///
     /// # Errors
     ///
@@ -454,12 +456,20 @@ impl<S: Store> InboundLayer<S> {
     pub fn supported(&self) -> Result<(), StoreError> {
         // Limits that were added later have no plans.
         let (first, others) = self.shared.rules.split_at(1);
-        for plan in first.iter().flat_map(Rule::plans) {
-            let others = others.iter().flat_map(Rule::limits);
-            let limits = plan.limits.iter().chain(others);
-            let checks = limits.map(|limit| Check::new(limit, "any", 1));
-            let request = Request::new(Operation::Consume, checks);
-            self.shared.store.get().supports(&request)?;
+        let plans = first.iter().flat_map(Rule::plans);
+        let mut plans: Vec<&[Limit]> = plans.map(|plan| &*plan.limits).collect();
+        if plans.is_empty() {
+            // They are chosen for each request.
+            plans.push(&[]);
+        }
+        for plan in plans {
+            let limits = plan.iter().chain(others.iter().flat_map(Rule::limits));
+            let checks: Vec<_> = limits.map(|limit| Check::new(limit, "any", 1)).collect();
+            if !checks.is_empty() {
+                let request = Request::new(Operation::Consume, checks);
+                request.validate_checks()?;
+                self.shared.store.get().supports(&request)?;
+            }
         }
         Ok(())
     }

@@ -86,9 +86,11 @@ impl RedisStoreBuilder {
     }
 
     /// Sets how long a decision may take, including loading scripts and following redirections. The
-    /// default is 500 ms.
-    pub fn deadline(self, deadline: Duration) -> Self {
-        self.set(|options| options.with_deadline(deadline))
+    /// default is 500 ms. With one of zero, which no call can meet, connecting returns an error.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        let set = |options: Options| options.with_deadline(deadline).validated();
+        self.options = self.options.and_then(set);
+        self
     }
 
     /// Sets which clock decides. The default is the server's.
@@ -110,6 +112,7 @@ impl RedisStoreBuilder {
     ///
     /// Use this for addresses, names and tokens that nobody should read off the server. A plain
     /// hash of these can be reversed by trying all inputs. All processes must use the same secret.
+    /// Long parts are replaced so, too, whatever [`hashed_long_keys`](Self::hashed_long_keys) says.
     pub fn hashed_keys(self, secret: [u8; 16]) -> Self {
         self.set(|options| options.with_hashed_keys(secret))
     }

@@ -46,7 +46,7 @@ async fn the_store_has_the_options_it_was_given() {
 }
 
 #[tokio::test]
-async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
+async fn a_wrong_option_is_an_error_when_the_store_connects() {
     // Nothing listens at this address. The prefix is reported first, and later settings do not hide
     // it.
     let wrong = || RedisStore::builder().prefix("a b").deadline(Duration::ZERO);
@@ -55,6 +55,8 @@ async fn a_wrong_prefix_is_an_error_when_the_store_connects() {
     is_misconfigured(wrong().connect(url), hint).await;
     is_misconfigured(wrong().connect_cluster([url]), hint).await;
     is_misconfigured(wrong().connect_sentinel([url], "primary"), hint).await;
+    let never = RedisStore::builder().deadline(Duration::ZERO);
+    is_misconfigured(never.connect(url), "deadline is zero").await;
 }
 
 #[tokio::test]

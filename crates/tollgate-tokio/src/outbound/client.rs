@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate_core::{Key, Limit, LimitError, RateLimiter};
+use tollgate_core::{Key, Limit, LimitError, RateLimiter, Store, StoreError};
 
 use super::builder::OutboundBuilder;
 use super::call::OutboundCall;
@@ -181,6 +181,35 @@ impl<S> Outbound<S> {
     /// ```
     pub fn call<'k>(&self, key: impl Into<Key<'k>>) -> OutboundCall<'k, S> {
         OutboundCall::new(self.clone(), key.into())
+    }
+}
+
+impl<S: Store> Outbound<S> {
+    /// Returns the error that every call fails with, if there is one, without asking the store: for
+    /// when a program starts.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](tollgate_core::ErrorKind::Unsupported) or
+    /// [`Malformed`](tollgate_core::ErrorKind::Malformed), with what to do instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_core::ErrorKind;
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// // The calls bring no time zone of their own.
+    /// let limits = ["api=fixed-window:5000/day@local"];
+    /// let outbound = Outbound::builder(MemoryStore::new(), limits).margin(Duration::ZERO).build()?;
+    /// assert_eq!(outbound.supported().unwrap_err().kind(), ErrorKind::Malformed);
+    /// # Ok::<(), tollgate_tokio::outbound::OutboundError>(())
+    /// ```
+    pub fn supported(&self) -> Result<(), StoreError> {
+        self.shared.background.check("any").supported()?;
+        self.shared.urgent.block("any").supported()
     }
 }
 

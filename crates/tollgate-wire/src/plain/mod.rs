@@ -325,6 +325,7 @@ impl<E: Transact> PlainStore<E> {
     ///
     /// Same as [`Store::supports`].
     pub fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        request.validate_operation()?;
         counter_call(request).map(|_| ()).map_err(unsupported)
     }
 }

@@ -108,6 +108,16 @@ fn parts_are_hashed_on_request() {
         some,
         all.replace("#3e979ab9e62a09276973b5ca1532759a", "alice")
     );
+    for both in [
+        Options::new()
+            .with_hashed_keys(secret)
+            .with_hashed_long_keys([8; 16]),
+        Options::new()
+            .with_hashed_long_keys([8; 16])
+            .with_hashed_keys(secret),
+    ] {
+        assert_eq!(text(both, "gcra:5/1s", key), all);
+    }
     let other = text(Options::new().with_hashed_keys([8; 16]), "gcra:5/1s", key);
     assert_ne!(all, other);
     let short = "x".repeat(64);

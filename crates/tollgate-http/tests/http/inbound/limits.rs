@@ -149,8 +149,12 @@ async fn a_layer_that_no_request_could_pass_says_so_before() {
         assert!(layer.supported().is_ok());
         assert_eq!(send(&layer, request("alice")).await.status, 200);
     }
+    let by_request = InboundLayer::by_limiter(store(), by_user(), |_| {
+        Ok::<Option<tollgate_core::RateLimiter<()>>, String>(None)
+    });
     for layer in [
         layer().also([too_small], by_user()).unwrap(),
+        by_request.also([too_small], by_user()).unwrap(),
         plans(too_small),
     ] {
         let error = layer.supported().unwrap_err();
