@@ -46,6 +46,5 @@ pub mod call {
     pub use crate::limiter::{
         BlockCall, Call, Costs, Deciding, Left, Lower, Refund, Reserve, Reset, Settle, SettleError,
     };
-    #[doc(hidden)]
     pub use crate::limiter::{Check, Consume, Consumes, Kind, Peek};
 }

@@ -198,6 +198,7 @@ impl<S> fmt::Debug for Reset<'_, '_, S> {
 
 /// What a call to a concurrency limiter can answer: an [`Acquisition`], a lease that was renewed
 /// or lost (`Option<Lease>`), whether a lease was still held (`bool`), or an [`Occupancy`].
+#[doc(hidden)]
 pub trait FromAnswer: Sized + Send {
     /// Converts the store's answer, if it is of the right kind.
     #[doc(hidden)]

@@ -16,7 +16,6 @@ use crate::error::LimitError;
 use crate::key::Key;
 
 pub use answer::{Acquisition, Answer, Lease, NoLease, Occupancy};
-#[doc(hidden)]
 pub use call::FromAnswer;
 pub use call::{Call, Reset};
 pub use request::{LONGEST_ID, Operation, Request};

@@ -254,6 +254,7 @@ impl<S> fmt::Debug for Reset<'_, '_, S> {
 ///
 /// A [`Placement`], a [`Move`], a [`BatchPlacement`], a time (`Option<Timestamp>`), whether there was
 /// an event (`bool`), or events.
+#[doc(hidden)]
 pub trait FromAnswer: Sized + Send {
     /// What the call returns: the same, but for a [`Move`] a [`Placement`].
     type Output: Send;
@@ -281,6 +282,7 @@ impl Refusable for Move {}
 
 /// Answers of calls that look for room, in the recipient's time zone if they bring one.
 #[cfg(feature = "calendar")]
+#[doc(hidden)]
 pub trait Placing: FromAnswer {}
 
 #[cfg(feature = "calendar")]
@@ -293,9 +295,11 @@ impl Placing for BatchPlacement {}
 impl Placing for Option<Timestamp> {}
 
 /// Answers of calls that take a weight.
+#[doc(hidden)]
 pub trait Weighted: FromAnswer {}
 
 /// Answers that can be a refusal.
+#[doc(hidden)]
 pub trait Refusable: FromAnswer {}
 
 impl FromAnswer for Placement {

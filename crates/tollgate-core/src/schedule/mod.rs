@@ -30,10 +30,8 @@ pub use answer::{Answer, BatchPlacement, BatchRefusal, Placement, PlannedEvent, 
 #[cfg(feature = "calendar")]
 pub use calendar::CalendarQuota;
 #[cfg(feature = "calendar")]
-#[doc(hidden)]
 pub use call::Placing;
 pub use call::{Call, Move, Reset};
-#[doc(hidden)]
 pub use call::{FromAnswer, Refusable, Weighted};
 #[cfg(feature = "calendar")]
 pub use closed::ClosedTimes;

@@ -8,6 +8,7 @@
 /// [`Consume`]: it is decided once.
 #[derive(Debug)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub enum Check {}
 
 /// Marks a [`Call`](super::Call) that consumes, and is decided once: a [check](crate::RateLimiter::check) at a caller's
@@ -15,15 +16,18 @@ pub enum Check {}
 /// [take](crate::RateLimiter::take_up_to).
 #[derive(Debug)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub enum Consume {}
 
 /// Marks the [`Call`](super::Call) that [`RateLimiter::peek`](crate::RateLimiter::peek) returns: it
 /// consumes nothing, and so has no [id](super::Call::id).
 #[derive(Debug)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub enum Peek {}
 
 /// A kind of call: [`Check`], [`Consume`] or [`Peek`].
+#[doc(hidden)]
 pub trait Kind: sealed::Sealed {
     /// The kind of a call that is decided once, and does not wait.
     type Once: Kind;
@@ -42,6 +46,7 @@ impl Kind for Peek {
 }
 
 /// A kind of call that consumes, and so may have an [id](super::Call::id).
+#[doc(hidden)]
 pub trait Consumes: Kind {}
 
 impl Consumes for Check {}
