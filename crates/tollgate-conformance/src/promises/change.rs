@@ -1,13 +1,8 @@
 //! Promises about limits that change while in use, and about limits with extreme values.
 
-use std::time::Duration;
-
 use proptest::collection::vec;
 use tollgate_core::store::{Check, MAX_EXACT};
-use tollgate_core::{
-    Algorithm, CalendarWindow, FixedWindow, Gcra, Limit, Quota, SlidingBuckets, SlidingCounter,
-    SlidingLog,
-};
+use tollgate_core::{Algorithm, Limit};
 
 use super::agreement::agree_on;
 use crate::harness::{OwnedKey, Stores};
@@ -148,45 +143,28 @@ pub(crate) fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
     .unwrap()
 }
 
-/// Returns `algorithm` with another quota, if that is valid. A unit of the calendar keeps its length.
+/// Returns `algorithm` with another quota, and a bucket with another burst, if that is valid. A unit of
+/// the calendar keeps its length.
+///
+/// It changes the text, which has the options of every algorithm.
 pub(crate) fn with_quota(
     algorithm: &Algorithm,
     amount: u64,
     window_us: u64,
     burst: u64,
 ) -> Option<Algorithm> {
-    let quota = Quota::new(amount, Duration::from_micros(window_us)).ok()?;
-    let counts_denied = algorithm.counts_denied();
-    match algorithm {
-        Algorithm::FixedWindow(machine) => {
-            let machine = if machine.is_anchored() {
-                FixedWindow::anchored(quota)
-            } else {
-                FixedWindow::aligned(quota)
-            };
-            Some(if counts_denied {
-                machine.count_denied().into()
-            } else {
-                machine.into()
-            })
-        }
-        Algorithm::Gcra(_) => Gcra::with_burst(quota, burst).ok().map(Into::into),
-        Algorithm::SlidingBuckets(machine) => SlidingBuckets::new(quota, machine.buckets())
-            .ok()
-            .map(Into::into),
-        Algorithm::SlidingCounter(_) => SlidingCounter::new(quota).ok().map(Into::into),
-        Algorithm::SlidingLog(_) => {
-            let machine = SlidingLog::new(quota).ok()?;
-            Some(if counts_denied {
-                machine.count_denied().into()
-            } else {
-                machine.into()
-            })
-        }
-        Algorithm::CalendarWindow(machine) => {
-            let calendar = CalendarWindow::new(amount, machine.unit(), machine.zone());
-            calendar.ok().map(Into::into)
-        }
-        _ => None,
-    }
+    let text = algorithm.to_string();
+    let (name, rest) = text.split_once(':')?;
+    let (quota, options) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+    let (_, window) = quota.split_once('/')?;
+    let window = if window.contains('@') {
+        window.to_owned()
+    } else {
+        format!("{window_us}us")
+    };
+    let options = match algorithm {
+        Algorithm::Gcra(_) => format!(",burst={burst}"),
+        _ => options.to_owned(),
+    };
+    format!("{name}:{amount}/{window}{options}").parse().ok()
 }
