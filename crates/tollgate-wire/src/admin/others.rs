@@ -230,7 +230,22 @@ fn kinds(name: &str, limits: &[Limit]) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::inside::twins::TWINS;
+
     use super::*;
+
+    #[test]
+    fn every_algorithm_is_looked_for_and_has_a_kind() {
+        let kinds = kinds("login", &[]);
+        for twin in &TWINS {
+            let (shape, kind) = kinds
+                .iter()
+                .filter_map(|(identity, kind)| Some((identity.strip_prefix("login:")?, kind)))
+                .find(|(shape, _)| twin.numbers(shape).is_some())
+                .unwrap_or_else(|| panic!("no {} is looked for", twin.name));
+            assert_eq!(kind_of(shape).as_ref(), Some(kind));
+        }
+    }
 
     #[test]
     fn every_key_is_looked_for_once() {

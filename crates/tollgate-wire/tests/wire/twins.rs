@@ -1,13 +1,14 @@
 //! After every operation a server holds what the state of the machine says, for as long as it says
 //! something; and what changes nothing has written nothing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 use tollgate_core::Algorithm;
+use tollgate_core::inside::twins::{TWINS, code};
 use tollgate_core::store::{BlockSpan, Check, MAX_EXACT, Operation, Request, State};
 use tollgate_core::{Limit, Receipt, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server, rounds};
@@ -464,6 +465,13 @@ fn families(most: usize) -> impl Strategy<Value = Vec<usize>> {
         2 => prop::collection::vec(family(), 2..4),
         1 => prop::collection::vec(family(), 5..7),
     ]
+}
+
+#[test]
+fn every_script_has_a_family() {
+    let limits = FAMILIES.iter().copied().flatten();
+    let codes: BTreeSet<_> = limits.map(|text| code(limit(text).algorithm())).collect();
+    assert!(codes.into_iter().eq(0..TWINS.len()));
 }
 
 #[test]
