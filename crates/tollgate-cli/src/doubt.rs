@@ -1,14 +1,13 @@
 //! Doubts: why a key without a state may not be written as the service counts it.
 
 use tollgate_core::StoreError;
+use tollgate_wire::inside::{LONG_PART, is_hash};
 use tollgate_wire::operate::{FoundState, Search};
 
-use crate::store::{KeyOptions, Remote, TimeSource, Whom, has_secret, is_hash};
+use crate::store::{KeyOptions, Remote, TimeSource, Whom, has_secret};
 
 /// How many pages of keys are looked at until one has states.
 const PAGES: usize = 20;
-/// The longest part of a key that a service with `--hashed-long-keys` does not hash.
-const LONGEST_PLAIN: usize = 64;
 
 /// Returns why a key that has no states, beside `own`, may not be the one that the service counts: its
 /// spelling tells, or some states of other keys.
@@ -39,7 +38,7 @@ pub(crate) async fn doubt(
     // A hash without a secret has two marks.
     let is_secret = |state: &FoundState| is_hash(&state.partition) && state.partition[1] != b'#';
     let hashed = states.iter().filter(|state| is_secret(state)).count();
-    let is_long = whom.partition.len() > LONGEST_PLAIN;
+    let is_long = whom.partition.len() > LONG_PART;
     if has_secret() {
         if hashed == 0 && !options.hashed_long_keys {
             return Ok(Some(

@@ -19,7 +19,7 @@ use crate::store::TimeSource as Clock;
 const LETTERS: [(&str, &str); 3] = [(":N/", ":1/"), ("/WINDOW", "/1s"), (":LENGTH", ":1s")];
 
 /// What comes before the rest of a state.
-pub(crate) const OF_REST: &str = " of the rest ";
+const OF_REST: &str = " of the rest ";
 
 /// The limits of a command.
 #[derive(Args, Clone, Debug)]
@@ -377,12 +377,28 @@ impl Selected {
     }
 }
 
+/// Returns what stands after the text of a state of this rest, if it has one.
+pub(crate) fn of_rest(rest: &str) -> String {
+    match rest {
+        "" => String::new(),
+        rest => format!("{OF_REST}{rest}"),
+    }
+}
+
+/// Returns what stands after the text of a state whose rest is another one than was asked for.
+pub(crate) fn of_other_rest(rest: &str) -> String {
+    match rest {
+        "" => " without a rest".to_owned(),
+        rest => of_rest(rest),
+    }
+}
+
 /// Returns whether a command shows `state` as `text`, with or without its rest and clock.
 fn is_shown(text: &str, state: &FoundState) -> bool {
     let Some(after) = text.strip_prefix(&state.to_string()) else {
         return false;
     };
-    let rest = format!("{OF_REST}{}", String::from_utf8_lossy(&state.rest));
+    let rest = of_rest(&String::from_utf8_lossy(&state.rest));
     let after = after.strip_prefix(&rest).unwrap_or(after);
     after.is_empty() || after == Clock::from(state.clock).beside(Clock::Server)
 }

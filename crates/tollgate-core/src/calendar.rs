@@ -1,5 +1,6 @@
 //! `CalendarUnit` and `Calendar`: the days, weeks, months and years of a time zone.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -132,6 +133,14 @@ pub(crate) fn zone(name: &str) -> Option<TimeZone> {
     (!NOT_ZONES.contains(&name)).then_some(zone)
 }
 
+/// Returns the name of a zone; of one without a name, what tells it from others.
+pub(crate) fn name_of(zone: &TimeZone) -> Cow<'_, str> {
+    match zone.iana_name() {
+        Some(name) => name.into(),
+        None => format!("{zone:?}").into(),
+    }
+}
+
 /// In the place of a zone's name: the zone is that of the call.
 pub(crate) const LOCAL: &str = "local";
 
@@ -161,20 +170,20 @@ impl Calendar {
         type Known = HashMap<(CalendarUnit, Box<str>), &'static Calendar>;
         static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-        let zone = match name {
+        let is_local = name == LOCAL;
+        let (zone, name): (_, Box<str>) = if is_local {
             // A limit of it admits nothing until a call brings the zone.
-            LOCAL => TimeZone::UTC,
-            name => zone(name)?,
-        };
-        let name: Box<str> = match name {
-            LOCAL => LOCAL.into(),
-            _ => zone.iana_name()?.into(),
+            (TimeZone::UTC, LOCAL.into())
+        } else {
+            let zone = zone(name)?;
+            let name = zone.iana_name()?.into();
+            (zone, name)
         };
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         Some(known.entry((unit, name.clone())).or_insert_with(|| {
             Box::leak(Box::new(Self {
                 unit,
-                is_local: &*name == LOCAL,
+                is_local,
                 name,
                 zone,
                 recent: Default::default(),

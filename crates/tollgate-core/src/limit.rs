@@ -9,6 +9,8 @@ use std::sync::{Arc, LazyLock};
 use smallvec::SmallVec;
 
 use crate::algorithm::Algorithm;
+#[cfg(feature = "calendar")]
+use crate::calendar;
 use crate::error::{LimitError, Problem};
 use crate::text::Reader;
 
@@ -81,6 +83,7 @@ impl Deref for Limits {
     }
 }
 
+#[derive(Clone)]
 struct Inner {
     name: Box<str>,
     algorithm: Algorithm,
@@ -142,13 +145,8 @@ impl Limit {
     #[must_use]
     pub fn shadow(&self) -> Self {
         Self(Arc::new(Inner {
-            name: self.0.name.clone(),
-            algorithm: self.0.algorithm,
-            capacity: self.0.capacity,
-            identity: self.0.identity.clone(),
-            identity_hash: self.0.identity_hash,
             is_shadow: true,
-            needs_zone: self.0.needs_zone,
+            ..Inner::clone(&self.0)
         }))
     }
 
@@ -193,11 +191,7 @@ impl Limit {
         if !self.needs_zone() {
             return Ok(self.clone());
         }
-        let name = match zone.iana_name() {
-            Some(name) => name.to_owned(),
-            None => format!("{zone:?}"),
-        };
-        let algorithm = self.algorithm().in_zone(&name)?;
+        let algorithm = self.algorithm().in_zone(&calendar::name_of(zone))?;
         Self::with(self.name(), algorithm, self.is_shadow())
     }
 

@@ -205,8 +205,9 @@ impl Keyspace {
     }
 }
 
-/// Returns whether a part of a key is what [`Keyspace::push`] writes for a hashed one.
-fn is_hash(part: &[u8]) -> bool {
+/// Returns whether a part of a key on a server is the hash of a part.
+#[must_use]
+pub fn is_hash(part: &[u8]) -> bool {
     let digits = match part {
         [b'#', b'#', digits @ ..] if digits.len() == 64 => digits,
         [b'#', digits @ ..] if digits.len() == 32 => digits,

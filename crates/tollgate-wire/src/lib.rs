@@ -142,13 +142,15 @@ pub mod operate {
     };
 }
 
-/// What the client crates of this workspace share. It may change in any version.
+/// What other crates of this workspace need. It may change in any version.
 #[doc(hidden)]
 pub mod inside {
     #[cfg(feature = "operate")]
     pub use super::admin::{Node, Nodes, Reply};
     pub use super::fault::{is_of_replica, is_out_of_service};
+    pub use super::keyspace::is_hash;
     pub use super::no_connection::NoConnection;
+    pub use super::options::LONG_PART;
     pub use super::pauses::Pauses;
     pub use super::plain::{Command, PlainStore, Transact};
 }

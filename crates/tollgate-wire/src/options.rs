@@ -6,7 +6,7 @@ use tollgate_core::{ErrorKind, StoreError};
 
 const LONGEST_PREFIX: usize = 64;
 /// [`Options::with_hashed_long_keys`] hashes parts of keys longer than this, in bytes.
-pub(super) const LONG_PART: usize = 64;
+pub const LONG_PART: usize = 64;
 /// Parts of keys longer than this, in bytes, are always hashed.
 pub(super) const LONGEST_PART: usize = 200;
 

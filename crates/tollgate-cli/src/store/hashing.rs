@@ -32,16 +32,6 @@ pub(crate) fn has_secret() -> bool {
     env::var_os(SECRET).is_some()
 }
 
-/// Returns whether `part`, of a key on a server, is a hash.
-pub(crate) fn is_hash(part: &[u8]) -> bool {
-    let digits = match part {
-        [b'#', b'#', digits @ ..] if digits.len() == 64 => digits,
-        [b'#', digits @ ..] if digits.len() == 32 => digits,
-        _ => return false,
-    };
-    digits.iter().all(u8::is_ascii_hexdigit)
-}
-
 /// Parses 32 hex digits as 16 bytes.
 fn bytes(hex: &str) -> Option<[u8; 16]> {
     let is_hex = hex.len() == 32 && hex.bytes().all(|digit| digit.is_ascii_hexdigit());

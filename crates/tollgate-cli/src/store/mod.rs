@@ -7,7 +7,7 @@ mod options;
 mod remote;
 mod server;
 
-pub(crate) use hashing::{has_secret, is_hash};
+pub(crate) use hashing::has_secret;
 pub(crate) use options::{
     KeyOptions, LocationOptions, OneKeyOptions, ServerOptions, TimeSource, Whom,
 };

@@ -10,9 +10,10 @@ use serde::Serialize;
 use tollgate_core::Key;
 use tollgate_http::inbound::{ClientIp, KeyBy};
 use tollgate_wire::Options;
+use tollgate_wire::inside::is_hash;
 use tollgate_wire::operate::{FoundState, Search};
 
-use super::hashing::{hashing, is_hash};
+use super::hashing::hashing;
 use super::remote::PATIENCE;
 use super::server::{Location, Server, is_address};
 use crate::failure::Failure;
@@ -137,28 +138,35 @@ impl Whom {
         !matches!(self.client, Client::Unknown)
     }
 
+    /// Returns `rest`, and those of other networks that hold the address, each as every alternative.
+    fn marked<'w>(&'w self, rest: &'w str) -> impl Iterator<Item = String> + 'w {
+        let networks = match &self.client {
+            Client::InNetwork(networks) => &networks[..],
+            Client::Unknown | Client::Alone => &[],
+        };
+        let rests = [rest]
+            .into_iter()
+            .chain(networks.iter().map(String::as_str));
+        rests.flat_map(|rest| ALTERNATIVES.map(|mark| format!("{mark}{rest}")))
+    }
+
     /// Returns the other rests under which the layer may count them, or a network that holds the address.
     pub(crate) fn other_rests(&self) -> Vec<String> {
-        let networks = match &self.client {
-            Client::Unknown => return Vec::new(),
-            Client::Alone => &[],
-            Client::InNetwork(networks) => &networks[..],
-        };
-        let rests = [&self.plain_rest].into_iter().chain(networks);
-        let marked = rests.flat_map(|rest| ALTERNATIVES.map(|mark| format!("{mark}{rest}")));
-        marked.filter(|rest| *rest != self.rest).collect()
+        let rests = self.marked(&self.plain_rest);
+        let others = rests.filter(|rest| self.is_client() && *rest != self.rest);
+        others.collect()
     }
 
     /// Returns whether the partition is a network, in which the layer counts each client by a rest, and
     /// none of them is named.
     pub(crate) fn is_whole_network(&self) -> bool {
         let is_network = self.partition.contains(':') && self.partition.ends_with("/48");
-        matches!(self.client, Client::Unknown) && is_network && self.rest.is_empty()
+        !self.is_client() && is_network && self.rest.is_empty()
     }
 
     /// Returns why the text of a key without states may not be that of the service's key.
     pub(crate) fn spelled(&self) -> Option<String> {
-        if !matches!(self.client, Client::Unknown) {
+        if self.is_client() {
             return None;
         }
         let why = |part: &String| {
@@ -183,17 +191,8 @@ impl Whom {
     /// Returns a search for all states of the partition, which tells the rests of theirs, also if
     /// the service hashes its keys.
     pub(crate) fn search(&self) -> Search {
-        let networks = match &self.client {
-            Client::InNetwork(networks) => &networks[..],
-            Client::Unknown | Client::Alone => &[],
-        };
-        let mut search = Search::new().with_key(self.key());
-        for rest in networks.iter().chain([&self.rest]) {
-            for mark in ALTERNATIVES {
-                search = search.with_rest(format!("{mark}{rest}"));
-            }
-        }
-        search
+        let search = Search::new().with_key(self.key());
+        self.marked(&self.rest).fold(search, Search::with_rest)
     }
 
     /// Returns whether `state`, of the same partition, is theirs.

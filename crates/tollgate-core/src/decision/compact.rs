@@ -360,17 +360,19 @@ impl Few {
         if self.is_allowed() { least } else { 0 }
     }
 
-    /// Returns whether the limit at `index` allows the call, and what was consumed from it.
-    fn consumed_from(&self, index: usize) -> (bool, u64) {
-        let allows = self.allows >> index & 1 == 1;
-        let consumes = allows && self.is_allowed();
-        let consumed = if consumes { self.each[index].amount } else { 0 };
-        (allows, consumed)
+    fn allows(&self, index: usize) -> bool {
+        self.allows >> index & 1 == 1
+    }
+
+    /// Returns what was consumed from the limit at `index`, or `None` if a wait is in its place.
+    fn consumed_from(&self, index: usize) -> Option<u64> {
+        let consumes = self.allows(index) && self.is_allowed();
+        consumes.then_some(self.each[index].amount)
     }
 
     /// Returns the receipt, if anything was consumed from one of `count` limits.
     fn receipt(self, count: usize) -> Option<Receipt> {
-        let of = |index| Consumed::new(self.consumed_from(index).1, self.at);
+        let of = |index| Consumed::new(self.consumed_from(index).unwrap_or(0), self.at);
         let consumed = OneOrMany::from_fn(count, of);
         Receipt::of_each(self.fingerprint, consumed)
     }
@@ -382,16 +384,15 @@ impl Few {
             reset_after,
             amount,
         } = self.each[index];
-        let (allowed, consumed) = self.consumed_from(index);
-        let consumes = allowed && self.is_allowed();
+        let consumed = self.consumed_from(index);
         Verdict {
-            allowed,
+            allowed: self.allows(index),
             capacity: limit.capacity(),
             remaining,
-            wait: Wait::from_micros(if consumes { 0 } else { amount }),
+            wait: Wait::from_micros(if consumed.is_some() { 0 } else { amount }),
             starts_later: false,
             reset_after,
-            consumed,
+            consumed: consumed.unwrap_or(0),
             at: self.at,
             shadow: self.shadows >> index & 1 == 1,
         }

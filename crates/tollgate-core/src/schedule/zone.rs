@@ -23,7 +23,7 @@ impl Zone {
     /// Reads the name of a zone, or `local`, from the byte `at` of `text` to its end.
     pub(super) fn read(text: &str, at: usize) -> Result<Self, LimitError> {
         match text.get(at..).unwrap_or("") {
-            "local" => Ok(Self::Local),
+            calendar::LOCAL => Ok(Self::Local),
             name => calendar::zone(name).map(Self::Fixed).ok_or_else(|| {
                 let expected = "the name of a time zone, such as Europe/Berlin, or `local`";
                 Reader::new(text, at).expected(at, expected)
@@ -51,11 +51,8 @@ impl From<TimeZone> for Zone {
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fixed(zone) => match zone.iana_name() {
-                Some(name) => f.write_str(name),
-                None => write!(f, "{zone:?}"),
-            },
-            Self::Local => f.write_str("local"),
+            Self::Fixed(zone) => f.write_str(&calendar::name_of(zone)),
+            Self::Local => f.write_str(calendar::LOCAL),
         }
     }
 }

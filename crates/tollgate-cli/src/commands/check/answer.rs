@@ -8,6 +8,7 @@ use tollgate_core::store::Verdicts;
 use tollgate_tokio::wait::TooLong;
 use tollgate_wire::operate::{FoundState, OtherState};
 
+use crate::limits::of_other_rest;
 use crate::store::{TimeSource, Whom};
 use crate::subject::Subject;
 use crate::text::{Grouped, Span, bullets, micros};
@@ -116,11 +117,8 @@ impl Other {
     }
 
     fn named(&self) -> String {
-        match self.rest.as_deref() {
-            None => self.state.clone(),
-            Some("") => format!("{} without a rest", self.state),
-            Some(rest) => format!("{} of the rest {rest}", self.state),
-        }
+        let rest = self.rest.as_deref().map(of_other_rest);
+        format!("{}{}", self.state, rest.unwrap_or_default())
     }
 
     /// Returns the line for a command that uses the clock `asked`.

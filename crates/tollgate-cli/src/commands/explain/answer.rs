@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use tollgate_core::Timestamp;
 use tollgate_wire::operate::{Facts, FoundState};
 
+use crate::limits::{of_other_rest, of_rest};
 use crate::store::{TimeSource, Whom};
 use crate::text::{Grouped, Span, Table, bullets, local, plural, rfc3339};
 use crate::verdict::LimitVerdict;
@@ -93,10 +94,7 @@ impl Asked {
         let others = others.map(|state| {
             let mut text = state.to_string();
             if !state.is_exact {
-                text += &match String::from_utf8_lossy(&state.rest) {
-                    rest if rest.is_empty() => " without a rest".to_owned(),
-                    rest => format!(" of the rest {rest}"),
-                };
+                text += &of_other_rest(&String::from_utf8_lossy(&state.rest));
             }
             text + TimeSource::from(state.clock).beside(clock)
         });
@@ -184,10 +182,7 @@ impl State {
     }
 
     fn named(&self) -> String {
-        match &*self.rest {
-            "" => self.state.clone(),
-            rest => format!("{} of the rest {rest}", self.state),
-        }
+        format!("{}{}", self.state, of_rest(&self.rest))
     }
 
     /// Returns the remark about a state without a verdict.

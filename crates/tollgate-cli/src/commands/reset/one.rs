@@ -9,7 +9,7 @@ use tollgate_wire::operate::{Encoding, FoundState};
 use super::options::ResetOptions;
 use crate::doubt::doubt;
 use crate::failure::Failure;
-use crate::limits::{OF_REST, Selected};
+use crate::limits::{Selected, of_rest};
 use crate::output::{NOTHING, Output, say};
 use crate::signals::Signal;
 use crate::store::{Remote, TimeSource, Whom, wait_for};
@@ -142,11 +142,8 @@ impl State {
     }
 
     fn to_text(&self) -> String {
-        let mut text = self.state.clone();
-        if !self.rest.is_empty() {
-            text += &format!("{OF_REST}{}", self.rest);
-        }
-        text + self.clock.beside(TimeSource::Server)
+        let clock = self.clock.beside(TimeSource::Server);
+        format!("{}{}{clock}", self.state, of_rest(&self.rest))
     }
 }
 

@@ -112,12 +112,7 @@ fn decide_request<'l>(
     store: &(impl SyncStore + ?Sized),
     asked: &Asked<'_>,
 ) -> Result<Decision<'l>, StoreError> {
-    if limits.is_empty() {
-        return Err(without_zone());
-    }
-    let checks = Checks::of_key(limits, asked.key, asked.cost);
-    let request = asked.request(Checks::borrowed(&checks));
-    Decision::new(limits, store.decide_now(&request)?)
+    decide_checks(limits, store, asked)
 }
 
 #[inline(always)]
