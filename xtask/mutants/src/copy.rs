@@ -50,16 +50,6 @@ impl Copy {
         Ok(date.trim().to_owned())
     }
 
-    /// Applies a patch.
-    ///
-    /// # Errors
-    ///
-    /// That its lines are no longer there.
-    pub(crate) fn apply(&self, patch: &Path) -> Outcome {
-        let patch = patch.display().to_string();
-        git(&self.tree, &["apply", &patch]).map(drop)
-    }
-
     /// Undoes all changes of the copy.
     pub(crate) fn restore(&self) -> Outcome {
         git(&self.tree, &["reset", "--quiet", "--hard"]).map(drop)

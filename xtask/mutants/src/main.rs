@@ -1,8 +1,8 @@
 //! `cargo xtask mutants [FILTER]...`: breaks a copy of the project, one change at a time, and checks that a
 //! test fails each time.
 //!
-//! Tries those changes whose description contains one of the filters: mutants of the Lua scripts, and the
-//! patches in `semantic/`.
+//! Tries those changes whose description contains one of the filters: mutants of the Lua scripts, and what is
+//! described in `semantic/`.
 
 mod copy;
 mod equivalents;
