@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: runs all checks that must pass, after `cargo xtask test`, before a change lands.
 
+use std::fmt::Write;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -57,14 +58,22 @@ enum Step {
 }
 
 impl Step {
-    /// Runs the step, and prints how long it took.
-    fn run(self, shell: &Shell) -> Outcome {
+    /// Runs the step, and adds how long it took to `report`.
+    fn run(self, shell: &Shell, report: &mut String) -> Outcome {
         let value = self.to_possible_value().ok_or("a step without a name")?;
         let name = value.get_name();
         println!("== {name}");
         let started = Instant::now();
         let outcome = self.check(shell);
-        println!("== {name} took {} s", started.elapsed().as_secs());
+        let seconds = started.elapsed().as_secs();
+        let end = if outcome.is_ok() {
+            "took"
+        } else {
+            "failed after"
+        };
+        let line = format!("== {name} {end} {seconds} s");
+        println!("{line}");
+        writeln!(report, "{line}")?;
         outcome.map_err(|error| format!("{name}: {error}").into())
     }
 
@@ -90,7 +99,7 @@ impl Step {
     }
 }
 
-/// Runs the steps until one fails.
+/// Runs the steps until one fails, and prints at the end how long each of them took.
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let chosen = if arguments.steps.is_empty() {
         // These take long: all is built again. `lint` compiles the features that differ most.
@@ -101,7 +110,12 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     } else {
         arguments.steps.clone()
     };
-    chosen.iter().try_for_each(|step| step.run(shell))
+    let mut report = String::new();
+    let outcome = chosen
+        .iter()
+        .try_for_each(|step| step.run(shell, &mut report));
+    print!("{report}");
+    outcome
 }
 
 fn fetch(shell: &Shell) -> Outcome {

@@ -69,7 +69,15 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
             shell,
             "{program} -max_total_time={seconds} -timeout=10 -verbosity=0 -print_funcs=0 -print_final_stats=1 -artifact_prefix={failures} {found} {seeds}"
         );
-        if ran.quiet().run().is_err() {
+        let ran = ran.quiet().ignore_status().output()?;
+        let text = String::from_utf8_lossy(&ran.stderr);
+        // Hundreds of lines are words for a dictionary, for which libFuzzer has no option.
+        for line in text.lines() {
+            if !ran.status.success() || line.starts_with("stat::") {
+                println!("{line}");
+            }
+        }
+        if !ran.status.success() {
             return Err(format!(
                 "{name} failed; run {} with the file that it names to see it again, mend it, and copy the file to {seeds}",
                 program.display()
