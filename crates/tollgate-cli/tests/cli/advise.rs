@@ -37,7 +37,7 @@ fn every_proposal_denies_what_a_replay_of_it_denies() {
     for window in advice["windows"].as_array().unwrap() {
         let proposals = window["proposals"].as_array().unwrap();
         assert!(proposals.len() > 2, "{window}");
-        let others = ["knee", "proposed", "nobody_denied"].map(|name| &window[name]);
+        let others = ["proposed", "nobody_denied"].map(|name| &window[name]);
         for limit in proposals.iter().chain(others) {
             let text = format!("sliding-log:{}", limit["quota"].as_str().unwrap());
             let replay = replay_json(&[SAMPLE, "--limit", &text, "--top", "10000"]);
@@ -93,31 +93,6 @@ fn a_share_of_the_keys_never_exceeds_its_proposal() {
         ("100", "10/10s", 0),
     ];
     assert_eq!(found, expected);
-}
-
-#[test]
-fn the_curve_bends_between_many_quiet_keys_and_a_busy_one() {
-    let names: Vec<_> = (0..60).map(|key| format!("10.0.1.{key}")).collect();
-    let mut requests = Vec::new();
-    for (key, name) in (0..).zip(&names) {
-        requests.extend((0..=key % 4).map(|second| (second, name.as_str())));
-    }
-    requests.extend((0..50).map(|second| (second, "10.9.9.9")));
-    let log = file("bend.jsonl", log(&requests));
-    let advice = advise_json(&[&log]);
-    let window = &advice["windows"][0];
-    assert_eq!(window["window"], "1m");
-    assert_eq!(window["knee"]["amount"], 4);
-    assert_eq!(window["knee"]["denied_requests"], 46);
-    let text = stdout(&advise(&[&log]));
-    let bend = "bends at 4/1m, which would deny 23.0 % of the requests, of 1.6 % of the keys.)";
-    assert!(text.contains(bend), "{text}");
-    // One of 61 keys is more than one in a hundred.
-    assert!(
-        text.contains("\nProposed: 50/1m, which would deny no request.\n"),
-        "{text}"
-    );
-    assert_eq!(window["proposed"], window["nobody_denied"]);
 }
 
 #[test]
@@ -294,8 +269,6 @@ fn a_report_shows_the_curve_and_the_keys() {
             "<tr class=\"proposed\"><td><code>2/{window}</code>"
         )));
     }
-    let explained = "each step to a larger limit spares many requests; above it, few";
-    assert_eq!(page.matches(explained).count(), 2);
 }
 
 #[test]

@@ -31,8 +31,6 @@ pub(super) struct Advice {
     /// For amounts from 1 on, each about a quarter above the one before, and for the proposed one, in
     /// ascending order.
     pub(super) curve: Vec<Denied>,
-    /// Where the curve bends.
-    pub(super) knee: Denied,
     /// The keys denied most at the proposed limit, in descending order.
     pub(super) most_denied: Vec<DeniedKey>,
 }
@@ -90,7 +88,6 @@ impl Advice {
         proposals.reverse();
         let worst = sorted.last().copied().unwrap_or(0);
         let mut curve: Vec<_> = amounts(worst).map(|amount| log.denied(amount)).collect();
-        let knee = knee(&curve);
         let proposed = log.denied(at_share(&sorted, PROPOSED));
         if let Err(place) = curve.binary_search_by_key(&proposed.amount, |point| point.amount) {
             curve.insert(place, proposed);
@@ -100,7 +97,6 @@ impl Advice {
             keys: u64::try_from(trace.keys().len()).unwrap_or(u64::MAX),
             requests: trace.requests(),
             proposals,
-            knee,
             most_denied: log.most_denied(proposed.amount, top, callers),
             proposed,
             nobody: log.denied(worst),
@@ -129,17 +125,6 @@ impl Advice {
             format!("{quota}, which would deny {}", denies(denied))
         });
         choices.collect::<Vec<_>>().join("; or ")
-    }
-
-    /// Returns where the curve bends, in a sentence.
-    pub(super) fn bend(&self) -> String {
-        format!(
-            "The curve of denied requests bends at {}, which would deny {} of the requests, of {} of \
-             the keys",
-            self.quota(self.knee.amount),
-            Share(self.knee.requests, self.requests),
-            Share(self.knee.keys, self.keys),
-        )
     }
 
     /// Returns a quota of `amount` as it is written.
@@ -233,34 +218,6 @@ fn amounts(worst: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(1), next)
 }
 
-/// Returns the point of a falling curve that lies furthest below the line from its first point to its
-/// last one. Its points are taken to be equally far apart, since each amount is about the same factor
-/// above the one before.
-fn knee(curve: &[Denied]) -> Denied {
-    let place = |index: usize| i128::try_from(index).unwrap_or(i128::MAX);
-    let last = place(curve.len().saturating_sub(1));
-    let of = |index: usize| {
-        curve
-            .get(index)
-            .map_or(0, |point| i128::from(point.requests))
-    };
-    let (first, end) = (of(0), of(curve.len().saturating_sub(1)));
-    let below = |index: usize| {
-        let at = place(index);
-        first * (last - at) + end * at - of(index) * last
-    };
-    // Of points that are as far below, the last one denies the fewest requests.
-    let best = (0..curve.len()).max_by_key(|&index| below(index));
-    let none = Denied {
-        amount: 1,
-        keys: 0,
-        requests: 0,
-    };
-    best.and_then(|index| curve.get(index))
-        .copied()
-        .unwrap_or(none)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,26 +238,5 @@ mod tests {
         assert_eq!(at_share(&[1, 2, 3, 4], 500), 2);
         assert_eq!(at_share(&[1, 2, 3, 4], 501), 3);
         assert_eq!(at_share(&[1, 2, 3, 4], 1_000), 4);
-    }
-
-    #[test]
-    fn a_curve_bends_where_it_stops_falling_fast() {
-        let curve = |requests: &[u64]| -> Vec<_> {
-            let amounts = 1..;
-            let points = amounts.zip(requests);
-            points
-                .map(|(amount, &requests)| Denied {
-                    amount,
-                    keys: 0,
-                    requests,
-                })
-                .collect()
-        };
-        assert_eq!(knee(&curve(&[100, 40, 10, 9, 8, 0])).amount, 3);
-        assert_eq!(knee(&curve(&[100, 100, 99, 0])).amount, 4);
-        // A straight line bends nowhere.
-        assert_eq!(knee(&curve(&[30, 20, 10, 0])).amount, 4);
-        assert_eq!(knee(&curve(&[0])).amount, 1);
-        assert_eq!(knee(&[]).amount, 1);
     }
 }

@@ -36,7 +36,6 @@ struct Window<'a> {
     proposed: Limit,
     nobody_denied: Limit,
     proposals: Vec<Proposal>,
-    knee: Limit,
     most_denied: Vec<Key>,
     curve: &'a [Denied],
 }
@@ -122,7 +121,6 @@ impl<N: Fn(usize) -> String> Answer<N> {
             proposed: limit(advice.proposed),
             nobody_denied: limit(advice.nobody),
             proposals: proposals.collect(),
-            knee: limit(advice.knee),
             most_denied: keys.collect(),
             curve: &advice.curve,
         }
@@ -170,9 +168,6 @@ impl<N: Fn(usize) -> String> Answer<N> {
             table.row(line(share, proposal.denied));
         }
         *text += &format!("\nProposed: {}.\n\n{table}", advice.proposal());
-        if advice.knee.requests > 0 {
-            *text += &format!("({}.)\n", advice.bend());
-        }
         if advice.most_denied.is_empty() {
             return;
         }

@@ -71,13 +71,6 @@ fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
         advice.quota(proposed.amount),
         advice.quota(advice.nobody.amount),
     )?;
-    if advice.knee.requests > 0 {
-        writeln!(
-            f,
-            "<p>{}: below it, each step to a larger limit spares many requests; above it, few.</p>",
-            advice.bend()
-        )?;
-    }
     legend(f, ["keys denied at least once", "requests denied"])?;
     let curve = advice.curve.iter().map(|point| {
         let keys = thousandths(point.keys, advice.keys);
