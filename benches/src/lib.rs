@@ -164,11 +164,7 @@ pub trait Peer: Send + Sync {
 pub type Named<S = dyn Subject> = (&'static str, Box<S>);
 
 /// Returns all subjects with their names, `governor` first.
-///
-/// # Errors
-///
-/// If a limit is not valid.
-pub fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
+fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
     let quota = match outcome {
         Outcome::Allowed => Quota::per_second(1_000_000_000),
         Outcome::Denied => Quota::per_day(1),
@@ -255,7 +251,7 @@ pub fn keys(count: usize) -> Vec<String> {
 
 /// Calls every subject twice for every key, so that every key is stored and a quota of one is
 /// exhausted.
-pub fn warm_up(subjects: &[Named], keys: &[String]) {
+fn warm_up(subjects: &[Named], keys: &[String]) {
     for (_, subject) in subjects {
         for key in keys.iter().chain(keys) {
             subject.check(key);
@@ -267,7 +263,7 @@ pub fn warm_up(subjects: &[Named], keys: &[String]) {
 ///
 /// Each measurement continues where the last one ended, so that a benchmark of a million keys uses
 /// all of them even if its measurements are short.
-pub fn time(subject: &dyn Subject, keys: &[String], threads: usize, calls: u64) -> Duration {
+fn time(subject: &dyn Subject, keys: &[String], threads: usize, calls: u64) -> Duration {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let first = NEXT.fetch_add(usize::try_from(calls).unwrap_or(0), Ordering::Relaxed);
     let run = |thread: usize| {
