@@ -31,8 +31,8 @@ use clap::{Parser, Subcommand};
 
 use self::outcome::Outcome;
 
-/// The project's commands. Only `mutants`, `pictures`, `bench --report`, `release --repository`, and `instructions` and
-/// `names` with `--write` change committed files.
+/// The project's commands. Only `mutants`, `pictures`, `bench --report`, and `instructions` and `names` with
+/// `--write` change committed files.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Arguments {

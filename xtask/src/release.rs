@@ -24,73 +24,25 @@ const PLACEHOLDER: &str = "tollgate.invalid";
 
 /// What to do.
 #[derive(Args, Debug)]
-#[group(multiple = false)]
 pub(crate) struct Arguments {
     /// Packages every published crate, builds each from its package alone, checks what is in it, and
     /// prints the commands that publish; publishes nothing. All changes must be committed.
     #[arg(long)]
     dry_run: bool,
-    /// Writes the repository's public address into Cargo.toml, and into each link that begins with the
-    /// address that is there now.
-    #[arg(long, value_name = "URL", value_parser = address)]
-    repository: Option<String>,
 }
 
 impl Arguments {
     /// Returns the arguments that only check.
     pub(crate) fn dry_run() -> Self {
-        Self {
-            dry_run: true,
-            repository: None,
-        }
+        Self { dry_run: true }
     }
 }
 
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
-    let files = Files::read(shell)?;
-    match &arguments.repository {
-        Some(address) => move_to(shell, &files, address),
-        None if arguments.dry_run => check(shell, &files),
-        None => Err("a person publishes the crates: `cargo xtask release --dry-run` checks them, and prints the commands".into()),
+    if arguments.dry_run {
+        return check(shell, &Files::read(shell)?);
     }
-}
-
-/// Parses the address of a repository.
-fn address(text: &str) -> Result<String, String> {
-    let rest = text.strip_prefix("https://").unwrap_or_default();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '~' | '/');
-    let parts: Vec<&str> = rest.split('/').collect();
-    let has_path = parts.len() >= 3 && parts.iter().all(|part| !part.is_empty());
-    if !has_path || !rest.chars().all(is_plain) || rest.ends_with(".git") {
-        let form =
-            "write it as `https://github.com/OWNER/NAME`, without a slash or `.git` at its end";
-        return Err(form.into());
-    }
-    if parts[0].ends_with(".invalid") {
-        return Err(
-            "no host can have a name that ends with `.invalid`: give the repository's own".into(),
-        );
-    }
-    Ok(text.to_owned())
-}
-
-/// Writes the new address of the repository everywhere.
-fn move_to(shell: &Shell, files: &Files, address: &str) -> Outcome {
-    let old = files
-        .repository()
-        .ok_or("Cargo.toml has no line `repository = \"…\"` to replace")?;
-    if old == address {
-        println!("The repository's address is {address} already: nothing to change.");
-        return Ok(());
-    }
-    let mut changed = 0;
-    for (path, text) in files.iter().filter(|(_, text)| text.contains(old)) {
-        shell.write_file(path, text.replace(old, address))?;
-        println!("{path}");
-        changed += 1;
-    }
-    println!("Changed the repository's address from {old} to {address} in {changed} files.");
-    Ok(())
+    Err("a person publishes the crates: `cargo xtask release --dry-run` checks them, and prints the commands".into())
 }
 
 /// Packages and checks the published crates, and prints what is left to do.
@@ -179,14 +131,11 @@ fn semver(shell: &Shell) -> Outcome {
 fn left(files: &Files, order: &[&str]) -> String {
     let version = files.version().unwrap_or_default();
     let mut steps = Vec::new();
-    if files
-        .repository()
-        .is_none_or(|address| address.contains(PLACEHOLDER))
-    {
-        steps.push(
-            "Create the public repository, and write its address: cargo xtask release --repository URL"
-                .to_owned(),
-        );
+    let address = files.repository().unwrap_or_default();
+    if address.contains(PLACEHOLDER) {
+        steps.push(format!(
+            "Create the public repository, and write its address URL: git grep -l {address} | xargs sed -i 's|{address}|URL|g'"
+        ));
     }
     for (path, text) in files.ending("md") {
         let mail = format!("@{PLACEHOLDER}");
@@ -218,52 +167,6 @@ fn left(files: &Files, order: &[&str]) -> String {
 mod tests {
     use super::*;
     use crate::project::MANIFEST;
-
-    #[test]
-    fn addresses_are_complete_and_end_in_a_name() {
-        assert!(address("https://example.org/owner/name").is_ok());
-        for bad in [
-            "",
-            "example.org/owner/name",
-            "http://example.org/owner/name",
-            "https://example.org",
-            "https://example.org/owner/name/",
-            "https://example.org/owner/name.git",
-            "https://example.org/owner//name",
-            "https://example.org/owner/name#readme",
-            "https://example.org/name",
-            "https://tollgate.invalid/owner/name",
-        ] {
-            assert!(address(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn the_address_is_replaced_in_every_link() {
-        let folder = tempfile::tempdir().unwrap();
-        let shell = Shell::new().unwrap();
-        shell.change_dir(folder.path());
-        let files = Files::of(&[
-            (MANIFEST, "repository = \"https://example.org/a/b\"\n"),
-            (
-                "c.md",
-                "[d](https://example.org/a/b/blob/main/d.md), e@example.org\n",
-            ),
-            ("f.md", "https://example.org/a\n"),
-        ]);
-        move_to(&shell, &files, "https://example.com/g/h").unwrap();
-        assert_eq!(
-            shell.read_file(MANIFEST).unwrap(),
-            "repository = \"https://example.com/g/h\"\n"
-        );
-        assert_eq!(
-            shell.read_file("c.md").unwrap(),
-            "[d](https://example.com/g/h/blob/main/d.md), e@example.org\n"
-        );
-        assert!(!shell.path_exists("f.md"));
-        // Without an address, there is nothing to replace.
-        assert!(move_to(&shell, &Files::of(&[]), "https://example.com/g/h").is_err());
-    }
 
     #[test]
     fn the_order_is_read_from_the_output_of_cargo() {

@@ -1,4 +1,4 @@
-//! Installs programs with the system's package manager.
+//! Installs programs with `apt-get`, where that is the system's package manager.
 
 use std::error::Error;
 
@@ -9,46 +9,18 @@ use crate::outcome::Outcome;
 /// The environment variable that names another program to use instead of `redis-server`.
 const VARIABLE: &str = "TOLLGATE_REDIS_SERVER";
 
-/// The server that most tests run against.
-const REDIS: [Program; 1] = [Program {
-    name: "redis-server",
-    // Pacman's provides `redis-server` as a second name of its program.
-    packages: ["redis-server", "redis", "redis", "valkey", "redis"],
-}];
-/// The other programs that tests run.
-const OTHERS: [Program; 4] = [
-    Program {
-        name: "h2load",
-        packages: ["nghttp2-client", "nghttp2", "nghttp2", "nghttp2", "nghttp2"],
-    },
-    Program {
-        name: "haproxy",
-        packages: ["haproxy"; 5],
-    },
-    Program {
-        name: "nginx",
-        packages: ["nginx"; 5],
-    },
-    // Its package brings `promtool`, too.
-    Program {
-        name: "prometheus",
-        packages: [
-            "prometheus",
-            "golang-github-prometheus",
-            "prometheus",
-            "prometheus",
-            "prometheus",
-        ],
-    },
-];
+/// A program, and the package that brings it.
+type Program = (&'static str, &'static str);
 
-/// A program that a package brings.
-#[derive(Debug)]
-struct Program {
-    name: &'static str,
-    /// The names of its package for the managers in [`Manager::ALL`].
-    packages: [&'static str; 5],
-}
+/// The server that most tests run against.
+const REDIS: [Program; 1] = [("redis-server", "redis-server")];
+/// The other programs that tests run; the package of Prometheus brings `promtool`, too.
+const OTHERS: [Program; 4] = [
+    ("h2load", "nghttp2-client"),
+    ("haproxy", "haproxy"),
+    ("nginx", "nginx"),
+    ("prometheus", "prometheus"),
+];
 
 /// Makes sure that `redis-server` exists, and installs it if that is permitted.
 pub(crate) fn ensure(shell: &Shell) -> Outcome {
@@ -66,23 +38,23 @@ pub(super) fn ensure_others(shell: &Shell) -> Outcome {
 
 /// Installs those of `programs` that are missing.
 fn install(shell: &Shell, programs: &[Program]) -> Outcome {
-    let missing = || programs.iter().filter(|program| !is_there(shell, program));
-    let names = || missing().map(|program| program.name).collect::<Vec<_>>();
+    let missing = || programs.iter().filter(|(name, _)| !is_there(shell, name));
+    let names = || missing().map(|(name, _)| *name).collect::<Vec<_>>();
     let before = names().join(" and no ");
     if before.is_empty() {
         return Ok(());
     }
-    let manager = Manager::ALL
-        .into_iter()
-        .find(|manager| succeeds(shell, &[manager.program(), "--version"]));
-    let manager =
-        manager.ok_or_else(|| format!("there is no {before}, and no known package manager"))?;
-    let rights = Rights::find(shell)?;
-    let packages: Vec<_> = missing().map(|program| manager.package(program)).collect();
-    let commands = commands(manager, rights, &packages);
-    let by_hand = commands.iter().map(|words| words.join(" "));
-    let by_hand = by_hand.collect::<Vec<_>>().join(" && ");
-    if rights == Rights::None && manager != Manager::Brew {
+    if !succeeds(shell, &["apt-get", "--version"]) {
+        return Err(format!("there is no {before}, and no apt-get: install it").into());
+    }
+    let packages: Vec<_> = missing().map(|(_, package)| *package).collect();
+    let rights = rights(shell)?;
+    let commands = commands(rights.unwrap_or_default(), &packages);
+    let by_hand = commands
+        .each_ref()
+        .map(|words| words.join(" "))
+        .join(" && ");
+    if rights.is_none() {
         return Err(format!(
             "there is no {before}, and installing is not allowed here: run `{by_hand}` as root"
         )
@@ -104,101 +76,33 @@ fn install(shell: &Shell, programs: &[Program]) -> Outcome {
     Err(format!("there is no {after}, and this did not help: `{by_hand}`").into())
 }
 
-/// A package manager.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Manager {
-    Apk,
-    Apt,
-    Brew,
-    Dnf,
-    Pacman,
+/// Returns what comes before a command to run it as root without a password; `None` if nothing does.
+fn rights(shell: &Shell) -> Result<Option<&'static [&'static str]>, Box<dyn Error>> {
+    if cmd!(shell, "id -u").quiet().read()?.trim() == "0" {
+        return Ok(Some(&[]));
+    }
+    let may = succeeds(shell, &["sudo", "-n", "true"]);
+    Ok(may.then_some(&["sudo", "-n"]))
 }
 
-impl Manager {
-    /// In order of preference: native package managers before one that is available on many
-    /// systems.
-    const ALL: [Self; 5] = [Self::Apt, Self::Dnf, Self::Apk, Self::Pacman, Self::Brew];
-
-    fn program(self) -> &'static str {
-        match self {
-            Self::Apk => "apk",
-            Self::Apt => "apt-get",
-            Self::Brew => "brew",
-            Self::Dnf => "dnf",
-            Self::Pacman => "pacman",
-        }
-    }
-
-    /// Returns the arguments of each call of the program; packages follow those of the last.
-    fn arguments(self) -> &'static [&'static [&'static str]] {
-        match self {
-            Self::Apk => &[&["add", "--no-cache"]],
-            Self::Apt => &[
-                &["update"],
-                &["install", "--yes", "--no-install-recommends"],
-            ],
-            Self::Brew => &[&["install"]],
-            Self::Dnf => &[&["install", "--assumeyes"]],
-            Self::Pacman => &[&["--sync", "--refresh", "--needed", "--noconfirm"]],
-        }
-    }
-
-    /// Returns the name of the package that brings `program`.
-    fn package(self, program: &Program) -> &'static str {
-        let [apt, dnf, apk, pacman, brew] = program.packages;
-        match self {
-            Self::Apk => apk,
-            Self::Apt => apt,
-            Self::Brew => brew,
-            Self::Dnf => dnf,
-            Self::Pacman => pacman,
-        }
-    }
+/// Returns the commands that install `packages`, and never ask questions.
+fn commands(rights: &[&'static str], packages: &[&'static str]) -> [Vec<&'static str>; 2] {
+    let apt = [
+        rights,
+        &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"],
+    ]
+    .concat();
+    let install = ["install", "--yes", "--no-install-recommends"];
+    [
+        [&apt[..], &["update"]].concat(),
+        [&apt, &install[..], packages].concat(),
+    ]
 }
 
-/// The rights of this user.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Rights {
-    None,
-    Root,
-    /// The rights of root, without a password.
-    Sudo,
-}
-
-impl Rights {
-    fn find(shell: &Shell) -> Result<Self, Box<dyn Error>> {
-        if cmd!(shell, "id -u").quiet().read()?.trim() == "0" {
-            return Ok(Self::Root);
-        }
-        let may = succeeds(shell, &["sudo", "-n", "true"]);
-        Ok(if may { Self::Sudo } else { Self::None })
-    }
-}
-
-/// Returns the commands that install `packages`.
-fn commands(manager: Manager, rights: Rights, packages: &[&'static str]) -> Vec<Vec<&'static str>> {
-    let mut before = Vec::new();
-    // Homebrew refuses to run as root.
-    if rights == Rights::Sudo && manager != Manager::Brew {
-        before.extend(["sudo", "-n"]);
-    }
-    if manager == Manager::Apt {
-        // Never ask questions.
-        before.extend(["env", "DEBIAN_FRONTEND=noninteractive"]);
-    }
-    before.push(manager.program());
-    let arguments = manager.arguments().iter();
-    let mut commands: Vec<_> = arguments.map(|rest| [&before, *rest].concat()).collect();
-    if let Some(last) = commands.last_mut() {
-        last.extend(packages);
-    }
-    commands
-}
-
-fn is_there(shell: &Shell, program: &Program) -> bool {
+fn is_there(shell: &Shell, name: &str) -> bool {
     // Debian has the programs of servers where only root looks for them.
     let script = "PATH=$PATH:/usr/local/sbin:/usr/sbin; command -v $0";
-    succeeds(shell, &["sh", "-c", script, program.name])
+    succeeds(shell, &["sh", "-c", script, name])
 }
 
 fn succeeds(shell: &Shell, words: &[&str]) -> bool {
@@ -216,46 +120,15 @@ fn run(shell: &Shell, words: &[&str]) -> Outcome {
 mod tests {
     use super::*;
 
-    fn lines(manager: Manager, rights: Rights, programs: &[Program]) -> Vec<String> {
-        let packages = programs.iter().map(|program| manager.package(program));
-        let commands = commands(manager, rights, &packages.collect::<Vec<_>>());
-        commands.iter().map(|words| words.join(" ")).collect()
-    }
-
     #[test]
-    fn every_manager_installs_without_asking() {
-        for manager in Manager::ALL {
-            let lines = lines(manager, Rights::Root, &REDIS);
-            let last = lines.last().unwrap();
-            assert!(
-                last.ends_with("redis-server")
-                    || last.ends_with("redis")
-                    || last.ends_with("valkey")
-            );
-            assert!(lines.iter().all(|line| !line.contains("sudo")), "{lines:?}");
-        }
+    fn packages_are_installed_without_asking() {
+        let commands = commands(&["sudo", "-n"], &["a", "b"]).map(|words| words.join(" "));
         assert_eq!(
-            lines(Manager::Apt, Rights::Root, &REDIS),
+            commands,
             [
-                "env DEBIAN_FRONTEND=noninteractive apt-get update",
-                "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends redis-server",
+                "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get update",
+                "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends a b",
             ]
-        );
-        assert_eq!(
-            lines(Manager::Pacman, Rights::Root, &OTHERS),
-            ["pacman --sync --refresh --needed --noconfirm nghttp2 haproxy nginx prometheus"]
-        );
-    }
-
-    #[test]
-    fn sudo_is_used_only_if_needed() {
-        assert_eq!(
-            lines(Manager::Dnf, Rights::Sudo, &REDIS),
-            ["sudo -n dnf install --assumeyes redis"]
-        );
-        assert_eq!(
-            lines(Manager::Brew, Rights::Sudo, &REDIS),
-            ["brew install redis"]
         );
     }
 
@@ -265,11 +138,7 @@ mod tests {
         assert!(succeeds(&shell, &["true"]));
         assert!(!succeeds(&shell, &["false"]));
         assert!(!succeeds(&shell, &["no-such-program"]));
-        let [there, missing] = ["sh", "no-such-program"].map(|name| Program {
-            name,
-            packages: [""; 5],
-        });
-        assert!(is_there(&shell, &there));
-        assert!(!is_there(&shell, &missing));
+        assert!(is_there(&shell, "sh"));
+        assert!(!is_there(&shell, "no-such-program"));
     }
 }
