@@ -148,6 +148,7 @@ fn alternatives_are_found_among_hashed_keys() {
         asks(0, &check, "2001:db8:1:3::7");
         let found = asks(0, &["explain", "--limits", &path], address);
         assert_eq!(found["limits"][0]["remaining"], 4, "{found}");
+        assert_eq!(found["limits"][0]["has_state"], true);
         let rest = rests(&found)[0];
         assert!(rest.starts_with("2|"), "{rest}");
         for command in [

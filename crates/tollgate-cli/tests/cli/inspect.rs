@@ -477,31 +477,6 @@ fn top_and_list_only_read_a_thousand_keys() {
 }
 
 #[test]
-fn hashed_keys_are_found_and_shown_as_hashes() {
-    let desk = Desk::new("redis");
-    let secret = ("TOLLGATE_KEY_SECRET", "000102030405060708090a0b0c0d0e0f");
-    let ask = |arguments: &[&str], variables: &[(&str, &str)]| -> Value {
-        let output = desk.ask_with(&[arguments, &["--json"]].concat(), variables);
-        assert!(output.status.success(), "{}", stderr(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
-    let limit = ["--limit", "login=gcra:5/1d"];
-    let check = [&["check", "--key", "alice", "--rest", "/a"], &limit[..]].concat();
-    ask(&check, &[secret]);
-    let found = ask(
-        &[&["explain", "alice", "--rest", "/a"], &limit[..]].concat(),
-        &[secret],
-    );
-    assert_eq!(found["states"].as_array().unwrap().len(), 1);
-    assert_eq!(found["limits"][0]["has_state"], true);
-    assert_eq!(ask(&["explain", "alice"], &[])["states"], json!([]));
-    let top = &ask(&[&["top"], &limit[..]].concat(), &[])["top"];
-    assert_eq!(top[0]["remaining"], 4);
-    let key = top[0]["key"].as_str().unwrap();
-    assert!(key.starts_with('#') && key.len() == 33, "{key}");
-}
-
-#[test]
 fn clusters_are_searched_as_a_whole() {
     let cluster = shared::cluster(Flavor::System);
     for scheme in ["redis-cluster", "fred-cluster"] {
@@ -530,6 +505,9 @@ fn clusters_are_searched_as_a_whole() {
             let found = run(&[&["explain", key], &limit[..]].concat());
             assert_eq!(texts(&found["states"], "state"), ["login=gcra:N/WINDOW"]);
             assert_eq!(found["limits"][0]["has_state"], true);
+            let peek = run(&["peek", "--key", key, "--limit", "login=sliding-log:5/1d"]);
+            let other = json!([{"state": "login=gcra:N/WINDOW", "clock": "server"}]);
+            assert_eq!(peek["other_states"], other, "{key}");
             run(&[&["reset", "--key", key], &limit[..]].concat());
         }
     }

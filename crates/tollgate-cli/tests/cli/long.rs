@@ -1,12 +1,10 @@
 //! Texts of any length: keys that are longer than a line, and records that never end.
 
-use std::io::Write as _;
 use std::process::Command;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use tollgate_testkit::{Flavor, shared};
 
+use crate::formats::packed;
 use crate::program::{file, scratch, stderr, stdout, tollgate};
 use crate::servers::{keys, prefix};
 
@@ -80,15 +78,10 @@ fn every_command_takes_keys_of_any_length() {
 }
 
 /// Returns a gzip file that unpacks to `start` and then `count` times a million times `fill`.
-fn packed(start: &str, fill: u8, count: usize) -> Vec<u8> {
-    let pack = |bytes: &[u8]| {
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-        gzip.write_all(bytes).unwrap();
-        gzip.finish().unwrap()
-    };
+fn bomb(start: &str, fill: u8, count: usize) -> Vec<u8> {
     // A gzip file may have several members.
-    let million = pack(&vec![fill; 1_000_000]);
-    [pack(start.as_bytes()), million.repeat(count)].concat()
+    let million = packed(&vec![fill; 1_000_000]);
+    [packed(start.as_bytes()), million.repeat(count)].concat()
 }
 
 #[cfg(unix)]
@@ -122,8 +115,8 @@ fn a_record_that_never_ends_is_refused_in_little_memory() {
             &[":2: ", "longer than 1 MiB", "line end"],
         ),
     ] {
-        // 400 MB of text, in half a megabyte, and at most 200 MB of memory.
-        let messages = file("bomb.gz", packed(&start, fill, 400));
+        // 400 MB of text, in two megabytes, and at most 200 MB of memory.
+        let messages = file("bomb.gz", bomb(&start, fill, 400));
         let plan = "ulimit -v 200000; exec \"$0\" schedule plan \"$1\" --quota 1/1m";
         let output = Command::new("sh")
             .args(["-c", plan, env!("CARGO_BIN_EXE_tollgate"), &messages])

@@ -1,11 +1,10 @@
 //! `peek` names the states that a key has under other algorithms, windows and clocks.
 
 use serde_json::{Value, json};
-use tollgate_testkit::{Flavor, shared};
+use tollgate_testkit::{Flavor, Server};
 
 use crate::desk::Desk;
 use crate::program::{stderr, stdout, tollgate};
-use crate::servers::prefix;
 
 const ALICE: [&str; 2] = ["--key", "alice"];
 
@@ -95,35 +94,8 @@ fn peek_names_states_of_other_clocks_and_kinds() {
 }
 
 #[test]
-fn peek_names_other_states_in_a_cluster() {
-    let cluster = shared::cluster(Flavor::System);
-    for scheme in ["redis-cluster", "fred-cluster"] {
-        let (store, prefix) = (
-            format!("{scheme}://{}", cluster.addresses().join(",")),
-            prefix(),
-        );
-        let ask = |command: &str, limit: &str, key: &str| {
-            let output = tollgate()
-                .args([command, "--limit", limit, "--key", key, "--json"])
-                .args(["--store", &store, "--prefix", &prefix])
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{}", stderr(&output));
-            serde_json::from_slice::<Value>(&output.stdout).unwrap()
-        };
-        for key in ["alice", "bob", "carol", "dave"] {
-            ask("check", "login=gcra:5/1m", key);
-            let peek = ask("peek", "login=sliding-log:5/1m", key);
-            let expected = json!([{"state": "login=gcra:N/WINDOW", "clock": "server"}]);
-            assert_eq!(peek["other_states"], expected, "{key}");
-            ask("reset", "login=gcra:5/1m", key);
-        }
-    }
-}
-
-#[test]
 fn peek_answers_even_if_other_states_cannot_be_looked_for() {
-    let server = tollgate_testkit::Server::start(Flavor::System);
+    let server = Server::start(Flavor::System);
     server.command(&["ACL", "SETUSER", "default", "-exists"]);
     let output = tollgate()
         .args(["peek", "--limit", "login=gcra:5/1m", "--key", "alice"])

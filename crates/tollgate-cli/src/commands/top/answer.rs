@@ -50,13 +50,8 @@ pub(super) struct Row {
     #[serde(flatten)]
     verdict: LimitVerdict,
     /// Whether another limit that may be the key's allows what this one denies.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     perhaps: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_false(is: &bool) -> bool {
-    !is
 }
 
 impl<'a> Answer<'a> {
