@@ -55,10 +55,6 @@ struct Shared {
 
 impl FakeServer {
     /// Starts a server that answers each command, given as its words, with `answer`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if there is no free port to listen on.
     #[track_caller]
     pub fn start(answer: impl Fn(&[String]) -> Answer + Send + Sync + 'static) -> Self {
         Self::start_on(Port::choose(), answer)
@@ -66,10 +62,6 @@ impl FakeServer {
 
     /// Starts a node of a cluster. It says that each of `others` serves one slot, and it the rest.
     /// `answer` gets the commands other than `CLUSTER`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if there is no free port to listen on.
     #[track_caller]
     pub fn start_node(
         others: &[&Self],

@@ -14,10 +14,6 @@ const EVERY: &str = "TOLLGATE_EVERY_SERVER";
 
 /// Returns how often a test repeats a random or timed trial: `full` times if
 /// [everything](Flavor::is_every) is tested, otherwise an eighth of that, but at least once.
-///
-/// # Panics
-///
-/// Panics if `full` is zero, since a test that tries nothing cannot fail.
 #[track_caller]
 pub fn rounds(full: u32) -> u32 {
     assert!(full > 0, "a test of no rounds tries nothing");
@@ -94,10 +90,6 @@ impl Flavor {
     }
 
     /// Returns the path of the server's program.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the program is missing; the message says how to get it.
     #[track_caller]
     pub fn binary(self) -> PathBuf {
         let fetched = match self {

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![allow(clippy::missing_panics_doc, reason = "a panic is a failed test")]
 
 mod cluster;
 mod connection;

@@ -33,11 +33,6 @@ impl Program {
     /// Starts the program `name` with the arguments that `configure` returns, in a new folder, and
     /// waits until it listens. `configure` gets the port to listen on, at 127.0.0.1, and the folder,
     /// where it can write a configuration.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the program is missing; the message says how to get it. Panics with the end of its
-    /// output if it does not listen within ten seconds.
     #[track_caller]
     pub fn start(name: &str, configure: impl Fn(u16, &Path) -> Vec<String>) -> Self {
         let path = Self::path(name);
@@ -81,10 +76,6 @@ impl Program {
     }
 
     /// Returns the path of the program `name`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the program is missing; the message says how to get it.
     #[track_caller]
     pub fn path(name: &str) -> PathBuf {
         find(Path::new(name)).unwrap_or_else(|| {

@@ -119,10 +119,6 @@ impl<'a> SentinelOptions<'a> {
     ///
     /// Waits until the replicas follow the primary, and each sentinel knows the other sentinels and
     /// the replicas.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the program is missing, or if that takes longer than forty seconds.
     #[track_caller]
     pub fn start(self) -> SentinelGroup {
         // By default a primary waits five seconds for more replicas before it synchronizes them.
@@ -185,10 +181,6 @@ pub struct SentinelGroup {
 
 impl SentinelGroup {
     /// Starts a primary of `flavor`, one replica, and three sentinels.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the program is missing, or if the start takes longer than forty seconds.
     #[track_caller]
     pub fn start(flavor: Flavor) -> Self {
         SentinelOptions::new(flavor).start()
@@ -225,10 +217,6 @@ impl SentinelGroup {
     }
 
     /// Returns the current primary, according to the first running sentinel.
-    ///
-    /// # Panics
-    ///
-    /// Panics if no sentinel is running.
     #[track_caller]
     pub fn primary(&self) -> &Server {
         let mut named = self
@@ -239,10 +227,6 @@ impl SentinelGroup {
 
     /// Asks the sentinels for a failover from a healthy primary, waits for it, and returns the new
     /// primary.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the sentinels refuse, or if it takes longer than forty seconds.
     #[track_caller]
     pub fn failover(&self) -> &Server {
         let old = self.primary();
@@ -254,10 +238,6 @@ impl SentinelGroup {
 
     /// Waits until every running sentinel names a primary other than `old`, and that server accepts
     /// writes. Returns that server.
-    ///
-    /// # Panics
-    ///
-    /// Panics if that takes longer than forty seconds.
     #[track_caller]
     pub fn wait_for_failover(&self, old: &Server) -> &Server {
         self.eventually("the sentinels keep the primary", || {
@@ -270,10 +250,6 @@ impl SentinelGroup {
 
     /// Waits until every running server is the primary or follows it, and every running sentinel
     /// knows this and the other sentinels.
-    ///
-    /// # Panics
-    ///
-    /// Panics if no sentinel is running, or if that takes longer than forty seconds.
     #[track_caller]
     pub fn wait(&self) {
         self.eventually("the sentinels do not come to know each other", || {

@@ -42,10 +42,6 @@ pub struct ServerOptions {
 
 impl ServerOptions {
     /// Returns options for a server of `flavor` that writes nothing to disk.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the server's program is missing; the message says how to get it.
     #[track_caller]
     pub fn new(flavor: Flavor) -> Self {
         Self::with_binary(flavor.binary())
@@ -132,10 +128,6 @@ impl ServerOptions {
     }
 
     /// Starts the server on a free port, and waits until it answers.
-    ///
-    /// # Panics
-    ///
-    /// Panics with the end of the server's log if it does not answer within ten seconds.
     #[track_caller]
     pub fn start(self) -> Server {
         let mut attempt = 1;
@@ -190,20 +182,12 @@ enum Readiness {
 
 impl Server {
     /// Starts a server of `flavor` that writes nothing to disk.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the program is missing, or if the server does not answer within ten seconds.
     #[track_caller]
     pub fn start(flavor: Flavor) -> Self {
         Self::options(flavor).start()
     }
 
     /// Returns options for a server of `flavor`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the program is missing; the message says how to get it.
     #[track_caller]
     pub fn options(flavor: Flavor) -> ServerOptions {
         ServerOptions::new(flavor)
@@ -219,10 +203,6 @@ impl Server {
     /// Starts the server again on the same port, in the same folder and with the same arguments.
     ///
     /// Kills it first if it still runs.
-    ///
-    /// # Panics
-    ///
-    /// Panics with the end of the server's log if it does not answer within ten seconds.
     #[track_caller]
     pub fn restart(&self) {
         self.kill();
@@ -233,10 +213,6 @@ impl Server {
 
     /// Like [`restart`](Self::restart), but does not wait until the server has loaded its data:
     /// until then it answers most commands with `LOADING`.
-    ///
-    /// # Panics
-    ///
-    /// Panics with the end of the server's log if it does not answer at all within ten seconds.
     #[track_caller]
     pub fn restart_loading(&self) {
         self.kill();
@@ -246,40 +222,24 @@ impl Server {
     }
 
     /// Stops the server with `SIGSTOP`: connections stay open, but nothing is answered.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the server is not running.
     #[track_caller]
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
     /// Resumes a [paused](Self::pause) server, which first handles what it was sent meanwhile.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the server is not running.
     #[track_caller]
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
     /// Runs one command on a new connection. An error from the server is also a [`Reply`].
-    ///
-    /// # Panics
-    ///
-    /// Panics if the server cannot be reached, or does not answer within five seconds.
     #[track_caller]
     pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Reply {
         command(&self.door(), words)
     }
 
     /// Connects to the server.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the server cannot be reached.
     #[track_caller]
     pub fn connection(&self) -> Connection {
         connect(&self.door())
@@ -325,10 +285,6 @@ impl Server {
     }
 
     /// Returns the server's process id.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the server has been killed.
     #[track_caller]
     pub fn pid(&self) -> u32 {
         self.process().as_ref().expect("a server that runs").pid()

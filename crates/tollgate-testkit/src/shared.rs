@@ -71,11 +71,6 @@ trap '' HUP INT TERM
 "#;
 
 /// Returns a server of `flavor` that is shared with all tests that ask for one.
-///
-/// # Panics
-///
-/// Panics if the server's program or the program `flock` is missing, or if a new server does not
-/// answer within ten seconds.
 #[track_caller]
 pub fn standalone(flavor: Flavor) -> SharedServer {
     let binary = flavor.binary();
@@ -94,11 +89,6 @@ pub fn standalone(flavor: Flavor) -> SharedServer {
 /// Returns a cluster of three masters of `flavor` that is shared with all tests that ask for one.
 ///
 /// It takes two seconds to start.
-///
-/// # Panics
-///
-/// Panics if the server's program or the program `flock` is missing, or if a new cluster does not
-/// serve within twenty seconds.
 #[track_caller]
 pub fn cluster(flavor: Flavor) -> SharedCluster {
     let binary = flavor.binary();
@@ -154,20 +144,12 @@ impl SharedServer {
     }
 
     /// Connects to the server.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the server cannot be reached.
     #[track_caller]
     pub fn connection(&self) -> Connection {
         connect(&self.address())
     }
 
     /// Runs one command on a new connection. An error from the server is also a [`Reply`].
-    ///
-    /// # Panics
-    ///
-    /// Panics if the server cannot be reached, or does not answer within five seconds.
     #[track_caller]
     pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Reply {
         command(&self.address(), words)
@@ -196,10 +178,6 @@ impl SharedCluster {
     }
 
     /// Returns the address of the master of `slot`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the cluster cannot be reached.
     #[track_caller]
     pub fn master_of(&self, slot: u16) -> String {
         crate::cluster::master_of(&self.addresses[0], slot)
@@ -207,10 +185,6 @@ impl SharedCluster {
 
     /// Runs one command on the node of its first key, which must be its second word. An error from
     /// the server is also a [`Reply`].
-    ///
-    /// # Panics
-    ///
-    /// Panics if the cluster cannot be reached, or does not answer within five seconds.
     #[track_caller]
     pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Reply {
         let key = words.get(1).map_or(&b""[..], AsRef::as_ref);

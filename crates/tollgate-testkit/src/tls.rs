@@ -30,10 +30,6 @@ pub struct Authority {
 
 impl Authority {
     /// Returns an authority with a new key.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the system provides no random numbers.
     #[expect(clippy::new_without_default, reason = "no two are alike")]
     pub fn new() -> Self {
         let mut parameters = named("tollgate-testkit authority", &[]);
@@ -52,10 +48,6 @@ impl Authority {
     /// A running process cannot change its trusted roots safely. So the first call runs the test
     /// again in another process, with `SSL_CERT_FILE` set to a new file, and returns `None` if the
     /// test passes there. In that process, this writes the file and returns the authority.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the test fails in the other process, or if that process runs no test.
     #[track_caller]
     pub fn of_the_system(test: &str) -> Option<Self> {
         if env::var_os(TRUSTING).is_some_and(|name| name == test) {
@@ -85,19 +77,11 @@ impl Authority {
     }
 
     /// Creates a server and client certificate for 127.0.0.1 and localhost.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the system provides no random numbers.
     pub fn certify(&self) -> Identity {
         self.certify_as(&["127.0.0.1", "localhost"])
     }
 
     /// Creates a server and client certificate for these names and addresses.
-    ///
-    /// # Panics
-    ///
-    /// Panics if a name is not valid, or if the system provides no random numbers.
     pub fn certify_as(&self, names: &[&str]) -> Identity {
         let mut parameters = named("tollgate-testkit", names);
         parameters.use_authority_key_identifier_extension = true;

@@ -52,10 +52,6 @@ impl<'a> Migration<'a> {
     }
 
     /// Moves up to `count` of the remaining keys, and returns how many it moved.
-    ///
-    /// # Panics
-    ///
-    /// Panics if one of the masters refuses or does not answer.
     #[track_caller]
     pub fn move_keys(&self, count: usize) -> usize {
         let (slot, count) = (self.slot.to_string(), count.to_string());
@@ -80,10 +76,6 @@ impl<'a> Migration<'a> {
     /// Assigns the slot to its new master, and waits until every running node knows.
     ///
     /// Keys that were not moved would be lost, so the old master refuses if it still has any.
-    ///
-    /// # Panics
-    ///
-    /// Panics if a node refuses, or if it takes longer than twenty seconds.
     #[track_caller]
     pub fn finish(self) {
         let slot = self.slot.to_string();

@@ -36,10 +36,6 @@ pub struct ClusterOptions {
 
 impl ClusterOptions {
     /// Returns options for three masters of `flavor`, with one replica each.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the server's program is missing; the message says how to get it.
     #[track_caller]
     pub fn new(flavor: Flavor) -> Self {
         Self {
@@ -93,10 +89,6 @@ impl ClusterOptions {
     }
 
     /// Starts the nodes, and waits until all of them serve and know each other.
-    ///
-    /// # Panics
-    ///
-    /// Panics if there are no masters, or if that takes longer than twenty seconds.
     #[track_caller]
     pub fn start(self) -> Cluster {
         assert!(self.masters > 0, "a cluster has a master at least");
@@ -124,21 +116,12 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts three masters of `flavor`, with one replica each.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the program is missing, or if the start takes longer than twenty seconds.
     #[track_caller]
     pub fn start(flavor: Flavor) -> Self {
         ClusterOptions::new(flavor).start()
     }
 
     /// Starts `masters` nodes of `flavor` without replicas, which is faster.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `masters` is 0, if the program is missing, or if the start takes longer than
-    /// twenty seconds.
     #[track_caller]
     pub fn masters_only(flavor: Flavor, masters: usize) -> Self {
         let options = ClusterOptions::new(flavor);
@@ -146,10 +129,6 @@ impl Cluster {
     }
 
     /// Returns options for a cluster of `flavor`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the program is missing; the message says how to get it.
     #[track_caller]
     pub fn options(flavor: Flavor) -> ClusterOptions {
         ClusterOptions::new(flavor)
@@ -177,10 +156,6 @@ impl Cluster {
     }
 
     /// Returns the master that serves `slot`, as the first running node sees it.
-    ///
-    /// # Panics
-    ///
-    /// Panics if no node is running, or if no healthy master serves the slot.
     #[track_caller]
     pub fn master_of(&self, slot: u16) -> &Server {
         let view = self.view();
@@ -190,10 +165,6 @@ impl Cluster {
     }
 
     /// Returns a running replica of `master`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if no node is running, or if there is no such replica.
     #[track_caller]
     pub fn replica_of(&self, master: &Server) -> &Server {
         let view = self.view();
@@ -213,10 +184,6 @@ impl Cluster {
     /// knows.
     ///
     /// Loses no writes if the old master is running; otherwise forces a takeover.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `replica` is not a replica, or if that takes longer than twenty seconds.
     #[track_caller]
     pub fn failover(&self, replica: &Server) {
         let view = View::of(&replica.door()).expect("a replica that runs");
@@ -231,11 +198,6 @@ impl Cluster {
     }
 
     /// Moves `slot` with all its keys to the master `to`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `to` is not a master or already serves the slot, or if that takes longer than
-    /// twenty seconds.
     #[track_caller]
     pub fn migrate_slot(&self, slot: u16, to: &Server) {
         let migration = self.begin_migration(slot, to);
@@ -245,20 +207,12 @@ impl Cluster {
 
     /// Starts to move `slot` to the master `to`. From now on, the old master redirects calls for
     /// missing keys to the new one with `ASK`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `to` is not a master or already serves the slot.
     #[track_caller]
     pub fn begin_migration<'a>(&'a self, slot: u16, to: &'a Server) -> Migration<'a> {
         Migration::begin(self, slot, to)
     }
 
     /// Waits until every running node serves again, and all see the same masters.
-    ///
-    /// # Panics
-    ///
-    /// Panics if that takes longer than twenty seconds.
     #[track_caller]
     pub fn wait(&self) {
         self.agree(View::covers_all);

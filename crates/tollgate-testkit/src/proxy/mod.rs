@@ -40,10 +40,6 @@ impl Proxy {
     /// Starts a proxy in front of the server at `upstream`, such as `127.0.0.1:6379`.
     ///
     /// The server need not be running yet: until it is, new connections are closed at once.
-    ///
-    /// # Panics
-    ///
-    /// Panics if there is no free port to listen on.
     #[track_caller]
     pub fn start(upstream: impl Into<String>) -> Self {
         let proxy = Self {
@@ -133,10 +129,6 @@ impl Proxy {
     }
 
     /// Accepts new connections again after [`refuse`](Self::refuse).
-    ///
-    /// # Panics
-    ///
-    /// Panics if another program has taken the port meanwhile.
     #[track_caller]
     pub fn accept(&self) {
         let mut acceptor = self.acceptor();

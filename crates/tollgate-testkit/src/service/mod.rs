@@ -70,10 +70,6 @@ pub fn clock_micros() -> u64 {
 impl Service {
     /// Starts a service that enforces `rule`. Each request takes up to `jitter` longer than others
     /// to arrive, at random.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot start.
     #[must_use]
     pub fn start(rule: Rule, jitter: Duration) -> Self {
         let shared = Arc::new(Shared {
