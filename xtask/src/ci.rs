@@ -17,8 +17,8 @@ const FEATURES: &str = "tollgate-core/chrono,tollgate-http/axum,tollgate-http/ou
 /// Which steps to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The steps to run, in this order; without any, all but `features`, `release` and
-    /// `minimal-versions`.
+    /// The steps to run, in this order; without any, those that `.ci/run` has time for: all but `peers`,
+    /// `beside-peers`, `features`, `readme`, `release`, `fuzz` and `minimal-versions`.
     steps: Vec<Step>,
 }
 
@@ -77,6 +77,29 @@ impl Step {
         outcome.map_err(|error| format!("{name}: {error}").into())
     }
 
+    /// Returns whether the step builds so much again that `.ci/run` has no time for it, and finds only what few
+    /// changes break. The workflow runs it.
+    fn is_rare(self) -> bool {
+        match self {
+            // A workspace that no user builds.
+            Self::Peers | Self::BesidePeers => true,
+            // `lint` compiles the features that differ most.
+            Self::Features | Self::MinimalVersions | Self::Release => true,
+            // `cargo xtask test` runs the same programs; this finds only that they lack a dependency or feature.
+            Self::Readme => true,
+            // `tests` gives all targets their seeds, and hundreds of changed ones; seconds more find little.
+            Self::Fuzz => true,
+            Self::Fetch
+            | Self::Lint
+            | Self::OldestCompiler
+            | Self::Dependencies
+            | Self::Tests
+            | Self::Benchmarks
+            | Self::TurnsOfThreads
+            | Self::Instructions => false,
+        }
+    }
+
     fn check(self, shell: &Shell) -> Outcome {
         match self {
             Self::Fetch => fetch(shell),
@@ -102,10 +125,8 @@ impl Step {
 /// Runs the steps until one fails, and prints at the end how long each of them took.
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let chosen = if arguments.steps.is_empty() {
-        // These take long: all is built again. `lint` compiles the features that differ most.
         let mut usual = Step::value_variants().to_vec();
-        usual
-            .retain(|step| !matches!(step, Step::Features | Step::MinimalVersions | Step::Release));
+        usual.retain(|step| !step.is_rare());
         usual
     } else {
         arguments.steps.clone()

@@ -44,8 +44,8 @@ struct Arguments {
 enum Command {
     /// Runs the benchmarks.
     Bench(bench::Arguments),
-    /// Runs all checks that must pass, after `test`, before a change lands: lints, also of `benches/peers`, the
-    /// oldest compiler, licences, every test on every server, and every benchmark once. Or runs some of them.
+    /// Runs the checks that must pass, after `test`, before a change lands: lints, the oldest compiler, licences, every
+    /// test on every server, every benchmark once, and instruction counts. Or runs the steps that are named.
     Ci(ci::Arguments),
     /// Runs the fuzz targets of `xtask/fuzz`, each for a while.
     Fuzz(fuzz::Arguments),

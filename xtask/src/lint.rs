@@ -52,7 +52,7 @@ fn clippy_workspace(shell: &Shell) -> Outcome {
 }
 
 /// Lints the peers, in the target folder of the main workspace, so that both share dependencies.
-/// That would make `lint` a fifth longer, so only CI does it.
+/// That would make `lint` a fifth longer, so only `cargo xtask ci peers` does it.
 pub(crate) fn clippy_peers(shell: &Shell) -> Outcome {
     let target = servers::target(shell);
     Ok(cmd!(

@@ -20,9 +20,54 @@ const EVERY_SERVER: &str = "TOLLGATE_EVERY_SERVER";
 /// The package whose documentation has the examples of README.md and of `docs`.
 const DOCUMENTS: &str = "xtask-documents";
 
-/// What the ordinary run tries as thoroughly as the run on every server does.
-const THOROUGH: &str =
-    "kind(lib) or package(tollgate-memory) or package(tollgate-mock) or package(tollgate-http)";
+/// What the ordinary run tries as thoroughly as the run on every server does: tests in nextest's language, and the
+/// file or folder that they are in, which cannot ask whether everything is to be tried.
+const THOROUGH: [(&str, &str); 14] = [
+    ("package(tollgate-cli)", "crates/tollgate-cli/tests"),
+    ("package(tollgate-http)", "crates/tollgate-http/tests"),
+    ("package(tollgate-memory)", "crates/tollgate-memory/tests"),
+    ("package(tollgate-mock)", "crates/tollgate-mock/tests"),
+    (
+        "package(tollgate-layers) and binary(conformance)",
+        "crates/tollgate-layers/tests/conformance.rs",
+    ),
+    (
+        "binary(layers) and test(/^breaker::/)",
+        "crates/tollgate-layers/tests/layers/breaker.rs",
+    ),
+    (
+        "binary(layers) and test(/^limits::/)",
+        "crates/tollgate-layers/tests/layers/limits.rs",
+    ),
+    (
+        "binary(runtime) and test(/^waiting::/)",
+        "crates/tollgate-tokio/tests/runtime/waiting.rs",
+    ),
+    (
+        "test(/^scenarios::extremes::/)",
+        "crates/tollgate-scenarios/src/extremes.rs",
+    ),
+    (
+        "test(/^scenarios::faults::/)",
+        "crates/tollgate-scenarios/src/faults",
+    ),
+    (
+        "test(/^scenarios::leases::/)",
+        "crates/tollgate-scenarios/src/leases.rs",
+    ),
+    (
+        "test(/^scenarios::outage::/)",
+        "crates/tollgate-scenarios/src/outage.rs",
+    ),
+    (
+        "test(/^scenarios::secured::/)",
+        "crates/tollgate-scenarios/src/secured.rs",
+    ),
+    (
+        "test(/^scenarios::waiting::/)",
+        "crates/tollgate-scenarios/src/waiting.rs",
+    ),
+];
 
 /// Which tests to run.
 #[derive(Args, Debug)]
@@ -61,7 +106,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         servers::run(shell)?;
         shell.set_var(EVERY_SERVER, "1");
         let filter = match arguments.rest {
-            true => format!("not ({THOROUGH})"),
+            true => rest(),
             false => "all()".to_owned(),
         };
         vec![
@@ -102,6 +147,12 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         );
     }
     Ok(())
+}
+
+/// Returns the filter for what the ordinary run tries less thoroughly.
+fn rest() -> String {
+    let thorough = THOROUGH.map(|(tests, _)| format!(" or ({tests})"));
+    format!("not (kind(lib){})", thorough.concat())
 }
 
 /// Returns the command that runs the tests of some packages. `filter` is for nextest, which runs them if it is
@@ -226,6 +277,30 @@ fn counts_in(line: &str) -> Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::project::{self, Files};
+
+    #[test]
+    fn what_the_ordinary_run_tries_as_thoroughly_asks_for_no_more() {
+        let files = Files::read(&project::shell().unwrap()).unwrap();
+        for (tests, place) in THOROUGH {
+            let mut of = files
+                .ending("rs")
+                .filter(|(path, _)| path.starts_with(place))
+                .peekable();
+            assert!(of.peek().is_some(), "{tests}: nothing is in {place}");
+            for (path, text) in of {
+                for asks in [
+                    "rounds(",
+                    "Flavor::chosen",
+                    "is_every",
+                    "every_server",
+                    EVERY_SERVER,
+                ] {
+                    assert!(!text.contains(asks), "{path} has {asks}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn closing_lines_are_counted() {
