@@ -1,5 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed promise")]
+#![allow(
+    clippy::missing_panics_doc,
+    reason = "a promise that is broken panics: the modules of the promises say so once"
+)]
 
 mod bound;
 mod clock;

@@ -1,4 +1,4 @@
-//! The promises about leases.
+//! The promises about leases: each function panics when its promise is broken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,10 +65,6 @@ fn terms(amount: u64, ttl: Duration) -> lease::Terms {
 }
 
 /// Every answer equals that of the state machine, whatever the clock does.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn agrees_with_the_machine(harness: &Leases, plan: &Plan) {
     plan.check(&histories(), async |history| {
         let mut state = lease::State::default();
@@ -80,10 +76,6 @@ pub async fn agrees_with_the_machine(harness: &Leases, plan: &Plan) {
 }
 
 /// Every answer equals that of the second definition, which keeps everything that ever happened.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn agrees_with_the_definition(harness: &Leases, plan: &Plan) {
     plan.check(&histories(), async |history| {
         let mut naive = NaiveLeases::default();
@@ -141,10 +133,6 @@ async fn check(
 
 /// Acquiring again with the same id returns the same lease and takes nothing more; a second release
 /// finds nothing; neither does a renewal after it.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn a_repeated_acquisition_is_the_same_lease(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let limiter = ConcurrencyLimiter::new(store, "places", 3, Duration::from_secs(60)).unwrap();
@@ -191,10 +179,6 @@ pub async fn a_repeated_acquisition_is_the_same_lease(harness: &Leases, _plan: &
 
 /// A lease that is not renewed ends at its instant, neither earlier nor later than a few
 /// milliseconds; one that is renewed does not.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn ends_by_itself_at_its_own_clock(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let ttl = Duration::from_millis(400);
@@ -239,10 +223,6 @@ pub async fn ends_by_itself_at_its_own_clock(harness: &Leases, _plan: &Plan) {
 }
 
 /// Tokens grow from lease to lease, also after all leases have ended, and for calls at one instant.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn tokens_only_grow(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let terms = terms(2, Duration::from_millis(1));
@@ -288,10 +268,6 @@ pub async fn tokens_only_grow(harness: &Leases, _plan: &Plan) {
 }
 
 /// Leases of one key, or of one limiter, take nothing from another.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn keys_are_independent(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let base = fresh_key("k");
@@ -316,10 +292,6 @@ pub async fn keys_are_independent(harness: &Leases, _plan: &Plan) {
 }
 
 /// A request that is not valid fails with `ErrorKind::Malformed` and changes nothing.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn malformed_requests_change_nothing(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
     let terms = terms(1, Duration::from_secs(60));
@@ -372,10 +344,6 @@ pub async fn malformed_requests_change_nothing(harness: &Leases, _plan: &Plan) {
 
 /// However many callers acquire and release at once, never more than the amount is held, and all of
 /// it can be.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn concurrent_holders_never_exceed_the_amount(harness: &Leases, _plan: &Plan) {
     const AMOUNT: u64 = 3;
     const CALLERS: usize = 16;

@@ -14,10 +14,6 @@ const PARTS: u64 = 1_000_000;
 /// After `reset_after`, a key behaves like one never seen, however much later it is called.
 ///
 /// A store may therefore drop its state then, and no answer shows whether it did.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn an_idle_key_equals_a_new_key(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
@@ -38,10 +34,6 @@ pub async fn an_idle_key_equals_a_new_key(harness: &Stores, plan: &Plan) {
 }
 
 /// A reset forgets everything that was consumed, at any instant.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn reset_forgets_everything(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
@@ -66,10 +58,6 @@ pub async fn reset_forgets_everything(harness: &Stores, plan: &Plan) {
 }
 
 /// A refund at the same instant undoes the call completely.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn a_refund_at_once_undoes(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
@@ -97,10 +85,6 @@ pub async fn a_refund_at_once_undoes(harness: &Stores, plan: &Plan) {
 
 /// A refund does not give back what time has already given back, even if the clock has stepped back
 /// since.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn a_late_refund_gives_nothing(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {

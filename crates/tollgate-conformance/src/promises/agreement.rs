@@ -13,20 +13,12 @@ use crate::session::Outcome;
 ///
 /// Compared field by field, over two interleaved keys, with refunds, resets and a clock that steps
 /// back.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn agrees_with_the_machine(harness: &Stores, plan: &Plan) {
     agree_on(harness, plan, Acts::ALL);
 }
 
 /// By the store's own clock too, every decision equals the machine's at the instant that the
 /// decision reports.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn agrees_with_the_machine_at_its_own_clock(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| histories(limit, 2, Acts::ALL),
@@ -49,10 +41,6 @@ pub(super) fn agree_on(harness: &Stores, plan: &Plan, kind: Acts) {
 }
 
 /// Every decision follows from the algorithm's definition and the list of counted calls.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn agrees_with_the_definition(harness: &Stores, plan: &Plan) {
     // With refunds, the clock only moves forward: a refunded call no longer records how far it had
     // come.

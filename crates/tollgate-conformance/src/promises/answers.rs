@@ -12,10 +12,6 @@ use crate::scene::{ALICE, Scene};
 /// A call is allowed exactly if its cost is at most what a peek says remains.
 ///
 /// Its wait is zero exactly if it is allowed, and "never" exactly if its cost exceeds the capacity.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn allows_exactly_what_remains(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
@@ -61,10 +57,6 @@ pub async fn allows_exactly_what_remains(harness: &Stores, plan: &Plan) {
 }
 
 /// An allowed call takes exactly its cost from what remains; a denied call consumes nothing.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn takes_exactly_the_cost(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
@@ -97,10 +89,6 @@ pub async fn takes_exactly_the_cost(harness: &Stores, plan: &Plan) {
 
 /// If a call is allowed at some cost, it is allowed at any smaller cost; smaller costs never wait
 /// longer.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn smaller_costs_wait_no_longer(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
@@ -132,10 +120,6 @@ pub async fn smaller_costs_wait_no_longer(harness: &Stores, plan: &Plan) {
 }
 
 /// Without calls, what remains never falls, and `reset_after` never moves to a later instant.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn time_only_gives_back(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {

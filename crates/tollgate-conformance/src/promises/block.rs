@@ -22,30 +22,18 @@ const CALLERS: usize = 24;
 
 /// Every call gets the machine's answer while keys are blocked: under blocks alone, and together
 /// with limits that count, with refunds, resets, and a clock that steps back.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn blocks_agree_with_the_machine(harness: &Stores, plan: &Plan) {
     agree_on(harness, plan, blocks(plan.limits()));
 }
 
 /// By the store's own clock too, every call gets the machine's answer at the instant that the
 /// decision reports.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn blocks_agree_with_the_machine_at_its_own_clock(harness: &Stores, plan: &Plan) {
     agree_at_its_own_clock_on(harness, plan, blocks(plan.limits()));
 }
 
 /// A call is denied exactly until the end of the last block, and repeated blocks last as long as
 /// their definition says.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn blocks_agree_with_the_definition(harness: &Stores, plan: &Plan) {
     let plan = plan.clone().with_limits(blocking(plan.limits()));
     plan.check_each(
@@ -93,10 +81,6 @@ fn says(session: &Session, verdict: Verdict, wait: Option<u64>, left: u64) -> Ou
 }
 
 /// Of many callers who block a key at once, one begins a block, and the others change nothing.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn concurrent_blocks_are_one(harness: &Stores, plan: &Plan) {
     for limit in blocking(plan.limits()) {
         let algorithm = format!("{},doublings=4", limit.algorithm());

@@ -13,10 +13,6 @@ use crate::session::Outcome;
 ///
 /// Counts what was admitted and not given back, with refunds, settlements and a clock that steps
 /// back.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn never_over_admits(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| (starts(limit), histories(limit, 1, Acts::REFUNDS)),
@@ -26,10 +22,6 @@ pub async fn never_over_admits(harness: &Stores, plan: &Plan) {
 
 /// Refunds and settlements never make room for more than the bound, even if callers take everything around window
 /// boundaries and give it back at the worst moments.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn refunds_keep_the_bound(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| (starts(limit), assaults(limit)),
@@ -73,10 +65,6 @@ async fn keeps_within(harness: &Stores, limit: &Limit, start: Start, history: &[
 }
 
 /// Some history admits as much as the bound, so a store that is too strict fails.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn reaches_its_bound(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |_| 0..4_u64,

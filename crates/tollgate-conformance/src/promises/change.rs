@@ -15,10 +15,6 @@ use crate::session::Session;
 /// machine does it, and what remains never falls below zero.
 ///
 /// The limit's amount and window change at random while it is in use.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn a_changed_limit_applies_at_once(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
@@ -61,10 +57,6 @@ pub async fn a_changed_limit_applies_at_once(harness: &Stores, plan: &Plan) {
 }
 
 /// A limit of zero denies every call with a cost above zero, forever, and is always reset.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn zero_denies_everything(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
@@ -94,10 +86,6 @@ pub async fn zero_denies_everything(harness: &Stores, plan: &Plan) {
 }
 
 /// At the largest amounts, windows, costs and instants, nothing wraps, rounds or panics.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn extremes_are_exact(harness: &Stores, plan: &Plan) {
     let mut extremes: Vec<Limit> = Vec::new();
     for limit in plan.limits() {

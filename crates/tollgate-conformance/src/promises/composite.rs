@@ -28,10 +28,6 @@ pub(super) fn keys() -> [OwnedKey; 2] {
 }
 
 /// Every decision on several limits equals the machine's, all-or-nothing.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn composites_agree_with_the_machine(harness: &Stores, plan: &Plan) {
     agree_on(harness, plan, composites(plan.limits(), 2, Acts::ALL));
 }
@@ -66,10 +62,6 @@ pub(super) fn agree_at_its_own_clock_on(
 
 /// If one limit denies, nothing is consumed from any of them, and each still allows what it did
 /// before.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn is_all_or_nothing(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let history = composites(limits, 2, Acts::CALLS);
@@ -112,10 +104,6 @@ pub async fn is_all_or_nothing(harness: &Stores, plan: &Plan) {
 ///
 /// An allowed request leaves the least that any of its limits leaves. The order of the limits does
 /// not matter.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn waits_for_the_slowest_limit(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let history = composites(limits, 2, Acts::FORWARD);
@@ -172,10 +160,6 @@ pub async fn waits_for_the_slowest_limit(harness: &Stores, plan: &Plan) {
 }
 
 /// Requests that name the same limits in opposite orders all complete, and admit exactly what fits.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn crossing_requests_do_not_deadlock(harness: &Stores, plan: &Plan) {
     let limit = plan.limits()[0].clone();
     for _ in 0..ROUNDS {

@@ -22,10 +22,6 @@ const ROUNDS: usize = 8;
 /// admitted as fit.
 ///
 /// They get the same answers as the same calls made one after another.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn admits_exactly_the_bound_under_concurrency(harness: &Stores, plan: &Plan) {
     for limit in supported(harness, plan).await {
         let amount = limit.algorithm().capacity().min(CALLERS / 4);
@@ -63,10 +59,6 @@ pub async fn admits_exactly_the_bound_under_concurrency(harness: &Stores, plan: 
 }
 
 /// Concurrent calls of different costs get the answers of some sequential order.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn concurrent_calls_are_linearizable(harness: &Stores, plan: &Plan) {
     let costs: Vec<u64> = (0..CALLERS).map(|caller| 1 + caller % 5).collect();
     for limit in supported(harness, plan).await {

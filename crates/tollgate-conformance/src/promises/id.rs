@@ -26,10 +26,6 @@ const SHORT: Duration = Duration::from_millis(100);
 
 /// A repeated call gets the first answer, field by field, and is not counted again; a call that is
 /// not repeated is decided as without its id.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn repeated_calls_get_the_first_answer(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let store = harness.store().await;
@@ -122,10 +118,6 @@ async fn once(
 
 /// An id that was used for another call is an error, which changes nothing. The same id of another
 /// key is another id.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn an_id_of_another_call_changes_nothing(harness: &Stores, plan: &Plan) {
     for limit in by_days(plan.limits()) {
         let store = harness.store().await;
@@ -164,10 +156,6 @@ pub async fn an_id_of_another_call_changes_nothing(harness: &Stores, plan: &Plan
 }
 
 /// Of many callers who make one call at once, one is counted, and all get its answer.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn concurrent_repeats_are_one(harness: &Stores, plan: &Plan) {
     for limit in by_days(plan.limits()) {
         let store = harness.store().await;
@@ -194,10 +182,6 @@ pub async fn concurrent_repeats_are_one(harness: &Stores, plan: &Plan) {
 }
 
 /// The answer to a denied call is not kept: repeated, the call is decided anew.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn denials_are_not_kept(harness: &Stores, plan: &Plan) {
     for limit in by_days(plan.limits()) {
         let store = harness.store().await;
@@ -217,10 +201,6 @@ pub async fn denials_are_not_kept(harness: &Stores, plan: &Plan) {
 }
 
 /// An answer is forgotten once it has been kept for as long as the call says.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn answers_are_forgotten(harness: &Stores, plan: &Plan) {
     for limit in by_days(plan.limits()) {
         let store = harness.store().await;

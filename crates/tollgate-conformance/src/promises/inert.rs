@@ -9,10 +9,6 @@ use crate::plan::Plan;
 use crate::scene::{ALICE, BOB, Scene};
 
 /// A peek changes nothing: a key with peeks between its calls gets the same answers as its twin.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn peek_changes_nothing(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
@@ -45,10 +41,6 @@ pub async fn peek_changes_nothing(harness: &Stores, plan: &Plan) {
 ///
 /// Limits that count denied calls are the exception: they count each attempt as if it were
 /// admitted.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn denied_calls_change_nothing(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
@@ -94,10 +86,6 @@ pub async fn denied_calls_change_nothing(harness: &Stores, plan: &Plan) {
 /// Two keys are counted separately, and resetting one leaves the other unchanged.
 ///
 /// A key gets the same answers whether or not its store also serves another key.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn keys_are_independent(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(

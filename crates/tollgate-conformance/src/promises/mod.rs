@@ -1,4 +1,5 @@
-//! The promises that every store must keep: one function each, named after its promise.
+//! The promises that every store must keep: one function each, named after its promise. It panics
+//! when the promise is broken.
 
 mod absence;
 mod agreement;

@@ -14,10 +14,6 @@ const AMOUNT: u64 = 10;
 
 /// By the store's own clock, a peek returns what is left, a denied call consumes nothing, and
 /// `take_up_to` takes the rest.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn counts_at_its_own_clock(harness: &Stores, plan: &Plan) {
     daily(plan).check_each(
         |_| 1..AMOUNT,
@@ -47,10 +43,6 @@ pub async fn counts_at_its_own_clock(harness: &Stores, plan: &Plan) {
 }
 
 /// By the store's own clock, a refund gives back what was consumed, and a reset forgets everything.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn gives_back_at_its_own_clock(harness: &Stores, plan: &Plan) {
     daily(plan).check_each(
         |_| 1..AMOUNT,
@@ -82,10 +74,6 @@ pub async fn gives_back_at_its_own_clock(harness: &Stores, plan: &Plan) {
 
 /// By the store's own clock, requests with several limits consume, refund and reset all of them
 /// together, and consume nothing if one denies.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn is_all_or_nothing_at_its_own_clock(harness: &Stores, plan: &Plan) {
     let plan = daily(plan);
     let limits = plan.limits();

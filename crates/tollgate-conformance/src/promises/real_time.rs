@@ -35,10 +35,6 @@ struct Timed {
 /// clock goes on, and at least half of what fits at the instants of the calls is admitted.
 ///
 /// Nothing depends on how fast the machine is: if calls are late, their instants are late, too.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn keeps_its_rate_in_real_time(harness: &Stores, plan: &Plan) {
     let mut runs = Vec::new();
     for limit in plan.limits() {

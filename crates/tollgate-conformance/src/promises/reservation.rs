@@ -31,30 +31,18 @@ const LONG: Duration = Duration::from_secs(1_000_000);
 
 /// Every reservation gets the machine's answer: under one limit and several, with cancellations,
 /// resets, other calls between them, and a clock that steps back.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn reservations_agree_with_the_machine(harness: &Stores, plan: &Plan) {
     agree_on(harness, plan, reservations(plan.limits(), 2, Acts::ALL));
 }
 
 /// By the store's own clock too, every reservation gets the machine's answer at the instant that
 /// the decision reports.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn reservations_agree_with_the_machine_at_its_own_clock(harness: &Stores, plan: &Plan) {
     agree_at_its_own_clock_on(harness, plan, reservations(plan.limits(), 2, Acts::ALL));
 }
 
 /// Every reservation gets the least delay that the definition allows, or is denied for exactly as
 /// long as no delay is short enough.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn reservations_agree_with_the_definition(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let start = prop_oneof![Just(0), 0..=1_000_000_000_u64];
@@ -116,10 +104,6 @@ async fn follows(harness: &Stores, limits: &[Limit], start: Start, history: &[St
 }
 
 /// Whatever is cancelled, refunded or settled, the starts that are kept stay within each limit's bound.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let history = reservations(limits, 1, Acts::FORWARD_REFUNDS);
@@ -207,10 +191,6 @@ fn within_bounds(
 
 /// A reservation beyond its longest delay changes nothing, and is accepted after exactly its
 /// `retry_after`.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn refused_reservations_change_nothing(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let costs: Vec<_> = limits
@@ -272,10 +252,6 @@ pub async fn refused_reservations_change_nothing(harness: &Stores, plan: &Plan) 
 
 /// Reservations that are cancelled in the opposite order, before they start, leave what would be
 /// there without them.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn cancelling_the_last_reservation_undoes_it(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let cost = |limit: &Limit| prop_oneof![Just(1), costs(limit)];
@@ -357,10 +333,6 @@ pub async fn cancelling_the_last_reservation_undoes_it(harness: &Stores, plan: &
 }
 
 /// Concurrent reservations get the starts of some sequential order, spaced as the limit demands.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn concurrent_reservations_have_an_order(harness: &Stores, plan: &Plan) {
     for limit in plan.limits() {
         let quota = limit.algorithm().quota();

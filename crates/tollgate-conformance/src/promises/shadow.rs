@@ -10,29 +10,17 @@ use crate::plan::Plan;
 use crate::session::{Outcome, Session};
 
 /// Every decision on limits in shadow, alone and beside others, equals the machine's.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn shadows_agree_with_the_machine(harness: &Stores, plan: &Plan) {
     agree_on(harness, plan, composites(plan.limits(), 2, Acts::ALL));
 }
 
 /// By the store's own clock too, every decision equals the machine's at the instant that it reports.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn shadows_agree_with_the_machine_at_its_own_clock(harness: &Stores, plan: &Plan) {
     agree_at_its_own_clock_on(harness, plan, composites(plan.limits(), 2, Acts::ALL));
 }
 
 /// A call gets the same decision as without the limits in shadow, none of which is the binding one,
 /// and each of those says what it would if it were asked about the allowed calls alone, and were none.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn shadows_count_what_they_would_allow_and_deny_nothing(harness: &Stores, plan: &Plan) {
     let limits = plan.limits();
     let history = composites(limits, 2, Acts::CALLS);

@@ -17,10 +17,6 @@ use crate::promises::{limit_of, with_quota};
 ///
 /// Covers every algorithm and operation, with the caller's time and the store's own. A store that
 /// supports nothing breaks this promise.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn says_what_it_supports(harness: &Stores, _plan: &Plan) {
     let store = harness.store().await;
     let mut supported = 0;
@@ -79,10 +75,6 @@ fn every_algorithm() -> impl Iterator<Item = Limit> {
 }
 
 /// A store that says it need not wait decides the same, on the same states, without waiting.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
     let store = harness.store().await;
     for limit in every_algorithm() {
@@ -128,10 +120,6 @@ pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
 }
 
 /// A malformed request fails with `ErrorKind::Malformed` and changes nothing.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn malformed_requests_change_nothing(harness: &Stores, plan: &Plan) {
     let store = harness.store().await;
     let plan = whatever_the_clock(harness, plan).await;
@@ -197,10 +185,6 @@ pub async fn malformed_requests_change_nothing(harness: &Stores, plan: &Plan) {
 
 /// A receipt from before a reset frees nothing consumed after it, if the state stores the instants
 /// of calls: in sliding logs and anchored windows.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn receipts_from_before_a_reset_free_nothing(harness: &Stores, _plan: &Plan) {
     let store = harness.store().await;
     let now = wall_clock();
@@ -243,10 +227,6 @@ pub async fn receipts_from_before_a_reset_free_nothing(harness: &Stores, _plan: 
 ///
 /// Covers separators, braces, invalid UTF-8, empty parts, and bytes moved from one part to the
 /// other.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn similar_keys_are_independent(harness: &Stores, plan: &Plan) {
     let store = harness.store().await;
     let base = fresh_key("k");
@@ -305,10 +285,6 @@ pub async fn similar_keys_are_independent(harness: &Stores, plan: &Plan) {
 
 /// A request with the caller's instant is decided at that instant; any other, by a clock that
 /// advances.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn decides_at_the_given_instant(harness: &Stores, plan: &Plan) {
     let store = harness.store().await;
     let now = wall_clock();

@@ -10,10 +10,6 @@ use crate::scene::{ALICE, BOB, Scene};
 const MOST_UNITS: u64 = 30;
 
 /// One call of cost `n` leaves the same as `n` calls of cost 1 at the same instant.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn a_cost_is_as_many_unit_calls(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(
@@ -42,10 +38,6 @@ pub async fn a_cost_is_as_many_unit_calls(harness: &Stores, plan: &Plan) {
 }
 
 /// Taking up to `m` takes as much as would be admitted of `m` successive calls of cost 1.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn takes_what_unit_calls_would(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
     plan.check_each(

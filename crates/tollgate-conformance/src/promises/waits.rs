@@ -10,10 +10,6 @@ use crate::scene::{ALICE, BOB, Scene};
 use crate::session::Outcome;
 
 /// A denied call is allowed after exactly its `retry_after`, and not a microsecond earlier.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn retry_after_is_exact(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| denials(limit, Acts::ALL),
@@ -27,10 +23,6 @@ pub async fn retry_after_is_exact(harness: &Stores, plan: &Plan) {
 
 /// After the clock steps back, waits count from its new reading, and no more is admitted than
 /// before.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn a_clock_that_steps_back_admits_no_more(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| (denials(limit, Acts::FORWARD), 1..=1_000_000_u64),
@@ -60,10 +52,6 @@ pub async fn a_clock_that_steps_back_admits_no_more(harness: &Stores, plan: &Pla
 }
 
 /// A consumed cost is remembered until exactly `reset_after`.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn reset_after_is_exact(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| (starts(limit), histories(limit, 1, Acts::ALL)),

@@ -19,10 +19,6 @@ const ZONES: [&str; 3] = ["Europe/Berlin", "Pacific/Kiritimati", "Pacific/Pago_P
 
 /// A call counts in the zone that it brings, by the local dates there, whatever calls for the same key
 /// have counted in others; one that brings none fails and changes nothing.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn a_call_counts_in_its_own_zone(harness: &Stores, plan: &Plan) {
     let zones = ZONES.map(|name| TimeZone::get(name).unwrap());
     plan.check_each(

@@ -3,19 +3,11 @@
 use super::*;
 
 /// Every answer equals that of the state machine, whatever the clock does.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn agrees_with_the_machine(harness: &Schedules, plan: &Plan) {
     check(harness, plan, false).await;
 }
 
 /// Every answer equals that of the second definition, which keeps all events and tries all windows.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn agrees_with_the_definition(harness: &Schedules, plan: &Plan) {
     check(harness, plan, true).await;
 }
@@ -58,10 +50,6 @@ async fn check(harness: &Schedules, plan: &Plan, by_definition: bool) {
 
 /// At the store's own clock, answers equal those of the state machine for times that are neither
 /// past nor near the horizon.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn agrees_with_the_machine_at_its_own_clock(harness: &Schedules, plan: &Plan) {
     let ids = ids();
     plan.check(&(setups(), steps(100)), async |(mut setup, steps)| {

@@ -4,10 +4,6 @@ use super::*;
 
 /// A time before the tolerance or beyond the horizon is refused with the bound, one microsecond
 /// further in it is not.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn times_outside_the_horizon_are_refused(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     let terms = schedule::Terms::new("plans", ["5/1h"])
@@ -66,10 +62,6 @@ pub async fn times_outside_the_horizon_are_refused(harness: &Schedules, _plan: &
 
 /// Events that are so long past that they affect no time that can be planned are not listed, leave
 /// their ids free, and do not come back if the clock steps back.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn events_that_are_over_count_no_more(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     let terms = schedule::Terms::new("plans", ["2/10s"])
@@ -127,10 +119,6 @@ pub async fn events_that_are_over_count_no_more(harness: &Schedules, _plan: &Pla
 }
 
 /// Events of one key, or of one schedule, do not count for another.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn keys_are_independent(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     let base = fresh_key("k");
@@ -170,10 +158,6 @@ pub async fn keys_are_independent(harness: &Schedules, _plan: &Plan) {
 
 /// A request that is not valid fails with `ErrorKind::Malformed` and changes nothing; the largest
 /// valid one is planned.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn malformed_requests_change_nothing(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     let terms = schedule::Terms::new("plans", [format!("{MAX_EVENTS_PER_CALL}/1h")])

@@ -3,10 +3,6 @@
 use super::*;
 
 /// Nothing is planned at closed times, to the microsecond, also where clocks change.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn nothing_is_planned_at_closed_times(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     for (rule, closes, opens) in [
@@ -179,10 +175,6 @@ async fn nothing_is_open_up_to_the_horizon(store: Arc<dyn schedule::Store>) {
 
 /// A call is decided by the days and closed times of the zone that it brings. What calls of other zones
 /// planned counts by its instant.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
     let quotas = ["2/day@local", "night=closed 22:00-08:00@local"];
     let schedule = Schedule::new(harness.store().await, "plans", quotas).unwrap();

@@ -3,10 +3,6 @@
 use super::*;
 
 /// Days of a time zone have the hours that the zone gives them, also where clocks change.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn days_follow_the_time_zone(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
     let zone = "Europe/Berlin".parse_zone();

@@ -1,4 +1,4 @@
-//! The promises about schedules.
+//! The promises about schedules: each function panics when its promise is broken.
 
 mod agreement;
 mod bounds;

@@ -4,10 +4,6 @@ use super::*;
 
 /// Adding, moving, reserving or cancelling again what is planned already changes nothing, and says
 /// so.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn a_call_repeated_changes_nothing(harness: &Schedules, plan: &Plan) {
     let ids = ids();
     plan.check(&(setups(), steps(100)), async |(setup, steps)| {
@@ -53,10 +49,6 @@ pub async fn a_call_repeated_changes_nothing(harness: &Schedules, plan: &Plan) {
 }
 
 /// A set of events that fits can be added in any order, and one by one or together.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn the_order_of_additions_makes_no_difference(harness: &Schedules, plan: &Plan) {
     let times = vec((0_u64..100, any::<u32>()), 1..30);
     plan.check(&(setups(), times), async |(mut setup, times)| {
@@ -129,10 +121,6 @@ pub async fn the_order_of_additions_makes_no_difference(harness: &Schedules, pla
 
 /// `NextFree` names a time that is free, and no earlier one is; `LatestFree` the same in the other
 /// direction. A refusal names the same times.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn next_free_is_the_first_free_time(harness: &Schedules, plan: &Plan) {
     let times = vec(0_u64..60, 1..20);
     plan.check(
@@ -198,10 +186,6 @@ pub async fn next_free_is_the_first_free_time(harness: &Schedules, plan: &Plan) 
 
 /// Of callers who reserve at once, none breaks a quota, no time is given twice where the quota is
 /// one, and everyone who asks again with the same id gets the same time.
-///
-/// # Panics
-///
-/// When the promise is broken.
 pub async fn concurrent_callers_break_no_quota(harness: &Schedules, _plan: &Plan) {
     const CALLERS: usize = 16;
     const EACH: usize = 4;
