@@ -41,8 +41,10 @@ pub use store::contract::{Store, SyncStore};
 pub use store::receipt::Receipt;
 pub use time::{Timestamp, Wait};
 
-/// The calls that a [`RateLimiter`] makes, for programs that store one or name its type.
+/// The calls that a [`RateLimiter`] makes, for programs that store one or name its type, and
+/// [`Companion`](call::Companion), for crates that make calls of their own, such as calls that wait.
 pub mod call {
+    pub use crate::companion::Companion;
     pub use crate::limiter::{
         BlockCall, Call, Costs, Deciding, Left, Lower, Refund, Reserve, Reset, Settle, SettleError,
     };

@@ -2,22 +2,16 @@
 //! any version, so they depend on exactly one.
 //!
 //! It is what the store in memory needs for its speed: keys to hash, the sizes of states, and the most
-//! common call without a request; what `tollgate-tokio` keeps for a limiter; and, in the modules,
-//! scripts and their encoding. A layer or a store needs nothing of it: see [`store`](crate::store).
+//! common call without a request; and, in the modules, scripts and their encoding. A layer or a store needs nothing of it: see [`store`](crate::store).
 
 pub mod encoding;
 #[cfg(feature = "__twins")]
 pub mod twins;
 
-use std::any::Any;
-
 use crate::algorithm::{State, States};
-pub use crate::companion::Companion;
 use crate::key::{Key, Partition};
 pub use crate::key::{Kind, RawPartition};
-use crate::lease::ConcurrencyLimiter;
 use crate::limit::Limit;
-use crate::limiter::RateLimiter;
 use crate::store::{Check, Verdicts, evaluation};
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
@@ -40,29 +34,6 @@ pub fn partition(kind: Kind, value: [u64; 2]) -> Partition<'static> {
 #[must_use]
 pub fn key<'c, 'k>(check: &'c Check<'k>) -> &'c Key<'k> {
     check.key_ref()
-}
-
-/// Returns what `make` returned the first time, for this limiter and all of its clones, or `None`
-/// if they hold a value of another type.
-pub fn companion<S, T>(limiter: &RateLimiter<S>, make: impl FnOnce() -> T) -> Option<&T>
-where
-    T: Companion,
-{
-    let companion: &dyn Any = &**limiter.companion().get_or_init(|| Box::new(make()));
-    companion.downcast_ref()
-}
-
-/// Returns what `make` returned the first time, for this limiter and all of its clones, or `None`
-/// if they hold a value of another type.
-pub fn companion_of_leases<S, T>(
-    limiter: &ConcurrencyLimiter<S>,
-    make: impl FnOnce() -> T,
-) -> Option<&T>
-where
-    T: Companion,
-{
-    let companion: &dyn Any = &**limiter.companion().get_or_init(|| Box::new(make()));
-    companion.downcast_ref()
 }
 
 /// Consumes the cost of `check`, which must not be zero, from `state` if it fits.

@@ -8,10 +8,10 @@ mod store;
 pub(crate) mod terms;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::companion::Companion;
+use crate::companion::{Companion, Companions};
 use crate::error::LimitError;
 use crate::key::Key;
 
@@ -63,7 +63,7 @@ pub struct ConcurrencyLimiter<S> {
 struct Shared<S> {
     terms: Terms,
     store: S,
-    companion: OnceLock<Box<dyn Companion>>,
+    companions: Companions,
 }
 
 impl<S> ConcurrencyLimiter<S> {
@@ -79,7 +79,7 @@ impl<S> ConcurrencyLimiter<S> {
             shared: Arc::new(Shared {
                 terms,
                 store,
-                companion: OnceLock::new(),
+                companions: Companions::default(),
             }),
         })
     }
@@ -96,16 +96,17 @@ impl<S> ConcurrencyLimiter<S> {
         &self.shared.store
     }
 
-    /// Returns the place for what another crate keeps for this limiter and all of its clones.
-    pub(crate) fn companion(&self) -> &OnceLock<Box<dyn Companion>> {
-        &self.shared.companion
+    /// Returns what another crate keeps for this limiter and all of its clones: what `make` returned
+    /// when it was first asked for this type.
+    ///
+    /// See [`Companion`].
+    pub fn companion<T: Companion>(&self, make: impl Fn() -> T) -> &T {
+        self.shared.companions.of(make)
     }
 
-    /// Tells the companion, if there is one, that a lease of `key` was released or reset.
+    /// Tells the companions that a lease of `key` was released or reset.
     fn given_back(&self, key: Key<'_>) {
-        if let Some(companion) = self.shared.companion.get() {
-            companion.given_back(key);
-        }
+        self.shared.companions.given_back(key);
     }
 
     /// Acquires a lease of weight 1, or of [`Call::weight`], if there is room.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::Left;
 use super::call::Charge;
 use crate::algorithm::BlockSpan;
-use crate::error::StoreError;
+use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
-use crate::limit::Limits;
+use crate::limit::Limit;
 use crate::limiter::RateLimiter;
 use crate::store::{Boxed, Check, Checks, Operation, Request, Store, SyncStore};
 use crate::time::{Timestamp, Wait};
@@ -23,8 +23,9 @@ use crate::time::{Timestamp, Wait};
 /// repeat the call: once or twice makes no difference.
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Lower<'l, 'k, S> {
+    root: &'l RateLimiter<S>,
+    /// The same, in the zone of the call.
     limiter: &'l RateLimiter<S>,
-    limits: &'l Limits,
     key: Key<'k>,
     remaining: u64,
     at: Option<Timestamp>,
@@ -34,8 +35,8 @@ impl<'l, 'k, S> Lower<'l, 'k, S> {
     #[inline]
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, remaining: u64) -> Self {
         Self {
+            root: limiter,
             limiter,
-            limits: limiter.zoneless(),
             key,
             remaining,
             at: None,
@@ -52,12 +53,12 @@ impl<'l, 'k, S> Lower<'l, 'k, S> {
     /// Brings the time zone of limits `@local`. See [`Call::zone`](super::Call::zone).
     #[cfg(feature = "calendar")]
     pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limits = self.limiter.in_zone(&zone);
+        self.limiter = self.root.within(&zone);
         self
     }
 
     fn request(&self) -> Result<Request<'_>, StoreError> {
-        let checks = self.remaining.checks(self.limits, self.key)?;
+        let checks = self.remaining.checks(self.limiter.zoneless(), self.key)?;
         Ok(Request::of_parts(Operation::Lower, checks, self.at))
     }
 }
@@ -82,7 +83,7 @@ impl<'l, S: SyncStore> Lower<'l, '_, S> {
     /// Returns the store's errors.
     pub fn run(self) -> Result<Left<'l>, StoreError> {
         let verdicts = self.limiter.store().decide_now(&self.request()?)?;
-        Left::new(self.limits, verdicts)
+        Left::new(self.limiter.zoneless(), verdicts)
     }
 }
 
@@ -93,7 +94,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Lower<'l, 'k, S> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let verdicts = self.limiter.store().decide(self.request()?).await?;
-            Left::new(self.limits, verdicts)
+            Left::new(self.limiter.zoneless(), verdicts)
         })
     }
 }
@@ -101,7 +102,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Lower<'l, 'k, S> {
 impl<S> fmt::Debug for Lower<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lower")
-            .field("limits", &self.limiter.limits())
+            .field("limits", &self.root.limits())
             .field("key", &self.key)
             .field("remaining", &self.remaining)
             .field("at", &self.at)
@@ -114,7 +115,8 @@ impl<S> fmt::Debug for Lower<'_, '_, S> {
 /// # Errors
 ///
 /// Awaiting and running return the store's errors, and
-/// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit can block. After [`Unknown`](crate::ErrorKind::Unknown), block again:
+/// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit can block, or only limits in
+/// [shadow](crate::Limit::shadow), which deny nobody. After [`Unknown`](crate::ErrorKind::Unknown), block again:
 /// once or twice makes no difference.
 #[must_use = "a block does nothing until it is awaited, or ended by `run`"]
 pub struct BlockCall<'l, 'k, S> {
@@ -154,22 +156,41 @@ impl<'l, 'k, S> BlockCall<'l, 'k, S> {
         self
     }
 
-    fn request(&self) -> Request<'_> {
+    fn request(&self) -> Result<Request<'_>, StoreError> {
         let limits = self.limiter.limits().iter();
         let check = |limit| Check::new(limit, self.key, 1);
-        let blocks: Checks<'_> = limits
-            .clone()
-            .filter(|limit| limit.algorithm().can_block())
-            .map(check)
-            .collect();
+        let blocks = limits.clone().filter(|limit| limit.algorithm().can_block());
+        let blocks: Checks<'_> = blocks.map(check).collect();
+        if let Some(first) = blocks.first()
+            && blocks.iter().all(|block| block.limit().is_shadow())
+        {
+            return Err(only_in_shadow(first.limit()));
+        }
         // A request of other limits is refused, with the reason.
         let checks = if blocks.is_empty() {
             limits.map(check).collect()
         } else {
             blocks
         };
-        Request::of_parts(Operation::Block(self.span), checks, self.at)
+        Ok(Request::of_parts(
+            Operation::Block(self.span),
+            checks,
+            self.at,
+        ))
     }
+}
+
+/// Returns the error of a block that would deny nobody.
+#[cold]
+fn only_in_shadow(limit: &Limit) -> StoreError {
+    let name = limit.name();
+    StoreError::new(
+        ErrorKind::Unsupported,
+        format!(
+            "limit `{name}` is in shadow, so a block would deny nobody: leave out `shadow`, or add a \
+             limit that denies, such as `ban=block:5m`"
+        ),
+    )
 }
 
 impl<S: Store> BlockCall<'_, '_, S> {
@@ -178,8 +199,8 @@ impl<S: Store> BlockCall<'_, '_, S> {
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit can block, with what to do
-    /// instead.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit can block, or only limits in shadow,
+    /// with what to do instead.
     ///
     /// # Examples
     ///
@@ -194,7 +215,7 @@ impl<S: Store> BlockCall<'_, '_, S> {
     /// }
     /// ```
     pub fn supported(&self) -> Result<(), StoreError> {
-        self.request().supported_by(self.limiter.store())
+        self.request()?.supported_by(self.limiter.store())
     }
 }
 
@@ -205,7 +226,7 @@ impl<S: SyncStore> BlockCall<'_, '_, S> {
     ///
     /// Returns the store's errors.
     pub fn run(self) -> Result<Wait, StoreError> {
-        let verdicts = self.limiter.store().decide_now(&self.request())?;
+        let verdicts = self.limiter.store().decide_now(&self.request()?)?;
         Ok(verdicts.retry_after())
     }
 }
@@ -216,7 +237,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for BlockCall<'l, 'k, S> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let verdicts = self.limiter.store().decide(self.request()).await?;
+            let verdicts = self.limiter.store().decide(self.request()?).await?;
             Ok(verdicts.retry_after())
         })
     }
@@ -241,8 +262,9 @@ impl<S> fmt::Debug for BlockCall<'_, '_, S> {
 /// reset again.
 #[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
 pub struct Reset<'l, 'k, S> {
+    root: &'l RateLimiter<S>,
+    /// The same, in the zone of the call.
     limiter: &'l RateLimiter<S>,
-    limits: &'l Limits,
     key: Key<'k>,
 }
 
@@ -250,8 +272,8 @@ impl<'l, 'k, S> Reset<'l, 'k, S> {
     #[inline]
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
         Self {
+            root: limiter,
             limiter,
-            limits: limiter.zoneless(),
             key,
         }
     }
@@ -260,7 +282,7 @@ impl<'l, 'k, S> Reset<'l, 'k, S> {
     /// [`Call::zone`](super::Call::zone).
     #[cfg(feature = "calendar")]
     pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limits = self.limiter.in_zone(&zone);
+        self.limiter = self.root.within(&zone);
         self
     }
 }
@@ -272,7 +294,7 @@ impl<S: SyncStore> Reset<'_, '_, S> {
     ///
     /// Returns the store's errors.
     pub fn run(self) -> Result<(), StoreError> {
-        let checks = 0.checks(self.limits, self.key)?;
+        let checks = 0.checks(self.limiter.zoneless(), self.key)?;
         self.limiter.store().reset_now(&checks)?;
         self.limiter.given_back(self.key);
         Ok(())
@@ -284,12 +306,12 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
     type IntoFuture = Boxed<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let checks = match 0.checks(self.limits, self.key) {
+        let checks = match 0.checks(self.limiter.zoneless(), self.key) {
             Ok(checks) => checks,
             Err(error) => return Box::pin(ready(Err(error))),
         };
         let forgotten = self.limiter.store().reset(checks);
-        if self.limiter.companion().get().is_none() {
+        if self.limiter.shared.companions.is_empty() {
             return forgotten;
         }
         Box::pin(async move {
@@ -303,7 +325,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
 impl<S> fmt::Debug for Reset<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reset")
-            .field("limits", &self.limiter.limits())
+            .field("limits", &self.root.limits())
             .field("key", &self.key)
             .finish()
     }

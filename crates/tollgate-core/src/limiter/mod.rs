@@ -9,7 +9,9 @@ mod settle;
 mod zones;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+#[cfg(not(feature = "calendar"))]
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 pub use call::{Call, Check, Consume, Consumes, Costs, Deciding, Kind, Peek, Reserve};
 pub use change::{BlockCall, Lower, Reset};
@@ -17,7 +19,7 @@ pub use left::Left;
 pub use refund::Refund;
 pub use settle::{Settle, SettleError};
 
-use crate::companion::Companion;
+use crate::companion::{Companion, Companions};
 use crate::decision::Decision;
 use crate::error::{LimitError, Problem, StoreError};
 use crate::key::Key;
@@ -99,6 +101,8 @@ use crate::store::{MAX_CHECKS, Operation, Receipt, Verdicts};
 /// [`SyncStore`]: crate::SyncStore
 pub struct RateLimiter<S> {
     shared: Arc<Shared<S>>,
+    // Beside `shared`, because a limiter shares it with itself in each time zone.
+    store: Arc<S>,
 }
 
 struct Shared<S> {
@@ -106,9 +110,11 @@ struct Shared<S> {
     /// The same, or none if one of them needs the time zone of each call.
     zoneless: Limits,
     #[cfg(feature = "calendar")]
-    zones: zones::Zones,
-    store: S,
-    companion: OnceLock<Box<dyn Companion>>,
+    zones: zones::Zones<S>,
+    /// No lifetime in `S` can be shortened, with the feature or without.
+    #[cfg(not(feature = "calendar"))]
+    zones: PhantomData<fn(S) -> S>,
+    companions: Arc<Companions>,
 }
 
 impl<S> RateLimiter<S> {
@@ -157,21 +163,25 @@ impl<S> RateLimiter<S> {
                 }));
             }
         }
+        Ok(Self::of(limits, Arc::new(store), Arc::default()))
+    }
+
+    fn of(limits: Limits, store: Arc<S>, companions: Arc<Companions>) -> Self {
         let needs_zone = limits.iter().any(Limit::needs_zone);
         let zoneless = match needs_zone {
             true => Limits::from_iter([]),
             false => limits.iter().cloned().collect(),
         };
-        Ok(Self {
-            shared: Arc::new(Shared {
-                limits,
-                zoneless,
-                #[cfg(feature = "calendar")]
-                zones: zones::Zones::default(),
-                store,
-                companion: OnceLock::new(),
-            }),
-        })
+        let shared = Shared {
+            limits,
+            zoneless,
+            zones: Default::default(),
+            companions,
+        };
+        Self {
+            shared: Arc::new(shared),
+            store,
+        }
     }
 
     /// Returns the limits, in the order of every decision's verdicts.
@@ -187,23 +197,51 @@ impl<S> RateLimiter<S> {
         &self.shared.zoneless
     }
 
-    /// Returns the limits of a call that brings `zone`: none if one of them needs a zone with a name, and
-    /// it has none. Such a call fails.
+    /// Returns this limiter in a time zone: with the same store, and each limit of the zone `@local` as the
+    /// one of this zone. A limiter without such a limit is itself in every zone.
+    ///
+    /// Calls of the returned limiter are those that bring the zone with [`Call::zone`]. It is for
+    /// functions that take a limiter, such as those of the crate `tollgate-tokio` for streams.
+    ///
+    /// # Errors
+    ///
+    /// If a limit is `@local`, and the zone has no name in the database of time zones.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use jiff::tz::TimeZone;
+    /// use tollgate_core::RateLimiter;
+    ///
+    /// # fn example<S>(store: S) -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = RateLimiter::new(store, ["bill=fixed-window:2000000/month@local"])?;
+    /// let in_berlin = limiter.in_zone(&TimeZone::get("Europe/Berlin")?)?;
+    /// let limit = in_berlin.limits()[0].to_string();
+    /// assert_eq!(limit, "bill=fixed-window:2000000/month@Europe/Berlin");
+    /// # Ok(())
+    /// # }
+    /// # example(()).unwrap();
+    /// ```
     #[cfg(feature = "calendar")]
-    fn in_zone(&self, zone: &jiff::tz::TimeZone) -> &Limits {
-        let zoneless = self.zoneless();
-        if !zoneless.is_empty() {
-            return zoneless;
+    pub fn in_zone(&self, zone: &jiff::tz::TimeZone) -> Result<&Self, LimitError> {
+        if !self.zoneless().is_empty() {
+            return Ok(self);
         }
-        let zones = &self.shared.zones;
-        zones.of(zone, self.limits()).unwrap_or(zoneless)
+        self.shared.zones.of(zone, self)
+    }
+
+    /// Returns the limiter of a call that brings `zone`: this one, without whose zone a call fails, if the
+    /// zone has no name.
+    #[cfg(feature = "calendar")]
+    fn within(&self, zone: &jiff::tz::TimeZone) -> &Self {
+        self.in_zone(zone).unwrap_or(self)
     }
 
     /// Returns the store.
     #[inline]
     #[must_use]
     pub fn store(&self) -> &S {
-        &self.shared.store
+        &self.store
     }
 
     /// Returns the decision of a store that returned `verdicts` on the [limits](Self::limits), in the
@@ -236,16 +274,17 @@ impl<S> RateLimiter<S> {
         Decision::new(&self.shared.limits, verdicts)
     }
 
-    /// Returns the place for what another crate keeps for this limiter and all of its clones.
-    pub(crate) fn companion(&self) -> &OnceLock<Box<dyn Companion>> {
-        &self.shared.companion
+    /// Returns what another crate keeps for this limiter, all of its clones, and itself in all time
+    /// zones: what `make` returned when it was first asked for this type.
+    ///
+    /// See [`Companion`].
+    pub fn companion<T: Companion>(&self, make: impl Fn() -> T) -> &T {
+        self.shared.companions.of(make)
     }
 
-    /// Tells the companion, if there is one, that something was given back to `key`.
-    pub(crate) fn given_back(&self, key: Key<'_>) {
-        if let Some(companion) = self.shared.companion.get() {
-            companion.given_back(key);
-        }
+    /// Tells the companions that something was given back to `key`.
+    fn given_back(&self, key: Key<'_>) {
+        self.shared.companions.given_back(key);
     }
 
     /// Consumes a cost of 1 for `key`, or the cost set with [`Call::cost`], if every limit allows
@@ -456,7 +495,7 @@ impl<S> RateLimiter<S> {
 
     /// Denies every call for `key` for some time, whatever its other limits say.
     ///
-    /// One of the limits must be able to, such as `ban=block:5m`; without one, the call fails
+    /// One of the limits must be able to, such as `ban=block:5m`; without one, or if it is in shadow, the call fails
     /// with [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). The block lasts as long as
     /// that limit says, unless [`until`](BlockCall::until) or [`lasting`](BlockCall::lasting) says
     /// how long. A block never ends earlier than an earlier one of the same key said;
@@ -505,6 +544,7 @@ impl<S> Clone for RateLimiter<S> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
+            store: Arc::clone(&self.store),
         }
     }
 }

@@ -7,7 +7,6 @@ use super::settle::finish;
 use super::{Left, SettleError};
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::limit::Limits;
 use crate::limiter::RateLimiter;
 use crate::store::{Boxed, Operation, Receipt, Request, Store, SyncStore};
 use crate::time::Timestamp;
@@ -37,8 +36,9 @@ use crate::time::Timestamp;
 /// ```
 #[must_use = "a refund does nothing until it is awaited, or ended by `run`"]
 pub struct Refund<'l, 'k, S> {
+    root: &'l RateLimiter<S>,
+    /// The same, in the zone of the call.
     limiter: &'l RateLimiter<S>,
-    limits: &'l Limits,
     key: Key<'k>,
     receipt: Receipt,
     at: Option<Timestamp>,
@@ -48,8 +48,8 @@ impl<'l, 'k, S> Refund<'l, 'k, S> {
     #[inline]
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, receipt: Receipt) -> Self {
         Self {
+            root: limiter,
             limiter,
-            limits: limiter.zoneless(),
             key,
             receipt,
             at: None,
@@ -66,14 +66,27 @@ impl<'l, 'k, S> Refund<'l, 'k, S> {
     /// [`Call::zone`](super::Call::zone).
     #[cfg(feature = "calendar")]
     pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limits = self.limiter.in_zone(&zone);
+        self.limiter = self.root.within(&zone);
         self
     }
 
     fn request(&self) -> Result<Request<'_>, StoreError> {
-        let checks = 0.checks(self.limits, self.key)?;
+        let checks = 0.checks(self.limiter.zoneless(), self.key)?;
         let operation = Operation::Refund(&self.receipt);
         Ok(Request::of_parts(operation, checks, self.at))
+    }
+}
+
+impl<S: Store> Refund<'_, '_, S> {
+    /// Returns the error that this call fails with whatever was counted, if there is one:
+    /// [`Call::supported`](super::Call::supported).
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported), with what to do instead, or
+    /// [`Malformed`](crate::ErrorKind::Malformed).
+    pub fn supported(&self) -> Result<(), StoreError> {
+        self.request()?.supported_by(self.limiter.store())
     }
 }
 
@@ -86,7 +99,7 @@ impl<'l, S: SyncStore> Refund<'l, '_, S> {
     pub fn run(self) -> Result<Left<'l>, SettleError> {
         let request = self.request();
         let verdicts = request.and_then(|request| self.limiter.store().decide_now(&request));
-        finish(self.limiter, self.limits, self.key, self.receipt, verdicts)
+        finish(self.limiter, self.key, self.receipt, verdicts)
     }
 }
 
@@ -100,7 +113,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Refund<'l, 'k, S> {
                 Ok(request) => self.limiter.store().decide(request).await,
                 Err(error) => Err(error),
             };
-            finish(self.limiter, self.limits, self.key, self.receipt, verdicts)
+            finish(self.limiter, self.key, self.receipt, verdicts)
         })
     }
 }
@@ -108,7 +121,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Refund<'l, 'k, S> {
 impl<S> fmt::Debug for Refund<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refund")
-            .field("limits", &self.limiter.limits())
+            .field("limits", &self.root.limits())
             .field("key", &self.key)
             .field("receipt", &self.receipt)
             .field("at", &self.at)

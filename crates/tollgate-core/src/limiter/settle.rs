@@ -7,7 +7,6 @@ use super::call::Charge;
 use super::{Costs, Left};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
-use crate::limit::Limits;
 use crate::limiter::RateLimiter;
 use crate::store::{Boxed, Operation, Receipt, Request, Store, SyncStore, Verdicts};
 use crate::time::Timestamp;
@@ -28,8 +27,9 @@ use crate::time::Timestamp;
 ///   until it leaves the window.
 #[must_use = "a settlement does nothing until it is awaited, or ended by `run`"]
 pub struct Settle<'l, 'k, S> {
+    root: &'l RateLimiter<S>,
+    /// The same, in the zone of the call.
     limiter: &'l RateLimiter<S>,
-    limits: &'l Limits,
     key: Key<'k>,
     receipt: Receipt,
     /// What the call turned out to cost.
@@ -48,8 +48,8 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
         cost: u64,
     ) -> Self {
         Self {
+            root: limiter,
             limiter,
-            limits: limiter.zoneless(),
             key,
             receipt,
             cost,
@@ -101,24 +101,24 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
     /// [`Call::zone`](super::Call::zone).
     #[cfg(feature = "calendar")]
     pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limits = self.limiter.in_zone(&zone);
+        self.limiter = self.root.within(&zone);
         self
     }
 
     fn request(&self) -> Result<Request<'_>, StoreError> {
         let checks = match &self.costs {
-            None => self.cost.checks(self.limits, self.key)?,
-            Some(costs) => costs.checks(self.limits, self.key)?,
+            None => self.cost.checks(self.limiter.zoneless(), self.key)?,
+            Some(costs) => costs.checks(self.limiter.zoneless(), self.key)?,
         };
         let operation = Operation::Settle(&self.receipt);
         Ok(Request::of_parts(operation, checks, self.at))
     }
 }
 
-/// Returns what remains after the store's answer to a refund or a settlement of `receipt`.
+/// Returns what remains after the store's answer to a refund or a settlement of `receipt`, to a call of
+/// `limiter`, which is in the zone of the call.
 pub(super) fn finish<'l, S>(
     limiter: &'l RateLimiter<S>,
-    limits: &'l Limits,
     key: Key<'_>,
     receipt: Receipt,
     verdicts: Result<Verdicts, StoreError>,
@@ -127,8 +127,21 @@ pub(super) fn finish<'l, S>(
         limiter.given_back(key);
     }
     verdicts
-        .and_then(|verdicts| Left::new(limits, verdicts))
+        .and_then(|verdicts| Left::new(limiter.zoneless(), verdicts))
         .map_err(|error| SettleError::new(error, receipt))
+}
+
+impl<S: Store> Settle<'_, '_, S> {
+    /// Returns the error that this call fails with whatever was counted, if there is one:
+    /// [`Call::supported`](super::Call::supported).
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported), with what to do instead, or
+    /// [`Malformed`](ErrorKind::Malformed).
+    pub fn supported(&self) -> Result<(), StoreError> {
+        self.request()?.supported_by(self.limiter.store())
+    }
 }
 
 impl<'l, S: SyncStore> Settle<'l, '_, S> {
@@ -140,7 +153,7 @@ impl<'l, S: SyncStore> Settle<'l, '_, S> {
     pub fn run(self) -> Result<Left<'l>, SettleError> {
         let request = self.request();
         let verdicts = request.and_then(|request| self.limiter.store().decide_now(&request));
-        finish(self.limiter, self.limits, self.key, self.receipt, verdicts)
+        finish(self.limiter, self.key, self.receipt, verdicts)
     }
 }
 
@@ -154,7 +167,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Settle<'l, 'k, S> {
                 Ok(request) => self.limiter.store().decide(request).await,
                 Err(error) => Err(error),
             };
-            finish(self.limiter, self.limits, self.key, self.receipt, verdicts)
+            finish(self.limiter, self.key, self.receipt, verdicts)
         })
     }
 }
@@ -162,7 +175,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Settle<'l, 'k, S> {
 impl<S> fmt::Debug for Settle<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settle")
-            .field("limits", &self.limiter.limits())
+            .field("limits", &self.root.limits())
             .field("key", &self.key)
             .field("receipt", &self.receipt)
             .field("cost", &self.cost)

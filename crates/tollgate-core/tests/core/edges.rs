@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_core::call::Companion;
 use tollgate_core::lease::{self, ConcurrencyLimiter};
 use tollgate_core::schedule::{self, Schedule};
 use tollgate_core::store::{
@@ -212,27 +213,26 @@ fn is_same_holds_for_clones_and_not_for_equal_limits() {
 struct Beside(u32);
 struct OfAnotherType;
 
-impl inside::Companion for Beside {
+impl Companion for Beside {
     fn given_back(&self, _key: Key<'_>) {}
 }
 
-impl inside::Companion for OfAnotherType {
+impl Companion for OfAnotherType {
     fn given_back(&self, _key: Key<'_>) {}
 }
 
 #[test]
-fn a_limiter_and_its_clones_have_one_companion() {
+fn a_limiter_and_its_clones_have_one_companion_of_each_type() {
     let of = || RateLimiter::new((), ["a=gcra:1/1m"]).unwrap();
     let (limiter, other) = (of(), of());
-    let numbered = |number| inside::companion(&limiter, || Beside(number)).map(|beside| beside.0);
-    assert_eq!(numbered(1), Some(1));
-    assert_eq!(numbered(2), Some(1));
-    let of_clone = limiter.clone();
-    let of_clone = inside::companion(&of_clone, || Beside(2));
-    assert_eq!(of_clone.map(|beside| beside.0), Some(1));
-    assert!(inside::companion(&limiter, || OfAnotherType).is_none());
-    let of_other = inside::companion(&other, || Beside(2));
-    assert_eq!(of_other.map(|beside| beside.0), Some(2));
+    let numbered = |number| limiter.companion(|| Beside(number)).0;
+    assert_eq!(numbered(1), 1);
+    assert_eq!(numbered(2), 1);
+    assert_eq!(limiter.clone().companion(|| Beside(2)).0, 1);
+    // One of another type stands beside it.
+    let _: &OfAnotherType = limiter.companion(|| OfAnotherType);
+    assert_eq!(numbered(2), 1);
+    assert_eq!(other.companion(|| Beside(2)).0, 2);
 }
 
 #[test]

@@ -96,6 +96,20 @@ fn only_limits_that_block_are_blocked() {
         .collect();
     assert_eq!(left, [5, 0, 0]);
     let (none, _) = limiter(&["api=gcra:5/1s"]);
+    // In shadow, it would deny nobody.
+    let trial = "trial=block:1m,shadow";
+    let only_shadow = RateLimiter::new(MemoryStore::new(), ["api=gcra:10/1s", trial]).unwrap();
+    let error = only_shadow.block("k").run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(
+        error.to_string().contains("`trial` is in shadow"),
+        "{error}"
+    );
+    let supported = only_shadow.block("k").supported().unwrap_err();
+    assert_eq!(supported.to_string(), error.to_string());
+    let beside = RateLimiter::new(MemoryStore::new(), ["ban=block:1m", trial]).unwrap();
+    let _ = beside.block("k").run().unwrap();
+    assert!(beside.check("k").run().unwrap().is_denied());
     let error = none.block("k").run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("block:5m"), "{error}");

@@ -315,7 +315,7 @@ async fn numbers_addresses_and_pairs_are_the_keys_of_their_text() {
 #[derive(Default)]
 struct Heard(std::sync::atomic::AtomicUsize);
 
-impl tollgate_core::inside::Companion for Heard {
+impl tollgate_core::call::Companion for Heard {
     fn given_back(&self, key: tollgate_memory::Key<'_>) {
         assert_eq!(*key.partition(), *b"k");
         self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
@@ -325,7 +325,7 @@ impl tollgate_core::inside::Companion for Heard {
 /// Looks at what remains whenever something is given back.
 struct Looking(AssertUnwindSafe<Arc<MemoryStore>>, Mutex<Vec<u64>>);
 
-impl tollgate_core::inside::Companion for Looking {
+impl tollgate_core::call::Companion for Looking {
     fn given_back(&self, key: tollgate_memory::Key<'_>) {
         let limiter = RateLimiter::new(Arc::clone(&self.0), ["a=gcra:9/1h"]).unwrap();
         let left = limiter.peek(key).run().unwrap().remaining();
@@ -339,7 +339,7 @@ async fn listener_hears_of_units_once_they_have_been_given_back() {
     let store = Arc::new(MemoryStore::new());
     let limiter = RateLimiter::new(Arc::clone(&store), ["a=gcra:9/1h"]).unwrap();
     let looking = || Looking(AssertUnwindSafe(store.clone()), Mutex::default());
-    let looking = tollgate_core::inside::companion(&limiter, looking).unwrap();
+    let looking = limiter.companion(looking);
     let call = || {
         let decision = limiter.check("k").cost(9).run().unwrap();
         decision.into_receipt().unwrap()
@@ -399,7 +399,7 @@ async fn a_reset_that_fails_is_an_error_and_nobody_hears_of_it() {
         let kinds = errors.map(|error| error.unwrap_err().kind());
         assert_eq!(kinds, [ErrorKind::Unavailable; 2]);
         // The second time, somebody listens.
-        let heard = tollgate_core::inside::companion(&limiter, Heard::default).unwrap();
+        let heard = limiter.companion(Heard::default);
         assert_eq!(heard.0.load(std::sync::atomic::Ordering::SeqCst), 0);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 use tollgate_core::Key;
-use tollgate_core::inside::{Companion, companion_of_leases};
+use tollgate_core::call::Companion;
 use tollgate_core::lease::{ConcurrencyLimiter, NoLease};
 
 use crate::key::OwnedKey;
@@ -65,10 +65,7 @@ impl Companion for Shared {
 impl Lines {
     /// Returns the lines of `limiter`.
     pub(super) fn of<S>(limiter: &ConcurrencyLimiter<S>) -> Arc<Self> {
-        let shared = companion_of_leases(limiter, Shared::default);
-        shared
-            .map(|shared| Arc::clone(&shared.0))
-            .unwrap_or_default()
+        Arc::clone(&limiter.companion(Shared::default).0)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<OwnedKey, Line>> {

@@ -26,6 +26,8 @@ pub struct OutboundBuilder<S> {
     margins: Vec<(String, Duration)>,
     permit_age: Option<Duration>,
     kept_for_urgent: u64,
+    /// Of limits of which something else is kept: their names and that.
+    kept: Vec<(String, u64)>,
 }
 
 impl<S> OutboundBuilder<S> {
@@ -37,6 +39,7 @@ impl<S> OutboundBuilder<S> {
             margins: Vec::new(),
             permit_age: None,
             kept_for_urgent: 0,
+            kept: Vec::new(),
         }
     }
 
@@ -94,6 +97,34 @@ impl<S> OutboundBuilder<S> {
         self
     }
 
+    /// Sets how many units of the limit called `name` background calls leave to urgent ones, for limits that
+    /// count different things, such as requests and tokens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = ["requests=sliding-log:60/1m", "tokens=sliding-log:40000/1m"];
+    /// let outbound = Outbound::builder(MemoryStore::new(), limits)
+    ///     .keep_for_urgent(5)
+    ///     .keep_for_urgent_of("tokens", 10_000)
+    ///     .build()?;
+    /// let permit = outbound.call("model").background().cost_of("tokens", 800).await?;
+    /// let of_background = permit.limits()[3..].iter().zip(&permit.verdicts().as_slice()[3..]);
+    /// let left: Vec<_> = of_background.map(|(limit, of)| (limit.name(), of.remaining())).collect();
+    /// assert_eq!(left, [("requests-background", 54), ("tokens-background", 29_200)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keep_for_urgent_of(mut self, name: &str, units: u64) -> Self {
+        self.kept.push((name.to_owned(), units));
+        self
+    }
+
     /// Returns the [`Outbound`].
     ///
     /// # Errors
@@ -103,8 +134,9 @@ impl<S> OutboundBuilder<S> {
     ///   as limits, and their names end in `-paused` and `-background`.
     /// - [`OutboundError::CountsDenied`] for a limit with `count-denied`.
     /// - [`OutboundError::InShadow`] for a limit in shadow.
+    /// - [`OutboundError::NeedsZone`] for a limit of the zone `@local`.
     /// - [`OutboundError::FixedWindowWithMargin`] for a fixed window, if it has a margin.
-    /// - [`OutboundError::UnknownLimit`] for a margin of a limit that is not there.
+    /// - [`OutboundError::UnknownLimit`] for a margin of a limit that is not there, or something kept of it.
     /// - [`OutboundError::OnlyBlocks`] if no limit counts calls.
     /// - [`OutboundError::NothingForBackground`] if what is kept for urgent calls leaves nothing of a
     ///   limit.
@@ -145,6 +177,11 @@ impl<S> OutboundBuilder<S> {
                 limit: shadow.name().to_owned(),
             });
         }
+        if let Some(local) = limits.iter().find(|limit| limit.needs_zone()) {
+            return Err(OutboundError::NeedsZone {
+                limit: local.name().to_owned(),
+            });
+        }
         let first = limits.iter().find(|limit| counts(limit));
         let Some(first) = first.map(|first| first.name().to_owned()) else {
             return Err(match limits.first() {
@@ -163,7 +200,9 @@ impl<S> OutboundBuilder<S> {
             limits.push(Limit::new(&format!("{first}-paused"), pause)?);
         }
         let is_missing = |name: &str| !limits.iter().any(|limit| limit.name() == name);
-        if let Some((name, _)) = self.margins.iter().find(|(name, _)| is_missing(name)) {
+        let margins = self.margins.iter().map(|(name, _)| name);
+        let mut named = margins.chain(self.kept.iter().map(|(name, _)| name));
+        if let Some(name) = named.find(|name| is_missing(name)) {
             return Err(OutboundError::UnknownLimit {
                 limit: name.clone(),
             });
@@ -181,13 +220,19 @@ impl<S> OutboundBuilder<S> {
             .collect::<Result<_, _>>()?;
         let store = Arc::new(self.store);
         let urgent = RateLimiter::new(Arc::clone(&store), &stricter)?;
-        let background = if self.kept_for_urgent == 0 {
+        let mut all = stricter.clone();
+        for limit in &stricter {
+            // The last that was set.
+            let mut own = self.kept.iter().rev();
+            let own = own.find(|(name, _)| name == limit.name());
+            let kept = own.map_or(self.kept_for_urgent, |(_, kept)| *kept);
+            if kept > 0 {
+                all.extend(stricter::for_background(limit, kept)?);
+            }
+        }
+        let background = if all.len() == stricter.len() {
             urgent.clone()
         } else {
-            let mut all = stricter.clone();
-            for limit in &stricter {
-                all.extend(stricter::for_background(limit, self.kept_for_urgent)?);
-            }
             RateLimiter::new(store, all)?
         };
         let age = self.permit_age.or(Some(self.margin));
@@ -236,6 +281,11 @@ pub enum OutboundError {
         /// The limit's name.
         limit: String,
     },
+    /// A limit counts in [the zone of each call](Limit::needs_zone), and calls to a service bring none.
+    NeedsZone {
+        /// The limit's name.
+        limit: String,
+    },
     /// A fixed window has no stricter form: calls that depart in one window may arrive in the next.
     FixedWindowWithMargin {
         /// The limit's name.
@@ -257,7 +307,8 @@ pub enum OutboundError {
         /// The largest that is accepted.
         most: u64,
     },
-    /// There is no limit of a name that has [a margin of its own](OutboundBuilder::margin_of).
+    /// There is no limit of a name that has [a margin of its own](OutboundBuilder::margin_of), or of
+    /// which [something is kept](OutboundBuilder::keep_for_urgent_of).
     UnknownLimit {
         /// That name.
         limit: String,
@@ -277,6 +328,11 @@ impl fmt::Display for OutboundError {
                 "limit `{limit}` counts denied calls, and calls that wait may be denied several \
                  times: leave out `count-denied`"
             ),
+            Self::NeedsZone { limit } => write!(
+                f,
+                "limit `{limit}` counts in the zone `@local`, and calls to a service bring none: write \
+                 the service's, such as `@America/Los_Angeles`"
+            ),
             Self::FixedWindowWithMargin { limit } => write!(
                 f,
                 "limit `{limit}` is a fixed window, which cannot have a margin: use sliding-log, \
@@ -284,7 +340,8 @@ impl fmt::Display for OutboundError {
             ),
             Self::UnknownLimit { limit } => write!(
                 f,
-                "there is no limit `{limit}`, which has a margin: name one of the limits"
+                "there is no limit `{limit}`, which has a margin, or of which something is kept for \
+                 urgent calls: name one of the limits"
             ),
             Self::Limit(error) => error.fmt(f),
             Self::OnlyBlocks { limit } => write!(

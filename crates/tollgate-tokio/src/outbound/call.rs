@@ -12,8 +12,9 @@ use tollgate_core::store::{Operation, Verdicts};
 use tollgate_core::{ErrorKind, Key, Limit, Receipt, Store, StoreError};
 
 use super::client::Outbound;
+use super::stricter;
 use crate::key::OwnedKey;
-use crate::wait::{Caller, Patience, WaitError, stand_in_line};
+use crate::wait::{Caller, LimitCosts, Patience, WaitError, stand_in_line};
 
 /// How many permits in a row may be too old before a call fails.
 const MOST_STALE: u32 = 8;
@@ -47,6 +48,8 @@ pub struct OutboundCall<'k, S> {
     outbound: Outbound<S>,
     key: Key<'k>,
     cost: u64,
+    /// Of limits that have another cost: their names and that.
+    costs: Vec<(String, u64)>,
     is_background: bool,
     longest: Duration,
     most: Option<usize>,
@@ -58,6 +61,7 @@ impl<'k, S> OutboundCall<'k, S> {
             outbound,
             key,
             cost: 1,
+            costs: Vec::new(),
             is_background: false,
             longest: Duration::MAX,
             most: None,
@@ -68,6 +72,41 @@ impl<'k, S> OutboundCall<'k, S> {
     /// a pause.
     pub fn cost(mut self, cost: u64) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// Sets the cost for the limit called `name`, and for what of it is left to background calls. All other
+    /// limits keep the [`cost`](Self::cost).
+    ///
+    /// For limits that count different things, such as requests and tokens of a language model.
+    ///
+    /// # Errors
+    ///
+    /// If no limit of this name counts calls, the call fails with [`ErrorKind::Malformed`] before anything
+    /// is sent, and the error lists the names.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = ["requests=sliding-log:60/1m", "tokens=sliding-log:40000/1m"];
+    /// let outbound = Outbound::builder(MemoryStore::new(), limits).build()?;
+    /// let permit = outbound.call("model").cost_of("tokens", 300 + 500).await?;
+    /// // The prompt had 300 tokens, and the answer 120 instead of 500.
+    /// permit.settle(1).cost_of("tokens", 420).await?;
+    ///
+    /// let permit = outbound.call("model").cost_of("tokens", 0).await?;
+    /// let left: Vec<_> = permit.verdicts().as_slice().iter().map(|of| of.remaining()).collect();
+    /// assert_eq!(left[..2], [58, 39_580]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
+        self.costs.push((name.to_owned(), cost));
         self
     }
 
@@ -101,7 +140,7 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
 
     fn into_future(self) -> Self::IntoFuture {
         let key = OwnedKey::from(self.key);
-        let (outbound, cost) = (self.outbound, self.cost);
+        let (outbound, cost, costs) = (self.outbound, self.cost, self.costs);
         let (longest, most) = (self.longest, self.most);
         let limiter = if self.is_background {
             outbound.shared.background.clone()
@@ -110,15 +149,43 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
         };
         Box::pin(async move {
             let patience = Patience::new(longest, most);
-            admit(outbound, Caller::new(limiter, key, cost), patience).await
+            let each = costs_of(&outbound, limiter.limits(), cost, &costs)?;
+            admit(outbound, Caller::new(limiter, key, each), cost, patience).await
         })
     }
+}
+
+/// Returns what a call costs under each of `limits`: `cost`, or the last of `costs` for its name. What is
+/// left to background calls costs the same as the limit.
+///
+/// # Errors
+///
+/// [`ErrorKind::Malformed`] if no limit of one of the names counts calls.
+fn costs_of<S>(
+    outbound: &Outbound<S>,
+    limits: &[Limit],
+    cost: u64,
+    costs: &[(String, u64)],
+) -> Result<LimitCosts, StoreError> {
+    for (name, _) in costs {
+        let _ = outbound.counting(name)?;
+    }
+    let of_background = outbound.stricter_limits().len();
+    let of_limit = |(index, limit): (usize, &Limit)| {
+        let is_of = |(name, _): &&(String, u64)| match index < of_background {
+            true => name == limit.name(),
+            false => stricter::name_for_background(name) == limit.name(),
+        };
+        costs.iter().rev().find(is_of).map_or(cost, |(_, own)| *own)
+    };
+    Ok(LimitCosts::of_each(limits.iter().enumerate().map(of_limit)))
 }
 
 /// Waits until the call of `caller` is admitted, and gives back permits that come too late.
 async fn admit<S: Store + 'static>(
     outbound: Outbound<S>,
     caller: Arc<Caller<Arc<S>>>,
+    cost: u64,
     patience: Patience,
 ) -> Result<Permit<S>, WaitError> {
     let mut stale = 0;
@@ -138,6 +205,7 @@ async fn admit<S: Store + 'static>(
             return Ok(Permit {
                 outbound,
                 caller,
+                cost,
                 verdicts,
                 asked,
             });
@@ -168,6 +236,7 @@ fn too_slow(took: Duration, oldest: Duration) -> StoreError {
 pub struct Permit<S: Store + 'static> {
     outbound: Outbound<S>,
     caller: Arc<Caller<Arc<S>>>,
+    cost: u64,
     verdicts: Verdicts,
     asked: Instant,
 }
@@ -185,10 +254,11 @@ impl<S: Store + 'static> Permit<S> {
         self.caller.key()
     }
 
-    /// Returns the cost that the call consumed from each limit that counts.
+    /// Returns the cost that the call consumed from each limit that counts and has no
+    /// [cost of its own](OutboundCall::cost_of).
     #[must_use]
     pub fn cost(&self) -> u64 {
-        self.caller.cost().of(0)
+        self.cost
     }
 
     /// Returns the limits that admitted this call, in the order of the verdicts.
@@ -237,13 +307,10 @@ impl<S: Store + 'static> Permit<S> {
         self.caller.refund(self.verdicts).await
     }
 
-    /// Makes `cost` what this call consumed, once it is known. A call of cost zero has consumed
-    /// nothing, and nothing is settled. See
-    /// [`RateLimiter::settle`](tollgate_core::RateLimiter::settle).
-    ///
-    /// # Errors
-    ///
-    /// Returns the store's error; see [`SettleError`].
+    /// Makes `cost` what this call consumed from each limit, once it is known, when this is awaited. A call
+    /// of cost zero has consumed nothing, and nothing is settled. See
+    /// [`RateLimiter::settle`](tollgate_core::RateLimiter::settle), and
+    /// [`PermitSettle::cost_of`] for another cost of one limit.
     ///
     /// # Examples
     ///
@@ -261,8 +328,65 @@ impl<S: Store + 'static> Permit<S> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn settle(self, cost: u64) -> Result<(), SettleError> {
-        self.caller.settle(self.verdicts, cost).await
+    pub fn settle(self, cost: u64) -> PermitSettle<S> {
+        PermitSettle {
+            permit: self,
+            cost,
+            costs: Vec::new(),
+        }
+    }
+}
+
+/// A pending settlement of a call to a service, made by [`Permit::settle`], to be awaited.
+///
+/// # Errors
+///
+/// Awaiting returns the store's error, see [`SettleError`]; and [`ErrorKind::Malformed`] if
+/// [`cost_of`](Self::cost_of) named a limit that counts no calls.
+#[must_use = "a settlement does nothing until it is awaited"]
+pub struct PermitSettle<S: Store + 'static> {
+    permit: Permit<S>,
+    cost: u64,
+    costs: Vec<(String, u64)>,
+}
+
+impl<S: Store + 'static> PermitSettle<S> {
+    /// Settles at another cost for the limit called `name`, and for what of it is left to background calls.
+    /// See [`OutboundCall::cost_of`] for an example.
+    pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
+        self.costs.push((name.to_owned(), cost));
+        self
+    }
+}
+
+impl<S: Store + 'static> IntoFuture for PermitSettle<S> {
+    type Output = Result<(), SettleError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self {
+            permit,
+            cost,
+            mut costs,
+        } = self;
+        let of_background = &permit.limits()[permit.outbound.stricter_limits().len()..];
+        let of_background: Vec<_> = costs
+            .iter()
+            .map(|(name, cost)| (stricter::name_for_background(name), *cost))
+            .filter(|(name, _)| of_background.iter().any(|limit| limit.name() == name))
+            .collect();
+        costs.extend(of_background);
+        Box::pin(async move { permit.caller.settle(permit.verdicts, cost, costs).await })
+    }
+}
+
+impl<S: Store + 'static> fmt::Debug for PermitSettle<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PermitSettle")
+            .field("permit", &self.permit)
+            .field("cost", &self.cost)
+            .field("costs", &self.costs)
+            .finish()
     }
 }
 
@@ -282,6 +406,7 @@ impl<S> fmt::Debug for OutboundCall<'_, S> {
             .field("outbound", &self.outbound)
             .field("key", &self.key)
             .field("cost", &self.cost)
+            .field("costs", &self.costs)
             .field("is_background", &self.is_background)
             .field("longest", &self.longest)
             .field("most", &self.most)

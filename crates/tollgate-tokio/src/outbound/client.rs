@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate_core::{Key, Limit, LimitError, RateLimiter, Store, StoreError};
+use tollgate_core::{ErrorKind, Key, Limit, LimitError, RateLimiter, Store, StoreError};
 
-use super::builder::OutboundBuilder;
+use super::builder::{OutboundBuilder, counts};
 use super::call::OutboundCall;
 
 /// Keeps the calls of a fleet under the limits of somebody else's service.
@@ -156,6 +156,24 @@ impl<S> Outbound<S> {
         }
     }
 
+    /// Returns the stricter limit called `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`] if there is none, or it counts no calls.
+    pub(super) fn counting(&self, name: &str) -> Result<&Limit, StoreError> {
+        let counting = self.stricter_limits().iter().filter(|limit| counts(limit));
+        let named = counting.clone().find(|limit| limit.name() == name);
+        named.ok_or_else(|| {
+            let names: Vec<_> = counting.map(Limit::name).collect();
+            let message = format!(
+                "no limit `{name}` counts calls here: choose one of `{}`",
+                names.join("`, `")
+            );
+            StoreError::new(ErrorKind::Malformed, message)
+        })
+    }
+
     /// Returns a call for `key`, which waits until the limits admit it.
     ///
     /// Send the request as soon as you have the permit: the margin does not include time that you
@@ -196,16 +214,14 @@ impl<S: Store> Outbound<S> {
     /// # Examples
     ///
     /// ```
-    /// use std::time::Duration;
-    /// use tollgate_core::ErrorKind;
     /// use tollgate_memory::MemoryStore;
     /// use tollgate_tokio::Outbound;
     ///
-    /// // The calls bring no time zone of their own.
-    /// let limits = ["api=fixed-window:5000/day@local"];
-    /// let outbound = Outbound::builder(MemoryStore::new(), limits).margin(Duration::ZERO).build()?;
-    /// assert_eq!(outbound.supported().unwrap_err().kind(), ErrorKind::Malformed);
-    /// # Ok::<(), tollgate_tokio::outbound::OutboundError>(())
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let outbound = Outbound::builder(MemoryStore::new(), ["api=gcra:100/1s"]).build()?;
+    /// outbound.supported()?;
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn supported(&self) -> Result<(), StoreError> {
         self.shared.background.check("any").supported()?;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+#[cfg(doc)]
+use tollgate_core::ErrorKind;
 use tollgate_core::store::{Check, Request};
-use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, Wait};
+use tollgate_core::{Key, Limit, Store, StoreError, Wait};
 
 use super::builder::counts;
 use super::client::Outbound;
@@ -54,14 +56,10 @@ impl<S: Store> Outbound<S> {
         remaining: u64,
         reset_after: Option<Duration>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        let described = self.described_by(reset_after);
-        let described = described.map(|index| &self.stricter_limits()[index]);
-        self.lower(
-            key.into(),
-            described.ok_or_else(String::new),
-            remaining,
-            reset_after,
-        )
+        // There always is one.
+        let described = self.described_by(reset_after).unwrap_or_default();
+        let described = Ok(&self.stricter_limits()[described]);
+        self.lower(key.into(), described, remaining, reset_after)
     }
 
     /// Does the same as [`observe`](Self::observe), for the limit called `name`.
@@ -94,10 +92,7 @@ impl<S: Store> Outbound<S> {
         remaining: u64,
         reset_after: Option<Duration>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        let mut limits = self.stricter_limits().iter();
-        let described = limits.find(|limit| counts(limit) && limit.name() == name);
-        let described = described.ok_or_else(|| name.to_owned());
-        self.lower(key.into(), described, remaining, reset_after)
+        self.lower(key.into(), self.counting(name), remaining, reset_after)
     }
 
     /// Denies all calls for `key`, of all processes, for `wait` and the margin.
@@ -171,23 +166,15 @@ impl<S: Store> Outbound<S> {
         shortest.map(|(index, _)| index)
     }
 
-    /// Lowers what is left of `limit`, which is the name if there is no such limit.
+    /// Lowers what is left of `limit`.
     async fn lower(
         &self,
         key: Key<'_>,
-        limit: Result<&Limit, String>,
+        limit: Result<&Limit, StoreError>,
         remaining: u64,
         reset_after: Option<Duration>,
     ) -> Result<(), StoreError> {
-        let limit = limit.map_err(|name| {
-            let counting = self.limits().iter().filter(|limit| counts(limit));
-            let names: Vec<_> = counting.map(Limit::name).collect();
-            let message = format!(
-                "no limit `{name}` counts calls here: choose one of `{}`",
-                names.join("`, `")
-            );
-            StoreError::new(ErrorKind::Malformed, message)
-        })?;
+        let limit = limit?;
         if let (0, Some(wait)) = (remaining, reset_after) {
             // First what stops all calls at once.
             let _ = self.penalize(key, wait).await?;

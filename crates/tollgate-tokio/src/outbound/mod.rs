@@ -7,5 +7,5 @@ mod learn;
 mod stricter;
 
 pub use builder::{OutboundBuilder, OutboundError};
-pub use call::{OutboundCall, Permit};
+pub use call::{OutboundCall, Permit, PermitSettle};
 pub use client::OutboundStats;

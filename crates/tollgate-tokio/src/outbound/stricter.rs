@@ -95,8 +95,15 @@ pub(super) fn for_background(limit: &Limit, kept: u64) -> Result<Option<Limit>, 
         }
         other => other.with_amount(amount)?,
     };
-    let name = format!("{}-background", limit.name());
-    Ok(Some(Limit::new(&name, algorithm)?))
+    Ok(Some(Limit::new(
+        &name_for_background(limit.name()),
+        algorithm,
+    )?))
+}
+
+/// Returns the name of the limit for background calls that the limit called `name` has, if it has one.
+pub(super) fn name_for_background(name: &str) -> String {
+    format!("{name}-background")
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@ use tollgate_core::call::SettleError;
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{Key, Limit, RateLimiter, Store, StoreError};
 
-use super::costs::Costs;
+use super::costs::LimitCosts;
 use crate::key::OwnedKey;
 
 /// A call that may outlive the future that made it.
 pub(crate) struct Caller<S> {
     limiter: RateLimiter<S>,
     key: OwnedKey,
-    cost: Costs,
+    cost: LimitCosts,
     /// Where calls are completed whose callers have gone.
     runtime: Handle,
 }
@@ -24,7 +24,11 @@ impl<S: Store + 'static> Caller<S> {
     /// # Panics
     ///
     /// Panics outside of a Tokio runtime.
-    pub(crate) fn new(limiter: RateLimiter<S>, key: OwnedKey, cost: impl Into<Costs>) -> Arc<Self> {
+    pub(crate) fn new(
+        limiter: RateLimiter<S>,
+        key: OwnedKey,
+        cost: impl Into<LimitCosts>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             limiter,
             key,
@@ -67,7 +71,7 @@ impl<S: Store + 'static> Caller<S> {
         self.limiter.limits()
     }
 
-    pub(crate) fn cost(&self) -> &Costs {
+    pub(crate) fn cost(&self) -> &LimitCosts {
         &self.cost
     }
 
@@ -103,13 +107,21 @@ impl<S: Store + 'static> Caller<S> {
         refunded.map(|_| ())
     }
 
-    /// Makes `cost` what `verdicts` consumed.
-    pub(crate) async fn settle(&self, verdicts: Verdicts, cost: u64) -> Result<(), SettleError> {
+    /// Makes `cost` what `verdicts` consumed, or another one for each of these limits.
+    pub(crate) async fn settle(
+        &self,
+        verdicts: Verdicts,
+        cost: u64,
+        costs: Vec<(String, u64)>,
+    ) -> Result<(), SettleError> {
         let Some(receipt) = verdicts.into_receipt() else {
             return Ok(());
         };
-        let settled = self.limiter.settle(self.key.as_key(), receipt, cost).await;
-        settled.map(|_| ())
+        let settle = self.limiter.settle(self.key.as_key(), receipt, cost);
+        let settle = costs
+            .iter()
+            .fold(settle, |settle, (name, cost)| settle.cost_of(name, *cost));
+        settle.await.map(|_| ())
     }
 }
 
@@ -122,7 +134,7 @@ pub(super) struct Asker<'a> {
 
 impl<'a> Asker<'a> {
     /// Returns a request of `cost` for all limits.
-    pub(super) fn request(self, operation: Operation<'a>, cost: &Costs) -> Request<'a> {
+    pub(super) fn request(self, operation: Operation<'a>, cost: &LimitCosts) -> Request<'a> {
         let check = |(index, limit)| Check::new(limit, self.key, cost.of(index));
         Request::new(operation, self.limits.iter().enumerate().map(check))
     }

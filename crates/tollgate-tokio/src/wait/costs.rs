@@ -1,4 +1,4 @@
-//! `Costs`: what a call costs under each limit, and `Sum`: what several cost together.
+//! `LimitCosts`: what a call costs under each limit, and `Sum`: what several cost together.
 
 use std::ops::{AddAssign, SubAssign};
 use std::sync::Arc;
@@ -7,20 +7,23 @@ use tollgate_core::store::Check;
 
 /// What a call costs under each limit.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Costs {
+pub(crate) enum LimitCosts {
     Same(u64),
     /// One for each limit, and not all of them the same.
     Each(Arc<[u64]>),
 }
 
-impl Costs {
+impl LimitCosts {
     /// Returns what `checks`, one for each limit, cost.
     pub(super) fn of_checks(checks: &[Check<'_>]) -> Self {
-        let mut costs = checks.iter().map(Check::cost);
-        match costs.next() {
-            Some(first) if costs.any(|cost| cost != first) => {
-                Self::Each(checks.iter().map(Check::cost).collect())
-            }
+        Self::of_each(checks.iter().map(Check::cost))
+    }
+
+    /// Returns these costs, one for each limit.
+    pub(crate) fn of_each(costs: impl Iterator<Item = u64> + Clone) -> Self {
+        let mut others = costs.clone();
+        match others.next() {
+            Some(first) if others.any(|cost| cost != first) => Self::Each(costs.collect()),
             first => Self::Same(first.unwrap_or(0)),
         }
     }
@@ -45,7 +48,7 @@ impl Costs {
     }
 }
 
-impl From<u64> for Costs {
+impl From<u64> for LimitCosts {
     fn from(cost: u64) -> Self {
         Self::Same(cost)
     }
@@ -67,11 +70,11 @@ impl Sum {
     }
 }
 
-impl AddAssign<&Costs> for Sum {
-    fn add_assign(&mut self, costs: &Costs) {
+impl AddAssign<&LimitCosts> for Sum {
+    fn add_assign(&mut self, costs: &LimitCosts) {
         match costs {
-            Costs::Same(cost) => self.same += u128::from(*cost),
-            Costs::Each(costs) => {
+            LimitCosts::Same(cost) => self.same += u128::from(*cost),
+            LimitCosts::Each(costs) => {
                 self.each.resize(self.each.len().max(costs.len()), 0);
                 for (sum, cost) in self.each.iter_mut().zip(costs.iter()) {
                     *sum += u128::from(*cost);
@@ -82,11 +85,11 @@ impl AddAssign<&Costs> for Sum {
 }
 
 /// Subtracts what was added before.
-impl SubAssign<&Costs> for Sum {
-    fn sub_assign(&mut self, costs: &Costs) {
+impl SubAssign<&LimitCosts> for Sum {
+    fn sub_assign(&mut self, costs: &LimitCosts) {
         match costs {
-            Costs::Same(cost) => self.same -= u128::from(*cost),
-            Costs::Each(costs) => {
+            LimitCosts::Same(cost) => self.same -= u128::from(*cost),
+            LimitCosts::Each(costs) => {
                 for (sum, cost) in self.each.iter_mut().zip(costs.iter()) {
                     *sum -= u128::from(*cost);
                 }

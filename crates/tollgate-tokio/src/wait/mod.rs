@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::store::{Operation, Request, Verdicts};
-use tollgate_core::{Decision, ErrorKind, RateLimiter, Receipt, Store, StoreError, inside};
+use tollgate_core::{Decision, ErrorKind, RateLimiter, Receipt, Store, StoreError};
 
 pub(crate) use self::caller::Caller;
-pub(crate) use self::costs::Costs;
+pub(crate) use self::costs::LimitCosts;
 pub use self::error::{TooLong, WaitError};
 use self::line::{Start, Turn};
 use self::lines::Shared;
@@ -54,7 +54,7 @@ impl Patience {
     }
 }
 
-/// Returns how many calls of a limiter and its clones wait now, for all keys, or are on their way to
+/// Returns how many calls of a limiter and its clones wait now, for all keys and in all time zones, or are on their way to
 /// the store: for a metric that says whether callers have to wait.
 ///
 /// # Examples
@@ -86,7 +86,7 @@ impl Patience {
 /// ```
 #[must_use]
 pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
-    inside::companion(limiter, Shared::default).map_or(0, Shared::places)
+    limiter.companion(Shared::default).places()
 }
 
 /// A check that waits until it is admitted, made by [`WaitUpTo::wait_up_to`](crate::WaitUpTo::wait_up_to), to be awaited.
@@ -107,13 +107,18 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 /// as requests and tokens, are waited for together. The call stands in the same line as all others
 /// of its key, and nobody overtakes it, however much it costs.
 ///
+/// # Time zones
+///
+/// Calls for one key that bring different [zones](tollgate_core::call::Call::zone), and limits of the
+/// zone `@local`, stand in a line for each zone.
+///
 /// # Errors
 ///
 /// - [`WaitError::TooLong`] if the wait would exceed the time given, and at once if a cost is more
 ///   than its limit can ever admit.
 /// - [`WaitError::TooManyWaiting`] if [too many](Self::most_waiting) wait for the key already.
 /// - The store's errors, and [`ErrorKind::Malformed`] if `cost_of` named a limit that the limiter
-///   does not have.
+///   does not have, or if a limit is `@local` and the call brings no zone with a name.
 ///
 /// # Cancel safety
 ///
@@ -124,7 +129,7 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 pub struct Waiting<'l, S> {
     limiter: &'l RateLimiter<S>,
     /// The key and the costs, unless a limit was named that the limiter does not have.
-    asked: Result<(OwnedKey, Costs), StoreError>,
+    asked: Result<(OwnedKey, LimitCosts), StoreError>,
     longest: Duration,
     most: Option<usize>,
 }
@@ -139,7 +144,10 @@ impl<'l, S> Waiting<'l, S> {
         let asked = request.map(|request| {
             let checks = request.checks();
             // A limiter has at least one limit.
-            (OwnedKey::from(checks[0].key()), Costs::of_checks(checks))
+            (
+                OwnedKey::from(checks[0].key()),
+                LimitCosts::of_checks(checks),
+            )
         });
         Self {
             limiter,
@@ -225,8 +233,7 @@ pub(crate) async fn stand_in_line<S: Store + 'static>(
     caller: &Arc<Caller<S>>,
     patience: Patience,
 ) -> Result<Start, WaitError> {
-    let lines = inside::companion(caller.limiter(), Shared::default);
-    let lines = lines.ok_or_else(foreign_companion)?;
+    let lines = caller.limiter().companion(Shared::default);
     let place = lines.enter(caller, patience)?;
     loop {
         match place.turn() {
@@ -249,13 +256,6 @@ fn lost_place() -> StoreError {
     StoreError::new(
         ErrorKind::Protocol,
         "a call that waits has lost its place: this is a bug in tollgate-tokio",
-    )
-}
-
-fn foreign_companion() -> StoreError {
-    StoreError::new(
-        ErrorKind::Misconfigured,
-        "another version of tollgate-tokio has used this limiter: use one version in the program",
     )
 }
 

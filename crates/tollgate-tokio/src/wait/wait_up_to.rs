@@ -53,6 +53,29 @@ use super::Waiting;
 /// # }
 /// ```
 ///
+/// A call can bring its time zone, for limits that count by the calendar there:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use jiff::tz::TimeZone;
+/// use tollgate_memory::{MemoryStore, RateLimiter};
+/// use tollgate_tokio::WaitUpTo;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limits = ["requests=gcra:60/1m", "tokens=fixed-window:2000000/month@local"];
+/// let limiter = RateLimiter::new(MemoryStore::new(), limits)?;
+/// let patience = Duration::from_secs(5);
+/// let zone = TimeZone::get("Europe/Berlin")?;
+/// let call = limiter.check("tenant").zone(zone).cost_of("tokens", 500).wait_up_to(patience);
+/// let admitted = call.await?;
+/// let tokens = admitted.decision().verdict("tokens").map(|verdict| verdict.remaining());
+/// assert_eq!(tokens, Some(1_999_500));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Only a check waits, at the store's clock and without an id. What could not wait does not
 /// compile:
 ///
@@ -97,7 +120,10 @@ impl<'l, S> WaitUpTo for Call<'l, '_, S, Check> {
 
     fn wait_up_to(self, longest: Duration) -> Waiting<'l, S> {
         let limiter = self.limiter();
-        Waiting::new(limiter, Ok(self.into_request()), longest)
+        let request = self.into_request();
+        // Without the zone that a limit needs, nobody is asked.
+        let request = request.validate_checks().map(|()| request);
+        Waiting::new(limiter, request, longest)
     }
 }
 

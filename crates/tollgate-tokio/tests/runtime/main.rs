@@ -14,6 +14,7 @@ mod outbound;
 mod settle_guard;
 mod shown;
 mod waiting;
+mod zones;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -34,6 +34,64 @@ async fn background(outbound: &Fleet) -> Result<Permit<Arc<Remote>>, WaitError> 
     outbound.call(KEY).background().wait_up_to(NOW).await
 }
 
+/// Requests and tokens of a language model: each limit has its own cost, also what it leaves to background
+/// calls, and one that is named like that of another is not mistaken for it.
+#[tokio::test(start_paused = true)]
+async fn each_limit_has_a_cost_of_its_own_and_is_settled_at_its_own() {
+    let limits = [
+        "a=sliding-log:60/1m",
+        "b=sliding-log:1000/1m",
+        "pause=block:1s",
+    ];
+    let outbound = Outbound::builder(Remote::new(), limits)
+        .keep_for_urgent_of("b", 100)
+        .build()
+        .unwrap();
+    let left = |permit: &Permit<Arc<Remote>>| -> Vec<u64> {
+        let verdicts = permit.verdicts().as_slice().iter();
+        verdicts.map(|verdict| verdict.remaining()).collect()
+    };
+    let call = || outbound.call(KEY).background().cost(2);
+    let permit = call().cost_of("b", 1).cost_of("b", 300).await.unwrap();
+    assert_eq!(permit.cost(), 2);
+    let (a, b, b_background) = (58, 700, 600);
+    let all = left(&permit);
+    assert_eq!([all[0], all[1], all[3]], [a, b, b_background]);
+    permit.settle(1).cost_of("b", 120).await.unwrap();
+    let all = left(&call().cost_of("b", 0).cost(0).await.unwrap());
+    assert_eq!([all[0], all[1], all[3]], [59, 880, 780]);
+
+    // It waits for the limit that lacks its own cost.
+    let refused = call().cost_of("b", 800).wait_up_to(NOW).await;
+    assert_eq!(refused_by(refused), "b-background");
+    let urgent = outbound.call(KEY).cost_of("b", 800);
+    urgent.wait_up_to(NOW).await.unwrap();
+
+    for unknown in ["c", "pause", "b-background"] {
+        match call().cost_of(unknown, 1).wait_up_to(NOW).await {
+            Err(WaitError::Store(error)) => {
+                assert_eq!(error.kind(), ErrorKind::Malformed);
+                assert!(error.to_string().ends_with("`a`, `b`"), "{error}");
+            }
+            other => panic!("{other:?} instead of an error"),
+        }
+    }
+
+    let limits = ["a=sliding-log:60/1m", "a-background=sliding-log:60/1m"];
+    let outbound = Outbound::builder(Remote::new(), limits).build().unwrap();
+    let permit = outbound.call(KEY).cost_of("a", 5).await.unwrap();
+    assert_eq!(left(&permit)[..2], [55, 59]);
+    permit.settle(1).cost_of("a", 3).await.unwrap();
+    assert_eq!(left(&outbound.call(KEY).await.unwrap())[..2], [56, 58]);
+}
+
+#[test]
+fn a_limit_in_the_zone_of_each_call_is_refused_when_it_is_made() {
+    let limits = ["a=fixed-window:60/day@local"];
+    let error = Outbound::builder((), limits).build().unwrap_err();
+    assert!(matches!(error, OutboundError::NeedsZone { .. }), "{error}");
+}
+
 /// Returns the name of the limit that refused a call.
 fn refused_by<T>(result: Result<T, WaitError>) -> String {
     match result {

@@ -112,7 +112,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
             at,
             id,
         } = self.asked;
-        let (limiter, limits) = (self.limiter, self.limits);
+        let (root, limiter) = (self.root, self.limiter);
         let asked = Asked {
             operation,
             key,
@@ -122,8 +122,8 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
         };
         let kind = self.kind;
         Call {
+            root,
             limiter,
-            limits,
             asked,
             kind,
         }
@@ -164,7 +164,10 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V, Costs> {
     where
         'l: 'k,
     {
-        let checks = self.asked.cost.checks(self.limits, self.asked.key)?;
+        let checks = self
+            .asked
+            .cost
+            .checks(self.limiter.zoneless(), self.asked.key)?;
         Ok(self.asked.request(checks))
     }
 }
@@ -177,7 +180,8 @@ impl<S: Store, V> Call<'_, '_, S, V, Costs> {
     ///
     /// [`ErrorKind::Unsupported`] or [`ErrorKind::Malformed`], with what to do instead.
     pub fn supported(&self) -> Result<(), StoreError> {
-        self.asked.supported(self.limits, self.limiter.store())
+        self.asked
+            .supported(self.limiter.zoneless(), self.limiter.store())
     }
 }
 
@@ -189,6 +193,6 @@ impl<'l, S: SyncStore, V> Call<'l, '_, S, V, Costs> {
     /// Returns the store's errors, and [`ErrorKind::Malformed`] if [`cost_of`](Self::cost_of) named
     /// a limit that the limiter does not have.
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        decide_checks(self.limits, self.limiter.store(), &self.asked)
+        decide_checks(self.limiter.zoneless(), self.limiter.store(), &self.asked)
     }
 }

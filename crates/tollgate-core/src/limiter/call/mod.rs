@@ -20,7 +20,6 @@ use crate::call_id::CallId;
 use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::limit::{Limit, Limits};
 use crate::limiter::RateLimiter;
 use crate::store::{Checks, Operation, Request, Store, SyncStore};
 use crate::time::Timestamp;
@@ -47,9 +46,9 @@ use crate::time::Timestamp;
 /// - `C` is the cost: a number for all limits, or [`Costs`] after [`cost_of`](Self::cost_of).
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Call<'l, 'k, S, V, C = u64> {
+    root: &'l RateLimiter<S>,
+    /// The same, in the zone of the call.
     limiter: &'l RateLimiter<S>,
-    /// Those of the limiter, in the zone of the call; none if it lacks the zone that one of them needs.
-    limits: &'l Limits,
     asked: Asked<'k, C>,
     kind: PhantomData<fn() -> V>,
 }
@@ -63,8 +62,8 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
         cost: u64,
     ) -> Self {
         Self {
+            root: limiter,
             limiter,
-            limits: limiter.zoneless(),
             asked: Asked {
                 operation,
                 key,
@@ -94,18 +93,15 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     where
         'l: 'k,
     {
-        let limits: &[Limit] = match self.limits.is_empty() {
-            // Stores refuse them without a zone.
-            true => self.limiter.limits(),
-            false => self.limits,
-        };
+        // Stores refuse limits that need a zone.
+        let limits = self.limiter.limits();
         let checks = Checks::of_key(limits, self.asked.key, self.asked.cost);
         self.asked.request(checks)
     }
 }
 
 impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
-    /// Returns the limiter that is called.
+    /// Returns the limiter that is called, in the time zone of the call if it brings one.
     ///
     /// For code that makes the call itself: [`into_request`](Call::into_request) says what to ask
     /// the limiter's [store](RateLimiter::store).
@@ -137,8 +133,8 @@ impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
     #[inline(always)]
     fn of_kind<K>(self) -> Call<'l, 'k, S, K, C> {
         Call {
+            root: self.root,
             limiter: self.limiter,
-            limits: self.limits,
             asked: self.asked,
             kind: PhantomData,
         }
@@ -146,7 +142,7 @@ impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
 }
 
 #[cfg(feature = "calendar")]
-impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
+impl<S, V, C> Call<'_, '_, S, V, C> {
     /// Brings the time zone in which limits of the zone `@local` count, such as
     /// `fixed-window:10000/month@local`.
     ///
@@ -178,9 +174,9 @@ impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
     ///     Ok(())
     /// }
     /// ```
-    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Call<'l, 'k, S, V::Once, C> {
-        self.limits = self.limiter.in_zone(&zone);
-        self.of_kind()
+    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
+        self.limiter = self.root.within(&zone);
+        self
     }
 }
 
@@ -257,7 +253,8 @@ impl<S: Store, V> Call<'_, '_, S, V> {
     /// }
     /// ```
     pub fn supported(&self) -> Result<(), StoreError> {
-        self.asked.supported(self.limits, self.limiter.store())
+        self.asked
+            .supported(self.limiter.zoneless(), self.limiter.store())
     }
 }
 
@@ -271,7 +268,7 @@ impl<'l, S: SyncStore, V> Call<'l, '_, S, V> {
     // away. Taken apart, because a call whose address is passed on would be written to memory first.
     #[inline(always)]
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        decide_now(self.limits, self.limiter.store(), self.asked)
+        decide_now(self.limiter.zoneless(), self.limiter.store(), self.asked)
     }
 }
 
@@ -284,7 +281,7 @@ where
 
     #[inline]
     fn into_future(self) -> Deciding<'l, 'k, C> {
-        Deciding::new(self.limits, self.limiter.store(), self.asked)
+        Deciding::new(self.limiter.zoneless(), self.limiter.store(), self.asked)
     }
 }
 
@@ -292,7 +289,7 @@ impl<S, V, C: fmt::Debug> fmt::Debug for Call<'_, '_, S, V, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("operation", &self.asked.operation)
-            .field("limits", &self.limiter.limits())
+            .field("limits", &self.root.limits())
             .field("key", &self.asked.key)
             .field("cost", &self.asked.cost)
             .field("at", &self.asked.at)

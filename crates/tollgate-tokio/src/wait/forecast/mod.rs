@@ -9,7 +9,7 @@ use tollgate_core::store::{Check, Operation, Request, State, Verdict, Verdicts};
 use tollgate_core::{Limit, Quota, Timestamp};
 
 use super::caller::Asker;
-use super::costs::Costs;
+use super::costs::LimitCosts;
 
 /// What is known about the limits of one key.
 ///
@@ -34,7 +34,7 @@ impl Forecast {
         &mut self,
         asker: Asker<'_>,
         (asked, decided): (Instant, Timestamp),
-        consumed: Option<&Costs>,
+        consumed: Option<&LimitCosts>,
         answer: &Verdicts,
     ) {
         if decided == Timestamp::UNIX_EPOCH {
@@ -76,7 +76,11 @@ impl Forecast {
 
     /// Returns the earliest instant at which a call of `cost` may be admitted, and the limit that it
     /// waits for, or `None` if nothing is known, or it never is.
-    pub(super) fn ready(&mut self, asker: Asker<'_>, cost: &Costs) -> Option<(Instant, usize)> {
+    pub(super) fn ready(
+        &mut self,
+        asker: Asker<'_>,
+        cost: &LimitCosts,
+    ) -> Option<(Instant, usize)> {
         let (asked, _) = self.clocks?;
         let cost = |limit| u128::from(cost.of(limit));
         let (wait, limit) = self.longest(asker, asked, cost, |window, cost| window.wait(cost))?;

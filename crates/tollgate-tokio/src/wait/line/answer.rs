@@ -9,7 +9,7 @@ use tollgate_core::store::{Operation, Verdict, Verdicts};
 use super::{Denied, Line, Position, Standing, Start, State, TICK};
 use crate::random::random;
 use crate::wait::caller::Asker;
-use crate::wait::costs::Costs;
+use crate::wait::costs::LimitCosts;
 use crate::wait::error::TooLong;
 
 impl Line {
@@ -86,7 +86,7 @@ impl Line {
     /// can use it now.
     fn assign(
         &mut self,
-        (number, cost, is_here): (u64, &Costs, bool),
+        (number, cost, is_here): (u64, &LimitCosts, bool),
         start: Start,
         now: Instant,
     ) -> Option<Start> {
@@ -113,7 +113,7 @@ impl Line {
         &mut self,
         asker: Asker<'_>,
         (asked, operation): (Instant, Operation<'_>),
-        (number, cost): (u64, &Costs),
+        (number, cost): (u64, &LimitCosts),
         answer: &Verdicts,
     ) {
         // Answers may come in another order than that in which the store decided.
@@ -156,7 +156,7 @@ impl Line {
         let waits_again = self.ready + self.jitter <= asked + max_delay;
         // Where this call is denied, one that costs as much is denied, too.
         let first = self.starts.first_waiting().map(|(_, cost)| cost);
-        let costs_as_much = |other: &Costs| other.of(self.binding) >= cost.of(self.binding);
+        let costs_as_much = |other: &LimitCosts| other.of(self.binding) >= cost.of(self.binding);
         let is_denied_too = answer.is_denied() && first.is_some_and(costs_as_much);
         self.ready = if is_denied_too {
             let wait = answer.retry_after().duration();
@@ -164,7 +164,7 @@ impl Line {
             let wait = wait.map(|wait| if wait.is_zero() { TICK } else { wait });
             wait.and_then(|wait| asked.checked_add(wait)?.checked_add(max_delay))
         } else {
-            let fits = |cost: &&Costs| self.leaves(|limit| u128::from(cost.of(limit)));
+            let fits = |cost: &&LimitCosts| self.leaves(|limit| u128::from(cost.of(limit)));
             let next = first.filter(|cost| !self.reserves && !fits(cost));
             let ready = next.and_then(|cost| self.forecast.ready(asker, cost));
             ready.map(|(ready, limit)| {

@@ -19,7 +19,7 @@ pub(crate) use self::starts::Start;
 use self::starts::Starts;
 use super::Patience;
 use super::caller::Asker;
-use super::costs::{Costs, Sum};
+use super::costs::{LimitCosts, Sum};
 use super::error::{TooLong, WaitError};
 use super::forecast::Forecast;
 use super::turns::Turns;
@@ -81,7 +81,7 @@ pub(super) struct Line {
 
 /// A call in a line.
 struct Standing {
-    cost: Costs,
+    cost: LimitCosts,
     state: State,
     /// The last answer to it, which did not admit it.
     denied: Option<Denied>,
@@ -132,7 +132,7 @@ pub(super) enum Turn {
 #[derive(Clone)]
 pub(super) struct Position {
     pub(super) number: u64,
-    pub(super) cost: Costs,
+    pub(super) cost: LimitCosts,
     pub(super) patience: Patience,
 }
 
@@ -180,7 +180,7 @@ impl Line {
     pub(super) fn enter(
         &mut self,
         asker: Asker<'_>,
-        (cost, patience): (Costs, Patience),
+        (cost, patience): (LimitCosts, Patience),
         now: Instant,
         wake: Arc<Notify>,
     ) -> Result<Position, WaitError> {
@@ -232,7 +232,7 @@ impl Line {
         &mut self,
         asker: Asker<'_>,
         now: Instant,
-        cost: &Costs,
+        cost: &LimitCosts,
     ) -> Option<(Duration, usize)> {
         if !self.is_fresh(now) {
             return None;
@@ -325,7 +325,7 @@ impl Line {
     }
 
     /// Wakes the calls that get the starts from this place on: they start earlier than they knew.
-    fn wake_assigned_from(&self, cost: &Costs, place: usize) {
+    fn wake_assigned_from(&self, cost: &LimitCosts, place: usize) {
         for number in self.starts.assigned_from(cost, place) {
             self.wake(Some(number));
         }
@@ -333,7 +333,7 @@ impl Line {
 
     /// The first call that waits, of this cost, has gone. If the next one costs less, it may be
     /// admitted earlier.
-    fn follow(&mut self, asker: Asker<'_>, gone: &Costs) {
+    fn follow(&mut self, asker: Asker<'_>, gone: &LimitCosts) {
         let next = self.starts.first_waiting().map(|(_, cost)| cost);
         let next = next.filter(|next| next.of(self.binding) < gone.of(self.binding));
         if let Some((ready, limit)) = next.and_then(|next| self.forecast.ready(asker, next)) {

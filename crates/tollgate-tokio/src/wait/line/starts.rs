@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_core::store::Verdicts;
 
-use crate::wait::costs::{Costs, Sum};
+use crate::wait::costs::{LimitCosts, Sum};
 
 /// What the store has admitted for a line.
 pub(crate) struct Start {
@@ -26,11 +26,11 @@ pub(crate) struct Start {
 #[derive(Default)]
 pub(super) struct Starts {
     /// The calls that have to ask, by number, with their costs.
-    waiting: BTreeMap<u64, Costs>,
+    waiting: BTreeMap<u64, LimitCosts>,
     /// What these cost together.
     waiting_cost: Sum,
     /// By cost: a start is of use only to a call that costs as much.
-    pools: BTreeMap<Costs, Pool>,
+    pools: BTreeMap<LimitCosts, Pool>,
     /// Starts that were due long ago, and that no call may use any more.
     overdue: Vec<Start>,
     /// How many starts there are.
@@ -100,14 +100,14 @@ impl Starts {
     }
 
     /// Returns the number and the cost of the first call that has to ask the store.
-    pub(super) fn first_waiting(&self) -> Option<(u64, &Costs)> {
+    pub(super) fn first_waiting(&self) -> Option<(u64, &LimitCosts)> {
         self.waiting
             .first_key_value()
             .map(|(&number, cost)| (number, cost))
     }
 
     /// Adds a call at the end. Returns whether it is assigned to a start that nobody else needs.
-    pub(super) fn enter(&mut self, number: u64, cost: &Costs, now: Instant) -> bool {
+    pub(super) fn enter(&mut self, number: u64, cost: &LimitCosts, now: Instant) -> bool {
         let pool = self.pool(cost);
         let is_assigned = pool.has_one_for_others(now);
         if is_assigned {
@@ -119,7 +119,7 @@ impl Starts {
     }
 
     /// The call has to ask the store.
-    pub(super) fn wait(&mut self, number: u64, cost: &Costs) {
+    pub(super) fn wait(&mut self, number: u64, cost: &LimitCosts) {
         self.pool(cost).waiting.insert(number);
         self.waiting.insert(number, cost.clone());
         self.waiting_cost += cost;
@@ -134,12 +134,12 @@ impl Starts {
     }
 
     /// The call that asked for a start is here to use it, or one that has come before.
-    pub(super) fn assign(&mut self, number: u64, cost: &Costs) {
+    pub(super) fn assign(&mut self, number: u64, cost: &LimitCosts) {
         self.pool(cost).assign(number);
     }
 
     /// Adds a start for calls of this cost. Returns its place among them.
-    pub(super) fn add(&mut self, cost: &Costs, start: Start) -> usize {
+    pub(super) fn add(&mut self, cost: &LimitCosts, start: Start) -> usize {
         let starts = &mut self.pool(cost).starts;
         let index = starts.partition_point(|other| other.at <= start.at);
         starts.insert(index, start);
@@ -148,20 +148,20 @@ impl Starts {
     }
 
     /// What the call is assigned to has not come: it has to ask the store.
-    pub(super) fn wait_after_all(&mut self, number: u64, cost: &Costs) {
+    pub(super) fn wait_after_all(&mut self, number: u64, cost: &LimitCosts) {
         self.change(cost, |pool| pool.unassign(number));
         self.wait(number, cost);
     }
 
     /// A call on its way was abandoned. Returns the number of the call that gets what it brings, if
     /// there is one now.
-    pub(super) fn abandon(&mut self, cost: &Costs, now: Instant) -> Option<u64> {
+    pub(super) fn abandon(&mut self, cost: &LimitCosts, now: Instant) -> Option<u64> {
         self.pool(cost).abandoned += 1;
         self.hand_on(cost, now)
     }
 
     /// An abandoned call was admitted: its start follows.
-    pub(super) fn arrive(&mut self, cost: &Costs) {
+    pub(super) fn arrive(&mut self, cost: &LimitCosts) {
         self.change(cost, |pool| {
             pool.abandoned = pool.abandoned.saturating_sub(1)
         });
@@ -169,7 +169,7 @@ impl Starts {
 
     /// An abandoned call was not admitted. Returns the number of the call that was assigned to what
     /// it would have brought, if there is one: it is assigned no longer.
-    pub(super) fn void(&mut self, cost: &Costs) -> Option<u64> {
+    pub(super) fn void(&mut self, cost: &LimitCosts) -> Option<u64> {
         self.change(cost, |pool| {
             pool.abandoned = pool.abandoned.saturating_sub(1);
             let is_one_too_many = pool.assigned.len() > pool.starts.len() + pool.abandoned;
@@ -179,7 +179,7 @@ impl Starts {
 
     /// A call that was assigned to a start has gone. Returns the number of the call that gets it, if
     /// there is one now.
-    pub(super) fn leave(&mut self, number: u64, cost: &Costs, now: Instant) -> Option<u64> {
+    pub(super) fn leave(&mut self, number: u64, cost: &LimitCosts, now: Instant) -> Option<u64> {
         let is_overdue = |due: Instant| due + OVERDUE < now;
         if self.due(number, cost).is_some_and(is_overdue) {
             let start = self.take(number, cost)?;
@@ -194,13 +194,13 @@ impl Starts {
     /// Returns when the start is due that the call is assigned to, if it has come: each call of a
     /// cost gets the start that has its place among the starts of that cost. So one that does not
     /// use its start holds up nobody.
-    pub(super) fn due(&self, number: u64, cost: &Costs) -> Option<Instant> {
+    pub(super) fn due(&self, number: u64, cost: &LimitCosts) -> Option<Instant> {
         let pool = self.pools.get(cost)?;
         pool.starts.get(pool.place(number)).map(|start| start.at)
     }
 
     /// Removes the start that the call is assigned to, and the call.
-    pub(super) fn take(&mut self, number: u64, cost: &Costs) -> Option<Start> {
+    pub(super) fn take(&mut self, number: u64, cost: &LimitCosts) -> Option<Start> {
         let start = self.change(cost, |pool| {
             let start = pool.starts.remove(pool.place(number));
             pool.unassign(number);
@@ -211,19 +211,23 @@ impl Starts {
     }
 
     /// Returns how many calls of this cost get earlier starts than this one.
-    pub(super) fn place(&self, number: u64, cost: &Costs) -> usize {
+    pub(super) fn place(&self, number: u64, cost: &LimitCosts) -> usize {
         self.pools.get(cost).map_or(0, |pool| pool.place(number))
     }
 
     /// Returns the calls of this cost that get the starts from `place` on.
-    pub(super) fn assigned_from(&self, cost: &Costs, place: usize) -> impl Iterator<Item = u64> {
+    pub(super) fn assigned_from(
+        &self,
+        cost: &LimitCosts,
+        place: usize,
+    ) -> impl Iterator<Item = u64> {
         let assigned = self.pools.get(cost).map(|pool| pool.assigned.iter());
         assigned.into_iter().flatten().skip(place).copied()
     }
 
     /// Returns `None` unless there is a start, or may come one, that another call of this cost would
     /// be assigned to, and when it is due, if it has come.
-    pub(super) fn for_another(&self, cost: &Costs, now: Instant) -> Option<Option<Instant>> {
+    pub(super) fn for_another(&self, cost: &LimitCosts, now: Instant) -> Option<Option<Instant>> {
         let pool = self.pools.get(cost)?;
         let start = pool.starts.get(pool.assigned.len());
         pool.has_one_for_others(now)
@@ -231,7 +235,7 @@ impl Starts {
     }
 
     /// Returns whether there are starts for this cost that no call is assigned to.
-    pub(super) fn has_spare(&self, cost: &Costs) -> bool {
+    pub(super) fn has_spare(&self, cost: &LimitCosts) -> bool {
         let pool = self.pools.get(cost);
         let is_spare = pool.is_some_and(|pool| pool.starts.len() > pool.assigned.len());
         is_spare || !self.overdue.is_empty()
@@ -258,7 +262,7 @@ impl Starts {
     }
 
     /// Assigns the first call that has to ask the store to a spare start of the same cost.
-    fn hand_on(&mut self, cost: &Costs, now: Instant) -> Option<u64> {
+    fn hand_on(&mut self, cost: &LimitCosts, now: Instant) -> Option<u64> {
         let pool = self.pools.get_mut(cost)?;
         let next = pool
             .waiting
@@ -271,12 +275,12 @@ impl Starts {
     }
 
     /// Returns the pool of this cost, and makes it if there is none.
-    fn pool(&mut self, cost: &Costs) -> &mut Pool {
+    fn pool(&mut self, cost: &LimitCosts) -> &mut Pool {
         self.pools.entry(cost.clone()).or_default()
     }
 
     /// Changes the pool of this cost, if there is one, and removes it if nothing is left in it.
-    fn change<T>(&mut self, cost: &Costs, change: impl FnOnce(&mut Pool) -> T) -> Option<T> {
+    fn change<T>(&mut self, cost: &LimitCosts, change: impl FnOnce(&mut Pool) -> T) -> Option<T> {
         let pool = self.pools.get_mut(cost)?;
         let result = change(pool);
         if pool.is_empty() {

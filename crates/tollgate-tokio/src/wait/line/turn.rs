@@ -9,7 +9,7 @@ use tollgate_core::store::Operation;
 use super::{Denied, FRESH, Line, Position, State, Turn};
 use crate::wait::Patience;
 use crate::wait::caller::Asker;
-use crate::wait::costs::Costs;
+use crate::wait::costs::LimitCosts;
 use crate::wait::error::TooLong;
 
 /// The most calls of a line that are on their way to the store at a time, or have a start later.
@@ -199,7 +199,7 @@ impl Line {
     }
 
     /// Returns the earliest instant at which the first call that waits may be admitted.
-    fn earliest(&mut self, asker: Asker<'_>, cost: &Costs, now: Instant) -> Instant {
+    fn earliest(&mut self, asker: Asker<'_>, cost: &LimitCosts, now: Instant) -> Instant {
         if !self.reserves {
             return self.ready;
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tollgate_core::inside::Companion;
+use tollgate_core::call::Companion;
 use tollgate_core::store::{Operation, Verdicts};
 use tollgate_core::{Key, Store};
 
@@ -23,14 +23,20 @@ use crate::key::OwnedKey;
 /// wait in this process, where nothing runs out of time but themselves.
 const MOST_ON_THEIR_WAY: usize = 1_024;
 
-/// The lines of a limiter and its clones: one for each key for which calls wait or are on their way
-/// to the store.
+/// The lines of a limiter, its clones, and itself in all time zones: for each key for which calls wait
+/// or are on their way to the store, one in each zone that they bring.
 struct Lines {
-    lines: Mutex<HashMap<OwnedKey, Arc<Mutex<Line>>>>,
+    lines: Mutex<HashMap<OwnedKey, Vec<InZone>>>,
     /// How many places there are in all lines.
     places: AtomicUsize,
     // With some features of Tokio, a semaphore does not say that it is safe to unwind past it.
     on_their_way: AssertUnwindSafe<Semaphore>,
+}
+
+/// A line, and where in memory the limits are that its calls have: those of a limiter in their zone.
+struct InZone {
+    limits: usize,
+    line: Arc<Mutex<Line>>,
 }
 
 impl Lines {
@@ -38,8 +44,11 @@ impl Lines {
     /// may have entered since, or another line may have begun.
     fn remove(&self, key: &OwnedKey, line: &Arc<Mutex<Line>>) {
         let mut lines = lock(&self.lines);
-        let is_this = |other: &Arc<Mutex<Line>>| Arc::ptr_eq(other, line);
-        if lines.get(key).is_some_and(is_this) && is_idle(&lock(line)) {
+        let Some(of_key) = lines.get_mut(key) else {
+            return;
+        };
+        of_key.retain(|other| !Arc::ptr_eq(&other.line, line) || !is_idle(&lock(line)));
+        if of_key.is_empty() {
             lines.remove(key);
         }
     }
@@ -61,8 +70,11 @@ impl Default for Shared {
 impl Companion for Shared {
     /// Lets the calls for `key` ask again at once.
     fn given_back(&self, key: Key<'_>) {
-        let line = lock(&self.0.lines).get(&OwnedKey::from(key)).cloned();
-        if let Some(line) = line {
+        let lines = lock(&self.0.lines);
+        let of_key = lines.get(&OwnedKey::from(key)).into_iter().flatten();
+        let of_key: Vec<_> = of_key.map(|of_zone| Arc::clone(&of_zone.line)).collect();
+        drop(lines);
+        for line in of_key {
             lock(&line).look_again(Instant::now());
         }
     }
@@ -89,13 +101,23 @@ impl Shared {
         let wake = Arc::new(Notify::new());
         let cost = caller.cost().clone();
         let mut lines = lock(&self.0.lines);
-        let line = lines.entry(caller.owned_key().clone()).or_insert_with(|| {
-            let reserves = caller.supports(Operation::Reserve {
-                max_delay: Duration::ZERO,
-            });
-            Arc::new(Mutex::new(Line::new(reserves, now)))
-        });
-        let line = Arc::clone(line);
+        let of_key = lines.entry(caller.owned_key().clone()).or_default();
+        let limits = caller.limits().as_ptr().addr();
+        let found = of_key.iter().find(|of_zone| of_zone.limits == limits);
+        let line = match found {
+            Some(of_zone) => Arc::clone(&of_zone.line),
+            None => {
+                let reserves = caller.supports(Operation::Reserve {
+                    max_delay: Duration::ZERO,
+                });
+                let line = Arc::new(Mutex::new(Line::new(reserves, now)));
+                of_key.push(InZone {
+                    limits,
+                    line: Arc::clone(&line),
+                });
+                line
+            }
+        };
         let entered = lock(&line).enter(caller.asker(), (cost, patience), now, Arc::clone(&wake));
         drop(lines);
         let line = InLine {

@@ -2,13 +2,12 @@
 
 use tokio::runtime::Builder;
 use tollgate_core::RateLimiter;
-use tollgate_core::inside::companion;
 use tollgate_memory::MemoryStore;
 
 use super::*;
 
 fn shared(limiter: &RateLimiter<MemoryStore>) -> &Shared {
-    companion(limiter, Shared::default).unwrap()
+    limiter.companion(Shared::default)
 }
 
 fn lines(limiter: &RateLimiter<MemoryStore>) -> usize {

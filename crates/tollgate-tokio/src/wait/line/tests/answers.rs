@@ -147,7 +147,7 @@ fn a_denied_call_behind_the_first_one_says_nothing_about_it() {
 fn starts_are_used_in_the_order_of_their_times() {
     let mut scene = Scene::new(&["l=gcra:100/1s"]);
     let mut starts = Starts::default();
-    let cost = Costs::from(1);
+    let cost = LimitCosts::from(1);
     starts.assign(0, &cost);
     starts.assign(1, &cost);
     for wait in [20, 10] {

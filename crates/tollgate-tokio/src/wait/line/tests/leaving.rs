@@ -137,7 +137,7 @@ fn a_start_that_was_due_too_long_ago_is_handed_to_nobody() {
     for (late, is_handed_on) in [(50, true), (51, false)] {
         let mut scene = Scene::new(&["l=gcra:100/1s,burst=2"]);
         let started = scene.now;
-        let (mut starts, cost) = (Starts::default(), Costs::from(1));
+        let (mut starts, cost) = (Starts::default(), LimitCosts::from(1));
         for (number, at) in [(0, 10), (1, 100)] {
             starts.assign(number, &cost);
             let start = Start {

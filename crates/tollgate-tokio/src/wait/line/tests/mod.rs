@@ -18,7 +18,7 @@ use tollgate_core::{Key, Limit, Timestamp, Wait};
 use super::{Line, Position, Start, Starts, TICK, Turn};
 use crate::wait::Patience;
 use crate::wait::caller::Asker;
-use crate::wait::costs::Costs;
+use crate::wait::costs::LimitCosts;
 use crate::wait::error::{TooLong, WaitError};
 use crate::wait::forecast::tests::DECIDED;
 
