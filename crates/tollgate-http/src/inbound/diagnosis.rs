@@ -52,6 +52,13 @@ impl<S> Shared<S> {
                      refused: pass its limits to `by_plan`, or let a layer before set it"
                 ),
             ),
+            NotAsked::Zone => self.warnings.log_once(
+                Warning::NoZone,
+                format_args!(
+                    "a request did not bring the time zone that a limit counts in, `@local`, and was \
+                     refused: let `Policy::zone` return one of the database of time zones for each"
+                ),
+            ),
             NotAsked::Limits(why) => self.warnings.log_once(
                 Warning::UnknownPlan,
                 format_args!("a request has no limiter, and was refused: {why}"),

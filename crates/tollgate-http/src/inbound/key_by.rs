@@ -234,6 +234,24 @@ impl KeyBy {
         }
     }
 
+    /// Returns whether keys of both can have the same partition, for all that is known before a request
+    /// comes: what a function finds may be anything.
+    pub(super) fn may_share_partition(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Source::Both(both), _) => both[0].may_share_partition(other),
+            (_, Source::Both(both)) => self.may_share_partition(&both[0]),
+            (Source::Either(either), _) => either.iter().any(|one| one.may_share_partition(other)),
+            (_, Source::Either(either)) => either.iter().any(|one| self.may_share_partition(one)),
+            (Source::Found(_), _) | (_, Source::Found(_)) => true,
+            (Source::ClientIp(_), Source::ClientIp(_)) => true,
+            // Two headers hardly have the same value.
+            (Source::Header(one), Source::Header(other)) => one == other,
+            (Source::ClientIp(_), Source::Header(_)) | (Source::Header(_), Source::ClientIp(_)) => {
+                false
+            }
+        }
+    }
+
     /// Returns the first client address that is part of the key.
     pub(super) fn client(&self) -> Option<&ClientIp> {
         match &self.0 {

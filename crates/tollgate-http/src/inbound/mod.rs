@@ -46,7 +46,7 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use tollgate_core::lease::{self, ConcurrencyLimiter};
-use tollgate_core::store::{Check, MAX_CHECKS, Operation, Request};
+use tollgate_core::store::MAX_CHECKS;
 use tollgate_core::{Limit, LimitError, LimitErrorKind, RateLimiter, Store, StoreError};
 use tollgate_tokio::LeaseGuard;
 use tower_layer::Layer;
@@ -198,8 +198,8 @@ impl<S> InboundLayer<S> {
     ///
     /// It is `store` that is asked, not the limiter's own. A request for which `limiter` fails is
     /// answered with the status 500, and the first error is in the log. So is one for which the limits
-    /// of all policies have one name twice, or are more than [`MAX_CHECKS`]: leave room for those that
-    /// [`also`](Self::also) adds.
+    /// of all policies have one name twice, or are more than [`MAX_CHECKS`], with those that
+    /// [`also`](Self::also) adds: [`supported_with`](Self::supported_with) tells it before.
     ///
     /// # Examples
     ///
@@ -426,11 +426,17 @@ impl<S: Store> InboundLayer<S> {
     /// Returns the error for which the layer answers every request, or every request of some plan,
     /// with the status 500, if there is one. The store is not asked.
     ///
-    /// For when a program starts, so that limits which this store can never decide are found before
-    /// a request comes. Of limits that are [chosen for each request](Self::by_limiter), nothing is
-    /// known before: `Limiters::require` of the crate `tollgate-layers` checks those of a file. Nor
-    /// are keys: whether a cluster can decide those of several policies together shows the first
-    /// request.
+    /// For when a program starts, so that what this store can never decide is found before a request
+    /// comes:
+    ///
+    /// - the limits, or to settle what a request turns out to cost,
+    /// - limits `@local` under a policy without [a time zone](Policy),
+    /// - in a cluster, several policies whose keys never have one partition, such as an address and an
+    ///   API key: [`KeyBy::and`] gives them one.
+    ///
+    /// What functions return is not known before: keys, zones, and the limits that are
+    /// [chosen for each request](Self::by_limiter), of which [`supported_with`](Self::supported_with)
+    /// tells the same.
     ///
     /// # Errors
     ///
@@ -454,24 +460,48 @@ impl<S: Store> InboundLayer<S> {
     /// # Ok::<(), tollgate_memory::LimitError>(())
     /// ```
     pub fn supported(&self) -> Result<(), StoreError> {
-        // Limits that were added later have no plans.
-        let (first, others) = self.shared.rules.split_at(1);
-        let plans = first.iter().flat_map(Rule::plans);
-        let mut plans: Vec<&[Limit]> = plans.map(|plan| &*plan.limits).collect();
-        if plans.is_empty() {
+        let mut plans = self.shared.rules[0].plans().peekable();
+        if plans.peek().is_none() {
             // They are chosen for each request.
-            plans.push(&[]);
+            return self.shared.supported(&Described::new([], &Fields::new()));
         }
-        for plan in plans {
-            let limits = plan.iter().chain(others.iter().flat_map(Rule::limits));
-            let checks: Vec<_> = limits.map(|limit| Check::new(limit, "any", 1)).collect();
-            if !checks.is_empty() {
-                let request = Request::new(Operation::Consume, checks);
-                request.validate_checks()?;
-                self.shared.store.get().supports(&request)?;
-            }
-        }
-        Ok(())
+        plans.try_for_each(|plan| self.shared.supported(plan))
+    }
+
+    /// Returns the error for which a layer [by limiter](Self::by_limiter) answers every request for which
+    /// it chooses the limits of this limiter with the status 500, if there is one. The store is not asked.
+    ///
+    /// # Errors
+    ///
+    /// As [`supported`](Self::supported), and [`Malformed`](tollgate_core::ErrorKind::Malformed) if
+    /// one of the limits has the name of another in the layer, or if they are too many together.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate_http::inbound::{ClientIp, InboundLayer};
+    /// use tollgate_layers::limits::{LimitSet, Limits};
+    /// use tollgate_memory::MemoryStore;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::new(LimitSet::new().with("login", ["minute=sliding-log:5/1m"])?);
+    /// let store = Arc::new(MemoryStore::new());
+    /// let limiters = limits.on(store.clone());
+    /// let chosen = limiters.clone();
+    /// let layer = InboundLayer::by_limiter(store, ClientIp::peer(), move |_| chosen.get("login"))
+    ///     .also(["hour=sliding-log:20/1h"], ClientIp::peer())?;
+    ///
+    /// // Now, and whenever the limits change.
+    /// limiters.require("login", move |login| layer.supported_with(login))?;
+    /// let changed = LimitSet::new().with("login", ["hour=sliding-log:9/1h"])?;
+    /// assert!(limits.replace(changed).unwrap_err().to_string().contains("hour"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn supported_with<T>(&self, limiter: &RateLimiter<T>) -> Result<(), StoreError> {
+        let plan = Described::new(limiter.limits(), &Fields::new());
+        self.shared.supported(&plan)
     }
 }
 

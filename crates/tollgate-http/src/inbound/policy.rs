@@ -1,4 +1,4 @@
-//! `Policy`: what requests are counted by, what each costs, and how that is settled.
+//! `Policy`: what requests are counted by, what each costs, in which time zone, and how that is settled.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -9,6 +9,8 @@ use http::response;
 
 use super::client_ip::ClientIp;
 use super::key_by::KeyBy;
+#[cfg(feature = "calendar")]
+use jiff::tz::TimeZone;
 
 /// What requests are counted by, what each of them costs, and how that is settled afterwards: one
 /// value for each group of limits that [`InboundLayer::new`] or [`InboundLayer::also`] takes.
@@ -44,10 +46,14 @@ use super::key_by::KeyBy;
 pub struct Policy {
     pub(super) key: KeyBy,
     cost: Option<Arc<CostOf>>,
+    #[cfg(feature = "calendar")]
+    zone: Option<Arc<ZoneOf>>,
     pub(super) settle: Option<SettleBy>,
 }
 
 type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
+#[cfg(feature = "calendar")]
+type ZoneOf = dyn Fn(&Parts) -> Option<TimeZone> + Send + Sync;
 type CostOfResponse = dyn Fn(&response::Parts) -> Option<u64> + Send + Sync;
 
 /// What a request turns out to cost.
@@ -67,6 +73,8 @@ impl Policy {
         Self {
             key: key.into(),
             cost: None,
+            #[cfg(feature = "calendar")]
+            zone: None,
             settle: None,
         }
     }
@@ -78,6 +86,45 @@ impl Policy {
     #[must_use]
     pub fn cost(mut self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
         self.cost = Some(Arc::new(cost));
+        self
+    }
+
+    /// Brings the time zone in which limits of the zone `@local` count, such as
+    /// `fixed-window:10000/month@local`, for each request.
+    ///
+    /// A request without one, or whose zone has no name in the database of time zones, is answered with
+    /// the status 500 if a limit is `@local`, and nothing is asked. In each zone, a key has the whole
+    /// amount, so take the zone from what a layer before this one knows of the key, such as the tenant's
+    /// contract, and not from the request.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use jiff::tz::TimeZone;
+    /// use tollgate_http::inbound::{InboundLayer, KeyBy, Policy};
+    /// use tollgate_memory::{MemoryStore, RateLimiter};
+    ///
+    /// #[derive(Clone)]
+    /// struct Tenant {
+    ///     name: String,
+    ///     zone: TimeZone,
+    /// }
+    ///
+    /// // A layer before this one knows the tenant.
+    /// let policy = Policy::new(KeyBy::extension(|tenant: &Tenant| &tenant.name))
+    ///     .zone(|parts| parts.extensions.get().map(|tenant: &Tenant| tenant.zone.clone()));
+    /// let limits = ["calls=fixed-window:10000/month@local"];
+    /// let layer = InboundLayer::new(RateLimiter::new(MemoryStore::new(), limits)?, policy);
+    /// layer.supported()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "calendar")]
+    #[must_use]
+    pub fn zone(
+        mut self,
+        zone: impl Fn(&Parts) -> Option<TimeZone> + Send + Sync + 'static,
+    ) -> Self {
+        self.zone = Some(Arc::new(zone));
         self
     }
 
@@ -111,6 +158,13 @@ impl Policy {
             settle: Some(by),
             ..self
         }
+    }
+
+    /// Returns the time zone of a request, or any, if requests bring one, of no request.
+    #[cfg(feature = "calendar")]
+    pub(super) fn zone_of(&self, parts: Option<&Parts>) -> Option<TimeZone> {
+        let zone_of = self.zone.as_ref()?;
+        parts.map_or(Some(TimeZone::UTC), |parts| zone_of(parts))
     }
 
     /// Returns the cost that a request is checked at.

@@ -101,6 +101,8 @@ pub(super) enum NotAsked {
     NoKey(NoKey),
     /// It has no plan, or one that the layer does not know.
     Plan(Option<String>),
+    /// A limit counts in the request's time zone, and it has none, or one without a name.
+    Zone,
     /// There are no limits for it, for this reason.
     Limits(String),
 }

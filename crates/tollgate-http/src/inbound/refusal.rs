@@ -144,6 +144,7 @@ impl<'r> Refusal<'r> {
                 Unknown::Peer | Unknown::Hops(_) | Unknown::Header(_),
             ))
             | NotAsked::Plan(_)
+            | NotAsked::Zone
             | NotAsked::Limits(_) => Self::not_decidable(request),
         }
     }

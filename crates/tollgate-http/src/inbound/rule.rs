@@ -47,18 +47,48 @@ impl Described {
         let header = fields.policy(&limits);
         Arc::new(Self { limits, header })
     }
+
+    fn needs_zone(&self) -> bool {
+        self.limits.iter().any(Limit::needs_zone)
+    }
+
+    /// Returns the same limits in the zone of a request, or in any if there is no request; those that need
+    /// one stay as they are if the request brings none, or one without a name.
+    fn in_zone_of(self: Arc<Self>, policy: &Policy, parts: Option<&Parts>) -> Arc<Self> {
+        #[cfg(feature = "calendar")]
+        if self.needs_zone()
+            && let Some(zone) = policy.zone_of(parts)
+        {
+            let limits = self.limits.iter().map(|limit| limit.in_zone(&zone));
+            if let Ok(limits) = limits.collect() {
+                // It is the same in all zones.
+                let header = self.header.clone();
+                return Arc::new(Self { limits, header });
+            }
+        }
+        let _ = (policy, parts);
+        self
+    }
 }
 
 impl Rule {
     /// Returns the limits of each plan.
-    pub(super) fn plans(&self) -> impl Iterator<Item = &Described> {
+    pub(super) fn plans(&self) -> impl Iterator<Item = &Arc<Described>> {
         let (always, plans) = match &self.choice {
             Choice::Always(limits) => (Some(limits), None),
             Choice::ByPlan(_, plans) => (None, Some(plans.values())),
             Choice::ByRequest(_) => (None, None),
         };
-        let plans = always.into_iter().chain(plans.into_iter().flatten());
-        plans.map(|limits| &**limits)
+        always.into_iter().chain(plans.into_iter().flatten())
+    }
+
+    /// Returns what to ask under these limits before a request comes, with a key that stands for its own.
+    pub(super) fn ask_any(&self, limits: &Arc<Described>, key: ClientKey) -> Asked {
+        Asked {
+            limits: Arc::clone(limits).in_zone_of(&self.policy, None),
+            key,
+            cost: 1,
+        }
     }
 
     /// Returns all limits of all plans.
@@ -121,6 +151,10 @@ impl Rule {
                 (Described::new(limits, fields), key)
             }
         };
+        let limits = limits.in_zone_of(&self.policy, Some(parts));
+        if limits.needs_zone() {
+            return Err(NotAsked::Zone);
+        }
         Ok(Asked {
             limits,
             key,

@@ -9,11 +9,11 @@ use http::header::ACCESS_CONTROL_REQUEST_METHOD;
 use http::request::Parts;
 use http::{Method, Response};
 use tollgate_core::lease::NoLease;
-use tollgate_core::store::Verdicts;
-use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
+use tollgate_core::store::{State, Verdicts};
+use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_tokio::LeaseGuard;
 
-use super::client_key::ClientKey;
+use super::client_key::{ClientKey, Part};
 use super::extensions::{Charge, Decided, Place};
 use super::fields::Fields;
 use super::key_by::NoKey;
@@ -22,7 +22,7 @@ use super::passing::Passing;
 use super::policy::SettleBy;
 use super::question::{NotAsked, Question};
 use super::refusal::{Cause, Refusal};
-use super::rule::Rule;
+use super::rule::{Described, Rule};
 use super::warning::{Warning, Warnings};
 
 /// What is done with a request that the store cannot decide.
@@ -81,6 +81,45 @@ impl<S> Clone for StoreOf<S> {
             Self::Limiter(limiter) => Self::Limiter(limiter.clone()),
             Self::Alone(store) => Self::Alone(Arc::clone(store)),
         }
+    }
+}
+
+impl<S: Store> Shared<S> {
+    /// Returns the error that every request fails with whose first limits are these.
+    pub(super) fn supported(&self, first: &Arc<Described>) -> Result<(), StoreError> {
+        let policy = &self.rules[0].policy;
+        let mut question = Question::default();
+        for (index, rule) in self.rules.iter().enumerate() {
+            let may_share = policy.key.may_share_partition(&rule.policy.key);
+            let key = ClientKey::of_partition(match may_share {
+                true => Part::from_slice(b"any"),
+                false => Part::from_slice(b"other"),
+            });
+            match index {
+                0 => question.push(rule.ask_any(first, key)),
+                _ => rule
+                    .plans()
+                    .for_each(|limits| question.push(rule.ask_any(limits, key.clone()))),
+            }
+        }
+        if question.is_empty() {
+            return Ok(());
+        }
+        if let Some(NotAsked::Limits(why)) = question.clash() {
+            return Err(StoreError::new(ErrorKind::Malformed, why));
+        }
+        let (store, request) = (self.store.get(), question.request());
+        request.validate_checks()?;
+        store.supports(&request)?;
+        if self.rules.iter().all(|rule| rule.policy.settle.is_none()) {
+            return Ok(());
+        }
+        let mut states = vec![State::default(); request.checks().len()];
+        let decided = request.decide_on(&mut *states, Timestamp::UNIX_EPOCH);
+        // What is never admitted is never settled.
+        decided.into_receipt().map_or(Ok(()), |receipt| {
+            store.supports(&question.settlement(&receipt, &[]))
+        })
     }
 }
 

@@ -10,4 +10,5 @@ mod limits;
 mod refusals;
 mod service;
 mod support;
+mod supported;
 mod warnings;
