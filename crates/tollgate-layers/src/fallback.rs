@@ -118,10 +118,10 @@ impl<S, L> Fallback<S, L> {
 impl<S: Store, L: Store> Store for Fallback<S, L> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         // What no store could decide must not get around the limits while this one is down.
-        let is_valid = request.validate_checks().is_ok() && request.split_id().is_ok();
-        if !is_valid || self.supports(&request).is_err() {
+        if request.validate_checks().is_err() || request.split_id().is_err() {
             return self.store.decide(request).await;
         }
+        self.supports(&request)?;
         match request.operation() {
             Operation::Consume
             | Operation::Peek

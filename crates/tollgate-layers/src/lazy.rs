@@ -28,6 +28,11 @@ type Attempt = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 /// fallback inside is such a setting: put these around the `Lazy`, so that they also work before it has
 /// connected, and are seen by layers that must be inside them.
 ///
+/// Before it has connected, [`supported`](tollgate_core::call::Call::supported) finds what no store could
+/// decide, such as a block without a limit that blocks, and not what this one cannot: keys of several slots
+/// in a cluster, or a call with an id on a store that keeps no answers. Ask again once it has connected, or
+/// ask after [`connect`](Self::connect).
+///
 /// # Examples
 ///
 /// ```
@@ -171,11 +176,12 @@ where
         false
     }
 
-    // Before it is connected, no request is known to be unsupported.
+    // Before it is connected, it is known what no store supports.
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.store
-            .get()
-            .map_or(Ok(()), |store| store.supports(request))
+        match self.store.get() {
+            Some(store) => store.supports(request),
+            None => request.split_id()?.1.validate_operation(),
+        }
     }
 }
 

@@ -285,7 +285,8 @@ impl<S> Drop for Changing<'_, '_, S> {
 impl<S: Store> Store for DenyCache<S> {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         if let Some(verdicts) = self.remembered(&request) {
-            return Ok(verdicts);
+            // Its parts may be known from requests that the store could decide.
+            return self.store.supports(&request).map(|()| verdicts);
         }
         // A box of its own, so that a denial that is remembered needs a small one.
         Box::pin(self.ask(request)).await

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use proptest::prelude::*;
 use tokio::sync::Notify;
 use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
-use tollgate_core::{Limit, RateLimiter, Receipt, Store, StoreError, Wait};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Receipt, Store, StoreError, Wait};
 use tollgate_layers::DenyCache;
 use tollgate_memory::{ManualClock, MemoryStore};
 
@@ -55,6 +56,51 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => prop_oneof![0..3_u64, 0..400_000_u64, Just(1_000_000_u64)].prop_map(Step::Pass),
     ];
     proptest::collection::vec(step, 1..150)
+}
+
+/// A store that decides one limit at a time.
+struct OneLimit(MemoryStore);
+
+#[async_trait]
+impl Store for OneLimit {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.supports(&request)?;
+        self.0.decide(request).await
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.0.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        match request.checks() {
+            [_] => self.0.supports(request),
+            _ => Err(StoreError::new(
+                ErrorKind::Unsupported,
+                "one limit at a time",
+            )),
+        }
+    }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
+}
+
+/// What is known of its parts denies no request that the store refuses to decide.
+#[tokio::test]
+async fn a_request_that_the_store_does_not_support_is_an_error_whatever_is_remembered() {
+    let clock = ManualClock::new();
+    let cache = cache(OneLimit(memory(&clock)), &clock);
+    let limits = ["a=sliding-log:1/1h", "b=sliding-log:1/1h"].map(|text| text.parse().unwrap());
+    let [a, b]: [Limit; 2] = limits;
+    let one = |limit| Request::consume(Check::new(limit, "k", 1));
+    for source in [Source::Store, Source::Store, Source::Cache] {
+        assert_eq!(cache.decide(one(&a)).await.unwrap().source(), source);
+    }
+    let both = one(&a).and(Check::new(&b, "k", 1));
+    let error = cache.decide(both).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 /// A call that consumed, on both stores.

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
@@ -32,6 +33,24 @@ async fn it_connects_until_that_succeeds() {
         assert_eq!(limiter.check("alice").await.unwrap().remaining(), left);
     }
     assert_eq!(attempts.load(Ordering::Relaxed), 2);
+}
+
+/// Before it has a store, it says what no store supports.
+#[tokio::test]
+async fn it_says_what_can_never_work_before_it_has_connected() {
+    let store = Lazy::new(async || Ok::<MemoryStore, _>(MemoryStore::new()));
+    let limiter = RateLimiter::new(store, ["a=sliding-log:5/1h"]).unwrap();
+    for connected in [false, true] {
+        let reserve = limiter.reserve("k").within(Duration::from_secs(1));
+        let calls = [
+            limiter.block("k").supported(),
+            reserve.supported(),
+            limiter.peek("k").cost_of("b", 1).supported(),
+        ];
+        assert!(calls.iter().all(Result::is_err), "{connected}: {calls:?}");
+        assert!(limiter.check("k").id("1").supported().is_ok());
+        let _ = limiter.store().connect().await.unwrap();
+    }
 }
 
 #[tokio::test]
