@@ -38,7 +38,6 @@ async fn fill(store: &RedisStore, limits: &[Limit], calls: u64, cost: u64) -> Re
 }
 
 pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
-    let over = 7_200_000_000;
     for (label, text, count, calls, cost) in [
         (
             "a sliding log of 20,000 calls of cost 5",
@@ -79,50 +78,26 @@ pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
     ] {
         let limits = limits(text, count)?;
         let full = async |store: &RedisStore| fill(store, &limits, calls, cost).await;
-        let limiter = |store: &RedisStore| RateLimiter::new(Arc::clone(store), limits.clone());
         let last = at(calls * 1_000)?;
         let half = at(calls * 500 + 3_600_000_000)?;
-        table
-            .row(
-                &format!("{label}: deny"),
-                full,
-                async |store: &RedisStore| {
-                    let _ = limiter(store)?.check(KEY).cost(50_000).at(last).await?;
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("{label}: allow as half of them leave"),
-                full,
-                async |store: &RedisStore| {
-                    let _ = limiter(store)?.check(KEY).cost(40_000).at(half).await?;
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("{label}: allow once all have left"),
-                full,
-                async |store: &RedisStore| {
-                    let _ = limiter(store)?.check(KEY).at(at(over)?).await?;
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("{label}: clear"),
-                full,
-                async |store: &RedisStore| {
-                    store.clear(&Clear::new(), &mut |_| ()).await?;
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                    Ok(())
-                },
-            )
-            .await?;
+        for (name, cost, instant) in [
+            ("deny", 50_000, last),
+            ("allow as half of them leave", 40_000, half),
+            ("allow once all have left", 1, at(7_200_000_000)?),
+        ] {
+            let call = async |store: &RedisStore| {
+                let limiter = RateLimiter::new(Arc::clone(store), limits.clone())?;
+                let _ = limiter.check(KEY).cost(cost).at(instant).await?;
+                Ok(())
+            };
+            table.row(&format!("{label}: {name}"), full, call).await?;
+        }
+        let clear = async |store: &RedisStore| {
+            store.clear(&Clear::new(), &mut |_| ()).await?;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            Ok(())
+        };
+        table.row(&format!("{label}: clear"), full, clear).await?;
     }
     for (label, text, count, calls) in [
         ("a sliding log", "sliding-log:100000/{s}s", 1, 4_001),
