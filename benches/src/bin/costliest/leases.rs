@@ -26,63 +26,34 @@ pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
             let limiter = limiter(store)?;
             for lease in 0..leases {
                 let id = format!("id-{lease}");
-                let _ = limiter
-                    .acquire(KEY, &id)
-                    .weight(weight)
-                    .at(at(lease)?)
-                    .await?;
+                let call = limiter.acquire(KEY, &id).weight(weight).at(at(lease)?);
+                let _ = call.await?;
             }
             Ok(())
         };
         let label = format!("{leases} leases of weight {weight}");
-        table
-            .row(
-                &format!("{label}: deny all of the amount"),
-                fill,
-                async |store: &RedisStore| {
-                    let denied = limiter(store)?
-                        .acquire(KEY, "new")
-                        .weight(1_000)
-                        .at(at(1_000)?)
-                        .await?;
-                    assert!(!denied.is_granted());
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("{label}: acquire once all are over"),
-                fill,
-                async |store: &RedisStore| {
-                    let granted = limiter(store)?
-                        .acquire(KEY, "new")
-                        .weight(1_000)
-                        .at(at(60_000_000)?)
-                        .await?;
-                    assert!(granted.is_granted());
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("{label}: renew the first"),
-                fill,
-                async |store: &RedisStore| {
-                    let limiter = limiter(store)?;
-                    let lease = limiter
-                        .acquire(KEY, "id-0")
-                        .weight(weight)
-                        .at(at(1_000)?)
-                        .await?
-                        .permit()?;
-                    let renewed = limiter.renew(KEY, &lease).at(at(1_000)?).await?;
-                    assert!(renewed.is_some());
-                    Ok(())
-                },
-            )
-            .await?;
+        for (name, instant, is_granted) in [
+            ("deny all of the amount", 1_000, false),
+            ("acquire once all are over", 60_000_000, true),
+        ] {
+            let call = async |store: &RedisStore| {
+                let limiter = limiter(store)?;
+                let call = limiter.acquire(KEY, "new").weight(1_000).at(at(instant)?);
+                assert_eq!(call.await?.is_granted(), is_granted);
+                Ok(())
+            };
+            table.row(&format!("{label}: {name}"), fill, call).await?;
+        }
+        let renew = async |store: &RedisStore| {
+            let limiter = limiter(store)?;
+            let first = limiter.acquire(KEY, "id-0").weight(weight).at(at(1_000)?);
+            let lease = first.await?.permit()?;
+            let renewed = limiter.renew(KEY, &lease).at(at(1_000)?).await?;
+            assert!(renewed.is_some());
+            Ok(())
+        };
+        let name = format!("{label}: renew the first");
+        table.row(&name, fill, renew).await?;
     }
     Ok(())
 }

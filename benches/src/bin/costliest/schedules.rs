@@ -173,93 +173,76 @@ impl<'e> Held<'e> {
         Ok(())
     }
 
+    /// Prints a row for a call to a key that holds `events`.
+    #[expect(clippy::future_not_send, reason = "all calls are made on one thread")]
+    async fn row(
+        &self,
+        table: &Table,
+        name: &str,
+        events: &[Planned],
+        call: impl AsyncFn(Schedule<RedisStore>) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let fill = async |store: &RedisStore| self.plan(store, events).await;
+        let call = async |store: &RedisStore| call(self.schedule(store)).await;
+        table.row(&format!("schedule: {name}"), fill, call).await
+    }
+
     async fn search(&self, table: &Table, label: &str) -> Result<(), Problem> {
-        let fill = async |store: &RedisStore| self.plan(store, self.events).await;
         let at = now()?;
         let events = self.called(label);
         // The first period of a calendar and its last one may have room.
         let first = self.events[self.events.len() / 40].0;
         let middle = self.events[self.events.len() / 2].0;
-        table
-            .row(
-                &format!("schedule: find the next free time behind {events}"),
-                fill,
-                async |store: &RedisStore| {
-                    self.schedule(store).next_free(KEY, first).at(at).await?;
-                    Ok(())
-                },
-            )
-            .await?;
-        table
-            .row(
-                &format!("schedule: refuse an event amid {events}, with both free times"),
-                fill,
-                async |store: &RedisStore| {
-                    let schedule = self.schedule(store);
-                    let call = schedule.add(KEY, "new", middle).at(at).with_latest();
-                    assert!(!call.await?.is_planned());
-                    Ok(())
-                },
-            )
-            .await
+        let name = format!("find the next free time behind {events}");
+        self.row(table, &name, self.events, async |schedule| {
+            schedule.next_free(KEY, first).at(at).await?;
+            Ok(())
+        })
+        .await?;
+        let name = format!("refuse an event amid {events}, with both free times");
+        self.row(table, &name, self.events, async |schedule| {
+            let call = schedule.add(KEY, "new", middle).at(at).with_latest();
+            assert!(!call.await?.is_planned());
+            Ok(())
+        })
+        .await
     }
 
     async fn list(&self, table: &Table, label: &str) -> Result<(), Problem> {
-        let Some((last, _)) = self.events.last() else {
+        let [(first, _), .., (last, _)] = self.events else {
             return Ok(());
         };
-        table
-            .row(
-                &format!("schedule: a part of the list of {}", self.called(label)),
-                async |store: &RedisStore| self.plan(store, self.events).await,
-                async |store: &RedisStore| {
-                    let schedule = self.schedule(store);
-                    let until = last.saturating_add(MINUTE);
-                    let listed = schedule
-                        .list(KEY, self.events[0].0, until)
-                        .at(now()?)
-                        .await?;
-                    assert_eq!(listed.len(), self.events.len());
-                    Ok(())
-                },
-            )
-            .await
+        let until = last.saturating_add(MINUTE);
+        let name = format!("a part of the list of {}", self.called(label));
+        self.row(table, &name, self.events, async |schedule| {
+            let listed = schedule.list(KEY, *first, until).at(now()?).await?;
+            assert_eq!(listed.len(), self.events.len());
+            Ok(())
+        })
+        .await
     }
 
     /// Measures a call after which no event counts that was held before.
     async fn plan_later(&self, table: &Table, label: &str) -> Result<(), Problem> {
-        table
-            .row(
-                &format!(
-                    "schedule: plan an event when {} are over",
-                    self.called(label)
-                ),
-                async |store: &RedisStore| self.plan(store, self.events).await,
-                async |store: &RedisStore| {
-                    let later = now()?.saturating_add(3 * self.terms.horizon() + 40 * DAY);
-                    let schedule = self.schedule(store);
-                    let placement = schedule.add(KEY, "new", later).at(later).await?;
-                    assert!(placement.is_planned());
-                    Ok(())
-                },
-            )
-            .await
+        let later = now()?.saturating_add(3 * self.terms.horizon() + 40 * DAY);
+        let name = format!("plan an event when {} are over", self.called(label));
+        self.row(table, &name, self.events, async |schedule| {
+            let placement = schedule.add(KEY, "new", later).at(later).await?;
+            assert!(placement.is_planned());
+            Ok(())
+        })
+        .await
     }
 
     async fn plan_one(&self, table: &Table, label: &str) -> Result<(), Problem> {
         let (time, _) = self.events[self.events.len() / 2];
-        table
-            .row(
-                &format!("schedule: plan one event amid {}", self.called(label)),
-                async |store: &RedisStore| self.plan(store, self.events).await,
-                async |store: &RedisStore| {
-                    let schedule = self.schedule(store);
-                    let placement = schedule.add(KEY, "new", time).at(now()?).await?;
-                    assert!(placement.is_planned());
-                    Ok(())
-                },
-            )
-            .await
+        let name = format!("plan one event amid {}", self.called(label));
+        self.row(table, &name, self.events, async |schedule| {
+            let placement = schedule.add(KEY, "new", time).at(now()?).await?;
+            assert!(placement.is_planned());
+            Ok(())
+        })
+        .await
     }
 
     /// Measures calls with a hundred events, one in each neighborhood.
@@ -282,21 +265,16 @@ impl<'e> Held<'e> {
                 // There is room for one event, and the hundredth is the second.
                 added[99] = added[50];
             }
-            table
-                .row(
-                    &format!("schedule: add 100 events scattered among {events}{name}"),
-                    async |store: &RedisStore| self.plan(store, &others).await,
-                    async |store: &RedisStore| {
-                        let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
-                        let events = ids.iter().zip(&added);
-                        let events = events.map(|(id, time)| Event::new(id, *time));
-                        let schedule = self.schedule(store);
-                        let call = schedule.add_all(KEY, events).at(now).with_latest();
-                        assert_eq!(call.await?.is_planned(), !refused);
-                        Ok(())
-                    },
-                )
-                .await?;
+            let name = format!("add 100 events scattered among {events}{name}");
+            self.row(table, &name, &others, async |schedule| {
+                let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
+                let events = ids.iter().zip(&added);
+                let events = events.map(|(id, time)| Event::new(id, *time));
+                let call = schedule.add_all(KEY, events).at(now).with_latest();
+                assert_eq!(call.await?.is_planned(), !refused);
+                Ok(())
+            })
+            .await?;
         }
         Ok(())
     }
