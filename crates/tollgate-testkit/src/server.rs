@@ -44,14 +44,9 @@ impl ServerOptions {
     /// Returns options for a server of `flavor` that writes nothing to disk.
     #[track_caller]
     pub fn new(flavor: Flavor) -> Self {
-        Self::with_binary(flavor.binary())
-    }
-
-    /// Returns options for a server that runs the program `binary`.
-    pub fn with_binary(binary: impl Into<PathBuf>) -> Self {
         let arguments = ["--save", "", "--appendonly", "no"];
         Self {
-            binary: binary.into(),
+            binary: flavor.binary(),
             arguments: arguments.map(str::to_owned).to_vec(),
             tls: None,
             password: None,

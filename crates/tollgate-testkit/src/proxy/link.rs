@@ -94,7 +94,6 @@ impl Shared {
             }
             number += 1;
             self.orders.requests.fetch_add(1, Ordering::SeqCst);
-            add(&self.orders.request_bytes, &frame);
             (&self.server).write_all(&frame.0)
         })
     }
@@ -125,7 +124,6 @@ impl Shared {
             if !frame.is_push() {
                 self.orders.replies.fetch_add(1, Ordering::SeqCst);
             }
-            add(&self.orders.reply_bytes, &frame);
             (&self.client).write_all(&frame.0)?;
         }
         Ok(())
@@ -148,10 +146,4 @@ fn each(mut stream: &TcpStream, mut work: impl FnMut(Frame) -> io::Result<()>) -
             work(frame)?;
         }
     }
-}
-
-fn add(counter: &std::sync::atomic::AtomicU64, frame: &Frame) {
-    // The conversion cannot fail: no buffer is that large.
-    let bytes = u64::try_from(frame.0.len()).unwrap_or(u64::MAX);
-    counter.fetch_add(bytes, Ordering::SeqCst);
 }

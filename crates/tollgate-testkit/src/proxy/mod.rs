@@ -104,16 +104,11 @@ impl Proxy {
         }
     }
 
-    /// Cuts a connection after the server has executed its next request, before the reply is
-    /// forwarded. Replies to earlier requests are still forwarded.
-    pub fn cut_after_next_request(&self) {
-        self.orders.cut_after(None);
-    }
-
-    /// Like [`cut_after_next_request`](Self::cut_after_next_request), but for the next request with
-    /// the command `command`, such as `EVALSHA`, in upper or lower case.
+    /// Cuts a connection after the server has executed its next request with the command `command`,
+    /// such as `EVALSHA`, in upper or lower case, and before the reply is forwarded. Replies to
+    /// earlier requests are still forwarded.
     pub fn cut_after_next(&self, command: &str) {
-        self.orders.cut_after(Some(command));
+        self.orders.cut_after(command);
     }
 
     /// Refuses new connections until [`accept`](Self::accept), as if the server were down. Open
@@ -176,16 +171,6 @@ impl Proxy {
     /// Returns the number of replies forwarded to clients so far.
     pub fn replies(&self) -> u64 {
         self.orders.replies.load(Ordering::SeqCst)
-    }
-
-    /// Returns the number of request bytes forwarded to the server so far.
-    pub fn request_bytes(&self) -> u64 {
-        self.orders.request_bytes.load(Ordering::SeqCst)
-    }
-
-    /// Returns the number of reply bytes forwarded to clients so far.
-    pub fn reply_bytes(&self) -> u64 {
-        self.orders.reply_bytes.load(Ordering::SeqCst)
     }
 
     fn links(&self) -> MutexGuard<'_, Vec<Link>> {

@@ -12,16 +12,14 @@ pub(super) struct Orders {
     standing: Mutex<Standing>,
     pub(super) connections: AtomicU64,
     pub(super) requests: AtomicU64,
-    pub(super) request_bytes: AtomicU64,
     pub(super) replies: AtomicU64,
-    pub(super) reply_bytes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Standing {
     delay: Duration,
     replies: Replies,
-    cuts: Vec<Option<String>>,
+    cuts: Vec<String>,
 }
 
 /// What to do with replies.
@@ -57,19 +55,15 @@ impl Orders {
         }
     }
 
-    /// Adds a cut after the next request, or the next with this `command`.
-    pub(super) fn cut_after(&self, command: Option<&str>) {
-        let command = command.map(str::to_owned);
-        lock(&self.standing).cuts.push(command);
+    /// Adds a cut after the next request with this `command`.
+    pub(super) fn cut_after(&self, command: &str) {
+        lock(&self.standing).cuts.push(command.to_owned());
     }
 
     /// Returns whether to cut after a request with this `command`, and removes that order.
     pub(super) fn take_cut(&self, command: &[u8]) -> bool {
         let cuts = &mut lock(&self.standing).cuts;
-        let is_meant = |meant: &Option<String>| match meant {
-            Some(meant) => meant.as_bytes().eq_ignore_ascii_case(command),
-            None => true,
-        };
+        let is_meant = |meant: &String| meant.as_bytes().eq_ignore_ascii_case(command);
         match cuts.iter().position(is_meant) {
             Some(index) => {
                 cuts.remove(index);
@@ -100,10 +94,8 @@ mod tests {
     fn a_cut_is_made_once_and_after_the_given_request() {
         let orders = Orders::default();
         assert!(!orders.take_cut(b"GET"));
-        orders.cut_after(Some("EVALSHA"));
+        orders.cut_after("EVALSHA");
         assert!(!orders.take_cut(b"GET"));
         assert!(orders.take_cut(b"evalsha") && !orders.take_cut(b"EVALSHA"));
-        orders.cut_after(None);
-        assert!(orders.take_cut(b"GET") && !orders.take_cut(b"GET"));
     }
 }

@@ -43,7 +43,6 @@ fn everything_is_passed_on_and_counted() {
     connection.command(&["DEL", &key]).unwrap();
     assert_eq!((proxy.requests(), proxy.replies()), (1_003, 1_003));
     assert_eq!((proxy.connections(), proxy.open_connections()), (1, 1));
-    assert!(proxy.request_bytes() > 1_000_000 && proxy.reply_bytes() > 1_000_000);
     drop(connection);
     let _other = open(&proxy).command(&["PING"]).unwrap();
     assert_eq!(proxy.connections(), 2);
@@ -132,7 +131,7 @@ fn the_request_of_a_dropped_reply_was_executed() {
 fn a_connection_is_cut_between_execution_and_reply() {
     let (server, proxy, key) = proxy("cut");
     let mut connection = open(&proxy);
-    proxy.cut_after_next_request();
+    proxy.cut_after_next("INCR");
     assert!(connection.command(&["INCR", &key]).is_err());
     assert_eq!(server.command(&["GET", &key]).text(), Some("1"));
     assert!(connection.command(&["INCR", &key]).is_err());
