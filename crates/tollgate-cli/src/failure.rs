@@ -139,6 +139,11 @@ pub(crate) enum Failure {
         Short(limit)
     )]
     LimitWithLetters { limit: String },
+    #[error(
+        "the server holds no state of {}: without --limit, the list has all",
+        printable(limits.as_bytes())
+    )]
+    LimitsNotHeld { limits: String },
     #[error("--limit {} is given twice: remove one", Short(limit))]
     LimitTwice { limit: String },
     #[error(

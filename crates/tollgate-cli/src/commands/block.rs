@@ -1,11 +1,11 @@
 //! `tollgate block`: denies every call of a key on a live server for some time.
 
+use std::cell::Cell;
 use std::ops::Not;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tokio::select;
 use tollgate_core::{Limit, StoreError};
 use tollgate_wire::operate::{FoundState, Search};
 
@@ -13,8 +13,7 @@ use crate::doubt::{doubt, is_same};
 use crate::failure::Failure;
 use crate::limits::LimitsFile;
 use crate::output::{Output, say};
-use crate::signals::Signal;
-use crate::store::{TimeSource, wait_for};
+use crate::store::{Remote, TimeSource};
 use crate::subject::{Subject, SubjectOptions, ask, find};
 use crate::text::{micros, wait};
 use crate::time::length;
@@ -52,7 +51,8 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
     let blocks: Vec<&Limit> = blocks
         .filter(|limit| limit.algorithm().can_block())
         .collect();
-    let (blocked_for, before) = ask(about, &subject, output, async |limiter, key| {
+    let blocked = Cell::new(None);
+    let seen = ask(about, &subject, output, async |limiter, key| {
         // Afterwards, a state of the name may be this block.
         let before = limiter.store().held(limiter.limits(), key).await;
         let call = limiter.block(key);
@@ -60,10 +60,16 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
             Some(time) => call.lasting(time).await,
             None => call.await,
         }?;
-        Ok((blocked_for, before))
-    })?;
-    // The key is blocked, and what follows only tells whether the service reads that.
-    let seen = look(about, &subject, &blocks, before).unwrap_or_else(|failure| {
+        blocked.set(Some(blocked_for));
+        // What follows only tells whether the service reads that.
+        look(&**limiter.store(), about, &subject, &blocks, before?).await
+    });
+    let (blocked_for, seen) = match (blocked.get(), seen) {
+        (Some(blocked_for), seen) => (blocked_for, seen),
+        (None, Err(failure)) => return Err(failure),
+        (None, Ok(_)) => unreachable!("a look comes after the block"),
+    };
+    let seen = seen.unwrap_or_else(|failure| {
         output.complain(&format!(
             "the key is blocked, but it is not known whether the service reads the block: {failure}"
         ));
@@ -136,59 +142,46 @@ impl Seen {
 }
 
 /// Looks for signs that the service reads `blocks` of the key; `before` are states that it had.
-fn look(
+async fn look(
+    store: &dyn Remote,
     about: &SubjectOptions,
     subject: &Subject,
     blocks: &[&Limit],
-    before: Result<Vec<FoundState>, StoreError>,
-) -> Result<Seen, Failure> {
-    let before = before?;
-    let server = about.server.server()?;
-    let settings = about.one.key.settings(&about.server)?;
+    before: Vec<FoundState>,
+) -> Result<Seen, StoreError> {
     let clock = about.one.key.time_source;
     let in_file = subject.file.as_ref().map(LimitsFile::limits);
     let in_file = in_file.unwrap_or_default();
     let whom = &subject.whom;
-    let seen = async {
-        let store = server.connect(settings).await?;
-        let own: Vec<Limit> = blocks.iter().map(|&block| block.clone()).collect();
-        let mut own = store.held(&own, whom.key()).await?;
-        own.retain(|state| TimeSource::from(state.clock) == clock);
-        let is_own = |state: &FoundState| own.iter().any(|own| is_same(own, state));
-        let mut seen = Seen::default();
-        for block in blocks {
-            let name = block.name();
-            let is_held = |state: &FoundState| state.name == name && state.clock == clock.into();
-            let mut is_known =
-                in_file.iter().any(|other| other.name() == name) || before.iter().any(is_held);
-            let mut search = Search::new().with_limit(name).with_rest(whom.rest.as_str());
-            while !is_known && let Some(states) = store.find(&mut search).await? {
-                is_known = states.iter().any(|state| is_held(state) && !is_own(state));
-            }
-            if !is_known {
-                seen.unread.push(name.to_owned());
-            }
+    let own: Vec<Limit> = blocks.iter().map(|&block| block.clone()).collect();
+    let mut own = store.held(&own, whom.key()).await?;
+    own.retain(|state| TimeSource::from(state.clock) == clock);
+    let is_own = |state: &FoundState| own.iter().any(|own| is_same(own, state));
+    let mut seen = Seen::default();
+    for block in blocks {
+        let name = block.name();
+        let is_held = |state: &FoundState| state.name == name && state.clock == clock.into();
+        let mut is_known =
+            in_file.iter().any(|other| other.name() == name) || before.iter().any(is_held);
+        let mut search = Search::new().with_limit(name).with_rest(whom.rest.as_str());
+        while !is_known && let Some(states) = store.find(&mut search).await? {
+            is_known = states.iter().any(|state| is_held(state) && !is_own(state));
         }
-        let mut others = find(&*store, whom.search()).await?;
-        others.retain(|state| !is_own(state));
-        others.retain(|state| whom.has(state) || whom.is_of_network(state));
-        let (exact, other_rests): (Vec<_>, Vec<_>) = others.iter().partition(|it| it.is_exact);
-        seen.rest_differs =
-            !other_rests.is_empty() && (exact.is_empty() || whom.is_whole_network());
-        let is_of_clock = |state: &&FoundState| state.clock == clock.into();
-        seen.clock_differs = !exact.is_empty() && !exact.iter().any(is_of_clock);
-        if others.is_empty() {
-            seen.doubt = doubt(&*store, &about.one.key, whom, &own).await?;
+        if !is_known {
+            seen.unread.push(name.to_owned());
         }
-        Ok(seen)
-    };
-    wait_for(async {
-        select! {
-            biased;
-            signal = Signal::received() => Err(Failure::Interrupted(signal)),
-            seen = seen => seen,
-        }
-    })
+    }
+    let mut others = find(store, whom.search()).await?;
+    others.retain(|state| !is_own(state));
+    others.retain(|state| whom.has(state) || whom.is_of_network(state));
+    let (exact, other_rests): (Vec<_>, Vec<_>) = others.iter().partition(|it| it.is_exact);
+    seen.rest_differs = !other_rests.is_empty() && (exact.is_empty() || whom.is_whole_network());
+    let is_of_clock = |state: &&FoundState| state.clock == clock.into();
+    seen.clock_differs = !exact.is_empty() && !exact.iter().any(is_of_clock);
+    if others.is_empty() {
+        seen.doubt = doubt(store, &about.one.key, whom, &own).await?;
+    }
+    Ok(seen)
 }
 
 /// The answer of `block`.

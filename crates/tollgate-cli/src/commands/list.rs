@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::limits::LimitOptions;
 use crate::output::{Output, say};
 use crate::store::{ServerOptions, TimeSource, wait_for};
-use crate::text::{Grouped, Table, plural, printable};
+use crate::text::{Grouped, Table, plural};
 
 /// The options of `list`.
 #[derive(Args, Debug)]
@@ -52,12 +52,16 @@ pub(super) fn run(options: &ListOptions, output: &Output) -> Result<(), Failure>
         }
         Ok(listed.into_values().collect::<Vec<_>>())
     })?;
+    if states.is_empty() && selected.is_some() {
+        return Err(Failure::LimitsNotHeld {
+            limits: options.limits.limits.join(", "),
+        });
+    }
     let answer = Answer {
         command: "list",
         prefix: &options.server.prefix,
         keys: states.iter().map(|listed| listed.keys).sum(),
         limits: states,
-        asked: &options.limits.limits,
     };
     say(options.server.json, output, &answer, || answer.to_text())
 }
@@ -69,8 +73,6 @@ struct Answer<'a> {
     prefix: &'a str,
     keys: u64,
     limits: Vec<Listed>,
-    #[serde(skip)]
-    asked: &'a [String],
 }
 
 /// What has states, and how many.
@@ -113,12 +115,6 @@ impl Answer<'_> {
         let keys = plural(self.keys, "key", "keys");
         let mut text = format!("list {}: {keys}\n", self.prefix);
         if self.limits.is_empty() {
-            if !self.asked.is_empty() {
-                text += &format!(
-                    "The server holds no state of {}; without --limit, the list has all.\n",
-                    printable(self.asked.join(", ").as_bytes())
-                );
-            }
             return text;
         }
         let has_file = self.limits.iter().any(|limit| limit.read_by.is_some());
@@ -148,7 +144,7 @@ Letters stand for numbers that a key does not show: N for an amount, WINDOW and 
 --limit takes a name, a limit, or a state as it is listed. With --limits, the list says which limits of
 the file read the states.
 
-Exit status: 0 if they are listed, 2 if not.
+Exit status: 0 if they are listed, 2 if not, also if the server holds none of those of --limit.
 
 Example:
   tollgate list --store redis://127.0.0.1:6379";

@@ -34,6 +34,28 @@ fn checks_count_peeks_do_not_and_resets_forget() {
     }
 }
 
+/// A ban at night should not depend on a second connection, which the server may refuse.
+#[test]
+fn a_block_and_the_look_after_it_share_a_connection() {
+    let desk = Desk::new("redis");
+    let received = || -> u64 {
+        let reply = desk.server.command(&["INFO", "stats"]);
+        let text = reply.text().unwrap().to_owned();
+        let mut lines = text.lines();
+        let count = lines.find_map(|line| line.strip_prefix("total_connections_received:"));
+        count.unwrap().trim().parse().unwrap()
+    };
+    let opened = |command: &str| {
+        let before = received();
+        desk.says(
+            0,
+            &[command, "--key", "mallory", "--limit", "ban=block:15m"],
+        );
+        received() - before
+    };
+    assert_eq!(opened("peek"), opened("block"));
+}
+
 #[test]
 fn a_blocked_key_is_denied_until_it_is_reset() {
     let subject = ["--limit", "api=gcra:5/1d", "--limit", "ban=block:15m"];

@@ -304,6 +304,14 @@ fn states_of_every_kind_are_explained() {
     assert_eq!(list["keys"], 11);
     let list = desk.says(0, &["list", "--limit", "api", "--limit", "jobs"]);
     assert_eq!(texts(&list["limits"], "name"), ["api", "api", "jobs"]);
+    // A typo is no list of nothing.
+    let typo = desk.ask(&["list", "--limit", "logn"]);
+    assert_eq!(typo.status.code(), Some(2));
+    assert!(
+        stderr(&typo).contains("no state of logn:"),
+        "{}",
+        stderr(&typo)
+    );
 }
 
 #[test]

@@ -49,6 +49,8 @@ const OF_SCHEDULES: [(&str, &[&[u8]]); 5] = [
     ("pexpire", &[LIFETIME]),
 ];
 const HSET: &str = "hset";
+/// Commands that only operators need, as written in an ACL: to look at states.
+const OF_OPERATORS: [&str; 2] = ["exists", "pttl"];
 /// Commands needed only after a server lost its scripts, and for resets.
 const AT_TIMES: [&str; 2] = ["script|load", "unlink"];
 /// The number of keys to try in search of one in a slot of a master, which may have a single slot.
@@ -97,8 +99,11 @@ impl Tried {
                 format!("grant the keys: `ACL SETUSER user ~{prefix}:*`"),
             ));
         }
-        if !self.missing.is_empty() {
-            let of = |names: &[&str]| self.missing.iter().all(|name| names.contains(name));
+        let is_of_operators = |name: &&str| OF_OPERATORS.contains(name);
+        let (of_operators, missing): (Vec<_>, Vec<_>) =
+            self.missing.iter().copied().partition(is_of_operators);
+        if !missing.is_empty() {
+            let of = |names: &[&str]| missing.iter().all(|name| names.contains(name));
             let (severity, what) = match () {
                 () if of(&OF_LOGS) => (Severity::Warning, "sliding logs fail"),
                 () if of(&AT_TIMES) => (
@@ -114,10 +119,10 @@ impl Tried {
             findings.push(Finding::new(
                 severity,
                 CHECK,
-                format!("cannot run {}: {what}", listed(&self.missing)),
+                format!("cannot run {}: {what}", listed(&missing)),
                 format!(
                     "grant them: `ACL SETUSER user +{}`, and do not rename or disable them",
-                    self.missing.join(" +")
+                    missing.join(" +")
                 ),
             ));
         }
@@ -133,6 +138,21 @@ impl Tried {
             findings.push(Finding::ok(
                 CHECK,
                 "the user may run every command that limits need, on the keys of this prefix",
+            ));
+        }
+        if !of_operators.is_empty() {
+            findings.push(Finding::new(
+                Severity::Note,
+                "operators",
+                format!(
+                    "cannot run {}: limits do not need that, but who asks what the server holds does not \
+                     see everything",
+                    listed(&of_operators)
+                ),
+                format!(
+                    "grant the operators' user `+{}`; the service's own may go without",
+                    of_operators.join(" +")
+                ),
             ));
         }
         findings.push(match &self.refusal {
@@ -329,6 +349,7 @@ async fn commands<E: Nodes>(
     }
     let mut commands: Vec<(&'static str, Command)> = vec![
         ("evalsha", command([b"EVALSHA", NO_SCRIPT, b"1", on])),
+        ("exists", command([b"EXISTS", on])),
         ("get", command([b"GET", on])),
         ("lindex", command([b"LINDEX", on, b"0"])),
         ("llen", command([b"LLEN", on])),
@@ -336,6 +357,7 @@ async fn commands<E: Nodes>(
         ("lset", command([b"LSET", on, b"0", b"probe"])),
         ("ltrim", command([b"LTRIM", on, b"0", b"-1"])),
         ("pexpire", command([b"PEXPIRE", on, LIFETIME])),
+        ("pttl", command([b"PTTL", on])),
         (
             "script|load",
             command([b"SCRIPT", b"LOAD", script.text().as_bytes()]),

@@ -562,6 +562,8 @@ fn a_missing_command_is_explained() {
             ),
             unknown,
         ),
+        // Limits do not need them.
+        (&[("EXISTS", NO), ("PTTL", NO)][..], (ok, ALL), ok),
         // Whatever else is said of a command is said because it would be run.
         (&[("LPUSH", "WRONGTYPE no")][..], (ok, ALL), ok),
         (
@@ -574,6 +576,12 @@ fn a_missing_command_is_explained() {
         assert_eq!(found_permissions.0, permissions.0, "{refusals:?}");
         assert_eq!(found_permissions.1, permissions.1, "{refusals:?}");
         assert_eq!(found_writes.0, writes, "{refusals:?}: {found_writes:?}");
+    }
+    for (command, name) in [("EXISTS", "`exists`"), ("PTTL", "`pttl`")] {
+        let diagnosis = now(Fake::saying([(command, error(NO))]).diagnose());
+        let operators = found(&diagnosis, "operators");
+        assert_eq!(operators.severity, Severity::Note);
+        assert!(operators.found.contains(name), "{operators:?}");
     }
     let store = Fake::saying([("SET", error("OOM no memory"))]);
     let diagnosis = now(store.diagnose());
