@@ -109,54 +109,28 @@ mod tests {
         assert_eq!(hidden("user:secret@host", "user:secret@host"), "...@host");
     }
 
+    /// An argument, a text about it, and what is shown.
+    const HIDDEN: &str = r#"
+redis://u:sesame@h:1 => no redis://u:sesame@h:1 => no redis://...@h:1
+--limit=redis://u:sesame@h => no redis://u:sesame@h => no redis://...@h
+a=redis://u:se?same@h => "://u:se?same@h" => "://...@h"
+u:sesame@h => 'u:sesame@h' found => '...@h' found
+--cost=u:sesame@h => 'u:sesame@h' found => '...@h' found
+u:sesame@h => wrong at sesame@h => wrong at ...@h
+redis://:x@h => no redis://:x@h => no redis://...@h
+redis://h?p=sesame => no redis://h?p=sesame => no redis://h?...
+redis://u:ses"am@h => "redis://u:ses\"am@h" => "redis://...@h"
+redis://u:sESCam@h => redis://u:s\u{1b}am@h => redis://...@h
+redis://u:sesame-same@h => redis://u:sesame-s... => redis://...
+redis://u:sesame-same@h => "redis://u:sesame-"... => "redis://"...
+"#;
+
     #[test]
     fn credentials_and_queries_are_hidden() {
-        for (argument, text, expected) in [
-            (
-                "redis://u:sesame@h:1",
-                "no redis://u:sesame@h:1",
-                "no redis://...@h:1",
-            ),
-            (
-                "--limit=redis://u:sesame@h",
-                "no redis://u:sesame@h",
-                "no redis://...@h",
-            ),
-            (
-                "a=redis://u:se?same@h",
-                "\"://u:se?same@h\"",
-                "\"://...@h\"",
-            ),
-            ("u:sesame@h", "'u:sesame@h' found", "'...@h' found"),
-            ("--cost=u:sesame@h", "'u:sesame@h' found", "'...@h' found"),
-            ("u:sesame@h", "wrong at sesame@h", "wrong at ...@h"),
-            ("redis://:x@h", "no redis://:x@h", "no redis://...@h"),
-            (
-                "redis://h?p=sesame",
-                "no redis://h?p=sesame",
-                "no redis://h?...",
-            ),
-            (
-                "redis://u:ses\"am@h",
-                "\"redis://u:ses\\\"am@h\"",
-                "\"redis://...@h\"",
-            ),
-            (
-                "redis://u:s\u{1b}am@h",
-                "redis://u:s\\u{1b}am@h",
-                "redis://...@h",
-            ),
-            (
-                "redis://u:sesame-same@h",
-                "redis://u:sesame-s...",
-                "redis://...",
-            ),
-            (
-                "redis://u:sesame-same@h",
-                "\"redis://u:sesame-\"...",
-                "\"redis://\"...",
-            ),
-        ] {
+        for case in HIDDEN.trim().lines() {
+            let case = case.replace("ESC", "\u{1b}");
+            let parts: Vec<_> = case.split(" => ").collect();
+            let [argument, text, expected] = parts.try_into().unwrap();
             assert_eq!(hidden(text, argument), expected, "{argument}");
         }
     }
