@@ -12,6 +12,14 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
+    /// Returns what was used at `micros`.
+    pub(crate) fn at(micros: u64, amount: u64) -> Self {
+        Self {
+            at: Timestamp::saturating_from_micros(micros),
+            amount,
+        }
+    }
+
     /// Returns the cost that `verdict` admitted.
     pub(crate) fn by(verdict: &Verdict) -> Self {
         Self {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::Union;
+use tollgate_core::store::Prefetch;
 use tollgate_core::{Algorithm, CalendarUnit, Limit, Timestamp};
 
 /// The longest history.
@@ -34,6 +35,8 @@ pub(crate) enum Act {
     Block(Span),
     Consume,
     Peek,
+    /// Consumes, and asks for units ahead.
+    Prefetch(Prefetch),
     TakeUpTo,
     /// Lowers what remains to the planned costs.
     Lower,
@@ -75,6 +78,8 @@ pub(crate) struct Acts {
     pub(crate) refunds: bool,
     pub(crate) resets: bool,
     pub(crate) back: bool,
+    /// Units ahead.
+    pub(crate) ahead: bool,
 }
 
 impl Acts {
@@ -83,30 +88,40 @@ impl Acts {
         refunds: true,
         resets: true,
         back: true,
+        ahead: true,
     };
     /// Calls, peeks, refunds and the like, with a clock that may step back.
     pub(crate) const REFUNDS: Self = Self {
         refunds: true,
         resets: false,
         back: true,
+        ahead: false,
     };
     /// Calls and peeks, with a clock that may step back.
     pub(crate) const CALLS: Self = Self {
         refunds: false,
         resets: false,
         back: true,
+        ahead: false,
     };
     /// Calls, peeks, refunds and the like, with a clock that only moves forward.
     pub(crate) const FORWARD_REFUNDS: Self = Self {
         refunds: true,
         resets: false,
         back: false,
+        ahead: false,
     };
     /// Calls and peeks, with a clock that only moves forward.
     pub(crate) const FORWARD: Self = Self {
         refunds: false,
         resets: false,
         back: false,
+        ahead: false,
+    };
+    /// Calls, refunds and the like, and units ahead, with a clock that only moves forward.
+    pub(crate) const FORWARD_AHEAD: Self = Self {
+        ahead: true,
+        ..Self::FORWARD_REFUNDS
     };
 }
 
@@ -188,11 +203,22 @@ fn acts(acts: Acts) -> impl Strategy<Value = Act> {
         12 => Just(Act::Consume),
         2 => Just(Act::Peek),
         2 => Just(Act::TakeUpTo),
+        4 * u32::from(acts.ahead) => ahead().prop_map(Act::Prefetch),
         3 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Refund),
         2 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Settle),
         u32::from(acts.refunds) => Just(Act::Lower),
         u32::from(acts.resets) => Just(Act::Reset),
     ]
+}
+
+/// Returns how many units a call asks for ahead, mostly few, and for times of all lengths.
+fn ahead() -> impl Strategy<Value = Prefetch> {
+    let most = prop_oneof![4 => 0..=12_u64, 1 => any::<u64>()];
+    let within = (0..=33_u32).prop_flat_map(|bits| 0..=1_u64 << bits);
+    let parts = prop_oneof![2 => Just(1), 1 => 0..=4_u32];
+    (most, within, parts).prop_map(|(most, within, parts)| {
+        Prefetch::new(most, Duration::from_micros(within)).one_of(parts)
+    })
 }
 
 /// Returns histories of calls under one limit for `keys` keys.

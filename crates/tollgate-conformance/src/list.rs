@@ -122,6 +122,7 @@ macro_rules! __promises {
                 takes_exactly_the_cost,
                 takes_what_unit_calls_would,
                 time_only_gives_back,
+                units_ahead_keep_the_bound,
                 zero_denies_everything,
             }
             [composite]

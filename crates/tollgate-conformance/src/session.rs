@@ -141,6 +141,9 @@ impl Session {
             }
             Act::Consume => Operation::Consume,
             Act::Peek => Operation::Peek,
+            // By the store's own clock, it says when units end that are used ahead, not when it decided.
+            Act::Prefetch(_) if self.by_its_own_clock => Operation::Consume,
+            Act::Prefetch(prefetch) => Operation::Prefetch(prefetch),
             Act::Reserve(within) => Operation::Reserve {
                 max_delay: Duration::from_micros(within),
             },

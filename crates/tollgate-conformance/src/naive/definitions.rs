@@ -1,11 +1,17 @@
 //! `Definition`: what remains of each algorithm at an instant, computed from all counted calls.
 
+use tollgate_core::store::MAX_EXACT;
+
 use super::calendar::Calendar;
 
 /// One counted call, or a refund to a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
+    /// When it counts: for units that are used ahead, it may be later than when they were recorded.
     pub(super) at: i128,
+    pub(super) recorded: i128,
+    /// Whether it is used later than it was recorded.
+    pub(super) ahead: bool,
     /// What was counted and not refunded: in units; in a bucket, in drops, `window` to a unit, and
     /// negative for a refund.
     pub(super) amount: i128,
@@ -62,10 +68,14 @@ impl Definition {
 
     /// Counts a call of `cost` at `now`.
     pub(super) fn count(&self, events: &mut Vec<Event>, now: i128, cost: i128) {
-        let at = self.clamp(events, now);
+        let now = self.clamp(events, now);
+        let at = match self {
+            Self::Log { .. } => now.max(latest(events)),
+            _ => now,
+        };
         let amount = match *self {
             // Once the last window has ended, or all of it was refunded, a new one begins.
-            Self::Anchored { .. } if self.left(events, at) == self.capacity() => {
+            Self::Anchored { .. } if self.left(events, now) == self.capacity() => {
                 events.clear();
                 cost
             }
@@ -81,9 +91,63 @@ impl Definition {
             }
             _ => cost,
         };
-        events.push(Event { at, amount });
+        events.push(Event {
+            at,
+            recorded: now,
+            ahead: false,
+            amount,
+        });
         if let Self::Log { amount, .. } = *self {
             keep_newest(events, amount);
+        }
+    }
+
+    /// Counts, at `now`, a call of `cost`, and units that are used until `within` later: `units` with the
+    /// cost.
+    pub(super) fn count_ahead(
+        &self,
+        events: &mut Vec<Event>,
+        now: i128,
+        within: i128,
+        (cost, units): (i128, i128),
+    ) {
+        let now = self.clamp(events, now);
+        let event = |amount, at| Event {
+            at,
+            recorded: now,
+            ahead: true,
+            amount,
+        };
+        match *self {
+            // All of them leave the window when those have left it that are used last.
+            Self::Log { .. } => {
+                let end = (now + within).min(MAX_EXACT.into());
+                events.push(event(units, end.max(latest(events))));
+            }
+            // What leaks until the end of their use is not there for them.
+            Self::Bucket { amount, window, .. } => {
+                let lost = within * amount - level(events, amount, now);
+                events.push(event(lost.max(0) + units * window, now));
+            }
+            _ => {
+                self.count(events, now, cost);
+                let at = events.last().map_or(now, |own| own.at);
+                events.push(event(units - cost, at));
+            }
+        }
+    }
+
+    /// Returns how many units fit that are used until `within` after `now`.
+    pub(super) fn left_ahead(&self, events: &[Event], now: i128, within: i128) -> i128 {
+        let now = self.clamp(events, now);
+        let left = self.left(events, now);
+        match *self {
+            Self::Bucket {
+                burst,
+                amount,
+                window,
+            } => left.min(burst - (within * amount + window - 1) / window),
+            _ => left,
         }
     }
 
@@ -114,7 +178,12 @@ impl Definition {
                 let returned = kept.clamp(0, level);
                 if returned > 0 {
                     let amount = -returned;
-                    events.push(Event { at: now, amount });
+                    events.push(Event {
+                        at: now,
+                        recorded: now,
+                        ahead: false,
+                        amount,
+                    });
                 }
                 return;
             }
@@ -122,17 +191,26 @@ impl Definition {
         if !counts {
             return;
         }
-        // From the newest, so that the first call of an anchored window is the last to be refunded.
+        // From the newest, so that the first call of an anchored window is the last to be refunded, but
+        // for units that are used ahead.
         let mut left = cost;
-        for event in events.iter_mut().rev().filter(|event| event.at == at) {
-            let taken = event.amount.min(left);
-            event.amount -= taken;
-            left -= taken;
+        for ahead in [false, true] {
+            let all = events.iter_mut().rev();
+            for event in all.filter(|event| event.at == at && event.ahead == ahead) {
+                let taken = event.amount.min(left);
+                event.amount -= taken;
+                left -= taken;
+            }
         }
         // A counter's refund is written in the current window, and the clock may not step back
         // behind it.
         if matches!(self, Self::Counter { .. }) && left < cost {
-            events.push(Event { at: now, amount: 0 });
+            events.push(Event {
+                at: now,
+                recorded: now,
+                ahead: false,
+                amount: 0,
+            });
         }
     }
 
@@ -150,7 +228,7 @@ impl Definition {
             Self::Buckets { bucket, .. } => last.at / bucket * bucket,
             Self::Calendar { .. } if now >= last.at => now,
             Self::Calendar { ref calendar, .. } => calendar.start(last.at),
-            Self::Bucket { .. } | Self::Log { .. } => last.at,
+            Self::Bucket { .. } | Self::Log { .. } => last.recorded,
         })
     }
 
@@ -216,6 +294,12 @@ fn last_window(events: &[Event], window: i128) -> (i128, i128) {
     // If the first call was refunded and others were not, one unit stays used in its place.
     let place = i128::from(kept > 0 && first.amount == 0);
     (first.at, kept + place)
+}
+
+/// Returns when what is counted in a log counts last: later events do not count before it.
+fn latest(events: &[Event]) -> i128 {
+    let counted = events.iter().filter(|event| event.amount > 0);
+    counted.map(|event| event.at).max().unwrap_or(0)
 }
 
 /// Returns how many drops are in a bucket that leaks `leak` drops per microsecond.

@@ -9,7 +9,7 @@ mod calendar;
 mod definitions;
 mod starts;
 
-use tollgate_core::store::Verdict;
+use tollgate_core::store::{Prefetch, Verdict};
 use tollgate_core::{Algorithm, Limit};
 
 pub(crate) use blocks::Blocks;
@@ -136,6 +136,21 @@ impl Naive {
         let left = u64::try_from(self.remaining(i128::from(now))).unwrap_or(u64::MAX);
         // If nothing remains, this acts like a call of cost 1.
         self.consume(now, left.min(most).max(u64::from(most > 0)))
+    }
+
+    /// Consumes `cost` at `now`, and units ahead.
+    pub fn prefetch(&mut self, now: u64, cost: u64, ahead: Prefetch) -> Answer {
+        let (at, within) = (i128::from(now), ahead.within().as_micros());
+        let within = i128::try_from(within).unwrap_or(i128::MAX);
+        let left = self.definition.left_ahead(&self.events, at, within).max(0);
+        let units = i128::from(ahead.most()).min(left / i128::from(ahead.parts()));
+        let own = i128::from(cost);
+        if own == 0 || units <= own {
+            return self.consume(now, cost);
+        }
+        self.definition
+            .count_ahead(&mut self.events, at, within, (own, units));
+        self.answer(at, units, true, own)
     }
 
     /// Refunds, at `now`, a call that consumed `cost` and was counted at `at`.

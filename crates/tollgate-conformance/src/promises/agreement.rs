@@ -44,7 +44,7 @@ pub(super) fn agree_on(harness: &Stores, plan: &Plan, kind: Acts) {
 pub async fn agrees_with_the_definition(harness: &Stores, plan: &Plan) {
     // With refunds, the clock only moves forward: a refunded call no longer records how far it had
     // come.
-    for kind in [Acts::CALLS, Acts::FORWARD_REFUNDS] {
+    for kind in [Acts::CALLS, Acts::FORWARD_REFUNDS, Acts::FORWARD_AHEAD] {
         plan.check_each(
             |limit| (starts(limit), histories(limit, 1, kind)),
             async |limit, (start, history)| follows(harness, limit, start, &history).await,
@@ -74,6 +74,8 @@ async fn follows(harness: &Stores, limit: &Limit, start: Start, history: &[Step]
         let defined = match (step.act, refunded) {
             (Act::Consume, _) => naive.consume(now, cost),
             (Act::Peek, _) => naive.peek(now, cost),
+            (Act::Prefetch(_), _) if scene.session.by_its_own_clock => naive.consume(now, cost),
+            (Act::Prefetch(ahead), _) => naive.prefetch(now, cost, ahead),
             (Act::TakeUpTo, _) => naive.take_up_to(now, cost),
             (Act::Refund(_), Some((at, cost))) => naive.refund(now, at, cost),
             (Act::Settle(_), Some((at, was))) => naive.settle(now, at, was, settled(limit, cost)),

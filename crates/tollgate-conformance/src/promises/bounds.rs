@@ -1,10 +1,11 @@
 //! Promises about how much is admitted within any time span.
 
+use tollgate_core::store::{Check, Request};
 use tollgate_core::{Algorithm, Limit, Timestamp};
 
 use crate::bound::{Admitted, bound, most_within};
 use crate::harness::Stores;
-use crate::history::{Act, Acts, Start, Step, assaults, histories, settled, starts};
+use crate::history::{Act, Acts, Move, Start, Step, assaults, histories, settled, starts};
 use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
 use crate::session::Outcome;
@@ -29,31 +30,77 @@ pub async fn refunds_keep_the_bound(harness: &Stores, plan: &Plan) {
     );
 }
 
+/// Units that are used ahead, at the worst instants until their end, keep the bound together with calls
+/// that are decided meanwhile; also if some of them are given back.
+///
+/// # Panics
+///
+/// When the promise is broken.
+pub async fn units_ahead_keep_the_bound(harness: &Stores, plan: &Plan) {
+    plan.check_each(
+        |limit| (starts(limit), histories(limit, 1, Acts::FORWARD_AHEAD)),
+        async |limit, (start, history)| keeps_within(harness, limit, start, &history).await,
+    );
+}
+
 /// Fails if more than the bound was admitted and not given back in any span.
 async fn keeps_within(harness: &Stores, limit: &Limit, start: Start, history: &[Step]) -> Outcome {
     let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
-    let mut kept: Vec<Admitted> = Vec::new();
+    // What each call uses, in order of time.
+    let mut kept: Vec<Vec<Admitted>> = Vec::new();
     let mut held: Vec<usize> = Vec::new();
+    let is_forward = !history
+        .iter()
+        .any(|step| matches!(step.time, Move::Back(_)));
     for step in history {
         if let (Act::Refund(index) | Act::Settle(index), false) = (step.act, held.is_empty()) {
             // The session takes the receipt at this same index.
             let place = held.swap_remove(index % held.len());
-            let least = match step.act {
+            let mut least = match step.act {
                 Act::Settle(_) => settled(limit, step.planned[0].cost),
                 _ => 0,
             };
             // What is settled beyond the call's cost was not admitted: the bound does not hold it.
-            kept[place].amount = kept[place].amount.min(least);
+            for used in &mut kept[place] {
+                used.amount = used.amount.min(least);
+                least -= used.amount;
+            }
         }
         let Some(decision) = scene.step(step).await? else {
             continue;
         };
         let verdict = decision.as_slice()[0];
-        if verdict.consumed() > 0 {
-            held.push(kept.len());
-            kept.push(Admitted::by(&verdict));
+        if verdict.consumed() == 0 {
+            continue;
         }
+        held.push(kept.len());
+        let Act::Prefetch(ahead) = step.act else {
+            let mut used = Admitted::by(&verdict);
+            if is_forward {
+                // After units that are used ahead, a call is recorded later than it is made.
+                used.at = scene.session.now;
+            }
+            kept.push(vec![used]);
+            continue;
+        };
+        let check = Check::new(limit, "k", step.planned[0].cost);
+        let request = Request::consume(check).with_prefetch(ahead);
+        let (units, lasts) = request.granted(&decision).unwrap_or_default();
+        let now = scene.session.now.as_micros();
+        let last = now
+            + u64::try_from(lasts.as_micros())
+                .unwrap_or(u64::MAX)
+                .saturating_sub(1);
+        // All of them at once, all at the end, or some of them.
+        let early = units * (ahead.most() % 3) / 2;
+        let uses = [
+            (now, verdict.consumed() - units),
+            (now, early.min(units)),
+            (last, units - early.min(units)),
+        ];
+        kept.push(uses.map(|(at, amount)| Admitted::at(at, amount)).to_vec());
     }
+    let kept: Vec<_> = kept.into_iter().flatten().collect();
     let window_us = limit.algorithm().quota().window_us();
     for span in [1, window_us.div_ceil(2), window_us, window_us * 3] {
         let (most, bound) = (most_within(&kept, span), bound(limit, span));

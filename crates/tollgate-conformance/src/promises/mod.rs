@@ -35,7 +35,9 @@ pub use block::{
     blocks_agree_with_the_definition, blocks_agree_with_the_machine,
     blocks_agree_with_the_machine_at_its_own_clock, concurrent_blocks_are_one,
 };
-pub use bounds::{never_over_admits, reaches_its_bound, refunds_keep_the_bound};
+pub use bounds::{
+    never_over_admits, reaches_its_bound, refunds_keep_the_bound, units_ahead_keep_the_bound,
+};
 pub use change::{a_changed_limit_applies_at_once, extremes_are_exact, zero_denies_everything};
 pub(crate) use change::{limit_of, with_quota};
 pub use composite::{

@@ -144,6 +144,31 @@ pub(crate) trait Machine: Copy + Listed {
     /// capacity.
     fn commit(&self, state: &mut Self::State, now: u64, cost: u64) -> u64;
 
+    /// Returns how many units fit if they are used until `within` microseconds after `now`.
+    #[inline]
+    fn left_ahead(&self, state: &Self::State, now: u64, _within: u64) -> u64 {
+        self.status(state, now).remaining
+    }
+
+    /// Records `units`, which fit by [`left_ahead`](Self::left_ahead): `own` of them are used now, and the
+    /// others until [`lasts`](Self::lasts). Returns the instant at which they are recorded.
+    fn commit_ahead(
+        &self,
+        state: &mut Self::State,
+        now: u64,
+        (_within, _own): (u64, u64),
+        units: u64,
+    ) -> u64 {
+        self.commit(state, now, units)
+    }
+
+    /// Returns for how many microseconds units can be used that were asked for `within`: they were recorded
+    /// at `at`, and `reset_after` is that of the state afterwards.
+    #[inline]
+    fn lasts(&self, within: u64, _at: u64, _reset_after: Wait) -> u64 {
+        within
+    }
+
     /// Gives back up to `amount` of what was recorded at `at` and still counts.
     fn refund(&self, state: &mut Self::State, now: u64, at: u64, amount: u64);
 

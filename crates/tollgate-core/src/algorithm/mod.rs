@@ -217,6 +217,31 @@ impl Algorithm {
         with_machine!(self, machine => commit(machine, state, now, cost))
     }
 
+    /// Returns how many units fit if they are used until `within` microseconds after `now`.
+    pub(crate) fn left_ahead(&self, state: &State, now: Timestamp, within: u64) -> u64 {
+        with_machine!(self, machine => left_ahead(machine, state, now, within))
+    }
+
+    /// Records units of which some are used ahead: see [`Machine::commit_ahead`].
+    pub(crate) fn commit_ahead(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        ahead: (u64, u64),
+        units: u64,
+    ) -> Timestamp {
+        let at = with_machine!(self, machine => {
+            machine.commit_ahead(open(machine, state), now.as_micros(), ahead, units)
+        });
+        Timestamp::saturating_from_micros(at)
+    }
+
+    /// Returns for how many microseconds units can be used that were asked for `within`.
+    pub(crate) fn lasts(&self, within: u64, verdict: &Verdict) -> u64 {
+        let (at, reset_after) = (verdict.at.as_micros(), verdict.reset_after);
+        with_machine!(self, machine => machine.lasts(within, at, reset_after))
+    }
+
     /// Consumes `cost` if it fits, for a request with one check.
     // Always inlined: returning a verdict through memory costs as much as computing it.
     #[inline(always)]
@@ -328,6 +353,11 @@ fn commit<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
     }
     let at = machine.commit(open(machine, state), now.as_micros(), cost);
     Timestamp::saturating_from_micros(at)
+}
+
+fn left_ahead<M: Machine>(machine: &M, state: &State, now: Timestamp, within: u64) -> u64 {
+    let fresh = M::State::default();
+    machine.left_ahead(M::view(state).unwrap_or(&fresh), now.as_micros(), within)
 }
 
 const fn counts_by_calendar<M: Machine>(_machine: &M) -> bool {

@@ -17,6 +17,8 @@
 //! | `read` | statements | | the state as of `now`; for a list also `raw`, the bytes for [`Paired::decode`], unless `answer` leaves them |
 //! | `fits` | an expression | | whether `cost`, which is not 0, is admitted |
 //! | `remaining` | an expression | | the largest cost that is admitted |
+//! | `left` | an expression (optional) | `within` | how many units fit that are used until `within` microseconds later, if not as many as `remaining` |
+//! | `ahead` | statements (optional) | `within`, and as `commit`; `cost` of the units are used now | what `commit` needs to record units that are used until then |
 //! | `answer` | statements (optional) | `fits` | `raw` |
 //! | `commit` | statements | `amount`, the cost to count, not 0; it may be more than fits | the new state, with a TTL |
 //! | `block` | statements (optional) | `mode`, 0 for the usual time, 1 until an instant, 2 for a time; `span`, the instant or the time | `free`, whether the key is not blocked afterwards, and the new state, with a TTL, if it changes |

@@ -6,7 +6,7 @@ use crate::algorithm::{BlockSpan, Change, Reserved, State, States};
 use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
 use crate::store::verdicts::all_allowed;
-use crate::store::{Check, Fingerprint, Operation, Request, Source, Verdicts};
+use crate::store::{Check, Fingerprint, Operation, Prefetch, Request, Source, Verdicts};
 use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
 
@@ -33,6 +33,9 @@ enum Grant {
     /// Nothing: a refund or a settlement, which gives back to each check whose state is not vacant
     /// (`true`).
     Returns(OneOrMany<bool>),
+    /// This many units from each, of which the check's own cost is used now, and the others until so many
+    /// microseconds later.
+    Ahead { units: u64, within: u64 },
     /// From each check, what remains beyond its cost.
     Beyond(OneOrMany<u64>),
     /// Nothing: blocks the keys. Which of the states that changes.
@@ -124,7 +127,30 @@ impl<'a> Request<'a> {
             },
             Operation::Reserve { max_delay } => self.evaluate_reserve(states, now, max_delay),
             Operation::TakeUpTo => self.evaluate_take(states, now),
+            Operation::Prefetch(prefetch) => self.evaluate_prefetch(states, now, prefetch),
         }
+    }
+
+    fn evaluate_prefetch(
+        &self,
+        states: &(impl States + ?Sized),
+        now: Timestamp,
+        prefetch: Prefetch,
+    ) -> Evaluation {
+        let mut evaluation = self.evaluate_costs(states, now, Grant::Costs);
+        let within = u64::from(prefetch.within_us);
+        let checks = self.checks().iter().enumerate();
+        let left = checks.map(|(index, check)| {
+            let algorithm = check.limit().algorithm();
+            algorithm.left_ahead(states.state(index), now, within)
+        });
+        if evaluation.allowed
+            && let Some(cost) = self.only_cost()
+            && let Some(units) = prefetch.grant(cost, left.min().unwrap_or(0))
+        {
+            evaluation.grant = Grant::Ahead { units, within };
+        }
+        evaluation
     }
 
     fn evaluate_block(
@@ -267,13 +293,15 @@ impl Evaluation {
                 Some(Change::GiveBack { .. }) => self.returns_to(index),
                 None => false,
             },
-            Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo
-                if self.admits(index, check) =>
-            {
-                self.cost(index, check) > 0
-            }
-            Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo => {
-                check.limit().algorithm().counts_denied() && check.cost() > 0
+            Operation::Consume
+            | Operation::Prefetch(_)
+            | Operation::Reserve { .. }
+            | Operation::TakeUpTo => {
+                if self.admits(index, check) {
+                    self.cost(index, check) > 0
+                } else {
+                    check.limit().algorithm().counts_denied() && check.cost() > 0
+                }
             }
         }
     }
@@ -376,7 +404,9 @@ impl Evaluation {
             starts_later: false,
             reset_after: Wait::ZERO,
             consumed: match self.grant {
-                Grant::Costs | Grant::Each(_) | Grant::Starts(_) if self.admits(index, check) => {
+                Grant::Costs | Grant::Each(_) | Grant::Ahead { .. } | Grant::Starts(_)
+                    if self.admits(index, check) =>
+                {
                     self.cost(index, check)
                 }
                 _ => 0,
@@ -400,6 +430,8 @@ impl Evaluation {
                 algorithm.block(state, now, span);
             } else if let Operation::Lower = request.operation() {
                 algorithm.commit(state, now, self.cost(index, check));
+            } else if let Grant::Ahead { units, within } = self.grant {
+                verdict.at = algorithm.commit_ahead(state, now, (within, check.cost()), units);
             } else if self.admits(index, check) {
                 verdict.at = algorithm.commit(state, now, verdict.consumed);
             } else {
@@ -431,7 +463,7 @@ impl Evaluation {
     fn cost(&self, index: usize, check: &Check<'_>) -> u64 {
         match &self.grant {
             Grant::Costs | Grant::Starts(_) => check.cost(),
-            Grant::Each(amount) => *amount,
+            Grant::Each(amount) | Grant::Ahead { units: amount, .. } => *amount,
             Grant::Beyond(amounts) => amounts[index],
             Grant::Blocks(_) | Grant::Nothing | Grant::Returns(_) => 0,
         }

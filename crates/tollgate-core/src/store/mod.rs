@@ -45,7 +45,7 @@ pub use crate::time::MAX_EXACT;
 pub use check::{Check, Checks};
 pub use evaluation::Evaluation;
 pub use fingerprint::Fingerprint;
-pub use operation::Operation;
+pub use operation::{Operation, Prefetch};
 pub use receipt::Consumed;
 pub(crate) use request::without_zone;
 pub use request::{MAX_CHECKS, Request};

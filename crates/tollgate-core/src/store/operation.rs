@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use super::receipt::Receipt;
 use crate::algorithm::BlockSpan;
+use crate::time::micros_ceil;
+
+/// The longest time for which units are granted, in microseconds: an hour.
+const LONGEST_US: u32 = 3_600_000_000;
 
 /// What a request does with its checks.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +21,10 @@ pub enum Operation<'a> {
     /// Decides as [`Operation::Consume`] would, but consumes nothing and is not counted as an
     /// attempt.
     Peek,
+    /// Consumes every cost, or nothing, as [`Operation::Consume`] does; and if it fits, and all costs are
+    /// equal, consumes more units ahead, for calls that a process admits without asking the store.
+    /// [`Request::granted`](super::Request::granted) says how many, and for how long.
+    Prefetch(Prefetch),
     /// Lowers what remains to at most the cost of each check, and changes nothing where less remains
     /// already. Always allowed.
     Lower,
@@ -37,4 +45,60 @@ pub enum Operation<'a> {
     /// Consumes the same cost from every limit: as much as all of them allow, at most the smallest
     /// cost of the checks.
     TakeUpTo,
+}
+
+/// How many units a process asks for ahead, and for how long: see [`Operation::Prefetch`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Prefetch {
+    pub(crate) most: u64,
+    pub(crate) within_us: u32,
+    parts: u32,
+}
+
+impl Prefetch {
+    /// Returns that at most `most` units, including the cost of the call, are to be used within `within`,
+    /// which is rounded up to microseconds; more than an hour counts as an hour.
+    #[must_use]
+    pub fn new(most: u64, within: Duration) -> Self {
+        let within_us =
+            u32::try_from(micros_ceil(within)).map_or(LONGEST_US, |us| us.min(LONGEST_US));
+        Self {
+            most,
+            within_us,
+            parts: 1,
+        }
+    }
+
+    /// Takes at most one of `parts` equal parts of what is left, so that other processes find some, too.
+    /// Zero counts as one.
+    #[must_use]
+    pub fn one_of(mut self, parts: u32) -> Self {
+        self.parts = parts.max(1);
+        self
+    }
+
+    /// Returns how many units are to be used at most, including the cost of the call.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Returns within which time they are to be used.
+    #[must_use]
+    pub fn within(&self) -> Duration {
+        Duration::from_micros(self.within_us.into())
+    }
+
+    /// Returns into how many equal parts what is left is divided, of which one is taken at most.
+    #[must_use]
+    pub fn parts(&self) -> u32 {
+        self.parts
+    }
+
+    /// Returns how many units are granted if `left` are left, or `None` if there are none beyond the `cost`
+    /// of the call.
+    pub(crate) fn grant(&self, cost: u64, left: u64) -> Option<u64> {
+        let units = self.most.min(left / u64::from(self.parts));
+        (cost > 0 && units > cost).then_some(units)
+    }
 }

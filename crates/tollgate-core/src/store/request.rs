@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Store;
 use super::check::{Check, Checks};
 use super::fingerprint::Fingerprint;
-use super::operation::Operation;
+use super::operation::{Operation, Prefetch};
 use super::receipt::Receipt;
 use super::verdicts::Verdicts;
 use crate::algorithm::{BlockSpan, Change, Reserved, States};
@@ -222,7 +222,71 @@ impl<'a> Request<'a> {
         let checks = self.checks.iter();
         let checks = checks.map(|of| Check::new(of.limit(), of.key(), other(of.cost())));
         self.checks = checks.collect();
+        if let Operation::Prefetch(prefetch) = &mut self.operation {
+            prefetch.most = other(prefetch.most);
+        }
         self
+    }
+
+    /// Asks for units ahead, too, for a request that consumes; another stays as it is. See
+    /// [`Operation::Prefetch`].
+    #[must_use]
+    pub fn with_prefetch(mut self, prefetch: Prefetch) -> Self {
+        if let Operation::Consume | Operation::Prefetch(_) = self.operation {
+            self.operation = Operation::Prefetch(prefetch);
+        }
+        self
+    }
+
+    /// Returns how many units `verdicts` grant beyond the cost of the call, and how long after this request
+    /// was sent they can be used; `None` if the request asked for none, or got none.
+    ///
+    /// All limits count these units as if they were used already. [`Operation::Refund`] and
+    /// [`Operation::Settle`] give back what is not used, by the receipt of the verdicts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_core::store::{Check, Prefetch, Request, State};
+    /// use tollgate_core::{Limit, LimitError, Timestamp};
+    ///
+    /// let limit: Limit = "api=sliding-log:10/1m".parse()?;
+    /// let ahead = Prefetch::new(8, Duration::from_millis(200));
+    /// let request = Request::consume(Check::new(&limit, "alice", 1)).with_prefetch(ahead);
+    /// let mut states = [State::default()];
+    /// let verdicts = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
+    /// assert_eq!(request.granted(&verdicts), Some((7, Duration::from_millis(200))));
+    /// assert_eq!(verdicts.remaining(), 2);
+    ///
+    /// // Two are left, and the call takes one of them.
+    /// let next = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
+    /// assert_eq!(request.granted(&next), Some((1, Duration::from_millis(200))));
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn granted(&self, verdicts: &Verdicts) -> Option<(u64, Duration)> {
+        let Operation::Prefetch(prefetch) = self.operation else {
+            return None;
+        };
+        let units = verdicts.consumed().checked_sub(self.only_cost()?)?;
+        let each = self.checks().iter().zip(verdicts.as_slice());
+        let lasts = each.map(|(check, verdict)| {
+            let algorithm = check.limit().algorithm();
+            algorithm.lasts(prefetch.within_us.into(), verdict)
+        });
+        let lasts = Duration::from_micros(lasts.min()?);
+        (verdicts.is_allowed() && units > 0).then_some((units, lasts))
+    }
+
+    /// Returns the cost of all checks, or `None` if they differ.
+    pub(crate) fn only_cost(&self) -> Option<u64> {
+        let (first, others) = self.checks().split_first()?;
+        let cost = first.cost();
+        others
+            .iter()
+            .all(|check| check.cost() == cost)
+            .then_some(cost)
     }
 
     /// Returns the id of the call, and the request without it.

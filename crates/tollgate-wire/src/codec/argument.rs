@@ -49,6 +49,7 @@ pub(crate) fn operation_number(operation: Operation<'_>) -> Option<u64> {
         Operation::Reserve { .. } => 6,
         Operation::Lower => 7,
         Operation::Block(_) => 8,
+        Operation::Prefetch(_) => 9,
         _ => return None,
     })
 }
@@ -74,6 +75,10 @@ pub(crate) fn many_argument(question: &Question<'_>, slack: u64) -> Vec<u8> {
         for number in reserved(request, index, check).into_iter().flatten() {
             push(&mut text, number);
         }
+    }
+    if let Operation::Prefetch(prefetch) = request.operation() {
+        push(&mut text, prefetch.most());
+        push(&mut text, prefetch.parts().into());
     }
     text
 }
@@ -135,6 +140,8 @@ enum Detail {
     None,
     /// [`Operation::Reserve`]: the longest delay, in microseconds.
     LongestDelay(u64),
+    /// [`Operation::Prefetch`]: within which time units are used, in microseconds.
+    Within(u64),
     /// [`Operation::Refund`] and [`Operation::Settle`], if the cost is given back: when it was
     /// counted, in microseconds.
     CountedAt(u64),
@@ -153,7 +160,7 @@ impl Detail {
     fn number(self) -> Option<u64> {
         match self {
             Self::None | Self::BlockUsual => Some(0),
-            Self::LongestDelay(time) => Some(time),
+            Self::LongestDelay(time) | Self::Within(time) => Some(time),
             Self::CountedAt(instant) => Some(instant),
             Self::CountMore => None,
             Self::BlockUntil => Some(1),
@@ -173,6 +180,9 @@ fn push_member(text: &mut Vec<u8>, question: &Question<'_>, index: usize, check:
         (None, Operation::Reserve { max_delay }) => {
             let longest = longest_delay_us(request, max_delay);
             (check.cost(), Detail::LongestDelay(longest))
+        }
+        (None, Operation::Prefetch(prefetch)) => {
+            (check.cost(), Detail::Within(micros_ceil(prefetch.within())))
         }
         (None, Operation::Block(BlockSpan::Usual)) => (1, Detail::BlockUsual),
         (None, Operation::Block(BlockSpan::Until(instant))) => {

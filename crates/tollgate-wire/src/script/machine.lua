@@ -17,9 +17,10 @@ local function @name(operation, key, counted, cost, detail, taken, before, was_m
   @blocking
   local fits = cost == 0 or @fits
   @answer
-  return fits, raw, function(amount)
-    local state, ttl
+  local within = detail
+  return fits, raw, function(amount, _, is_ahead)
+    local state, ttl@if_ahead
     @commit
     @save
-  end, operation == TAKE and @remaining
+  end, operation == TAKE and @remaining or operation == PREFETCH and @left
 end

@@ -308,6 +308,7 @@ fn unit(set: usize, access: &Access) -> String {
         fill(MACHINE, &|name| match name {
             "later" => only_with("delay", MACHINE_RESERVE),
             "blocking" => only_with("block", MACHINE_BLOCK),
+            "if_ahead" => only_with("ahead", "\n    if is_ahead then\n@ahead\n    end"),
             name => part(twin, access, name),
         })
     };
@@ -363,8 +364,9 @@ fn part(twin: &Twin, access: &Access, name: &str) -> String {
         "load" | "save" if twin.is_list => String::new(),
         "load" => format!("local raw = {} or ''", access.get),
         "save" => format!("if state then {} end", access.set),
-        "cover" | "read" | "search" | "fits" | "remaining" | "answer" | "block" | "delay"
-        | "reserve" | "commit" | "locate" | "refund" => {
+        "left" if twin.section(name).is_empty() => part(twin, access, "remaining"),
+        "cover" | "read" | "search" | "fits" | "remaining" | "left" | "ahead" | "answer"
+        | "block" | "delay" | "reserve" | "commit" | "locate" | "refund" => {
             fill(&twin.section(name), &|name| part(twin, access, name))
         }
         name => unknown(name),

@@ -8,9 +8,11 @@
 -- codec.rs):
 -- RESERVE: the longest delay.
 -- SETTLE and CHECK: when the cost that is given back was counted, or -1 if the cost is counted.
+-- PREFETCH: within which time units are used that are granted ahead. How many at most, and one of how many
+-- parts of what is left, follow after all limits.
 -- BLOCK: 1 if the cost is the instant until which, 2 if it is the time for which, 0 if it is neither.
 -- Others: 0.
-local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8
+local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK, PREFETCH = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local now, slack, server_now
 local function set_clock(instant, millis)
   now, slack = instant, millis
@@ -89,6 +91,10 @@ local function decide(argument, base, count, calls)
     -- What a limit in shadow would deny, it does not count.
     if fits then shadows[i] = false end
     if operation == RESERVE then delay = max(delay, remaining) end
+    if operation == PREFETCH then
+      least = min(least or remaining, remaining)
+      most = most and most ~= costs[i] and -1 or costs[i]
+    end
   end
   if operation == TAKE then
     -- Where there is nothing to take, the refused call is that of one unit.
@@ -103,12 +109,22 @@ local function decide(argument, base, count, calls)
       end
     end
   end
+  local is_ahead = false
+  if operation == PREFETCH and allowed and most > 0 then
+    -- All costs are equal, and `most` is one of them.
+    local limit, parts = unpack('<dd', argument, 64 * count + 25)
+    local grant = min(limit, floor(least / parts))
+    if grant > most then
+      is_ahead = true
+      for i = 1, count do costs[i] = grant end
+    end
+  end
   if admitted < calls then
     for i = 1, count do costs[i], counts[i] = admitted * cost_of(i), true end
   end
   if operation ~= PEEK and operation ~= SETTLE then
     for i = 1, count do
-      if costs[i] > 0 and (allowed and not shadows[i] or counts[i] or operation == BLOCK) then commits[i](costs[i], delay) end
+      if costs[i] > 0 and (allowed and not shadows[i] or counts[i] or operation == BLOCK) then commits[i](costs[i], delay, is_ahead) end
     end
   end
   for i = 1, count do

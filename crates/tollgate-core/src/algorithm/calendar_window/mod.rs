@@ -215,6 +215,10 @@ impl Machine for CalendarWindow {
         Self::commit_in(state, period, now, cost)
     }
 
+    fn lasts(&self, within: u64, _at: u64, reset_after: Wait) -> u64 {
+        within.min(reset_after.as_micros().unwrap_or(0))
+    }
+
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let period = self.period(state, now);
         if Self::used(state, period) > 0 && state.start <= at && at < period.1 {

@@ -170,6 +170,17 @@ impl Machine for FixedWindow {
         now
     }
 
+    /// Of units that are used later, the window does not start with one.
+    fn commit_ahead(&self, state: &mut State, now: u64, (_, own): (u64, u64), units: u64) -> u64 {
+        let at = self.commit(state, now, own);
+        state.kept = state.kept.saturating_add(units - own).min(MAX_EXACT);
+        at
+    }
+
+    fn lasts(&self, within: u64, _at: u64, reset_after: Wait) -> u64 {
+        within.min(reset_after.as_micros().unwrap_or(0))
+    }
+
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let (used, end) = self.used(state, now);
         if used == 0 || at < state.start || at >= end {

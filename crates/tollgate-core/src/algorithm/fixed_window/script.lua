@@ -3,7 +3,7 @@
 --@ read
 local start, kept, at_start = 0, 0, 0
 if raw ~= '' then start, kept, at_start = unpack('<ddd', raw) end
-local used = 0
+local used, later = 0, 0
 if kept > 0 and now - start < window then
   used = kept
   -- If the first call of an anchored window was refunded, one unit stays used in its place.
@@ -16,6 +16,10 @@ used <= amount_per_window - cost
 --@ remaining
 max(amount_per_window - used, 0)
 
+--@ ahead
+-- Of units that are used later, the window does not start with one.
+later = amount - cost
+
 --@ answer
 
 --@ commit
@@ -26,7 +30,7 @@ if used == 0 then
   if anchored == 0 then start = counted_at - counted_at % window end
 end
 if counted_at == start and (kept == 0 or at_start > 0) then
-  at_start = min(at_start + amount, 9007199254740991)
+  at_start = min(at_start + amount - later, 9007199254740991)
 end
 kept = min(kept + amount, 9007199254740991)
 state, ttl = pack('<ddd', start, kept, at_start), ceil(((start - now) + window) / 1000) + slack

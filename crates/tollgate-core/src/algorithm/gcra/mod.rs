@@ -228,6 +228,32 @@ impl Machine for Gcra {
         at
     }
 
+    /// The units are due from the end of their use: what leaks until then is not there for them.
+    fn left_ahead(&self, state: &State, now: u64, within: u64) -> u64 {
+        let (debt, _) = self.leaked(state, now);
+        let due = debt.max(within.saturating_mul(self.leak));
+        self.tokens(self.full.saturating_sub(due))
+    }
+
+    fn commit_ahead(
+        &self,
+        state: &mut State,
+        now: u64,
+        (within, _): (u64, u64),
+        units: u64,
+    ) -> u64 {
+        let (debt, at) = self.leaked(state, now);
+        let due = debt.max(within.saturating_mul(self.leak));
+        *state = State {
+            debt: due
+                .saturating_add(units.saturating_mul(self.unit))
+                .min(MAX_EXACT),
+            at,
+            unit: self.unit | state.mark(debt),
+        };
+        at
+    }
+
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let (debt, now) = self.leaked(state, now);
         if self.has_pending(state, debt) {

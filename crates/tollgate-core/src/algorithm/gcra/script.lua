@@ -48,6 +48,12 @@ debt <= full - cost * unit
 --@ remaining
 floor(max(full - debt, 0) / unit)
 
+--@ left
+floor(max(full - max(debt, within * leak), 0) / unit)
+
+--@ ahead
+debt = max(debt, within * leak)
+
 --@ answer
 
 --@ commit

@@ -239,6 +239,11 @@ impl Machine for SlidingBuckets {
         now.max(bucket * self.bucket_us)
     }
 
+    /// Until the bucket ends: then they would have to be counted in the next.
+    fn lasts(&self, within: u64, at: u64, _reset_after: Wait) -> u64 {
+        within.min(self.bucket_us - at % self.bucket_us)
+    }
+
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let j = at / self.bucket_us;
         if self.own(state).counts.is_empty()

@@ -221,6 +221,12 @@ impl Machine for SlidingCounter {
         view.start + view.into
     }
 
+    /// Until the window ends: then they would have to be counted in the next.
+    fn lasts(&self, within: u64, at: u64, _reset_after: Wait) -> u64 {
+        let window_us = self.quota.window_us();
+        within.min(window_us - at % window_us)
+    }
+
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let view = self.as_of(state, now);
         let window_us = self.quota.window_us();

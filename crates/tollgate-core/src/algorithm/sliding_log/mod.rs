@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Machine, Remembered, Status};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
-use crate::time::Wait;
+use crate::time::{MAX_EXACT, Wait};
 
 /// The most units that one log remembers, so that no store holds or scans more for one key.
 const MOST: u64 = 100_000;
@@ -47,7 +47,8 @@ pub(crate) struct State {
     entries: VecDeque<Entry>,
     /// The running total before the first entry.
     before: u64,
-    /// The last instant recorded, even if what was recorded then has been given back.
+    /// The last instant at which something was recorded, even if that has been given back. Entries are
+    /// later if they are used ahead.
     latest: u64,
 }
 
@@ -135,6 +136,12 @@ impl State {
         self.before = before;
     }
 
+    /// Returns the instant at which a call at `at` is recorded: not before those of units that are used
+    /// ahead, so that entries stay in order.
+    fn place(&self, at: u64) -> u64 {
+        self.entries.back().map_or(at, |last| last.at.max(at))
+    }
+
     /// Makes room for one more entry: doubles the capacity, but never past `most` entries.
     fn make_room(&mut self, most: u64) {
         let held = self.entries.len();
@@ -194,8 +201,15 @@ impl Machine for SlidingLog {
 
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
+        self.commit_ahead(state, now, (0, cost), cost)
+    }
+
+    /// Records the units at the end of their use: so they count for a whole window after it.
+    #[inline]
+    fn commit_ahead(&self, state: &mut State, now: u64, (within, _): (u64, u64), cost: u64) -> u64 {
         let at = state.clamp(now);
         state.latest = at;
+        let place = state.place((at + within).min(MAX_EXACT));
         let amount = self.quota.amount();
         let gone = state.total_until(self.expired(at));
         // An attempt too large to be admitted counts as the full amount.
@@ -204,13 +218,13 @@ impl Machine for SlidingLog {
         // make the log grow without bound.
         state.forget_until(gone.max(total.saturating_sub(amount)));
         match state.entries.back_mut() {
-            Some(last) if last.at == at => last.total = total,
+            Some(last) if last.at == place => last.total = total,
             _ => {
                 state.make_room(amount);
-                state.entries.push_back(Entry { at, total });
+                state.entries.push_back(Entry { at: place, total });
             }
         }
-        at
+        place
     }
 
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {

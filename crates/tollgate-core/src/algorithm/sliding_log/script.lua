@@ -1,6 +1,7 @@
 -- Sliding log: a list with one element for each instant that counts, which holds the instant and
--- the running total after it, modulo 2^32. The first element is a header: the latest instant, in
--- case a refund removed its element, and the total before the other elements.
+-- the running total after it, modulo 2^32, and when it was recorded, if that was earlier, because its
+-- units are used ahead. The first element is a header: the instant of the latest call, in case a refund
+-- removed its element, and the total before the other elements.
 
 --@ search
 -- Finds the first entry after `low` for which `holds` is true, by a galloping binary search, or, if
@@ -37,18 +38,24 @@ local raw
 local front = call('LRANGE', key, '0', '2')
 local latest, before, oldest, total_oldest = 0, 0
 if front[1] then
-  if #front[1] ~= 12 then error('data string too short') end
+  if #front[1] ~= 12 and #front[1] ~= 20 then error('data string too short') end
   latest, before = unpack('<dI4', front[1])
+  if #front[1] == 20 then latest = unpack('<d', front[1], 13) end
 end
 local last, total = 0, before
 if front[2] then
-  oldest, total_oldest = unpack('<dI4', front[2])
-  last, total = oldest, total_oldest
+  local tail = front[2]
+  oldest, total_oldest = unpack('<dI4', tail)
+  if front[3] then tail = call('LINDEX', key, '-1') end
+  last, total = unpack('<dI4', tail)
+  local recorded = last
+  if #tail == 20 then recorded = unpack('<d', tail, 13) end
+  if recorded > latest then latest = recorded end
 end
-if front[3] then last, total = unpack('<dI4', call('LINDEX', key, '-1')) end
-if last > latest then latest = last end
 local at = now
 if latest > now then at = latest end
+-- Where a call is recorded: not before units that are used ahead, so that the list stays in order.
+local place = max(at, last)
 -- What was recorded at `edge` or earlier has left the window: the entries up to index `gone`.
 local edge, gone = at - window, 0
 if front[2] and oldest <= edge then
@@ -72,6 +79,9 @@ used <= amount_per_window - cost
 
 --@ remaining
 max(amount_per_window - used, 0)
+
+--@ ahead
+place = max(place, min(at + within, 9007199254740991))
 
 --@ answer
 local first, second = 0, 0
@@ -99,10 +109,11 @@ raw = pack('<ddddd', used, first, second, last, latest)
 -- may allocate memory. So RPUSH or LSET come before LTRIM and PEXPIRE, which it never refuses.
 local units = amount
 if units > amount_per_window then units = amount_per_window end
-local element = pack('<dI4', at, total + units)
+local element = pack('<dI4', place, total + units)
+if place > at then element = element .. pack('<d', at) end
 if not front[1] then
   call('RPUSH', key, pack('<dI4', latest, before), element)
-elseif front[2] and last == at then
+elseif front[2] and last == place then
   call('LSET', key, '-1', element)
 else
   call('RPUSH', key, element)
@@ -110,7 +121,7 @@ end
 local excess = used + units - amount_per_window
 -- A millisecond more than needed: if a new one begins while PEXPIRE runs, a key of one millisecond is
 -- deleted at once.
-local ends = format('%d', ceil(((at - now) + window) / 1000) + 1 + slack)
+local ends = format('%d', ceil(((place - now) + window) / 1000) + 1 + slack)
 if units == 0 then
   -- A settlement under a quota of zero counts no units, but later calls must not be decided before
   -- it: the element just written becomes the header, which keeps its instant.
@@ -177,7 +188,7 @@ if returned > 0 then
     local later_ones = call('LRANGE', key, low + 1 + emptied, '-1')
     for i = 1, #later_ones do
       local probed, reached = unpack('<dI4', later_ones[i])
-      changed[i] = pack('<dI4', probed, reached - returned)
+      changed[i] = pack('<dI4', probed, reached - returned) .. sub(later_ones[i], 13)
     end
     call('LSET', key, '0', pack('<dI4', latest, header))
     call('LTRIM', key, '0', low)

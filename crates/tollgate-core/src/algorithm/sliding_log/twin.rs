@@ -47,8 +47,7 @@ impl Paired for SlidingLog {
             .iter()
             .zip(entries.iter().skip(1))
             .all(|(a, b)| a.at <= b.at);
-        let newest = entries.back().is_none_or(|entry| entry.at <= latest);
-        if used > MOST || !live || !ordered || !newest {
+        if used > MOST || !live || !ordered {
             return None;
         }
         Some(Self::keep(State {
@@ -62,15 +61,18 @@ impl Paired for SlidingLog {
         let [header, newest] = values else {
             return None;
         };
-        Some(instant(header)?.max(instant(newest)?))
+        Some(recorded(header)?.max(recorded(newest)?))
     }
 }
 
-/// Returns the instant in a list element: a double, followed by four bytes of a running total.
-fn instant(element: &[u8]) -> Option<u64> {
-    let (instant, total) = element.split_first_chunk::<8>()?;
-    if total.len() != 4 {
-        return None;
-    }
+/// Returns when a list element was recorded: it is a double, four bytes of a running total, and a double
+/// more if its units are used ahead, so that the first one is later.
+fn recorded(element: &[u8]) -> Option<u64> {
+    let (instant, rest) = element.split_first_chunk::<8>()?;
+    let instant = match rest {
+        [_, _, _, _] => instant,
+        [_, _, _, _, recorded @ ..] => recorded.as_array()?,
+        _ => return None,
+    };
     words(instant)?.first().copied()
 }
