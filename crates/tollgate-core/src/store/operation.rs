@@ -7,7 +7,7 @@ use crate::algorithm::BlockSpan;
 use crate::time::micros_ceil;
 
 /// The longest time for which units are granted, in microseconds: an hour.
-const LONGEST_US: u32 = 3_600_000_000;
+pub(crate) const LONGEST_US: u32 = 3_600_000_000;
 
 /// What a request does with its checks.
 #[derive(Clone, Copy, Debug)]

@@ -253,7 +253,9 @@ sliding-log:10/1s 1 [1 0 0 4e6 4e6] refused
 sliding-log:10/1s 1 [1 0 0 5e6 5999999] read
 sliding-log:10/1s 1 [1 0 0 5e6 6e6] refused
 sliding-log:10/1s 1 [1 0 0 5e6 5e6] read
-sliding-log:10/1s 1 [1 0 0 5e6 4999999] refused
+# Units that are used ahead, at most an hour.
+sliding-log:10/1s 1 [1 0 0 36045e5 45e5] read
+sliding-log:10/1s 1 [1 0 0 3604500001 45e5] refused
 sliding-log:10/1s 0 [10 45e5 0 45e5 5e6] read
 sliding-log:10/1s 0 [10 4e6 0 45e5 5e6] refused
 sliding-log:10/1s 0 [10 46e5 0 45e5 5e6] refused

@@ -73,8 +73,8 @@ fn scripts_have_not_changed() {
     // To consume, and to peek.
     const ALONE: [[&str; 2]; 5] = [
         [
-            "f341198eb0f37254119fccd7eb04b28b61491651",
-            "d50ae51d959cfa070619ec6b94e9f5b5e3e229bd",
+            "90c280ac8d9183eddc373361b7b2d4626167da56",
+            "1a6f90cdbf82bd8880d1c396e3da76bc531da926",
         ],
         [
             "8739f8f943692651d29abf8557ac911e44ac6172",
@@ -89,8 +89,8 @@ fn scripts_have_not_changed() {
             "3cf6b2c56bbae2526f4265e13aeee4bfadf1f8fb",
         ],
         [
-            "a2016a78ec7740f2c9ab97b81ee4cfadd311e444",
-            "30801878c25e2d151bea0834119a2886b78d02af",
+            "e63311fc813a19e3946cfbe424a5921ceb3a2de4",
+            "aee694497e00b2a2d57208108f67a4384cfa7f73",
         ],
     ];
     let (consume, peek) = (Operation::Consume, Operation::Peek);
@@ -104,9 +104,9 @@ fn scripts_have_not_changed() {
         (
             consume,
             &two[..],
-            "7c894580ddecf92499e6bcf261435d064714f5d5",
+            "bec6880d1fa97ee26f647312fd83d7efcc31929c",
         ),
-        (peek, &two, "22994d07a7ac386a44749eb4f485341f337dd88c"),
+        (peek, &two, "92aa26b10c723a92ebf86998c4a689b8d353de21"),
         (
             within,
             &gcra[..1],
@@ -117,13 +117,13 @@ fn scripts_have_not_changed() {
             &gcra[..2],
             "262a6caa51cb7eb0a8ee00699886def76f375b80",
         ),
-        (within, &gcra, "fc76b01cae20dc4c38eb23a56d44396f073c1449"),
-        (consume, &ALL, "eff867ebfa94deeee457bce88d2c807031d49787"),
-        (peek, &ALL, "eff867ebfa94deeee457bce88d2c807031d49787"),
+        (within, &gcra, "ada28dc1082f93b1d6c47dff53b1dcc636a1f492"),
+        (consume, &ALL, "ccb46f00cf0bfa8f6bad8a8ba866dca7479df792"),
+        (peek, &ALL, "ccb46f00cf0bfa8f6bad8a8ba866dca7479df792"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "eff867ebfa94deeee457bce88d2c807031d49787",
+            "ccb46f00cf0bfa8f6bad8a8ba866dca7479df792",
         ),
     ];
     let alone = ALL

@@ -9,7 +9,7 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 use tollgate_core::Algorithm;
 use tollgate_core::inside::twins::{TWINS, code};
-use tollgate_core::store::{BlockSpan, Check, MAX_EXACT, Operation, Request, State};
+use tollgate_core::store::{BlockSpan, Check, MAX_EXACT, Operation, Prefetch, Request, State};
 use tollgate_core::{Limit, Receipt, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::WireStore;
@@ -317,16 +317,20 @@ fn said_by_server(algorithm: &Algorithm, value: &[Vec<u8>]) -> Vec<u64> {
     let entries: Vec<_> = value
         .iter()
         .map(|element| {
-            let (at, total) = element.split_at(8);
-            (words(at)[0], u32::from_le_bytes(total.try_into().unwrap()))
+            let (at, rest) = element.split_at(8);
+            let (total, recorded) = rest.split_at(4);
+            let at = words(at)[0];
+            // Units that are used ahead are recorded before they count.
+            let recorded = words(recorded).first().copied().unwrap_or(at);
+            (at, u32::from_le_bytes(total.try_into().unwrap()), recorded)
         })
         .collect();
-    let Some((&(header, before), rest)) = entries.split_first() else {
+    let Some((&(_, before, header), rest)) = entries.split_first() else {
         return Vec::new();
     };
-    let latest = rest.last().map_or(header, |&(at, _)| at.max(header));
+    let latest = rest.last().map_or(header, |&(_, _, at)| at.max(header));
     let sum = |total: u32| total.wrapping_sub(before).into();
-    log(rest.iter().map(|&(at, total)| (at, sum(total))), latest)
+    log(rest.iter().map(|&(at, total, _)| (at, sum(total))), latest)
 }
 
 /// Returns the same numbers of the machine's state, which shows all that it holds.
@@ -422,6 +426,9 @@ enum Act {
     Block(u8, u64),
     Consume(Cost),
     Peek(Cost),
+    /// Asks for so many units ahead, to use them within this many tenths of the first limit's window, of one
+    /// in so many parts of what is left.
+    Prefetch(Cost, u64, u64, u32),
     TakeUpTo(Cost),
     /// Lowers what remains to a cost.
     Lower(Cost),
@@ -440,6 +447,8 @@ fn act() -> impl Strategy<Value = Act> {
         12 => cost().prop_map(Act::Consume),
         2 => cost().prop_map(Act::Peek),
         3 => cost().prop_map(Act::TakeUpTo),
+        5 => (cost(), 0..12_u64, reach(), 0..4_u32)
+            .prop_map(|(cost, most, tenths, parts)| Act::Prefetch(cost, most, tenths, parts)),
         6 => any::<Index>().prop_map(Act::Refund),
         4 => (any::<Index>(), cost()).prop_map(|(index, cost)| Act::Settle(index, cost)),
         2 => cost().prop_map(Act::Lower),
@@ -539,6 +548,7 @@ fn play(most: usize) {
                     Act::Consume(cost)
                     | Act::Lower(cost)
                     | Act::Peek(cost)
+                    | Act::Prefetch(cost, ..)
                     | Act::Reserve(cost, _)
                     | Act::Settle(_, cost)
                     | Act::TakeUpTo(cost) => match cost {
@@ -587,6 +597,11 @@ fn play(most: usize) {
                         }
                     }
                     Act::Reserve(..) => Operation::Consume,
+                    Act::Prefetch(_, most, tenths, parts) => {
+                        let window = limits[0].algorithm().quota().window_us() / 10;
+                        let within = Duration::from_micros(tenths.saturating_mul(window));
+                        Operation::Prefetch(Prefetch::new(*most, within).one_of(*parts))
+                    }
                     Act::TakeUpTo(_) => Operation::TakeUpTo,
                     Act::Lower(_) => Operation::Lower,
                     Act::Refund(_) | Act::Settle(..) if receipts.is_empty() => continue,

@@ -1,6 +1,8 @@
 //! Limits, one or several to a call: every operation on every shape of their states.
 
-use tollgate_core::store::{Check, Operation, Request, Verdicts};
+use std::time::Duration;
+
+use tollgate_core::store::{Check, Operation, Prefetch, Request, Verdicts};
 use tollgate_core::{Limit, Receipt, StoreError, Timestamp};
 use tollgate_testkit::Flavor;
 
@@ -67,17 +69,19 @@ enum Act {
     Consume(u64),
     Lower,
     Peek,
+    Prefetch(u64),
     Refund,
     Settle(u64),
     TakeUpTo(u64),
 }
 
-const ACTS: [Act; 11] = [
+const ACTS: [Act; 12] = [
     Act::Consume(0),
     Act::Consume(1),
     // More than any of the limits admits.
     Act::Consume(11),
     Act::Peek,
+    Act::Prefetch(3),
     Act::Refund,
     Act::TakeUpTo(1),
     Act::TakeUpTo(11),
@@ -186,12 +190,18 @@ impl Family for Limits {
             (Act::Peek, _) => (Operation::Peek, 1),
             // A call that was denied has nothing to give back.
             (Act::Refund | Act::Settle(_), None) => (Operation::Lower, 1),
+            (Act::Prefetch(most), _) => {
+                let ahead = Prefetch::new(most, Duration::from_millis(50));
+                (Operation::Prefetch(ahead), 1)
+            }
             (Act::TakeUpTo(most), _) => (Operation::TakeUpTo, most),
         };
         let verdicts = self.decide(store, operation, cost, micros)?;
         let may_change = match operation {
             Operation::Peek => false,
-            Operation::Consume => cost > 0 && (verdicts.is_allowed() || self.counts_denied()),
+            Operation::Consume | Operation::Prefetch(_) => {
+                cost > 0 && (verdicts.is_allowed() || self.counts_denied())
+            }
             Operation::TakeUpTo => verdicts.consumed() > 0 || self.counts_denied(),
             _ => true,
         };
