@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use async_trait::async_trait;
-use tollgate_core::store::{Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
+use tollgate_core::store::{
+    Checks, Fingerprint, Operation, Prefetch, Request, Source, Verdict, Verdicts,
+};
 use tollgate_core::{ErrorKind, Store, StoreError, Timestamp};
 
 #[cfg(feature = "metrics")]
@@ -125,6 +127,7 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         match request.operation() {
             Operation::Consume
             | Operation::Peek
+            | Operation::Prefetch(_)
             | Operation::Reserve { .. }
             | Operation::TakeUpTo => {}
             Operation::Refund(receipt) | Operation::Settle(receipt) => {
@@ -149,7 +152,9 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         if self.fail_on.contains(&error.kind()) {
             return Err(error);
         }
-        match self.instead.decide(request).await {
+        // What is used ahead would have to be asked for again soon: the store may be back then.
+        let now = request.with_prefetch(Prefetch::NOTHING);
+        match self.instead.decide(now).await {
             Ok(verdicts) => {
                 self.hidden.count(error.kind());
                 self.hidden.log(&error);

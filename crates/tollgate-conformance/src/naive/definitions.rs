@@ -10,6 +10,8 @@ pub(super) struct Event {
     /// When it counts: for units that are used ahead, it may be later than when they were recorded.
     pub(super) at: i128,
     pub(super) recorded: i128,
+    /// When it is used at the latest.
+    pub(super) starts: i128,
     /// Whether it is used later than it was recorded.
     pub(super) ahead: bool,
     /// What was counted and not refunded: in units; in a bucket, in drops, `window` to a unit, and
@@ -94,6 +96,7 @@ impl Definition {
         events.push(Event {
             at,
             recorded: now,
+            starts: at,
             ahead: false,
             amount,
         });
@@ -115,6 +118,7 @@ impl Definition {
         let event = |amount, at| Event {
             at,
             recorded: now,
+            starts: at,
             ahead: true,
             amount,
         };
@@ -127,7 +131,10 @@ impl Definition {
             // What leaks until the end of their use is not there for them.
             Self::Bucket { amount, window, .. } => {
                 let lost = within * amount - level(events, amount, now);
-                events.push(event(lost.max(0) + units * window, now));
+                events.push(Event {
+                    starts: (now + within).min(MAX_EXACT.into()),
+                    ..event(lost.max(0) + units * window, now)
+                });
             }
             _ => {
                 self.count(events, now, cost);
@@ -174,13 +181,17 @@ impl Definition {
                 if level > burst * window {
                     return;
                 }
-                let kept = cost * window - (now - at) * amount;
+                // What leaks until the last use of another is not there to be given back.
+                let starts = events.iter().map(|event| event.starts);
+                let starts = starts.max().unwrap_or(0).max(now);
+                let kept = cost * window - (starts - at).max(0) * amount;
                 let returned = kept.clamp(0, level);
                 if returned > 0 {
                     let amount = -returned;
                     events.push(Event {
                         at: now,
                         recorded: now,
+                        starts: now,
                         ahead: false,
                         amount,
                     });
@@ -208,6 +219,7 @@ impl Definition {
             events.push(Event {
                 at: now,
                 recorded: now,
+                starts: now,
                 ahead: false,
                 amount: 0,
             });

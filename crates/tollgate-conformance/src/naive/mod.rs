@@ -192,7 +192,7 @@ impl Naive {
                 .events
                 .last()
                 .filter(|_| consumed > 0)
-                .map(|event| event.at),
+                .map(|event| event.starts),
             remaining: self.remaining(now),
             retry_after: match (allowed, cost <= capacity) {
                 (true, _) => Some(0),

@@ -56,6 +56,13 @@ pub struct Prefetch {
 }
 
 impl Prefetch {
+    /// No units ahead.
+    pub const NOTHING: Self = Self {
+        most: 0,
+        within_us: 0,
+        parts: 1,
+    };
+
     /// Returns that at most `most` units, including the cost of the call, are to be used within `within`,
     /// which is rounded up to microseconds; more than an hour counts as an hour.
     #[must_use]

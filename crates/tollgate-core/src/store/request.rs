@@ -229,12 +229,14 @@ impl<'a> Request<'a> {
     }
 
     /// Asks for units ahead, too, for a request that consumes; another stays as it is. See
-    /// [`Operation::Prefetch`].
+    /// [`Operation::Prefetch`]. With [`Prefetch::NOTHING`], it only consumes.
     #[must_use]
     pub fn with_prefetch(mut self, prefetch: Prefetch) -> Self {
-        if let Operation::Consume | Operation::Prefetch(_) = self.operation {
-            self.operation = Operation::Prefetch(prefetch);
-        }
+        self.operation = match self.operation {
+            Operation::Consume | Operation::Prefetch(_) if prefetch.most == 0 => Operation::Consume,
+            Operation::Consume | Operation::Prefetch(_) => Operation::Prefetch(prefetch),
+            other => other,
+        };
         self
     }
 

@@ -247,8 +247,10 @@ fn can_remember(request: &Request<'_>) -> bool {
         let key = check.key();
         key.partition().len() + key.rest().len() > LONGEST_KEY
     };
-    matches!(request.operation(), Operation::Consume)
-        && request.caller_time().is_none()
+    matches!(
+        request.operation(),
+        Operation::Consume | Operation::Prefetch(_)
+    ) && request.caller_time().is_none()
         && !request.has_id()
         && request.validate_checks().is_ok()
         && !request
@@ -261,7 +263,11 @@ fn can_remember(request: &Request<'_>) -> bool {
 fn gives_back(operation: Operation<'_>) -> bool {
     !matches!(
         operation,
-        Operation::Consume | Operation::Peek | Operation::Reserve { .. } | Operation::TakeUpTo
+        Operation::Consume
+            | Operation::Peek
+            | Operation::Prefetch(_)
+            | Operation::Reserve { .. }
+            | Operation::TakeUpTo
     )
 }
 

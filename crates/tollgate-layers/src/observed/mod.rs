@@ -288,7 +288,10 @@ impl<S> Drop for Waits<'_, '_, S> {
 fn consumes(operation: Operation<'_>) -> bool {
     matches!(
         operation,
-        Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo
+        Operation::Consume
+            | Operation::Prefetch(_)
+            | Operation::Reserve { .. }
+            | Operation::TakeUpTo
     )
 }
 

@@ -236,7 +236,7 @@ fn arguments_of_calls_with_ids_have_not_changed() {
         answer,
         "tollgate:l:answer:v1:{alice}:7692c3ad3540bb803c020b3aee66cd88"
     );
-    assert_eq!(with_id.sha1, "ee856d30b126a0590db2ace6b8eb7b4589029dd4");
+    assert_eq!(with_id.sha1, "d97ad8101c163579282b57503b54af792da2f331");
 }
 
 #[test]

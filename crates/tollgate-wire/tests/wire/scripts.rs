@@ -77,8 +77,8 @@ fn scripts_have_not_changed() {
             "1a6f90cdbf82bd8880d1c396e3da76bc531da926",
         ],
         [
-            "8739f8f943692651d29abf8557ac911e44ac6172",
-            "5f66539b7dd7ddb31ce034cf6cafbc973aa6e1a1",
+            "56e96e34edbb1633ee7e7f02513e7f223b9af1a0",
+            "53f6999f14c5046147800761f2769f00448c7ea6",
         ],
         [
             "499c7eb18bfa3bdb3bedea8c9d8dbf608b1223db",
@@ -104,26 +104,26 @@ fn scripts_have_not_changed() {
         (
             consume,
             &two[..],
-            "bec6880d1fa97ee26f647312fd83d7efcc31929c",
+            "d43852dd33dde9419f6ee98378bdfdd10da1d07e",
         ),
-        (peek, &two, "92aa26b10c723a92ebf86998c4a689b8d353de21"),
+        (peek, &two, "dc8432c411e8f6cfc251c031b4accb0aeb8906c9"),
         (
             within,
             &gcra[..1],
-            "6dec649700636b4e49158c3dfbbb2cdf8392b81a",
+            "9934cc285ddbb69428948de2088220a5a0775de3",
         ),
         (
             within,
             &gcra[..2],
-            "262a6caa51cb7eb0a8ee00699886def76f375b80",
+            "968917326fd20a954cd85dc3f3f337f267534837",
         ),
-        (within, &gcra, "ada28dc1082f93b1d6c47dff53b1dcc636a1f492"),
-        (consume, &ALL, "ccb46f00cf0bfa8f6bad8a8ba866dca7479df792"),
-        (peek, &ALL, "ccb46f00cf0bfa8f6bad8a8ba866dca7479df792"),
+        (within, &gcra, "5feaea1f1ca883b0f01246060b7d71858c4b3148"),
+        (consume, &ALL, "49f5cf543775135a93b716bb5260fe0d55b4555e"),
+        (peek, &ALL, "49f5cf543775135a93b716bb5260fe0d55b4555e"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "ccb46f00cf0bfa8f6bad8a8ba866dca7479df792",
+            "49f5cf543775135a93b716bb5260fe0d55b4555e",
         ),
     ];
     let alone = ALL

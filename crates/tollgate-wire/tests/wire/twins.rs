@@ -339,11 +339,12 @@ fn said_by_machine(algorithm: &Algorithm, state: &State) -> Vec<u64> {
     let digits = shown.split(|c: char| !c.is_ascii_digit());
     let digits = digits.filter(|digits| !digits.is_empty());
     let mut numbers: Vec<u64> = digits.map(|digits| digits.parse().unwrap()).collect();
-    const MARK: u64 = 1 << 63;
-    if let (Algorithm::Gcra(_), &[debt, at, unit]) = (algorithm, &numbers[..])
-        && unit >= MARK
-    {
-        numbers = vec![debt, at, unit - MARK, 1];
+    if let (Algorithm::Gcra(_), &[debt, at, unit, ahead]) = (algorithm, &numbers[..]) {
+        let marked = unit >> 63;
+        numbers = vec![debt, at, unit & ((1 << 53) - 1)];
+        if marked == 1 || ahead > 0 {
+            numbers.extend([marked, at + ahead]);
+        }
     }
     match (algorithm, &numbers[..]) {
         (Algorithm::SlidingLog(_), &[ref entries @ .., before, latest]) => {

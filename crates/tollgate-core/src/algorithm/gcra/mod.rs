@@ -41,23 +41,43 @@ pub struct Gcra {
 }
 
 /// The debt at the instant `at`, in units of `1 / p` token.
+// Packed, so that the states of all algorithms stay at 32 bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(Rust, packed(4))]
 pub(crate) struct State {
     pub(crate) debt: u64,
     pub(crate) at: u64,
     /// The `p` that the debt is counted in, zero before the first call; with [`MARK`] added, if some
-    /// reserved call may not have started yet, although the debt is at most `K`.
+    /// reserved call may not have started yet, although the debt is at most `K`, and with [`AHEAD`].
     pub(crate) unit: u64,
+    /// With [`AHEAD`], how long after `at` the last unit may be used that was granted ahead, in
+    /// microseconds.
+    pub(crate) ahead: u32,
 }
 
 /// Added to a [`State`]'s unit. Any unit is below 2^53.
 const MARK: u64 = 1 << 63;
+/// Added to a [`State`]'s unit, if units that were granted ahead may still be used.
+const AHEAD: u64 = 1 << 62;
 
 impl State {
-    /// Returns the mark, or zero if there is none. A mark counts only until the debt is gone.
+    /// Returns the marks and what is left of `ahead`, with a debt of `debt` at `at`. They count only
+    /// until the debt is gone.
     #[inline(always)]
-    fn mark(&self, debt: u64) -> u64 {
-        if debt == 0 { 0 } else { self.unit & MARK }
+    fn marks(&self, debt: u64, at: u64) -> (u64, u32) {
+        if debt == 0 || self.unit & (MARK | AHEAD) == 0 {
+            (0, 0)
+        } else {
+            self.marks_left(at)
+        }
+    }
+
+    #[cold]
+    fn marks_left(&self, at: u64) -> (u64, u32) {
+        let passed = u32::try_from(at - self.at).unwrap_or(u32::MAX);
+        let ahead = self.ahead.saturating_sub(passed);
+        let marks = self.unit & MARK;
+        (if ahead > 0 { marks | AHEAD } else { marks }, ahead)
     }
 }
 
@@ -129,7 +149,10 @@ impl Gcra {
     /// tokens in this quota's units, rounded up.
     #[cold]
     fn converted(&self, state: &State) -> u64 {
-        let unit = (state.unit & !MARK).max(1);
+        let unit = (state.unit & !(MARK | AHEAD)).max(1);
+        if unit == self.unit {
+            return state.debt;
+        }
         let product = u128::from(state.debt) * u128::from(self.unit);
         let debt = product.div_ceil(u128::from(unit));
         u64::try_from(debt).map_or(MAX_EXACT, |debt| debt.min(MAX_EXACT))
@@ -163,7 +186,19 @@ impl Gcra {
 impl Gcra {
     /// Returns whether some reserved call may not have started yet.
     fn has_pending(&self, state: &State, debt: u64) -> bool {
-        debt > self.full || state.mark(debt) != 0
+        debt > self.full || (debt > 0 && state.unit & MARK != 0)
+    }
+
+    /// Returns the state with a smaller `debt` at `now`, and with this mark.
+    fn given_back(&self, state: &State, now: u64, debt: u64, mark: u64) -> State {
+        let (marks, ahead) = state.marks(debt, now);
+        let mark = if debt > 0 { mark } else { 0 };
+        State {
+            debt,
+            at: now,
+            unit: self.unit | mark | marks & AHEAD,
+            ahead,
+        }
     }
 
     /// Returns the status for `debt`, with the clock `back` microseconds behind the state's
@@ -218,12 +253,14 @@ impl Machine for Gcra {
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
         let (debt, at) = self.leaked(state, now);
+        let (marks, ahead) = state.marks(debt, at);
         *state = State {
             debt: debt
                 .saturating_add(cost.saturating_mul(self.unit))
                 .min(MAX_EXACT),
             at,
-            unit: self.unit | state.mark(debt),
+            unit: self.unit | marks,
+            ahead,
         };
         at
     }
@@ -243,15 +280,19 @@ impl Machine for Gcra {
         units: u64,
     ) -> u64 {
         let (debt, at) = self.leaked(state, now);
+        let (marks, ahead) = state.marks(debt, at);
+        let starts = (at + within).min(MAX_EXACT);
+        let ahead = ahead.max(u32::try_from(starts - at).unwrap_or(u32::MAX));
         let due = debt.max(within.saturating_mul(self.leak));
         *state = State {
             debt: due
                 .saturating_add(units.saturating_mul(self.unit))
                 .min(MAX_EXACT),
             at,
-            unit: self.unit | state.mark(debt),
+            unit: self.unit | marks | if ahead > 0 { AHEAD } else { 0 },
+            ahead,
         };
-        at
+        starts
     }
 
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
@@ -260,20 +301,19 @@ impl Machine for Gcra {
             // The calls that start later were delayed just enough to leave room for this one.
             return;
         }
-        // What has leaked since the call is free already, so it is not given back again. No call adds
+        // What has leaked since the call is free already, so it is not given back again. What was granted
+        // ahead is due from the end of its use, so what leaks until then is no longer there. No call adds
         // more than the largest debt, not even one under another quota.
-        let leaked = now.saturating_sub(at).saturating_mul(self.leak);
+        let (_, ahead) = state.marks(debt, now);
+        let starts = now.saturating_add(ahead.into());
+        let leaked = starts.saturating_sub(at).saturating_mul(self.leak);
         let charge = amount.saturating_mul(self.unit).min(MAX_EXACT);
         let returned = charge.saturating_sub(leaked);
         if debt == 0 || returned == 0 {
             // Nothing is given back, so the clock is not recorded either.
             return;
         }
-        *state = State {
-            debt: debt.saturating_sub(returned),
-            at: now,
-            unit: self.unit,
-        };
+        *state = self.given_back(state, now, debt.saturating_sub(returned), 0);
     }
 
     /// With a longer delay, the debt could exceed [`MAX_EXACT`]: it is at most `K` when the call
@@ -287,13 +327,13 @@ impl Machine for Gcra {
         let (debt, at) = self.leaked(state, now);
         // If the clock stepped back, the call may not start before the state's instant.
         let lead = delay.saturating_sub(at - now);
-        let mark = state.mark(debt);
+        let (marks, ahead) = state.marks(debt, at);
         let reserved = Reserved {
             start: (at + lead).min(MAX_EXACT),
             at,
             before: debt,
             unit: self.unit,
-            marked: mark != 0,
+            marked: marks & MARK != 0,
         };
         // The debt of the call is due from its start: what other limits make it wait adds nothing.
         let debt = debt.max(lead * self.leak) + cost * self.unit;
@@ -302,7 +342,8 @@ impl Machine for Gcra {
         *state = State {
             debt,
             at,
-            unit: self.unit | if is_visible { mark } else { MARK },
+            unit: self.unit | marks | if is_visible { 0 } else { MARK },
+            ahead,
         };
         reserved
     }
@@ -328,12 +369,8 @@ impl Machine for Gcra {
         if after > MAX_EXACT || after - leaked != debt {
             return;
         }
-        let debt = reserved.before.saturating_sub(leaked);
-        *state = State {
-            debt,
-            at: now,
-            unit: self.unit | if reserved.marked && debt > 0 { MARK } else { 0 },
-        };
+        let mark = if reserved.marked { MARK } else { 0 };
+        *state = self.given_back(state, now, reserved.before.saturating_sub(leaked), mark);
     }
 
     /// Does the same as the three steps, but computes the leaked debt once.
@@ -344,9 +381,14 @@ impl Machine for Gcra {
         let room = self.full - charge;
         let allowed = debt <= room;
         let (wait, debt) = if allowed {
-            let unit = self.unit | state.mark(debt);
-            let debt = debt + charge;
-            *state = State { debt, at, unit };
+            let (marks, ahead) = state.marks(debt, at);
+            let (unit, debt) = (self.unit | marks, debt + charge);
+            *state = State {
+                debt,
+                at,
+                unit,
+                ahead,
+            };
             (Wait::ZERO, debt)
         } else {
             let wait = self.drain_us(debt - room) + (at - now);

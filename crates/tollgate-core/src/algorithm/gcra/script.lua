@@ -1,12 +1,13 @@
--- GCRA: the debt leaks at `leak` units per microsecond. A fourth number marks a state: some reserved
--- call may not have started yet, although the debt is at most `full`.
+-- GCRA: the debt leaks at `leak` units per microsecond. Two more numbers, if they matter: 1 if some
+-- reserved call may not have started yet, although the debt is at most `full`; and until when units may be
+-- used that were granted ahead.
 
 --@ read
-local debt, at, marked = 0, now, false
+local debt, at, marked, starts = 0, now, 0, 0
 if raw ~= '' then
   local counted_in
   debt, at, counted_in = unpack('<ddd', raw)
-  marked = #raw > 24
+  if #raw > 24 then marked, starts = unpack('<dd', raw, 25) end
   if counted_in ~= unit then
     -- The quota has changed: convert the debt to the new unit, rounded up. Computes debt * unit /
     -- counted_in one bit of the unit at a time, so that no product exceeds what a double holds
@@ -37,7 +38,7 @@ if raw ~= '' then
   end
   if at < now then
     debt = debt - (now - at) * leak
-    if debt <= 0 then debt, marked = 0, false end
+    if debt <= 0 then debt, marked, starts = 0, 0, 0 end
     at = now
   end
 end
@@ -52,14 +53,14 @@ floor(max(full - debt, 0) / unit)
 floor(max(full - max(debt, within * leak), 0) / unit)
 
 --@ ahead
-debt = max(debt, within * leak)
+debt, starts = max(debt, within * leak), max(starts, min(at + within, 9007199254740991))
 
 --@ answer
 
 --@ commit
 debt = min(debt + amount * unit, 9007199254740991)
 state, ttl = pack('<ddd', debt, at, unit), ceil((ceil(debt / leak) + (at - now)) / 1000) + slack
-if marked then state = state .. pack('<d', 1) end
+if marked == 1 or starts > at then state = state .. pack('<dd', marked, max(starts, at)) end
 
 --@ delay
 local own, room = 0, full - cost * unit
@@ -74,7 +75,7 @@ local lead = delay - (at - now)
 if lead > 0 then
   debt = max(debt, lead * leak)
   -- Until a call starts, the debt must exceed `full`, or there must be a mark.
-  if debt + amount * unit - (lead - 1) * leak <= full then marked = true end
+  if debt + amount * unit - (lead - 1) * leak <= full then marked = 1 end
 end
 @commit
 
@@ -86,17 +87,17 @@ if taken and since > at then
   local after, leaked = max(before, (since - taken) * leak) + amount * unit, (at - taken) * leak
   if at >= taken and after <= 9007199254740991 and debt == after - leaked then
     rest = max(before - leaked, 0)
-    marked = was_marked == 1 and rest > 0
+    marked = was_marked
   end
-elseif debt <= full and not marked then
+elseif debt <= full and marked == 0 then
   -- No call adds more than the largest debt, not even one under another quota.
   local charge = min(amount * unit, 9007199254740991)
-  rest = max(debt - max(charge - max(at - since, 0) * leak, 0), 0)
+  rest = max(debt - max(charge - max(max(at, starts) - since, 0) * leak, 0), 0)
 end
 if rest < debt then
   debt = rest
   local reset = 0
-  if debt > 0 then reset = ceil(debt / leak) + (at - now) end
+  if debt > 0 then reset = ceil(debt / leak) + (at - now) else marked, starts = 0, 0 end
   state, ttl = pack('<ddd', debt, at, unit), max(ceil(reset / 1000), 1) + slack
-  if marked then state = state .. pack('<d', 1) end
+  if marked == 1 or starts > at then state = state .. pack('<dd', marked, max(starts, at)) end
 end

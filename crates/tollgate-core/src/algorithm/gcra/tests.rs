@@ -62,6 +62,7 @@ fn a_debt_keeps_its_tokens_under_another_rate_and_rounds_up() {
         debt: 1,
         at: 0,
         unit,
+        ahead: 0,
     };
     let reset = |unit| to.status(&in_units(unit), 0).reset_after.as_micros();
     assert_eq!(
@@ -77,6 +78,7 @@ fn a_debt_too_large_for_the_new_unit_becomes_the_largest_debt() {
         debt: MAX_EXACT,
         at: 0,
         unit: 1,
+        ahead: 0,
     };
     let reset = machine.status(&state, 0).reset_after.as_micros();
     assert_eq!(reset, Some(MAX_EXACT.div_ceil(3)));
@@ -114,6 +116,7 @@ fn the_largest_debts_neither_wrap_nor_forgive() {
         debt: MAX_EXACT,
         at: 0,
         unit: 1,
+        ahead: 0,
     };
     assert_eq!(machine.status(&coarse, 0).remaining, 0);
     assert_eq!(wait(&machine, &coarse, 0, 1), Some(MAX_EXACT));
@@ -134,6 +137,7 @@ fn debt_too_large_for_the_new_unit_is_capped_at_the_largest_exact_integer() {
             debt,
             at: 0,
             unit: 1,
+            ahead: 0,
         };
         let reset = per_second.status(&state, 0).reset_after.as_micros();
         assert_eq!(reset, Some(rescaled), "{debt}");
@@ -230,19 +234,19 @@ fn a_delay_that_another_limit_causes_counts_from_the_start() {
     assert_eq!(machine.status(&state, 3_000_000).remaining, 0);
     // One microsecond before the start the debt is below the burst, so there is a mark until the
     // debt is gone: nothing that was counted before is given back.
-    assert_eq!(state.unit, machine.unit | MARK);
+    assert_eq!({ state.unit }, machine.unit | MARK);
     let mut consumed = state;
     assert!(machine.consume(&mut consumed, 4_000_000, 1).allowed);
     machine.commit(&mut state, 4_000_000, 1);
-    assert_eq!(state.unit, machine.unit | MARK);
+    assert_eq!({ state.unit }, machine.unit | MARK);
     assert_eq!(consumed, state);
     let held = state;
     machine.refund(&mut state, 4_000_000, 4_000_000, 1);
     assert_eq!(state, held);
     machine.commit(&mut state, 7_000_000, 1);
-    assert_eq!(state.unit, machine.unit);
+    assert_eq!({ state.unit }, machine.unit);
     machine.refund(&mut state, 7_000_000, 7_000_000, 1);
-    assert_eq!(state.debt, 0);
+    assert_eq!({ state.debt }, 0);
 }
 
 #[test]
@@ -251,7 +255,7 @@ fn a_debt_that_shows_a_pending_start_needs_no_mark() {
     for delay in [1, 999_999, 1_000_000, 5_000_000] {
         let mut state = State::default();
         machine.reserve(&mut state, 7, delay, 1);
-        assert_eq!(state.unit, machine.unit, "{delay}");
+        assert_eq!({ state.unit }, machine.unit, "{delay}");
         let pending = |now| machine.leaked(&state, now).0 > machine.full;
         assert!(pending(7 + delay - 1) && !pending(7 + delay), "{delay}");
     }
@@ -280,7 +284,7 @@ fn no_reservation_starts_before_the_latest_instant_of_its_state() {
     let mut state = used(&machine, 100, 1);
     let early = machine.reserve(&mut state, 40, 10, 1);
     assert_eq!((early.start, early.at), (100, 100));
-    assert_eq!(state.debt, 2_000_000);
+    assert_eq!({ state.debt }, 2_000_000);
     let late = reserved(&machine, &mut state, 40, 1);
     assert_eq!((late.start, late.at), (1_000_100, 100));
 }
@@ -371,7 +375,15 @@ fn a_mark_comes_back_only_with_a_debt() {
         machine.cancel(&mut state, now, &last, 1);
         let unit = machine.unit | mark;
         let at = now;
-        assert_eq!(state, State { debt, at, unit });
+        assert_eq!(
+            state,
+            State {
+                debt,
+                at,
+                unit,
+                ahead: 0
+            }
+        );
     }
 }
 
@@ -381,9 +393,9 @@ fn the_longest_reservation_can_be_given_back() {
     let mut state = State::default();
     let longest = machine.longest_delay().unwrap();
     let last = machine.reserve(&mut state, 0, longest, 3);
-    assert_eq!(state.debt, MAX_EXACT);
+    assert_eq!({ state.debt }, MAX_EXACT);
     machine.cancel(&mut state, 0, &last, 3);
-    assert_eq!(state.debt, 0);
+    assert_eq!({ state.debt }, 0);
 }
 
 #[test]
@@ -400,7 +412,7 @@ fn a_refund_of_a_cost_too_large_to_count_forgives_no_later_call() {
     let mut state = used(&machine, MAX_EXACT, 2);
     // Since then, the largest debt has leaked.
     machine.refund(&mut state, MAX_EXACT, 0, 1 << 52);
-    assert_eq!(state.debt, 2_000_000);
+    assert_eq!({ state.debt }, 2_000_000);
 }
 
 #[test]
@@ -409,6 +421,32 @@ fn a_cost_too_large_to_count_becomes_the_largest_debt() {
     for cost in [MAX_EXACT / 4, 1 << 62, u64::MAX] {
         let mut state = used(&machine, 0, 1);
         machine.commit(&mut state, 0, cost);
-        assert_eq!(state.debt, MAX_EXACT, "{cost}");
+        assert_eq!({ state.debt }, MAX_EXACT, "{cost}");
     }
+}
+
+/// What is granted ahead is due from the end of its use, so that what leaks until then is lost to all that
+/// was counted before.
+#[test]
+fn a_grant_leaves_nothing_to_give_back_of_what_leaks_until_its_end() {
+    // One unit a microsecond, four at once.
+    let machine = Gcra::with_burst(Quota::new(1, Duration::from_micros(1)).unwrap(), 4).unwrap();
+    let mut state = used(&machine, 0, 2);
+    assert_eq!(machine.left_ahead(&state, 0, 2), 2);
+    let starts = machine.commit_ahead(&mut state, 0, (2, 1), 2);
+    assert_eq!(starts, 2);
+    // The two units of the first call have leaked when those of the grant are due.
+    machine.refund(&mut state, 0, 0, 2);
+    assert_eq!(machine.status(&state, 0).remaining, 0);
+    assert_eq!(machine.status(&state, 2).remaining, 2);
+    // Those of the grant itself are given back as a whole, unless a later one is due later.
+    machine.refund(&mut state, 2, starts, 1);
+    assert_eq!(machine.status(&state, 2).remaining, 3);
+
+    let machine = Gcra::with_burst(Quota::new(1, Duration::from_micros(1)).unwrap(), 8).unwrap();
+    let mut state = State::default();
+    let first = machine.commit_ahead(&mut state, 0, (1, 1), 4);
+    machine.commit_ahead(&mut state, 0, (5, 1), 2);
+    machine.refund(&mut state, 0, first, 3);
+    assert_eq!(machine.status(&state, 5).remaining, 6);
 }

@@ -1,6 +1,6 @@
 //! GCRA's script: its parameters, and how to read its states.
 
-use super::{Gcra, MARK, State};
+use super::{AHEAD, Gcra, MARK, State};
 use crate::algorithm::{self, CallContext, Listed, Paired, Reserved, Told, Words, words};
 use crate::time::MAX_EXACT;
 
@@ -15,12 +15,23 @@ impl Paired for Gcra {
     fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {
         Some(match *reply {
             [] => algorithm::State::default(),
-            [debt, at, unit] if unit > 0 => Self::keep(State { debt, at, unit }),
-            [debt, at, unit, 1] if unit > 0 => Self::keep(State {
+            [debt, at, unit] if unit > 0 => Self::keep(State {
                 debt,
                 at,
-                unit: unit | MARK,
+                unit,
+                ahead: 0,
             }),
+            [debt, at, unit, mark @ (0 | 1), starts] if unit > 0 => {
+                let ahead = u32::try_from(starts.saturating_sub(at)).ok()?;
+                let mark = if mark == 1 { MARK } else { 0 };
+                let marks = mark | if ahead > 0 { AHEAD } else { 0 };
+                Self::keep(State {
+                    debt,
+                    at,
+                    unit: unit | marks,
+                    ahead,
+                })
+            }
             _ => return None,
         })
     }
@@ -37,7 +48,7 @@ impl Paired for Gcra {
     }
 
     fn told(_shape: &[u64], state: &[u64]) -> Option<Told> {
-        let (&[debt, at, unit] | &[debt, at, unit, 1]) = state else {
+        let (&[debt, at, unit] | &[debt, at, unit, 0 | 1, _]) = state else {
             return None;
         };
         Some(Told {
@@ -50,7 +61,7 @@ impl Paired for Gcra {
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
         let [raw] = values else { return None };
         match *words(raw)? {
-            [_debt, at, _unit] | [_debt, at, _unit, 1] => Some(at),
+            [_debt, at, _unit] | [_debt, at, _unit, 0 | 1, _] => Some(at),
             _ => None,
         }
     }

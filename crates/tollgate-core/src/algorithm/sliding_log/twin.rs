@@ -74,7 +74,7 @@ fn recorded(element: &[u8]) -> Option<u64> {
     let (instant, rest) = element.split_first_chunk::<8>()?;
     let instant = match rest {
         [_, _, _, _] => instant,
-        [_, _, _, _, recorded @ ..] => recorded.as_array()?,
+        [_, _, _, _, recorded @ ..] => recorded.first_chunk()?,
         _ => return None,
     };
     words(instant)?.first().copied()

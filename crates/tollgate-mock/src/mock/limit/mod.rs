@@ -62,7 +62,8 @@ impl SyncStore for MockStore {
 fn received<'r>(request: &'r Request<'_>) -> Option<Received<'r>> {
     let (verb, receipt) = match request.operation() {
         Operation::Block(_) => (Verb::Block, None),
-        Operation::Consume => (Verb::Check, None),
+        // It grants nothing ahead.
+        Operation::Consume | Operation::Prefetch(_) => (Verb::Check, None),
         Operation::Lower => (Verb::Lower, None),
         Operation::Peek => (Verb::Peek, None),
         Operation::Refund(receipt) => (Verb::Refund, Some(receipt)),
