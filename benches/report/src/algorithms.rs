@@ -237,16 +237,15 @@ impl Drawing {
 
     fn grid(&mut self, quota: i64) {
         let zero = self.zero;
-        for ms in (0..=END_MS).step_by(30_000) {
-            let at = x(ms);
-            if ms % WINDOW_MS == 0 {
-                let (top, bottom) = (zero - 112, zero + 102);
-                self.canvas
-                    .path("edge thin dots", format!("M{at} {top}V{bottom}"));
-            }
-            let label = format!("{} s", ms / 1_000);
+        let (top, bottom) = (zero - 112, zero + 102);
+        let mut windows = String::new();
+        for ms in (0..=END_MS).step_by(60_000) {
+            let (at, seconds) = (x(ms), ms / 1_000);
+            let _ = write!(windows, "M{at} {top}V{bottom}");
+            let label = format!("{seconds} s");
             self.canvas.text(at, zero + 122, "c soft", label);
         }
+        self.canvas.path("edge thin dots", windows);
         for (ms, class, lines) in STRETCHES {
             for (line, y) in lines.into_iter().zip([zero - 138, zero - 120]) {
                 self.canvas.text(x(ms), y, class, line);
