@@ -9,6 +9,7 @@ mod lazy;
 #[cfg(feature = "limits")]
 pub mod limits;
 mod observed;
+mod prefetch;
 mod share;
 #[cfg(all(test, feature = "__shuttle"))]
 mod shuttle;
@@ -20,5 +21,6 @@ pub use deny_cache::DenyCache;
 pub use fallback::{AllowAll, Fallback};
 pub use lazy::Lazy;
 pub use observed::Observed;
+pub use prefetch::Prefetch;
 pub use share::Share;
 pub use stack::{Usual, usual};

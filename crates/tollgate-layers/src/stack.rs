@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tollgate_core::store::{Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Store, StoreError};
 
-use crate::{AllowAll, Breaker, DenyCache, Fallback, Observed};
+use crate::{AllowAll, Breaker, DenyCache, Fallback, Observed, Prefetch};
 
 /// Wraps `store` in the usual layers, in the order that makes sense, with their defaults: what failed is
 /// left alone, what was denied is remembered, `instead` decides while the store cannot, and all of
@@ -95,6 +95,37 @@ impl<S, L> Usual<S, L> {
     #[must_use]
     pub fn fail_on(self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
         self.fallback(|fallback| fallback.fail_on(kinds))
+    }
+
+    /// Admits most calls of busy keys by units that the store has counted ahead, and that are used `within`
+    /// this time; see [`Prefetch`]. Set it last.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_layers::{AllowAll, usual};
+    /// use tollgate_memory::{MemoryStore, RateLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redis = MemoryStore::new();
+    /// let store = usual(redis, AllowAll).prefetch(Duration::from_millis(200));
+    /// let limiter = RateLimiter::new(store, ["api=gcra:100/1s"])?;
+    /// assert!(limiter.check("alice").await?.is_allowed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn prefetch(
+        self,
+        within: Duration,
+    ) -> Observed<Prefetch<Fallback<DenyCache<Breaker<S>>, L>>>
+    where
+        S: Store + 'static,
+        L: Store + 'static,
+    {
+        Observed::new(Prefetch::new(self.layers.into_inside(), within))
     }
 
     fn fallback(

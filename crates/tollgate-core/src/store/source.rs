@@ -10,6 +10,9 @@ pub enum Source {
     Store,
     /// A cache remembered what the store had decided, some [time](crate::Decision::age) ago.
     Cache,
+    /// A layer admitted the call by units that the store had counted ahead, some
+    /// [time](crate::Decision::age) ago.
+    Prefetched,
     /// The store failed, and something else decided.
     Fallback,
 }

@@ -18,7 +18,7 @@ const LIMITS: usize = 32;
 
 /// The kinds of errors that a store has while it is down or slow.
 pub(crate) const KINDS: [ErrorKind; 2] = [ErrorKind::Unavailable, ErrorKind::Unknown];
-const SOURCES: [&str; 3] = ["store", "cache", "fallback"];
+const SOURCES: [&str; 4] = ["store", "cache", "prefetched", "fallback"];
 const OUTCOMES: [&str; 5] = [
     "allowed",
     "denied",
@@ -30,7 +30,7 @@ const OUTCOMES: [&str; 5] = [
 #[derive(Default)]
 pub(super) struct Metered {
     limits: [OnceLock<OfLimit>; LIMITS],
-    durations: [OnceLock<Histogram>; 3],
+    durations: [OnceLock<Histogram>; SOURCES.len()],
     in_flight: OnceLock<Gauge>,
     is_described: OnceLock<()>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Metered {
 struct OfLimit {
     name: Box<str>,
     /// By outcome and source.
-    decisions: [[Counter; 3]; OUTCOMES.len()],
+    decisions: [[Counter; SOURCES.len()]; OUTCOMES.len()],
     /// By outcome.
     units: [Counter; OUTCOMES.len()],
 }
@@ -164,7 +164,8 @@ pub(crate) fn label(kind: ErrorKind) -> String {
 fn index(source: Source) -> usize {
     match source {
         Source::Cache => 1,
-        Source::Fallback => 2,
+        Source::Prefetched => 2,
+        Source::Fallback => 3,
         _ => 0,
     }
 }

@@ -87,6 +87,11 @@ impl<S> Observed<S> {
         }
     }
 
+    /// Returns the wrapped store, without what observes it.
+    pub(crate) fn into_inside(self) -> S {
+        self.seen.store
+    }
+
     /// Returns the wrapped store.
     pub fn inner(&self) -> &S {
         &self.seen.store

@@ -11,4 +11,5 @@ mod limits;
 mod observed;
 mod order;
 mod outage;
+mod prefetch;
 mod support;

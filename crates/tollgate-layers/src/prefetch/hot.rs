@@ -1,0 +1,309 @@
+//! `Hot`: the units in hand of a key that is called often.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tokio::sync::Notify;
+use tollgate_core::store::{Check, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
+use tollgate_core::{Algorithm, Key, Limit, Receipt, Timestamp};
+
+use super::count;
+use crate::sync::Mutex;
+
+/// How long callers wait at least, and at first, for one that asks.
+const LEAST_PATIENCE: Duration = Duration::from_millis(1);
+const FIRST_PATIENCE: Duration = Duration::from_millis(10);
+/// Units are asked for if the calls of this many are expected.
+const WORTHWHILE: u64 = 4;
+
+/// An instant by two clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) at: Timestamp,
+    /// The system's time, which goes on while the machine is suspended, but may be set.
+    pub(super) system: Option<Duration>,
+}
+
+/// How a call is decided.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation for each call"
+)]
+pub(super) enum Take {
+    /// By units in hand.
+    Now(Verdicts),
+    /// By the store, which is also asked for this many units.
+    Ask(Arc<Hot>, u64),
+    /// Another caller asks for units: to be waited for, for so long.
+    Later(Arc<Hot>, Duration),
+    /// By the store.
+    Directly,
+}
+
+/// Units that are to be given back, and the receipt that does it.
+pub(super) type Unused = (u64, Receipt);
+
+/// What a store has granted.
+pub(super) struct Grant {
+    left: u64,
+    asked: Moment,
+    lasts: Duration,
+    fingerprint: Fingerprint,
+    verdicts: SmallVec<[Verdict; 2]>,
+}
+
+impl Grant {
+    /// Returns `units` that can be used for as long as `lasts` after they were asked for.
+    pub(super) fn new(units: u64, asked: Moment, lasts: Duration, verdicts: &Verdicts) -> Self {
+        Self {
+            left: units,
+            asked,
+            lasts,
+            fingerprint: verdicts.fingerprint(),
+            verdicts: verdicts.as_slice().into(),
+        }
+    }
+
+    /// Returns whether units can still be used. If the system's time steps back, they cannot.
+    fn is_live(&self, now: Moment) -> bool {
+        let lasts = |passed: Option<Duration>| passed.is_some_and(|passed| passed < self.lasts);
+        let system = match (now.system, self.asked.system) {
+            (Some(now), Some(asked)) => lasts(now.checked_sub(asked)),
+            _ => true,
+        };
+        system && now.at >= self.asked.at && lasts(Some(self.age(now)))
+    }
+
+    fn age(&self, now: Moment) -> Duration {
+        now.at.saturating_duration_since(self.asked.at)
+    }
+
+    /// Returns the answer to a call that has consumed `cost` of the units.
+    fn answer(&self, cost: u64, now: Moment) -> Verdicts {
+        let verdicts = self.verdicts.iter().map(|of_store| {
+            Verdict::allow(of_store.capacity(), self.left)
+                .with_reset_after(of_store.reset_after())
+                .with_consumed(cost, of_store.decided_at())
+                .in_shadow(of_store.is_in_shadow())
+        });
+        Verdicts::new(self.fingerprint, verdicts)
+            .with_source(Source::Prefetched)
+            .with_age(self.age(now))
+    }
+
+    /// Returns the receipt of what is left, if anything is.
+    fn into_unused(self) -> Option<Unused> {
+        let verdicts = self.verdicts.iter().map(|of_store| {
+            Verdict::allow(of_store.capacity(), 0).with_consumed(self.left, of_store.decided_at())
+        });
+        let receipt = Verdicts::new(self.fingerprint, verdicts).into_receipt()?;
+        Some((self.left, receipt))
+    }
+}
+
+/// The partition and the rest of a key.
+type OwnedKey = (Box<[u8]>, Box<[u8]>);
+
+/// A key under some limits that is called often.
+pub(super) struct Hot {
+    limits: Box<[Limit]>,
+    keys: Box<[OwnedKey]>,
+    state: Mutex<State>,
+    answered: Notify,
+}
+
+struct State {
+    grant: Option<Grant>,
+    /// Whether a caller asks for units.
+    is_asking: bool,
+    patience: Duration,
+    /// Until when nobody asks for units, since there were none.
+    directly_until: Timestamp,
+    /// What calls have cost since then.
+    demand: u64,
+    since: Timestamp,
+    called_at: Timestamp,
+    /// What was left of grants that others have replaced.
+    unused: SmallVec<[Unused; 1]>,
+}
+
+impl Hot {
+    /// Returns that calls with these `checks` have cost `demand` lately.
+    pub(super) fn new(checks: &[Check<'_>], demand: u64, now: Timestamp) -> Self {
+        let keys = checks.iter().map(|check| {
+            let key = check.key();
+            (Box::from(&*key.partition()), Box::from(key.rest()))
+        });
+        Self {
+            limits: checks.iter().map(|check| check.limit().clone()).collect(),
+            keys: keys.collect(),
+            state: Mutex::new(State {
+                grant: None,
+                is_asking: false,
+                patience: FIRST_PATIENCE,
+                directly_until: Timestamp::UNIX_EPOCH,
+                demand,
+                since: now,
+                called_at: now,
+                unused: SmallVec::new(),
+            }),
+            answered: Notify::new(),
+        }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes `cost` of the units in hand, or returns how the call is decided otherwise.
+    pub(super) fn take(self: Arc<Self>, cost: u64, now: Moment, within: Duration) -> Take {
+        let taken = self.with(|state| {
+            state.called_at = now.at;
+            state.demand = state.demand.saturating_add(cost);
+            if let Some(grant) = &mut state.grant
+                && grant.left >= cost
+                && grant.is_live(now)
+            {
+                grant.left -= cost;
+                return Ok(grant.answer(cost, now));
+            }
+            if state.is_asking {
+                return Err(Some(Err(state.patience)));
+            }
+            if now.at < state.directly_until {
+                return Err(None);
+            }
+            // What the last calls have cost, for as long as the units last.
+            let passed = now
+                .at
+                .saturating_duration_since(state.since)
+                .max(within / 8);
+            let expected =
+                u128::from(state.demand) * within.as_micros() / passed.as_micros().max(1);
+            let expected = u64::try_from(expected).unwrap_or(u64::MAX);
+            (state.demand, state.since) = (cost, now.at);
+            if expected < cost.saturating_mul(WORTHWHILE) {
+                return Err(None);
+            }
+            state.is_asking = true;
+            Err(Some(Ok(expected)))
+        });
+        match taken {
+            Ok(verdicts) => {
+                count("used", cost);
+                Take::Now(verdicts)
+            }
+            Err(None) => Take::Directly,
+            Err(Some(Ok(most))) => Take::Ask(self, most),
+            Err(Some(Err(patience))) => Take::Later(self, patience),
+        }
+    }
+
+    /// Returns a guard of the caller that asks: when it is dropped, the others go on.
+    pub(super) fn asking(&self) -> Asking<'_> {
+        Asking(self)
+    }
+
+    /// Waits until the caller that asks has its answer, or goes away.
+    pub(super) async fn answered(&self) {
+        let answered = self.answered.notified();
+        if self.with(|state| state.is_asking) {
+            answered.await;
+        }
+    }
+
+    /// Refunds or settles a call that was admitted by units in hand, if they can still be used.
+    ///
+    /// Not under an anchored window, whose first call is not one of those that are used later.
+    pub(super) fn correct(
+        &self,
+        request: &Request<'_>,
+        receipt: &Receipt,
+        now: Moment,
+    ) -> Option<Verdicts> {
+        let is_anchored = |check: &Check<'_>| matches!(check.limit().algorithm(), Algorithm::FixedWindow(of) if of.is_anchored());
+        let (first, others) = receipt.consumed().split_first()?;
+        let cost = request.checks().first()?.cost();
+        let is_one = others.iter().all(|of| of.cost() == first.cost());
+        let is_settled_alike = request.checks().iter().all(|check| check.cost() == cost);
+        if !is_one || request.checks().iter().any(is_anchored) {
+            return None;
+        }
+        let kept = match request.operation() {
+            Operation::Refund(_) => 0,
+            Operation::Settle(_) if is_settled_alike => cost,
+            _ => return None,
+        };
+        self.with(|state| {
+            let grant = state.grant.as_mut()?;
+            let mut recorded = receipt.consumed().iter().zip(&grant.verdicts);
+            let is_of_grant = receipt.fingerprint() == grant.fingerprint
+                && receipt.consumed().len() == grant.verdicts.len()
+                && recorded.all(|(consumed, of)| consumed.at() == of.decided_at());
+            if !is_of_grant || !grant.is_live(now) {
+                return None;
+            }
+            grant.left = match kept.checked_sub(first.cost()) {
+                Some(more) => grant.left.checked_sub(more)?,
+                None => grant.left.saturating_add(first.cost() - kept),
+            };
+            Some(grant.answer(0, now))
+        })
+    }
+
+    /// Returns what can no longer be used, or all that is in hand.
+    pub(super) fn unused(&self, now: Moment, all: bool) -> Option<Unused> {
+        self.with(|state| {
+            let is_over = |grant: &mut Grant| all || !grant.is_live(now);
+            let over = state.grant.take_if(is_over).and_then(Grant::into_unused);
+            state.unused.extend(over);
+            state.unused.pop()
+        })
+    }
+
+    /// Returns whether nobody has called for this time, and nothing is in hand.
+    pub(super) fn is_quiet(&self, now: Timestamp, time: Duration) -> bool {
+        self.with(|state| {
+            !state.is_asking
+                && state.grant.is_none()
+                && state.unused.is_empty()
+                && now.saturating_duration_since(state.called_at) >= time
+        })
+    }
+
+    /// Returns the limits and keys.
+    pub(super) fn checks(&self) -> Vec<Check<'_>> {
+        let each = self.limits.iter().zip(&self.keys);
+        each.map(|(limit, (partition, rest))| {
+            Check::new(limit, Key::new(partition).with_rest(rest), 0)
+        })
+        .collect()
+    }
+}
+
+/// The caller that asks for units.
+pub(super) struct Asking<'h>(&'h Hot);
+
+impl Asking<'_> {
+    /// Puts the units into the hand of this process.
+    pub(super) fn granted(&self, grant: Grant, now: Moment) {
+        self.0.with(|state| {
+            state.patience = (grant.age(now) * 2).max(LEAST_PATIENCE);
+            let before = state.grant.replace(grant).and_then(Grant::into_unused);
+            state.unused.extend(before);
+        });
+    }
+
+    /// Lets nobody ask for units until then: there were none.
+    pub(super) fn refused(&self, until: Timestamp) {
+        self.0.with(|state| state.directly_until = until);
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.with(|state| state.is_asking = false);
+        self.0.answered.notify_waiters();
+    }
+}

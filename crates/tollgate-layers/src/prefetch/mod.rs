@@ -1,0 +1,354 @@
+//! `Prefetch`: admits calls by units that were asked for ahead.
+
+mod hot;
+mod table;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+use tollgate_core::store::{Checks, Operation, Prefetch as Ahead, Request, Source, Verdicts};
+use tollgate_core::{Store, StoreError};
+use tollgate_memory::{Clock, SystemClock};
+
+use hot::{Grant, Hot, Moment, Take, Unused};
+use table::Table;
+
+/// One of how many parts of what is left is asked for at most.
+const PARTS: u32 = 4;
+/// How many give-backs are on the way at a time.
+const AT_ONCE: usize = 32;
+/// By how much a clock may be fast, in 1/1,000,000: the units end for this process that much earlier.
+const DRIFT_PPM: u32 = 500;
+
+/// Wraps a store, and admits most calls of busy keys without asking it: the store counts units ahead, of
+/// all limits of the call together, and this process uses them within a short time.
+///
+/// The bound of each limit holds exactly, also beside processes that do not prefetch, whenever the units
+/// are used: see [`Operation::Prefetch`](tollgate_core::store::Operation::Prefetch). Each process asks for
+/// what it has used lately, and for at most a quarter of what is left, so that the last units are asked for
+/// one by one, and no process hoards them. Units that are not used are given back when their time is over.
+///
+/// A key is prefetched while it is called more than a few times within that time; others cost one lookup
+/// more. One call of a key asks for units; those that come meanwhile wait for it, but no longer than it
+/// usually takes, and then ask by themselves. A call that costs more than what is in hand is the store's,
+/// as is every denial, and each call with an [id](tollgate_core::CallId), at a caller's instant, with keys
+/// of more than 256 bytes, or with different costs for its limits.
+///
+/// A decision's [`source`](tollgate_core::Decision::source) says whether it came from here, and its
+/// [`age`](tollgate_core::Decision::age) how long ago the store was asked. It says as
+/// [`remaining`](tollgate_core::Decision::remaining) what this process has in hand: at least that much is
+/// left.
+///
+/// What it costs: GCRA has less of its burst by what leaks within that time; a sliding log less of its quota
+/// by as large a part as that time is of the window; a block, a reset or another limit takes effect within
+/// that time. A step forward of the store's clock lets through the units in hand at that moment, once. A
+/// process that ends by itself calls [`give_back`](Self::give_back) before; what one that is killed had in
+/// hand is lost.
+///
+/// It needs a runtime of Tokio with timers; without one, every call asks the store. After a `fork`, both
+/// processes would use the same units: make a new value.
+///
+/// Up to 4,096 keys are prefetched at a time, each in about a kilobyte; calls of further keys ask the store.
+///
+/// With the feature `metrics`, it counts `tollgate_prefetched_units_total`, by the label `outcome`:
+/// `granted`, `used`, `given_back`, and `lost`, which could not be given back.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::store::Source;
+/// use tollgate_layers::Prefetch;
+/// use tollgate_memory::{MemoryStore, RateLimiter};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let redis = MemoryStore::new();
+/// let store = Prefetch::new(redis, Duration::from_millis(200));
+/// let limiter = RateLimiter::new(store, ["api=gcra:10000/1s"])?;
+/// let mut asked = 0;
+/// for _ in 0..1_000 {
+///     let decision = limiter.check("alice").await?;
+///     assert!(decision.is_allowed());
+///     asked += usize::from(decision.source() == Source::Store);
+/// }
+/// assert!(asked < 100, "{asked}");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Prefetch<S> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S> {
+    store: S,
+    within: Duration,
+    table: Table,
+    clock: Arc<dyn Clock>,
+    /// Whether the system's time is looked at, too, which goes on while the machine is suspended.
+    sees_suspension: bool,
+    /// Whether a task gives back what is not used.
+    is_swept: AtomicBool,
+}
+
+impl<S: Store + 'static> Prefetch<S> {
+    /// Wraps `store`, and uses units `within` this time after it asked for them, at most an hour; 200 ms is
+    /// a good choice. Zero asks for none.
+    #[must_use]
+    pub fn new(store: S, within: Duration) -> Self {
+        Self::of(store, within, Arc::new(SystemClock::new()), true)
+    }
+
+    /// Wraps `store` with another clock, for tests.
+    #[must_use]
+    pub fn with_clock(store: S, within: Duration, clock: impl Clock) -> Self {
+        Self::of(store, within, Arc::new(clock), false)
+    }
+
+    fn of(store: S, within: Duration, clock: Arc<dyn Clock>, sees_suspension: bool) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                store,
+                within: Ahead::new(1, within).within(),
+                table: Table::default(),
+                clock,
+                sees_suspension,
+                is_swept: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// Gives back all units in hand, before a process ends.
+    ///
+    /// The calls that come afterwards ask for units again.
+    pub async fn give_back(&self) {
+        let now = self.shared.now();
+        let unused = self.shared.table.all().into_iter();
+        let unused = unused.filter_map(|hot| hot.unused(now, true).map(|unused| (hot, unused)));
+        self.shared.return_all(unused.collect()).await;
+    }
+}
+
+impl<S: Store + 'static> Shared<S> {
+    fn now(&self) -> Moment {
+        let since_epoch = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Moment {
+            at: self.clock.now(),
+            system: self
+                .sees_suspension
+                .then(|| since_epoch().unwrap_or_default()),
+        }
+    }
+
+    /// Decides by units in hand, if there are enough; otherwise returns whom to ask for what.
+    fn take(self: &Arc<Self>, request: &Request<'_>) -> Take {
+        let Some(cost) = self.cost_of(request) else {
+            return Take::Directly;
+        };
+        let now = self.now();
+        let Some(hot) = self.table.find(request.checks(), cost, now.at, self.within) else {
+            return Take::Directly;
+        };
+        Hot::take(hot, cost, now, self.within)
+    }
+
+    /// Returns the cost of a call that may be admitted by units in hand.
+    fn cost_of(&self, request: &Request<'_>) -> Option<u64> {
+        let (first, others) = request.checks().split_first()?;
+        let cost = first.cost();
+        let is_plain = matches!(request.operation(), Operation::Consume)
+            && request.caller_time().is_none()
+            && !request.has_id()
+            && !self.within.is_zero()
+            && cost > 0
+            && others.iter().all(|check| check.cost() == cost)
+            && request.validate_checks().is_ok();
+        is_plain.then_some(cost)
+    }
+
+    /// Asks the store to decide the call, and for units ahead.
+    async fn ask(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        most: u64,
+        request: Request<'_>,
+    ) -> Result<Verdicts, StoreError> {
+        let asking = hot.asking();
+        let ahead = Ahead::new(most, self.within).one_of(PARTS);
+        let asked = request.clone().with_prefetch(ahead);
+        if !self.sweep_later() || self.store.supports(&asked).is_err() {
+            return self.store.decide(request).await;
+        }
+        let sent = self.now();
+        let verdicts = self.store.decide(asked.clone()).await?;
+        let received = self.now();
+        let granted = asked.granted(&verdicts);
+        let Some((units, lasts)) = granted.filter(|_| verdicts.source() == Source::Store) else {
+            asking.refused(received.at.saturating_add(self.within / 4));
+            return Ok(verdicts);
+        };
+        count("granted", units);
+        // The caller has its own units; the others are for those who come now.
+        let cost = request.checks()[0].cost();
+        let lasts = lasts.saturating_sub(lasts * DRIFT_PPM / 1_000_000);
+        asking.granted(Grant::new(units, sent, lasts, &verdicts), received);
+        let own = verdicts.as_slice().iter();
+        let own = own.map(|verdict| verdict.with_consumed(cost, verdict.decided_at()));
+        Ok(Verdicts::new(verdicts.fingerprint(), own))
+    }
+
+    async fn decide(
+        self: &Arc<Self>,
+        mut taken: Take,
+        request: Request<'_>,
+    ) -> Result<Verdicts, StoreError> {
+        if let Take::Later(hot, patience) = &taken {
+            // Whoever asks may have gone away.
+            let _ = timeout(*patience, hot.answered()).await;
+            taken = self.take(&request);
+        }
+        match taken {
+            Take::Now(verdicts) => Ok(verdicts),
+            Take::Ask(hot, most) => self.ask(&hot, most, request).await,
+            Take::Later(..) | Take::Directly => self.store.decide(request).await,
+        }
+    }
+
+    /// Corrects the cost of a call that was admitted by units in hand, with those that still are.
+    fn correct(&self, request: &Request<'_>) -> Option<Verdicts> {
+        let receipt = request.receipt()?;
+        let hot = self.table.known(request.checks())?;
+        hot.correct(request, receipt, self.now())
+    }
+
+    /// Makes sure that a task gives back what is not used. Returns false if there is no runtime.
+    fn sweep_later(self: &Arc<Self>) -> bool {
+        if self.is_swept.load(Ordering::Acquire) {
+            return true;
+        }
+        let Ok(runtime) = Handle::try_current() else {
+            return false;
+        };
+        if !self.is_swept.swap(true, Ordering::AcqRel) {
+            let sweeper = Sweeper(Arc::downgrade(self));
+            let period = self.within / 2;
+            runtime.spawn(async move {
+                loop {
+                    sleep(period).await;
+                    let Some(shared) = sweeper.0.upgrade() else {
+                        return;
+                    };
+                    shared.sweep().await;
+                    if shared.table.is_empty() {
+                        return;
+                    }
+                }
+            });
+        }
+        true
+    }
+
+    /// Gives back what was not used in time, and forgets keys that are quiet.
+    async fn sweep(&self) {
+        let now = self.now();
+        let mut unused = Vec::new();
+        for hot in self.table.all() {
+            unused.extend(hot.unused(now, false).map(|of| (Arc::clone(&hot), of)));
+        }
+        self.table.forget_quiet(now.at, self.within);
+        self.return_all(unused).await;
+    }
+
+    async fn return_all(&self, unused: Vec<(Arc<Hot>, Unused)>) {
+        let each = futures_util::stream::iter(unused);
+        each.for_each_concurrent(AT_ONCE, async |(hot, unused)| {
+            let (units, receipt) = unused;
+            let checks = hot.checks();
+            let request = Request::new(Operation::Refund(&receipt), &checks);
+            match self.store.decide(request).await {
+                Ok(_) => count("given_back", units),
+                Err(_) => count("lost", units),
+            }
+        })
+        .await;
+    }
+}
+
+/// The task that gives back what is not used. The next one starts when this one has ended, also with its
+/// runtime.
+struct Sweeper<S>(Weak<Shared<S>>);
+
+impl<S> Drop for Sweeper<S> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.is_swept.store(false, Ordering::Release);
+        }
+    }
+}
+
+fn count(outcome: &'static str, units: u64) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("tollgate_prefetched_units_total", "outcome" => outcome).increment(units);
+    #[cfg(not(feature = "metrics"))]
+    let _ = (outcome, units);
+}
+
+#[async_trait]
+impl<S: Store + 'static> Store for Prefetch<S> {
+    // Written as `async_trait` would expand it, so that a call that only passes through has one box.
+    fn decide<'a, 'store, 'call>(
+        &'store self,
+        request: Request<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
+    where
+        'a: 'call,
+        'store: 'call,
+        Self: 'call,
+    {
+        if let Some(verdicts) = self.shared.correct(&request) {
+            return Box::pin(std::future::ready(Ok(verdicts)));
+        }
+        match self.shared.take(&request) {
+            Take::Now(verdicts) => Box::pin(std::future::ready(Ok(verdicts))),
+            Take::Directly => self.shared.store.decide(request),
+            taken => Box::pin(self.shared.decide(taken, request)),
+        }
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.shared.store.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        self.shared.store.supports(request)
+    }
+
+    fn answers_instead(&self) -> bool {
+        true
+    }
+}
+
+impl<S> Prefetch<S> {
+    /// Leases and schedules are the store's.
+    fn pass_on<F>(&self, call: F) -> F {
+        call
+    }
+}
+
+crate::forward::forward!(Prefetch<S>, shared.store);
+
+impl<S: fmt::Debug> fmt::Debug for Prefetch<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prefetch")
+            .field("store", &self.shared.store)
+            .field("within", &self.shared.within)
+            .finish_non_exhaustive()
+    }
+}

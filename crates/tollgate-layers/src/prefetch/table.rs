@@ -1,0 +1,149 @@
+//! `Table`: the keys that are called often.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use foldhash::quality::RandomState;
+use smallvec::SmallVec;
+use tollgate_core::Timestamp;
+use tollgate_core::store::Check;
+
+use super::hot::Hot;
+use crate::sync::{AtomicU64, Mutex, Ordering};
+
+const SHARDS: usize = 16;
+/// How many keys a shard holds: those that come later are not prefetched.
+const KEYS: usize = 4_096 / SHARDS;
+/// Longer keys are not prefetched: clients may choose them, and memory is bounded.
+const LONGEST_KEY: usize = 256;
+/// Nor are calls with more limits.
+const MOST_CHECKS: usize = 8;
+/// How many groups of keys are counted before they are known.
+const GROUPS: usize = 4_096;
+/// From how many calls of a group on, within the time for which units are asked, its keys are known.
+const OFTEN: u64 = 4;
+
+/// What a call counts in: the identities of its limits, and their keys.
+type Name = SmallVec<[u8; 192]>;
+type Shard = Mutex<HashMap<Box<[u8]>, Arc<Hot>, RandomState>>;
+
+pub(super) struct Table {
+    shards: [Shard; SHARDS],
+    hasher: RandomState,
+    /// The number of a period, and how many calls of a group there were in it.
+    groups: Box<[AtomicU64]>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        let hasher = RandomState::default();
+        Self {
+            shards: [(); SHARDS].map(|()| Mutex::new(HashMap::with_hasher(hasher.clone()))),
+            hasher,
+            groups: (0..GROUPS).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+}
+
+impl Table {
+    /// Returns what is known of the limits and keys of `checks`, or `None` if they are called less often.
+    pub(super) fn find(
+        &self,
+        checks: &[Check<'_>],
+        cost: u64,
+        now: Timestamp,
+        within: Duration,
+    ) -> Option<Arc<Hot>> {
+        let name = name(checks)?;
+        let hash = self.hasher.hash_one(&name[..]);
+        let shard = &self.shards[index(hash, SHARDS)];
+        if let Some(hot) = lock(shard).get(&name[..]) {
+            return Some(Arc::clone(hot));
+        }
+        if !self.is_often(hash, now, within) {
+            return None;
+        }
+        let mut known = lock(shard);
+        if known.len() >= KEYS {
+            return None;
+        }
+        let hot = known
+            .entry(name.into_vec().into())
+            .or_insert_with(|| Arc::new(Hot::new(checks, OFTEN.saturating_mul(cost), now)));
+        Some(Arc::clone(hot))
+    }
+
+    /// Returns what is known of the limits and keys of `checks`.
+    pub(super) fn known(&self, checks: &[Check<'_>]) -> Option<Arc<Hot>> {
+        let name = name(checks)?;
+        let hash = self.hasher.hash_one(&name[..]);
+        lock(&self.shards[index(hash, SHARDS)])
+            .get(&name[..])
+            .map(Arc::clone)
+    }
+
+    /// Counts a call, and returns whether its group has been called often in this period.
+    fn is_often(&self, hash: u64, now: Timestamp, within: Duration) -> bool {
+        let period = u64::try_from(within.as_micros()).unwrap_or(u64::MAX).max(1);
+        let period = (now.as_micros() / period) << 32;
+        let group = &self.groups[index(hash >> 16, GROUPS)];
+        let counted = group.load(Ordering::Relaxed);
+        let before = if counted >> 32 == period >> 32 {
+            counted & u64::from(u32::MAX)
+        } else {
+            0
+        };
+        // Of calls at one time, one may be counted for both: the key is known a little later.
+        group.store(period | (before + 1), Ordering::Relaxed);
+        before + 1 >= OFTEN
+    }
+
+    /// Forgets what was not called for twice this time and has nothing in hand.
+    pub(super) fn forget_quiet(&self, now: Timestamp, within: Duration) {
+        for shard in &self.shards {
+            lock(shard).retain(|_, hot| !hot.is_quiet(now, within * 2));
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Hot>> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            all.extend(lock(shard).values().cloned());
+        }
+        all
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| lock(shard).is_empty())
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> impl std::ops::DerefMut<Target = T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn index(hash: u64, of: usize) -> usize {
+    usize::try_from(hash).unwrap_or_default() % of
+}
+
+fn name(checks: &[Check<'_>]) -> Option<Name> {
+    if checks.len() > MOST_CHECKS {
+        return None;
+    }
+    let mut name = Name::new();
+    for check in checks {
+        let (key, identity) = (check.key(), check.limit().identity());
+        let partition = key.partition();
+        if partition.len() + key.rest().len() > LONGEST_KEY {
+            return None;
+        }
+        for part in [identity.as_bytes(), &partition, key.rest()] {
+            let length = u32::try_from(part.len()).ok()?;
+            name.extend_from_slice(&length.to_le_bytes());
+            name.extend_from_slice(part);
+        }
+    }
+    Some(name)
+}

@@ -1,0 +1,267 @@
+//! Units that are asked for ahead.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tollgate_core::store::Source;
+use tollgate_core::{Decision, RateLimiter, Store};
+use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Prefetch, Share, usual};
+use tollgate_memory::MemoryStore;
+use tollgate_mock::{ErrorKind, Fault, FaultyStore};
+
+use crate::support::{Counted, Jumping, in_jumps};
+
+const L: Duration = Duration::from_millis(200);
+const MS: Duration = Duration::from_millis(1);
+
+type Asked = Arc<Counted<MemoryStore>>;
+
+/// Returns a limiter that prefetches, the store that it asks, and its clock.
+fn prefetched(limits: &[&str]) -> (RateLimiter<Prefetch<Asked>>, Asked) {
+    let clock = Jumping::new();
+    let asked = Arc::new(Counted::new(clock.memory()));
+    let store = Prefetch::with_clock(Arc::clone(&asked), L, clock);
+    (
+        RateLimiter::new(store, limits.iter().copied()).unwrap(),
+        asked,
+    )
+}
+
+/// Returns what the store says is left, after what is in hand was given back.
+async fn left(limiter: &RateLimiter<Prefetch<Asked>>) -> u64 {
+    limiter.store().give_back().await;
+    limiter.peek("k").await.unwrap().remaining()
+}
+
+async fn allowed(limiter: &RateLimiter<impl Store>) -> Decision<'_> {
+    let decision = limiter.check("k").await.unwrap();
+    assert!(decision.is_allowed());
+    decision
+}
+
+const LIMITS: [&str; 7] = [
+    "a=gcra:10000/1s",
+    "a=sliding-log:10000/1s",
+    "a=sliding-buckets:10000/10s,buckets=4",
+    "a=sliding-counter:10000/10s",
+    "a=fixed-window:10000/10s",
+    "a=fixed-window:10000/10s,anchored",
+    "a=fixed-window:10000/day@Europe/Berlin",
+];
+
+#[test]
+fn calls_of_a_busy_key_seldom_ask_the_store_and_count_exactly() {
+    for limit in LIMITS {
+        in_jumps(async {
+            let (limiter, asked) = prefetched(&[limit]);
+            let calls = 2_000;
+            let mut here = 0;
+            for call in 0..calls {
+                let decision = allowed(&limiter).await;
+                here += usize::from(decision.source() == Source::Prefetched);
+                assert!(decision.age() <= L, "{:?}", decision.age());
+                assert!(decision.remaining() < 10_000);
+                if call % 4 == 0 {
+                    sleep(MS).await;
+                }
+            }
+            assert!(asked.calls() < 60, "{limit}: {}", asked.calls());
+            assert!(here > calls - 60, "{limit}: {here}");
+            // What was not used is back.
+            let left = left(&limiter).await;
+            if limit.contains("10s") || limit.contains("day") {
+                assert_eq!(left, 10_000 - calls as u64, "{limit}");
+            }
+        });
+    }
+}
+
+#[test]
+fn several_limits_are_prefetched_together() {
+    in_jumps(async {
+        let (limiter, asked) = prefetched(&["a=gcra:1000/1s", "b=fixed-window:500/1h"]);
+        for _ in 0..400 {
+            let decision = allowed(&limiter).await;
+            assert_eq!(decision.verdicts().count(), 2);
+        }
+        assert!(asked.calls() < 40, "{}", asked.calls());
+        // The last units are asked for one by one, and each is used once.
+        let mut rest = 0;
+        while limiter.check("k").await.unwrap().is_allowed() {
+            rest += 1;
+        }
+        assert_eq!(rest, 100);
+        let denied = limiter.check("k").await.unwrap();
+        assert_eq!(denied.source(), Source::Store);
+    });
+}
+
+#[test]
+fn keys_that_are_seldom_called_are_never_prefetched() {
+    in_jumps(async {
+        let (limiter, asked) = prefetched(&["a=gcra:1000/1s"]);
+        for _ in 0..50 {
+            assert_eq!(allowed(&limiter).await.source(), Source::Store);
+            sleep(L / 3).await;
+        }
+        assert_eq!(asked.calls(), 50);
+    });
+}
+
+#[test]
+fn what_is_not_used_is_given_back_when_its_time_is_over() {
+    in_jumps(async {
+        let (limiter, asked) = prefetched(&["a=fixed-window:1000/1h"]);
+        for _ in 0..200 {
+            let _ = allowed(&limiter).await;
+        }
+        let in_hand = 800 - limiter.peek("k").await.unwrap().remaining();
+        assert!(in_hand > 0);
+        sleep(L * 2).await;
+        assert_eq!(limiter.peek("k").await.unwrap().remaining(), 800);
+        // Then nobody is asked any more.
+        let calls = asked.calls();
+        sleep(L * 20).await;
+        assert_eq!(asked.calls(), calls);
+    });
+}
+
+#[test]
+fn units_are_not_used_after_their_time() {
+    in_jumps(async {
+        let (limiter, asked) = prefetched(&["a=fixed-window:1000/1h"]);
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        let calls = asked.calls();
+        sleep(L - MS).await;
+        assert_eq!(allowed(&limiter).await.source(), Source::Prefetched);
+        assert_eq!(asked.calls(), calls);
+        sleep(MS).await;
+        assert_eq!(allowed(&limiter).await.source(), Source::Store);
+    });
+}
+
+#[test]
+fn a_refund_of_a_prefetched_call_is_used_again() {
+    in_jumps(async {
+        let (limiter, asked) = prefetched(&["a=fixed-window:1000/1h"]);
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        let before = allowed(&limiter).await;
+        assert_eq!(before.source(), Source::Prefetched);
+        let (calls, left) = (asked.calls(), before.remaining());
+        limiter
+            .refund("k", before.into_receipt().unwrap())
+            .await
+            .unwrap();
+        let next = allowed(&limiter).await;
+        assert_eq!((next.remaining(), asked.calls()), (left, calls));
+        // Settled at less, and at more.
+        limiter
+            .settle("k", next.into_receipt().unwrap(), 3)
+            .await
+            .unwrap();
+        assert_eq!(allowed(&limiter).await.remaining(), left - 3);
+        assert_eq!(asked.calls(), calls);
+        // When its time is over, the store has to do it.
+        let late = allowed(&limiter).await.into_receipt().unwrap();
+        sleep(L * 3).await;
+        let before = limiter.peek("k").await.unwrap().remaining();
+        limiter.refund("k", late).await.unwrap();
+        assert_eq!(limiter.peek("k").await.unwrap().remaining(), before + 1);
+    });
+}
+
+#[test]
+fn a_cost_above_what_is_in_hand_is_the_stores() {
+    in_jumps(async {
+        let (limiter, _) = prefetched(&["a=fixed-window:1000/1h"]);
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        let in_hand = allowed(&limiter).await.remaining();
+        let large = limiter.check("k").cost(in_hand + 1).await.unwrap();
+        assert!(large.is_allowed());
+        assert_eq!(large.source(), Source::Store);
+        assert_eq!(left(&limiter).await, 1_000 - 101 - in_hand - 1);
+    });
+}
+
+#[test]
+fn what_is_in_hand_is_used_while_the_store_is_down_and_then_the_fallback_decides() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let faults = (0..5_000).map(|call| match call {
+            0..10 => Fault::None,
+            _ => Fault::Fail(ErrorKind::Unavailable),
+        });
+        let fails = FaultyStore::new(clock.memory(), faults);
+        let store = Prefetch::with_clock(Fallback::allow(fails), L, clock);
+        let limiter = RateLimiter::new(store, ["a=fixed-window:100000/1h"]).unwrap();
+        let mut sources = Vec::new();
+        for _ in 0..2_000 {
+            sources.push(allowed(&limiter).await.source());
+            sleep(MS).await;
+        }
+        let last = sources.iter().rposition(|of| *of == Source::Prefetched);
+        let first = sources.iter().position(|of| *of == Source::Fallback);
+        assert!(last.unwrap() < sources.len() - 100);
+        assert!(first.is_some());
+        assert_eq!(*sources.last().unwrap(), Source::Fallback);
+    });
+}
+
+/// Whoever asks may go away or stall: others wait no longer than an answer usually takes.
+#[test]
+fn a_caller_that_goes_away_while_it_asks_holds_up_nobody() {
+    in_jumps(async {
+        let (limiter, _) = prefetched(&["a=fixed-window:100000/1h"]);
+        for round in 0..300 {
+            {
+                let gone = tokio::time::timeout(Duration::ZERO, async { limiter.check("k").await });
+                let _ = gone.await;
+            }
+            let begun = tokio::time::Instant::now();
+            let _ = allowed(&limiter).await;
+            assert!(begun.elapsed() <= Duration::from_millis(20), "{round}");
+            sleep(MS).await;
+        }
+    });
+}
+
+#[test]
+fn keys_beyond_the_most_ask_the_store() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let asked = Arc::new(Counted::new(clock.memory()));
+        let store = Prefetch::with_clock(Arc::clone(&asked), L, clock);
+        let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap();
+        // As many as there are places, and twice as many again.
+        for _ in 0..8 {
+            for key in 0..12_288 {
+                assert!(limiter.check(key).await.unwrap().is_allowed());
+            }
+        }
+        let calls = asked.calls();
+        assert!((2 * 8 * 4_096..12 * 8_192).contains(&calls), "{calls}");
+    });
+}
+
+#[test]
+fn orders_that_hide_a_store_are_refused() {
+    let ahead = || Prefetch::new(MemoryStore::new(), L);
+    for make in [
+        (|of| drop(Breaker::new(of))) as fn(Prefetch<MemoryStore>),
+        |of| drop(DenyCache::new(of)),
+        |of| drop(Breaker::new(Share::new(of, NonZeroU32::MIN))),
+    ] {
+        let ahead = std::panic::AssertUnwindSafe(ahead());
+        assert!(std::panic::catch_unwind(move || make({ ahead }.0)).is_err());
+    }
+    let _ = Fallback::allow(ahead());
+    let _ = usual(MemoryStore::new(), AllowAll).prefetch(L);
+}
