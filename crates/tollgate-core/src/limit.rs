@@ -63,13 +63,15 @@ static IDENTITY_HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 #[derive(Clone)]
 pub struct Limit(Arc<Inner>);
 
-/// The limits of a limiter.
+/// The limits of a [`RateLimiter`](crate::RateLimiter), no two of which have the same name.
+///
+/// Dereferences to a slice of them.
 // A decision refers to them by one word, where a slice takes two.
-#[derive(Eq, PartialEq)]
-pub(crate) struct Limits(SmallVec<[Limit; 1]>);
+#[derive(Debug, Eq, PartialEq)]
+pub struct Limits(SmallVec<[Limit; 1]>);
 
-impl FromIterator<Limit> for Limits {
-    fn from_iter<I: IntoIterator<Item = Limit>>(limits: I) -> Self {
+impl Limits {
+    pub(crate) fn new(limits: impl IntoIterator<Item = Limit>) -> Self {
         Self(limits.into_iter().collect())
     }
 }
@@ -89,6 +91,7 @@ struct Inner {
     algorithm: Algorithm,
     /// Of the algorithm, to be read without finding out which it is.
     capacity: u64,
+    is_plain: bool,
     identity: Box<str>,
     identity_hash: u64,
     is_shadow: bool,
@@ -116,6 +119,7 @@ impl Limit {
             identity_hash: IDENTITY_HASHER.hash_one(&identity),
             identity,
             capacity: algorithm.capacity(),
+            is_plain: algorithm.counts() && !algorithm.counts_denied() && !is_shadow,
             needs_zone: algorithm.needs_zone(),
             algorithm,
             is_shadow,
@@ -146,6 +150,7 @@ impl Limit {
     pub fn shadow(&self) -> Self {
         Self(Arc::new(Inner {
             is_shadow: true,
+            is_plain: false,
             ..Inner::clone(&self.0)
         }))
     }
@@ -212,6 +217,12 @@ impl Limit {
     #[inline]
     pub(crate) fn capacity(&self) -> u64 {
         self.0.capacity
+    }
+
+    /// Returns whether a call changes the state exactly if it is allowed.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.0.is_plain
     }
 
     /// Returns the string that identifies this limit's states.

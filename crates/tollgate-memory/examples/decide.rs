@@ -23,12 +23,17 @@ const FOUR: [&str; 4] = [
     "day=gcra:86400000000/1d",
 ];
 
+/// Of limits that decide together, the last one denies.
+const FOUR_DENYING: [&str; 4] = [FOUR[0], FOUR[1], FOUR[2], "day=gcra:1/1d"];
+
 /// Each kind of check: the limits, and whether all checks are allowed or all are denied.
-const CHECKS: [(&str, &[&str], bool); 14] = [
+const CHECKS: [(&str, &[&str], bool); 16] = [
     ("gcra-allowed", &["one=gcra:1000000/1s"], true),
     ("gcra-denied", &["one=gcra:1/1d"], false),
     ("two-gcra-allowed", FOUR.split_at(2).0, true),
+    ("two-gcra-denied", FOUR_DENYING.split_at(2).1, false),
     ("four-gcra-allowed", &FOUR, true),
+    ("four-gcra-denied", &FOUR_DENYING, false),
     (
         "fixed-window-allowed",
         &["one=fixed-window:1000000/1m"],

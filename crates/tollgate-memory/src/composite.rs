@@ -2,10 +2,8 @@
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
-use tollgate_core::store::{
-    Check, Fingerprint, Operation, Request, State, States, Verdict, Verdicts,
-};
-use tollgate_core::{Key, Limit, StoreError, Timestamp, inside};
+use tollgate_core::store::{Limits, Operation, Request, State, States, Verdicts};
+use tollgate_core::{Decision, Key, Limit, StoreError, SyncStore, inside};
 
 use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
 use crate::probe::{KeyHasher, Probe, StoredKey};
@@ -26,100 +24,121 @@ struct Locked<'s, 'r, 'k> {
     places: SmallVec<[usize; INLINE]>,
 }
 
-/// The entries of a request, all of them in one shard.
-struct Stored<'e, 'l, const N: usize> {
-    limits: [&'l Limit; N],
-    entries: [Option<&'e mut Entry>; N],
+/// Stored states, all of them in one shard, of the limits that `limit` returns.
+struct Stored<'s, L, const N: usize> {
+    shard: MutexGuard<'s, Shard>,
+    buckets: [usize; N],
+    limit: L,
 }
 
 impl MemoryStore {
     /// Decides a request with several checks.
+    ///
+    /// Takes the short way if it is of few checks that consume or peek, and all of its states are stored,
+    /// in one shard. That is most requests: all limits of a key are in one shard.
     pub(crate) fn decide_several(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
-        match (request.operation(), request.checks().len()) {
-            (Operation::Consume | Operation::Peek, 2) => self.decide_few::<2>(request),
-            (Operation::Consume | Operation::Peek, 3) => self.decide_few::<3>(request),
-            (Operation::Consume | Operation::Peek, 4) => self.decide_few::<4>(request),
-            _ => self.decide_any(request),
+        match self.decide_stored(request) {
+            Some(verdicts) => Ok(verdicts),
+            None => self.decide_any(request),
         }
     }
 
-    /// Decides a request with `N` checks that consumes or peeks.
-    ///
-    /// Takes the short way if all of its states are stored, in one shard. That is most requests: all
-    /// limits of a key are in one shard.
-    fn decide_few<const N: usize>(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
-        let Ok(checks) = <&[Check<'_>; N]>::try_from(request.checks()) else {
-            return self.decide_any(request);
-        };
-        let probes = checks.each_ref().map(|check| self.probe(check));
-        let timeline = Timeline::of(request);
-        let number = self.shard_of(probes[0].key_hash, timeline);
-        let is_elsewhere =
-            |probe: &Probe<'_, '_>| self.shard_of(probe.key_hash, timeline) != number;
-        let hashes = probes.each_ref().map(|probe| probe.hash);
-        if has_equal_hashes(&hashes) || probes.iter().any(is_elsewhere) {
-            return self.decide_any(request);
-        }
-        let fingerprint = self.hasher.fingerprint(hashes, timeline);
-        // Reading before locking is fine: a stored state remembers the instant of its last change.
-        let now = self.early_now(request);
-        let mut shard = self.lock(number);
-        let is_of = |index: usize, entry: &Entry| entry.is_of(&probes[index]);
-        let Some(entries) = shard.find_all_mut(hashes, is_of) else {
-            drop(shard);
-            return self.decide_any(request);
-        };
-        let limits = checks.each_ref().map(Check::limit);
-        let mut stored = Stored { limits, entries };
-        Ok(request.decide_with(fingerprint, &mut stored, now))
-    }
-
-    /// Does as [`Self::consume_stored`] does, if there are `N` limits.
-    #[inline(always)]
-    pub(crate) fn consume_few<const N: usize>(
-        &self,
-        limits: &[Limit],
-        key: Key<'_>,
-        cost: u64,
-        verdicts: &mut [Verdict],
-    ) -> Option<Fingerprint> {
-        let limits: &[Limit; N] = limits.try_into().ok()?;
-        self.consume_stored(limits, key, cost, verdicts.try_into().ok()?)
-    }
-
-    /// Consumes `cost` for `key` from each of `limits`, at the store's clock, or from none of them, if
-    /// all states are stored.
-    ///
-    /// Returns `None`, and changes no state, if [`Self::decide_several`] has to decide the call.
-    // Builds no checks: each would be a copy of the key.
-    #[inline(always)]
-    pub(crate) fn consume_stored<const N: usize>(
-        &self,
-        limits: &[Limit; N],
-        key: Key<'_>,
-        cost: u64,
-        verdicts: &mut [Verdict; N],
-    ) -> Option<Fingerprint> {
-        let stored_key = StoredKey::new(&key, &self.hasher);
-        let key_hash = self.hasher.hash(&stored_key);
-        let hash = |limit: &Limit| key_hash ^ inside::identity_hash(limit);
-        let hashes = limits.each_ref().map(hash);
-        if has_equal_hashes(&hashes) {
+    fn decide_stored(&self, request: &Request<'_>) -> Option<Verdicts> {
+        let checks = request.checks();
+        if checks.len() > INLINE
+            || !matches!(request.operation(), Operation::Consume | Operation::Peek)
+        {
             return None;
         }
+        let timeline = Timeline::of(request);
+        let probes: SmallVec<[_; INLINE]> = checks.iter().map(|check| self.probe(check)).collect();
+        let number = self.shard_of(probes.first()?.key_hash, timeline);
+        // Reading before locking is fine: a stored state remembers the instant of its last change.
+        let now = self.early_now(request);
+        let shard = self.lock(number);
+        let mut buckets = [0; INLINE];
+        for (index, probe) in probes.iter().enumerate() {
+            if self.shard_of(probe.key_hash, timeline) != number {
+                return None;
+            }
+            let bucket = shard.bucket_of(probe.hash, probe.check.limit(), &probe.key)?;
+            if buckets[..index].contains(&bucket) {
+                return None;
+            }
+            buckets[index] = bucket;
+        }
+        let hashes = probes.iter().map(|probe| probe.hash);
+        let fingerprint = self.hasher.fingerprint(hashes, timeline);
+        let limit = |index: usize| checks[index].limit();
+        let mut stored = Stored {
+            shard,
+            buckets,
+            limit,
+        };
+        Some(request.decide_with(fingerprint, &mut stored, now))
+    }
+
+    /// Consumes `cost` for `key` from each of `limits`, at the store's clock, or from none of them.
+    #[inline(never)]
+    pub(crate) fn consume_several<'l>(
+        &self,
+        limits: &'l Limits,
+        key: Key<'_>,
+        cost: u64,
+    ) -> Result<Decision<'l>, StoreError> {
+        let decided = match limits.len() {
+            2 => self.consume_stored::<2>(limits, &key, cost),
+            3 => self.consume_stored::<3>(limits, &key, cost),
+            4 => self.consume_stored::<4>(limits, &key, cost),
+            _ => None,
+        };
+        match decided {
+            Some(decision) => Ok(decision),
+            None => self.consume_any(limits, key, cost),
+        }
+    }
+
+    /// Does as [`Self::consume_several`] does, if all states are stored.
+    // Builds no checks: each would be a copy of the key.
+    #[inline(always)]
+    fn consume_stored<'l, const N: usize>(
+        &self,
+        limits: &'l Limits,
+        key: &Key<'_>,
+        cost: u64,
+    ) -> Option<Decision<'l>> {
+        let each: &[Limit; N] = (**limits).try_into().ok()?;
+        let key = StoredKey::new(key, &self.hasher);
+        let key_hash = self.hasher.hash(&key);
+        let hashes = each
+            .each_ref()
+            .map(|limit| key_hash ^ inside::identity_hash(limit));
         let fingerprint = self.hasher.fingerprint(hashes, Timeline::Store);
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.clock.early_now();
-        let mut shard = self.lock(self.shard_of(key_hash, Timeline::Store));
-        let is_of = |index: usize, entry: &Entry| entry.is_at(&limits[index], &stored_key);
-        let entries = shard.find_all_mut(hashes, is_of)?;
+        let shard = self.lock(self.shard_of(key_hash, Timeline::Store));
+        let mut buckets = [0; N];
+        for index in 0..N {
+            buckets[index] = shard.bucket_of(hashes[index], &each[index], &key)?;
+        }
+        let limit = |index: usize| &each[index];
         let mut stored = Stored {
-            limits: limits.each_ref(),
-            entries,
+            shard,
+            buckets,
+            limit,
         };
-        let is_decided = inside::consume_each(limits, cost, &mut stored, now, verdicts)
-            || consume_or_deny(key, cost, &mut stored, now, verdicts);
-        is_decided.then_some(fingerprint)
+        inside::consume_few(limits, each, fingerprint, cost, &mut stored, now)
+    }
+
+    #[cold]
+    fn consume_any<'l>(
+        &self,
+        limits: &'l Limits,
+        key: Key<'_>,
+        cost: u64,
+    ) -> Result<Decision<'l>, StoreError> {
+        let request = Request::consume_all(limits, key, cost);
+        Decision::new(limits, self.decide_now(&request)?)
     }
 
     /// Decides a request whose states may be in several shards or not stored.
@@ -194,43 +213,21 @@ impl MemoryStore {
     }
 }
 
-/// Consumes `cost` for `key` from the limit of each state, or none of it if one denies the call.
-///
-/// Returns false, and changes no state, if a limit may have to count the denied call.
-#[cold]
-#[inline(never)]
-fn consume_or_deny<const N: usize>(
-    key: Key<'_>,
-    cost: u64,
-    stored: &mut Stored<'_, '_, N>,
-    now: Timestamp,
-    verdicts: &mut [Verdict; N],
-) -> bool {
-    let checks = stored.limits.map(|limit| Check::new(limit, key, cost));
-    inside::consume_all(&checks, stored, now, verdicts)
-}
-
-/// Returns whether two states may be the same. If not, the request is valid.
-#[inline]
-fn has_equal_hashes<const N: usize>(hashes: &[u64; N]) -> bool {
-    (1..N).any(|index| hashes[..index].contains(&hashes[index]))
-}
-
-impl<const N: usize> States for Stored<'_, '_, N> {
-    #[inline]
+impl<'l, L: Fn(usize) -> &'l Limit, const N: usize> States for Stored<'_, L, N> {
+    #[inline(always)]
     fn state(&self, index: usize) -> &State {
-        match &self.entries[index] {
+        match self.shard.at(self.buckets[index]) {
             Some(entry) => &entry.state,
             None => State::FRESH,
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn state_mut(&mut self, index: usize) -> &mut State {
-        let Some(entry) = &mut self.entries[index] else {
+        let Some(entry) = self.shard.at_mut(self.buckets[index]) else {
             unreachable!("all states are stored");
         };
-        entry.adopt(self.limits[index]);
+        entry.adopt((self.limit)(index));
         &mut entry.state
     }
 }

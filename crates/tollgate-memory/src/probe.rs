@@ -30,7 +30,7 @@ pub(crate) struct Probe<'r, 'k> {
 }
 
 impl<'r, 'k> Probe<'r, 'k> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(check: &'r Check<'k>, hasher: &KeyHasher) -> Self {
         let key = StoredKey::new(inside::key(check), hasher);
         let key_hash = hasher.hash(&key);
@@ -63,7 +63,7 @@ pub(crate) struct StoredKey {
 }
 
 impl StoredKey {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(key: &Key<'_>, hasher: &KeyHasher) -> Self {
         let rest = key.rest();
         match inside::raw_partition(key) {

@@ -112,16 +112,21 @@ impl Shard {
         self.table.find_mut(probe.hash, |entry| entry.is_of(probe))
     }
 
-    /// Returns the entries with `hashes` that `is_of` tells apart, each of another state, if all of
-    /// them are stored.
-    #[inline(always)]
-    pub(crate) fn find_all_mut<const N: usize>(
-        &mut self,
-        hashes: [u64; N],
-        is_of: impl FnMut(usize, &Entry) -> bool,
-    ) -> Option<[Option<&mut Entry>; N]> {
-        let entries = self.table.get_disjoint_mut(hashes, is_of);
-        entries.iter().all(Option::is_some).then_some(entries)
+    /// Returns the bucket of the entry of `key` under `limit`, which has this `hash`.
+    #[inline(never)]
+    pub(crate) fn bucket_of(&self, hash: u64, limit: &Limit, key: &StoredKey) -> Option<usize> {
+        let is_it = |entry: &Entry| entry.is_at(limit, key);
+        self.table.find_bucket_index(hash, is_it)
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, bucket: usize) -> Option<&Entry> {
+        self.table.get_bucket(bucket)
+    }
+
+    #[inline]
+    pub(crate) fn at_mut(&mut self, bucket: usize) -> Option<&mut Entry> {
+        self.table.get_bucket_mut(bucket)
     }
 
     /// Inserts an entry that is not in the table yet.

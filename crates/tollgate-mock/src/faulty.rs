@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::store::{Check, Checks, Fingerprint, Request, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, SyncStore, lease, schedule};
+use tollgate_core::store::{Check, Checks, Limits, Request, Verdicts};
+use tollgate_core::{Decision, ErrorKind, Key, Store, StoreError, SyncStore, lease, schedule};
 
 /// What goes wrong with one call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -189,19 +189,14 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
         self.pass_on_now(is_decided, || self.store.decide_now(request))
     }
 
-    fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
-        self.decide_now(&Request::consume(check))?.into_one()
-    }
-
-    fn consume_all_now(
+    fn consume_now<'l>(
         &self,
-        limits: &[Limit],
+        limits: &'l Limits,
         key: Key<'_>,
         cost: u64,
-        verdicts: &mut [Verdict],
-    ) -> Result<Fingerprint, StoreError> {
-        let decided = self.decide_now(&Request::consume_all(limits, key, cost))?;
-        decided.write_to(verdicts)
+    ) -> Result<Decision<'l>, StoreError> {
+        let request = Request::consume_all(limits, key, cost);
+        Decision::new(limits, self.decide_now(&request)?)
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_core::Algorithm;
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
-use tollgate_core::{ErrorKind, Limit, Store, Timestamp};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Store, Timestamp};
 
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
 use crate::families;
@@ -101,13 +101,10 @@ pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
         };
         let second = sync.decide_now(&Request::consume(check)).unwrap();
         takes_two("`decide_now`", second.remaining());
-        let (_, third) = sync.consume_now(check).unwrap();
+        let limiter = RateLimiter::new(sync, &limits).unwrap();
+        let third = limiter.check(key.key()).cost(2).run().unwrap();
         takes_two("`consume_now`", third.remaining());
-        let mut fourth = [third];
-        sync.consume_all_now(&limits, key.key(), 2, &mut fourth)
-            .unwrap();
-        takes_two("`consume_all_now`", fourth[0].remaining());
-        for (way, remains) in [("them", 2), ("`reset_now`", 10)] {
+        for (way, remains) in [("them", 4), ("`reset_now`", 10)] {
             let seen = store.decide(Request::peek(check)).await.unwrap();
             let seen = seen.remaining();
             assert!(

@@ -29,8 +29,8 @@ pub use change::{BlockSpan, Change};
 #[cfg(feature = "__twins")]
 pub use fixed_window::{CounterPlan, CounterReply};
 use list::algorithms;
-pub(crate) use machine::Reserved;
-use machine::{Listed, Machine, Outcome, Remembered, Status};
+use machine::{Listed, Machine, Outcome, Remembered};
+pub(crate) use machine::{Reserved, Status};
 pub use state::{State, States};
 use text::{Options, Spelling, Written};
 #[cfg(feature = "__twins")]
@@ -196,15 +196,12 @@ impl Algorithm {
 
     #[inline]
     pub(crate) fn wait(&self, state: &State, now: Timestamp, cost: u64) -> Wait {
-        with_machine!(self, machine => wait(machine, state, now, cost))
+        self.wait_inlined(state, now, cost)
     }
 
-    /// Returns whether a call of `cost`, which is not zero, is admitted, and is then counted.
     #[inline(always)]
-    pub(crate) fn admits(&self, state: &State, now: Timestamp, cost: u64) -> bool {
-        with_machine!(self, machine => {
-            machine.counts() && wait(machine, state, now, cost).is_zero()
-        })
+    pub(crate) fn wait_inlined(&self, state: &State, now: Timestamp, cost: u64) -> Wait {
+        with_machine!(self, machine => wait(machine, state, now, cost))
     }
 
     #[inline]

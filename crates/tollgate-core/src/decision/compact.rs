@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::algorithm::States;
 use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
 use crate::store::{Consumed, Fingerprint, Receipt, Source, Verdicts};
@@ -10,6 +11,7 @@ use crate::verdict::Verdict;
 
 /// The most limits whose verdicts are held without an allocation.
 const FEW: usize = 4;
+const SLOTS: [usize; FEW] = [0, 1, 2, 3];
 
 /// What the limits of a limiter said.
 ///
@@ -79,35 +81,17 @@ impl Compact {
 
     /// Returns the `verdicts` on `limits` without an allocation, or `None` if that is not possible.
     fn short(limits: &[Limit], verdicts: &Verdicts) -> Option<Self> {
-        let &Verdicts {
-            fingerprint,
-            source,
-            age_us,
-            ..
-        } = verdicts;
         if verdicts.reserved.is_some() {
             return None;
         }
-        let few = match &verdicts.verdicts {
-            OneOrMany::One(verdict) => {
-                return Some(Self::One(One {
-                    verdict: *verdict,
-                    fingerprint,
-                    source,
-                    age_us,
-                }));
-            }
-            OneOrMany::Two(two) => Few::of(limits.first_chunk()?, fingerprint, two),
-            OneOrMany::Three(three) => Few::of(limits.first_chunk()?, fingerprint, three),
-            OneOrMany::Four(four) => Few::of(limits.first_chunk()?, fingerprint, four),
-            OneOrMany::Many(_) => None,
-        };
-        few.map(|few| {
-            Self::Few(Few {
-                source,
-                age_us,
-                ..few
-            })
+        Some(match *verdicts.verdicts {
+            [verdict] => Self::One(One {
+                verdict,
+                fingerprint: verdicts.fingerprint,
+                source: verdicts.source,
+                age_us: verdicts.age_us,
+            }),
+            _ => Self::Few(Few::of(limits, verdicts)?),
         })
     }
 
@@ -122,17 +106,61 @@ impl Compact {
         })
     }
 
-    /// Returns the `verdicts` on `limits`.
+    /// See [`inside::consume_few`](crate::inside::consume_few).
     #[inline(always)]
-    pub(super) fn of_each<const N: usize>(
+    pub(super) fn consume_few<const N: usize>(
         limits: &[Limit; N],
         fingerprint: Fingerprint,
-        verdicts: &[Verdict; N],
-    ) -> Self {
-        match Few::of(limits, fingerprint, verdicts) {
-            Some(few) => Self::Few(few),
-            None => Self::Any(other(fingerprint, verdicts)),
+        cost: u64,
+        states: &mut impl States,
+        now: Timestamp,
+    ) -> Option<Self> {
+        if cost == 0 || !limits.iter().all(Limit::is_plain) {
+            return None;
         }
+        let call = (now, cost);
+        // No loops, so that all of it is in registers: a processor waits if it reads sixteen bytes that
+        // it has just written as twice eight.
+        let waits = [
+            wait(limits, 0, states, call),
+            wait(limits, 1, states, call),
+            wait(limits, 2, states, call),
+            wait(limits, 3, states, call),
+        ];
+        let is_allowed = waits.iter().fold(0, |all, wait| all | wait) == 0;
+        let first = say(limits, 0, states, call, waits[0], is_allowed);
+        let second = say(limits, 1, states, call, waits[1], is_allowed);
+        let mut third = second;
+        if N > 2 {
+            third = say(limits, 2, states, call, waits[2], is_allowed);
+        }
+        let mut fourth = third;
+        if N > 3 {
+            fourth = say(limits, 3, states, call, waits[3], is_allowed);
+        }
+        let (at, b, c, d) = (first.0, second.0, third.0, fourth.0);
+        let each = [first.1, second.1, third.1, fourth.1];
+        if (at != b) | (at != c) | (at != d) {
+            let ats = [at, b, c, d];
+            return Some(Self::Any(counted_at(
+                limits,
+                fingerprint,
+                cost,
+                states,
+                now,
+                ats,
+            )));
+        }
+        let allows = SLOTS.map(|index| u8::from(waits[index] == 0) << index);
+        Some(Self::Few(Few {
+            each,
+            fingerprint,
+            at,
+            allows: allows.iter().fold(u8::MAX << FEW, |all, one| all | one),
+            shadows: 0,
+            source: Source::Store,
+            age_us: 0,
+        }))
     }
 
     #[inline]
@@ -283,38 +311,39 @@ impl One {
 }
 
 impl Few {
-    /// Returns the `verdicts`, at least two, or `None` if it cannot hold them.
-    #[inline(always)]
-    fn of<const N: usize>(
-        limits: &[Limit; N],
-        fingerprint: Fingerprint,
-        verdicts: &[Verdict; N],
-    ) -> Option<Self> {
-        let at = verdicts[0].at;
-        let passes = |of: &Verdict| of.allowed | of.shadow;
-        let is_allowed = verdicts.iter().fold(true, |all, of| all & passes(of));
+    /// Returns the `verdicts` on `limits`, or `None` if it cannot hold them.
+    fn of(limits: &[Limit], verdicts: &Verdicts) -> Option<Self> {
+        let each = &*verdicts.verdicts;
+        let count = each.len();
+        if !(2..=FEW).contains(&count) {
+            return None;
+        }
+        let at = each[0].at;
         let mut few = Self {
             each: [Brief::ZERO; FEW],
-            fingerprint,
+            fingerprint: verdicts.fingerprint,
             at,
-            allows: u8::MAX << N,
+            allows: u8::MAX << count,
             shadows: 0,
-            source: Source::Store,
-            age_us: 0,
+            source: verdicts.source,
+            age_us: verdicts.age_us,
         };
-        let mut differs = 0;
-        for index in 0..N {
-            let (limit, verdict) = (&limits[index], &verdicts[index]);
+        let is_allowed = each.iter().all(|of| of.allowed || of.shadow);
+        for index in SLOTS {
+            let (limit, verdict) = (&limits[index.min(count - 1)], &each[index.min(count - 1)]);
             let wait = verdict.wait.as_micros().unwrap_or(u64::MAX);
-            let (amount, other) = if is_allowed & verdict.allowed {
+            let (amount, other) = if is_allowed && verdict.allowed {
                 (verdict.consumed, wait)
             } else {
                 (wait, verdict.consumed)
             };
-            differs |= other
-                | (verdict.capacity ^ limit.capacity())
-                | (verdict.at.as_micros() ^ at.as_micros())
-                | u64::from(verdict.starts_later);
+            if other != 0
+                || verdict.capacity != limit.capacity()
+                || verdict.at != at
+                || verdict.starts_later
+            {
+                return None;
+            }
             few.allows |= u8::from(verdict.allowed) << index;
             few.shadows |= u8::from(verdict.shadow) << index;
             few.each[index] = Brief {
@@ -323,10 +352,7 @@ impl Few {
                 amount,
             };
         }
-        for index in N..FEW {
-            few.each[index] = few.each[N - 1];
-        }
-        (differs == 0).then_some(few)
+        Some(few)
     }
 
     #[inline]
@@ -410,8 +436,74 @@ impl Few {
     }
 }
 
-/// Returns `verdicts` that cannot be held in fewer bytes.
+/// Returns how many microseconds a call has to wait for the limit at `index`; none, if there is no such
+/// limit.
+#[inline(always)]
+fn wait<const N: usize>(
+    limits: &[Limit; N],
+    index: usize,
+    states: &impl States,
+    (now, cost): (Timestamp, u64),
+) -> u64 {
+    if index >= N {
+        return 0;
+    }
+    let algorithm = limits[index].algorithm();
+    let wait = algorithm.wait_inlined(states.state(index), now, cost);
+    wait.as_micros().unwrap_or(u64::MAX)
+}
+
+/// Consumes from the limit at `index`, if the call is allowed, and returns at which instant, and what
+/// the limit says.
+#[inline(always)]
+fn say<const N: usize>(
+    limits: &[Limit; N],
+    index: usize,
+    states: &mut impl States,
+    (now, cost): (Timestamp, u64),
+    wait: u64,
+    is_allowed: bool,
+) -> (Timestamp, Brief) {
+    let algorithm = limits[index].algorithm();
+    let (at, remaining, reset_after, amount);
+    if is_allowed {
+        let verdict = algorithm.consume(states.state_mut(index), now, cost, false);
+        (at, remaining, reset_after, amount) =
+            (verdict.at, verdict.remaining, verdict.reset_after, cost);
+    } else {
+        let status = algorithm.status(states.state(index), now);
+        (at, remaining, reset_after, amount) = (now, status.remaining, status.reset_after, wait);
+    }
+    (
+        at,
+        Brief {
+            remaining,
+            reset_after,
+            amount,
+        },
+    )
+}
+
+/// Returns the verdicts of a call that each of `limits` has counted at another instant.
 #[cold]
-fn other(fingerprint: Fingerprint, verdicts: &[Verdict]) -> Box<Verdicts> {
-    Box::new(Verdicts::new(fingerprint, verdicts.iter().copied()))
+#[inline(never)]
+fn counted_at(
+    limits: &[Limit],
+    fingerprint: Fingerprint,
+    cost: u64,
+    states: &impl States,
+    now: Timestamp,
+    ats: [Timestamp; FEW],
+) -> Box<Verdicts> {
+    let verdicts = limits
+        .iter()
+        .zip(ats)
+        .enumerate()
+        .map(|(index, (limit, at))| {
+            let status = limit.algorithm().status(states.state(index), now);
+            Verdict::allow(limit.capacity(), status.remaining)
+                .with_reset_after(status.reset_after)
+                .with_consumed(cost, at)
+        });
+    Box::new(Verdicts::new(fingerprint, verdicts))
 }

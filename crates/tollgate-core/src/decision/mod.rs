@@ -11,8 +11,8 @@ use compact::Compact;
 use crate::error::StoreError;
 use crate::limit::{Limit, Limits};
 use crate::store::verdicts::other_number;
-use crate::store::{Fingerprint, Receipt, Source, Verdicts};
-use crate::time::Wait;
+use crate::store::{Fingerprint, Receipt, Source, States, Verdicts};
+use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
 
 /// The result of a call to a [`RateLimiter`](crate::RateLimiter): allowed or denied, and each
@@ -30,9 +30,14 @@ pub struct Decision<'l> {
 // What is called for one limit is inlined, and passes on only copies of what a decision consists of.
 // So the compiler keeps that in registers, also if the decision is moved.
 impl<'l> Decision<'l> {
-    /// Returns the decision for a store's `verdicts` on `limits`.
+    /// Returns the decision for a store's `verdicts` on `limits`, for a store that overrides
+    /// [`consume_now`](crate::SyncStore::consume_now).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) if there are not as many verdicts as limits.
     #[inline]
-    pub(crate) fn new(limits: &'l Limits, verdicts: Verdicts) -> Result<Self, StoreError> {
+    pub fn new(limits: &'l Limits, verdicts: Verdicts) -> Result<Self, StoreError> {
         if verdicts.verdicts.len() != limits.len() {
             return Err(other_number(limits.len(), verdicts.verdicts.len()));
         }
@@ -56,22 +61,21 @@ impl<'l> Decision<'l> {
         Self { limits, verdicts }
     }
 
-    /// Returns the decision for a store's `verdicts` on `limits`, which are `each`.
+    /// See [`inside::consume_few`](crate::inside::consume_few).
     #[inline(always)]
-    pub(crate) fn of_each<const N: usize>(
+    pub(crate) fn consume_few<const N: usize>(
         limits: &'l Limits,
         each: &[Limit; N],
         fingerprint: Fingerprint,
-        verdicts: &[Verdict; N],
-    ) -> Self {
-        let verdicts = Compact::of_each(each, fingerprint, verdicts);
-        Self { limits, verdicts }
+        cost: u64,
+        states: &mut impl States,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let verdicts = Compact::consume_few(each, fingerprint, cost, states, now)?;
+        Some(Self { limits, verdicts })
     }
 
-    /// Returns the same decision, made anew from its parts.
-    ///
-    /// What a function returns through memory is read from there only if it is used so: a decision
-    /// that comes from one of several places is in registers then, wherever it comes from.
+    /// See [`inside::remade`](crate::inside::remade).
     #[inline(always)]
     pub(crate) fn remade(self) -> Self {
         let Self { limits, verdicts } = self;

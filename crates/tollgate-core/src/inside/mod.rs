@@ -9,10 +9,11 @@ pub mod encoding;
 pub mod twins;
 
 use crate::algorithm::{State, States};
+use crate::decision::Decision;
 use crate::key::{Key, Partition};
 pub use crate::key::{Kind, RawPartition};
-use crate::limit::Limit;
-use crate::store::{Check, Verdicts, evaluation};
+use crate::limit::{Limit, Limits};
+use crate::store::{Check, Fingerprint, Verdicts};
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
 
@@ -45,35 +46,40 @@ pub fn consume(check: &Check<'_>, state: &mut State, now: Timestamp) -> Verdict 
     check.consume_from(state, now)
 }
 
-/// Consumes `cost` from each of `limits` if all of them admit and count it. There is one of `states`,
-/// none of which may be shared, and one of `verdicts`, which are overwritten, for each limit.
+/// Consumes `cost` from `each` of the two to four `limits` if all of them admit it, and otherwise
+/// nothing. There is one of `states`, none of which may be shared, for each limit.
 ///
-/// Returns false, and changes nothing, if they do not: call [`consume_all`].
+/// Returns `None`, and changes no state, if the call must be decided as a request: because the cost is
+/// zero, or a limit is in shadow or counts denied calls.
 #[inline(always)]
-pub fn consume_each<const N: usize>(
-    limits: &[Limit; N],
+pub fn consume_few<'l, const N: usize>(
+    limits: &'l Limits,
+    each: &[Limit; N],
+    fingerprint: Fingerprint,
     cost: u64,
     states: &mut impl States,
     now: Timestamp,
-    verdicts: &mut [Verdict; N],
-) -> bool {
-    evaluation::consume_each(limits, cost, states, now, verdicts)
+) -> Option<Decision<'l>> {
+    Decision::consume_few(limits, each, fingerprint, cost, states, now)
 }
 
-/// Consumes the costs of `checks`, none of which may share a state, if all limits admit them, and
-/// otherwise nothing. There is one of `states` and one of `verdicts`, which are overwritten, for
-/// each check.
+/// Returns the decision for the `verdict` on `limits`, which must hold one limit.
+#[inline(always)]
+pub fn decision<'l>(
+    limits: &'l Limits,
+    fingerprint: Fingerprint,
+    verdict: Verdict,
+) -> Decision<'l> {
+    Decision::of_one(limits, fingerprint, verdict)
+}
+
+/// Returns the same decision, made anew from its parts.
 ///
-/// Returns false, and changes no state, if a limit may have to count the denied call: decide it as a
-/// request.
-#[inline]
-pub fn consume_all(
-    checks: &[Check<'_>],
-    states: &mut (impl States + ?Sized),
-    now: Timestamp,
-    verdicts: &mut [Verdict],
-) -> bool {
-    evaluation::consume_all(checks, states, now, verdicts)
+/// What a function returns through memory is read from there only if it is used so: a decision that
+/// comes from one of several places is in registers then, wherever it comes from.
+#[inline(always)]
+pub fn remade(decision: Decision<'_>) -> Decision<'_> {
+    decision.remade()
 }
 
 /// Returns the bytes that `state` has allocated on the heap.

@@ -144,7 +144,7 @@ impl<S> RateLimiter<S> {
         L: TryInto<Limit>,
         LimitError: From<L::Error>,
     {
-        let limits: Result<Limits, _> = limits.into_iter().map(TryInto::try_into).collect();
+        let limits: Result<Vec<Limit>, _> = limits.into_iter().map(TryInto::try_into).collect();
         let limits = limits?;
         if limits.is_empty() {
             return Err(LimitError(Problem::NoLimits));
@@ -166,14 +166,14 @@ impl<S> RateLimiter<S> {
         Ok(Self::of(limits, Arc::new(store), Arc::default()))
     }
 
-    fn of(limits: Limits, store: Arc<S>, companions: Arc<Companions>) -> Self {
+    fn of(limits: Vec<Limit>, store: Arc<S>, companions: Arc<Companions>) -> Self {
         let needs_zone = limits.iter().any(Limit::needs_zone);
         let zoneless = match needs_zone {
-            true => Limits::from_iter([]),
-            false => limits.iter().cloned().collect(),
+            true => Limits::new([]),
+            false => Limits::new(limits.iter().cloned()),
         };
         let shared = Shared {
-            limits,
+            limits: Limits::new(limits),
             zoneless,
             zones: Default::default(),
             companions,

@@ -35,7 +35,7 @@ impl<S> Zones<S> {
                 Some(entry) => entry,
                 None => {
                     let limits = limiter.limits().iter().map(|limit| limit.in_zone(zone));
-                    let limits = limits.collect::<Result<_, _>>()?;
+                    let limits = limits.collect::<Result<Vec<_>, _>>()?;
                     let store = Arc::clone(&limiter.store);
                     let companions = Arc::clone(&limiter.shared.companions);
                     // Another thread may be first, with another zone.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Check, Checks, Fingerprint, Request, Verdicts};
+use super::{Check, Checks, Request, Verdicts};
+use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
-use crate::limit::Limit;
-use crate::verdict::Verdict;
+use crate::limit::Limits;
 
 /// The future of a store's method.
 pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
@@ -124,7 +124,8 @@ pub trait SyncStore: Store {
     /// Same as [`Store::decide`].
     fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError>;
 
-    /// Consumes from one limit at the store's own clock, which is the most common call.
+    /// Consumes `cost` for `key` from each of `limits`, or nothing, at the store's own clock: the most
+    /// common call.
     ///
     /// Does the same as [`decide_now`](Self::decide_now); a store may override it with something
     /// faster.
@@ -133,31 +134,14 @@ pub trait SyncStore: Store {
     ///
     /// Same as [`decide_now`](Self::decide_now).
     #[inline]
-    fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
-        self.decide_now(&Request::consume(check))?.into_one()
-    }
-
-    /// Consumes `cost` for `key` from each of `limits`, or nothing, at the store's own clock, and
-    /// writes the verdict of each to `verdicts`, which must be as many as the limits.
-    ///
-    /// Does the same as [`decide_now`](Self::decide_now); a store may override it with something
-    /// faster. It returns no verdicts, because moving those of several limits takes as long as
-    /// deciding one.
-    ///
-    /// # Errors
-    ///
-    /// Same as [`decide_now`](Self::decide_now), and
-    /// [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) if there is another number of `verdicts`.
-    #[inline]
-    fn consume_all_now(
+    fn consume_now<'l>(
         &self,
-        limits: &[Limit],
+        limits: &'l Limits,
         key: Key<'_>,
         cost: u64,
-        verdicts: &mut [Verdict],
-    ) -> Result<Fingerprint, StoreError> {
-        let decided = self.decide_now(&Request::consume_all(limits, key, cost))?;
-        decided.write_to(verdicts)
+    ) -> Result<Decision<'l>, StoreError> {
+        let verdicts = self.decide_now(&Request::consume_all(limits, key, cost))?;
+        Decision::new(limits, verdicts)
     }
 
     /// Forgets what was consumed, as [`Store::reset`] does.
@@ -219,19 +203,13 @@ macro_rules! forward {
             }
 
             #[inline]
-            fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
-                (**self).consume_now(check)
-            }
-
-            #[inline]
-            fn consume_all_now(
+            fn consume_now<'l>(
                 &self,
-                limits: &[Limit],
+                limits: &'l Limits,
                 key: Key<'_>,
                 cost: u64,
-                verdicts: &mut [Verdict],
-            ) -> Result<Fingerprint, StoreError> {
-                (**self).consume_all_now(limits, key, cost, verdicts)
+            ) -> Result<Decision<'l>, StoreError> {
+                (**self).consume_now(limits, key, cost)
             }
 
             fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

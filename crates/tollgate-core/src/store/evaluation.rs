@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::algorithm::{BlockSpan, Change, Reserved, State, States};
-use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
 use crate::store::verdicts::all_allowed;
 use crate::store::{Check, Fingerprint, Operation, Prefetch, Request, Source, Verdicts};
@@ -478,41 +477,13 @@ impl Evaluation {
     }
 }
 
-/// Consumes `cost` from each of `limits` if all of them admit and count it. There is one of `states`
-/// and one of `verdicts`, which are overwritten, for each limit.
-///
-/// Returns false, and changes nothing, if they do not.
-#[inline(always)]
-pub(crate) fn consume_each<const N: usize>(
-    limits: &[Limit; N],
-    cost: u64,
-    states: &mut impl States,
-    now: Timestamp,
-    verdicts: &mut [Verdict; N],
-) -> bool {
-    if cost == 0 || limits.iter().any(Limit::is_shadow) {
-        return false;
-    }
-    for (index, limit) in limits.iter().enumerate() {
-        let state = states.state(index);
-        if !limit.algorithm().admits(state, now, cost) {
-            return false;
-        }
-    }
-    for (index, (limit, verdict)) in limits.iter().zip(verdicts).enumerate() {
-        let state = states.state_mut(index);
-        *verdict = limit.algorithm().consume(state, now, cost, false);
-    }
-    true
-}
-
 /// Consumes the costs of `checks` if all limits admit them, and otherwise nothing. There is one of
 /// `states` and one of `verdicts`, which are overwritten, for each check.
 ///
 /// Returns false, and changes no state, if a limit may have to count the denied call, or is in
 /// shadow.
 #[inline]
-pub(crate) fn consume_all(
+fn consume_all(
     checks: &[Check<'_>],
     states: &mut (impl States + ?Sized),
     now: Timestamp,

@@ -41,6 +41,7 @@ pub(crate) mod verdicts;
 pub use crate::algorithm::{BlockSpan, State, States};
 pub use crate::cover::{Cover, Uncovered};
 pub use crate::key::Partition;
+pub use crate::limit::Limits;
 pub use crate::time::MAX_EXACT;
 pub use check::{Check, Checks};
 pub use evaluation::Evaluation;

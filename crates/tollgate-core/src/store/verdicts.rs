@@ -118,21 +118,6 @@ impl Verdicts {
         }
     }
 
-    /// Writes the verdicts to `verdicts`, which must be as many, and returns the fingerprint: for
-    /// stores that implement [`consume_all_now`](crate::SyncStore::consume_all_now).
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Protocol`] if there is another number of them.
-    #[inline(never)]
-    pub fn write_to(self, verdicts: &mut [Verdict]) -> Result<Fingerprint, StoreError> {
-        if verdicts.len() != self.verdicts.len() {
-            return Err(other_number(verdicts.len(), self.verdicts.len()));
-        }
-        verdicts.copy_from_slice(&self.verdicts);
-        Ok(self.fingerprint)
-    }
-
     /// Marks the receipt of the verdicts, for a layer with several stores inside, which must give it
     /// back to the one that it is from. [`Receipt::marked`] with the same `mark` returns the receipt as
     /// that store gave it. Choose the mark at random, once for each store inside.

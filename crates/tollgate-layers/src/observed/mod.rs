@@ -9,10 +9,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tollgate_core::store::{
-    Check, Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts,
-};
-use tollgate_core::{ErrorKind, Key, Limit, Store, StoreError, SyncStore};
+use tollgate_core::store::{Check, Checks, Limits, Operation, Request, Source, Verdict, Verdicts};
+use tollgate_core::{Decision, ErrorKind, Key, Store, StoreError, SyncStore};
 use tollgate_memory::{Clock, SystemClock};
 
 /// Wraps a store, and tells how it decides: numbers through the facade
@@ -318,34 +316,19 @@ impl<S> Seen<S> {
     }
 
     #[inline]
-    fn consume_on(
+    fn consume_on<'l>(
         &self,
         store: &(impl SyncStore + ?Sized),
-        check: Check<'_>,
-    ) -> Result<(Fingerprint, Verdict), StoreError> {
-        let (fingerprint, verdict) = self.pass_on_now(store.consume_now(check))?;
-        self.one(&check, verdict.is_allowed(), &verdict, Source::Store);
-        Ok((fingerprint, verdict))
-    }
-
-    #[inline]
-    fn consume_all_on(
-        &self,
-        store: &(impl SyncStore + ?Sized),
-        limits: &[Limit],
+        limits: &'l Limits,
         key: Key<'_>,
         cost: u64,
-        verdicts: &mut [Verdict],
-    ) -> Result<Fingerprint, StoreError> {
-        let decided = store.consume_all_now(limits, key, cost, verdicts);
-        let fingerprint = self.pass_on_now(decided)?;
-        let lets_through = |verdict: &Verdict| verdict.is_allowed() || verdict.is_in_shadow();
-        let is_allowed = verdicts.iter().all(lets_through);
-        for (limit, verdict) in limits.iter().zip(verdicts) {
+    ) -> Result<Decision<'l>, StoreError> {
+        let decision = self.pass_on_now(store.consume_now(limits, key, cost))?;
+        for (limit, verdict) in decision.verdicts() {
             let check = Check::new(limit, key, cost);
-            self.one(&check, is_allowed, verdict, Source::Store);
+            self.one(&check, decision.is_allowed(), &verdict, decision.source());
         }
-        Ok(fingerprint)
+        Ok(decision)
     }
 }
 
@@ -368,22 +351,13 @@ macro_rules! sync_store {
             }
 
             #[inline]
-            fn consume_now(
+            fn consume_now<'l>(
                 &$self,
-                check: Check<'_>,
-            ) -> Result<(Fingerprint, Verdict), StoreError> {
-                $seen.consume_on($store, check)
-            }
-
-            #[inline]
-            fn consume_all_now(
-                &$self,
-                limits: &[Limit],
+                limits: &'l Limits,
                 key: Key<'_>,
                 cost: u64,
-                verdicts: &mut [Verdict],
-            ) -> Result<Fingerprint, StoreError> {
-                $seen.consume_all_on($store, limits, key, cost, verdicts)
+            ) -> Result<Decision<'l>, StoreError> {
+                $seen.consume_on($store, limits, key, cost)
             }
 
             fn reset_now(&$self, checks: &[Check<'_>]) -> Result<(), StoreError> {

@@ -13,9 +13,11 @@ use std::{fmt, future};
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::store::{
-    Check, Checks, Fingerprint, Operation, Request, State, Verdict, Verdicts,
+    Check, Checks, Fingerprint, Limits, Operation, Request, State, Verdict, Verdicts,
 };
-use tollgate_core::{Key, Limit, Store, StoreError, SyncStore, Timestamp, inside, lease, schedule};
+use tollgate_core::{
+    Decision, Key, Store, StoreError, SyncStore, Timestamp, inside, lease, schedule,
+};
 
 use crate::answers::Answers;
 use crate::clock::Source;
@@ -216,7 +218,7 @@ impl MemoryStore {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn probe<'r, 'k>(&self, check: &'r Check<'k>) -> Probe<'r, 'k> {
         Probe::new(check, &self.hasher)
     }
@@ -233,6 +235,36 @@ impl MemoryStore {
     #[inline]
     pub(crate) fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
         self.shards[shard].0.lock()
+    }
+
+    /// Consumes from one limit.
+    // Builds no `Request`: writing it to memory and reading it back takes a tenth of a call.
+    #[inline(always)]
+    pub(crate) fn consume_one(
+        &self,
+        check: Check<'_>,
+    ) -> Result<(Fingerprint, Verdict), StoreError> {
+        let probe = self.probe(&check);
+        let fingerprint = probe.fingerprint(Timeline::Store);
+        // Reading before locking is fine: a stored state remembers the instant of its last change.
+        let now = self.clock.early_now();
+        let mut shard = self.lock(self.shard_of(probe.key_hash, Timeline::Store));
+        let entry = shard.find_mut(&probe).filter(|_| check.cost() > 0);
+        let Some(entry) = entry else {
+            drop(shard);
+            // Taken apart and put together again. If this returned the other function's result
+            // directly, the compiler would keep both results in memory and copy them, which takes
+            // a quarter of a call.
+            let (fingerprint, verdict) = self.consume_new(check)?;
+            return Ok((fingerprint, verdict));
+        };
+        let verdict = inside::consume(&check, &mut entry.state, now);
+        if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
+            entry.adopt(check.limit());
+        }
+        drop(shard);
+        // The result is written after the lock is released.
+        Ok((fingerprint, verdict))
     }
 
     /// Decides a request with one check.
@@ -262,17 +294,6 @@ impl MemoryStore {
         request.validate_checks()?;
         self.decide_new(&request, &self.probe(&check), Timeline::Store)?
             .into_one()
-    }
-
-    /// Consumes from each of `limits`, or nothing, as a request.
-    #[cold]
-    fn consume_all(
-        &self,
-        limits: &[Limit],
-        key: Key<'_>,
-        cost: u64,
-    ) -> Result<Verdicts, StoreError> {
-        self.decide_now(&Request::consume_all(limits, key, cost))
     }
 
     /// Decides a request for a key that was not stored a moment ago.
@@ -339,7 +360,7 @@ impl SyncStore for MemoryStore {
         }
         match (request.checks(), request.operation(), request.caller_time()) {
             ([check], Operation::Consume, None) => {
-                let (fingerprint, verdict) = self.consume_now(*check)?;
+                let (fingerprint, verdict) = self.consume_one(*check)?;
                 Ok(Verdicts::of_one(fingerprint, verdict))
             }
             ([check], ..) => self.decide_one(request, check),
@@ -347,55 +368,19 @@ impl SyncStore for MemoryStore {
         }
     }
 
-    // Builds no `Request`: writing it to memory and reading it back takes a tenth of a call.
     #[inline(always)]
-    fn consume_now(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
-        let probe = self.probe(&check);
-        let fingerprint = probe.fingerprint(Timeline::Store);
-        // Reading before locking is fine: a stored state remembers the instant of its last change.
-        let now = self.clock.early_now();
-        let mut shard = self.lock(self.shard_of(probe.key_hash, Timeline::Store));
-        let entry = shard.find_mut(&probe).filter(|_| check.cost() > 0);
-        let Some(entry) = entry else {
-            drop(shard);
-            // Taken apart and put together again. If this returned the other function's result
-            // directly, the compiler would keep both results in memory and copy them, which takes
-            // a quarter of a call.
-            let (fingerprint, verdict) = self.consume_new(check)?;
-            return Ok((fingerprint, verdict));
-        };
-        let verdict = inside::consume(&check, &mut entry.state, now);
-        if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
-            entry.adopt(check.limit());
-        }
-        drop(shard);
-        // The result is written after the lock is released.
-        Ok((fingerprint, verdict))
-    }
-
-    #[inline(always)]
-    fn consume_all_now(
+    fn consume_now<'l>(
         &self,
-        limits: &[Limit],
+        limits: &'l Limits,
         key: Key<'_>,
         cost: u64,
-        verdicts: &mut [Verdict],
-    ) -> Result<Fingerprint, StoreError> {
-        let decided = match (limits, &mut *verdicts) {
-            ([one], [verdict]) => {
-                let (fingerprint, decided) = self.consume_now(Check::new(one, key, cost))?;
-                *verdict = decided;
-                Some(fingerprint)
-            }
-            ([_, _], _) => self.consume_few::<2>(limits, key, cost, verdicts),
-            ([_, _, _], _) => self.consume_few::<3>(limits, key, cost, verdicts),
-            ([_, _, _, _], _) => self.consume_few::<4>(limits, key, cost, verdicts),
-            _ => None,
+    ) -> Result<Decision<'l>, StoreError> {
+        let [limit] = &**limits else {
+            let decision = self.consume_several(limits, key, cost)?;
+            return Ok(inside::remade(decision));
         };
-        match decided {
-            Some(fingerprint) => Ok(fingerprint),
-            None => self.consume_all(limits, key, cost)?.write_to(verdicts),
-        }
+        let (fingerprint, verdict) = self.consume_one(Check::new(limit, key, cost))?;
+        Ok(inside::decision(limits, fingerprint, verdict))
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

@@ -1,13 +1,14 @@
 //! `RateLimiter` over a `MemoryStore`, at the store's time and at the caller's.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::call::{Left, SettleError};
-use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
+use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{
-    ErrorKind, Gcra, Key, Limit, Quota, RateLimiter, SlidingLog, SyncStore, Timestamp, Wait,
+    ErrorKind, Gcra, Key, Limit, Quota, RateLimiter, SlidingLog, SyncStore, Timestamp,
 };
-use tollgate_memory::{ManualClock, MemoryStore};
+use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
 fn limits() -> [Limit; 2] {
     let quota = Quota::per_minute(10);
@@ -200,12 +201,6 @@ fn no_limit_is_counted_twice_in_one_call() {
                 let request = Request::new(Operation::Consume, checks);
                 let error = limiter.store().decide_now(&request).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Malformed);
-                let mut verdicts = vec![Verdict::allow(99, 99); count];
-                let consumed =
-                    limiter
-                        .store()
-                        .consume_all_now(&limits, Key::from("k"), 1, &mut verdicts);
-                assert_eq!(consumed.unwrap_err().kind(), ErrorKind::Malformed);
             }
         }
         assert_eq!(limiter.peek("k").run().unwrap().remaining(), 8);
@@ -213,44 +208,29 @@ fn no_limit_is_counted_twice_in_one_call() {
 }
 
 #[test]
-fn another_number_of_verdicts_than_of_limits_is_an_error() {
-    let limits = ["a", "b", "c", "d", "e"].map(|name| format!("{name}=gcra:10/1h"));
-    let limits = limits.map(|text| text.parse::<Limit>().unwrap());
-    for count in 1..=5 {
-        for verdicts in (0..=6).filter(|&verdicts| verdicts != count) {
-            let store = MemoryStore::new();
-            let mut verdicts = vec![Verdict::allow(99, 99); verdicts];
-            let error = store
-                .consume_all_now(&limits[..count], Key::from("k"), 1, &mut verdicts)
-                .unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Protocol);
-        }
-    }
-}
-
-#[test]
-fn verdicts_that_a_call_overwrites_may_be_any() {
-    let limits = ["a", "b", "c", "d", "e"].map(|name| format!("{name}=gcra:10/1h"));
-    let limits = limits.map(|text| text.parse::<Limit>().unwrap());
-    for count in 1..=5 {
-        let limits = &limits[..count];
-        let limiter = limiter(limits);
-        assert!(limiter.check("k").run().unwrap().is_allowed());
-        let mut verdicts = vec![Verdict::allow(99, 99).with_delay(Wait::NEVER); count];
-        let mut fingerprint = Fingerprint::new(0);
-        for (cost, is_allowed, remaining) in [(100, false, 9), (2, true, 7)] {
-            let store = limiter.store();
-            fingerprint = store
-                .consume_all_now(limits, Key::from("k"), cost, &mut verdicts)
-                .unwrap();
-            for verdict in &verdicts {
-                assert_eq!(verdict.is_allowed(), is_allowed);
-                assert_eq!((verdict.capacity(), verdict.remaining()), (10, remaining));
-                assert_eq!(verdict.delay(), Wait::ZERO);
-            }
-        }
-        let receipt = Verdicts::new(fingerprint, verdicts).into_receipt().unwrap();
-        let given_back = limiter.refund("k", receipt).run().unwrap();
-        assert_eq!(given_back.remaining(), 9, "{count} limits");
-    }
+fn each_limit_counts_a_call_at_its_own_latest_instant() {
+    let clock = ManualClock::new();
+    let store = Arc::new(MemoryStore::builder().clock(clock.clone()).build());
+    let limits = ["a", "b", "c", "d"].map(|name| format!("{name}=gcra:10/1h"));
+    let together = RateLimiter::new(Arc::clone(&store), &limits).unwrap();
+    let alone = RateLimiter::new(store, &limits[2..3]).unwrap();
+    assert!(together.check("k").run().unwrap().is_allowed());
+    let before = clock.now();
+    clock.advance(Duration::from_secs(1));
+    assert!(alone.check("k").run().unwrap().is_allowed());
+    clock.set(before);
+    let decision = together.check("k").run().unwrap();
+    let said = |name| {
+        let verdict = decision.verdict(name).unwrap();
+        (
+            verdict.remaining(),
+            verdict.consumed(),
+            verdict.decided_at(),
+        )
+    };
+    assert_eq!(said("b"), (8, 1, before));
+    assert_eq!(
+        said("c"),
+        (7, 1, before.saturating_add(Duration::from_secs(1)))
+    );
 }

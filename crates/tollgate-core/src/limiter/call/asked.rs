@@ -5,9 +5,8 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
-use crate::store::{Check, Checks, Operation, Request, Store, SyncStore, without_zone};
+use crate::store::{Checks, Operation, Request, Store, SyncStore, without_zone};
 use crate::time::Timestamp;
-use crate::verdict::Verdict;
 
 /// What a call asks of a limiter.
 #[derive(Clone, Copy)]
@@ -56,7 +55,7 @@ impl Charge for u64 {
                 cost,
                 at: None,
                 id: None,
-            } => consume_all(limits, store, *key, *cost),
+            } => consume(limits, store, *key, *cost),
             _ => decide_request(limits, store, asked),
         }
     }
@@ -95,14 +94,24 @@ pub(super) fn decide_now<'l>(
         at,
         id,
     } = asked;
-    let decision = match (&**limits, operation, at, id) {
-        ([limit], Operation::Consume, None, None) => {
-            return consume(limits, store, Check::new(limit, key, cost));
-        }
-        (_, Operation::Consume, None, None) => consume_all(limits, store, key, cost)?,
-        _ => decide_request(limits, store, &asked)?,
-    };
-    Ok(decision.remade())
+    match (operation, at, id) {
+        (Operation::Consume, None, None) => consume(limits, store, key, cost),
+        _ => Ok(decide_request(limits, store, &asked)?.remade()),
+    }
+}
+
+/// Decides the most common call.
+#[inline(always)]
+fn consume<'l>(
+    limits: &'l Limits,
+    store: &(impl SyncStore + ?Sized),
+    key: Key<'_>,
+    cost: u64,
+) -> Result<Decision<'l>, StoreError> {
+    if limits.is_empty() {
+        return Err(without_zone());
+    }
+    store.consume_now(limits, key, cost)
 }
 
 /// Decides any call, as a request.
@@ -124,66 +133,4 @@ pub(super) fn decide_checks<'l, C: Charge>(
     let checks = asked.cost.checks(limits, asked.key)?;
     let request = asked.request(Checks::borrowed(&checks));
     Decision::new(limits, store.decide_now(&request)?)
-}
-
-/// Decides the most common call: a consume from one limit, at the store's own clock.
-#[inline]
-fn consume<'l>(
-    limits: &'l Limits,
-    store: &(impl SyncStore + ?Sized),
-    check: Check<'_>,
-) -> Result<Decision<'l>, StoreError> {
-    let (fingerprint, verdict) = store.consume_now(check)?;
-    Ok(Decision::of_one(limits, fingerprint, verdict))
-}
-
-/// Decides the most common call under several limits.
-#[inline(always)]
-fn consume_all<'l>(
-    limits: &'l Limits,
-    store: &(impl SyncStore + ?Sized),
-    key: Key<'_>,
-    cost: u64,
-) -> Result<Decision<'l>, StoreError> {
-    if let [limit] = &**limits {
-        consume(limits, store, Check::new(limit, key, cost))
-    } else if let Ok(two) = <&[Limit; 2]>::try_from(&**limits) {
-        consume_each(limits, two, store, key, cost)
-    } else if let Ok(three) = <&[Limit; 3]>::try_from(&**limits) {
-        consume_each(limits, three, store, key, cost)
-    } else if let Ok(four) = <&[Limit; 4]>::try_from(&**limits) {
-        consume_each(limits, four, store, key, cost)
-    } else {
-        consume_any(limits, store, key, cost)
-    }
-}
-
-/// Decides the most common call under any number of limits.
-#[inline(never)]
-fn consume_any<'l>(
-    limits: &'l Limits,
-    store: &(impl SyncStore + ?Sized),
-    key: Key<'_>,
-    cost: u64,
-) -> Result<Decision<'l>, StoreError> {
-    if limits.is_empty() {
-        return Err(without_zone());
-    }
-    let request = Request::consume_all(limits, key, cost);
-    Decision::new(limits, store.decide_now(&request)?)
-}
-
-/// Decides the most common call under `N` limits.
-// Only as many verdicts as there are limits are moved.
-#[inline(never)]
-fn consume_each<'l, const N: usize>(
-    limits: &'l Limits,
-    each: &[Limit; N],
-    store: &(impl SyncStore + ?Sized),
-    key: Key<'_>,
-    cost: u64,
-) -> Result<Decision<'l>, StoreError> {
-    let mut verdicts = [Verdict::BLANK; N];
-    let fingerprint = store.consume_all_now(each, key, cost, &mut verdicts)?;
-    Ok(Decision::of_each(limits, each, fingerprint, &verdicts))
 }
