@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use async_trait::async_trait;
-use tollgate_core::store::{Checks, Operation, Request, Verdicts};
+use tollgate_core::store::{Checks, Operation, Prefetch, Request, Verdicts};
 use tollgate_core::{ErrorKind, Limit, Store, StoreError};
 
 /// Wraps a store so that each of several processes admits its part of every limit: with 4 parts, a
@@ -14,8 +14,8 @@ use tollgate_core::{ErrorKind, Limit, Store, StoreError};
 /// is not supported: with 4 parts, any if the capacity is below 4, such as that
 /// of GCRA with `burst=1`.
 ///
-/// [`take_up_to`](tollgate_core::RateLimiter::take_up_to) is not supported: what is taken beyond whole
-/// units would be lost.
+/// [`take_up_to`](tollgate_core::RateLimiter::take_up_to) is not supported, and no units are granted ahead:
+/// what is taken beyond whole units would be lost.
 ///
 /// # Examples
 ///
@@ -93,6 +93,9 @@ impl<S: Store> Store for Share<S> {
         let of_store = |cost: u64| cost.saturating_mul(self.parts);
         let receipt = request.receipt().map(|own| own.map_costs(of_store));
         let mut whole = request.map_costs(of_store);
+        if self.parts > 1 {
+            whole = whole.with_prefetch(Prefetch::NOTHING);
+        }
         if let Some(receipt) = &receipt {
             whole = whole.with_receipt(receipt);
         }

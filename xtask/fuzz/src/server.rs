@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_core::schedule::Schedule;
+use tollgate_core::store::{Check, Operation, Prefetch, Request};
 use tollgate_core::{ErrorKind, RateLimiter, StoreError, Timestamp};
 use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
@@ -43,10 +44,19 @@ pub fn replies(data: &[u8]) {
     }
 }
 
-/// Checks, peeks or reserves, by the server's clock or at an instant.
+/// Checks, peeks, takes or asks for units ahead, by the server's clock or at an instant.
 fn call(store: &WireStore<Replying>, limits: &[&str], which: usize) -> Result<(), StoreError> {
     let limiter = RateLimiter::new(store, limits.iter().copied());
     let limiter = limiter.unwrap_or_else(|error| panic!("{error}"));
+    if which == 4 {
+        let checks = limiter
+            .limits()
+            .iter()
+            .map(|limit| Check::new(limit, "k", 1));
+        let ahead = Prefetch::new(8, Duration::from_secs(1));
+        let request = Request::new(Operation::Prefetch(ahead), checks);
+        return at_once(store.execute(&request)).map(drop);
+    }
     match which % 4 {
         0 => at_once(limiter.check("k")).map(drop),
         1 => at_once(limiter.check("k").at(NOW)).map(drop),

@@ -10,6 +10,7 @@ mod closed;
 mod decisions;
 mod edges;
 mod extremes;
+mod grants;
 mod instants;
 mod leases;
 mod schedules;

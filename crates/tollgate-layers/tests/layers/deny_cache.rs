@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use proptest::prelude::*;
 use tokio::sync::Notify;
-use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
+use tollgate_core::store::{Check, Checks, Operation, Prefetch, Request, Source, Verdicts};
 use tollgate_core::{ErrorKind, Limit, RateLimiter, Receipt, Store, StoreError, Wait};
 use tollgate_layers::DenyCache;
 use tollgate_memory::{ManualClock, MemoryStore};
@@ -37,8 +37,9 @@ fn limits() -> Vec<Limit> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Limits by number, the key, the cost, and whether the call comes from another process.
-    Check(Vec<usize>, u8, u64, bool),
+    /// Limits by number, the key, the cost, how many units at most with those ahead, and whether the call
+    /// comes from another process.
+    Check(Vec<usize>, u8, u64, u64, bool),
     Refund,
     Settle(u64),
     Reset(usize, u8),
@@ -47,9 +48,10 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let some = proptest::sample::subsequence((0..6).collect::<Vec<_>>(), 1..4);
+    let most = prop_oneof![2 => Just(0), 1 => 1..5_u64];
     let step = prop_oneof![
-        12 => (some, 0..2_u8, 0..5_u64, proptest::bool::weighted(0.3))
-            .prop_map(|(limits, key, cost, other)| Step::Check(limits, key, cost, other)),
+        12 => (some, 0..2_u8, 0..5_u64, most, proptest::bool::weighted(0.3))
+            .prop_map(|(limits, key, cost, most, other)| Step::Check(limits, key, cost, most, other)),
         1 => Just(Step::Refund),
         1 => (0..6_u64).prop_map(Step::Settle),
         1 => (0..6_usize, 0..2_u8).prop_map(|(limit, key)| Step::Reset(limit, key)),
@@ -127,8 +129,10 @@ async fn play(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let mut held = Vec::new();
     for step in steps {
         match step {
-            Step::Check(chosen, key, cost, other) => {
+            Step::Check(chosen, key, cost, most, other) => {
                 let request = Request::new(Operation::Consume, checks(&limits, &chosen, key, cost));
+                let ahead = Prefetch::new(most, Duration::from_millis(30));
+                let request = request.with_prefetch(ahead);
                 let store: &dyn Store = if other { &server } else { &cached };
                 let here = store.decide(request.clone()).await.unwrap();
                 let there = twin.decide(request).await.unwrap();

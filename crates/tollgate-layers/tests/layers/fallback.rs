@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::store::{Check, Request, Source};
+use tollgate_core::store::{Check, Prefetch, Request, Source};
 use tollgate_core::{ErrorKind, Limit, RateLimiter, Store};
 use tollgate_layers::{Breaker, Fallback, Share};
 use tollgate_memory::{ManualClock, MemoryStore};
@@ -130,6 +130,41 @@ async fn a_share_counts_in_its_own_units() {
         .await
         .unwrap();
     assert_eq!(limiter.lower("alice", 1).await.unwrap().remaining(), 1);
+}
+
+/// Of what a store of 11 grants, a part of 4 could use two units, and three of the store would be lost.
+#[tokio::test]
+async fn a_share_grants_nothing_ahead() {
+    for (parts, granted, left) in [(4, None, 1), (1, Some(7), 3)] {
+        let share = Share::new(MemoryStore::new(), NonZeroU32::new(parts).unwrap());
+        let limit: Limit = "a=sliding-log:11/1h".parse().unwrap();
+        let ahead = Prefetch::new(8, Duration::from_secs(1));
+        let request = Request::consume(Check::new(&limit, "alice", 1)).with_prefetch(ahead);
+        let verdicts = share.decide(request.clone()).await.unwrap();
+        let units = request.granted(&verdicts).map(|(units, _)| units);
+        assert_eq!(
+            (units, verdicts.remaining()),
+            (granted, left),
+            "{parts} parts"
+        );
+    }
+}
+
+/// Units ahead of a store that decides only while another is down could not be given back to that one.
+#[tokio::test]
+async fn a_fallback_grants_nothing_ahead() {
+    let fault = Fault::Fail(ErrorKind::Unavailable);
+    let server = FaultyStore::new(MemoryStore::new(), [Fault::None, fault]);
+    let store = Fallback::to(server, MemoryStore::new());
+    let limit: Limit = "a=sliding-log:11/1h".parse().unwrap();
+    let ahead = Prefetch::new(8, Duration::from_secs(1));
+    let request = Request::consume(Check::new(&limit, "alice", 1)).with_prefetch(ahead);
+    for (source, granted, left) in [(Source::Store, Some(7), 3), (Source::Fallback, None, 10)] {
+        let verdicts = store.decide(request.clone()).await.unwrap();
+        let units = request.granted(&verdicts).map(|(units, _)| units);
+        let found = (verdicts.source(), units, verdicts.remaining());
+        assert_eq!(found, (source, granted, left));
+    }
 }
 
 #[test]

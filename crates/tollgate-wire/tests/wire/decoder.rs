@@ -1,9 +1,10 @@
 //! Replies that no script gives: each is an error that says so, and none is a panic.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
+use tollgate_core::store::{Check, Fingerprint, Operation, Prefetch, Request, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Receipt, StoreError, Timestamp};
 use tollgate_testkit::rounds;
 
@@ -14,6 +15,7 @@ use crate::engine::{Canned, LIMITS, limit, now};
 enum Act {
     Consume,
     Peek,
+    Prefetch,
     Refund,
     TakeUpTo,
 }
@@ -64,6 +66,7 @@ fn answered(
     let operation = match act {
         Act::Consume => Operation::Consume,
         Act::Peek => Operation::Peek,
+        Act::Prefetch => Operation::Prefetch(Prefetch::new(8, Duration::from_secs(1))),
         Act::Refund => Operation::Refund(&receipt),
         Act::TakeUpTo => Operation::TakeUpTo,
     };
@@ -122,12 +125,20 @@ pub(crate) fn assert_exact<T: Debug + PartialEq>(whole: &[u8], read: impl Fn(&[u
 }
 
 fn state() -> impl Strategy<Value = Vec<f64>> {
-    let lengths = prop::sample::select(&[0_usize, 3, 5, 7, 2, 40][..]);
+    let lengths = prop::sample::select(&[0_usize, 3, 5, 5, 7, 2, 40][..]);
     lengths.prop_flat_map(|length| prop::collection::vec(number(), length))
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    prop::sample::select(&[Act::Consume, Act::Peek, Act::Refund, Act::TakeUpTo][..])
+    prop::sample::select(
+        &[
+            Act::Consume,
+            Act::Peek,
+            Act::Prefetch,
+            Act::Refund,
+            Act::TakeUpTo,
+        ][..],
+    )
 }
 
 fn limits() -> impl Strategy<Value = Vec<&'static str>> {
@@ -236,6 +247,16 @@ fixed-window:10/1s 1 [5e6 -1 0] refused
 fixed-window:10/1s 1 [5e6 nan 0] refused
 gcra:5/1s 1 [0 5e6 1] read
 gcra:5/1s 1 [0 5e6 0] refused
+# Whether a reserved call may not have started yet, and until when units may be used that were granted ahead.
+gcra:5/1s 1 [2e5 5e6 2e5 1 5e6] read
+gcra:5/1s 1 [2e5 5e6 2e5 0 6e6] read
+gcra:5/1s 1 [2e5 5e6 2e5 1 4e6] read
+gcra:5/1s 1 [2e5 5e6 2e5 0 4299967295] read
+gcra:5/1s 1 [2e5 5e6 2e5 0 4299967296] refused
+gcra:5/1s 1 [2e5 5e6 2e5 2 5e6] refused
+gcra:5/1s 1 [2e5 5e6 0 1 5e6] refused
+gcra:5/1s 1 [2e5 5e6 2e5 1] refused
+gcra:5/1s 1 [2e5 5e6 2e5 1 5e6 0] refused
 # The newest bucket, the sum, and the ring of one more than the buckets.
 sliding-buckets:10/1s,buckets=4 1 [20 3 1 2 0 0 0] read
 sliding-buckets:10/1s,buckets=4 1 [20 3 1 1 0 0 0] refused

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tollgate_core::store::{Check, Operation, Request};
+use tollgate_core::store::{Check, Operation, Prefetch, Request};
 use tollgate_core::{Timestamp, schedule};
 use tollgate_wire::{Options, WireStore};
 
@@ -137,6 +137,27 @@ fn scripts_have_not_changed() {
         let asked = asked(operation, limits, None).sha1;
         assert_eq!(asked, sha1, "{operation:?} {limits:?}");
     }
+}
+
+/// What every limit is told stands with it, and what the whole call asks for after them.
+#[test]
+fn units_ahead_are_asked_for_after_all_limits() {
+    let ahead = Prefetch::new(u64::MAX, Duration::from_nanos(70_001)).one_of(3);
+    let limits = ["fixed-window:9/1s,anchored", "gcra:10/1s,burst=5"];
+    let argument = asked(Operation::Prefetch(ahead), &limits, Some(77)).argument;
+    let (prefetch, slack, cost, within) = (9., 600_000., 1., 71.);
+    let most = 9_007_199_254_740_992.;
+    let (full, unit) = (500_000., 100_000.);
+    assert_eq!(
+        numbers(&argument),
+        [
+            [prefetch, 77., slack].as_slice(),
+            &[0., 0., cost, within, 9., 1e6, 1., 0.],
+            &[1., 0., cost, within, 1., unit, full, 0.],
+            &[most, 3.],
+        ]
+        .concat()
+    );
 }
 
 #[test]

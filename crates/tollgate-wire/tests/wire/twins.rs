@@ -783,6 +783,9 @@ fn a_search_of_a_long_log_reads_few_entries() {
 /// A step of a written history: what is done about one key.
 #[derive(Clone, Copy, Debug)]
 enum Do {
+    /// Consumes, and asks for so many units at most, with those ahead, to use them within so many tenths of the
+    /// limit's window.
+    Ahead(u64, u64, u64),
     Block(BlockSpan),
     Consume(u64),
     Peek(u64),
@@ -796,7 +799,7 @@ enum Do {
     Take(u64),
 }
 
-use Do::{Block, Consume, Peek, Refund, Reserve, Reset, Settle, Take};
+use Do::{Ahead, Block, Consume, Peek, Refund, Reserve, Reset, Settle, Take};
 
 impl Pair {
     /// Does each step at an instant, under one of `limits`, and returns what was left at last.
@@ -807,6 +810,11 @@ impl Pair {
         for &(at, limit, step) in steps {
             let check = |cost| [Check::new(&limits[limit], &key, cost)];
             let (operation, cost) = match step {
+                Ahead(cost, most, tenths) => {
+                    let window_us = limits[limit].algorithm().quota().window_us();
+                    let within = Duration::from_micros(window_us / 10 * tenths);
+                    (Operation::Prefetch(Prefetch::new(most, within)), cost)
+                }
                 Block(span) => (Operation::Block(span), 1),
                 Consume(cost) => (Operation::Consume, cost),
                 Peek(cost) => (Operation::Peek, cost),
@@ -955,6 +963,47 @@ fn short_histories_leave_the_states_of_the_machine() {
         let steps = (0..).zip(steps);
         let steps = steps.map(|(second, step)| (START + 1_000_000 * second, 0, step));
         pair.tell(&[written], &steps.collect::<Vec<_>>());
+    }
+}
+
+/// Two calls that ask for units ahead, the second for more or less time, and one that does not; one of them
+/// is given back; and calls by a clock that has stepped back, and when some or all units have ended.
+#[test]
+fn units_ahead_leave_the_states_of_the_machine() {
+    let mut pair = Pair::on(Flavor::System);
+    for written in EACH {
+        let window_us = limit(written).algorithm().quota().window_us();
+        let tenth = window_us / 10;
+        for (first, second) in [(4, 1), (1, 4), (4, 4)] {
+            for apart in [0, 1, tenth, 2 * tenth + 1] {
+                for (of, after) in [0, 1, 2]
+                    .into_iter()
+                    .flat_map(|of| [(of, 0), (of, 3 * tenth)])
+                {
+                    let then = apart + after;
+                    let steps = [
+                        (0, Ahead(1, 3, first)),
+                        (apart, Ahead(1, 2, second)),
+                        (apart, Consume(1)),
+                        (then, Refund(of)),
+                        (then, Peek(10)),
+                        (apart.saturating_sub(1), Consume(1)),
+                        (9 * tenth + first * tenth, Ahead(1, 2, 2)),
+                        (12 * tenth + 1, Consume(1)),
+                        (13 * tenth, Settle(6, 3)),
+                        (30 * tenth, Consume(1)),
+                        (13 * tenth, Peek(10)),
+                    ];
+                    let steps = steps.map(|(after, step)| (START + after, 0, step));
+                    pair.tell(&[written], &steps);
+                }
+            }
+        }
+        // No unit is used after the last instant there is.
+        let steps = [Ahead(1, 3, 4), Consume(1), Refund(0), Peek(10)];
+        let last = MAX_EXACT - window_us;
+        let steps = steps.map(|step| (last + 9 * tenth, 0, step));
+        pair.tell(&[written], &steps);
     }
 }
 

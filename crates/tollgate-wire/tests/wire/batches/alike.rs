@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate_core::store::{BlockSpan, Check, Operation, Request, Verdicts};
+use tollgate_core::store::{BlockSpan, Check, Operation, Prefetch, Request, Verdicts};
 use tollgate_core::{Limit, Receipt, StoreError, Timestamp};
 use tollgate_testkit::{Flavor, rounds};
 use tollgate_wire::{Options, WireStore};
@@ -43,6 +43,8 @@ enum Act {
     Peek,
     Take,
     Lower,
+    /// So many units ahead, to use within so many milliseconds, one in so many parts of what is left.
+    Prefetch(u64, u64, u32),
     Reserve(u64),
     Block(u64),
     Refund(Index),
@@ -55,6 +57,8 @@ fn call() -> impl Strategy<Value = Planned> {
         3 => Just(Act::Peek),
         2 => Just(Act::Take),
         1 => Just(Act::Lower),
+        3 => (0..9_u64, 0..900_u64, 1..3_u32)
+            .prop_map(|(most, millis, parts)| Act::Prefetch(most, millis, parts)),
         2 => (0..2_000_u64).prop_map(Act::Reserve),
         1 => (0..90_u64).prop_map(Act::Block),
         2 => any::<Index>().prop_map(Act::Refund),
@@ -160,6 +164,10 @@ proptest! {
                     Act::Peek => Operation::Peek,
                     Act::Take => Operation::TakeUpTo,
                     Act::Lower => Operation::Lower,
+                    Act::Prefetch(most, millis, parts) => {
+                        let within = Duration::from_millis(*millis);
+                        Operation::Prefetch(Prefetch::new(*most, within).one_of(*parts))
+                    }
                     Act::Reserve(millis) => Operation::Reserve {
                         max_delay: Duration::from_millis(*millis),
                     },
