@@ -40,6 +40,10 @@ struct Operating;
 struct Outbound;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/prefetch.md")]
+struct Prefetch;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/recipes.md")]
 struct Recipes;
 
