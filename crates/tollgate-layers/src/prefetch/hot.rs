@@ -34,7 +34,7 @@ pub(super) enum Take {
     /// By units in hand.
     Now(Verdicts),
     /// By the store, which is also asked for this many units.
-    Ask(Arc<Hot>, u64),
+    Ask(Asking, u64),
     /// Another caller asks for units: to be waited for, for so long.
     Later(Arc<Hot>, Duration),
     /// By the store.
@@ -195,14 +195,9 @@ impl Hot {
                 Take::Now(verdicts)
             }
             Err(None) => Take::Directly,
-            Err(Some(Ok(most))) => Take::Ask(self, most),
+            Err(Some(Ok(most))) => Take::Ask(Asking(self), most),
             Err(Some(Err(patience))) => Take::Later(self, patience),
         }
-    }
-
-    /// Returns a guard of the caller that asks: when it is dropped, the others go on.
-    pub(super) fn asking(&self) -> Asking<'_> {
-        Asking(self)
     }
 
     /// Waits until the caller that asks has its answer, or goes away.
@@ -282,10 +277,10 @@ impl Hot {
     }
 }
 
-/// The caller that asks for units.
-pub(super) struct Asking<'h>(&'h Hot);
+/// The caller that asks for units. When it has its answer, or goes away, the others go on.
+pub(super) struct Asking(Arc<Hot>);
 
-impl Asking<'_> {
+impl Asking {
     /// Puts the units into the hand of this process.
     pub(super) fn granted(&self, grant: Grant, now: Moment) {
         self.0.with(|state| {
@@ -301,7 +296,7 @@ impl Asking<'_> {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for Asking {
     fn drop(&mut self) {
         self.0.with(|state| state.is_asking = false);
         self.0.answered.notify_waiters();

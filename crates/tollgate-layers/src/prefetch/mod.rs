@@ -17,7 +17,7 @@ use tollgate_core::store::{Checks, Operation, Prefetch as Ahead, Request, Source
 use tollgate_core::{Store, StoreError};
 use tollgate_memory::{Clock, SystemClock};
 
-use hot::{Grant, Hot, Moment, Take, Unused};
+use hot::{Asking, Grant, Hot, Moment, Take, Unused};
 use table::Table;
 
 /// One of how many parts of what is left is asked for at most.
@@ -176,11 +176,10 @@ impl<S: Store + 'static> Shared<S> {
     /// Asks the store to decide the call, and for units ahead.
     async fn ask(
         self: &Arc<Self>,
-        hot: &Arc<Hot>,
+        asking: Asking,
         most: u64,
         request: Request<'_>,
     ) -> Result<Verdicts, StoreError> {
-        let asking = hot.asking();
         let ahead = Ahead::new(most, self.within).one_of(PARTS);
         let asked = request.clone().with_prefetch(ahead);
         if !self.sweep_later() || self.store.supports(&asked).is_err() {
@@ -216,7 +215,7 @@ impl<S: Store + 'static> Shared<S> {
         }
         match taken {
             Take::Now(verdicts) => Ok(verdicts),
-            Take::Ask(hot, most) => self.ask(&hot, most, request).await,
+            Take::Ask(asking, most) => self.ask(asking, most, request).await,
             Take::Later(..) | Take::Directly => self.store.decide(request).await,
         }
     }

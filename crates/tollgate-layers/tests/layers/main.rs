@@ -12,4 +12,5 @@ mod observed;
 mod order;
 mod outage;
 mod prefetch;
+mod prefetch_day;
 mod support;

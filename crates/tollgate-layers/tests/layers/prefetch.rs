@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate_core::store::Source;
-use tollgate_core::{Decision, RateLimiter, Store};
+use tollgate_core::store::{Check, Request, Source};
+use tollgate_core::{Decision, Limit, RateLimiter, Store};
 use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Prefetch, Share, usual};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{ErrorKind, Fault, FaultyStore};
@@ -219,9 +219,16 @@ fn what_is_in_hand_is_used_while_the_store_is_down_and_then_the_fallback_decides
 #[test]
 fn a_caller_that_goes_away_while_it_asks_holds_up_nobody() {
     in_jumps(async {
+        let limit: Limit = "a=fixed-window:100000/1h".parse().unwrap();
         let (limiter, _) = prefetched(&["a=fixed-window:100000/1h"]);
         for round in 0..300 {
             {
+                // Never polled, and then polled once.
+                drop(
+                    limiter
+                        .store()
+                        .decide(Request::consume(Check::new(&limit, "k", 1))),
+                );
                 let gone = tokio::time::timeout(Duration::ZERO, async { limiter.check("k").await });
                 let _ = gone.await;
             }
