@@ -9,7 +9,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate_benches::{Problem, keys};
 use tollgate_core::store::Source;
 use tollgate_core::{Decision, RateLimiter, Store};
-use tollgate_layers::{AllowAll, DenyCache, Observed, usual};
+use tollgate_layers::{AllowAll, DenyCache, Observed, Prefetch, usual};
 use tollgate_memory::MemoryStore;
 
 const KEY: &str = "customer-4711";
@@ -65,6 +65,20 @@ fn measure(criterion: &mut Criterion) -> Result<(), Problem> {
         let mut keys = keys.iter().cycle();
         bencher.iter(|| keys.next().map(|key| awaited(&limiter, key).is_some()));
     });
+    let runtime = tokio::runtime::Runtime::new()?;
+    let _entered = runtime.enter();
+    let within = Duration::from_millis(200);
+    for (name, limits) in [("1-limit", &ADMITS[..1]), ("2-limits", &ADMITS[..])] {
+        let limiter = RateLimiter::new(MemoryStore::new(), limits.iter().copied())?;
+        group.bench_function(format!("awaited-memory/{name}"), |bencher| {
+            bencher.iter(|| awaited(&limiter, &keys[0]).is_some());
+        });
+        let store = Prefetch::new(MemoryStore::new(), within);
+        let limiter = RateLimiter::new(store, limits.iter().copied())?;
+        group.bench_function(format!("prefetched/{name}"), |bencher| {
+            bencher.iter(|| awaited(&limiter, &keys[0]).is_some());
+        });
+    }
     group.finish();
     Ok(())
 }

@@ -311,7 +311,9 @@ impl<'v> Said<'v> {
             let may_be_unknown = !is_full || source != Source::Store;
             let is_unknown =
                 verdict.remaining() == 0 && may_be_unknown && verdict.reset_after() == Wait::ZERO;
-            if is_unknown || limit.algorithm().can_block() {
+            // Of units ahead, it is known how many this process has in hand, which is no client's business.
+            let is_ahead = source == Source::Prefetched;
+            if is_unknown || is_ahead || limit.algorithm().can_block() {
                 return None;
             }
         } else if denied_by_cache && verdict.retry_after().is_never() {

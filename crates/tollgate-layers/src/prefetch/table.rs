@@ -20,9 +20,9 @@ const KEYS: usize = 4_096 / SHARDS;
 const LONGEST_KEY: usize = 256;
 /// Nor are calls with more limits.
 const MOST_CHECKS: usize = 8;
-/// How many groups of keys are counted before they are known.
-const GROUPS: usize = 4_096;
-/// From how many calls of a group on, within the time for which units are asked, its keys are known.
+/// How many keys are counted before they are known: those that share a place displace each other.
+const COUNTED: usize = 8_192;
+/// From how many calls on, within the time for which units are asked, a key is known.
 const OFTEN: u64 = 4;
 
 /// What a call counts in: the identities of its limits, and their keys.
@@ -32,8 +32,9 @@ type Shard = Mutex<HashMap<Box<[u8]>, Arc<Hot>, RandomState>>;
 pub(super) struct Table {
     shards: [Shard; SHARDS],
     hasher: RandomState,
-    /// The number of a period, and how many calls of a group there were in it.
-    groups: Box<[AtomicU64]>,
+    /// The last key of a place, and how often it was called in a period: in 32 bits the number of the period,
+    /// in 24 a part of the key's hash, in 8 the calls.
+    counted: Box<[AtomicU64]>,
 }
 
 impl Default for Table {
@@ -42,7 +43,7 @@ impl Default for Table {
         Self {
             shards: [(); SHARDS].map(|()| Mutex::new(HashMap::with_hasher(hasher.clone()))),
             hasher,
-            groups: (0..GROUPS).map(|_| AtomicU64::new(0)).collect(),
+            counted: (0..COUNTED).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 }
@@ -84,20 +85,22 @@ impl Table {
             .map(Arc::clone)
     }
 
-    /// Counts a call, and returns whether its group has been called often in this period.
+    /// Counts a call, and returns whether its key has been called often in this period.
     fn is_often(&self, hash: u64, now: Timestamp, within: Duration) -> bool {
-        let period = u64::try_from(within.as_micros()).unwrap_or(u64::MAX).max(1);
-        let period = (now.as_micros() / period) << 32;
-        let group = &self.groups[index(hash >> 16, GROUPS)];
-        let counted = group.load(Ordering::Relaxed);
-        let before = if counted >> 32 == period >> 32 {
-            counted & u64::from(u32::MAX)
+        let length = u64::try_from(within.as_micros()).unwrap_or(u64::MAX).max(1);
+        let period = now.as_micros() / length;
+        let own = period << 32 | (hash & 0xFFFF_FF00);
+        let place = &self.counted[index(hash >> 32, COUNTED)];
+        let counted = place.load(Ordering::Relaxed);
+        let before = if counted & !0xFF == own {
+            counted & 0xFF
         } else {
             0
         };
+        let calls = (before + 1).min(OFTEN);
         // Of calls at one time, one may be counted for both: the key is known a little later.
-        group.store(period | (before + 1), Ordering::Relaxed);
-        before + 1 >= OFTEN
+        place.store(own | calls, Ordering::Relaxed);
+        calls == OFTEN
     }
 
     /// Forgets what was not called for twice this time and has nothing in hand.

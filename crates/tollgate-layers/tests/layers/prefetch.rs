@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until};
 use tollgate_core::store::{Check, Request, Source};
 use tollgate_core::{Decision, Limit, RateLimiter, Store};
 use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Prefetch, Share, usual};
@@ -140,6 +140,33 @@ fn units_are_not_used_after_their_time() {
         assert_eq!(allowed(&limiter).await.source(), Source::Prefetched);
         assert_eq!(asked.calls(), calls);
         sleep(MS).await;
+        assert_eq!(allowed(&limiter).await.source(), Source::Store);
+    });
+}
+
+/// The time begins before the store is asked, so that a late answer cannot lengthen it.
+#[test]
+fn units_of_a_late_answer_end_with_the_others() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let late = Fault::Delay(L / 2);
+        let slow = FaultyStore::new(clock.memory(), std::iter::repeat_n(late, 1_000));
+        let store = Prefetch::with_clock(slow, L, clock);
+        let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap();
+        // Callers at one time, until one of them has asked for units.
+        let begun = loop {
+            let begun = tokio::time::Instant::now();
+            let calls = (0..8).map(|_| limiter.check("k").into_future());
+            for decision in futures_util::future::join_all(calls).await {
+                assert!(decision.unwrap().is_allowed());
+            }
+            if allowed(&limiter).await.source() == Source::Prefetched {
+                break begun;
+            }
+        };
+        sleep_until(begun + L - MS).await;
+        assert_eq!(allowed(&limiter).await.source(), Source::Prefetched);
+        sleep_until(begun + L).await;
         assert_eq!(allowed(&limiter).await.source(), Source::Store);
     });
 }

@@ -9,8 +9,8 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use sfv::{BareItem, Dictionary, List, ListEntry, Parser};
-use tollgate_core::store::{Checks, Request, Verdicts};
-use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp};
+use tollgate_core::store::{Checks, Fingerprint, Request, Source, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp, Wait};
 use tollgate_http::Hints;
 use tollgate_http::inbound::{Draft, Fields, InboundLayer, Reset};
 use tollgate_layers::{DenyCache, Fallback, Share};
@@ -184,6 +184,10 @@ fn nothing_is_said_of_a_limit_that_was_not_counted() {
         let fields = Fields::new().draft(draft).x_rate_limit(Reset::After);
         let headers = check(Arc::new(Fallback::allow(Down)), &fields, &limits, &[1]);
         // What the limits are is known.
+        assert_eq!(headers.len(), 1, "{headers:?}");
+        assert!(headers.contains_key("ratelimit-policy"));
+        // Nor do the units in hand tell a client what it may still do.
+        let headers = check(Arc::new(InHand), &fields, &limits, &[1]);
         assert_eq!(headers.len(), 1, "{headers:?}");
         assert!(headers.contains_key("ratelimit-policy"));
         let zero = ["a=fixed-window:0/1m"];
@@ -435,6 +439,34 @@ impl Client {
 /// A store that never answers.
 #[derive(Debug)]
 struct Down;
+
+/// A layer with two units of each limit in hand.
+#[derive(Debug)]
+struct InHand;
+
+#[async_trait]
+impl Store for InHand {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let checks = request.checks().iter();
+        let each = checks.map(|check| {
+            let capacity = check.limit().algorithm().capacity();
+            Verdict::allow(capacity, 2).with_reset_after(Wait::from_micros(60_000_000))
+        });
+        Ok(Verdicts::new(Fingerprint::of(&request), each).with_source(Source::Prefetched))
+    }
+
+    async fn reset<'a>(&self, _: Checks<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn answers_instead(&self) -> bool {
+        true
+    }
+}
 
 #[async_trait]
 impl Store for Down {
