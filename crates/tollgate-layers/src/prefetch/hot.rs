@@ -248,12 +248,12 @@ impl Hot {
     }
 
     /// Returns what can no longer be used, or all that is in hand.
-    pub(super) fn unused(&self, now: Moment, all: bool) -> Option<Unused> {
+    pub(super) fn unused(&self, now: Moment, all: bool) -> SmallVec<[Unused; 1]> {
         self.with(|state| {
             let is_over = |grant: &mut Grant| all || !grant.is_live(now);
             let over = state.grant.take_if(is_over).and_then(Grant::into_unused);
             state.unused.extend(over);
-            state.unused.pop()
+            std::mem::take(&mut state.unused)
         })
     }
 

@@ -36,10 +36,10 @@ const DRIFT_PPM: u32 = 500;
 /// one by one, and no process hoards them. Units that are not used are given back when their time is over.
 ///
 /// A key is prefetched while it is called more than a few times within that time; others cost one lookup
-/// more. One call of a key asks for units; those that come meanwhile wait for it, but no longer than it
-/// usually takes, and then ask by themselves. A call that costs more than what is in hand is the store's,
+/// more. One call of a key asks for units; those that come meanwhile wait for it, but no longer than twice
+/// as long as the last answer took, and then ask by themselves. A call that costs more than what is in hand is the store's,
 /// as is every denial, and each call with an [id](tollgate_core::CallId), at a caller's instant, with keys
-/// of more than 256 bytes, or with different costs for its limits.
+/// of more than 256 bytes, with more than eight limits, or with different costs for them.
 ///
 /// A decision's [`source`](tollgate_core::Decision::source) says whether it came from here, and its
 /// [`age`](tollgate_core::Decision::age) how long ago the store was asked. It says as
@@ -113,6 +113,10 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 
     fn of(store: S, within: Duration, clock: Arc<dyn Clock>, sees_suspension: bool) -> Self {
+        // A rate needs the zero before the first of them.
+        for outcome in ["granted", "used", "given_back", "lost"] {
+            count(outcome, 0);
+        }
         Self {
             shared: Arc::new(Shared {
                 store,
@@ -130,9 +134,8 @@ impl<S: Store + 'static> Prefetch<S> {
     /// The calls that come afterwards ask for units again.
     pub async fn give_back(&self) {
         let now = self.shared.now();
-        let unused = self.shared.table.all().into_iter();
-        let unused = unused.filter_map(|hot| hot.unused(now, true).map(|unused| (hot, unused)));
-        self.shared.return_all(unused.collect()).await;
+        let unused = self.shared.unused(now, true);
+        self.shared.return_all(unused).await;
     }
 }
 
@@ -257,12 +260,19 @@ impl<S: Store + 'static> Shared<S> {
     /// Gives back what was not used in time, and forgets keys that are quiet.
     async fn sweep(&self) {
         let now = self.now();
-        let mut unused = Vec::new();
-        for hot in self.table.all() {
-            unused.extend(hot.unused(now, false).map(|of| (Arc::clone(&hot), of)));
-        }
+        let unused = self.unused(now, false);
         self.table.forget_quiet(now.at, self.within);
         self.return_all(unused).await;
+    }
+
+    /// Returns what can no longer be used, or all that is in hand.
+    fn unused(&self, now: Moment, all: bool) -> Vec<(Arc<Hot>, Unused)> {
+        let mut unused = Vec::new();
+        for hot in self.table.all() {
+            let of_hot = hot.unused(now, all).into_iter();
+            unused.extend(of_hot.map(|of| (Arc::clone(&hot), of)));
+        }
+        unused
     }
 
     async fn return_all(&self, unused: Vec<(Arc<Hot>, Unused)>) {

@@ -128,6 +128,20 @@ fn what_is_not_used_is_given_back_when_its_time_is_over() {
     });
 }
 
+/// Also what was left of a grant that another one has replaced.
+#[test]
+fn everything_in_hand_is_given_back_at_once() {
+    in_jumps(async {
+        let (limiter, _) = prefetched(&["a=fixed-window:1000/1h"]);
+        let mut used = 0;
+        for cost in [1, 7].repeat(40) {
+            used += cost;
+            assert!(limiter.check("k").cost(cost).await.unwrap().is_allowed());
+        }
+        assert_eq!(left(&limiter).await, 1_000 - used);
+    });
+}
+
 #[test]
 fn units_are_not_used_after_their_time() {
     in_jumps(async {
