@@ -349,8 +349,7 @@ fn said_by_machine(algorithm: &Algorithm, state: &State) -> Vec<u64> {
     match (algorithm, &numbers[..]) {
         (Algorithm::SlidingLog(_), &[ref entries @ .., before, latest]) => {
             let entries = entries.chunks(2).map(|entry| (entry[0], entry[1] - before));
-            // A quota of zero makes entries of nothing, which a server does not hold.
-            numbers = log(entries.filter(|&(_, sum)| sum > 0), latest);
+            numbers = log(entries, latest);
         }
         // A server names a bucket's length in its key.
         (Algorithm::SlidingBuckets(_), [_, _, _, ..]) => {
@@ -991,6 +990,7 @@ fn units_ahead_leave_the_states_of_the_machine() {
                         (9 * tenth + first * tenth, Ahead(1, 2, 2)),
                         (12 * tenth + 1, Consume(1)),
                         (13 * tenth, Settle(6, 3)),
+                        (13 * tenth - 1, Ahead(1, 99, 1)),
                         (30 * tenth, Consume(1)),
                         (13 * tenth, Peek(10)),
                     ];
@@ -999,12 +999,39 @@ fn units_ahead_leave_the_states_of_the_machine() {
                 }
             }
         }
+        // Units that are given back twice, to calls that came later.
+        for again in [Refund(0), Reset] {
+            let steps = [
+                Ahead(1, 3, 4),
+                again,
+                Consume(6),
+                Refund(0),
+                Ahead(1, 99, 1),
+            ];
+            pair.tell(&[written], &steps.map(|step| (START, 0, step)));
+        }
         // No unit is used after the last instant there is.
         let steps = [Ahead(1, 3, 4), Consume(1), Refund(0), Peek(10)];
         let last = MAX_EXACT - window_us;
         let steps = steps.map(|step| (last + 9 * tenth, 0, step));
         pair.tell(&[written], &steps);
     }
+    // All has leaked under a raised quota, before the end of what was granted under the old one.
+    let steps = [
+        (0, 0, Ahead(1, 3, 4)),
+        (1, 1, Consume(1)),
+        (1, 1, Consume(1)),
+    ];
+    let steps = steps.map(|(tenths, limit, step)| (START + 100_000 * tenths, limit, step));
+    pair.tell(&["gcra:10/1s", "gcra:1000/1s"], &steps);
+    // A log that holds nothing but when it was settled, before the end of what was granted.
+    let steps = [
+        (0, 0, Ahead(1, 3, 4)),
+        (1, 1, Settle(0, 9)),
+        (1, 0, Consume(1)),
+    ];
+    let steps = steps.map(|(tenths, limit, step)| (START + 100_000 * tenths, limit, step));
+    pair.tell(&["sliding-log:10/1s", "sliding-log:0/1s"], &steps);
 }
 
 /// A ring of buckets drops what has left, wherever in it that is. Once no number holds more, later

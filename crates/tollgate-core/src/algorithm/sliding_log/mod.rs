@@ -219,6 +219,8 @@ impl Machine for SlidingLog {
         state.forget_until(gone.max(total.saturating_sub(amount)));
         match state.entries.back_mut() {
             Some(last) if last.at == place => last.total = total,
+            // A quota of zero counts nothing, so nothing keeps later calls from their own instant.
+            _ if amount == 0 => {}
             _ => {
                 state.make_room(amount);
                 state.entries.push_back(Entry { at: place, total });

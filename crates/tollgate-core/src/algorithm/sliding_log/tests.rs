@@ -79,8 +79,8 @@ fn room_for_entries_doubles_up_to_n() {
     assert_eq!(room(log(50), 60), [4, 8, 16, 32, 50]);
     assert_eq!(room(log(3), 9), [3]);
     assert_eq!(room(log(5), 9), [4, 5]);
-    // A settlement under a quota of zero counts no units, but records when it was.
-    assert_eq!(room(log(0), 9), [1]);
+    // A settlement under a quota of zero counts no units, and needs no entry to record when it was.
+    assert_eq!(room(log(0), 9), [0]);
 }
 
 #[test]
