@@ -11,6 +11,9 @@ use crate::error::{LimitError, Problem};
 /// limits with any quantity above it.
 pub const MAX_EXACT: u64 = (1 << 53) - 1;
 
+/// The longest time for which units are granted ahead, in microseconds: an hour.
+pub(crate) const LONGEST_AHEAD_US: u32 = 3_600_000_000;
+
 /// Returns `time` in microseconds, rounded up.
 pub fn micros_ceil(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)

@@ -38,8 +38,9 @@ const HOUSES: [House; 4] = [
             "serde",
             "inside",
         ],
-        // Whether a state is a fresh one, only the limit that it is of can tell.
-        upward: &[("algorithm", "limit")],
+        // Whether a state is a fresh one, only the limit that it is of can tell. A store that need not wait
+        // returns the decision of the most common call, whose verdicts it writes in their place.
+        upward: &[("algorithm", "limit"), ("store", "decision")],
     },
     House {
         sources: "crates/tollgate-wire/src/",

@@ -46,8 +46,6 @@ pub use crate::time::MAX_EXACT;
 pub use check::{Check, Checks};
 pub use evaluation::Evaluation;
 pub use fingerprint::Fingerprint;
-#[cfg(feature = "__twins")]
-pub(crate) use operation::LONGEST_US;
 pub use operation::{Operation, Prefetch};
 pub use receipt::Consumed;
 pub(crate) use request::without_zone;

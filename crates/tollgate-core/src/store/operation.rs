@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use super::receipt::Receipt;
 use crate::algorithm::BlockSpan;
-use crate::time::micros_ceil;
-
-/// The longest time for which units are granted, in microseconds: an hour.
-pub(crate) const LONGEST_US: u32 = 3_600_000_000;
+use crate::time::{LONGEST_AHEAD_US, micros_ceil};
 
 /// What a request does with its checks.
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +64,8 @@ impl Prefetch {
     /// which is rounded up to microseconds; more than an hour counts as an hour.
     #[must_use]
     pub fn new(most: u64, within: Duration) -> Self {
-        let within_us =
-            u32::try_from(micros_ceil(within)).map_or(LONGEST_US, |us| us.min(LONGEST_US));
+        let within_us = u32::try_from(micros_ceil(within))
+            .map_or(LONGEST_AHEAD_US, |us| us.min(LONGEST_AHEAD_US));
         Self {
             most,
             within_us,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Entry, MOST, SlidingLog, State};
 use crate::algorithm::Machine;
 use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
-use crate::store::LONGEST_US;
+use crate::time::LONGEST_AHEAD_US;
 
 impl Paired for SlidingLog {
     const SCRIPT: &'static str = include_str!("script.lua");
@@ -49,7 +49,7 @@ impl Paired for SlidingLog {
             .zip(entries.iter().skip(1))
             .all(|(a, b)| a.at <= b.at);
         let newest = entries.back().map_or(0, |entry| entry.at);
-        let too_late = newest > latest.saturating_add(LONGEST_US.into());
+        let too_late = newest > latest.saturating_add(LONGEST_AHEAD_US.into());
         if used > MOST || !live || !ordered || too_late {
             return None;
         }
