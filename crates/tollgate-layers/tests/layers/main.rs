@@ -6,6 +6,7 @@ mod breaker;
 mod day;
 mod deny_cache;
 mod fallback;
+mod fleet;
 mod lazy;
 mod limits;
 mod observed;
