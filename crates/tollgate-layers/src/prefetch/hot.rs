@@ -17,6 +17,15 @@ const FIRST_PATIENCE: Duration = Duration::from_millis(10);
 /// Units are asked for if the calls of this many are expected.
 const WORTHWHILE: u64 = 4;
 
+/// Under a sliding log, units are used within one of so many parts of its window, since they count for that
+/// much longer.
+const PARTS_OF_LOG: u32 = 20;
+/// Units are worth asking for if they last so many times as long as the answer takes.
+const TIMES_OF_ANSWER: u32 = 4;
+
+/// For how many times as long as units last nobody asks for them, if that is not worth it.
+const NOT_WORTHWHILE: u32 = 16;
+
 /// An instant by two clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
@@ -46,6 +55,7 @@ pub(super) type Unused = (u64, Receipt);
 
 /// What a store has granted.
 pub(super) struct Grant {
+    units: u64,
     left: u64,
     asked: Moment,
     lasts: Duration,
@@ -57,6 +67,7 @@ impl Grant {
     /// Returns `units` that can be used for as long as `lasts` after they were asked for.
     pub(super) fn new(units: u64, asked: Moment, lasts: Duration, verdicts: &Verdicts) -> Self {
         Self {
+            units,
             left: units,
             asked,
             lasts,
@@ -109,6 +120,8 @@ type OwnedKey = (Box<[u8]>, Box<[u8]>);
 pub(super) struct Hot {
     limits: Box<[Limit]>,
     keys: Box<[OwnedKey]>,
+    /// Within which time units are used.
+    within: Duration,
     state: Mutex<State>,
     answered: Notify,
 }
@@ -130,7 +143,10 @@ struct State {
 
 impl Hot {
     /// Returns that calls with these `checks` have cost `demand` lately.
-    pub(super) fn new(checks: &[Check<'_>], demand: u64, now: Timestamp) -> Self {
+    pub(super) fn new(checks: &[Check<'_>], demand: u64, now: Timestamp, within: Duration) -> Self {
+        let logs = checks.iter().map(|check| check.limit().algorithm());
+        let logs = logs.filter(|of| matches!(of, Algorithm::SlidingLog(_)));
+        let shortest = logs.map(|log| log.longest_window() / PARTS_OF_LOG).min();
         let keys = checks.iter().map(|check| {
             let key = check.key();
             (Box::from(&*key.partition()), Box::from(key.rest()))
@@ -138,6 +154,7 @@ impl Hot {
         Self {
             limits: checks.iter().map(|check| check.limit().clone()).collect(),
             keys: keys.collect(),
+            within: shortest.map_or(within, |most| most.min(within)),
             state: Mutex::new(State {
                 grant: None,
                 is_asking: false,
@@ -157,7 +174,8 @@ impl Hot {
     }
 
     /// Takes `cost` of the units in hand, or returns how the call is decided otherwise.
-    pub(super) fn take(self: Arc<Self>, cost: u64, now: Moment, within: Duration) -> Take {
+    pub(super) fn take(self: Arc<Self>, cost: u64, now: Moment) -> Take {
+        let within = self.within;
         let taken = self.with(|state| {
             state.called_at = now.at;
             state.demand = state.demand.saturating_add(cost);
@@ -187,6 +205,8 @@ impl Hot {
                 return Err(None);
             }
             state.is_asking = true;
+            // Until there is an answer, which may be lost, or the caller goes away.
+            state.directly_until = now.at.saturating_add(within);
             Err(Some(Ok(expected)))
         });
         match taken {
@@ -222,7 +242,8 @@ impl Hot {
         let cost = request.checks().first()?.cost();
         let is_one = others.iter().all(|of| of.cost() == first.cost());
         let is_settled_alike = request.checks().iter().all(|check| check.cost() == cost);
-        if !is_one || request.checks().iter().any(is_anchored) {
+        let is_plain = !request.has_id() && request.caller_time().is_none();
+        if !is_plain || !is_one || request.checks().iter().any(is_anchored) {
             return None;
         }
         let kept = match request.operation() {
@@ -239,10 +260,15 @@ impl Hot {
             if !is_of_grant || !grant.is_live(now) {
                 return None;
             }
-            grant.left = match kept.checked_sub(first.cost()) {
+            let left = match kept.checked_sub(first.cost()) {
                 Some(more) => grant.left.checked_sub(more)?,
-                None => grant.left.saturating_add(first.cost() - kept),
+                None => grant.left.checked_add(first.cost() - kept)?,
             };
+            // What the call that asked has consumed is none of them.
+            if left > grant.units {
+                return None;
+            }
+            grant.left = left;
             Some(grant.answer(0, now))
         })
     }
@@ -284,15 +310,33 @@ impl Asking {
     /// Puts the units into the hand of this process.
     pub(super) fn granted(&self, grant: Grant, now: Moment) {
         self.0.with(|state| {
-            state.patience = (grant.age(now) * 2).max(LEAST_PATIENCE);
+            let took = grant.age(now);
+            state.patience = (took * 2).max(LEAST_PATIENCE);
+            state.directly_until = if took * TIMES_OF_ANSWER > grant.lasts {
+                now.at.saturating_add(self.0.within * NOT_WORTHWHILE)
+            } else {
+                Timestamp::UNIX_EPOCH
+            };
             let before = state.grant.replace(grant).and_then(Grant::into_unused);
             state.unused.extend(before);
         });
     }
 
-    /// Lets nobody ask for units until then: there were none.
-    pub(super) fn refused(&self, until: Timestamp) {
+    /// Lets nobody ask for units for some time: there were none.
+    pub(super) fn refused(&self, now: Moment) {
+        let until = now.at.saturating_add(self.0.within / 4);
         self.0.with(|state| state.directly_until = until);
+    }
+
+    /// Lets nobody ask for a longer time: the store grants none.
+    pub(super) fn unsupported(&self, now: Moment) {
+        let until = now.at.saturating_add(self.0.within * NOT_WORTHWHILE);
+        self.0.with(|state| state.directly_until = until);
+    }
+
+    /// Returns within which time units are used.
+    pub(super) fn within(&self) -> Duration {
+        self.0.within
     }
 }
 

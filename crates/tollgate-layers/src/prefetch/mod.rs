@@ -46,16 +46,21 @@ const DRIFT_PPM: u32 = 500;
 /// [`remaining`](tollgate_core::Decision::remaining) what this process has in hand: at least that much is
 /// left.
 ///
-/// What it costs: GCRA has less of its burst by what leaks within that time; a sliding log less of its quota
-/// by as large a part as that time is of the window; a block, a reset or another limit takes effect within
+/// What it costs: GCRA has less of its burst by what leaks within that time; a sliding log at
+/// most a twentieth of its quota, since its units are used within a twentieth of its window; a block, a reset or another limit takes effect within
 /// that time. A step forward of the store's clock lets through the units in hand at that moment, once. A
 /// process that ends by itself calls [`give_back`](Self::give_back) before; what one that is killed had in
 /// hand is lost.
 ///
-/// It needs a runtime of Tokio with timers; without one, every call asks the store. After a `fork`, both
+/// It needs a runtime of Tokio, with timers, that is driven: the first one that asks for units also gives
+/// them back. Without a runtime, every call asks the store. After a `fork`, both
 /// processes would use the same units: make a new value.
 ///
-/// Up to 4,096 keys are prefetched at a time, each in about a kilobyte; calls of further keys ask the store.
+/// Nothing is asked for ahead while that is not worth it: if an answer takes more than a quarter of the time
+/// that the units last, or if there was none.
+///
+/// Up to 4,096 keys are prefetched at a time, each in about a kilobyte, and up to four if there are many
+/// limits and long keys; calls of further keys ask the store.
 ///
 /// With the feature `metrics`, it counts `tollgate_prefetched_units_total`, by the label `outcome`:
 /// `granted`, `used`, `given_back`, and `lost`, which could not be given back.
@@ -159,7 +164,11 @@ impl<S: Store + 'static> Shared<S> {
         let Some(hot) = self.table.find(request.checks(), cost, now.at, self.within) else {
             return Take::Directly;
         };
-        Hot::take(hot, cost, now, self.within)
+        match hot.take(cost, now) {
+            // Without a runtime, nobody could wait or give back.
+            Take::Ask(..) | Take::Later(..) if Handle::try_current().is_err() => Take::Directly,
+            taken => taken,
+        }
     }
 
     /// Returns the cost of a call that may be admitted by units in hand.
@@ -183,17 +192,19 @@ impl<S: Store + 'static> Shared<S> {
         most: u64,
         request: Request<'_>,
     ) -> Result<Verdicts, StoreError> {
-        let ahead = Ahead::new(most, self.within).one_of(PARTS);
+        let ahead = Ahead::new(most, asking.within()).one_of(PARTS);
         let asked = request.clone().with_prefetch(ahead);
+        let sent = self.now();
         if !self.sweep_later() || self.store.supports(&asked).is_err() {
+            asking.unsupported(sent);
+            drop(asking);
             return self.store.decide(request).await;
         }
-        let sent = self.now();
         let verdicts = self.store.decide(asked.clone()).await?;
         let received = self.now();
         let granted = asked.granted(&verdicts);
         let Some((units, lasts)) = granted.filter(|_| verdicts.source() == Source::Store) else {
-            asking.refused(received.at.saturating_add(self.within / 4));
+            asking.refused(received);
             return Ok(verdicts);
         };
         count("granted", units);
@@ -247,7 +258,12 @@ impl<S: Store + 'static> Shared<S> {
                     let Some(shared) = sweeper.0.upgrade() else {
                         return;
                     };
-                    shared.sweep().await;
+                    // One that takes long holds up no other.
+                    let unused = shared.sweep();
+                    if !unused.is_empty() {
+                        let shared = Arc::clone(&shared);
+                        tokio::spawn(async move { shared.return_all(unused).await });
+                    }
                     if shared.table.is_empty() {
                         return;
                     }
@@ -257,12 +273,12 @@ impl<S: Store + 'static> Shared<S> {
         true
     }
 
-    /// Gives back what was not used in time, and forgets keys that are quiet.
-    async fn sweep(&self) {
+    /// Returns what was not used in time, and forgets keys that are quiet.
+    fn sweep(&self) -> Vec<(Arc<Hot>, Unused)> {
         let now = self.now();
         let unused = self.unused(now, false);
         self.table.forget_quiet(now.at, self.within);
-        self.return_all(unused).await;
+        unused
     }
 
     /// Returns what can no longer be used, or all that is in hand.

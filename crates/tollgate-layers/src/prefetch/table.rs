@@ -25,7 +25,7 @@ const COUNTED: usize = 8_192;
 /// From how many calls on, within the time for which units are asked, a key is known.
 const OFTEN: u64 = 4;
 
-/// What a call counts in: the identities of its limits, and their keys.
+/// What a call counts in, and up to which amounts: another amount is another limit.
 type Name = SmallVec<[u8; 192]>;
 type Shard = Mutex<HashMap<Box<[u8]>, Arc<Hot>, RandomState>>;
 
@@ -72,7 +72,7 @@ impl Table {
         }
         let hot = known
             .entry(name.into_vec().into())
-            .or_insert_with(|| Arc::new(Hot::new(checks, OFTEN.saturating_mul(cost), now)));
+            .or_insert_with(|| Arc::new(Hot::new(checks, OFTEN.saturating_mul(cost), now, within)));
         Some(Arc::clone(hot))
     }
 
@@ -142,6 +142,11 @@ fn name(checks: &[Check<'_>]) -> Option<Name> {
         if partition.len() + key.rest().len() > LONGEST_KEY {
             return None;
         }
+        let algorithm = check.limit().algorithm();
+        for number in [algorithm.quota().amount(), algorithm.capacity()] {
+            name.extend_from_slice(&number.to_le_bytes());
+        }
+        name.push(check.limit().is_shadow().into());
         for part in [identity.as_bytes(), &partition, key.rest()] {
             let length = u32::try_from(part.len()).ok()?;
             name.extend_from_slice(&length.to_le_bytes());

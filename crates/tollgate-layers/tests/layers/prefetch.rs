@@ -313,3 +313,85 @@ fn orders_that_hide_a_store_are_refused() {
     let _ = Fallback::allow(ahead());
     let _ = usual(MemoryStore::new(), AllowAll).prefetch(L);
 }
+
+/// Two plans share the states of one name, so each has units of its own in hand.
+#[test]
+fn a_smaller_amount_of_the_same_name_is_a_limit_of_its_own() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let store = Arc::new(Prefetch::with_clock(clock.memory(), L, clock));
+        let large = RateLimiter::new(Arc::clone(&store), ["a=fixed-window:10000/1h"]).unwrap();
+        let small = RateLimiter::new(store, ["a=fixed-window:100/1h"]).unwrap();
+        let mut allowed_small = 0;
+        for _ in 0..2_000 {
+            let _ = allowed(&large).await;
+            allowed_small += usize::from(small.check("k").await.unwrap().is_allowed());
+            sleep(MS).await;
+        }
+        assert!(allowed_small <= 100, "{allowed_small}");
+    });
+}
+
+#[test]
+fn no_more_comes_back_into_the_hand_than_was_granted() {
+    in_jumps(async {
+        let (limiter, asked) = prefetched(&["a=fixed-window:1000/1h"]);
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        let decision = allowed(&limiter).await;
+        let in_hand = decision.remaining();
+        let receipt = decision.into_receipt().unwrap();
+        let limit: Limit = "a=fixed-window:1000/1h".parse().unwrap();
+        let refund = Request::refund(&receipt, Check::new(&limit, "k", 0));
+        let now = asked.calls();
+        for _ in 0..500 {
+            let _ = limiter.store().decide(refund.clone()).await;
+        }
+        assert!(asked.calls() > now + 300);
+        let left = limiter.check("k").await.unwrap();
+        assert!(left.remaining() <= 1_000 - 100 && left.remaining() < in_hand + 100);
+        // As the store does, whatever it is asked by.
+        let with_id = limiter.store().decide(refund.clone().id("one")).await;
+        assert_eq!(with_id.unwrap_err().kind(), ErrorKind::Malformed);
+        let at = refund.at(tollgate_core::Timestamp::UNIX_EPOCH);
+        let error = limiter.store().decide(at).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+    });
+}
+
+#[test]
+fn without_a_runtime_every_call_asks_the_store() {
+    let asked = Arc::new(Counted::new(MemoryStore::new()));
+    let store = Prefetch::new(Arc::clone(&asked), L);
+    let limiter = RateLimiter::new(store, ["a=gcra:1000000/1s"]).unwrap();
+    for _ in 0..1_000 {
+        let decision = futures_util::FutureExt::now_or_never(limiter.check("k").into_future());
+        assert!(decision.unwrap().unwrap().is_allowed());
+    }
+    assert_eq!(asked.calls(), 1_000);
+}
+
+/// Whoever gets no answer must not ask for units again and again: each may have been granted.
+#[test]
+fn lost_answers_cost_few_units() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let memory = Arc::new(clock.memory());
+        let faults = std::iter::repeat_n(Fault::LoseReply, 500);
+        let store = FaultyStore::new(Arc::clone(&memory), faults);
+        let limiter = RateLimiter::new(
+            Prefetch::with_clock(store, L, clock),
+            ["a=fixed-window:10000/1h"],
+        );
+        let limiter = limiter.unwrap();
+        for _ in 0..500 {
+            assert!(limiter.check("k").await.is_err());
+            sleep(MS * 2).await;
+        }
+        let direct = RateLimiter::new(memory, ["a=fixed-window:10000/1h"]).unwrap();
+        let left = direct.peek("k").await.unwrap().remaining();
+        // One call in each time asks for as much as that time costs.
+        assert!(left >= 10_000 - 2 * 500 - 200, "{left}");
+    });
+}
