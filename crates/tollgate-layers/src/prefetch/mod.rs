@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
-use tollgate_core::store::{Checks, Operation, Prefetch as Ahead, Request, Source, Verdicts};
+use tollgate_core::store::{Checks, Operation, Prefetch as Ahead, Request, Verdicts};
 use tollgate_core::{Store, StoreError};
 use tollgate_memory::{Clock, SystemClock};
 
@@ -202,8 +202,8 @@ impl<S: Store + 'static> Shared<S> {
         }
         let verdicts = self.store.decide(asked.clone()).await?;
         let received = self.now();
-        let granted = asked.granted(&verdicts);
-        let Some((units, lasts)) = granted.filter(|_| verdicts.source() == Source::Store) else {
+        // What answers in the store's place grants nothing.
+        let Some((units, lasts)) = asked.granted(&verdicts) else {
             asking.refused(received);
             return Ok(verdicts);
         };

@@ -8,7 +8,7 @@ use tokio::time::{sleep, sleep_until};
 use tollgate_core::store::{Check, Request, Source};
 use tollgate_core::{Decision, Limit, RateLimiter, Store};
 use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Prefetch, Share, usual};
-use tollgate_memory::MemoryStore;
+use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{ErrorKind, Fault, FaultyStore};
 
 use crate::support::{Counted, Jumping, in_jumps};
@@ -393,5 +393,41 @@ fn lost_answers_cost_few_units() {
         let left = direct.peek("k").await.unwrap().remaining();
         // One call in each time asks for as much as that time costs.
         assert!(left >= 10_000 - 2 * 500 - 200, "{left}");
+    });
+}
+
+/// So that other processes find some, too, and the last units are asked for one by one.
+#[test]
+fn at_most_a_quarter_of_what_is_left_is_taken_in_hand() {
+    in_jumps(async {
+        let (limiter, _) = prefetched(&["a=fixed-window:1000/1h"]);
+        let mut most = 0;
+        for _ in 0..990 {
+            let in_hand = match allowed(&limiter).await {
+                of_hand if of_hand.source() == Source::Prefetched => of_hand.remaining() + 1,
+                _ => continue,
+            };
+            let at_store = limiter.peek("k").await.unwrap().remaining();
+            assert!(3 * in_hand <= at_store + 3, "{in_hand} of {at_store}");
+            most = most.max(in_hand);
+        }
+        assert!(most > 100, "{most}");
+    });
+}
+
+/// The clock of this process may be slow by 500 millionths.
+#[test]
+fn units_end_earlier_by_what_a_clock_may_be_slow() {
+    in_jumps(async {
+        let clock = ManualClock::new();
+        let memory = MemoryStore::builder().clock(clock.clone()).build();
+        let store = Prefetch::with_clock(memory, L, clock.clone());
+        let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap();
+        while allowed(&limiter).await.source() == Source::Store {}
+        let micros = |micros| Duration::from_micros(micros);
+        clock.advance(L - micros(101));
+        assert_eq!(allowed(&limiter).await.source(), Source::Prefetched);
+        clock.advance(micros(1));
+        assert_eq!(allowed(&limiter).await.source(), Source::Store);
     });
 }
