@@ -8,7 +8,6 @@ use tokio::sync::Notify;
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
 use tollgate_core::{Algorithm, Key, Limit, Receipt, Timestamp};
 
-use super::count;
 use crate::sync::Mutex;
 
 /// How long callers wait at least, and at first, for one that asks.
@@ -210,10 +209,7 @@ impl Hot {
             Err(Some(Ok(expected)))
         });
         match taken {
-            Ok(verdicts) => {
-                count("used", cost);
-                Take::Now(verdicts)
-            }
+            Ok(verdicts) => Take::Now(verdicts),
             Err(None) => Take::Directly,
             Err(Some(Ok(most))) => Take::Ask(Asking(self), most),
             Err(Some(Err(patience))) => Take::Later(self, patience),

@@ -5,6 +5,8 @@ mod table;
 
 use std::fmt;
 use std::pin::Pin;
+#[cfg(feature = "metrics")]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
@@ -101,6 +103,7 @@ struct Shared<S> {
     sees_suspension: bool,
     /// Whether a task gives back what is not used.
     is_swept: AtomicBool,
+    units: Units,
 }
 
 impl<S: Store + 'static> Prefetch<S> {
@@ -118,10 +121,6 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 
     fn of(store: S, within: Duration, clock: Arc<dyn Clock>, sees_suspension: bool) -> Self {
-        // A rate needs the zero before the first of them.
-        for outcome in ["granted", "used", "given_back", "lost"] {
-            count(outcome, 0);
-        }
         Self {
             shared: Arc::new(Shared {
                 store,
@@ -130,6 +129,7 @@ impl<S: Store + 'static> Prefetch<S> {
                 clock,
                 sees_suspension,
                 is_swept: AtomicBool::new(false),
+                units: Units::default(),
             }),
         }
     }
@@ -167,7 +167,12 @@ impl<S: Store + 'static> Shared<S> {
         match hot.take(cost, now) {
             // Without a runtime, nobody could wait or give back.
             Take::Ask(..) | Take::Later(..) if Handle::try_current().is_err() => Take::Directly,
-            taken => taken,
+            taken => {
+                if let Take::Now(_) = taken {
+                    self.units.count(USED, cost);
+                }
+                taken
+            }
         }
     }
 
@@ -207,7 +212,7 @@ impl<S: Store + 'static> Shared<S> {
             asking.refused(received);
             return Ok(verdicts);
         };
-        count("granted", units);
+        self.units.count(GRANTED, units);
         // The caller has its own units; the others are for those who come now.
         let cost = request.checks()[0].cost();
         let lasts = lasts.saturating_sub(lasts * DRIFT_PPM / 1_000_000);
@@ -298,8 +303,8 @@ impl<S: Store + 'static> Shared<S> {
             let checks = hot.checks();
             let request = Request::new(Operation::Refund(&receipt), &checks);
             match self.store.decide(request).await {
-                Ok(_) => count("given_back", units),
-                Err(_) => count("lost", units),
+                Ok(_) => self.units.count(GIVEN_BACK, units),
+                Err(_) => self.units.count(LOST, units),
             }
         })
         .await;
@@ -318,11 +323,35 @@ impl<S> Drop for Sweeper<S> {
     }
 }
 
-fn count(outcome: &'static str, units: u64) {
+const GRANTED: usize = 0;
+const USED: usize = 1;
+const GIVEN_BACK: usize = 2;
+const LOST: usize = 3;
+
+/// Counts units by what became of them.
+#[derive(Default)]
+struct Units {
     #[cfg(feature = "metrics")]
-    metrics::counter!("tollgate_prefetched_units_total", "outcome" => outcome).increment(units);
+    counters: OnceLock<[metrics::Counter; 4]>,
+}
+
+impl Units {
+    #[cfg(feature = "metrics")]
+    fn count(&self, outcome: usize, units: u64) {
+        // All of them at once: a rate needs the zero before the first.
+        let counters = self.counters.get_or_init(|| {
+            ["granted", "used", "given_back", "lost"].map(|outcome| {
+                let counter =
+                    metrics::counter!("tollgate_prefetched_units_total", "outcome" => outcome);
+                counter.increment(0);
+                counter
+            })
+        });
+        counters[outcome].increment(units);
+    }
+
     #[cfg(not(feature = "metrics"))]
-    let _ = (outcome, units);
+    fn count(&self, _: usize, _: u64) {}
 }
 
 #[async_trait]

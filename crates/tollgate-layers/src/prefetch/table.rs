@@ -26,7 +26,7 @@ const COUNTED: usize = 8_192;
 const OFTEN: u64 = 4;
 
 /// What a call counts in, and up to which amounts: another amount is another limit.
-type Name = SmallVec<[u8; 192]>;
+type Name = SmallVec<[u8; 256]>;
 type Shard = Mutex<HashMap<Box<[u8]>, Arc<Hot>, RandomState>>;
 
 pub(super) struct Table {
