@@ -22,8 +22,8 @@ const PARTS_OF_LOG: u32 = 20;
 /// Units are worth asking for if they last so many times as long as the answer takes.
 const TIMES_OF_ANSWER: u32 = 4;
 
-/// For how many times as long as units last nobody asks for them, if that is not worth it.
-const NOT_WORTHWHILE: u32 = 16;
+/// After so many answers in a row that took too long, the pause before the next question grows no more.
+const MOST_IN_VAIN: u32 = 5;
 
 /// An instant by two clocks.
 #[derive(Clone, Copy, Debug)]
@@ -132,12 +132,24 @@ struct State {
     patience: Duration,
     /// Until when nobody asks for units, since there were none.
     directly_until: Timestamp,
+    /// How many answers in a row took so long that it was not worth asking.
+    in_vain: u32,
     /// What calls have cost since then.
     demand: u64,
     since: Timestamp,
     called_at: Timestamp,
     /// What was left of grants that others have replaced.
     unused: SmallVec<[Unused; 1]>,
+}
+
+impl State {
+    /// Lets nobody ask for half the time that units last; twice as long after each further time, at most 16
+    /// times that time.
+    fn rest(&mut self, within: Duration, now: Moment) {
+        let pause = within / 2 * (1 << self.in_vain);
+        self.in_vain = (self.in_vain + 1).min(MOST_IN_VAIN);
+        self.directly_until = now.at.saturating_add(pause);
+    }
 }
 
 impl Hot {
@@ -159,6 +171,7 @@ impl Hot {
                 is_asking: false,
                 patience: FIRST_PATIENCE,
                 directly_until: Timestamp::UNIX_EPOCH,
+                in_vain: 0,
                 demand,
                 since: now,
                 called_at: now,
@@ -308,11 +321,11 @@ impl Asking {
         self.0.with(|state| {
             let took = grant.age(now);
             state.patience = (took * 2).max(LEAST_PATIENCE);
-            state.directly_until = if took * TIMES_OF_ANSWER > grant.lasts {
-                now.at.saturating_add(self.0.within * NOT_WORTHWHILE)
+            if took * TIMES_OF_ANSWER > grant.lasts {
+                state.rest(self.0.within, now);
             } else {
-                Timestamp::UNIX_EPOCH
-            };
+                (state.in_vain, state.directly_until) = (0, Timestamp::UNIX_EPOCH);
+            }
             let before = state.grant.replace(grant).and_then(Grant::into_unused);
             state.unused.extend(before);
         });
@@ -326,8 +339,10 @@ impl Asking {
 
     /// Lets nobody ask for a longer time: the store grants none.
     pub(super) fn unsupported(&self, now: Moment) {
-        let until = now.at.saturating_add(self.0.within * NOT_WORTHWHILE);
-        self.0.with(|state| state.directly_until = until);
+        self.0.with(|state| {
+            state.in_vain = MOST_IN_VAIN;
+            state.rest(self.0.within, now);
+        });
     }
 
     /// Returns within which time units are used.

@@ -431,3 +431,33 @@ fn units_end_earlier_by_what_a_clock_may_be_slow() {
         assert_eq!(allowed(&limiter).await.source(), Source::Store);
     });
 }
+
+/// Units that are over when they arrive are not asked for again and again.
+#[test]
+fn answers_that_take_longer_than_units_last_cost_few_of_them() {
+    for limit in [
+        "a=fixed-window:1000/1s",
+        "a=gcra:1000/1s",
+        "a=sliding-log:1000/1s",
+    ] {
+        in_jumps(async {
+            let clock = Jumping::new();
+            let late = std::iter::repeat_n(Fault::Delay(L * 3 / 2), 20_000);
+            let store = FaultyStore::new(clock.memory(), late);
+            let limiter = RateLimiter::new(Prefetch::with_clock(store, L, clock), [limit]);
+            let limiter = Arc::new(limiter.unwrap());
+            let mut calls = tokio::task::JoinSet::new();
+            for call in 0..9_000 {
+                // Nine in ten milliseconds.
+                if call % 9 == 0 {
+                    sleep(MS * 10).await;
+                }
+                let limiter = Arc::clone(&limiter);
+                calls.spawn(async move { limiter.check("k").await.unwrap().is_allowed() });
+            }
+            let allowed = calls.join_all().await;
+            let allowed = allowed.into_iter().filter(|allowed| *allowed).count();
+            assert!(allowed > 8_500, "{limit}: {allowed}");
+        });
+    }
+}
