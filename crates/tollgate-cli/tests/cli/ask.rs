@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use serde_json::Value;
-use tollgate_testkit::Reply;
+use tollgate_testkit::{Flavor, Reply, Server};
 
 use crate::desk::Desk;
 use crate::program::{fails, stderr, stdout, tollgate};
@@ -37,9 +37,10 @@ fn checks_count_peeks_do_not_and_resets_forget() {
 /// A ban at night should not depend on a second connection, which the server may refuse.
 #[test]
 fn a_block_and_the_look_after_it_share_a_connection() {
-    let desk = Desk::new("redis");
+    let server = Server::start(Flavor::System);
+    let store = format!("redis://{}", server.address());
     let received = || -> u64 {
-        let reply = desk.server.command(&["INFO", "stats"]);
+        let reply = server.command(&["INFO", "stats"]);
         let text = reply.text().unwrap().to_owned();
         let mut lines = text.lines();
         let count = lines.find_map(|line| line.strip_prefix("total_connections_received:"));
@@ -47,10 +48,13 @@ fn a_block_and_the_look_after_it_share_a_connection() {
     };
     let opened = |command: &str| {
         let before = received();
-        desk.says(
-            0,
-            &[command, "--key", "mallory", "--limit", "ban=block:15m"],
-        );
+        let subject = ["--key", "mallory", "--limit", "ban=block:15m"];
+        let asked = tollgate()
+            .args([command, "--store", &store])
+            .args(subject)
+            .output();
+        let asked = asked.unwrap();
+        assert!(asked.status.success(), "{}", stderr(&asked));
         received() - before
     };
     assert_eq!(opened("peek"), opened("block"));
