@@ -33,7 +33,7 @@ const DRIFT_PPM: u32 = 500;
 /// all limits of the call together, and this process uses them within a short time.
 ///
 /// The bound of each limit holds exactly, also beside processes that do not prefetch, whenever the units
-/// are used: see [`Operation::Prefetch`](tollgate_core::store::Operation::Prefetch). Each process asks for
+/// are used: see [`Operation::Prefetch`]. Each process asks for
 /// what it has used lately, and for at most a quarter of what is left, so that the last units are asked for
 /// one by one, and no process hoards them. Units that are not used are given back when their time is over.
 ///
