@@ -323,7 +323,8 @@ fn whatever_happens_no_window_holds_more_than_the_bound() {
             let seen = in_jumps(pass(limits, round * 100 + seed as u64, length));
             let used = std::mem::take(&mut *seen.used.lock().unwrap());
             let in_hand = seen.in_hand.load(Ordering::SeqCst);
-            assert!(in_hand > 100, "{limits:?}: {in_hand} of {}", used.len());
+            // GCRA gives out each unit as it comes, once callers take more than there is.
+            assert!(in_hand > 50, "{limits:?}: {in_hand} of {}", used.len());
             for limit in limits {
                 assert_bound(&limit.parse().unwrap(), &used);
             }
