@@ -248,13 +248,13 @@ impl<S: Store + 'static> Shared<S> {
 
     /// Makes sure that a task gives back what is not used. Returns false if there is no runtime.
     fn sweep_later(self: &Arc<Self>) -> bool {
-        if self.is_swept.load(Ordering::Acquire) {
+        if self.is_swept.load(Ordering::SeqCst) {
             return true;
         }
         let Ok(runtime) = Handle::try_current() else {
             return false;
         };
-        if !self.is_swept.swap(true, Ordering::AcqRel) {
+        if !self.is_swept.swap(true, Ordering::SeqCst) {
             let sweeper = Sweeper(Arc::downgrade(self));
             let period = self.within / 2;
             runtime.spawn(async move {
@@ -270,7 +270,13 @@ impl<S: Store + 'static> Shared<S> {
                         tokio::spawn(async move { shared.return_all(unused).await });
                     }
                     if shared.table.is_empty() {
-                        return;
+                        // A call that comes now starts another task, and one that came just before has
+                        // left something in the table.
+                        shared.is_swept.store(false, Ordering::SeqCst);
+                        if shared.table.is_empty() {
+                            return;
+                        }
+                        shared.is_swept.store(true, Ordering::SeqCst);
                     }
                 }
             });

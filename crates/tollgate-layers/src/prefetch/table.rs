@@ -106,7 +106,9 @@ impl Table {
     /// Forgets what was not called for twice this time and has nothing in hand.
     pub(super) fn forget_quiet(&self, now: Timestamp, within: Duration) {
         for shard in &self.shards {
-            lock(shard).retain(|_, hot| !hot.is_quiet(now, within * 2));
+            // One that a call has found is about to be used.
+            lock(shard)
+                .retain(|_, hot| Arc::strong_count(hot) > 1 || !hot.is_quiet(now, within * 2));
         }
     }
 
