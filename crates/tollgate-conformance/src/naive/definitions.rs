@@ -19,6 +19,19 @@ pub(super) struct Event {
     pub(super) amount: i128,
 }
 
+impl Event {
+    /// Returns what was recorded, counted and used at one instant.
+    fn at(at: i128, amount: i128) -> Self {
+        Self {
+            at,
+            recorded: at,
+            starts: at,
+            ahead: false,
+            amount,
+        }
+    }
+}
+
 /// An algorithm with its parameters.
 #[derive(Clone, Debug)]
 pub(super) enum Definition {
@@ -94,11 +107,8 @@ impl Definition {
             _ => cost,
         };
         events.push(Event {
-            at,
             recorded: now,
-            starts: at,
-            ahead: false,
-            amount,
+            ..Event::at(at, amount)
         });
         if let Self::Log { amount, .. } = *self {
             keep_newest(events, amount);
@@ -116,11 +126,9 @@ impl Definition {
     ) {
         let now = self.clamp(events, now);
         let event = |amount, at| Event {
-            at,
             recorded: now,
-            starts: at,
             ahead: true,
-            amount,
+            ..Event::at(at, amount)
         };
         match *self {
             // All of them leave the window when those have left it that are used last.
@@ -188,13 +196,7 @@ impl Definition {
                 let returned = kept.clamp(0, level);
                 if returned > 0 {
                     let amount = -returned;
-                    events.push(Event {
-                        at: now,
-                        recorded: now,
-                        starts: now,
-                        ahead: false,
-                        amount,
-                    });
+                    events.push(Event::at(now, amount));
                 }
                 return;
             }
@@ -216,13 +218,7 @@ impl Definition {
         // A counter's refund is written in the current window, and the clock may not step back
         // behind it.
         if matches!(self, Self::Counter { .. }) && left < cost {
-            events.push(Event {
-                at: now,
-                recorded: now,
-                starts: now,
-                ahead: false,
-                amount: 0,
-            });
+            events.push(Event::at(now, 0));
         }
     }
 

@@ -186,9 +186,9 @@ impl Hot {
     }
 
     /// Takes `cost` of the units in hand, or returns how the call is decided otherwise.
-    pub(super) fn take(self: Arc<Self>, cost: u64, now: Moment) -> Take {
+    pub(super) fn take(self: &Arc<Self>, cost: u64, now: Moment) -> Take {
         let within = self.within;
-        let taken = self.with(|state| {
+        self.with(|state| {
             state.called_at = now.at;
             state.demand = state.demand.saturating_add(cost);
             if let Some(grant) = &mut state.grant
@@ -196,13 +196,13 @@ impl Hot {
                 && grant.is_live(now)
             {
                 grant.left -= cost;
-                return Ok(grant.answer(cost, now));
+                return Take::Now(grant.answer(cost, now));
             }
             if state.is_asking {
-                return Err(Some(Err(state.patience)));
+                return Take::Later(Arc::clone(self), state.patience);
             }
             if now.at < state.directly_until {
-                return Err(None);
+                return Take::Directly;
             }
             // What the last calls have cost, for as long as the units last.
             let passed = now
@@ -214,19 +214,13 @@ impl Hot {
             let expected = u64::try_from(expected).unwrap_or(u64::MAX);
             (state.demand, state.since) = (cost, now.at);
             if expected < cost.saturating_mul(WORTHWHILE) {
-                return Err(None);
+                return Take::Directly;
             }
             state.is_asking = true;
             // Until there is an answer, which may be lost, or the caller goes away.
             state.directly_until = now.at.saturating_add(within);
-            Err(Some(Ok(expected)))
-        });
-        match taken {
-            Ok(verdicts) => Take::Now(verdicts),
-            Err(None) => Take::Directly,
-            Err(Some(Ok(most))) => Take::Ask(Asking(self), most),
-            Err(Some(Err(patience))) => Take::Later(self, patience),
-        }
+            Take::Ask(Asking(Arc::clone(self)), expected)
+        })
     }
 
     /// Waits until the caller that asks has its answer, or goes away.

@@ -252,17 +252,7 @@ impl Machine for Gcra {
 
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
-        let (debt, at) = self.leaked(state, now);
-        let (marks, ahead) = state.marks(debt, at);
-        *state = State {
-            debt: debt
-                .saturating_add(cost.saturating_mul(self.unit))
-                .min(MAX_EXACT),
-            at,
-            unit: self.unit | marks,
-            ahead,
-        };
-        at
+        self.commit_ahead(state, now, (0, cost), cost)
     }
 
     /// The units are due from the end of their use: what leaks until then is not there for them.
