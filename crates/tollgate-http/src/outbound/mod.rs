@@ -1,5 +1,6 @@
 //! `OutboundLayer`: an HTTP client that stays under the limits of the service it calls.
 
+mod costs;
 mod error;
 mod refusals;
 mod report;
@@ -8,12 +9,15 @@ mod unsent;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, request, response};
 use tollgate_tokio::Outbound;
+use tollgate_tokio::outbound::OutboundError;
 use tower_layer::Layer;
 
+use self::costs::{CostBy, Costs};
 pub use self::error::OutboundRequestError;
 use self::refusals::Refusals;
 pub use self::service::OutboundService;
@@ -29,6 +33,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 /// - A request waits until the limits admit it. Then a clone of the client gets ready for it, and
 ///   it is sent. So a request that waits for its permit holds none of the client's slots or
 ///   connections.
+/// - It costs 1, or what [`cost`](Self::cost) and [`cost_of`](Self::cost_of) say. What its response says
+///   that it did cost is [settled](Self::settle).
 /// - A permit that is older than the [margin](Outbound::margin) when the client is ready is given
 ///   back, and the request takes another; without a margin, it may have any age. The permit of a
 ///   request that is not sent, because it was dropped or the client failed before, is given back,
@@ -100,6 +106,7 @@ struct Settings {
     longest_pause: Duration,
     refusals: Refusals,
     is_background: bool,
+    costs: Arc<Costs>,
 }
 
 impl<S, F> OutboundLayer<S, F> {
@@ -114,6 +121,7 @@ impl<S, F> OutboundLayer<S, F> {
             longest_pause: LONGEST_PAUSE,
             refusals: Refusals::default(),
             is_background: false,
+            costs: Arc::default(),
         };
         Self {
             shared: Shared {
@@ -194,6 +202,118 @@ impl<S, F, R> OutboundLayer<S, F, R> {
     pub fn background(mut self) -> Self {
         self.shared.settings.is_background = true;
         self
+    }
+
+    /// Sets what a request costs, from its head. The default is 1.
+    ///
+    /// If the layer [settles](Self::settle) what a request turns out to cost, it is admitted at 1 at least:
+    /// what costs nothing is always admitted, and never settled.
+    pub fn cost(mut self, cost: impl Fn(&request::Parts) -> u64 + Send + Sync + 'static) -> Self {
+        self.costs().all.request = Some(Arc::new(cost));
+        self
+    }
+
+    /// Sets what a request costs from the limit called `name`. All other limits keep the
+    /// [`cost`](Self::cost).
+    ///
+    /// For limits that count different things, such as requests and tokens of a language model. What only
+    /// the body tells, whoever makes the request can put into its extensions.
+    ///
+    /// # Errors
+    ///
+    /// [`OutboundError::UnknownLimit`] if no limit of this name counts calls.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    ///
+    /// use http::{Request, Response};
+    /// use tollgate_http::outbound::OutboundLayer;
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// /// The most tokens that a request can take.
+    /// #[derive(Clone)]
+    /// struct MostTokens(u64);
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = ["requests=sliding-log:60/1m", "tokens=sliding-log:40000/1m"];
+    /// let outbound = Outbound::builder(MemoryStore::new(), limits).build()?;
+    /// let layer = OutboundLayer::new(outbound.clone(), |_: &Request<()>| "model", Duration::ZERO)
+    ///     .cost_of("tokens", |request| {
+    ///         request.extensions.get().map_or(1_000, |MostTokens(most)| *most)
+    ///     })?
+    ///     .settle_of("tokens", |response| {
+    ///         response.headers.get("x-tokens-used")?.to_str().ok()?.parse().ok()
+    ///     })?;
+    ///
+    /// // The prompt had 300 tokens, and the answer 120 instead of 500.
+    /// let client = service_fn(|_: Request<()>| async {
+    ///     let response = Response::builder().header("x-tokens-used", 420).body(());
+    ///     Ok::<_, Infallible>(response.unwrap())
+    /// });
+    /// let request = Request::builder().extension(MostTokens(300 + 500)).body(())?;
+    /// layer.layer(client).oneshot(request).await?;
+    ///
+    /// let permit = outbound.call("model").cost_of("tokens", 0).await?;
+    /// let left: Vec<_> = permit.verdicts().as_slice().iter().map(|of| of.remaining()).collect();
+    /// assert_eq!(left[..2], [58, 39_580]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cost_of(
+        mut self,
+        name: &str,
+        cost: impl Fn(&request::Parts) -> u64 + Send + Sync + 'static,
+    ) -> Result<Self, OutboundError> {
+        self.costs_of(name)?.request = Some(Arc::new(cost));
+        Ok(self)
+    }
+
+    /// Settles what a request costs when the head of its response is known: what `cost` returns, or what
+    /// it was admitted at if that is `None`.
+    ///
+    /// Each response settles its own request, also one that refuses it. Limits with
+    /// [a cost of their own](Self::cost_of) keep that, unless they are [settled](Self::settle_of), too. A
+    /// request without a response, or whose settlement fails, counts at what it was admitted at. What only
+    /// the body tells, a service between this layer and the client can read and put into the response's
+    /// extensions.
+    pub fn settle(
+        mut self,
+        cost: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.costs().all.response = Some(Arc::new(cost));
+        self
+    }
+
+    /// Settles what a request costs from the limit called `name`, in the same way as
+    /// [`settle`](Self::settle) does for all others. See [`cost_of`](Self::cost_of) for an example.
+    ///
+    /// # Errors
+    ///
+    /// [`OutboundError::UnknownLimit`] if no limit of this name counts calls.
+    pub fn settle_of(
+        mut self,
+        name: &str,
+        cost: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static,
+    ) -> Result<Self, OutboundError> {
+        self.costs_of(name)?.response = Some(Arc::new(cost));
+        Ok(self)
+    }
+
+    fn costs(&mut self) -> &mut Costs {
+        Arc::make_mut(&mut self.shared.settings.costs)
+    }
+
+    fn costs_of(&mut self, name: &str) -> Result<&mut CostBy, OutboundError> {
+        let mut limits = self.shared.outbound.limits().iter();
+        let index = limits.position(|limit| limit.name() == name && !limit.algorithm().can_block());
+        let index = index.ok_or_else(|| OutboundError::UnknownLimit { limit: name.into() })?;
+        Ok(self.costs().of(index, name))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Limit, Store, StoreError};
+use tollgate_core::{Key, Limit, Store, StoreError};
 use tollgate_tokio::Outbound;
 use tollgate_tokio::outbound::Permit;
 
@@ -66,26 +66,23 @@ impl Hints {
         permit: &Permit<S>,
         longest_pause: Duration,
     ) -> Result<(), StoreError> {
-        self.report_from(0, permit, longest_pause).await
+        let (outbound, key) = (permit.outbound(), permit.key());
+        let verdicts = permit.verdicts().as_slice().iter();
+        let left: Vec<u64> = verdicts.map(|verdict| verdict.remaining()).collect();
+        self.report_from(0, outbound, key, &left, longest_pause)
+            .await
     }
 
-    /// Does the same as [`report`](Self::report), but for limits of which something remains.
-    pub(super) async fn report_left<S: Store + 'static>(
-        &self,
-        permit: &Permit<S>,
-        longest_pause: Duration,
-    ) -> Result<(), StoreError> {
-        self.report_from(1, permit, longest_pause).await
-    }
-
-    /// Reports the limits of which at least `least` remains.
-    async fn report_from<S: Store + 'static>(
+    /// Does the same for `key`, when this process knows that so much is `left` of each limit, but only for
+    /// the limits of which at least `least` remains.
+    pub(super) async fn report_from<S: Store + 'static>(
         &self,
         least: u64,
-        permit: &Permit<S>,
+        outbound: &Outbound<S>,
+        key: Key<'_>,
+        left: &[u64],
         longest_pause: Duration,
     ) -> Result<(), StoreError> {
-        let outbound = permit.outbound();
         for hint in self.limits() {
             let Some(remaining) = hint.remaining().filter(|remaining| *remaining >= least) else {
                 continue;
@@ -98,17 +95,15 @@ impl Hints {
             let reset_after = hint.reset_after().map(|reset| reset.min(longest_pause));
             match about {
                 Some(About::One(index)) => {
-                    let known = permit.verdicts().as_slice().get(index);
-                    if known.is_some_and(|known| remaining < known.remaining()) {
+                    if left.get(index).is_some_and(|left| remaining < *left) {
                         let name = outbound.limits()[index].name();
-                        let report =
-                            outbound.observe_limit(permit.key(), name, remaining, reset_after);
+                        let report = outbound.observe_limit(key, name, remaining, reset_after);
                         report.await?;
                     }
                 }
                 Some(About::Another) if remaining == 0 => {
                     if let Some(reset) = reset_after {
-                        let _ = outbound.penalize(permit.key(), reset).await?;
+                        let _ = outbound.penalize(key, reset).await?;
                     }
                 }
                 Some(About::Any | About::Another) | None => {}

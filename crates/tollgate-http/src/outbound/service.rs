@@ -15,6 +15,7 @@ use tollgate_tokio::outbound::Permit;
 use tollgate_tokio::wait::WaitError;
 use tower_service::Service;
 
+use super::costs::Estimate;
 use super::unsent::Unsent;
 use super::{OutboundRequestError, Repetition, Settings, Shared};
 use crate::Hints;
@@ -61,10 +62,12 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let key = (self.shared.key)(&request).as_ref().to_vec();
+        let (estimate, request) = self.shared.settings.costs.estimate(request);
         let sending = Sending {
             outbound: self.shared.outbound.clone(),
             settings: self.shared.settings.clone(),
             key,
+            estimate,
             made: Instant::now(),
         };
         Box::pin(sending.send::<T, R, B, D>(self.inner.clone(), request))
@@ -76,6 +79,7 @@ struct Sending<S> {
     outbound: Outbound<S>,
     settings: Settings,
     key: Vec<u8>,
+    estimate: Estimate,
     made: Instant,
 }
 
@@ -105,13 +109,18 @@ impl<S: Store + 'static> Sending<S> {
             let sent = ready.call(request);
             let response = sent.await.map_err(OutboundRequestError::Client)?;
             let hints = Hints::read(response.headers(), SystemTime::now());
+            // Before the report, which lowers what is left after that.
+            let settle = self.settings.costs.settle(&self.estimate, permit, response);
+            let (left, response) = settle.await;
+            let report =
+                |least| hints.report_from(least, &self.outbound, self.key(), &left, longest_pause);
             if !self.settings.refusals.include(response.status(), &hints) {
                 // The caller has a response, and that matters more.
-                let _ = hints.report(&permit, longest_pause).await;
+                let _ = report(0).await;
                 return Ok(response);
             }
             // What nothing remains of is left to the pause.
-            let _ = hints.report_left(&permit, longest_pause).await;
+            let _ = report(1).await;
             // Without a pause, the next request could follow at once.
             let is_paused = self.pause(&hints).await.is_ok();
             // Other statuses do not say that nothing was done.
@@ -165,6 +174,7 @@ impl<S: Store + 'static> Sending<S> {
     /// Waits for a permit, for at most `longest`.
     async fn permit(&self, longest: Duration) -> Result<Permit<S>, WaitError> {
         let call = self.outbound.call(self.key()).wait_up_to(longest);
+        let call = self.settings.costs.charge(&self.estimate, call);
         if self.settings.is_background {
             call.background().await
         } else {

@@ -307,8 +307,8 @@ pub enum OutboundError {
         /// The largest that is accepted.
         most: u64,
     },
-    /// There is no limit of a name that has [a margin of its own](OutboundBuilder::margin_of), or of
-    /// which [something is kept](OutboundBuilder::keep_for_urgent_of).
+    /// There is no limit of a name that has [a margin of its own](OutboundBuilder::margin_of), of which
+    /// [something is kept](OutboundBuilder::keep_for_urgent_of), or for which a layer sets a cost.
     UnknownLimit {
         /// That name.
         limit: String,
@@ -340,8 +340,8 @@ impl fmt::Display for OutboundError {
             ),
             Self::UnknownLimit { limit } => write!(
                 f,
-                "there is no limit `{limit}`, which has a margin, or of which something is kept for \
-                 urgent calls: name one of the limits"
+                "no limit `{limit}` counts calls here, but a margin, a cost, or what is kept for urgent \
+                 calls is set for it: name one of the limits"
             ),
             Self::Limit(error) => error.fmt(f),
             Self::OnlyBlocks { limit } => write!(
