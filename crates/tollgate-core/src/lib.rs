@@ -6,6 +6,7 @@ mod algorithm;
 mod calendar;
 mod call_id;
 mod companion;
+mod contract;
 mod cover;
 mod decision;
 mod error;
@@ -31,13 +32,13 @@ pub use algorithm::named::*;
 #[cfg(feature = "calendar")]
 pub use calendar::CalendarUnit;
 pub use call_id::CallId;
+pub use contract::{Store, SyncStore};
 pub use decision::{Decision, Denied};
 pub use error::{ErrorKind, LimitError, LimitErrorKind, StoreError};
 pub use key::Key;
 pub use limit::Limit;
 pub use limiter::RateLimiter;
 pub use quota::Quota;
-pub use store::contract::{Store, SyncStore};
 pub use store::receipt::Receipt;
 pub use time::{Timestamp, Wait};
 

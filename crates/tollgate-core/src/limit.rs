@@ -8,11 +8,12 @@ use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, State};
 #[cfg(feature = "calendar")]
 use crate::calendar;
 use crate::error::{LimitError, Problem};
 use crate::text::Reader;
+use crate::time::Timestamp;
 
 const LONGEST_NAME: usize = 64;
 
@@ -255,6 +256,16 @@ pub(crate) fn check_name(name: &str) -> Result<(), LimitError> {
         }));
     }
     Ok(())
+}
+
+impl State {
+    /// Returns whether this state holds nothing that `limit` still counts at `now`.
+    ///
+    /// Such a state may be dropped: no decision changes, unless the clock steps back.
+    #[must_use]
+    pub fn is_fresh(&self, limit: &Limit, now: Timestamp) -> bool {
+        limit.algorithm().status(self, now).reset_after.is_zero()
+    }
 }
 
 impl FromStr for Limit {

@@ -1,8 +1,6 @@
 //! `State`: what a limit remembers for one key.
 
 use super::{Kind, Remembered};
-use crate::limit::Limit;
-use crate::time::Timestamp;
 
 /// What a limit remembers for one key. A fresh one remembers nothing.
 ///
@@ -27,14 +25,6 @@ pub struct State(pub(super) Kind);
 impl State {
     /// A fresh state, to borrow for a key that has none.
     pub const FRESH: &'static Self = &Self(Kind::Vacant);
-
-    /// Returns whether this state holds nothing that `limit` still counts at `now`.
-    ///
-    /// Such a state may be dropped: no decision changes, unless the clock steps back.
-    #[must_use]
-    pub fn is_fresh(&self, limit: &Limit, now: Timestamp) -> bool {
-        limit.algorithm().status(self, now).reset_after.is_zero()
-    }
 
     /// Returns whether nothing was ever recorded here.
     pub(crate) fn is_vacant(&self) -> bool {

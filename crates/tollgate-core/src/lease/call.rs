@@ -3,13 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::contract::Boxed;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::lease::ConcurrencyLimiter;
 use crate::lease::answer::{Acquisition, Answer, Lease, Occupancy};
 use crate::lease::request::{Operation, Request};
 use crate::lease::store::{Store, SyncStore};
-use crate::store::Boxed;
 use crate::time::Timestamp;
 
 /// A pending call to a [`ConcurrencyLimiter`], which answers with an `A`.

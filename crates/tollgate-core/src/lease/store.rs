@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::contract::Boxed;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::lease::answer::Answer;
 use crate::lease::request::Request;
 use crate::lease::terms::Terms;
-use crate::store::Boxed;
 
 /// Holds leases, and grants new ones atomically.
 ///

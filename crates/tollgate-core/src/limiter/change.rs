@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::Left;
 use super::call::Charge;
 use crate::algorithm::BlockSpan;
+use crate::contract::{Boxed, Store, SyncStore};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::limiter::RateLimiter;
-use crate::store::{Boxed, Check, Checks, Operation, Request, Store, SyncStore};
+use crate::store::{Check, Checks, Operation, Request};
 use crate::time::{Timestamp, Wait};
 
 /// A pending [`RateLimiter::lower`], which lowers what remains for a key. End it with `.await` or

@@ -5,10 +5,11 @@ use std::fmt;
 use super::call::Charge;
 use super::settle::finish;
 use super::{Left, SettleError};
+use crate::contract::{Boxed, Store, SyncStore};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limiter::RateLimiter;
-use crate::store::{Boxed, Operation, Receipt, Request, Store, SyncStore};
+use crate::store::{Operation, Receipt, Request};
 use crate::time::Timestamp;
 
 /// A pending refund, made by [`RateLimiter::refund`]. End it with `.await` or [`run`](Self::run).

@@ -5,10 +5,11 @@ use std::fmt;
 
 use super::call::Charge;
 use super::{Costs, Left};
+use crate::contract::{Boxed, Store, SyncStore};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limiter::RateLimiter;
-use crate::store::{Boxed, Operation, Receipt, Request, Store, SyncStore, Verdicts};
+use crate::store::{Operation, Receipt, Request, Verdicts};
 use crate::time::Timestamp;
 
 /// A pending settlement, made by [`RateLimiter::settle`]. End it with `.await` or

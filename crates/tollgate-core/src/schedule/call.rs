@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::contract::Boxed;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::schedule::Schedule;
@@ -10,7 +11,6 @@ use crate::schedule::answer::{Answer, BatchPlacement, Placement, PlannedEvent, R
 use crate::schedule::operation::Operation;
 use crate::schedule::request::{CallZone, Request};
 use crate::schedule::store::{Store, SyncStore};
-use crate::store::Boxed;
 use crate::time::Timestamp;
 
 /// How often a request brings more of a calendar's periods: enough for the longest horizon.

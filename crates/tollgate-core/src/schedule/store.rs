@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::contract::Boxed;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::schedule::answer::Answer;
 use crate::schedule::request::Request;
 use crate::schedule::terms::Terms;
-use crate::store::Boxed;
 
 /// Holds the events of schedules, and plans new ones atomically.
 ///

@@ -2,8 +2,8 @@
 //!
 //! To write a store, in this order:
 //!
-//! 1. Implement [`Store`], whose documentation lists what its methods must do; and
-//!    [`SyncStore`], if it decides without waiting.
+//! 1. Implement [`Store`](crate::Store), whose documentation lists what its methods must do; and
+//!    [`SyncStore`](crate::SyncStore), if it decides without waiting.
 //! 2. `decide` is given a [`Request`]: an [`Operation`] and one or several [`Check`]s, each of a
 //!    limit, a key and a cost. Call [`Request::validate`] first, with [`Fingerprint::of`] or a
 //!    [`Fingerprint`] of your own.
@@ -26,10 +26,9 @@
 //! [`answers_instead`](crate::Store::answers_instead), unless the layer does.
 //!
 //! To call a store without a limiter, such as with keys of several kinds in one request, make a
-//! [`Request`] and pass it to [`Store::decide`].
+//! [`Request`] and pass it to [`Store::decide`](crate::Store::decide).
 
 mod check;
-pub(crate) mod contract;
 pub(crate) mod evaluation;
 mod fingerprint;
 mod operation;
@@ -54,5 +53,4 @@ pub use source::Source;
 pub use verdicts::Verdicts;
 
 pub use crate::verdict::Verdict;
-pub(crate) use contract::{Boxed, Store, SyncStore};
 pub(crate) use receipt::Receipt;

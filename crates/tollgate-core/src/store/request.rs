@@ -3,7 +3,6 @@
 use std::borrow::Borrow;
 use std::time::Duration;
 
-use super::Store;
 use super::check::{Check, Checks};
 use super::fingerprint::Fingerprint;
 use super::operation::{Operation, Prefetch};
@@ -481,13 +480,6 @@ impl<'a> Request<'a> {
             Some(reason) => Err(StoreError::new(ErrorKind::Unsupported, reason)),
             None => Ok(()),
         }
-    }
-
-    /// Returns the error that this request fails with on `store` whatever was counted, if there is
-    /// one.
-    pub(crate) fn supported_by(&self, store: &impl Store) -> Result<(), StoreError> {
-        self.validate_checks()?;
-        store.supports(self)
     }
 
     /// Returns why this request is not defined, if it is not.

@@ -1,11 +1,12 @@
 //! `Asked`: what a call asks of a limiter, and how a store that need not wait decides it.
 
 use crate::call_id::CallId;
+use crate::contract::{Store, SyncStore};
 use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
-use crate::store::{Checks, Operation, Request, Store, SyncStore, without_zone};
+use crate::store::{Checks, Operation, Request, without_zone};
 use crate::time::Timestamp;
 
 /// What a call asks of a limiter.

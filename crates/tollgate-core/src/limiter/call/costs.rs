@@ -1,11 +1,12 @@
 //! `Costs`: a cost of its own for each limit of a call.
 
+use crate::contract::{Store, SyncStore};
 use crate::decision::Decision;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
 use crate::one_or_many::OneOrMany;
-use crate::store::{Check, Checks, Request, Store, SyncStore, without_zone};
+use crate::store::{Check, Checks, Request, without_zone};
 
 use super::Call;
 use super::asked::{Asked, Charge, decide_checks};

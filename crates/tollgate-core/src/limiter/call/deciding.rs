@@ -6,10 +6,11 @@ use std::task::{Context, Poll};
 
 use super::Costs;
 use super::asked::{Asked, Charge};
+use crate::contract::{Boxed, Store};
 use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::limit::Limits;
-use crate::store::{Boxed, Store, Verdicts};
+use crate::store::Verdicts;
 
 /// The future of a [`Call`](super::Call).
 ///

@@ -17,11 +17,12 @@ pub use kind::{Check, Consume, Consumes, Kind, Peek};
 pub use reserve::Reserve;
 
 use crate::call_id::CallId;
+use crate::contract::{Store, SyncStore};
 use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limiter::RateLimiter;
-use crate::store::{Checks, Operation, Request, Store, SyncStore};
+use crate::store::{Checks, Operation, Request};
 use crate::time::Timestamp;
 
 /// A pending check, peek, reservation or take.

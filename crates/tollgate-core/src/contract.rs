@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Check, Checks, Request, Verdicts};
 use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::Limits;
+use crate::store::{Check, Checks, Request, Verdicts};
 
 /// The future of a store's method.
 pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
@@ -39,10 +39,10 @@ pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
 /// - A [`Receipt`](crate::Receipt) from before a reset MUST free nothing that was consumed after
 ///   it, if the state records the instants of calls (checked by
 ///   `receipts_from_before_a_reset_free_nothing`).
-/// - An [`Operation::Reserve`](super::Operation::Reserve) MUST be supported exactly if it
+/// - An [`Operation::Reserve`](crate::store::Operation::Reserve) MUST be supported exactly if it
 ///   is [defined](Request::validate_operation), if the store runs the algorithm at all (checked by
 ///   `says_what_it_supports` and `reservations_agree_with_the_machine`).
-/// - An [`Operation::Block`](super::Operation::Block) MUST be supported exactly if it is defined, if
+/// - An [`Operation::Block`](crate::store::Operation::Block) MUST be supported exactly if it is defined, if
 ///   the store runs the algorithm at all (checked by `blocks_agree_with_the_machine`).
 /// - A call that is repeated with its [id](crate::CallId) MUST get the first answer and MUST NOT be
 ///   counted again, unless the store refuses all requests with ids as
@@ -150,6 +150,15 @@ pub trait SyncStore: Store {
     ///
     /// Same as [`Store::reset`].
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError>;
+}
+
+impl Request<'_> {
+    /// Returns the error that this request fails with on `store` whatever was counted, if there is
+    /// one.
+    pub(crate) fn supported_by(&self, store: &impl Store) -> Result<(), StoreError> {
+        self.validate_checks()?;
+        store.supports(self)
+    }
 }
 
 macro_rules! forward {
