@@ -24,3 +24,6 @@ pub use observed::Observed;
 pub use prefetch::Prefetch;
 pub use share::Share;
 pub use stack::{Usual, usual};
+
+/// No layer remembers anything of longer keys: clients may choose them, and memory is bounded.
+const LONGEST_KEY: usize = 256;

@@ -20,13 +20,12 @@ use tollgate_memory::{Clock, SystemClock};
 
 use known::{Known, OwnedState, State, for_each, with_state};
 
+use crate::LONGEST_KEY;
 use crate::sync::{AtomicU64, Ordering, may_take_over};
 
 /// How many groups of keys tell of changes apart.
 const GROUPS: usize = 64;
 const DEFAULT_KEYS: usize = 100_000;
-/// Denials of longer keys are not remembered: clients may choose them, and memory is bounded.
-const LONGEST_KEY: usize = 256;
 const DEFAULT_AGE: Duration = Duration::from_secs(1);
 
 /// Wraps a store, and remembers what it denied: until the earliest instant at which the store could

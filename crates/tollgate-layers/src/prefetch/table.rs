@@ -11,14 +11,13 @@ use tollgate_core::Timestamp;
 use tollgate_core::store::Check;
 
 use super::hot::Hot;
+use crate::LONGEST_KEY;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 const SHARDS: usize = 16;
 /// How many keys a shard holds: those that come later are not prefetched.
 const KEYS: usize = 4_096 / SHARDS;
-/// Longer keys are not prefetched: clients may choose them, and memory is bounded.
-const LONGEST_KEY: usize = 256;
-/// Nor are calls with more limits.
+/// Calls with more limits are not prefetched.
 const MOST_CHECKS: usize = 8;
 /// How many keys are counted before they are known: those that share a place displace each other.
 const COUNTED: usize = 8_192;
