@@ -2,7 +2,7 @@
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
-use tollgate_core::store::{Limits, Operation, Request, State, States, Verdicts};
+use tollgate_core::store::{Check, Limits, Operation, Request, State, States, Verdicts};
 use tollgate_core::{Decision, Key, Limit, StoreError, SyncStore, inside};
 
 use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
@@ -24,11 +24,17 @@ struct Locked<'s, 'r, 'k> {
     places: SmallVec<[usize; INLINE]>,
 }
 
-/// Stored states, all of them in one shard, of the limits that `limit` returns.
-struct Stored<'s, L, const N: usize> {
+/// The stored states of a request with few checks, all of them in one shard.
+struct Stored<'s, 'r, 'k> {
     shard: MutexGuard<'s, Shard>,
-    buckets: [usize; N],
-    limit: L,
+    buckets: [usize; INLINE],
+    checks: &'r [Check<'k>],
+}
+
+/// The stored states of a key under these limits.
+struct Entries<'s, 'l, const N: usize> {
+    entries: [&'s mut Entry; N],
+    limits: &'l [Limit; N],
 }
 
 impl MemoryStore {
@@ -69,11 +75,10 @@ impl MemoryStore {
         }
         let hashes = probes.iter().map(|probe| probe.hash);
         let fingerprint = self.hasher.fingerprint(hashes, timeline);
-        let limit = |index: usize| checks[index].limit();
         let mut stored = Stored {
             shard,
             buckets,
-            limit,
+            checks,
         };
         Some(request.decide_with(fingerprint, &mut stored, now))
     }
@@ -116,16 +121,11 @@ impl MemoryStore {
         let fingerprint = self.hasher.fingerprint(hashes, Timeline::Store);
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.clock.early_now();
-        let shard = self.lock(self.shard_of(key_hash, Timeline::Store));
-        let mut buckets = [0; N];
-        for index in 0..N {
-            buckets[index] = shard.bucket_of(hashes[index], &each[index], &key)?;
-        }
-        let limit = |index: usize| &each[index];
-        let mut stored = Stored {
-            shard,
-            buckets,
-            limit,
+        let mut shard = self.lock(self.shard_of(key_hash, Timeline::Store));
+        let entries = shard.find_few(hashes, each, &key)?;
+        let mut stored = Entries {
+            entries,
+            limits: each,
         };
         inside::consume_few(limits, each, fingerprint, cost, &mut stored, now)
     }
@@ -213,7 +213,7 @@ impl MemoryStore {
     }
 }
 
-impl<'l, L: Fn(usize) -> &'l Limit, const N: usize> States for Stored<'_, L, N> {
+impl States for Stored<'_, '_, '_> {
     #[inline(always)]
     fn state(&self, index: usize) -> &State {
         match self.shard.at(self.buckets[index]) {
@@ -227,7 +227,21 @@ impl<'l, L: Fn(usize) -> &'l Limit, const N: usize> States for Stored<'_, L, N> 
         let Some(entry) = self.shard.at_mut(self.buckets[index]) else {
             unreachable!("all states are stored");
         };
-        entry.adopt((self.limit)(index));
+        entry.adopt(self.checks[index].limit());
+        &mut entry.state
+    }
+}
+
+impl<const N: usize> States for Entries<'_, '_, N> {
+    #[inline(always)]
+    fn state(&self, index: usize) -> &State {
+        &self.entries[index].state
+    }
+
+    #[inline(always)]
+    fn state_mut(&mut self, index: usize) -> &mut State {
+        let entry = &mut *self.entries[index];
+        entry.adopt(&self.limits[index]);
         &mut entry.state
     }
 }

@@ -119,6 +119,23 @@ impl Shard {
         self.table.find_bucket_index(hash, is_it)
     }
 
+    /// Returns the entries of `key` under different `limits`, which have these `hashes`, or `None` if one
+    /// is missing.
+    #[inline(always)]
+    pub(crate) fn find_few<const N: usize>(
+        &mut self,
+        hashes: [u64; N],
+        limits: &[Limit; N],
+        key: &StoredKey,
+    ) -> Option<[&mut Entry; N]> {
+        let is_it = |index: usize, entry: &Entry| entry.is_at(&limits[index], key);
+        let found = self.table.get_disjoint_mut(hashes, is_it);
+        if found.iter().any(Option::is_none) {
+            return None;
+        }
+        Some(found.map(|entry| entry.unwrap_or_else(|| unreachable!("all were found"))))
+    }
+
     #[inline]
     pub(crate) fn at(&self, bucket: usize) -> Option<&Entry> {
         self.table.get_bucket(bucket)
