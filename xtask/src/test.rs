@@ -10,6 +10,7 @@ use std::thread;
 use clap::Args;
 use xshell::{Cmd, Shell, cmd};
 
+use crate::mutants;
 use crate::outcome::Outcome;
 use crate::project::{OTHER_SERVERS, PEERS, tools};
 use crate::servers;
@@ -102,7 +103,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let most = [&["--workspace"], &*excluded].concat();
     let documents = ["--package", DOCUMENTS];
     let tools = tools("--package");
-    let runs = if arguments.every_server {
+    let mut runs = if arguments.every_server {
         servers::run(shell)?;
         shell.set_var(EVERY_SERVER, "1");
         let filter = match arguments.rest {
@@ -122,6 +123,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
             ("examples", examples(shell, &documents)),
         ]
     };
+    runs.push(("tests of the mutation tester", mutants::tests(shell)));
     let mut counts = Counts::default();
     let mut failed = Vec::new();
     for (name, command) in runs {

@@ -44,11 +44,24 @@ fn without_unknown(list: &str, all: &BTreeSet<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scripts;
 
     #[test]
     fn unknown_mutants_and_their_reasons_are_dropped() {
         let list = "# Head.\none\n  a\n  b\ntwo\n  c\nthree\n  d\n";
         let kept = without_unknown(list, &BTreeSet::from(["b", "d"]));
         assert_eq!(kept, "# Head.\none\n  b\nthree\n  d\n");
+    }
+    #[test]
+    fn every_mutant_of_the_list_is_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let all = scripts::all(&root).unwrap();
+        let names = all.iter().flat_map(|(_, mutants)| mutants);
+        let names = names.map(|mutant| mutant.name.as_str()).collect();
+        let list = fs::read_to_string(root.join(FILE)).unwrap();
+        let kept = without_unknown(&list, &names);
+        let kept: BTreeSet<&str> = kept.lines().collect();
+        let stale: Vec<&str> = list.lines().filter(|line| !kept.contains(line)).collect();
+        assert!(stale.is_empty(), "{stale:#?}");
     }
 }

@@ -26,16 +26,7 @@ pub(crate) fn run(
     wanted: &dyn Fn(&str) -> bool,
     results: &mut Results,
 ) -> Outcome {
-    let mut scripts = Vec::new();
-    find(&copy.tree.join("crates"), &mut scripts)?;
-    scripts.sort();
-    let mut all = Vec::new();
-    for path in scripts {
-        let name = path.strip_prefix(copy.tree.join("crates"))?;
-        let text = fs::read_to_string(&path)?;
-        let mutants = lua::mutants(&name.display().to_string(), &text);
-        all.push((text, mutants));
-    }
+    let mut all = all(&copy.tree)?;
     let names = all.iter().flat_map(|(_, mutants)| mutants);
     let names: BTreeSet<&str> = names.map(|mutant| mutant.name.as_str()).collect();
     let equivalents = equivalents::read(root, &names)?;
@@ -53,6 +44,22 @@ pub(crate) fn run(
         programs.try_script(copy, text, &mutants, results)?;
     }
     Ok(())
+}
+
+/// Returns the text of each script of the project `tree`, and its mutants.
+pub(crate) fn all(tree: &Path) -> Outcome<Vec<(String, Vec<Mutant>)>> {
+    let crates = tree.join("crates");
+    let mut scripts = Vec::new();
+    find(&crates, &mut scripts)?;
+    scripts.sort();
+    let mut all = Vec::new();
+    for path in scripts {
+        let name = path.strip_prefix(&crates)?;
+        let text = fs::read_to_string(&path)?;
+        let mutants = lua::mutants(&name.display().to_string(), &text);
+        all.push((text, mutants));
+    }
+    Ok(all)
 }
 
 /// Adds the Lua files below `folder`.
