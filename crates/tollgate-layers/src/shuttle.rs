@@ -19,7 +19,7 @@ const ORDERS: usize = 10_000;
 /// Unoptimized code needs more than the default.
 const STACK: usize = 1 << 20;
 
-fn check(test: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn check(test: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = STACK;
     Runner::new(RandomScheduler::new(ORDERS), config).run(test);

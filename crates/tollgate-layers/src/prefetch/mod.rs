@@ -1,13 +1,17 @@
 //! `Prefetch`: admits calls by units that were asked for ahead.
 
 mod hot;
+#[cfg(all(test, feature = "__shuttle"))]
+mod shuttle;
+mod sweeper;
 mod table;
 
 use std::fmt;
+use std::panic::catch_unwind;
 use std::pin::Pin;
 #[cfg(feature = "metrics")]
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -20,12 +24,15 @@ use tollgate_core::{Store, StoreError};
 use tollgate_memory::{Clock, SystemClock};
 
 use hot::{Asking, Grant, Hot, Moment, Take, Unused};
+use sweeper::Sweepers;
 use table::Table;
 
 /// One of how many parts of what is left is asked for at most.
 const PARTS: u32 = 4;
 /// How many give-backs are on the way at a time.
 const AT_ONCE: usize = 32;
+/// How long the store may take to take back what is given back at a time.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// By how much a clock may be fast, in 1/1,000,000: the units end for this process that much earlier.
 const DRIFT_PPM: u32 = 500;
 
@@ -54,9 +61,10 @@ const DRIFT_PPM: u32 = 500;
 /// process that ends by itself calls [`give_back`](Self::give_back) before; what one that is killed had in
 /// hand is lost.
 ///
-/// It needs a runtime of Tokio, with timers, that is driven: the first one that asks for units also gives
-/// them back. Without a runtime, every call asks the store. After a `fork`, both
-/// processes would use the same units: make a new value.
+/// It needs a runtime of Tokio with timers. One that asks for units also gives back, for all; if it ends, or
+/// is not driven for some time, the next one that asks does. Without a runtime, every call asks the store;
+/// and from the first call on that runs on one without timers, which Tokio tells by a panic that is caught,
+/// every call does. After a `fork`, both processes would use the same units: make a new value.
 ///
 /// Nothing is asked for ahead while that is not worth it: if an answer takes more than a quarter of the time
 /// that the units last, or if there was none.
@@ -101,8 +109,9 @@ struct Shared<S> {
     clock: Arc<dyn Clock>,
     /// Whether the system's time is looked at, too, which goes on while the machine is suspended.
     sees_suspension: bool,
-    /// Whether a task gives back what is not used.
-    is_swept: AtomicBool,
+    /// The task that gives back what is not used.
+    sweepers: Sweepers,
+    lacks_timers: AtomicBool,
     units: Units,
 }
 
@@ -128,13 +137,15 @@ impl<S: Store + 'static> Prefetch<S> {
                 table: Table::default(),
                 clock,
                 sees_suspension,
-                is_swept: AtomicBool::new(false),
+                sweepers: Sweepers::default(),
+                lacks_timers: AtomicBool::new(false),
                 units: Units::default(),
             }),
         }
     }
 
-    /// Gives back all units in hand, before a process ends.
+    /// Gives back all units in hand, before a process ends; what the store does not take back within ten
+    /// seconds is lost.
     ///
     /// The calls that come afterwards ask for units again.
     pub async fn give_back(&self) {
@@ -164,16 +175,11 @@ impl<S: Store + 'static> Shared<S> {
         let Some(hot) = self.table.find(request.checks(), cost, now.at, self.within) else {
             return Take::Directly;
         };
-        match hot.take(cost, now) {
-            // Without a runtime, nobody could wait or give back.
-            Take::Ask(..) | Take::Later(..) if Handle::try_current().is_err() => Take::Directly,
-            taken => {
-                if let Take::Now(_) = taken {
-                    self.units.count(USED, cost);
-                }
-                taken
-            }
+        let taken = hot.take(cost, now);
+        if let Take::Now(_) = taken {
+            self.units.count(USED, cost);
         }
+        taken
     }
 
     /// Returns the cost of a call that may be admitted by units in hand.
@@ -200,7 +206,8 @@ impl<S: Store + 'static> Shared<S> {
         let ahead = Ahead::new(most, asking.within()).one_of(PARTS);
         let asked = request.clone().with_prefetch(ahead);
         let sent = self.now();
-        if !self.sweep_later() || self.store.supports(&asked).is_err() {
+        self.sweep_later(sent);
+        if self.store.supports(&asked).is_err() {
             asking.unsupported(sent);
             drop(asking);
             return self.store.decide(request).await;
@@ -227,6 +234,11 @@ impl<S: Store + 'static> Shared<S> {
         mut taken: Take,
         request: Request<'_>,
     ) -> Result<Verdicts, StoreError> {
+        // Otherwise nobody could wait or give back.
+        if !self.has_timers() {
+            drop(taken);
+            return self.store.decide(request).await;
+        }
         if let Take::Later(hot, patience) = &taken {
             // Whoever asks may have gone away.
             let _ = timeout(*patience, hot.answered()).await;
@@ -246,42 +258,46 @@ impl<S: Store + 'static> Shared<S> {
         hot.correct(request, receipt, self.now())
     }
 
-    /// Makes sure that a task gives back what is not used. Returns false if there is no runtime.
-    fn sweep_later(self: &Arc<Self>) -> bool {
-        if self.is_swept.load(Ordering::SeqCst) {
-            return true;
-        }
-        let Ok(runtime) = Handle::try_current() else {
+    /// Returns whether there is a runtime with timers.
+    fn has_timers(&self) -> bool {
+        if Handle::try_current().is_err() || self.lacks_timers.load(Ordering::Relaxed) {
             return false;
-        };
-        if !self.is_swept.swap(true, Ordering::SeqCst) {
-            let sweeper = Sweeper(Arc::downgrade(self));
-            let period = self.within / 2;
-            runtime.spawn(async move {
-                loop {
-                    sleep(period).await;
-                    let Some(shared) = sweeper.0.upgrade() else {
-                        return;
-                    };
-                    // One that takes long holds up no other.
-                    let unused = shared.sweep();
-                    if !unused.is_empty() {
-                        let shared = Arc::clone(&shared);
-                        tokio::spawn(async move { shared.return_all(unused).await });
-                    }
-                    if shared.table.is_empty() {
-                        // A call that comes now starts another task, and one that came just before has
-                        // left something in the table.
-                        shared.is_swept.store(false, Ordering::SeqCst);
-                        if shared.table.is_empty() {
-                            return;
-                        }
-                        shared.is_swept.store(true, Ordering::SeqCst);
-                    }
-                }
-            });
         }
-        true
+        let has_timers = catch_unwind(|| drop(sleep(Duration::ZERO))).is_ok();
+        if !has_timers {
+            self.lacks_timers.store(true, Ordering::Relaxed);
+        }
+        has_timers
+    }
+
+    /// Makes sure that a task gives back what is not used.
+    fn sweep_later(self: &Arc<Self>, now: Moment) {
+        let Some(number) = self.sweepers.start(now.at, self.within * 2) else {
+            return;
+        };
+        let sweeper = Sweeper(Arc::downgrade(self), number);
+        let period = self.within / 2;
+        tokio::spawn(async move {
+            loop {
+                sleep(period).await;
+                let Some(shared) = sweeper.0.upgrade() else {
+                    return;
+                };
+                // One that takes long holds up no other.
+                let unused = shared.sweep();
+                if !unused.is_empty() {
+                    let shared = Arc::clone(&shared);
+                    tokio::spawn(async move { shared.return_all(unused).await });
+                }
+                let (now, table) = (shared.now().at, &shared.table);
+                if !shared
+                    .sweepers
+                    .goes_on(number, table, now, shared.within * 2)
+                {
+                    return;
+                }
+            }
+        });
     }
 
     /// Returns what was not used in time, and forgets keys that are quiet.
@@ -303,28 +319,42 @@ impl<S: Store + 'static> Shared<S> {
     }
 
     async fn return_all(&self, unused: Vec<(Arc<Hot>, Unused)>) {
+        let all = unused.iter().map(|(_, (units, _))| units).sum();
+        let kept = Kept(&self.units, AtomicU64::new(all));
         let each = futures_util::stream::iter(unused);
-        each.for_each_concurrent(AT_ONCE, async |(hot, unused)| {
+        let returned = each.for_each_concurrent(AT_ONCE, async |(hot, unused)| {
             let (units, receipt) = unused;
             let checks = hot.checks();
             let request = Request::new(Operation::Refund(&receipt), &checks);
-            match self.store.decide(request).await {
-                Ok(_) => self.units.count(GIVEN_BACK, units),
-                Err(_) => self.units.count(LOST, units),
+            if self.store.decide(request).await.is_ok() {
+                self.units.count(GIVEN_BACK, units);
+                kept.1.fetch_sub(units, Ordering::Relaxed);
             }
-        })
-        .await;
+        });
+        if self.has_timers() {
+            let _ = timeout(PATIENCE, returned).await;
+        } else {
+            returned.await;
+        }
     }
 }
 
-/// The task that gives back what is not used. The next one starts when this one has ended, also with its
-/// runtime.
-struct Sweeper<S>(Weak<Shared<S>>);
+/// Units that are lost if they were not given back when this is dropped, by whatever way.
+struct Kept<'u>(&'u Units, AtomicU64);
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.0.count(LOST, *self.1.get_mut());
+    }
+}
+
+/// The task that gives back what is not used, and its number. It may end with its runtime.
+struct Sweeper<S>(Weak<Shared<S>>, u64);
 
 impl<S> Drop for Sweeper<S> {
     fn drop(&mut self) {
         if let Some(shared) = self.0.upgrade() {
-            shared.is_swept.store(false, Ordering::Release);
+            shared.sweepers.end(self.1);
         }
     }
 }

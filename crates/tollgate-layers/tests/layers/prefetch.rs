@@ -4,9 +4,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::{sleep, sleep_until};
-use tollgate_core::store::{Check, Request, Source};
-use tollgate_core::{Decision, Limit, RateLimiter, Store};
+use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
+use tollgate_core::{Decision, Limit, RateLimiter, Store, StoreError};
 use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Prefetch, Share, usual};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{ErrorKind, Fault, FaultyStore};
@@ -361,15 +363,198 @@ fn no_more_comes_back_into_the_hand_than_was_granted() {
 }
 
 #[test]
-fn without_a_runtime_every_call_asks_the_store() {
+fn without_a_runtime_or_timers_every_call_asks_the_store() {
     let asked = Arc::new(Counted::new(MemoryStore::new()));
     let store = Prefetch::new(Arc::clone(&asked), L);
     let limiter = RateLimiter::new(store, ["a=gcra:1000000/1s"]).unwrap();
     for _ in 0..1_000 {
-        let decision = futures_util::FutureExt::now_or_never(limiter.check("k").into_future());
+        let decision = limiter.check("k").into_future().now_or_never();
         assert!(decision.unwrap().unwrap().is_allowed());
     }
     assert_eq!(asked.calls(), 1_000);
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(async {
+        for _ in 0..1_000 {
+            let _ = allowed(&limiter).await;
+            tokio::task::yield_now().await;
+        }
+        limiter.store().give_back().await;
+    });
+    assert_eq!(asked.calls(), 2_000);
+}
+
+/// A store that never takes anything back, or one that has no units ahead.
+struct Odd(Asked, bool);
+
+#[async_trait::async_trait]
+impl Store for Odd {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        if matches!(request.operation(), Operation::Refund(_)) {
+            std::future::pending::<()>().await;
+        }
+        self.0.decide(request).await
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.0.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        match request.operation() {
+            Operation::Prefetch(_) if !self.1 => {
+                Err(StoreError::new(ErrorKind::Unsupported, "only one by one"))
+            }
+            _ => self.0.supports(request),
+        }
+    }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
+}
+
+/// Inside of a `Prefetch`, a `Share` has no units ahead either; around one, each costs as many as there are
+/// parts.
+#[test]
+fn of_a_store_without_units_ahead_every_call_asks_once() {
+    type Make = fn(Asked) -> Arc<dyn Store>;
+    const TWO: NonZeroU32 = NonZeroU32::new(2).unwrap();
+    fn ahead<S: Store + 'static>(store: S) -> Prefetch<S> {
+        Prefetch::with_clock(store, L, Jumping::new())
+    }
+    let cases: [(u64, _, Make); 3] = [
+        (1, 1_000..=1_000, |of| Arc::new(ahead(Odd(of, false)))),
+        (2, 1_000..=1_000, |of| Arc::new(ahead(Share::new(of, TWO)))),
+        (2, 0..=100, |of| Arc::new(Share::new(ahead(of), TWO))),
+    ];
+    for (units, calls, make) in cases {
+        in_jumps(async {
+            let asked = Arc::new(Counted::new(Jumping::new().memory()));
+            let limit = "a=fixed-window:10000/1h";
+            let limiter = RateLimiter::new(make(Arc::clone(&asked)), [limit]).unwrap();
+            for _ in 0..1_000 {
+                let _ = allowed(&limiter).await;
+                sleep(MS).await;
+            }
+            assert!(calls.contains(&asked.calls()), "{}", asked.calls());
+            sleep(L * 2).await;
+            let direct = RateLimiter::new(asked, [limit]).unwrap();
+            let left = direct.peek("k").await.unwrap().remaining();
+            assert_eq!(left, 10_000 - 1_000 * units);
+        });
+    }
+}
+
+#[test]
+fn a_give_back_that_hangs_holds_up_nobody_and_is_lost() {
+    let recorder = DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || {
+        in_jumps(async {
+            let clock = Jumping::new();
+            let asked = Arc::new(Counted::new(clock.memory()));
+            let store = Prefetch::with_clock(Odd(Arc::clone(&asked), true), L, clock);
+            let limiter = RateLimiter::new(store, ["a=fixed-window:100000/1h"]).unwrap();
+            for _ in 0..5 {
+                let calls = asked.calls();
+                for _ in 0..200 {
+                    let _ = allowed(&limiter).await;
+                }
+                assert!(asked.calls() < calls + 20);
+                sleep(L * 5).await;
+            }
+            tokio::time::timeout(Duration::from_secs(11), limiter.store().give_back())
+                .await
+                .unwrap();
+        });
+    });
+    let counted = recorder.snapshotter().snapshot().into_vec();
+    let units = |outcome| {
+        let of = |key: &metrics::Key| key.labels().any(|label| label.value() == outcome);
+        let found = counted.iter().find(|(key, ..)| of(key.key()));
+        match found.unwrap().3 {
+            DebugValue::Counter(units) => units,
+            _ => unreachable!("units are counted"),
+        }
+    };
+    assert!(units("lost") > 0);
+    assert_eq!(units("given_back"), 0);
+    assert_eq!(units("granted"), units("used") + units("lost"));
+}
+
+#[test]
+fn what_a_runtime_leaves_in_hand_is_given_back_by_the_next_that_asks() {
+    let paused = || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time().start_paused(true).build().unwrap()
+    };
+    for ends in [true, false] {
+        let clock = ManualClock::new();
+        let memory = MemoryStore::builder().clock(clock.clone()).build();
+        let store = Prefetch::with_clock(memory, L, clock.clone());
+        let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap();
+        let first = paused();
+        first.block_on(async {
+            for _ in 0..100 {
+                let _ = allowed(&limiter).await;
+            }
+            assert!(limiter.peek("k").await.unwrap().remaining() < 900);
+        });
+        // Either it is gone, or nobody drives it any more.
+        let first = (!ends).then_some(first);
+        clock.advance(if ends { L } else { L * 2 });
+        paused().block_on(async {
+            for _ in 0..100 {
+                assert!(limiter.check("other").await.unwrap().is_allowed());
+            }
+            sleep(L).await;
+            assert_eq!(limiter.peek("k").await.unwrap().remaining(), 900, "{ends}");
+        });
+        drop(first);
+    }
+}
+
+/// No more calls are admitted in the end than if each had asked the store, and as many if the clock and what
+/// began a window do not matter.
+#[test]
+fn a_limit_that_changes_while_units_are_in_hand_admits_as_many() {
+    for algorithm in ["gcra", "sliding-log", "fixed-window", "anchored"] {
+        for amount in [500, 2_000] {
+            let total = |within| {
+                in_jumps(async move {
+                    let clock = Jumping::new();
+                    let store = Arc::new(Prefetch::with_clock(clock.memory(), within, clock));
+                    let limiter = |amount: u64| {
+                        let limit = match algorithm {
+                            "anchored" => format!("a=fixed-window:{amount}/1h,anchored"),
+                            _ => format!("a={algorithm}:{amount}/1h"),
+                        };
+                        RateLimiter::new(Arc::clone(&store), [limit]).unwrap()
+                    };
+                    let mut admitted = 0;
+                    for _ in 0..100 {
+                        let _ = allowed(&limiter(1_000)).await;
+                        admitted += 1;
+                    }
+                    // The second time, what was in hand under the limit of before is back.
+                    for _ in 0..2 {
+                        while limiter(amount).check("k").await.unwrap().is_allowed() {
+                            admitted += 1;
+                        }
+                        store.give_back().await;
+                    }
+                    admitted
+                })
+            };
+            let (ahead, directly) = (total(L), total(Duration::ZERO));
+            assert!(
+                ahead <= directly,
+                "{algorithm}, {amount}: {ahead} of {directly}"
+            );
+            if !["gcra", "anchored"].contains(&algorithm) {
+                assert_eq!((ahead, directly), (amount, amount), "{algorithm}");
+            }
+        }
+    }
 }
 
 /// Whoever gets no answer must not ask for units again and again: each may have been granted.
