@@ -26,14 +26,24 @@ fn hints(headers: &str) -> Hints {
     Hints::read(&map, SystemTime::UNIX_EPOCH + Duration::from_secs(RECEIVED))
 }
 
-/// Returns a limit's name, amount, remaining, and the milliseconds of its window and reset.
-type Shown<'h> = (Option<&'h str>, [Option<u64>; 2], [Option<u128>; 2]);
-
-fn shown(limit: &LimitHint) -> Shown<'_> {
-    let millis = |time: Option<Duration>| time.map(|time| time.as_millis());
-    (
-        limit.name(),
-        [limit.amount(), limit.remaining()],
-        [millis(limit.window()), millis(limit.reset_after())],
-    )
+/// Writes what is known of each limit: its name, amount, what remains, and the milliseconds of its window
+/// and until its reset.
+fn shown(hints: &Hints) -> String {
+    fn or_none(value: Option<impl ToString>) -> String {
+        value.map_or("-".to_owned(), |value| value.to_string())
+    }
+    let millis = |time: Option<Duration>| or_none(time.map(|time| time.as_millis()));
+    let one = |limit: &LimitHint| {
+        let numbers = [limit.amount(), limit.remaining()].map(or_none);
+        let times = [limit.window(), limit.reset_after()].map(millis);
+        [&[or_none(limit.name())], &numbers[..], &times]
+            .concat()
+            .join(" ")
+    };
+    hints
+        .limits()
+        .iter()
+        .map(one)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
