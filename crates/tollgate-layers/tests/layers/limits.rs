@@ -34,53 +34,59 @@ fn texts(set: &LimitSet, name: &str) -> Vec<String> {
     limits.iter().map(ToString::to_string).collect()
 }
 
+/// Entries called `a`, and their limits.
+const READ: &str = r#"
+"gcra:5/min" => a=gcra:5/1m
+"b=gcra:5/minute" => b=gcra:5/1m
+["gcra:5/1m", "b=gcra:9/1h"] => a=gcra:5/1m b=gcra:9/1h
+"sliding-buckets:5/1m,buckets=6" => a=sliding-buckets:5/1m,buckets=6
+{ algorithm = "gcra", amount = 5, window = "1m" } => a=gcra:5/1m
+{ window = "1h", name = "b", amount = 5, burst = 2, algorithm = "gcra", shadow = true } => b=gcra:5/1h,burst=2,shadow
+{ algorithm = "fixed-window", amount = 5, window = "hour", anchored = true, count-denied = false } => a=fixed-window:5/1h,anchored
+{ algorithm = "fixed-window", amount = 5, window = "day@Europe/Berlin" } => a=fixed-window:5/day@Europe/Berlin
+{ algorithm = "block", window = "5m", doublings = 3 } => a=block:5m,doublings=3
+[{ algorithm = "gcra", amount = 5, window = "1s" }, "b=gcra:9/1h"] => a=gcra:5/1s b=gcra:9/1h
+{ off = true } =>
+"off" =>
+["off"] =>
+["off", "b=gcra:5/1m", "c=off"] => b=gcra:5/1m
+{ algorithm = "gcra", amount = 5, window = "1m", off = true } =>
+{ algorithm = "gcra", amount = 5, window = "1m", off = false } => a=gcra:5/1m
+"#;
+
+/// Lines that are no entries, and what the error says.
+const WRONG: &str = r#"
+a = "gcra:5/1mn" => limits of "a": "a=gcra:5/1mn" is wrong at character 11
+a = "5/min" => expected an algorithm: 
+a = ["gcra:1/1s", "gcra:1/1m"] => called "a": give each a name of its own
+a = { amount = 5, window = "1m" } => missing field `algorithm`
+a = { algorithm = "gcra", amount = 5 } => missing field `window`
+a = { algorithm = "gcra", window = "1m" } => missing field `amount`
+a = { algorithm = "gcra", amount = -5, window = "1m" } => invalid value: integer `-5`
+a = { algorithm = "gcra", amount = 5, window = 60 } => invalid type: integer `60`
+a = { algorithm = "gcra", amount = 5, window = "1m", brust = 3 } => expected the option `burst=NUMBER`, once
+a = { algorithm = "gcra", amount = 5, window = "1m", burst = -3 } => a number must not be negative
+a = { algorithm = "gcra", amount = 5, window = "1m", burst = "3" } => expected a whole number, `true` or `false`
+a = { algorithm = "gcra", amount = 5, window = "1m", brust = false } => expected the option `burst=NUMBER`, once
+a = { algorithm = "gcrra", amount = 5, window = "1m", off = true } => expected an algorithm: 
+a = { algorithm = "gcra", amount = 5, window = "1m,shadow" } => limits of "a": "1m,shadow" is not one word
+a = { algorithm = "x=gcra", amount = 5, window = "1m" } => "x=gcra" is not one word
+a = { algorithm = "gcra", amount = 5, window = "1m", "burst=3,shadow" = true } => "burst=3,shadow" is not one word
+a = { name = "two words", algorithm = "gcra", amount = 5, window = "1m" } => "two words" is not a name
+a = "gcra5/1m=off" => "gcra5/1m" is not a name
+a = "=off" => "" is not a name
+a = [] => limits of "a": the list is empty: write a limit, or "off"
+a = ["gcra:1/1s", []] => the list is empty
+a = 5 => expected limits of "a": a text such as "gcra:10/1m"
+a = [5] => expected limits of "a": a text such as "gcra:10/1m"
+"two words" = "gcra:1/1s" => is not a name
+"#;
+
 #[test]
 fn a_limit_is_a_text_or_a_table() {
-    for (text, read) in [
-        (r#""gcra:5/min""#, "a=gcra:5/1m"),
-        (r#""b=gcra:5/minute""#, "b=gcra:5/1m"),
-        (r#"["gcra:5/1m", "b=gcra:9/1h"]"#, "a=gcra:5/1m b=gcra:9/1h"),
-        (
-            r#""sliding-buckets:5/1m,buckets=6""#,
-            "a=sliding-buckets:5/1m,buckets=6",
-        ),
-        (
-            r#"{ algorithm = "gcra", amount = 5, window = "1m" }"#,
-            "a=gcra:5/1m",
-        ),
-        (
-            r#"{ window = "1h", name = "b", amount = 5, burst = 2, algorithm = "gcra", shadow = true }"#,
-            "b=gcra:5/1h,burst=2,shadow",
-        ),
-        (
-            r#"{ algorithm = "fixed-window", amount = 5, window = "hour", anchored = true, count-denied = false }"#,
-            "a=fixed-window:5/1h,anchored",
-        ),
-        (
-            r#"{ algorithm = "fixed-window", amount = 5, window = "day@Europe/Berlin" }"#,
-            "a=fixed-window:5/day@Europe/Berlin",
-        ),
-        (
-            r#"{ algorithm = "block", window = "5m", doublings = 3 }"#,
-            "a=block:5m,doublings=3",
-        ),
-        (
-            r#"[{ algorithm = "gcra", amount = 5, window = "1s" }, "b=gcra:9/1h"]"#,
-            "a=gcra:5/1s b=gcra:9/1h",
-        ),
-        (r#"{ off = true }"#, ""),
-        (r#""off""#, ""),
-        (r#"["off"]"#, ""),
-        (r#"["off", "b=gcra:5/1m", "c=off"]"#, "b=gcra:5/1m"),
-        (
-            r#"{ algorithm = "gcra", amount = 5, window = "1m", off = true }"#,
-            "",
-        ),
-        (
-            r#"{ algorithm = "gcra", amount = 5, window = "1m", off = false }"#,
-            "a=gcra:5/1m",
-        ),
-    ] {
+    for line in READ.trim().lines() {
+        let (text, read) = line.split_once(" =>").unwrap();
+        let read = read.trim();
         let read_set: LimitSet = toml::from_str(&format!("a = {text}")).unwrap();
         assert_eq!(texts(&read_set, "a").join(" "), read, "{text}");
         let value: serde_json::Value = toml::from_str(&format!("a = {text}")).unwrap();
@@ -91,89 +97,8 @@ fn a_limit_is_a_text_or_a_table() {
 
 #[test]
 fn what_is_no_limit_is_pointed_at() {
-    for (text, expected) in [
-        (
-            r#"a = "gcra:5/1mn""#,
-            r#"limits of "a": "a=gcra:5/1mn" is wrong at character 11"#,
-        ),
-        (r#"a = "5/min""#, "expected an algorithm: "),
-        (
-            r#"a = ["gcra:1/1s", "gcra:1/1m"]"#,
-            "called \"a\": give each a name of its own",
-        ),
-        (
-            r#"a = { amount = 5, window = "1m" }"#,
-            "missing field `algorithm`",
-        ),
-        (
-            r#"a = { algorithm = "gcra", amount = 5 }"#,
-            "missing field `window`",
-        ),
-        (
-            r#"a = { algorithm = "gcra", window = "1m" }"#,
-            "missing field `amount`",
-        ),
-        (
-            r#"a = { algorithm = "gcra", amount = -5, window = "1m" }"#,
-            "invalid value: integer `-5`",
-        ),
-        (
-            r#"a = { algorithm = "gcra", amount = 5, window = 60 }"#,
-            "invalid type: integer `60`",
-        ),
-        (
-            r#"a = { algorithm = "gcra", amount = 5, window = "1m", brust = 3 }"#,
-            "expected the option `burst=NUMBER`, once",
-        ),
-        (
-            r#"a = { algorithm = "gcra", amount = 5, window = "1m", burst = -3 }"#,
-            "a number must not be negative",
-        ),
-        (
-            r#"a = { algorithm = "gcra", amount = 5, window = "1m", burst = "3" }"#,
-            "expected a whole number, `true` or `false`",
-        ),
-        (
-            r#"a = { algorithm = "gcra", amount = 5, window = "1m", brust = false }"#,
-            "expected the option `burst=NUMBER`, once",
-        ),
-        (
-            r#"a = { algorithm = "gcrra", amount = 5, window = "1m", off = true }"#,
-            "expected an algorithm: ",
-        ),
-        (
-            r#"a = { algorithm = "gcra", amount = 5, window = "1m,shadow" }"#,
-            r#"limits of "a": "1m,shadow" is not one word"#,
-        ),
-        (
-            r#"a = { algorithm = "x=gcra", amount = 5, window = "1m" }"#,
-            r#""x=gcra" is not one word"#,
-        ),
-        (
-            r#"a = { algorithm = "gcra", amount = 5, window = "1m", "burst=3,shadow" = true }"#,
-            r#""burst=3,shadow" is not one word"#,
-        ),
-        (
-            r#"a = { name = "two words", algorithm = "gcra", amount = 5, window = "1m" }"#,
-            r#""two words" is not a name"#,
-        ),
-        (r#"a = "gcra5/1m=off""#, r#""gcra5/1m" is not a name"#),
-        (r#"a = "=off""#, r#""" is not a name"#),
-        (
-            "a = []",
-            r#"limits of "a": the list is empty: write a limit, or "off""#,
-        ),
-        (r#"a = ["gcra:1/1s", []]"#, "the list is empty"),
-        (
-            "a = 5",
-            "expected limits of \"a\": a text such as \"gcra:10/1m\"",
-        ),
-        (
-            "a = [5]",
-            "expected limits of \"a\": a text such as \"gcra:10/1m\"",
-        ),
-        (r#""two words" = "gcra:1/1s""#, "is not a name"),
-    ] {
+    for line in WRONG.trim().lines() {
+        let (text, expected) = line.split_once(" => ").unwrap();
         let error = toml::from_str::<LimitSet>(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
@@ -184,23 +109,16 @@ fn what_is_no_limit_is_pointed_at() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("two entries of this name"), "{error}");
-    for twice in [
-        r#""algorithm": "gcra""#,
-        r#""off": true"#,
-        r#""shadow": true"#,
+    for (name, value) in [
+        ("algorithm", r#""gcra""#),
+        ("off", "true"),
+        ("shadow", "true"),
     ] {
-        let twice = format!(r#"{{"a": {{{twice}, {twice}}}}}"#);
+        let twice = format!(r#"{{"a": {{"{name}": {value}, "{name}": {value}}}}}"#);
         let error = serde_json::from_str::<LimitSet>(&twice).unwrap_err();
-        assert!(
-            error.to_string().contains("is given twice"),
-            "{twice}: {error}"
-        );
+        let said = format!("`{name}` is given twice");
+        assert!(error.to_string().contains(&said), "{error}");
     }
-    let twice = r#"{"a": {"algorithm": "gcra", "algorithm": "gcra"}}"#;
-    let error = serde_json::from_str::<LimitSet>(twice)
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("`algorithm` is given twice"), "{error}");
     let many: Vec<_> = (0..33).map(|index| format!("l{index}=gcra:1/1s")).collect();
     assert!(LimitSet::new().with("a", &many).is_err());
 }
