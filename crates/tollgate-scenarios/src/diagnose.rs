@@ -64,87 +64,46 @@ pub async fn finds_nothing_wrong(client: &dyn Client) {
         assert_eq!(diagnosis.worst(), Note, "{diagnosis:#?}");
         assert!(diagnosis.findings().len() >= 11, "{diagnosis:#?}");
         for finding in diagnosis.findings() {
-            let severity = if finding.check == "replicas" {
-                Note
-            } else {
-                Fine
-            };
+            let is_note = finding.check == "replicas";
+            let severity = if is_note { Note } else { Fine };
             assert_eq!(finding.severity, severity, "{flavor}: {finding:?}");
         }
         leaves_nothing(&[server]);
     }
 }
 
+/// Settings of a server, the check that finds them, how severe they are, and words of what it says.
+const SETTINGS: &str = "\
+--maxmemory 100mb --maxmemory-policy allkeys-lru => eviction: serious: allkeys-lru & noeviction
+--maxmemory-policy volatile-ttl => eviction: warning: volatile-ttl & noeviction
+=> persistence: warning: restart & appendonly yes
+--save 3600 1 => persistence: warning: snapshots & appendonly yes
+--appendonly yes => persistence: note: everysec & always
+--min-replicas-to-write 1 => replicas: serious: only 0 connected, of 1 needed
+--min-replicas-to-write 1 => writes: serious: NOREPLICAS & too few replicas
+--maxmemory 100kb => writes: serious: OOM & give it more
+--rename-command EVALSHA NONE => permissions: serious: `evalsha` & do not rename or disable
+--rename-command EVALSHA NONE => decisions: serious: fixed-window, gcra & EVALSHA
+--rename-command CONFIG NONE => persistence: warning: no append-only file
+";
+
 /// Finds server settings that endanger limits.
 pub async fn finds_dangerous_settings(client: &dyn Client) {
-    for (arguments, check, severity, words) in [
-        (
-            &["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"][..],
-            "eviction",
-            Serious,
-            &["allkeys-lru", "noeviction"][..],
-        ),
-        (
-            &["--maxmemory-policy", "volatile-ttl"],
-            "eviction",
-            Warning,
-            &["volatile-ttl", "noeviction"],
-        ),
-        (&[], "persistence", Warning, &["restart", "appendonly yes"]),
-        (
-            &["--save", "3600 1"],
-            "persistence",
-            Warning,
-            &["snapshots", "appendonly yes"],
-        ),
-        (
-            &["--appendonly", "yes"],
-            "persistence",
-            Note,
-            &["everysec", "always"],
-        ),
-        (
-            &["--min-replicas-to-write", "1"],
-            "replicas",
-            Serious,
-            &["only 0 connected, of 1 needed"],
-        ),
-        (
-            &["--min-replicas-to-write", "1"],
-            "writes",
-            Serious,
-            &["NOREPLICAS", "too few replicas"],
-        ),
-        (
-            &["--maxmemory", "100kb"],
-            "writes",
-            Serious,
-            &["OOM", "give it more"],
-        ),
-        (
-            &["--rename-command", "EVALSHA", ""],
-            "permissions",
-            Serious,
-            &["`evalsha`", "do not rename or disable"],
-        ),
-        (
-            &["--rename-command", "EVALSHA", ""],
-            "decisions",
-            Serious,
-            &["fixed-window, gcra", "EVALSHA"],
-        ),
-        (
-            &["--rename-command", "CONFIG", ""],
-            "persistence",
-            Warning,
-            &["no append-only file"],
-        ),
-    ] {
-        let server = Server::options(Flavor::System)
-            .args(arguments.to_vec())
-            .start();
+    for line in SETTINGS.lines() {
+        let (arguments, found) = line.split_once("=> ").unwrap();
+        let [check, severity, words] = found.splitn(3, ": ").collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        let mut severities = [Note, Warning, Serious].into_iter();
+        let severity = severities.find(|it| it.to_string() == severity).unwrap();
+        let words: Vec<_> = words.split(" & ").collect();
+        // A command is renamed to nothing, which is to disable it.
+        let arguments = arguments
+            .split_whitespace()
+            .map(|word| word.replace("NONE", ""));
+        let server = Server::options(Flavor::System).args(arguments).start();
         let diagnosis = of(client, &server).await;
-        is(&diagnosis, check, severity, words);
+        is(&diagnosis, check, severity, &words);
         leaves_nothing(&[server]);
     }
 }
@@ -172,54 +131,23 @@ pub async fn finds_replicas_that_are_not_waited_for(client: &dyn Client) {
     replication_says(&replica, "master_link_status:up").await;
     replication_says(&primary, "state=online").await;
     let diagnosis = of(client, &primary).await;
-    is(
-        &diagnosis,
-        "replicas",
-        Warning,
-        &["1 connected", "min-replicas-to-write 1"],
-    );
+    let words = ["1 connected", "min-replicas-to-write 1"];
+    is(&diagnosis, "replicas", Warning, &words);
     primary.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     replication_says(&primary, "min_slaves_good_slaves:1").await;
-    is(
-        &of(client, &primary).await,
-        "replicas",
-        Fine,
-        &["1 connected"],
-    );
+    let diagnosis = of(client, &primary).await;
+    is(&diagnosis, "replicas", Fine, &words[..1]);
     let diagnosis = of(client, &replica).await;
-    is(
-        &diagnosis,
-        "role",
-        Serious,
-        &["replica", "connect to the primary"],
-    );
-    is(
-        &diagnosis,
-        "writes",
-        Serious,
-        &["READONLY", "connect to the primary"],
-    );
+    let advice = "connect to the primary";
+    is(&diagnosis, "role", Serious, &["replica", advice]);
+    is(&diagnosis, "writes", Serious, &["READONLY", advice]);
     leaves_nothing(&[primary]);
 }
 
-const NEEDED: [&str; 14] = [
-    "evalsha",
-    "get",
-    "lindex",
-    "llen",
-    "lpush",
-    "lrange",
-    "lset",
-    "ltrim",
-    "pexpire",
-    "rpush",
-    "script|load",
-    "set",
-    "time",
-    "unlink",
-];
+const NEEDED: &str =
+    "evalsha get lindex llen lpush lrange lset ltrim pexpire rpush script|load set time unlink";
 /// The additional commands that the diagnosis itself runs.
-const LOOKED_AT: [&str; 6] = ["config|get", "hello", "info", "ping", "scan", "select"];
+const LOOKED_AT: &str = "config|get hello info ping scan select";
 
 /// Finds which command a user lacks, for each command that limits need.
 pub async fn finds_what_a_user_lacks(client: &dyn Client) {
@@ -236,26 +164,20 @@ pub async fn finds_what_a_user_lacks(client: &dyn Client) {
             let reply = server.command(&words);
             assert_eq!(reply.text(), Some("OK"), "{reply:?}");
         };
-        let all: Vec<String> = NEEDED.iter().map(|name| format!("+{name}")).collect();
-        let mut all: Vec<&str> = all.iter().map(String::as_str).collect();
         // Redis 6.2 does not support subcommands such as `config|get` in ACLs.
-        let looked_at: Vec<String> = LOOKED_AT
-            .iter()
-            .filter(|name| flavor != Flavor::Redis62 || !name.contains('|'))
-            .map(|name| format!("+{name}"))
-            .collect();
-        all.extend(looked_at.iter().map(String::as_str));
+        let mut looked_at: Vec<_> = LOOKED_AT.split(' ').collect();
+        looked_at.retain(|name| flavor != Flavor::Redis62 || !name.contains('|'));
+        let all = NEEDED.split(' ').chain(looked_at);
+        let all: Vec<_> = all.map(|name| format!("+{name}")).collect();
+        let all: Vec<_> = all.iter().map(String::as_str).collect();
 
         set("whole", "~shop:*", &all);
         let diagnosis = of("whole").await;
         is(&diagnosis, "permissions", Fine, &[]);
         is(&diagnosis, "decisions", Fine, &[]);
-        for missing in NEEDED {
-            let others: Vec<&str> = all
-                .iter()
-                .copied()
-                .filter(|name| name[1..] != *missing)
-                .collect();
+        for missing in NEEDED.split(' ') {
+            let mut others = all.clone();
+            others.retain(|name| name[1..] != *missing);
             let user = format!("no-{}", missing.replace('|', "-"));
             set(&user, "~shop:*", &others);
             // Otherwise the script might be loaded already, and a missing `script|load` would not
@@ -266,35 +188,21 @@ pub async fn finds_what_a_user_lacks(client: &dyn Client) {
                 "evalsha" | "get" | "set" | "time" => Serious,
                 _ => Warning,
             };
-            let finding = diagnosis
-                .findings()
-                .iter()
-                .find(|finding| finding.found.contains("cannot run"));
+            let mut findings = diagnosis.findings().iter();
+            let finding = findings.find(|finding| finding.found.contains("cannot run"));
             let finding = finding.unwrap_or_else(|| panic!("{missing}: {diagnosis:#?}"));
             assert_eq!((finding.check, finding.severity), ("permissions", severity));
-            assert!(
-                finding.found.contains(&format!("`{missing}`:")),
-                "{finding:?}"
-            );
-            assert!(
-                finding.advice.contains(&format!("+{missing}")),
-                "{finding:?}"
-            );
-            let others = NEEDED.iter().filter(|name| **name != missing);
-            for other in others {
-                assert!(
-                    !finding.found.contains(&format!("`{other}`")),
-                    "{finding:?}"
-                );
-            }
+            let of = |name: &str| finding.found.contains(&format!("`{name}`"));
+            let named: Vec<_> = NEEDED.split(' ').filter(|name| of(name)).collect();
+            assert_eq!(named, [missing], "{finding:?}");
+            let advice = format!("+{missing}");
+            assert!(finding.advice.contains(&advice), "{finding:?}");
             // A user without `unlink` leaves keys behind, which expire.
             for key in server.command(&["KEYS", "*"]).items() {
                 let key = key.text().unwrap();
                 let left = server.command(&["PTTL", key]).integer().unwrap();
-                assert!(
-                    (1..=60_000).contains(&left) && missing == "unlink",
-                    "{key}: {left}"
-                );
+                let expires = (1..=60_000).contains(&left);
+                assert!(expires && missing == "unlink", "{key}: {left}");
             }
             server.command(&["FLUSHALL"]);
         }
@@ -306,16 +214,10 @@ pub async fn finds_what_a_user_lacks(client: &dyn Client) {
         set("blind", "~shop:*", &all);
         set("blind", "~shop:*", &["-config", "-info", "-scan"]);
         let diagnosis = of("blind").await;
-        for check in [
-            "version",
-            "role",
-            "eviction",
-            "persistence",
-            "replicas",
-            "states ahead",
-        ] {
+        for check in ["version", "role", "eviction", "persistence", "replicas"] {
             is(&diagnosis, check, Unknown, &["allow"]);
         }
+        is(&diagnosis, "states ahead", Unknown, &["allow"]);
         leaves_nothing(&[server]);
     }
 }
@@ -325,32 +227,19 @@ pub async fn finds_slow_servers(client: &dyn Client) {
     let server = Server::start(Flavor::System);
     is(&of(client, &server).await, "round trip", Fine, &[]);
     let proxy = Proxy::start(server.address());
-    let store = client
-        .server(
-            &proxy.url(),
-            options().with_deadline(Duration::from_secs(3)),
-        )
-        .await
-        .unwrap();
+    let options = options().with_deadline(Duration::from_secs(3));
+    let store = client.server(&proxy.url(), options).await.unwrap();
     proxy.delay_replies(Duration::from_millis(20));
     is(&store.diagnose().await, "round trip", Note, &["nearer"]);
     proxy.delay_replies(Duration::from_millis(120));
-    is(
-        &store.diagnose().await,
-        "round trip",
-        Warning,
-        &["deadline"],
-    );
+    let diagnosis = store.diagnose().await;
+    is(&diagnosis, "round trip", Warning, &["deadline"]);
     proxy.delay_replies(Duration::ZERO);
     server.pause();
     let diagnosis = store.diagnose().await;
     server.resume();
-    is(
-        &diagnosis,
-        "connection",
-        Serious,
-        &["does not answer", "check that it is running"],
-    );
+    let words = ["does not answer", "check that it is running"];
+    is(&diagnosis, "connection", Serious, &words);
 }
 
 /// Finds states written while a clock was ahead.
@@ -372,12 +261,8 @@ pub async fn finds_states_ahead(client: &dyn Client) {
     server.command(&["SET", "shop:pace:gcra:v1:{carol}", "theirs"]);
     server.command(&["DEL", "shop:pace:gcra:v1-caller:{bob}"]);
     let diagnosis = limiter.store().diagnose().await;
-    is(
-        &diagnosis,
-        "states ahead",
-        Unknown,
-        &["1 key could not be read"],
-    );
+    let words = ["1 key could not be read"];
+    is(&diagnosis, "states ahead", Unknown, &words);
 }
 
 /// Finds nothing wrong with a healthy cluster; finds missing slots and masters, and a cluster that
@@ -402,24 +287,16 @@ pub async fn finds_what_a_cluster_lacks(client: &dyn Client) {
             .map(|finding| finding.server.clone())
             .collect();
         assert_eq!(servers.len(), 3, "{diagnosis:#?}");
-        assert!(
-            cluster
-                .addresses()
-                .iter()
-                .all(|node| servers.contains(node))
-        );
+        let addresses = cluster.addresses();
+        assert!(addresses.iter().all(|node| servers.contains(node)));
     }
     leaves_nothing(cluster.nodes());
 
     let node = slice::from_ref(&cluster.nodes()[0]);
     let alone = client.server(&node[0].url(), options()).await.unwrap();
     let diagnosis = alone.diagnose().await;
-    is(
-        &diagnosis,
-        "cluster",
-        Serious,
-        &["a node of a cluster", "redis-cluster://"],
-    );
+    let words = ["a node of a cluster", "redis-cluster://"];
+    is(&diagnosis, "cluster", Serious, &words);
 
     // A slot far from those of the diagnosis's test keys.
     let [slot, master] = [16_000_u16; 2];

@@ -36,133 +36,71 @@ pub(super) fn unknown_operation() -> StoreError {
     )
 }
 
-/// An error code or a phrase, the kind of error that it means, and what to do.
-type Meaning = (&'static str, ErrorKind, &'static str);
+/// Returns what to do about an error with this code, which is the first word of an error, and its kind.
+/// Before Redis 7.0, the error that a script ran into is nested in the script's error.
+fn meaning_of_code(code: &str) -> Option<(ErrorKind, &'static str)> {
+    let advice = match code {
+        "ASK" => "the key is migrating to another node: try again, through a cluster client",
+        "BUSY" | "UNKILLABLE" => {
+            "the server is busy running another script: try again, and find that script with SLOWLOG"
+        }
+        "CLUSTERDOWN" => {
+            "the cluster does not serve this key's slot: try again when it has recovered"
+        }
+        "CROSSSLOT" => {
+            "the keys of one request are in several hash slots: connect with a cluster client, and \
+             give the keys the same partition"
+        }
+        "DENIED" => "the server is in protected mode: bind it to an address, or set a password",
+        "EXECABORT" => {
+            "the server refuses a command of the transaction: the scriptless store needs Redis 7.0 or \
+             later, and a user who may run its commands"
+        }
+        "LOADING" => "the server is loading its data: try again when it is done",
+        "MASTERDOWN" => "this replica has lost its primary: connect to a primary",
+        "MISCONF" => "the server cannot save to disk and so refuses writes: see its log",
+        "MOVED" => "the key is on another node: connect with a cluster client",
+        "NOAUTH" => "the server requires a password: connect with one",
+        "NOPERM" => MAY_NOT,
+        "NOREPLICAS" => {
+            "the server has too few replicas to accept writes: try again when they are back"
+        }
+        "NOSCRIPT" => "the server forgot a script that it had just loaded: try again",
+        "OOM" => "the server has reached its `maxmemory`: give it more, or limit fewer keys",
+        "READONLY" => {
+            "this server is a replica: connect to the primary; Sentinel and cluster clients find it"
+        }
+        "TRYAGAIN" => "the keys are migrating to another node: try again",
+        "WRONGPASS" => "the server refused the user or password: connect with the right ones",
+        "WRONGTYPE" => {
+            "another program has written to a key of this prefix: choose another prefix, or delete the key"
+        }
+        _ => return None,
+    };
+    let kind = match code {
+        "CROSSSLOT" | "DENIED" | "MISCONF" | "NOAUTH" | "NOPERM" | "WRONGPASS" | "WRONGTYPE" => {
+            ErrorKind::Misconfigured
+        }
+        "EXECABORT" => ErrorKind::Unsupported,
+        "OOM" => ErrorKind::Full,
+        _ => ErrorKind::Unavailable,
+    };
+    Some((kind, advice))
+}
 
-/// Error codes: the first word of an error. Before Redis 7.0, the error that a script ran into is
-/// nested in the script's error.
-const MEANINGS: [Meaning; 20] = [
-    (
-        "ASK",
-        ErrorKind::Unavailable,
-        "the key is migrating to another node: try again, through a cluster client",
-    ),
-    (
-        "BUSY",
-        ErrorKind::Unavailable,
-        "the server is busy running another script: try again, and find that script with SLOWLOG",
-    ),
-    (
-        "CLUSTERDOWN",
-        ErrorKind::Unavailable,
-        "the cluster does not serve this key's slot: try again when it has recovered",
-    ),
-    (
-        "CROSSSLOT",
-        ErrorKind::Misconfigured,
-        "the keys of one request are in several hash slots: connect with a cluster client, and \
-         give the keys the same partition",
-    ),
-    (
-        "DENIED",
-        ErrorKind::Misconfigured,
-        "the server is in protected mode: bind it to an address, or set a password",
-    ),
-    (
-        "EXECABORT",
-        ErrorKind::Unsupported,
-        "the server refuses a command of the transaction: the scriptless store needs Redis 7.0 or later, and a user who may run its commands",
-    ),
-    (
-        "LOADING",
-        ErrorKind::Unavailable,
-        "the server is loading its data: try again when it is done",
-    ),
-    (
-        "MASTERDOWN",
-        ErrorKind::Unavailable,
-        "this replica has lost its primary: connect to a primary",
-    ),
-    (
-        "MISCONF",
-        ErrorKind::Misconfigured,
-        "the server cannot save to disk and so refuses writes: see its log",
-    ),
-    (
-        "MOVED",
-        ErrorKind::Unavailable,
-        "the key is on another node: connect with a cluster client",
-    ),
-    (
-        "NOAUTH",
-        ErrorKind::Misconfigured,
-        "the server requires a password: connect with one",
-    ),
-    ("NOPERM", ErrorKind::Misconfigured, MAY_NOT),
-    (
-        "NOREPLICAS",
-        ErrorKind::Unavailable,
-        "the server has too few replicas to accept writes: try again when they are back",
-    ),
-    (
-        "NOSCRIPT",
-        ErrorKind::Unavailable,
-        "the server forgot a script that it had just loaded: try again",
-    ),
-    (
-        "OOM",
-        ErrorKind::Full,
-        "the server has reached its `maxmemory`: give it more, or limit fewer keys",
-    ),
-    (
-        "READONLY",
-        ErrorKind::Unavailable,
-        "this server is a replica: connect to the primary; Sentinel and cluster clients find it",
-    ),
-    (
-        "TRYAGAIN",
-        ErrorKind::Unavailable,
-        "the keys are migrating to another node: try again",
-    ),
-    (
-        "UNKILLABLE",
-        ErrorKind::Unavailable,
-        "the server is busy running another script: try again, and find that script with SLOWLOG",
-    ),
-    (
-        "WRONGPASS",
-        ErrorKind::Misconfigured,
-        "the server refused the user or password: connect with the right ones",
-    ),
-    (
-        "WRONGTYPE",
-        ErrorKind::Misconfigured,
-        "another program has written to a key of this prefix: choose another prefix, or delete \
-         the key",
-    ),
-];
-
-/// Phrases of errors that have no code of their own.
-const PHRASES: [Meaning; 10] = [
-    (
-        "unknown command",
-        ErrorKind::Unsupported,
-        "the server does not know a command that this store needs: if it runs no scripts, use the scriptless store",
-    ),
+/// Phrases of errors that have no code of their own, the kind of error that they mean, and what to do.
+const PHRASES: [(&str, ErrorKind, &str); 10] = [
+    ("unknown command", ErrorKind::Unsupported, UNKNOWN_COMMAND),
     ("ACL failure", ErrorKind::Misconfigured, MAY_NOT),
     ("can't run this command", ErrorKind::Misconfigured, MAY_NOT),
     ("No permission", ErrorKind::Misconfigured, MAY_NOT),
     (
         "max number of clients reached",
         ErrorKind::Unavailable,
-        "the server accepts no more connections: raise its `maxclients`, or connect fewer",
+        CROWDED,
     ),
     // A script that has written something cannot be killed.
-    (
-        "Script killed by user",
-        ErrorKind::Unavailable,
-        "someone ended the script with SCRIPT KILL before it wrote anything: try again",
-    ),
+    ("Script killed by user", ErrorKind::Unavailable, KILLED),
     ("data string too short", ErrorKind::Misconfigured, FOREIGN),
     // A state that no limit has written gives TTLs that no limit gives.
     ("value is not an integer", ErrorKind::Misconfigured, FOREIGN),
@@ -170,11 +108,18 @@ const PHRASES: [Meaning; 10] = [
     (
         "refund is too deep in the log",
         ErrorKind::Unsupported,
-        "more than 2,000 calls in the sliding logs of the request would have to be rewritten, on both sides \
-         of the one to refund, which would block the server: nothing was given back; the call counts until \
-         it leaves the window",
+        TOO_DEEP,
     ),
 ];
+const UNKNOWN_COMMAND: &str = "the server does not know a command that this store needs: if it runs no scripts, \
+                               use the scriptless store";
+const CROWDED: &str =
+    "the server accepts no more connections: raise its `maxclients`, or connect fewer";
+const KILLED: &str =
+    "someone ended the script with SCRIPT KILL before it wrote anything: try again";
+const TOO_DEEP: &str = "more than 2,000 calls in the sliding logs of the request would have to be rewritten, on \
+                        both sides of the one to refund, which would block the server: nothing was given back; \
+                        the call counts until it leaves the window";
 pub(super) const FOREIGN: &str = "a key of this prefix holds a value that tollgate has not written: \
                                   choose another prefix, or delete the key";
 const MAY_NOT: &str = "the server's user may not do this: grant what the server names; \
@@ -212,18 +157,14 @@ pub(super) fn still_uncovered() -> StoreError {
 /// by now.
 #[must_use]
 pub fn is_out_of_service(line: &str) -> bool {
-    is_of_replica(line) || names(line, "LOADING")
+    is_of_replica(line) || known_code(line) == Some("LOADING")
 }
 
 /// Returns whether a server's error says that it is a replica. Before Redis 7.0 that may be nested
 /// inside a script's error.
 #[must_use]
 pub fn is_of_replica(line: &str) -> bool {
-    names(line, "READONLY") || names(line, "MASTERDOWN")
-}
-
-fn names(line: &str, code: &str) -> bool {
-    meaning_of(line).is_some_and(|(word, ..)| word == code)
+    matches!(known_code(line), Some("READONLY" | "MASTERDOWN"))
 }
 
 /// Returns the error that a caller gets for `failure`.
@@ -281,45 +222,38 @@ fn undone(effect: Effect) -> &'static str {
 }
 
 fn lost(what: &str, effect: Effect) -> StoreError {
-    let (kind, advice) = match effect {
-        Effect::Nothing => (ErrorKind::Unavailable, "try again"),
-        Effect::Counts => (
-            ErrorKind::Unknown,
-            "the call may have been counted, so do not send it again",
-        ),
-        Effect::CountsOnce => (
-            ErrorKind::Unknown,
-            "the call may have been counted: call again with the same id, which says what happened",
-        ),
-        Effect::Blocks => (
-            ErrorKind::Unknown,
-            "the key may not be blocked, so block it again, which is safe",
-        ),
-        Effect::Lowers => (
-            ErrorKind::Unknown,
-            "what remains may not have been lowered, so lower it again, which is safe",
-        ),
-        Effect::Plans => (
-            ErrorKind::Unknown,
+    let advice = match effect {
+        Effect::Nothing => "try again",
+        Effect::Counts => "the call may have been counted, so do not send it again",
+        Effect::CountsOnce => {
+            "the call may have been counted: call again with the same id, which says what happened"
+        }
+        Effect::Blocks => "the key may not be blocked, so block it again, which is safe",
+        Effect::Lowers => {
+            "what remains may not have been lowered, so lower it again, which is safe"
+        }
+        Effect::Plans => {
             "events may have been planned or changed: repeat the call with the same ids, which \
-             changes nothing twice",
-        ),
-        Effect::Holds => (
-            ErrorKind::Unknown,
+             changes nothing twice"
+        }
+        Effect::Holds => {
             "a lease may have been acquired, renewed or released: repeat the call with the same \
-             id, which changes nothing twice",
-        ),
-        Effect::Forgets => (
-            ErrorKind::Unknown,
-            "the state may not have been deleted, so reset it again",
-        ),
+             id, which changes nothing twice"
+        }
+        Effect::Forgets => "the state may not have been deleted, so reset it again",
+    };
+    let kind = match effect {
+        Effect::Nothing => ErrorKind::Unavailable,
+        _ => ErrorKind::Unknown,
     };
     StoreError::new(kind, format!("{what}: {advice}"))
 }
 
 fn refused(line: &str) -> StoreError {
-    let (_, kind, advice) = meaning_of(line).unwrap_or((
-        "",
+    let phrase = || PHRASES.iter().find(|(phrase, ..)| line.contains(phrase));
+    let by_phrase = || phrase().map(|(_, kind, advice)| (*kind, *advice));
+    let by_code = known_code(line).and_then(meaning_of_code);
+    let (kind, advice) = by_code.or_else(by_phrase).unwrap_or((
         ErrorKind::Protocol,
         "the server replied with an error that this store does not know: look it up in the \
          server's documentation, and see the server's log",
@@ -327,20 +261,16 @@ fn refused(line: &str) -> StoreError {
     StoreError::new(kind, format!("{advice} ({line})"))
 }
 
-/// Returns the meaning of an error, if it is known.
-fn meaning_of(line: &str) -> Option<Meaning> {
-    let by_code = |text: &str| {
-        let code = code(text);
-        MEANINGS.iter().find(|(word, ..)| *word == code).copied()
-    };
+/// Returns the code of an error, or of the one that a script ran into, if it is known.
+fn known_code(line: &str) -> Option<&str> {
     // Look for codes only where the server writes them: the rest, such as the arguments of an
     // unknown command, may hold text from a caller.
-    let met = line
+    let within = line
         .strip_prefix(SCRIPT_ERROR)
-        .and_then(|rest| rest.rsplit_once(": "))
-        .and_then(|(_, met)| by_code(met));
-    let phrase = || PHRASES.iter().find(|(phrase, ..)| line.contains(phrase));
-    by_code(line).or(met).or_else(|| phrase().copied())
+        .and_then(|rest| rest.rsplit_once(": "));
+    let codes = [Some(line), within.map(|(_, met)| met)].map(|text| text.map(code));
+    let mut known = codes.into_iter().flatten();
+    known.find(|code| meaning_of_code(code).is_some())
 }
 
 fn code(line: &str) -> &str {

@@ -41,32 +41,17 @@ fn cleared(store: &WireStore<Fake>, what: &Clear) -> [u64; 3] {
 #[test]
 fn old_servers_and_nodes_of_clusters_are_reported() {
     for (info, check, severity) in [
-        (
-            "# Server\r\nredis_version:5.0.14\r\n",
-            "version",
-            Severity::Serious,
-        ),
-        (
-            "# Server\r\nredis_version:6.0.20\r\n",
-            "version",
-            Severity::Serious,
-        ),
-        (
-            "# Server\r\nredis_version:6.2.0\r\n",
-            "version",
-            Severity::Ok,
-        ),
+        ("redis_version:5.0.14", "version", Severity::Serious),
+        ("redis_version:6.0.20", "version", Severity::Serious),
+        ("redis_version:6.2.0", "version", Severity::Ok),
         ("cluster_enabled:1", "cluster", Severity::Serious),
     ] {
-        finds(&Fake::saying([("INFO", bytes(info))]), check, severity, "");
+        let info = bytes(format!("# Server\r\n{info}\r\n"));
+        finds(&Fake::saying([("INFO", info)]), check, severity, "");
     }
     let alone = now(Fake::saying([("INFO", bytes("cluster_enabled:0"))]).diagnose());
-    assert!(
-        alone
-            .findings()
-            .iter()
-            .all(|finding| finding.check != "cluster")
-    );
+    let mut findings = alone.findings().iter();
+    assert!(findings.all(|finding| finding.check != "cluster"));
 }
 
 #[test]
@@ -178,12 +163,8 @@ fn states_ahead_are_counted_and_the_furthest_is_named() {
         let ahead = vec![secs(2), furthest, secs(3), second];
         let expected =
             format!("3 of 4 states lie ahead of the server's clock, the furthest by {shown}");
-        finds(
-            &holding(ahead),
-            "states ahead",
-            Severity::Serious,
-            &expected,
-        );
+        let store = holding(ahead);
+        finds(&store, "states ahead", Severity::Serious, &expected);
     }
 }
 
@@ -209,14 +190,11 @@ fn a_sample_ends_at_a_thousand_states_or_two_hundred_scans() {
 fn only_states_of_services_are_sampled() {
     let ahead = "1 of 1 state lies ahead of the server's clock, the furthest by 9.0s: they deny \
                  until then";
+    let unread = "none of 0 states, but 1 key could not be read";
     for (value, severity, shown) in [
         (bucket(Duration::ZERO), Severity::Ok, "none of 1 state"),
         (Reply::Nil, Severity::Ok, "none of 0 states"),
-        (
-            bytes("x"),
-            Severity::Unknown,
-            "none of 0 states, but 1 key could not be read",
-        ),
+        (bytes("x"), Severity::Unknown, unread),
         (bucket(Duration::from_secs(9)), Severity::Serious, ahead),
     ] {
         let names = [
@@ -257,42 +235,32 @@ fn cluster(last: i64, info: Reply) -> WireStore<Fake> {
 
 #[test]
 fn unserved_slots_and_failing_masters_are_serious() {
-    let info = |state: &str, pfail: u32, fail: u32| {
-        bytes(format!(
-            "cluster_state:{state}\r\ncluster_slots_pfail:{pfail}\r\ncluster_slots_fail:{fail}\r\n"
-        ))
-    };
-    let (ok, serious) = (Severity::Ok, Severity::Serious);
+    let (ok, serious, unknown) = (Severity::Ok, Severity::Serious, Severity::Unknown);
     let down = "the cluster is down, or about to be; the masters of 5";
-    let silent = "every slot has a master, but";
+    // The last slot that is served, the cluster's state, and how many slots of it may fail and do fail.
     for (last, info, severity, shown) in [
-        (
-            16_383,
-            info("ok", 0, 0),
-            ok,
-            "all 16384 are served by 1 master",
-        ),
-        (
-            16_383,
-            info("ok", 2, 0),
-            serious,
-            "the masters of 2 slots do not",
-        ),
-        (
-            16_383,
-            info("ok", 0, 3),
-            serious,
-            "the masters of 3 slots do not",
-        ),
-        (16_383, info("fail", 2, 3), serious, down),
-        (16_383, Reply::Nil, Severity::Unknown, silent),
+        (16_383, "ok 0 0", ok, "all 16384 are served by 1 master"),
+        (16_383, "ok 2 0", serious, "the masters of 2 slots do not"),
+        (16_383, "ok 0 3", serious, "the masters of 3 slots do not"),
+        (16_383, "fail 2 3", serious, down),
+        (16_383, "", unknown, "every slot has a master, but"),
         (
             16_382,
-            info("ok", 0, 0),
+            "ok 0 0",
             serious,
             "1 of 16384 slots are served by no",
         ),
     ] {
+        let names = ["state", "slots_pfail", "slots_fail"];
+        let lines = names.iter().zip(info.split_whitespace());
+        let info: String = lines
+            .map(|(name, value)| format!("cluster_{name}:{value}\r\n"))
+            .collect();
+        let info = if info.is_empty() {
+            Reply::Nil
+        } else {
+            bytes(info)
+        };
         let store = cluster(last, info);
         finds(&store, "slots", severity, shown);
         let diagnosis = now(store.diagnose());
@@ -330,6 +298,7 @@ fn finding_the_masters_is_tried_ten_times() {
 /// Progress never exceeds the number of keys, however large a server says that it is.
 #[test]
 fn progress_counts_scanned_keys_up_to_the_number_of_keys() {
+    const MAX: u64 = u64::MAX;
     let scan = |words: &[String]| {
         let next = if words[1] == "0" { "7" } else { "0" };
         Reply::List(vec![bytes(next), list(&[])])
@@ -343,9 +312,9 @@ fn progress_counts_scanned_keys_up_to_the_number_of_keys() {
         (false, denied(), None, vec![0, 100, 200]),
         (
             true,
-            bytes(u64::MAX.to_string()),
-            Some(u64::MAX),
-            vec![0, 100, u64::MAX, u64::MAX, u64::MAX],
+            bytes(MAX.to_string()),
+            Some(MAX),
+            vec![0, 100, MAX, MAX, MAX],
         ),
     ] {
         let store = Fake::with(Options::new(), is_cluster, move |words| {
@@ -450,28 +419,20 @@ fn a_deletion_without_a_reply_is_unknown_and_a_read_is_not() {
 
 #[test]
 fn a_refusal_says_what_an_operator_can_do() {
-    const MISPLACED: ErrorKind = ErrorKind::Misconfigured;
+    use ErrorKind::{Misconfigured, Unavailable, Unsupported};
+
+    let (undo, node) = ("undo its renaming", "this server is one node of a cluster");
     for (line, kind, advice, other) in [
         (
             "ERR unknown command 'SCAN'",
-            ErrorKind::Unsupported,
-            "undo its renaming",
+            Unsupported,
+            undo,
             "cluster client",
         ),
-        (
-            "EXECABORT no",
-            ErrorKind::Unsupported,
-            "transaction",
-            "undo its renaming",
-        ),
-        (
-            "CROSSSLOT no",
-            MISPLACED,
-            "this server is one node of a cluster",
-            "partition",
-        ),
-        ("NOPERM no", MISPLACED, "grant", "one node"),
-        ("LOADING dataset", ErrorKind::Unavailable, "", "grant"),
+        ("EXECABORT no", Unsupported, "transaction", undo),
+        ("CROSSSLOT no", Misconfigured, node, "partition"),
+        ("NOPERM no", Misconfigured, "grant", "one node"),
+        ("LOADING dataset", Unavailable, "", "grant"),
     ] {
         let store = Fake::store(move |_| error(line));
         let refused = now(store.clear(&Clear::new(), &mut |_| ())).unwrap_err();
@@ -479,18 +440,14 @@ fn a_refusal_says_what_an_operator_can_do() {
         let text = refused.to_string();
         assert!(text.contains(advice) && !text.contains(other), "{text}");
         // What a service can do about a decision is no advice to those who run its server.
-        assert!(
-            line.starts_with("EXEC") || !text.contains("scriptless"),
-            "{text}"
-        );
+        let is_service = text.contains("scriptless");
+        assert!(!is_service || line.starts_with("EXEC"), "{text}");
         let diagnosis = now(store.diagnose());
         assert!(diagnosis.worst() >= Severity::Unknown);
         assert_eq!(severity(&diagnosis, "eviction"), Severity::Unknown);
     }
-    assert_eq!(
-        clear(&Fake::saying([]), &Clear::new()),
-        Err(ErrorKind::Protocol)
-    );
+    let silent = clear(&Fake::saying([]), &Clear::new());
+    assert_eq!(silent, Err(ErrorKind::Protocol));
 }
 
 /// Returns what the doctor finds of permissions and of writes where these commands are refused.
@@ -517,60 +474,35 @@ fn refusing(refusals: &'static [(&'static str, &'static str)]) -> [(Severity, St
 #[test]
 fn a_missing_command_is_explained() {
     const NO: &str = "NOPERM this user has no permissions to run the 'x' command";
-    const ALL: &str = "the user may run every command that limits need, on the keys of this prefix";
-    const AT_TIMES: &str = "cannot run `unlink`: calls fail once the server forgets its scripts, \
-                            or keys cannot be reset";
+    const KEYS: &str = "NOPERM No permissions to access a key";
+    const GET: (&str, &str) = ("GET", NO);
+    const NOT_RUN: &str = "MISCONF not able to run the command";
+    const LOAD: &str = "ERR unknown subcommand 'LOAD'";
+    let all = "the user may run every command that limits need, on the keys of this prefix";
+    let at_times = "calls fail once the server forgets its scripts, or keys cannot be reset";
+    let unlink = format!("cannot run `unlink`: {at_times}");
+    let load = format!("cannot run `script|load`: {at_times}");
+    let none = "the user may not touch keys that begin with `tollgate:`";
     let (ok, unknown) = (Severity::Ok, Severity::Unknown);
     let (warning, serious) = (Severity::Warning, Severity::Serious);
+    let logs = "cannot run `lindex`: sliding logs fail";
+    let two = "cannot run `get`, `lindex`: calls fail";
+    let set = "cannot run `set`: calls fail";
+    let lists = "could not try `lpush`, `rpush`";
     for (refusals, permissions, writes) in [
-        (&[][..], (ok, ALL), ok),
-        (
-            &[("LINDEX", NO)][..],
-            (warning, "cannot run `lindex`: sliding logs fail"),
-            ok,
-        ),
-        (&[("UNLINK", NO)][..], (warning, AT_TIMES), ok),
-        (
-            &[("SCRIPT", "ERR unknown subcommand 'LOAD'")][..],
-            (
-                warning,
-                "cannot run `script|load`: calls fail once the server forgets its scripts, or keys \
-                 cannot be reset",
-            ),
-            ok,
-        ),
-        (
-            &[("GET", NO), ("LINDEX", NO)][..],
-            (serious, "cannot run `get`, `lindex`: calls fail"),
-            ok,
-        ),
-        (
-            &[("SET", NO)][..],
-            (serious, "cannot run `set`: calls fail"),
-            unknown,
-        ),
-        (
-            &[("SET", "OOM no memory")][..],
-            (unknown, "could not try `lpush`, `rpush`"),
-            serious,
-        ),
-        (
-            &[("SET", "NOPERM No permissions to access a key")][..],
-            (
-                serious,
-                "the user may not touch keys that begin with `tollgate:`",
-            ),
-            unknown,
-        ),
+        (&[][..], (ok, all), ok),
+        (&[("LINDEX", NO)], (warning, logs), ok),
+        (&[("UNLINK", NO)], (warning, &unlink), ok),
+        (&[("SCRIPT", LOAD)], (warning, &load), ok),
+        (&[GET, ("LINDEX", NO)], (serious, two), ok),
+        (&[("SET", NO)], (serious, set), unknown),
+        (&[("SET", "OOM no memory")], (unknown, lists), serious),
+        (&[("SET", KEYS)], (serious, none), unknown),
         // Limits do not need them.
-        (&[("EXISTS", NO), ("PTTL", NO)][..], (ok, ALL), ok),
+        (&[("EXISTS", NO), ("PTTL", NO)], (ok, all), ok),
         // Whatever else is said of a command is said because it would be run.
-        (&[("LPUSH", "WRONGTYPE no")][..], (ok, ALL), ok),
-        (
-            &[("GET", "MISCONF not able to run the command")][..],
-            (ok, ALL),
-            ok,
-        ),
+        (&[("LPUSH", "WRONGTYPE no")], (ok, all), ok),
+        (&[("GET", NOT_RUN)], (ok, all), ok),
     ] {
         let [found_permissions, found_writes] = refusing(refusals);
         assert_eq!(found_permissions.0, permissions.0, "{refusals:?}");
@@ -613,27 +545,17 @@ fn commands_of_schedules_are_tried_on_a_key_that_holds_a_string() {
 /// Every algorithm is tried with a call of one unit, on a key that is deleted afterwards.
 #[test]
 fn algorithms_whose_calls_fail_are_named() {
-    let cases: [(Refusals, Severity, &str, &str); 3] = [
-        (
-            |_| None,
-            Severity::Ok,
-            "a call was decided by every algorithm",
-            "",
-        ),
-        (
-            |key| key.contains("sliding-log").then_some("NOPERM no"),
-            Severity::Warning,
-            "calls cannot be decided by sliding-log",
-            "grant",
-        ),
-        (
-            |key| key.contains("gcra").then_some("OOM no"),
-            Severity::Serious,
-            "calls cannot be decided by gcra",
-            "maxmemory",
-        ),
-    ];
-    for (refusals, severity, shown, advice) in cases {
+    let none: Refusals = |_| None;
+    let log: Refusals = |key| key.contains("sliding-log").then_some("NOPERM no");
+    let gcra: Refusals = |key| key.contains("gcra").then_some("OOM no");
+    let decided = "a call was decided by every algorithm";
+    let [no_log, no_gcra] =
+        ["sliding-log", "gcra"].map(|name| format!("calls cannot be decided by {name}"));
+    for (refusals, severity, shown, advice) in [
+        (none, Severity::Ok, decided, ""),
+        (log, Severity::Warning, &no_log, "grant"),
+        (gcra, Severity::Serious, &no_gcra, "maxmemory"),
+    ] {
         let store = Fake::saying([]);
         *store.engine().scripts.lock().unwrap() = Some(refusals);
         let diagnosis = now(store.diagnose());
@@ -648,17 +570,13 @@ fn algorithms_whose_calls_fail_are_named() {
         for (_, words) in calls {
             let is_limit = !words[1].contains(":schedule:") && !words[1].contains(":leases:");
             assert!(words[2] == "1" || !is_limit);
-            assert!(
-                deleted.iter().any(|(_, keys)| keys[1] == words[1]),
-                "{words:?}"
-            );
+            let is_deleted = deleted.iter().any(|(_, keys)| keys[1] == words[1]);
+            assert!(is_deleted, "{words:?}");
         }
         // What is written to try commands is a string, and is named as one.
         let set = &store.engine().sent("SET")[0].1;
-        assert!(
-            set[1].starts_with("tollgate:tollgate-doctor:fixed-window-"),
-            "{set:?}"
-        );
+        let prefix = "tollgate:tollgate-doctor:fixed-window-";
+        assert!(set[1].starts_with(prefix), "{set:?}");
         assert!(deleted.iter().any(|(_, keys)| keys[1] == set[1]));
     }
 }
@@ -689,9 +607,6 @@ fn replies_about_other_states_that_are_not_numbers_are_errors() {
     let mut asked: Vec<_> = store.engine().sent("EXISTS");
     asked.dedup();
     assert_eq!(found.len(), asked.len());
-    assert!(
-        asked
-            .iter()
-            .all(|(_, words)| words[1].ends_with(":{alice}"))
-    );
+    let mut keys = asked.iter().map(|(_, words)| &words[1]);
+    assert!(keys.all(|key| key.ends_with(":{alice}")));
 }

@@ -20,85 +20,34 @@ use crate::lifetime::{lives, server_time};
 /// What a store keeps a state longer for that was written at a caller's instant, in milliseconds.
 const SLACK: u64 = 600_000;
 
-/// Limits that count in the same states, and so may take each other's place.
-const FAMILIES: [&[&str]; 22] = [
-    &["gcra:10/1s", "gcra:7/1s,burst=3", "gcra:3/1s", "gcra:0/1s"],
-    // Debts that are no whole number of another quota's units.
-    &[
-        "gcra:7/10us,burst=5",
-        "gcra:3/7us,burst=5",
-        "gcra:7/11us,burst=9",
-    ],
-    // As many units to a token as there may be, or one; and debts that are capped.
-    &[
-        "gcra:2/9007199254740991us,burst=1",
-        "gcra:9007199254740991/1us",
-        "gcra:1/1s,burst=9007199254",
-        "gcra:3/7us,burst=1000000000000000",
-        "gcra:9007/1h",
-    ],
-    &[
-        "fixed-window:10/1s",
-        "fixed-window:3/1s",
-        "fixed-window:4/1s,count-denied",
-        "fixed-window:0/1s,count-denied",
-        "fixed-window:9007199254740991/1s,count-denied",
-    ],
-    &["fixed-window:10/1300us", "fixed-window:0/1300us"],
-    &["fixed-window:3/9007199254740991us"],
-    &[
-        "fixed-window:10/1s,anchored",
-        "fixed-window:3/1s,anchored",
-        "fixed-window:4/1s,anchored,count-denied",
-        "fixed-window:0/1s,anchored,count-denied",
-        "fixed-window:9007199254740991/1s,anchored,count-denied",
-    ],
-    &["fixed-window:3/1d,anchored", "fixed-window:2/1d,anchored"],
-    &[
-        "sliding-counter:10/1s",
-        "sliding-counter:3/1s",
-        "sliding-counter:0/1s",
-    ],
-    // In steps that do not divide the window.
-    &[
-        "sliding-counter:9007199254740/1s",
-        "sliding-counter:70000000000/1s",
-    ],
-    &["sliding-counter:7/3us"],
-    &["sliding-counter:5/1us"],
-    &[
-        "sliding-buckets:10/1s,buckets=4",
-        "sliding-buckets:3/1s,buckets=4",
-        "sliding-buckets:0/1s,buckets=4",
-    ],
-    &["sliding-buckets:10/1s,buckets=3"],
-    &["sliding-buckets:9007199254740991/1s,buckets=1"],
-    &["sliding-log:10/1s", "sliding-log:3/1s", "sliding-log:0/1s"],
-    &[
-        "sliding-log:40/1s",
-        "sliding-log:100000/100ms",
-        "sliding-log:10/1d",
-    ],
-    &[
-        "sliding-log:5/1s,count-denied",
-        "sliding-log:15/1s,count-denied",
-        "sliding-log:0/1s,count-denied",
-        "sliding-log:15/1s",
-    ],
-    &[
-        "block:1s",
-        "block:300ms,doublings=2",
-        "block:1500ms,doublings=1",
-    ],
-    &["block:3us,doublings=5", "block:1us"],
-    &[
-        "fixed-window:10/day@Europe/Berlin",
-        "fixed-window:3/day@Europe/Berlin",
-        "fixed-window:0/day@Europe/Berlin",
-        "fixed-window:9007199254740991/day@Europe/Berlin",
-    ],
-    &["fixed-window:5/month@UTC", "fixed-window:4/month@UTC"],
-];
+/// Limits that count in the same states, and so may take each other's place: a family a line.
+const FAMILIES: &str = "\
+gcra:10/1s gcra:7/1s,burst=3 gcra:3/1s gcra:0/1s
+# Debts that are no whole number of another quota's units.
+gcra:7/10us,burst=5 gcra:3/7us,burst=5 gcra:7/11us,burst=9
+# As many units to a token as there may be, or one; and debts that are capped.
+gcra:2/9007199254740991us,burst=1 gcra:9007199254740991/1us gcra:1/1s,burst=9007199254 gcra:3/7us,burst=1000000000000000 gcra:9007/1h
+fixed-window:10/1s fixed-window:3/1s fixed-window:4/1s,count-denied fixed-window:0/1s,count-denied fixed-window:9007199254740991/1s,count-denied
+fixed-window:10/1300us fixed-window:0/1300us
+fixed-window:3/9007199254740991us
+fixed-window:10/1s,anchored fixed-window:3/1s,anchored fixed-window:4/1s,anchored,count-denied fixed-window:0/1s,anchored,count-denied fixed-window:9007199254740991/1s,anchored,count-denied
+fixed-window:3/1d,anchored fixed-window:2/1d,anchored
+sliding-counter:10/1s sliding-counter:3/1s sliding-counter:0/1s
+# In steps that do not divide the window.
+sliding-counter:9007199254740/1s sliding-counter:70000000000/1s
+sliding-counter:7/3us
+sliding-counter:5/1us
+sliding-buckets:10/1s,buckets=4 sliding-buckets:3/1s,buckets=4 sliding-buckets:0/1s,buckets=4
+sliding-buckets:10/1s,buckets=3
+sliding-buckets:9007199254740991/1s,buckets=1
+sliding-log:10/1s sliding-log:3/1s sliding-log:0/1s
+sliding-log:40/1s sliding-log:100000/100ms sliding-log:10/1d
+sliding-log:5/1s,count-denied sliding-log:15/1s,count-denied sliding-log:0/1s,count-denied sliding-log:15/1s
+block:1s block:300ms,doublings=2 block:1500ms,doublings=1
+block:3us,doublings=5 block:1us
+fixed-window:10/day@Europe/Berlin fixed-window:3/day@Europe/Berlin fixed-window:0/day@Europe/Berlin fixed-window:9007199254740991/day@Europe/Berlin
+fixed-window:5/month@UTC fixed-window:4/month@UTC
+";
 
 /// What a server holds at a key, and the last millisecond in which it does.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -476,16 +425,22 @@ fn families(most: usize) -> impl Strategy<Value = Vec<usize>> {
     ]
 }
 
+fn all_families() -> Vec<Vec<Limit>> {
+    let lines = FAMILIES.lines().filter(|line| !line.starts_with('#'));
+    let of = |line: &str| line.split(' ').map(limit).collect();
+    lines.map(of).collect()
+}
+
 #[test]
 fn every_script_has_a_family() {
-    let limits = FAMILIES.iter().copied().flatten();
-    let codes: BTreeSet<_> = limits.map(|text| code(limit(text).algorithm())).collect();
+    let limits = all_families().into_iter().flatten();
+    let codes: BTreeSet<_> = limits.map(|limit| code(limit.algorithm())).collect();
     assert!(codes.into_iter().eq(0..TWINS.len()));
 }
 
 #[test]
 fn scripts_leave_the_states_of_the_machine() {
-    play(FAMILIES.len());
+    play(usize::MAX);
 }
 
 /// Histories of only those limits that have reservations.
@@ -496,6 +451,8 @@ fn scripts_of_reservations_leave_the_states_of_the_machine() {
 
 /// Plays histories of limits of the first `most` families.
 fn play(most: usize) {
+    let all = all_families();
+    let most = most.min(all.len());
     let config = ProptestConfig {
         cases: rounds(300),
         failure_persistence: None,
@@ -523,10 +480,7 @@ fn play(most: usize) {
             let mut pair = pair.borrow_mut();
             let key = pair.begin();
             let names: Vec<_> = (0..families.len()).map(|i| format!("{key}-{i}")).collect();
-            let limits: Vec<Vec<Limit>> = families
-                .iter()
-                .map(|&family| FAMILIES[family].iter().map(|text| limit(text)).collect())
-                .collect();
+            let limits: Vec<_> = families.iter().map(|&family| &all[family]).collect();
             let (mut clock, mut left) = (start, 0);
             let mut receipts: Vec<Receipt> = Vec::new();
             if total > 0 {
@@ -883,10 +837,8 @@ fn refunds_in_any_order_leave_the_states_of_the_machine() {
     ];
     let mut pair = Pair::on(Flavor::System);
     // From the Unix epoch, where the first window starts, and from within one.
-    for (written, start) in EACH
-        .map(|text| [(text, 0), (text, START + 700_000)])
-        .concat()
-    {
+    let starts = |text| [(text, 0), (text, START + 700_000)];
+    for (written, start) in EACH.map(starts).concat() {
         for (between, after) in TIMES {
             for (calls, given_back) in GIVEN_BACK {
                 if pair.passes_over() {
@@ -913,6 +865,9 @@ fn refunds_in_any_order_leave_the_states_of_the_machine() {
 /// was given back; limits that have nothing left; and receipts from before a reset.
 #[test]
 fn short_histories_leave_the_states_of_the_machine() {
+    const APART: [u64; 7] = [
+        1, 333_334, 999_999, 1_000_000, 1_000_001, 1_333_336, 2_000_000,
+    ];
     let mut pair = Pair::on(Flavor::System);
     let start = START + 700_000;
     for written in EACH {
@@ -920,16 +875,12 @@ fn short_histories_leave_the_states_of_the_machine() {
             let later = start + 400_000;
             let steps = [(start, Consume(2)), (later, Consume(3)), (later, Refund(0))];
             let then = [(back, Consume(1)), (back, Refund(1)), (later, Peek(10))];
-            let steps = steps
-                .into_iter()
-                .chain(then)
-                .map(|(at, step)| (at, 0, step));
+            let steps = steps.into_iter().chain(then);
+            let steps = steps.map(|(at, step)| (at, 0, step));
             pair.tell(&[written], &steps.collect::<Vec<_>>());
         }
         for start in [START, start] {
-            for apart in [
-                1, 333_334, 999_999, 1_000_000, 1_000_001, 1_333_336, 2_000_000,
-            ] {
+            for apart in APART {
                 for then in [start - apart, start + apart] {
                     let steps = [(then, 0, Consume(2)), (then, 0, Reset)];
                     let after = [(start, 0, Consume(2)), (start + 10, 0, Refund(0))];
@@ -938,30 +889,18 @@ fn short_histories_leave_the_states_of_the_machine() {
             }
         }
     }
-    let denying = [
-        "fixed-window:10/1s",
-        "fixed-window:10/1s,anchored",
-        "sliding-log:10/1s",
-    ];
-    let denying = denying.map(|text| format!("{text},count-denied"));
+    let denying = [EACH[2], EACH[3], EACH[6]].map(|text| format!("{text},count-denied"));
     for written in EACH.into_iter().chain(denying.iter().map(String::as_str)) {
         let steps = [Consume(4), Consume(6), Take(0), Take(2)].map(|step| (START, 0, step));
         let later = (START + 100_000, 0, Take(2));
         pair.tell(&[written], &[&steps[..], &[later]].concat());
     }
     // A key that lives for a day lives for no millisecond less.
-    for written in [
-        "gcra:10/1d",
-        "fixed-window:10/1d",
-        "fixed-window:10/1d,anchored",
-        "sliding-counter:10/1d",
-        "sliding-buckets:10/1d,buckets=3",
-        "sliding-log:10/1d",
-    ] {
+    for written in EACH.map(|text| text.replace("10/1s", "10/1d")) {
         let steps = [Consume(2), Consume(3), Refund(1)];
         let steps = (0..).zip(steps);
         let steps = steps.map(|(second, step)| (START + 1_000_000 * second, 0, step));
-        pair.tell(&[written], &steps.collect::<Vec<_>>());
+        pair.tell(&[&written], &steps.collect::<Vec<_>>());
     }
 }
 
@@ -1001,14 +940,10 @@ fn units_ahead_leave_the_states_of_the_machine() {
         }
         // Units that are given back twice, to calls that came later.
         for again in [Refund(0), Reset] {
-            let steps = [
-                Ahead(1, 3, 4),
-                again,
-                Consume(6),
-                Refund(0),
-                Ahead(1, 99, 1),
-            ];
-            pair.tell(&[written], &steps.map(|step| (START, 0, step)));
+            let steps = [Ahead(1, 3, 4), again, Consume(6), Refund(0)];
+            let steps = steps.into_iter().chain([Ahead(1, 99, 1)]);
+            let steps: Vec<_> = steps.map(|step| (START, 0, step)).collect();
+            pair.tell(&[written], &steps);
         }
         // No unit is used after the last instant there is.
         let steps = [Ahead(1, 3, 4), Consume(1), Refund(0), Peek(10)];
@@ -1017,19 +952,12 @@ fn units_ahead_leave_the_states_of_the_machine() {
         pair.tell(&[written], &steps);
     }
     // All has leaked under a raised quota, before the end of what was granted under the old one.
-    let steps = [
-        (0, 0, Ahead(1, 3, 4)),
-        (1, 1, Consume(1)),
-        (1, 1, Consume(1)),
-    ];
+    let [first, then] = [(0, 0, Ahead(1, 3, 4)), (1, 1, Consume(1))];
+    let steps = [first, then, then];
     let steps = steps.map(|(tenths, limit, step)| (START + 100_000 * tenths, limit, step));
     pair.tell(&["gcra:10/1s", "gcra:1000/1s"], &steps);
     // A log that holds nothing but when it was settled, before the end of what was granted.
-    let steps = [
-        (0, 0, Ahead(1, 3, 4)),
-        (1, 1, Settle(0, 9)),
-        (1, 0, Consume(1)),
-    ];
+    let steps = [first, (1, 1, Settle(0, 9)), (1, 0, Consume(1))];
     let steps = steps.map(|(tenths, limit, step)| (START + 100_000 * tenths, limit, step));
     pair.tell(&["sliding-log:10/1s", "sliding-log:0/1s"], &steps);
 }
@@ -1060,23 +988,12 @@ fn rings_drop_expired_buckets_at_every_position() {
 #[test]
 fn debts_without_bound_leave_the_states_of_the_machine() {
     let mut pair = Pair::on(Flavor::System);
-    for written in [
-        "gcra:5/1m",
-        "gcra:3/7us,burst=4",
-        "gcra:9007199254740991/1us",
-        "fixed-window:3/1s",
-        "sliding-counter:3/1s",
-        "sliding-buckets:3/1s,buckets=3",
-        "sliding-buckets:9007199254740991/1s,buckets=2",
-        "sliding-log:3/1s",
-    ] {
-        for costs in [
-            [u64::MAX; 2],
-            [MAX_EXACT; 2],
-            [MAX_EXACT - 1; 2],
-            [1 << 40; 2],
-            [5, MAX_EXACT - 2],
-        ] {
+    let limits = "gcra:5/1m gcra:3/7us,burst=4 gcra:9007199254740991/1us fixed-window:3/1s \
+                  sliding-counter:3/1s sliding-buckets:3/1s,buckets=3 \
+                  sliding-buckets:9007199254740991/1s,buckets=2 sliding-log:3/1s";
+    let twice = [u64::MAX, MAX_EXACT, MAX_EXACT - 1, 1 << 40].map(|cost| [cost; 2]);
+    for written in limits.split(' ') {
+        for costs in twice.into_iter().chain([[5, MAX_EXACT - 2]]) {
             let mut steps = vec![(START, 0, Consume(2))];
             for (now, cost) in [START, START + 400_000].into_iter().zip(costs) {
                 let again = [Settle(0, cost), Consume(1), Refund(0)];
@@ -1109,13 +1026,8 @@ fn debts_without_bound_leave_the_states_of_the_machine() {
 fn cancelled_reservations_of_one_limit_leave_the_states_of_the_machine() {
     let mut pair = Pair::on(Flavor::System);
     let most = format!("gcra:1/1us,burst={}", MAX_EXACT - 1);
-    let steps = [
-        Consume(MAX_EXACT - 1),
-        Reserve(1),
-        Refund(1),
-        Reserve(1),
-        Refund(3),
-    ];
+    let [one, most_of_all] = [Reserve(1), Consume(MAX_EXACT - 1)];
+    let steps = [most_of_all, one, Refund(1), one, Refund(3)];
     pair.tell(&[&most], &steps.map(|step| (START, 0, step)));
     let steps = [(0, 0, Consume(1)), (2, 0, Reserve(1)), (2, 1, Refund(1))];
     pair.tell(&["gcra:1/3us", "gcra:1/2us"], &steps);
@@ -1129,20 +1041,11 @@ fn blocks_at_every_microsecond_leave_the_states_of_the_machine() {
     let micros = |micros| BlockSpan::Lasting(Duration::from_micros(micros));
     let until = |micros| BlockSpan::Until(Timestamp::from_micros(micros).unwrap());
     let spans = |now| {
-        [
-            BlockSpan::Usual,
-            until(now),
-            until(now + 1),
-            until(now + 6),
-            micros(0),
-            micros(4),
-        ]
+        let untils = [now, now + 1, now + 6].map(until);
+        [&[BlockSpan::Usual], &untils[..], &[0, 4].map(micros)].concat()
     };
-    for written in [
-        "block:3us",
-        "block:1us,doublings=2",
-        "block:2us,doublings=1",
-    ] {
+    let limits = "block:3us block:1us,doublings=2 block:2us,doublings=1";
+    for written in limits.split(' ') {
         for second in 0..6 {
             for then in [0, 1, 2, 3, 4, 5, 8, 9, 10].map(|later| START + later) {
                 for third in spans(then) {
@@ -1151,11 +1054,8 @@ fn blocks_at_every_microsecond_leave_the_states_of_the_machine() {
                     }
                     let first = (START, 0, Block(BlockSpan::Usual));
                     let second = (START + 1, 0, Block(spans(START + 1)[second]));
-                    let calls = [
-                        (then, 0, Consume(1)),
-                        (then, 0, Take(1)),
-                        (then, 0, Block(third)),
-                    ];
+                    let calls = [Consume(1), Take(1), Block(third)];
+                    let calls = calls.map(|step| (then, 0, step));
                     pair.tell(&[written], &[&[first, second], &calls[..]].concat());
                 }
             }

@@ -30,7 +30,7 @@ fn hints(headers: &str) -> Hints {
 /// and until its reset.
 fn shown(hints: &Hints) -> String {
     fn or_none(value: Option<impl ToString>) -> String {
-        value.map_or("-".to_owned(), |value| value.to_string())
+        value.map_or_else(|| "-".to_owned(), |value| value.to_string())
     }
     let millis = |time: Option<Duration>| or_none(time.map(|time| time.as_millis()));
     let one = |limit: &LimitHint| {
