@@ -218,10 +218,8 @@ mod tests {
 
     #[test]
     fn machines_and_versions_are_named() {
-        assert_eq!(
-            model("processor\t: 0\nmodel name\t: AMD EPYC\n"),
-            "AMD EPYC"
-        );
+        let found = model("processor\t: 0\nmodel name\t: AMD EPYC\n");
+        assert_eq!(found, "AMD EPYC");
         assert_eq!(model(""), "unknown");
         let lock =
             "name = \"redis-x\"\nversion = \"2.0.0\"\n\nname = \"redis\"\nversion = \"1.8.1\"\n";

@@ -132,13 +132,9 @@ mod tests {
         let listed = "# a: 2 names\nstruct One\nstruct Two\n\n# b: 1 names\nstruct One\n";
         assert_eq!(differences(listed, listed), [""; 0]);
         let differences = differences(listed, &listed.replacen("Two", "Three", 1));
-        assert!(
-            differences[0].starts_with("a: struct Three is new; "),
-            "{differences:?}"
-        );
-        assert!(
-            differences[1].starts_with("a: struct Two is gone; "),
-            "{differences:?}"
-        );
+        let said = "a: struct Three is new; ";
+        assert!(differences[0].starts_with(said), "{differences:?}");
+        let said = "a: struct Two is gone; ";
+        assert!(differences[1].starts_with(said), "{differences:?}");
     }
 }

@@ -198,10 +198,8 @@ mod tests {
         };
         let done = left("https://example.org/a/b", "security@example.org");
         assert!(done.contains("git tag v1.2.3"), "{done}");
-        assert!(
-            done.contains("--package a\n  6. cargo publish --package b"),
-            "{done}"
-        );
+        let said = "--package a\n  6. cargo publish --package b";
+        assert!(done.contains(said), "{done}");
         let undone = left(
             &format!("https://{PLACEHOLDER}/a"),
             &format!("security@{PLACEHOLDER}"),

@@ -366,10 +366,8 @@ mod tests {
             algorithm: "sliding-log:2/1m".parse().unwrap(),
             calls: vec![(1_000, true), (2_000, false), (61_000, true)],
         };
-        assert_eq!(
-            run.trailing(),
-            [(0, 0), (1_000, 1), (61_000, 1), (121_000, 0)]
-        );
+        let found = run.trailing();
+        assert_eq!(found, [(0, 0), (1_000, 1), (61_000, 1), (121_000, 0)]);
         assert_eq!(run.worst(), (1_000, 1));
     }
 

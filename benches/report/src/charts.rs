@@ -193,10 +193,8 @@ mod tests {
         // The card and its edge, two in the legend, two bars, one of them twice as long.
         let svg = bars.draw();
         assert_eq!(svg.matches("<rect").count(), 6);
-        assert!(
-            svg.contains("width=\"39.4\"") && svg.contains("width=\"19.7\""),
-            "{svg}"
-        );
+        let holds = svg.contains("width=\"39.4\"") && svg.contains("width=\"19.7\"");
+        assert!(holds, "{svg}");
         assert!(in_memory("none").is_err());
     }
 

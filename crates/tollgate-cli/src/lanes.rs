@@ -251,11 +251,8 @@ mod tests {
             };
             let done = runtime.block_on(forget_all(&work)).map_err(|_| ());
             let counted = work.tries.into_inner();
-            assert_eq!(
-                done.map(|()| counted).map_err(|()| counted),
-                tries,
-                "{kind:?}"
-            );
+            let found = done.map(|()| counted).map_err(|()| counted);
+            assert_eq!(found, tries, "{kind:?}");
         }
     }
 }

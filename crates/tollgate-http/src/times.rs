@@ -170,11 +170,8 @@ mod tests {
             ("20ms", 20),
             ("2d", 172_800_000),
         ] {
-            assert_eq!(
-                until(text, now),
-                Some(Duration::from_millis(millis)),
-                "{text}"
-            );
+            let found = until(text, now);
+            assert_eq!(found, Some(Duration::from_millis(millis)), "{text}");
         }
         for text in [
             "",
@@ -207,9 +204,7 @@ mod tests {
         assert_eq!(until("0.0000001", now), Some(micro));
         assert_eq!(until("0.0001ms", now), Some(micro));
         assert_eq!(millis("0.5"), Some(500 * micro));
-        assert_eq!(
-            length("1700000030"),
-            Some(Duration::from_secs(1_700_000_030))
-        );
+        let found = length("1700000030");
+        assert_eq!(found, Some(Duration::from_secs(1_700_000_030)));
     }
 }

@@ -80,9 +80,6 @@ async fn outages_are_logged_once() {
     let lines = log.lines();
     let said = lines.iter().map(|line| line.rsplit_once(": ").unwrap().1);
     let said: Vec<_> = said.collect();
-    assert_eq!(
-        said,
-        ["Misconfigured", "Unavailable", "Misconfigured"],
-        "{lines:#?}"
-    );
+    let expected = ["Misconfigured", "Unavailable", "Misconfigured"];
+    assert_eq!(said, expected, "{lines:#?}");
 }

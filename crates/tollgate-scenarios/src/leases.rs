@@ -45,10 +45,8 @@ async fn next_place(limiter: &Limiter) -> (LeaseGuard, Instant) {
             Ok(Err(denied)) => denied.to_string(),
             Err(error) => format!("{error:?}"),
         };
-        assert!(
-            begun.elapsed() < 10 * TTL,
-            "no place was free in time: {why}"
-        );
+        let holds = begun.elapsed() < 10 * TTL;
+        assert!(holds, "no place was free in time: {why}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -110,10 +108,8 @@ pub async fn a_holder_that_stands_still_keeps_no_place(client: &'static dyn Clie
     let (other, _) = next_place(&limiter).await;
     assert!(other.token() > token);
     wake.send(()).unwrap();
-    assert!(
-        !holder.join().unwrap(),
-        "it believed in a lease that has ended"
-    );
+    let holds = !holder.join().unwrap();
+    assert!(holds, "it believed in a lease that has ended");
     // It released nothing that is not its own.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(other.is_held());
@@ -192,10 +188,8 @@ pub async fn a_promoted_replica_grants_again_what_it_had_not_heard_of(client: &d
     primary.kill();
     let begun = Instant::now();
     while limiter.peek("alice").await.is_err() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(30),
-            "no replica was promoted"
-        );
+        let holds = begun.elapsed() < Duration::from_secs(30);
+        assert!(holds, "no replica was promoted");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(limiter.peek("alice").await.unwrap().held(), 1);

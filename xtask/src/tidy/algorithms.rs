@@ -133,11 +133,8 @@ mod tests {
             ("algorithm/sliding_log/plan.rs", "SlidingLog", 0),
         ] {
             let readme = "- P1: (`tests::near`)\n";
-            assert_eq!(
-                found(readme, (&format!("{CORE}{path}"), code)),
-                wrong,
-                "{code}"
-            );
+            let seen = found(readme, (&format!("{CORE}{path}"), code));
+            assert_eq!(seen, wrong, "{code}");
         }
     }
 }

@@ -208,10 +208,8 @@ mod tests {
     #[test]
     fn addresses_are_parsed_like_the_clients_do() {
         assert_eq!("memory".parse::<Location>().unwrap(), Location::Memory);
-        assert_eq!(
-            client("redis://u:p@h:1/2"),
-            Client::Redis("redis://u:p@h:1/2".into())
-        );
+        let found = client("redis://u:p@h:1/2");
+        assert_eq!(found, Client::Redis("redis://u:p@h:1/2".into()));
         assert_eq!(client("fred://h:1/2"), Client::Fred("redis://h:1/2".into()));
         assert_eq!(
             client("redis-cluster://u:p@h:1,i:2"),

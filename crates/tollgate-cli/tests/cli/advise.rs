@@ -128,10 +128,8 @@ fn what_is_proposed_denies_at_most_one_key_in_a_hundred() {
         // The curve has the proposed limit, which the report marks.
         let curve = window["curve"].as_array().unwrap().iter();
         let amounts: Vec<_> = curve.map(|of| of["amount"].as_u64().unwrap()).collect();
-        assert!(
-            amounts.contains(&proposed) && amounts.is_sorted(),
-            "{amounts:?}"
-        );
+        let holds = amounts.contains(&proposed) && amounts.is_sorted();
+        assert!(holds, "{amounts:?}");
     }
 }
 
@@ -172,10 +170,8 @@ fn denied_keys_are_described_by_what_they_call_themselves_and_ask_for() {
         .lines()
         .find(|line| line.starts_with("10.1.0.1 "))
         .unwrap();
-    assert!(
-        row.ends_with("  /b               bot/2 (+http://b)"),
-        "{row}"
-    );
+    let said = "  /b               bot/2 (+http://b)";
+    assert!(row.ends_with(said), "{row}");
     let row = text
         .lines()
         .find(|line| line.starts_with("10.1.0.2 "))

@@ -155,25 +155,19 @@ fn a_check_waits_until_it_is_allowed() {
         let wait = refused["wait_us"].as_u64().unwrap();
         assert!((1_001..=1_000_000).contains(&wait), "{refused}");
         assert_eq!(refused["wait_up_to_us"], 1_000);
-        assert_eq!(
-            (&refused["allowed"], &refused["limit"]),
-            (&false.into(), &limit.into())
-        );
+        let found = (&refused["allowed"], &refused["limit"]);
+        assert_eq!(found, (&false.into(), &limit.into()));
         assert_eq!(ask(1, &["5s", "--cost", "2"])["wait_us"], Value::Null);
 
         let text = |more: &[&str]| stdout(&desk.ask(&[&subject, more].concat()));
         let allowed = text(&["5s"]);
-        assert!(
-            allowed.starts_with("check alice, cost 1: allowed after "),
-            "{allowed}"
-        );
+        let said = "check alice, cost 1: allowed after ";
+        assert!(allowed.starts_with(said), "{allowed}");
         let refused = text(&["1ms"]);
         let start = "check alice, cost 1: denied, it would have to wait ";
         assert!(refused.starts_with(start), "{refused}");
-        assert!(
-            refused.ends_with(&format!("\nlimit: {limit}\n")),
-            "{refused}"
-        );
+        let said = format!("\nlimit: {limit}\n");
+        assert!(refused.ends_with(&said), "{refused}");
         let never = text(&["1ms", "--cost", "2"]);
         assert!(never.contains("denied forever"), "{never}");
     }
@@ -243,10 +237,8 @@ fn tables_and_json_agree() {
     assert!(first.starts_with(wait), "{denied}");
     let never = stdout(&ask(&["peek", "--cost", "2001"]));
     assert!(never.contains("denied forever") && never.contains("never"));
-    assert_eq!(
-        stdout(&ask(&["reset"])),
-        "reset a\\u{1b}[1m: 1 state forgotten\n- login=fixed-window:N/1d,anchored\n"
-    );
+    let expected = "reset a\\u{1b}[1m: 1 state forgotten\n- login=fixed-window:N/1d,anchored\n";
+    assert_eq!(stdout(&ask(&["reset"])), expected);
 }
 
 #[test]

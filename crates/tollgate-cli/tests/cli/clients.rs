@@ -104,19 +104,15 @@ fn an_api_key_is_counted_by_its_hash() {
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
             assert!(!stdout(&output).contains("secret"));
             let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-            assert_eq!(
-                (&answer["key"], &answer["remaining"]),
-                (&json!(hash), &json!(left))
-            );
+            let found = (&answer["key"], &answer["remaining"]);
+            assert_eq!(found, (&json!(hash), &json!(left)));
         }
     };
     peek(&[], 2);
     peek(&["--or", "1"], 1);
     let explain = stdout(&with_input(&desk, &["explain", "--api-key"], "secret"));
-    assert!(
-        explain.starts_with(&format!("explain {hash}: 2 states\n")),
-        "{explain}"
-    );
+    let said = format!("explain {hash}: 2 states\n");
+    assert!(explain.starts_with(&said), "{explain}");
     let reset = with_input(&desk, &["reset", "--api-key"], "secret");
     assert!(
         stdout(&reset).contains(": 2 states forgotten\n"),

@@ -8,10 +8,8 @@ use crate::program::{conclusion, scratch, stderr, stdout, tollgate};
 fn the_readme_shows_the_output_of_the_demo() {
     let manual = include_str!("../../README.md");
     let text = stdout(&tollgate().arg("demo").output().unwrap());
-    assert!(
-        manual.contains(&format!("$ tollgate demo\n{text}```")),
-        "{text}"
-    );
+    let said = format!("$ tollgate demo\n{text}```");
+    assert!(manual.contains(&said), "{text}");
 }
 
 #[test]

@@ -169,10 +169,8 @@ fn a_block_tells_whose_states_it_does_not_deny() {
     let desk = Desk::new("redis");
     let check = |whom: &[&str]| says(&desk, 0, &[&["check"], whom, &LOGIN].concat(), &[]);
     check(&["--address", "2001:db8:1:3::7"]);
-    assert_eq!(
-        block(&desk, &["--address", "2001:db8:1:2::7"]),
-        (false, false)
-    );
+    let found = block(&desk, &["--address", "2001:db8:1:2::7"]);
+    assert_eq!(found, (false, false));
     check(&["--key", "2001:db8:1::/48"]);
     assert_eq!(block(&desk, &["2001:db8:1::/48"]), (true, false));
     // The service counts by other bits.

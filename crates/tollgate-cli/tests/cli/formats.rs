@@ -207,11 +207,8 @@ fn agrees(shape: &Shape, log: &str) {
         let mut expected = expected::of_replay(hits.collect(), 0, key, &LIMITS);
         let [format, prefix] = shape.names;
         expected["read_as"] = json!([{"format": format, "prefix": prefix, "requests": 300}]);
-        assert_eq!(
-            replay_json(&arguments),
-            expected,
-            "{format} {prefix} by {key}"
-        );
+        let found = replay_json(&arguments);
+        assert_eq!(found, expected, "{format} {prefix} by {key}");
     }
 }
 
@@ -259,10 +256,8 @@ fn w3c_logs_are_read_by_the_names_of_their_columns() {
     for format in [&[][..], &["--format", "w3c"]] {
         let found = replay_json(&[&[&*first, &second], &LIMIT[..], format].concat());
         assert_eq!(found["requests"], 300 * 40);
-        assert_eq!(
-            (&found["keys"], &found["skipped_lines"]),
-            (&5.into(), &100.into())
-        );
+        let seen = (&found["keys"], &found["skipped_lines"]);
+        assert_eq!(seen, (&5.into(), &100.into()));
     }
     let alone = replay(&[&[&*second, "--format", "w3c"], &LIMIT[..]].concat());
     fails(
@@ -296,10 +291,8 @@ fn each_file_has_a_format_of_its_own() {
     arguments.extend(LIMIT);
     let found = replay_json(&arguments);
     assert_eq!(found["requests"], 300 * files.len());
-    assert_eq!(
-        (&found["keys"], &found["skipped_lines"]),
-        (&5.into(), &0.into())
-    );
+    let seen = (&found["keys"], &found["skipped_lines"]);
+    assert_eq!(seen, (&5.into(), &0.into()));
 }
 
 #[test]
@@ -382,10 +375,8 @@ fn the_same_log_may_be_packed_marked_or_from_standard_input() {
         let path = file("any.log", &content);
         assert_eq!(replay_json(&[&[&*path], &LIMIT[..]].concat()), sample);
         let output = from_standard_input(&content);
-        assert_eq!(
-            serde_json::from_slice::<Value>(&output.stdout).unwrap(),
-            sample
-        );
+        let found = serde_json::from_slice::<Value>(&output.stdout).unwrap();
+        assert_eq!(found, sample);
     }
 }
 
@@ -465,10 +456,8 @@ fn bad_lines_are_counted_and_shown_with_their_numbers() {
     let output = replay(&[&[&*path, "--json"], &LIMIT[..]].concat());
     assert!(output.status.success());
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(
-        (&found["requests"], &found["skipped_lines"]),
-        (&3.into(), &7.into())
-    );
+    let seen = (&found["requests"], &found["skipped_lines"]);
+    assert_eq!(seen, (&3.into(), &7.into()));
     let remarks = stderr(&output);
     for (number, reason) in [
         (2, "no {word} where its format has one"),
@@ -483,10 +472,8 @@ fn bad_lines_are_counted_and_shown_with_their_numbers() {
         assert!(line.contains(reason), "{line}");
         assert_eq!(line.contains("(and 2 more)"), number == 2, "{line}");
     }
-    assert!(
-        remarks.starts_with("tollgate: 7 lines skipped\n"),
-        "{remarks}"
-    );
+    let said = "tollgate: 7 lines skipped\n";
+    assert!(remarks.starts_with(said), "{remarks}");
     assert_eq!(remarks.lines().count(), 6, "each reason once: {remarks}");
 }
 
@@ -558,17 +545,13 @@ fn requests_can_be_counted_by_path_method_and_status() {
         FULL_LINES[0].1.to_owned() + &FULL_LINES[0].1.replace("401", "200"),
     );
     let found = replay_json(&[&[&*both, "--status", "401"], &LIMIT[..]].concat());
-    assert_eq!(
-        (&found["requests"], &found["left_out"]),
-        (&1.into(), &1.into())
-    );
+    let seen = (&found["requests"], &found["left_out"]);
+    assert_eq!(seen, (&1.into(), &1.into()));
     let text = stdout(&replay(
         &[&[&*both, "--status", "401"], &LIMIT[..]].concat(),
     ));
-    assert!(
-        text.contains("1 request is left out, by --path, --method or --status."),
-        "{text}"
-    );
+    let said = "1 request is left out, by --path, --method or --status.";
+    assert!(text.contains(said), "{text}");
     let report = scratch("left.html");
     for arguments in [&["advise"][..], &["replay", "--limit", "gcra:5/1m"]] {
         let arguments = [arguments, &[&both, "--status", "401", "--report", &report]].concat();
@@ -691,10 +674,8 @@ fn times_without_a_year_get_the_latest_before_the_logs_last_change() {
                 Read as pattern.\n\
                 Times without a year: 2014 and 2015 are assumed, from when the log was changed last.\n";
     assert!(text.starts_with(head), "{text}");
-    assert!(
-        text.contains("10.0.0.1 invalid user a b       1   2"),
-        "{text}"
-    );
+    let said = "10.0.0.1 invalid user a b       1   2";
+    assert!(text.contains(said), "{text}");
     let found = replay_json(&[&[&*log], &options[..]].concat());
     assert_eq!(found["assumed_years"], json!([2014, 2015]));
 }

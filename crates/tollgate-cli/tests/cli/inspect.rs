@@ -100,10 +100,8 @@ fn a_limit_without_a_state_names_the_others() {
     let wrong = ["--limit", "login=sliding-log:5/1d"];
     let answer = desk.says(0, &[&["explain", "alice"], &wrong[..]].concat());
     let limit = &answer["limits"][0];
-    assert_eq!(
-        (&limit["has_state"], &limit["remaining"]),
-        (&json!(false), &json!(5))
-    );
+    let found = (&limit["has_state"], &limit["remaining"]);
+    assert_eq!(found, (&json!(false), &json!(5)));
     assert_eq!(limit["other_states"], json!(["login=gcra:N/WINDOW"]));
     let text = stdout(&desk.ask(&[&["explain", "alice"], &wrong[..]].concat()));
     let remark = "\nlogin=sliding-log:5/1d has no state for this key. Under its name the server \
@@ -144,15 +142,11 @@ fn a_lost_state_is_not_invented() {
     let answer = desk.says(0, &explain);
     assert_eq!(answer["states"], json!([]));
     let limit = &answer["limits"][0];
-    assert_eq!(
-        (&limit["has_state"], &limit["other_states"]),
-        (&json!(false), &json!([]))
-    );
+    let found = (&limit["has_state"], &limit["other_states"]);
+    assert_eq!(found, (&json!(false), &json!([])));
     let text = stdout(&desk.ask(&explain));
-    assert!(
-        text.starts_with("explain alice: 0 states\n\nLIMIT "),
-        "{text}"
-    );
+    let said = "explain alice: 0 states\n\nLIMIT ";
+    assert!(text.starts_with(said), "{text}");
     let remark =
         "has no state for this key, which was never counted, or not since its state ended.\n";
     assert!(text.ends_with(remark), "{text}");
@@ -424,10 +418,8 @@ fn top_and_list_only_read_a_thousand_keys() {
         let limit = ["--limit", "login=gcra:5/1d"];
         let top = json(&[&["top"], &limit[..], &["--top", "3"]].concat());
         assert_eq!(top["keys"], 1_002);
-        assert_eq!(
-            (&top["denied"], &top["sampled"]),
-            (&json!(1), &json!(false))
-        );
+        let found = (&top["denied"], &top["sampled"]);
+        assert_eq!(found, (&json!(1), &json!(false)));
         let rows = top["top"].as_array().unwrap();
         assert_eq!(rows.len(), 3);
         assert_eq!(texts(&top["top"], "key")[..2], ["full", "near:1"]);
@@ -447,10 +439,8 @@ fn top_and_list_only_read_a_thousand_keys() {
         assert_eq!(fields, expected);
 
         let sample = json(&[&["top"], &limit[..], &["--sample", "150"]].concat());
-        assert_eq!(
-            (&sample["keys"], &sample["sampled"]),
-            (&json!(150), &json!(true))
-        );
+        let found = (&sample["keys"], &sample["sampled"]);
+        assert_eq!(found, (&json!(150), &json!(true)));
         let twice = [
             &["top", "--json"],
             &limit[..],
@@ -459,10 +449,8 @@ fn top_and_list_only_read_a_thousand_keys() {
         .concat();
         assert_eq!(run(&twice).lines().count(), 2);
         let text = run(&[&["top"], &limit[..], &["--top", "1"]].concat());
-        assert!(
-            text.contains(": 1,002 keys, 1 denied\n\nKEY   VERDICT "),
-            "{text}"
-        );
+        let said = ": 1,002 keys, 1 denied\n\nKEY   VERDICT ";
+        assert!(text.contains(said), "{text}");
 
         let answer = json(&["explain", "near:1"]);
         assert_eq!(texts(&answer["states"], "state"), ["login=gcra:N/WINDOW"]);
@@ -478,10 +466,8 @@ fn top_and_list_only_read_a_thousand_keys() {
         "set", "del", "unlink", "expire", "pexpire", "keys", "getex", "rpush",
     ];
     assert!(!names.iter().any(|name| writes.contains(name)), "{names:?}");
-    assert!(
-        names.contains(&"scan") && names.contains(&"evalsha"),
-        "{names:?}"
-    );
+    let holds = names.contains(&"scan") && names.contains(&"evalsha");
+    assert!(holds, "{names:?}");
 }
 
 #[test]
@@ -652,10 +638,8 @@ fn states_on_callers_clocks_are_found() {
         assert_eq!(top["other_states"], json!([]));
         let other = "login=gcra:N/WINDOW, by the clocks of callers (--time-source caller)";
         let top = desk.says(0, &[&["top"], &limit[..]].concat());
-        assert_eq!(
-            (&top["keys"], &top["other_states"]),
-            (&json!(0), &json!([other]))
-        );
+        let seen = (&top["keys"], &top["other_states"]);
+        assert_eq!(seen, (&json!(0), &json!([other])));
         let explain = [&["explain", "alice"], &limit[..], &caller].concat();
         let found = desk.says(0, &explain);
         assert_eq!(found["limits"][0]["has_state"], true);

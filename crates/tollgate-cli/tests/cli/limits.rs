@@ -40,10 +40,8 @@ fn a_limit_of_the_calls_zone_needs_the_zone() {
         0,
         &[&["check", "alice", "--cost", "3"], &berlin[..]].concat(),
     );
-    assert_eq!(
-        names(&checked["limits"]),
-        ["bill=fixed-window:5/month@Europe/Berlin"]
-    );
+    let found = names(&checked["limits"]);
+    assert_eq!(found, ["bill=fixed-window:5/month@Europe/Berlin"]);
     assert_eq!(checked["remaining"], 2);
     let tokyo = ["peek", "alice", "--limit", "bill", "--zone", "Asia/Tokyo"];
     assert_eq!(ask(0, &tokyo)["remaining"], 5);
@@ -110,10 +108,8 @@ fn every_command_takes_names_from_the_file_of_the_service() {
         assert_eq!((&list["keys"], list.get("read_by")), (&json!(1), None));
         let text = stdout(&desk.ask(&["list", "--limits", &path]));
         assert!(text.contains("  READ BY\n"), "{text}");
-        assert!(
-            text.contains("api=fixed-window:2/1d or api=fixed-window:9/1d\n"),
-            "{text}"
-        );
+        let said = "api=fixed-window:2/1d or api=fixed-window:9/1d\n";
+        assert!(text.contains(said), "{text}");
         // The same name does not make the same state.
         let other = file("other.toml", "ban = 'gcra:5/1d'");
         let text = stdout(&desk.ask(&["list", "--limits", &other]));
@@ -122,10 +118,8 @@ fn every_command_takes_names_from_the_file_of_the_service() {
 
         let reset = ask(0, &["reset", "alice", "--limit", "login"]);
         assert_eq!(reset["forgotten"], 2);
-        assert_eq!(
-            states(&desk, "alice"),
-            ["api=fixed-window:N/1d", "ban=block:LENGTH"]
-        );
+        let found = states(&desk, "alice");
+        assert_eq!(found, ["api=fixed-window:N/1d", "ban=block:LENGTH"]);
     }
 }
 
@@ -229,10 +223,8 @@ fn a_reset_forgets_what_explain_lists() {
         assert_eq!(before.len(), 9);
 
         let dry = desk.says(0, &["reset", "alice", "--dry-run"]);
-        assert_eq!(
-            (&dry["forgotten"], &dry["dry_run"]),
-            (&json!(0), &json!(true))
-        );
+        let found = (&dry["forgotten"], &dry["dry_run"]);
+        assert_eq!(found, (&json!(0), &json!(true)));
         assert_eq!(dry["states"].as_array().unwrap().len(), 8);
         assert_eq!(states(&desk, "alice"), before);
 
@@ -339,10 +331,8 @@ fn a_reset_says_that_nothing_is_there() {
     let limit = ["--limit", "login=gcra:5/1d"];
     let wrong = desk.says(1, &[&["reset", "alice"], &limit[..]].concat());
     let other = json!([{"state": "login=sliding-log:N/WINDOW", "clock": "server", "rest": ""}]);
-    assert_eq!(
-        (&wrong["forgotten"], &wrong["other_states"]),
-        (&json!(0), &other)
-    );
+    let found = (&wrong["forgotten"], &wrong["other_states"]);
+    assert_eq!(found, (&json!(0), &other));
     let typo = desk.says(1, &["reset", "alice", "--limit", "logon=gcra:5/1d"]);
     assert_eq!(typo["other_states"], other);
     let rest = desk.says(1, &["reset", "alice", "--rest", "/a"]);
@@ -356,10 +346,8 @@ fn a_reset_says_that_nothing_is_there() {
     );
     let shown = ["reset", "alice", "--limit", "login=sliding-log:N/WINDOW"];
     let text = stdout(&desk.ask(&[&shown[..], &["--dry-run"]].concat()));
-    assert_eq!(
-        text,
-        "reset alice: 1 state would be forgotten\n- login=sliding-log:N/WINDOW\n"
-    );
+    let expected = "reset alice: 1 state would be forgotten\n- login=sliding-log:N/WINDOW\n";
+    assert_eq!(text, expected);
     assert_eq!(desk.keys().len(), 1);
 }
 
@@ -375,14 +363,10 @@ fn a_block_that_nothing_reads_is_a_warning() {
             stderr(&output)
         };
         let warning = block("alice", "bann", &[]);
-        assert!(
-            warning.starts_with("tollgate: warning: nothing seems to read this block: "),
-            "{warning}"
-        );
-        assert!(
-            warning.contains(" the name bann; `tollgate list` "),
-            "{warning}"
-        );
+        let said = "tollgate: warning: nothing seems to read this block: ";
+        assert!(warning.starts_with(said), "{warning}");
+        let said = " the name bann; `tollgate list` ";
+        assert!(warning.contains(said), "{warning}");
         assert_eq!(block("alice", "ban", &["--limits", &path]), "");
         // The name is in use by now, for this key and for another.
         assert_eq!(block("alice", "ban", &[]), "");
@@ -410,10 +394,8 @@ fn a_block_of_a_key_without_its_rest_is_a_warning() {
         // Also when that block stands.
         assert_eq!(block(&["2001:db8:66::/48"]), warning);
         assert_eq!(block(&customer), "");
-        assert_eq!(
-            block(&["2001:db8:66::/48", "--rest", "2001:db8:66:1::/64"]),
-            ""
-        );
+        let found = block(&["2001:db8:66::/48", "--rest", "2001:db8:66:1::/64"]);
+        assert_eq!(found, "");
         assert_eq!(block(&["nobody"]), "");
     }
 }
@@ -458,35 +440,27 @@ fn top_tells_apart_the_plans_that_share_a_name() {
         ] {
             let top = desk.says(0, limits);
             assert_eq!(rows(&top), expected);
-            assert_eq!(
-                (&top["denied"], &top["perhaps_denied"]),
-                (&json!(1), &json!(1))
-            );
+            let found = (&top["denied"], &top["perhaps_denied"]);
+            assert_eq!(found, (&json!(1), &json!(1)));
             assert_eq!((&top["keys"], &top["beyond"]), (&json!(4), &json!(0)));
             assert_eq!(top["shared"], json!([[free, pro]]));
         }
         // One plan, and a file that knows the other.
         let top = desk.says(0, &[&["top", "--limit", "free"], &of_file[..]].concat());
         assert_eq!(rows(&top), [expected[1], expected[3]]);
-        assert_eq!(
-            (&top["denied"], &top["perhaps_denied"]),
-            (&json!(1), &json!(1))
-        );
+        let found = (&top["denied"], &top["perhaps_denied"]);
+        assert_eq!(found, (&json!(1), &json!(1)));
         let text = stdout(&desk.ask(&[&["top"], &of_file[..]].concat()));
         assert!(text.contains(": 4 keys, 1 denied, 1 perhaps\n"), "{text}");
-        assert!(
-            text.contains("\nequal  perhaps denied          0   2 "),
-            "{text}"
-        );
+        let said = "\nequal  perhaps denied          0   2 ";
+        assert!(text.contains(said), "{text}");
         let shared = format!("\nThese limits read the same states: {free}, {pro}.\n");
         assert!(text.contains(&shared), "{text}");
 
         // One plan, and nobody who knows of others.
         let top = desk.says(0, &["top", "--limit", free]);
-        assert_eq!(
-            (&top["denied"], &top["perhaps_denied"]),
-            (&json!(1), &json!(2))
-        );
+        let found = (&top["denied"], &top["perhaps_denied"]);
+        assert_eq!(found, (&json!(1), &json!(2)));
         assert_eq!((&top["beyond"], top.get("shared")), (&json!(2), None));
         let text = stdout(&desk.ask(&["top", "--limit", free]));
         let beyond =
@@ -518,11 +492,8 @@ fn explain_tells_the_plans_of_a_key_apart() {
         assert!(of("allowed").eq(allowed.iter().copied()), "{answer}");
         assert!(of("perhaps").eq(perhaps.iter().copied()), "{answer}");
         let text = stdout(&desk.ask(&explain));
-        assert_eq!(
-            text.contains("perhaps denied"),
-            perhaps.contains(&true),
-            "{text}"
-        );
+        let found = text.contains("perhaps denied");
+        assert_eq!(found, perhaps.contains(&true), "{text}");
         desk.says(0, &["reset", "bob"]);
     }
 }

@@ -50,10 +50,8 @@ fn states_ahead_of_the_clock_are_cleared() {
 
         let found = says(&store, 0, &["reset", "--all", "--ahead", "--dry-run"]);
         assert_eq!(found["found"], 3);
-        assert_eq!(
-            (&found["forgotten"], &found["dry_run"]),
-            (&0.into(), &true.into())
-        );
+        let seen = (&found["forgotten"], &found["dry_run"]);
+        assert_eq!(seen, (&0.into(), &true.into()));
         ask(1, "peek", "bob");
         let one = says(
             &store,
@@ -63,10 +61,8 @@ fn states_ahead_of_the_clock_are_cleared() {
         assert_eq!((&one["found"], &one["forgotten"]), (&1.into(), &1.into()));
         assert_eq!(one["limits"][0], "pages");
         let rest = says(&store, 0, &["reset", "--all", "--ahead"]);
-        assert_eq!(
-            (&rest["forgotten"], &rest["servers"]),
-            (&2.into(), &1.into())
-        );
+        let seen = (&rest["forgotten"], &rest["servers"]);
+        assert_eq!(seen, (&2.into(), &1.into()));
         assert_eq!(ask(0, "peek", "bob")["remaining"], 2);
         assert_eq!(ask(0, "peek", "alice")["remaining"], 1);
         let all = says(&store, 0, &["reset", "--all"]);
@@ -93,10 +89,8 @@ fn output_says_how_many_states_were_cleared() {
         "reset tollgate: 1,200 states forgotten of login\n\
          (1 key was left: written by another release, or by no limit)\n"
     );
-    assert_eq!(
-        say(&["reset", "--all", "--prefix", "shop"]),
-        "reset shop: 0 states forgotten\n"
-    );
+    let found = say(&["reset", "--all", "--prefix", "shop"]);
+    assert_eq!(found, "reset shop: 0 states forgotten\n");
 }
 
 #[test]
@@ -120,14 +114,10 @@ fn a_reset_of_a_name_without_states_says_which_names_have_some() {
     let ahead = reset(0, &["--limit", "login", "--ahead"]);
     assert!(ahead.starts_with("reset tollgate: 0 states"), "{ahead}");
     let both = reset(0, &[&known[..], &["--limit", "logon"]].concat());
-    assert!(
-        both.contains("1 state forgotten of pages, logon\n"),
-        "{both}"
-    );
-    assert!(
-        both.contains("\nThe server holds no state of logon; "),
-        "{both}"
-    );
+    let said = "1 state forgotten of pages, logon\n";
+    assert!(both.contains(said), "{both}");
+    let said = "\nThe server holds no state of logon; ";
+    assert!(both.contains(said), "{both}");
     assert!(reset(1, &known).contains("has states of login.\n"));
 }
 
@@ -193,10 +183,8 @@ fn doctors_rate_findings_and_say_what_to_do() {
         assert_eq!(output.status.code(), Some(1));
         let text = stdout(&output);
         assert!(text.starts_with(&format!("doctor {}: serious\n\n", store(&evicting))));
-        assert!(
-            text.contains("\nSEVERITY  SERVER  CHECK         FOUND\n"),
-            "{text}"
-        );
+        let said = "\nSEVERITY  SERVER  CHECK         FOUND\n";
+        assert!(text.contains(said), "{text}");
         assert!(text.contains("\nserious   server  eviction      `maxmemory-policy` is"));
         assert!(text.contains("\nWhat to do:\n") && text.contains("\n- eviction: set "));
         // With a prefix, and for a service that uses callers' clocks.

@@ -34,10 +34,8 @@ pub async fn says_what_it_supports(harness: &Stores, _plan: &Plan) {
             ask(&store, Request::take_up_to(check), at).await;
             let reserve = Request::reserve(check, Duration::from_secs(1));
             let reserved = ask(&store, reserve, at).await;
-            assert!(
-                reserved.is_none() || limit.algorithm().can_reserve(),
-                "{limit}: no call of this algorithm can be delayed"
-            );
+            let holds = reserved.is_none() || limit.algorithm().can_reserve();
+            assert!(holds, "{limit}: no call of this algorithm can be delayed");
             let receipt = receipt.unwrap_or_else(|| panic!("{limit}: a fresh key was refused"));
             ask(&store, Request::refund(&receipt, check), at).await;
         }
@@ -87,10 +85,8 @@ pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
         let mut left = 10;
         let mut takes_two = |way: &str, remaining: u64| {
             left -= 2;
-            assert!(
-                remaining == left,
-                "{limit}: {way} left {remaining} instead of {left}"
-            );
+            let holds = remaining == left;
+            assert!(holds, "{limit}: {way} left {remaining} instead of {left}");
         };
         let Some(first) = ask(&store, Request::consume(check), None).await else {
             continue;
@@ -107,10 +103,8 @@ pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
         for (way, remains) in [("them", 4), ("`reset_now`", 10)] {
             let seen = store.decide(Request::peek(check)).await.unwrap();
             let seen = seen.remaining();
-            assert!(
-                seen == remains,
-                "{limit}: {seen} of 10 remained after {way}"
-            );
+            let holds = seen == remains;
+            assert!(holds, "{limit}: {seen} of 10 remained after {way}");
             sync.reset_now(&[check]).unwrap();
         }
     }
@@ -172,10 +166,8 @@ pub async fn malformed_requests_change_nothing(harness: &Stores, plan: &Plan) {
         let left = |seen: &Option<Verdicts>| seen.as_ref().map(Verdicts::remaining);
         for (check, before) in seen.into_iter().zip(before) {
             let after = ask(&store, Request::peek(check), at).await;
-            assert!(
-                before == after || (at.is_none() && left(&before) == left(&after)),
-                "{limit}: a malformed request changed something"
-            );
+            let holds = before == after || (at.is_none() && left(&before) == left(&after));
+            assert!(holds, "{limit}: a malformed request changed something");
         }
     }
 }

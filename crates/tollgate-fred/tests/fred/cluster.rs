@@ -135,10 +135,8 @@ async fn replies_are_never_mixed_up_while_slots_move() {
         counted += of_one;
         refused += of_one_refused;
     }
-    assert!(
-        refused * 10 < counted,
-        "{refused} refused, {counted} counted"
-    );
+    let holds = refused * 10 < counted;
+    assert!(holds, "{refused} refused, {counted} counted");
 }
 
 /// Connects with settings under which fred by itself would send a command three times.

@@ -344,10 +344,8 @@ async fn streams_that_are_reset_give_their_places_back() {
         server.until_free().await;
     }
     let response = connection.send(&server, "/").await.unwrap();
-    assert_eq!(
-        response.into_body().collect().await.unwrap().to_bytes(),
-        "welcome"
-    );
+    let found = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(found, "welcome");
 }
 
 #[tokio::test]

@@ -63,11 +63,8 @@ impl Counting {
                     .append(name, HeaderValue::from_bytes(value).unwrap());
             }
             let answer = send_from(client, request).await;
-            assert_eq!(
-                (answer.status, &*answer.body),
-                (200, "welcome"),
-                "{headers:?}"
-            );
+            let found = (answer.status, &*answer.body);
+            assert_eq!(found, (200, "welcome"), "{headers:?}");
         }
         forged.len()
     }

@@ -41,10 +41,8 @@ print(json.dumps([ser([tuple(item) for item in field]) for field in fields]))";
 fn python(program: &str, values: &[Value]) -> Vec<Value> {
     let packages = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../servers/http-sf-1.5.0");
     let path = packages.display();
-    assert!(
-        packages.is_dir(),
-        "there is no {path}: run `cargo xtask servers`"
-    );
+    let holds = packages.is_dir();
+    assert!(holds, "there is no {path}: run `cargo xtask servers`");
     let mut python = Command::new("python3")
         .args(["-c", program])
         .env("PYTHONPATH", packages)
@@ -193,11 +191,8 @@ fn http_sf_reads_what_fields_say() {
             }
         };
         let expected = expected(draft, hidden, &decision, time);
-        assert_eq!(
-            headers.len(),
-            expected.len(),
-            "{headers:?}, not {expected:?}"
-        );
+        let found = headers.len();
+        assert_eq!(found, expected.len(), "{headers:?}, not {expected:?}");
         for (name, kind, value) in expected {
             texts.push(json!([kind, headers[name].to_str().unwrap()]));
             values.push(value);
@@ -258,10 +253,7 @@ fn hints_read_what_http_sf_writes() {
         let expected = limits
             .iter()
             .map(|(name, (numbers, ..))| (name.clone(), *numbers));
-        assert_eq!(
-            read.collect::<Vec<_>>(),
-            expected.collect::<Vec<_>>(),
-            "{headers:?}"
-        );
+        let found = read.collect::<Vec<_>>();
+        assert_eq!(found, expected.collect::<Vec<_>>(), "{headers:?}");
     }
 }

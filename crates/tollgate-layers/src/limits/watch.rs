@@ -251,11 +251,8 @@ mod tests {
             (Ok("half"), Some(Ok("half"))),
         ] {
             let found = file.look(seen.map(str::to_owned));
-            assert_eq!(
-                found,
-                expected.map(|seen| seen.map(str::to_owned)),
-                "{seen:?}"
-            );
+            let wanted = expected.map(|seen| seen.map(str::to_owned));
+            assert_eq!(found, wanted, "{seen:?}");
         }
     }
 }

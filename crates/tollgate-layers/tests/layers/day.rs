@@ -380,19 +380,15 @@ fn assert_leaves_alone(seen: &[Seen], forecast: &Forecast, least: usize) {
             let of_process = seen.iter().filter(|one| one.process == process);
             for one in of_process.filter(|one| one.begun > known && one.ended < end) {
                 let has_asked = asked.contains(&one.begun);
-                assert!(
-                    one.begun == one.ended || has_asked,
-                    "{one:?} waited for nothing"
-                );
+                let holds = one.begun == one.ended || has_asked;
+                assert!(holds, "{one:?} waited for nothing");
                 // Somebody tries, as soon as a try that hangs has been given up.
                 let longest = DEADLINE + RETRY_EVERY;
                 let mut tries = asked.iter().filter(|at| **at <= one.begun);
                 let last = tries.next_back().expect("there is one before");
                 let since = one.begun.saturating_duration_since(*last);
-                assert!(
-                    one.source != Source::Fallback || since <= longest,
-                    "{since:?} ago"
-                );
+                let holds = one.source != Source::Fallback || since <= longest;
+                assert!(holds, "{since:?} ago");
             }
         }
     }

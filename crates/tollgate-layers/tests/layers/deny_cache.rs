@@ -218,14 +218,10 @@ async fn a_known_denial_says_how_old_it_is_and_how_long_it_lasts() {
     let known = limiter.check("alice").await.unwrap();
     let minute = Duration::from_secs(60);
     assert_eq!((known.source(), known.age()), (Source::Cache, minute));
-    assert_eq!(
-        known.retry_after().duration(),
-        Some(wait.duration().unwrap() - minute)
-    );
-    assert_eq!(
-        known.reset_after().duration(),
-        Some(ends.duration().unwrap() - minute)
-    );
+    let found = known.retry_after().duration();
+    assert_eq!(found, Some(wait.duration().unwrap() - minute));
+    let found = known.reset_after().duration();
+    assert_eq!(found, Some(ends.duration().unwrap() - minute));
     // What costs more is denied at least as long, and what costs nothing is allowed.
     assert!(limiter.check("alice").cost(2).await.unwrap().is_denied());
     assert!(limiter.check("alice").cost(0).await.unwrap().is_allowed());
@@ -242,10 +238,8 @@ async fn any_call_that_a_known_denial_is_a_part_of_is_denied() {
     let both = RateLimiter::new(&cached, ["all=gcra:9/1s", "login=sliding-log:1/1h"]).unwrap();
     let before = store.calls();
     let denied = both.check("alice").await.unwrap();
-    assert_eq!(
-        (denied.binding().0.name(), store.calls()),
-        ("login", before)
-    );
+    let found = (denied.binding().0.name(), store.calls());
+    assert_eq!(found, ("login", before));
     // Nothing is known of the other limit.
     assert_eq!(denied.verdict("all").unwrap().remaining(), 0);
     assert!(both.check("bob").await.unwrap().is_allowed());
@@ -294,19 +288,15 @@ async fn a_known_denial_says_when_all_has_been_given_back() {
     let asked = limiter.check("alice").await.unwrap();
     clock.advance(minute);
     let known = limiter.check("alice").await.unwrap();
-    assert_eq!(
-        (asked.source(), known.source()),
-        (Source::Store, Source::Cache)
-    );
+    let found = (asked.source(), known.source());
+    assert_eq!(found, (Source::Store, Source::Cache));
     for (decision, retry, reset) in [(asked, 50, 60), (known, 49, 59)] {
         assert_eq!(decision.retry_after().duration(), Some(retry * minute));
         assert_eq!(decision.reset_after().duration(), Some(reset * minute));
     }
     let never = limiter.check("alice").cost(3).await.unwrap();
-    assert_eq!(
-        (never.retry_after(), never.reset_after()),
-        (Wait::NEVER, Wait::NEVER)
-    );
+    let found = (never.retry_after(), never.reset_after());
+    assert_eq!(found, (Wait::NEVER, Wait::NEVER));
 }
 
 #[tokio::test]
@@ -417,10 +407,8 @@ async fn a_denial_is_remembered_from_when_the_store_was_asked() {
     let (denied, ()) = tokio::join!(limiter.check("alice").into_future(), answers);
     assert!(denied.unwrap().is_denied());
     clock.advance(Duration::from_micros(49_999_999));
-    assert_eq!(
-        limiter.check("alice").await.unwrap().source(),
-        Source::Cache
-    );
+    let found = limiter.check("alice").await.unwrap().source();
+    assert_eq!(found, Source::Cache);
     clock.advance(Duration::from_micros(1));
     assert!(limiter.check("alice").await.unwrap().is_allowed());
 }
@@ -493,10 +481,8 @@ async fn what_can_never_fit_is_never_worth_a_retry() {
     let _ = limiter.check("alice").cost(2).await.unwrap();
     assert!(limiter.check("alice").await.unwrap().is_denied());
     let denied = limiter.check("alice").cost(3).await.unwrap();
-    assert_eq!(
-        (denied.source(), denied.age(), denied.retry_after()),
-        (Source::Cache, Duration::ZERO, Wait::NEVER)
-    );
+    let found = (denied.source(), denied.age(), denied.retry_after());
+    assert_eq!(found, (Source::Cache, Duration::ZERO, Wait::NEVER));
 }
 
 #[tokio::test]

@@ -43,10 +43,8 @@ async fn it_decides_what_the_store_could_not() {
         }
     }
     // The store works again, and its denials are no failures.
-    assert_eq!(
-        limiter.check("alice").await.unwrap().source(),
-        Source::Store
-    );
+    let found = limiter.check("alice").await.unwrap().source();
+    assert_eq!(found, Source::Store);
     let denied = limiter.check("alice").await.unwrap();
     assert!(denied.is_denied() && denied.source() == Source::Store);
 }
@@ -108,10 +106,8 @@ async fn a_share_counts_in_its_own_units() {
     let taken = limiter.check("alice").cost(2).await.unwrap();
     assert_eq!((taken.consumed(), taken.remaining()), (2, 0));
     let denied = limiter.check("alice").await.unwrap();
-    assert_eq!(
-        denied.retry_after().duration(),
-        Some(Duration::from_secs(1))
-    );
+    let found = denied.retry_after().duration();
+    assert_eq!(found, Some(Duration::from_secs(1)));
     limiter
         .refund("alice", taken.into_receipt().unwrap())
         .await
@@ -142,11 +138,8 @@ async fn a_share_grants_nothing_ahead() {
         let request = Request::consume(Check::new(&limit, "alice", 1)).with_prefetch(ahead);
         let verdicts = share.decide(request.clone()).await.unwrap();
         let units = request.granted(&verdicts).map(|(units, _)| units);
-        assert_eq!(
-            (units, verdicts.remaining()),
-            (granted, left),
-            "{parts} parts"
-        );
+        let found = (units, verdicts.remaining());
+        assert_eq!(found, (granted, left), "{parts} parts");
     }
 }
 
@@ -174,10 +167,8 @@ fn a_share_supports_what_a_part_can_allow() {
     let share = |parts| Share::new(MemoryStore::new(), NonZeroU32::new(parts).unwrap());
     // No whole limit allows 12, so the part denies that, as the whole does.
     for (cost, expected) in [(2, true), (3, false), (11, false), (12, true)] {
-        assert_eq!(
-            share(4).supports(&Request::consume(check(cost))).is_ok(),
-            expected
-        );
+        let found = share(4).supports(&Request::consume(check(cost))).is_ok();
+        assert_eq!(found, expected);
     }
     assert!(share(4).supports(&Request::take_up_to(check(1))).is_err());
     assert!(share(1).supports(&Request::take_up_to(check(1))).is_ok());
@@ -298,10 +289,8 @@ async fn what_the_store_does_not_support_stays_an_error_while_it_is_left_alone()
     let share = Share::new(FaultyStore::new(MemoryStore::new(), down), parts);
     let limiter = RateLimiter::new(Fallback::allow(Breaker::new(share)), ["a=gcra:8/1h"]).unwrap();
     for _ in 0..4 {
-        assert_eq!(
-            limiter.check("alice").await.unwrap().source(),
-            Source::Fallback
-        );
+        let found = limiter.check("alice").await.unwrap().source();
+        assert_eq!(found, Source::Fallback);
     }
     assert!(limiter.take_up_to("alice", 1).await.is_err());
 }

@@ -171,10 +171,8 @@ fn a_change_says_what_starts_afresh() {
 fn what_the_program_needs_cannot_go() {
     let limits = Limits::new(set(&[("login", "gcra:5/1m"), ("search", "off")]));
     let error = limits.require(["login", "logn"]).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "there are no limits called \"logn\", but login, search"
-    );
+    let expected = "there are no limits called \"logn\", but login, search";
+    assert_eq!(error.to_string(), expected);
     limits.require(["search"]).unwrap();
     let limiters = limits.on(Arc::new(MemoryStore::new()));
     assert!(limiters.get("search").unwrap().is_none());
@@ -565,10 +563,8 @@ fn calls_that_can_never_work_are_found_without_making_them() {
         let error = supported
             .err()
             .map_or(String::new(), |error| error.to_string());
-        assert!(
-            error.contains(reason) && error.is_empty() == reason.is_empty(),
-            "{error}"
-        );
+        let holds = error.contains(reason) && error.is_empty() == reason.is_empty();
+        assert!(holds, "{error}");
     }
 }
 

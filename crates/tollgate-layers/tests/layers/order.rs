@@ -53,10 +53,8 @@ async fn a_store_that_is_connected_later_has_no_cache_or_fallback_inside() {
     let breaker = Breaker::new(Lazy::new(async || Ok(Fallback::allow(store()))));
     let limiter = RateLimiter::new(breaker, ["api=gcra:1/1s"]).unwrap();
     let error = limiter.check("alice").await.unwrap_err();
-    assert!(
-        error.to_string().contains("put it around the `Lazy`"),
-        "{error}"
-    );
+    let said = "put it around the `Lazy`";
+    assert!(error.to_string().contains(said), "{error}");
 }
 
 #[tokio::test]

@@ -29,10 +29,8 @@ async fn until(source: Source, limiter: &RateLimiter<impl Store>) {
             return;
         }
         let passed = begun.elapsed();
-        assert!(
-            passed < Duration::from_secs(30),
-            "no decision by {source:?}"
-        );
+        let holds = passed < Duration::from_secs(30);
+        assert!(holds, "no decision by {source:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

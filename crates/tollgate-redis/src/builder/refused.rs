@@ -93,10 +93,8 @@ mod tests {
         let servers = [server.get_connection_info().clone()];
         let away = refused(&servers, refusal.into());
         let told = away.to_string();
-        assert!(
-            told.starts_with("10.0.0.1:1: no connection to the server: "),
-            "{told}"
-        );
+        let said = "10.0.0.1:1: no connection to the server: ";
+        assert!(told.starts_with(said), "{told}");
         assert_eq!(away.kind(), StoreErrorKind::Unavailable, "{away}");
         for kind in [
             ErrorKind::Client,

@@ -96,10 +96,8 @@ async fn reservations_have_costs_of_their_own() {
         let reserved = reserve(tokens).await.unwrap();
         let consumed: Vec<_> = each(&reserved).iter().map(|said| said.0).collect();
         assert_eq!(consumed, [1, tokens]);
-        assert_eq!(
-            reserved.delay().duration(),
-            Some(Duration::from_secs(delay))
-        );
+        let found = reserved.delay().duration();
+        assert_eq!(found, Some(Duration::from_secs(delay)));
     }
     assert!(reserve(11).await.unwrap().retry_after().is_never());
 }

@@ -74,10 +74,8 @@ async fn a_store_shows_its_options_and_not_its_password() {
     let store = builder.connect(url).await.unwrap();
     assert_eq!(store.connection().get_db(), 3);
     let shown = format!("{store:?} {:?}", store.connection());
-    assert!(
-        shown.contains("RedisStore") && shown.contains("shop"),
-        "{shown}"
-    );
+    let holds = shown.contains("RedisStore") && shown.contains("shop");
+    assert!(holds, "{shown}");
     assert!(shown.contains("ServerConnection"), "{shown}");
     assert!(!shown.contains("secret"), "{shown}");
 }

@@ -81,10 +81,8 @@ async fn unsupported_limits_are_refused_at_construction() {
             .split(&said)
             .nth(1)
             .unwrap_or_else(|| panic!("{said}: {error}"));
-        assert!(
-            rest.split(';').next().unwrap().contains(reason),
-            "{text}: {error}"
-        );
+        let holds = rest.split(';').next().unwrap().contains(reason);
+        assert!(holds, "{text}: {error}");
     }
     let served: Vec<_> = served.into_iter().map(limit).collect();
     assert!(
@@ -146,10 +144,8 @@ async fn a_fully_refunded_counter_keeps_its_key_until_the_window_ends() {
         let ends = server.command(&["PEXPIRETIME", &key]);
         let end =
             first.as_slice()[0].decided_at().as_micros() + first.reset_after().as_micros().unwrap();
-        assert_eq!(
-            ends.integer(),
-            Some(i64::try_from(end / 1_000 + 1).unwrap())
-        );
+        let found = ends.integer();
+        assert_eq!(found, Some(i64::try_from(end / 1_000 + 1).unwrap()));
         let receipt = first.into_receipt().unwrap();
         let refunded = store.decide(Request::refund(&receipt, check)).await;
         let refunded = refunded.unwrap();
@@ -207,10 +203,8 @@ async fn every_counter_has_a_ttl_and_denied_calls_write_nothing() {
                 let left = server.command(&["PTTL", &key]).integer().unwrap();
                 let needed =
                     i64::try_from(first.reset_after().duration().unwrap().as_millis()).unwrap();
-                assert!(
-                    (1..=needed + 3).contains(&left),
-                    "{text}: {left} of {needed} ms"
-                );
+                let holds = (1..=needed + 3).contains(&left);
+                assert!(holds, "{text}: {left} of {needed} ms");
                 let before = server.command(&["DUMP", &key]);
                 let denied = store.decide(Request::consume(check(2))).await.unwrap();
                 assert!(denied.is_denied());
@@ -335,10 +329,8 @@ async fn no_window_admits_more_than_its_amount() {
         for window in callers.join_all().await.into_iter().flatten() {
             *windows.entry(window).or_default() += 1;
         }
-        assert!(
-            windows.values().all(|&admitted| admitted <= AMOUNT),
-            "{windows:?}"
-        );
+        let holds = windows.values().all(|&admitted| admitted <= AMOUNT);
+        assert!(holds, "{windows:?}");
         let full = windows
             .values()
             .filter(|&&admitted| admitted == AMOUNT)

@@ -97,11 +97,8 @@ async fn a_node_that_a_slot_migrates_to_is_asked_as_the_other_says() {
             let limiter = limiter(&old, is_its_own).await;
             let shown = format!("{is_its_own} {answers:?}");
             assert_eq!(kind(limiter.reset("key").await), expected, "{shown}");
-            assert_eq!(
-                (new.count("UNLINK"), new.count("ASKING")),
-                (sent, sent),
-                "{shown}"
-            );
+            let found = (new.count("UNLINK"), new.count("ASKING"));
+            assert_eq!(found, (sent, sent), "{shown}");
             let commands = new.commands().into_iter().map(|words| words[0].clone());
             let commands: Vec<_> = commands.collect();
             let asked = commands.iter().position(|name| name == "ASKING").unwrap();
@@ -122,10 +119,8 @@ async fn a_node_that_a_slot_migrates_to_is_given_the_script() {
         let commands = new.commands().into_iter().map(|words| words[0].clone());
         let about = ["ASKING", "EVALSHA", "SCRIPT"];
         let commands: Vec<_> = commands.filter(|name| about.contains(&&**name)).collect();
-        assert_eq!(
-            commands,
-            ["ASKING", "EVALSHA", "SCRIPT", "ASKING", "EVALSHA"]
-        );
+        let expected = ["ASKING", "EVALSHA", "SCRIPT", "ASKING", "EVALSHA"];
+        assert_eq!(commands, expected);
         assert_eq!(old.count("SCRIPT"), 0);
     }
 }

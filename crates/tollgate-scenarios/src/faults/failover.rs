@@ -49,10 +49,8 @@ pub async fn sentinels_promote_a_replica_that_is_needed(client: &dyn Client) {
         let then = load.so_far();
         load.renewed().await;
         let now = load.so_far();
-        assert_eq!(
-            (now.answered(), now.unknown()),
-            (then.answered(), then.unknown())
-        );
+        let found = (now.answered(), now.unknown());
+        assert_eq!(found, (then.answered(), then.unknown()));
     });
     // Only calls answered at the moment when the last replica disconnected can be lost.
     let at_once = u64::try_from(CALLERS).expect("a small number");

@@ -201,10 +201,8 @@ pub async fn connections_are_refused(client: &dyn Client) {
     let now = load.so_far();
     // From now on, every call fails without being counted.
     assert_eq!(executed(&network.server), runs);
-    assert_eq!(
-        (now.unknown(), now.answered()),
-        (then.unknown(), then.answered())
-    );
+    let found = (now.unknown(), now.answered());
+    assert_eq!(found, (then.unknown(), then.answered()));
     assert!(now.errors(ErrorKind::Unavailable) > then.errors(ErrorKind::Unavailable));
     load.mark();
     network.proxy.accept();

@@ -109,10 +109,8 @@ pub(crate) fn each_run_counts(client: &dyn Client, runs: u64, counted: u64) {
     if client.sends_alone() {
         assert_eq!(runs, counted);
     } else {
-        assert!(
-            (1..=counted).contains(&runs),
-            "{runs} runs, {counted} counted"
-        );
+        let holds = (1..=counted).contains(&runs);
+        assert!(holds, "{runs} runs, {counted} counted");
     }
 }
 

@@ -48,10 +48,8 @@ pub async fn slots_move(client: &dyn Client) {
         let counts = tally.of(key);
         let of_key = scene.counted(key).await;
         let most = counts.allowed + counts.unknown;
-        assert!(
-            (counts.allowed..=most).contains(&of_key),
-            "{of_key} counted of {key}: {counts:?}"
-        );
+        let holds = (counts.allowed..=most).contains(&of_key);
+        assert!(holds, "{of_key} counted of {key}: {counts:?}");
         counted += of_key;
         let taken = scene.use_up(key).await;
         assert_eq!(of_key + taken, BOUND);

@@ -37,10 +37,8 @@ fn starting_redis_6_2_with_tls_names_the_missing_support() {
 fn a_server_asks_for_its_password() {
     let server = Server::options(Flavor::System).password("secret").start();
     says_pong(&server);
-    assert_eq!(
-        server.url(),
-        format!("redis://:secret@{}", server.address())
-    );
+    let found = server.url();
+    assert_eq!(found, format!("redis://:secret@{}", server.address()));
     let mut nobody = Connection::open(&server.address()).unwrap();
     let refused = nobody.command(&["PING"]).unwrap();
     assert!(refused.error().unwrap().starts_with("NOAUTH "));

@@ -84,10 +84,8 @@ fn a_server_lives_as_long_as_its_users() {
     let mut users: Vec<User> = (0..4).map(|_| User::start(&binary)).collect();
     let addresses: Vec<String> = users.iter_mut().map(User::address).collect();
     let address = addresses[0].clone();
-    assert!(
-        addresses.iter().all(|other| *other == address),
-        "{addresses:?}"
-    );
+    let holds = addresses.iter().all(|other| *other == address);
+    assert!(holds, "{addresses:?}");
 
     // The server outlives the process that started it, whichever that was.
     let last = users.pop().unwrap();
@@ -139,8 +137,6 @@ fn threads_share_too() {
             .map(|thread| thread.join().unwrap())
             .collect()
     });
-    assert!(
-        addresses.windows(2).all(|pair| pair[0] == pair[1]),
-        "{addresses:?}"
-    );
+    let holds = addresses.windows(2).all(|pair| pair[0] == pair[1]);
+    assert!(holds, "{addresses:?}");
 }

@@ -148,13 +148,9 @@ mod tests {
             let [wait, longest] = [wait, longest].map(Duration::from_nanos);
             TooLong::new(&limit, Some(wait), longest).to_string()
         };
-        assert_eq!(
-            told(12_000_001_000, 9_999_997_786),
-            "limit `mail`: would wait 12.001s, but may wait 10s"
-        );
-        assert_eq!(
-            told(5_001_000, 4_999),
-            "limit `mail`: would wait 5.001ms, but may wait 5µs"
-        );
+        let found = told(12_000_001_000, 9_999_997_786);
+        assert_eq!(found, "limit `mail`: would wait 12.001s, but may wait 10s");
+        let found = told(5_001_000, 4_999);
+        assert_eq!(found, "limit `mail`: would wait 5.001ms, but may wait 5µs");
     }
 }

@@ -143,10 +143,8 @@ async fn a_lease_is_renewed_no_more_often_than_needed() {
         .unwrap();
     pass(10 * TTL).await;
     let calls = store.calls.load(Ordering::SeqCst);
-    assert!(
-        (28..=32).contains(&calls),
-        "{calls} calls in ten times to live"
-    );
+    let holds = (28..=32).contains(&calls);
+    assert!(holds, "{calls} calls in ten times to live");
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,10 +171,8 @@ async fn a_release_waits_for_the_store() {
         .unwrap()
         .unwrap();
     store.fails.store(true, Ordering::SeqCst);
-    assert_eq!(
-        guard.release().await.unwrap_err().kind(),
-        ErrorKind::Unavailable
-    );
+    let found = guard.release().await.unwrap_err().kind();
+    assert_eq!(found, ErrorKind::Unavailable);
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,10 +214,8 @@ async fn a_lost_lease_is_told_before_anyone_else_can_hold_it() {
         let lease::Answer::Acquired(acquisition) = other.unwrap() else {
             panic!("another answer");
         };
-        assert!(
-            !acquisition.is_granted(),
-            "told too late: it ended at {ends:?}"
-        );
+        let holds = !acquisition.is_granted();
+        assert!(holds, "told too late: it ended at {ends:?}");
         assert!(!guard.is_held());
         assert_eq!(guard.deadline(), None);
     }
@@ -405,11 +399,8 @@ async fn a_lease_that_was_lost_is_never_held_again() {
         store.delays.store(true, Ordering::SeqCst);
         advance(TTL / 2).await;
         tokio::task::yield_now().await;
-        assert_eq!(
-            store.calls.load(Ordering::SeqCst),
-            2,
-            "a renewal is on its way"
-        );
+        let found = store.calls.load(Ordering::SeqCst);
+        assert_eq!(found, 2, "a renewal is on its way");
         let late = deadline - early;
         let _ = advance(late - Instant::now()).now_or_never();
         assert_eq!(guard.is_held(), early > Duration::ZERO);

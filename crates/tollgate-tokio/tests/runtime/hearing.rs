@@ -251,10 +251,8 @@ async fn at_most_as_many_calls_wait_for_a_key_as_they_allow() {
             .wait_up_to(9 * HOUR)
             .most_waiting(4)
             .into_future();
-        assert!(
-            tokio::time::timeout(TICK, patient).await.is_err(),
-            "{limit}"
-        );
+        let holds = tokio::time::timeout(TICK, patient).await.is_err();
+        assert!(holds, "{limit}");
         waiting.abort_all();
         while waiting.join_next().await.is_some() {}
         let again = limiter
@@ -290,10 +288,8 @@ async fn a_refusal_says_how_long_the_call_may_wait_and_no_more() {
     drop(outbound.call("k").await.unwrap());
     advance(Duration::from_nanos(20)).await;
     let refused = too_long(outbound.call("k").wait_up_to(Duration::ZERO).await);
-    assert!(
-        refused.to_string().ends_with("but may wait 0ns"),
-        "{refused}"
-    );
+    let said = "but may wait 0ns";
+    assert!(refused.to_string().ends_with(said), "{refused}");
 }
 
 /// Calls for many keys wait in the process, too, not in the queue of a connection.
@@ -317,10 +313,8 @@ async fn a_limiter_has_a_bounded_number_of_calls_on_their_way() {
             sleep(50 * TICK).await;
         }
         let outcomes = calls.join_all().await;
-        assert!(
-            outcomes.into_iter().all(|outcome| outcome.is_ok()),
-            "{limit}"
-        );
+        let holds = outcomes.into_iter().all(|outcome| outcome.is_ok());
+        assert!(holds, "{limit}");
     }
 }
 
@@ -358,11 +352,8 @@ fn a_report_about_a_long_day_is_about_the_day() {
     let outbound = Outbound::builder(Remote::new(), limits).build().unwrap();
     for (hours, described) in [(1, 0), (24, 0), (25, 0), (60, 1), (31 * 24 + 1, 1)] {
         let reset = Duration::from_secs(hours * 3_600);
-        assert_eq!(
-            outbound.described_by(Some(reset)),
-            Some(described),
-            "{hours}"
-        );
+        let found = outbound.described_by(Some(reset));
+        assert_eq!(found, Some(described), "{hours}");
     }
 }
 

@@ -113,11 +113,8 @@ async fn acquisition_waits_for_releases_that_have_begun_only() {
         .now_or_never();
     assert!(other.is_none(), "it asks in a task of its own");
     settle().await;
-    assert_eq!(
-        limiter.peek("bob").await.unwrap().held(),
-        0,
-        "and is given back"
-    );
+    let found = limiter.peek("bob").await.unwrap().held();
+    assert_eq!(found, 0, "and is given back");
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,10 +291,8 @@ async fn too_many_waiting_are_refused_at_once() {
             .most_waiting(2)
     };
     let error = acquire_one().await.unwrap_err();
-    assert!(
-        matches!(error, AcquireError::TooManyWaiting { most: 2 }),
-        "{error}"
-    );
+    let holds = matches!(error, AcquireError::TooManyWaiting { most: 2 });
+    assert!(holds, "{error}");
     assert_eq!(
         error.to_string(),
         "2 acquisitions wait for a lease of this key already: try again later, or let more of them \

@@ -162,10 +162,8 @@ async fn calls_are_admitted_in_order_for_one_store_call_each() {
         if let Some(spacing) = spacing {
             for (number, at) in &admitted {
                 let due = spacing * u32::try_from(*number).unwrap();
-                assert!(
-                    *at >= due && *at <= due + 100 * TICK,
-                    "{limit}: {number} at {at:?}"
-                );
+                let holds = *at >= due && *at <= due + 100 * TICK;
+                assert!(holds, "{limit}: {number} at {at:?}");
             }
         }
         // One call each, and one that is denied. The first calls did not wait, so the line does not
@@ -222,14 +220,10 @@ async fn calls_of_any_cost_are_admitted_at_the_first_instant_that_their_limits_a
                 assert_eq!(found, number, "{limits:?}");
                 // Windows are aligned to the store's clock, which started in another millisecond.
                 let late = Duration::from_millis(delay_ms) * 60 + SECOND / 5;
-                assert!(
-                    at + TICK >= soonest,
-                    "{limits:?}: {number} at {at:?}, not {soonest:?}"
-                );
-                assert!(
-                    at <= soonest + late,
-                    "{limits:?}: {number} at {at:?}, not {soonest:?}"
-                );
+                let holds = at + TICK >= soonest;
+                assert!(holds, "{limits:?}: {number} at {at:?}, not {soonest:?}");
+                let holds = at <= soonest + late;
+                assert!(holds, "{limits:?}: {number} at {at:?}, not {soonest:?}");
             }
         }
     }
@@ -253,11 +247,8 @@ async fn a_call_that_would_wait_too_long_is_refused_at_once_and_consumes_nothing
             SECOND
         };
         assert_eq!(refused.wait().duration(), Some(wait), "{limit}");
-        assert_eq!(
-            refused.excess().duration(),
-            Some(wait - SECOND / 10),
-            "{limit}"
-        );
+        let found = refused.excess().duration();
+        assert_eq!(found, Some(wait - SECOND / 10), "{limit}");
         assert_eq!(
             refused.to_string(),
             format!("limit `mail`: would wait {wait:?}, but may wait 100ms")
@@ -311,10 +302,8 @@ async fn a_call_that_waits_in_line_until_its_deadline_is_refused_then() {
         }
     }
     let refused = call.await.unwrap();
-    assert!(
-        refused.wait().duration().unwrap() > SECOND * 7 / 2,
-        "{refused}"
-    );
+    let holds = refused.wait().duration().unwrap() > SECOND * 7 / 2;
+    assert!(holds, "{refused}");
     assert!(
         started.elapsed() <= SECOND * 7 / 2 + 2 * TICK,
         "{:?}",

@@ -309,10 +309,8 @@ mod tests {
         }
         // Valkey also says which Redis it is like.
         let valkey = setup("redis_version:6.0.4\r\nvalkey_version:9.1.2", &[]).version();
-        assert_eq!(
-            (valkey.severity, &*valkey.found),
-            (Severity::Ok, "Valkey 9.1.2")
-        );
+        let seen = (valkey.severity, &*valkey.found);
+        assert_eq!(seen, (Severity::Ok, "Valkey 9.1.2"));
     }
 
     #[test]

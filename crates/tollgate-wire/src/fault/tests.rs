@@ -68,9 +68,9 @@ fn only_errors_after_a_possible_write_are_unknown() {
         };
         assert_eq!(error(Failure::lost("cut"), effect).kind(), kind);
         let late = |is_out| too_late(Duration::from_millis(5), effect, is_out).kind();
-        assert_eq!([late(true), late(false)], [kind, ErrorKind::Unavailable]);
+        assert_eq!([late(true), late(false)], [kind, Unavailable]);
         let not_sent = error(Failure::not_sent("down"), effect);
-        assert_eq!(not_sent.kind(), ErrorKind::Unavailable);
+        assert_eq!(not_sent.kind(), Unavailable);
     }
     for (effect, advice) in [
         (Blocks, "block it again, which is safe"),

@@ -47,10 +47,8 @@ fn sections_hide_no_names_of_the_batch() {
         "state", "ttl", "values",
     ];
     for name in of_frame {
-        assert!(
-            MACHINE_ALONE.contains(name) || BATCH.contains(name),
-            "{name}"
-        );
+        let holds = MACHINE_ALONE.contains(name) || BATCH.contains(name);
+        assert!(holds, "{name}");
         for twin in &TWINS {
             for section in ["read", "remaining", "fits", "answer", "commit"] {
                 let text = twin.section(section);

@@ -183,11 +183,8 @@ fn every_algorithm_has_a_latest_instant() {
         ("answer:v1-caller", &[Reply::Integer(1)], NOT_AHEAD),
     ];
     for (key, values, expected) in table {
-        assert_eq!(
-            clear(key, values, Duration::ZERO),
-            *expected,
-            "{key} {values:?}"
-        );
+        let found = clear(key, values, Duration::ZERO);
+        assert_eq!(found, *expected, "{key} {values:?}");
     }
 }
 

@@ -74,11 +74,8 @@ fn a_call_that_may_be_repeated_is_sent_once_more_and_counted_once() {
         ] {
             let store = losing(replies, unsent);
             let told = now(store.execute(&request.clone().id(id)));
-            assert_eq!(
-                told.as_ref().err().map(|error| error.kind()),
-                kind,
-                "{what}"
-            );
+            let found = told.as_ref().err().map(|error| error.kind());
+            assert_eq!(found, kind, "{what}");
             assert_eq!(store.engine().ran(), sent, "{what}");
             assert_eq!(left(&store, &request), left(&plain, &request), "{what}");
         }
@@ -111,11 +108,8 @@ fn an_answer_lives_as_long_as_the_call_says_and_does_not_show_the_id() {
                 })
                 .collect();
             let is_it = |lives: &i64| (millis - 2_000..=millis).contains(lives);
-            assert_eq!(
-                lives.iter().filter(|lives| is_it(lives)).count(),
-                1,
-                "{lives:?}"
-            );
+            let found = lives.iter().filter(|lives| is_it(lives)).count();
+            assert_eq!(found, 1, "{lives:?}");
         }
     }
 }
@@ -214,10 +208,8 @@ fn arguments_of_calls_with_ids_have_not_changed() {
     assert_eq!(hash(&Request::consume(check).id("two")), call);
     let at_instants = hash(&Request::consume(check).id("one").at(at));
     let later = at.saturating_add(Duration::from_secs(1));
-    assert_eq!(
-        hash(&Request::consume(check).id("one").at(later)),
-        at_instants
-    );
+    let found = hash(&Request::consume(check).id("one").at(later));
+    assert_eq!(found, at_instants);
     let other = limit("gcra:11/1s");
     for check in [
         Check::new(&gcra, "alice", 2),
@@ -232,10 +224,8 @@ fn arguments_of_calls_with_ids_have_not_changed() {
         panic!("{:?}", with_id.keys);
     };
     let answer = String::from_utf8(answer.clone()).unwrap();
-    assert_eq!(
-        answer,
-        "tollgate:l:answer:v1:{alice}:7692c3ad3540bb803c020b3aee66cd88"
-    );
+    let expected = "tollgate:l:answer:v1:{alice}:7692c3ad3540bb803c020b3aee66cd88";
+    assert_eq!(answer, expected);
     assert_eq!(with_id.sha1, "d97ad8101c163579282b57503b54af792da2f331");
 }
 

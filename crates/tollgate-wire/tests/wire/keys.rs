@@ -104,10 +104,8 @@ fn parts_are_hashed_on_request() {
         "gcra:5/1s",
         key,
     );
-    assert_eq!(
-        some,
-        all.replace("#3e979ab9e62a09276973b5ca1532759a", "alice")
-    );
+    let expected = all.replace("#3e979ab9e62a09276973b5ca1532759a", "alice");
+    assert_eq!(some, expected);
     for both in [
         Options::new()
             .with_hashed_keys(secret)
@@ -122,19 +120,15 @@ fn parts_are_hashed_on_request() {
     assert_ne!(all, other);
     let short = "x".repeat(64);
     let some = Options::new().with_hashed_long_keys(secret);
-    assert_eq!(
-        text(some.clone(), "gcra:5/1s", Key::from(&short)),
-        format!("tollgate:l:gcra:v1:{{{short}}}")
-    );
+    let found = text(some.clone(), "gcra:5/1s", Key::from(&short));
+    assert_eq!(found, format!("tollgate:l:gcra:v1:{{{short}}}"));
     for (options, only_long) in [
         (some, true),
         (Options::new().with_hashed_keys(secret), false),
     ] {
         let shown = format!("{options:?}");
-        assert!(
-            shown.contains(&format!("only_long: {only_long}")),
-            "{shown}"
-        );
+        let said = format!("only_long: {only_long}");
+        assert!(shown.contains(&said), "{shown}");
         assert!(!shown.contains('7'), "{shown}");
     }
 }
@@ -148,10 +142,8 @@ fn parts_of_more_than_200_bytes_are_hashed() {
     assert_eq!(text(Options::new(), "gcra:5/1s", key), expected);
     // A key that is written as the hash of another, and the keyed hash of the other, differ from it.
     let imitation = text(Options::new(), "gcra:5/1s", Key::from("").with_rest(hashed));
-    assert!(
-        imitation.ends_with(&hashed.replace('#', "%23")),
-        "{imitation}"
-    );
+    let holds = imitation.ends_with(&hashed.replace('#', "%23"));
+    assert!(holds, "{imitation}");
     let keyed = Options::new().with_hashed_long_keys([7; 16]);
     let keyed = text(keyed, "gcra:5/1s", Key::from("").with_rest(&long));
     assert_eq!(keyed.len(), "tollgate:l:gcra:v1:{%}:#".len() + 32);

@@ -65,10 +65,8 @@ fn a_state_lives_while_it_counts_and_by_the_callers_clock_for_the_slack() {
                 let lives = lives(limit.algorithm(), reset) + slack;
                 let ends = raw.look(&raw.keys(store.options())[0]).ends;
                 let began = ends - lives;
-                assert!(
-                    (before..=after).contains(&began),
-                    "{written}: {began} in {before}..={after}"
-                );
+                let holds = (before..=after).contains(&began);
+                assert!(holds, "{written}: {began} in {before}..={after}");
             }
         }
     }
@@ -120,10 +118,8 @@ fn a_ttl_is_rounded_up_to_the_millisecond() {
             now(store.reset(&[check(0)])).unwrap();
         }
         for (step, [right, wrong]) in ends.into_iter().enumerate() {
-            assert!(
-                4 * right > wrong,
-                "{text}, step {step}: {right} right, {wrong} wrong"
-            );
+            let holds = 4 * right > wrong;
+            assert!(holds, "{text}, step {step}: {right} right, {wrong} wrong");
         }
     }
 }

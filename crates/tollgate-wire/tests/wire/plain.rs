@@ -394,10 +394,8 @@ fn debug_of_a_command_shows_no_key() {
     let text = String::from_utf8(key.clone()).unwrap();
     assert!(text.contains("carol4711"), "{text}");
     let shown = &scene.world.lock().unwrap().shown;
-    assert!(
-        shown.contains("BITFIELD") && shown.contains("arguments: 10"),
-        "{shown}"
-    );
+    let holds = shown.contains("BITFIELD") && shown.contains("arguments: 10");
+    assert!(holds, "{shown}");
     let digits = format!("{key:?}");
     for secret in ["carol4711", digits.trim_matches(['[', ']'])] {
         assert!(!shown.contains(secret), "{shown}");

@@ -121,10 +121,8 @@ fn refunds_of_several_logs_rewrite_at_most_2000_entries_together() {
     is_too_deep(&refund(BOUND / 2 + 1).unwrap_err());
     assert_eq!(left(), before);
     let decision = refund(BOUND / 2).unwrap();
-    assert_eq!(
-        remaining(&decision),
-        before.iter().map(|left| left + 1).collect::<Vec<_>>()
-    );
+    let expected = before.iter().map(|left| left + 1).collect::<Vec<_>>();
+    assert_eq!(remaining(&decision), expected);
 }
 
 /// Calls that have left the window are in the way until the next call that is counted removes them.

@@ -169,10 +169,8 @@ fn a_cost_above_every_capacity_is_sent_as_such() {
     let numbers = numbers(&store.engine().asked().argument);
     // The least that is more than any limit admits, which a double still holds exactly.
     let (cost, amount) = (numbers[2], numbers[4]);
-    assert_eq!(
-        (cost, amount),
-        (9_007_199_254_740_992., 9_007_199_254_740_991.)
-    );
+    let found = (cost, amount);
+    assert_eq!(found, (9_007_199_254_740_992., 9_007_199_254_740_991.));
 }
 
 #[test]
@@ -208,10 +206,8 @@ fn slack_is_sent_in_milliseconds_rounded_up() {
 fn one_script_serves_all_parameters() {
     let text = |limits: &[&str]| asked(Operation::Consume, limits, None).text;
     assert_eq!(text(&["gcra:10/1m"]), text(&["gcra:3/1s,burst=2"]));
-    assert_eq!(
-        text(&["sliding-log:3/1s", "gcra:1/1s"]),
-        text(&["sliding-log:9/1m,count-denied", "gcra:2/1m"])
-    );
+    let found = text(&["sliding-log:3/1s", "gcra:1/1s"]);
+    assert_eq!(found, text(&["sliding-log:9/1m,count-denied", "gcra:2/1m"]));
     // Many limits are told apart by what they are, not by how many there are.
     assert_eq!(text(&["gcra:1/1s"; 5]), text(&["gcra:1/1s"; 32]));
 }

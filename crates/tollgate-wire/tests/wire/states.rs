@@ -132,10 +132,8 @@ fn keys_take_no_more_than_is_documented() {
             let taken = growth(flavor, written, calls, |call| call == calls)[0].1;
             // Allocators round differently.
             let most = documented + documented / 10;
-            assert!(
-                taken <= most,
-                "{calls} calls of {written} take {taken} on {flavor}"
-            );
+            let holds = taken <= most;
+            assert!(holds, "{calls} calls of {written} take {taken} on {flavor}");
         }
     }
 }
@@ -147,10 +145,8 @@ fn a_long_log_takes_at_most_sixteen_bytes_a_call() {
         // Twice through what the server allocates for one piece of a list.
         let taken = growth(flavor, "sliding-log:100000/1d", 3_000, |call| call >= long);
         for (calls, bytes) in taken {
-            assert!(
-                bytes <= 16 * calls,
-                "{calls} calls take {bytes} on {flavor}"
-            );
+            let holds = bytes <= 16 * calls;
+            assert!(holds, "{calls} calls take {bytes} on {flavor}");
         }
     }
 }
@@ -171,17 +167,11 @@ fn sliding_buckets_end_with_the_last_instant() {
         let [key] = &keys[..] else {
             panic!("{keys:?}, {flavor}");
         };
-        assert_eq!(
-            raw.command(&[b"STRLEN", key]).integer(),
-            Some(40),
-            "{flavor}"
-        );
+        let found = raw.command(&[b"STRLEN", key]).integer();
+        assert_eq!(found, Some(40), "{flavor}");
         let head = 9_007_199_254_740_992_f64.to_le_bytes();
         raw.command(&[b"SET", key, &[&head[..], &[0; 32]].concat()]);
-        assert_eq!(
-            ask().unwrap_err().kind(),
-            ErrorKind::Misconfigured,
-            "{flavor}"
-        );
+        let found = ask().unwrap_err().kind();
+        assert_eq!(found, ErrorKind::Misconfigured, "{flavor}");
     }
 }

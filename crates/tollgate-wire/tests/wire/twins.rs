@@ -153,11 +153,8 @@ impl Pair {
         for (index, check) in checks.iter().enumerate() {
             let algorithm = check.limit().algorithm();
             let said = said_by_machine(algorithm, &states[index]);
-            assert_eq!(
-                said_by_server(algorithm, &left[index].value),
-                said,
-                "{what}: {index}"
-            );
+            let found = said_by_server(algorithm, &left[index].value);
+            assert_eq!(found, said, "{what}: {index}");
             let writes = match operation {
                 // Where there is nothing to give back, nothing is written.
                 Operation::Refund(_) => said != said_by_machine(algorithm, &before[index]),
@@ -248,11 +245,8 @@ fn words(bytes: &[u8]) -> Vec<u64> {
             reason = "compared with what it came from"
         )]
         let integer = number as u64;
-        assert_eq!(
-            integer.to_string(),
-            format!("{number:.0}"),
-            "no such integer"
-        );
+        let found = integer.to_string();
+        assert_eq!(found, format!("{number:.0}"), "no such integer");
         integer
     });
     words.collect()

@@ -23,16 +23,12 @@ pub async fn times_outside_the_horizon_are_refused(harness: &Schedules, _plan: &
     };
     let past = ask(&*store, of(add("a", earliest - 1))).await;
     assert_eq!(reason(past), Reason::Past(stamp(earliest)));
-    assert_eq!(
-        ask(&*store, of(add("a", earliest))).await,
-        schedule::Answer::Added(1)
-    );
+    let found = ask(&*store, of(add("a", earliest))).await;
+    assert_eq!(found, schedule::Answer::Added(1));
     let beyond = ask(&*store, of(add("b", latest + 1))).await;
     assert_eq!(reason(beyond), Reason::BeyondHorizon(stamp(latest)));
-    assert_eq!(
-        ask(&*store, of(add("b", latest))).await,
-        schedule::Answer::Added(1)
-    );
+    let found = ask(&*store, of(add("b", latest))).await;
+    assert_eq!(found, schedule::Answer::Added(1));
     let moved = Event::new("a", stamp(latest + 1));
     let moved = ask(&*store, of(schedule::Operation::Reschedule(moved))).await;
     assert_eq!(reason(moved), Reason::BeyondHorizon(stamp(latest)));
@@ -87,10 +83,8 @@ pub async fn events_that_are_over_count_no_more(harness: &Schedules, _plan: &Pla
         other => panic!("no list: {other:?}"),
     };
     for id in ["a", "b"] {
-        assert_eq!(
-            ask(&*store, at(0, add(id, second))).await,
-            schedule::Answer::Added(1)
-        );
+        let found = ask(&*store, at(0, add(id, second))).await;
+        assert_eq!(found, schedule::Answer::Added(1));
     }
     assert_eq!(listed(11 * second - 1).await, 2);
     assert_eq!(listed(11 * second).await, 0);
@@ -99,10 +93,8 @@ pub async fn events_that_are_over_count_no_more(harness: &Schedules, _plan: &Pla
         ask(&*store, at(late, schedule::Operation::Cancel(b"a"))).await,
         schedule::Answer::Cancelled(false)
     );
-    assert_eq!(
-        ask(&*store, at(late, add("a", late))).await,
-        schedule::Answer::Added(1)
-    );
+    let found = ask(&*store, at(late, add("a", late))).await;
+    assert_eq!(found, schedule::Answer::Added(1));
     // What was planned at 20 s is decided as of then, even if the clock steps back.
     let answer = ask(&*store, at(0, add("c", 2 * second))).await;
     let schedule::Answer::Refused { refusal, .. } = answer else {
@@ -112,10 +104,8 @@ pub async fn events_that_are_over_count_no_more(harness: &Schedules, _plan: &Pla
     assert_eq!(listed(late).await, 1);
     store.reset_schedule(&terms, key.key()).await.unwrap();
     assert_eq!(listed(late).await, 0);
-    assert_eq!(
-        ask(&*store, at(0, add("c", 2 * second))).await,
-        schedule::Answer::Added(1)
-    );
+    let found = ask(&*store, at(0, add("c", 2 * second))).await;
+    assert_eq!(found, schedule::Answer::Added(1));
 }
 
 /// Events of one key, or of one schedule, do not count for another.
@@ -208,10 +198,8 @@ pub async fn malformed_requests_change_nothing(harness: &Schedules, _plan: &Plan
             until: Timestamp::MAX,
         })
     };
-    assert_eq!(
-        ask(&*store, list()).await,
-        schedule::Answer::Events(Vec::new())
-    );
+    let found = ask(&*store, list()).await;
+    assert_eq!(found, schedule::Answer::Events(Vec::new()));
     let answer = ask(&*store, of(many(MAX_EVENTS_PER_CALL))).await;
     assert_eq!(answer, schedule::Answer::Added(MAX_EVENTS_PER_CALL));
     let schedule::Answer::Events(events) = ask(&*store, list()).await else {

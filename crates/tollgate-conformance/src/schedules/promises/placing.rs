@@ -104,10 +104,8 @@ pub async fn the_order_of_additions_makes_no_difference(harness: &Schedules, pla
                 if answer == schedule::Answer::Added(1) {
                     let operation = schedule::Operation::Cancel(b"probe");
                     let request = schedule::Request::new(&terms, key.key(), operation).at(now);
-                    assert_eq!(
-                        ask(&*store, request).await,
-                        schedule::Answer::Cancelled(true)
-                    );
+                    let found = ask(&*store, request).await;
+                    assert_eq!(found, schedule::Answer::Cancelled(true));
                 }
                 answers.push(answer);
             }

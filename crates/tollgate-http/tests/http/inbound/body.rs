@@ -268,9 +268,7 @@ async fn bytes_count_until_the_body_ends_however_it_ends() {
             assert_eq!(limiter.peek("alice").run().unwrap().remaining(), 900);
         }
         drop(body);
-        assert_eq!(
-            limiter.peek("alice").run().unwrap().remaining(),
-            1000 - cost
-        );
+        let found = limiter.peek("alice").run().unwrap().remaining();
+        assert_eq!(found, 1000 - cost);
     }
 }

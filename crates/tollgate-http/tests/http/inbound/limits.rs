@@ -69,10 +69,8 @@ async fn a_request_that_one_policy_denies_consumes_nothing_from_the_others() {
     let left = limiter_of_user.peek("alice").run().unwrap();
     assert_eq!(left.verdict("hour").unwrap().remaining(), 2);
     let answer = send(&layer, request("bob")).await;
-    assert!(
-        answer.header("ratelimit").contains(r#""all";r=97"#),
-        "{answer:?}"
-    );
+    let holds = answer.header("ratelimit").contains(r#""all";r=97"#);
+    assert!(holds, "{answer:?}");
     clock.advance(Duration::from_secs(60));
     assert_eq!(send(&layer, request("alice")).await.status, 200);
 }
@@ -81,10 +79,8 @@ async fn a_request_that_one_policy_denies_consumes_nothing_from_the_others() {
 async fn limits_of_one_name_are_refused() {
     let layer = InboundLayer::new(limiter(store().0, ["a=gcra:1/1s"]), by_user());
     let twice = layer.clone().also(["a=gcra:9/1s"], by_user()).unwrap_err();
-    assert_eq!(
-        twice.to_string(),
-        "two limits of one layer are called \"a\": give each a name of its own"
-    );
+    let expected = "two limits of one layer are called \"a\": give each a name of its own";
+    assert_eq!(twice.to_string(), expected);
     assert!(
         layer
             .clone()
@@ -118,10 +114,8 @@ async fn a_layer_that_could_never_work_is_an_error() {
     // A limit that nobody should hear of would be in every response.
     let hide = |name| Fields::new().hide(name);
     let typo = layer().fields(hide("b")).unwrap_err().to_string();
-    assert!(
-        typo.contains(r#"no limit of the layer is called "b""#),
-        "{typo}"
-    );
+    let holds = typo.contains(r#"no limit of the layer is called "b""#);
+    assert!(holds, "{typo}");
     let with_b = layer().also(["b=gcra:1/1s"], by_user()).unwrap();
     assert!(with_b.fields(hide("b")).is_ok());
     let plans = by_plan(&[("free", vec!["a=gcra:1/1s"]), ("pro", vec!["b=gcra:1/1s"])]).unwrap();
@@ -179,10 +173,8 @@ async fn a_cost_is_that_of_its_own_policy() {
             Policy::new(by_user()).cost(|_| 30),
         )
         .unwrap();
-    assert_eq!(
-        send(&layer, request("alice")).await.header("ratelimit"),
-        r#""a";r=80;t=60, "b";r=99;t=60, "c";r=70;t=60"#
-    );
+    let found = send(&layer, request("alice")).await.header("ratelimit");
+    assert_eq!(found, r#""a";r=80;t=60, "b";r=99;t=60, "c";r=70;t=60"#);
 }
 
 #[tokio::test]
@@ -283,10 +275,8 @@ async fn costs_and_settlements_are_those_of_their_policy() {
         assert_eq!(send(&layer, request("alice")).await.status, 200);
         settled().await;
         let answer = send(&layer, request("alice")).await;
-        assert_eq!(
-            answer.header("ratelimit"),
-            r#""requests";r=8;t=60, "bytes";r=597;t=60"#
-        );
+        let found = answer.header("ratelimit");
+        assert_eq!(found, r#""requests";r=8;t=60, "bytes";r=597;t=60"#);
     }
 }
 
@@ -322,18 +312,12 @@ async fn a_response_says_what_its_request_cost() {
             .status,
         429
     );
-    assert_eq!(
-        send_to(&layer, request("bob"), answering(404)).await.status,
-        404
-    );
-    assert_eq!(
-        send_to(&layer, request("bob"), answering(404)).await.status,
-        404
-    );
-    assert_eq!(
-        send_to(&layer, request("bob"), answering(404)).await.status,
-        429
-    );
+    let found = send_to(&layer, request("bob"), answering(404)).await.status;
+    assert_eq!(found, 404);
+    let found = send_to(&layer, request("bob"), answering(404)).await.status;
+    assert_eq!(found, 404);
+    let found = send_to(&layer, request("bob"), answering(404)).await.status;
+    assert_eq!(found, 429);
 }
 
 #[tokio::test]
@@ -378,10 +362,8 @@ async fn a_handler_says_what_its_request_cost() {
     let _ = send_to(&layer, request("alice"), charging(None)).await;
     let _ = send_to(&layer, request("alice"), charging(Some(0))).await;
     let answer = send_to(&layer, request("alice"), charging(Some(0))).await;
-    assert!(
-        answer.header("ratelimit").starts_with(r#""rows";r=68;"#),
-        "{answer:?}"
-    );
+    let holds = answer.header("ratelimit").starts_with(r#""rows";r=68;"#);
+    assert!(holds, "{answer:?}");
 }
 
 #[tokio::test]
@@ -474,10 +456,8 @@ async fn what_is_skipped_is_not_counted() {
             assert_eq!((answer.status, answer.header("ratelimit").len()), (200, 0));
         }
     }
-    assert_eq!(
-        send(&layer, to(Method::OPTIONS, "/", false)).await.status,
-        200
-    );
+    let found = send(&layer, to(Method::OPTIONS, "/", false)).await.status;
+    assert_eq!(found, 200);
     for preflight in [false, true] {
         let answer = send(&layer, to(Method::GET, "/", preflight)).await;
         assert_eq!(answer.status, 429);
@@ -510,10 +490,8 @@ async fn a_failed_store_refuses_with_503_or_allows() {
         let layer = InboundLayer::new(failing(), by_user());
         let answer = send(&layer, request("alice")).await;
         assert_eq!(answer.status, 503);
-        assert!(
-            answer.body.contains("#temporary-reduced-capacity"),
-            "{answer:?}"
-        );
+        let said = "#temporary-reduced-capacity";
+        assert!(answer.body.contains(said), "{answer:?}");
         // The error says "scheduled to fail".
         assert!(!answer.body.contains("scheduled"), "{answer:?}");
         let layer = InboundLayer::new(failing(), by_user()).on_store_failure(OnStoreFailure::Allow);
@@ -677,10 +655,8 @@ async fn the_decision_is_in_the_extensions() {
     };
     assert_eq!(send_to(&layer, request("bob"), seen).await.body, "None");
     let layer = layer.insert_decision();
-    assert_eq!(
-        send_to(&layer, request("alice"), seen).await.body,
-        "Some(0)"
-    );
+    let found = send_to(&layer, request("alice"), seen).await.body;
+    assert_eq!(found, "Some(0)");
 
     use tower::{Layer, ServiceExt, service_fn};
     let service = service_fn(|_: Request<Body>| async {
@@ -688,10 +664,8 @@ async fn the_decision_is_in_the_extensions() {
     });
     let passed = layer.layer(service).oneshot(request("carol"));
     let passed = passed.await.unwrap();
-    assert_eq!(
-        passed.extensions().get().map(Decided::is_allowed),
-        Some(true)
-    );
+    let found = passed.extensions().get().map(Decided::is_allowed);
+    assert_eq!(found, Some(true));
     let refused = layer
         .layer(service)
         .oneshot(request("alice"))

@@ -26,10 +26,8 @@ async fn a_denial_is_a_problem_with_the_policies_that_were_violated() {
     let kind = "https://iana.org/assignments/http-problem-types#quota-exceeded";
     assert_eq!(problem["type"], kind);
     assert_eq!(problem["status"], 429);
-    assert_eq!(
-        problem["violated-policies"],
-        serde_json::json!(["minute", "day"])
-    );
+    let expected = serde_json::json!(["minute", "day"]);
+    assert_eq!(problem["violated-policies"], expected);
 
     let shadow = InboundLayer::new(
         limiter(
@@ -45,10 +43,8 @@ async fn a_denial_is_a_problem_with_the_policies_that_were_violated() {
         assert_eq!(problem["violated-policies"], serde_json::json!(["minute"]));
         for header in ["ratelimit", "ratelimit-policy"] {
             let said = answer.header(header);
-            assert!(
-                said.contains(r#""minute";"#) && !said.contains("day"),
-                "{said}"
-            );
+            let holds = said.contains(r#""minute";"#) && !said.contains("day");
+            assert!(holds, "{said}");
         }
     }
 }
@@ -90,10 +86,8 @@ async fn a_response_of_ones_own_gets_the_fields() {
     });
     let _ = send(&layer, request("alice")).await;
     let answer = send(&layer, request("alice")).await;
-    assert_eq!(
-        (answer.status, &*answer.body),
-        (418, "come back in Some(60)")
-    );
+    let found = (answer.status, &*answer.body);
+    assert_eq!(found, (418, "come back in Some(60)"));
     assert_eq!(answer.header("retry-after"), "60");
     assert_eq!(answer.header("ratelimit"), r#""a";r=0;t=60"#);
 }
@@ -222,10 +216,8 @@ async fn a_missing_place_or_store_asks_for_a_second() {
             .unwrap();
         let name = b"type.googleapis.com/google.rpc.RetryInfo";
         assert!(details.windows(name.len()).any(|part| part == name));
-        assert!(
-            details.ends_with(&[0x12, 4, 0x0a, 2, 0x08, 1]),
-            "{details:?}"
-        );
+        let holds = details.ends_with(&[0x12, 4, 0x0a, 2, 0x08, 1]);
+        assert!(holds, "{details:?}");
     }
 }
 
@@ -241,10 +233,8 @@ async fn a_request_without_a_key_is_told_which_header_it_needs() {
         let layer = InboundLayer::new(limiter(store().0, ["a=gcra:1/1m"]), key);
         let nobody = || http::Request::new(Body::default());
         let answer = send(&layer, nobody()).await;
-        assert_eq!(
-            (answer.status, &*answer.header("www-authenticate")),
-            (401, challenge)
-        );
+        let found = (answer.status, &*answer.header("www-authenticate"));
+        assert_eq!(found, (401, challenge));
         // A response of one's own may know better, or have another status.
         for (status, own, expected) in
             [(401, "", challenge), (401, "Basic", "Basic"), (403, "", "")]
@@ -258,10 +248,8 @@ async fn a_request_without_a_key_is_told_which_header_it_needs() {
                 response.body(bytes::Bytes::new()).unwrap()
             });
             let answer = send(&layer, nobody()).await;
-            assert_eq!(
-                (answer.status, &*answer.header("www-authenticate")),
-                (status, expected)
-            );
+            let found = (answer.status, &*answer.header("www-authenticate"));
+            assert_eq!(found, (status, expected));
         }
     }
 }

@@ -46,10 +46,8 @@ impl Service<Request<Body>> for Fragile {
     }
 
     fn call(&mut self, _: Request<Body>) -> Self::Future {
-        assert!(
-            std::mem::take(&mut self.is_ready),
-            "called without being ready"
-        );
+        let holds = std::mem::take(&mut self.is_ready);
+        assert!(holds, "called without being ready");
         let _ = self.calls.fetch_add(1, Ordering::Relaxed);
         ready(Ok(Response::new(Body::default())))
     }

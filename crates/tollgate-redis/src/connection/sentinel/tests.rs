@@ -145,10 +145,8 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
 
 fn is_connected(connection: &SentinelConnection) -> bool {
     let shown = format!("{connection:?}");
-    assert_ne!(
-        shown.contains("is_connected: true"),
-        shown.contains("is_connected: false")
-    );
+    let found = shown.contains("is_connected: true");
+    assert_ne!(found, shown.contains("is_connected: false"));
     shown.contains("is_connected: true")
 }
 
@@ -278,11 +276,8 @@ async fn the_end_of_a_call_decides_whether_the_primary_is_kept() {
         let shown = format!("{outcome:?}");
         assert_eq!(call.end(outcome.clone()).is_ok(), outcome.is_ok());
         assert_eq!(lock(&shared.state).primary.is_ok(), is_kept, "{shown}");
-        assert_eq!(
-            shared.is_seeking.load(Ordering::SeqCst),
-            is_doubted,
-            "{shown}"
-        );
+        let found = shared.is_seeking.load(Ordering::SeqCst);
+        assert_eq!(found, is_doubted, "{shown}");
     }
     let (shared, call) = unanswered(&service).await;
     drop(call);

@@ -165,17 +165,11 @@ fn what_is_foreseen_counts_from_the_instant_that_it_is_asked_for() {
     ] {
         let mut scene = Scene::new(limit);
         assert!(scene.call(NOW, 1));
-        assert_eq!(
-            scene.wait(SECOND / 4, &[1], 1),
-            Some(7 * SECOND / 4),
-            "{limit}"
-        );
+        let found = scene.wait(SECOND / 4, &[1], 1);
+        assert_eq!(found, Some(7 * SECOND / 4), "{limit}");
         // The first of them could have been admitted long ago, and is now at the earliest.
-        assert_eq!(
-            scene.wait(10 * SECOND, &[1, 1], 1),
-            Some(2 * SECOND),
-            "{limit}"
-        );
+        let found = scene.wait(10 * SECOND, &[1, 1], 1);
+        assert_eq!(found, Some(2 * SECOND), "{limit}");
     }
 }
 
@@ -198,14 +192,10 @@ fn the_longest_wait_is_of_the_first_limit_that_waits_so_long() {
         let answer = request.decide_on(&mut store[..], now);
         let (started, mut forecast) = (Instant::now(), Forecast::default());
         forecast.learn(asker, (started, now), Some(&1.into()), &answer);
-        assert_eq!(
-            forecast.least_wait(asker, started, |_| 1),
-            Some((wait, binding))
-        );
-        assert_eq!(
-            forecast.ready(asker, &1.into()),
-            Some((started + wait, binding))
-        );
+        let found = forecast.least_wait(asker, started, |_| 1);
+        assert_eq!(found, Some((wait, binding)));
+        let found = forecast.ready(asker, &1.into());
+        assert_eq!(found, Some((started + wait, binding)));
     }
 }
 

@@ -399,10 +399,8 @@ fn a_call_wakes_whoever_polled_it_last() {
     let mut call = scene.call();
     let woken = [(); 2].map(|()| watch(slice::from_mut(&mut call)));
     scene.answered(1);
-    assert_eq!(
-        woken.each_ref().map(|woken| woken.is_woken()),
-        [false, true]
-    );
+    let found = woken.each_ref().map(|woken| woken.is_woken());
+    assert_eq!(found, [false, true]);
     assert!(ended(&mut call).unwrap().is_allowed());
 }
 
@@ -497,10 +495,8 @@ fn what_the_server_refuses_to_one_call_concerns_nobody_else() {
     scene.replied([refusal(line), answer(1, &fresh_state())].concat());
     for at in [0, 2] {
         let shown = fails(&mut calls[at], ErrorKind::Misconfigured);
-        assert!(
-            shown.contains("WRONGTYPE") && !shown.contains("alice"),
-            "{shown}"
-        );
+        let holds = shown.contains("WRONGTYPE") && !shown.contains("alice");
+        assert!(holds, "{shown}");
     }
     assert!(ended(&mut calls[1]).unwrap().is_allowed());
 }

@@ -92,11 +92,8 @@ fn a_task_waits_for_its_callers_unless_few_calls_are_in_flight() {
             scene.answer(calls);
             poll_tasks();
             assert!(others.iter_mut().all(|call| poll(call).is_some()));
-            assert_eq!(
-                tasks(),
-                in_flight - 8,
-                "{in_flight} in flight, {alone} alone"
-            );
+            let found = tasks();
+            assert_eq!(found, in_flight - 8, "{in_flight} in flight, {alone} alone");
             drop(first);
             run_tasks();
         }
@@ -582,10 +579,8 @@ fn a_batch_that_leaves_does_not_hide_what_waits_for_the_same_key() {
     (0..3).for_each(|_| scene.failed("lost"));
     let batches = scene.sent();
     assert_eq!(batches.len(), 1);
-    assert_eq!(
-        (batches[0].calls(), batches[0].shares()),
-        (vec![1, 1], true)
-    );
+    let found = (batches[0].calls(), batches[0].shares());
+    assert_eq!(found, (vec![1, 1], true));
 }
 
 #[test]
@@ -684,10 +679,8 @@ fn a_sender_starts_between_many_callers_if_few_others_have_called() {
         let told = std::mem::take(&mut *started.0.lock().unwrap());
         assert!(told[..half].iter().all(|tasks| *tasks == 0), "{what}");
         let tasks_then = usize::from(splits);
-        assert!(
-            told[half..].iter().all(|tasks| *tasks == tasks_then),
-            "{what}"
-        );
+        let holds = told[half..].iter().all(|tasks| *tasks == tasks_then);
+        assert!(holds, "{what}");
         assert_eq!(told.len(), calls);
         // The new sender has the place of the one that ended.
         assert_eq!(tasks(), before, "{what}");

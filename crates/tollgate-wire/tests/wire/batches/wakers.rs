@@ -137,10 +137,8 @@ fn a_waker_may_drop_a_call_of_the_same_queue_when_the_runtime_ends() {
     drop(waker);
     drop_tasks();
     assert!(CALLS.take().is_empty(), "the waker was not woken");
-    assert_eq!(
-        poll(&mut call).unwrap().unwrap_err().kind(),
-        ErrorKind::Unavailable
-    );
+    let found = poll(&mut call).unwrap().unwrap_err().kind();
+    assert_eq!(found, ErrorKind::Unavailable);
 }
 
 /// Makes another call when it is woken.

@@ -315,10 +315,8 @@ fn without_memory_nothing_is_written_and_what_writes_nothing_is_decided() {
                     let error = answer.expect_err(&what);
                     assert_eq!(error.kind(), ErrorKind::Full, "{what}: {error}");
                     let message = error.to_string();
-                    assert!(
-                        message.contains("maxmemory") && message.contains("OOM"),
-                        "{message}"
-                    );
+                    let holds = message.contains("maxmemory") && message.contains("OOM");
+                    assert!(holds, "{message}");
                     assert_eq!(everything(&store), before, "{what}");
                     refused[index] = true;
                 } else {
