@@ -1,13 +1,8 @@
-//! Servers, clusters, proxies and fakes for tests: they start, answer, break and end as tests rely
-//! on.
+//! Servers for tests end with those who use them, and say why they cannot start. Whether they, their
+//! clusters and their proxies do what tests ask of them is what these tests notice themselves.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-mod cluster;
-mod fake;
 mod program;
-mod proxy;
-mod secured;
-mod sentinel;
 mod server;
 mod shared;

@@ -5,10 +5,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::thread::{self, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tollgate_testkit::{Connection, Flavor, Reply, shared};
+use tollgate_testkit::{Connection, Flavor, shared};
 
 /// The environment variable that is set in the child process of a test that runs itself.
 const INNER: &str = "TOLLGATE_TESTKIT_INNER";
@@ -115,28 +115,4 @@ fn a_server_lives_as_long_as_its_users() {
         sleep(Duration::from_millis(20));
     }
     assert!(ended.elapsed() > Duration::from_secs(2), "it goes too soon");
-}
-
-#[test]
-fn every_flavor_is_shared() {
-    for flavor in Flavor::chosen() {
-        let (one, other) = (shared::standalone(flavor), shared::standalone(flavor));
-        assert_eq!(one.url(), other.url());
-        assert_eq!(one.port(), other.port());
-        assert_eq!(one.command(&["PING"]), Reply::Simple("PONG".into()));
-    }
-}
-
-#[test]
-fn threads_share_too() {
-    let addresses: Vec<String> = thread::scope(|scope| {
-        let ask = || shared::standalone(Flavor::System).address();
-        let threads: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
-    });
-    let holds = addresses.windows(2).all(|pair| pair[0] == pair[1]);
-    assert!(holds, "{addresses:?}");
 }
