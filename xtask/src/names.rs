@@ -50,10 +50,8 @@ fn list(shell: &Shell) -> Result<String, Box<dyn Error>> {
     cmd!(shell, "cargo doc --quiet --workspace --no-deps --lib").run()?;
     let target = crate::servers::target(shell);
     let names = |name: &str| -> Result<BTreeSet<String>, Box<dyn Error>> {
-        let page = target
-            .join("doc")
-            .join(name.replace('-', "_"))
-            .join("all.html");
+        let page = target.join("doc").join(name.replace('-', "_"));
+        let page = page.join("all.html");
         Ok(items(&shell.read_file(page)?))
     };
     let core = names(CORE)?;

@@ -153,10 +153,8 @@ fn left(files: &Files, order: &[&str]) -> String {
             .map(|name| format!("cargo publish --package {name}")),
     );
     steps.push("Name the released version in README.md, instead of a checkout".to_owned());
-    let numbered = steps
-        .iter()
-        .enumerate()
-        .map(|(index, step)| format!("{:>3}. {step}\n", index + 1));
+    let numbered = steps.iter().enumerate();
+    let numbered = numbered.map(|(index, step)| format!("{:>3}. {step}\n", index + 1));
     let numbered: String = numbered.collect();
     format!(
         "Left for a person, in this order (crates.io takes five new crates at once, then one in ten minutes):\n{numbered}"
@@ -200,10 +198,8 @@ mod tests {
         assert!(done.contains("git tag v1.2.3"), "{done}");
         let said = "--package a\n  6. cargo publish --package b";
         assert!(done.contains(said), "{done}");
-        let undone = left(
-            &format!("https://{PLACEHOLDER}/a"),
-            &format!("security@{PLACEHOLDER}"),
-        );
+        let text = format!("https://{PLACEHOLDER}/a");
+        let undone = left(&text, &format!("security@{PLACEHOLDER}"));
         assert_eq!(undone.lines().count(), done.lines().count() + 2, "{undone}");
     }
 }

@@ -285,10 +285,8 @@ mod tests {
     fn what_the_ordinary_run_tries_as_thoroughly_asks_for_no_more() {
         let files = Files::read(&project::shell().unwrap()).unwrap();
         for (tests, place) in THOROUGH {
-            let mut of = files
-                .ending("rs")
-                .filter(|(path, _)| path.starts_with(place))
-                .peekable();
+            let of = files.ending("rs");
+            let mut of = of.filter(|(path, _)| path.starts_with(place)).peekable();
             assert!(of.peek().is_some(), "{tests}: nothing is in {place}");
             for (path, text) in of {
                 for asks in [

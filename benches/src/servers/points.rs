@@ -275,10 +275,8 @@ fn denied() -> Result<Vec<Case>, LimitError> {
 async fn fill(case: &Case, client: &impl Client) -> Result<(), Problem> {
     let store = client.store(options(true))?;
     let limiter = RateLimiter::new(store, case.limits.iter().cloned())?;
-    let callers = case
-        .keys
-        .names()
-        .chunks(case.keys.names().len().div_ceil(64));
+    let callers = case.keys.names();
+    let callers = callers.chunks(case.keys.names().len().div_ceil(64));
     let callers: Vec<_> = callers
         .map(|names| {
             let (limiter, names, calls) = (limiter.clone(), names.to_vec(), case.filled);

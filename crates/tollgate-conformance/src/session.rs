@@ -130,9 +130,8 @@ impl Session {
         let operation = match step.act {
             Act::Block(span) => {
                 let checks = checks(limits, keys, &step.planned).into_iter();
-                let checks: Vec<_> = checks
-                    .filter(|check| check.limit().algorithm().can_block())
-                    .collect();
+                let checks = checks.filter(|check| check.limit().algorithm().can_block());
+                let checks: Vec<_> = checks.collect();
                 if checks.is_empty() {
                     return Ok(None);
                 }
@@ -174,9 +173,8 @@ impl Session {
         };
         let request = Request::new(operation, checks(limits, keys, &step.planned));
         let answers = unless_moot(self.ask(&request).await)?;
-        let receipt = answers
-            .as_ref()
-            .map(|answers| answers.store.again().into_receipt());
+        let receipt = answers.as_ref();
+        let receipt = receipt.map(|answers| answers.store.again().into_receipt());
         if let Some(receipt) = receipt.flatten() {
             self.receipts.push((step.planned.clone(), receipt));
         }

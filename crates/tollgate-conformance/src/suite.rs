@@ -155,9 +155,8 @@ pub fn check_all<S: Suite + ?Sized>(harness: Arc<dyn Source<S>>, manifest_dir: &
     let mut broken = broken.into_inner().unwrap();
     broken.sort();
     let names: Vec<_> = broken.iter().map(|(name, _)| *name).collect();
-    let reasons = broken
-        .iter()
-        .map(|(name, reason)| format!("{name}: {reason}\n"));
+    let reasons = broken.iter();
+    let reasons = reasons.map(|(name, reason)| format!("{name}: {reason}\n"));
     assert!(
         broken.is_empty(),
         "{}broken promises: {}",
@@ -173,9 +172,8 @@ fn check_one<S: Suite + ?Sized>(
     file: &str,
 ) {
     let histories = harness::cases().unwrap_or_else(|| harness.histories());
-    let plan = Plan::new((promise.limits)())
-        .with_histories(histories)
-        .keeping_failures(manifest_dir, file, promise.name);
+    let plan = Plan::new((promise.limits)()).with_histories(histories);
+    let plan = plan.keeping_failures(manifest_dir, file, promise.name);
     S::check(promise, harness, &plan);
 }
 

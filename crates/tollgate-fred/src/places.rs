@@ -41,10 +41,8 @@ impl Places {
     /// loses its reply.
     pub(crate) fn connect_again(&self, clients: &impl Clients, interval: Duration) {
         {
-            let mut connected = self
-                .connected
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let connected = self.connected.lock();
+            let mut connected = connected.unwrap_or_else(PoisonError::into_inner);
             if connected.elapsed() < interval {
                 return;
             }

@@ -62,10 +62,8 @@ fn inexact_by(text: &str) -> Duration {
     let time = text
         .split_once(['T', 't', ' '])
         .map_or("", |(_, time)| time);
-    let time = time
-        .split(['Z', 'z', '+', '-', '['])
-        .next()
-        .unwrap_or_default();
+    let time = time.split(['Z', 'z', '+', '-', '[']).next();
+    let time = time.unwrap_or_default();
     let digits = time.bytes().filter(u8::is_ascii_digit).count();
     Duration::from_secs(match digits {
         ..=2 => 3_600,

@@ -159,12 +159,10 @@ fn stand_still(client: &dyn Client) {
             .build();
         runtime.unwrap()
     });
-    let options = Options::new()
-        .with_deadline(Duration::from_millis(200))
-        .with_batches_only();
-    let store = busy
-        .block_on(client.server(&server.url(), options))
-        .unwrap();
+    let options = Options::new().with_deadline(Duration::from_millis(200));
+    let options = options.with_batches_only();
+    let store = busy.block_on(client.server(&server.url(), options));
+    let store = store.unwrap();
     let limiter = RateLimiter::new(store, ["l=gcra:100/1h"]).unwrap();
     // A call begins on the first runtime, which starts a task to take calls along; then nothing runs
     // there any more.

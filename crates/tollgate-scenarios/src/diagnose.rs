@@ -98,9 +98,8 @@ pub async fn finds_dangerous_settings(client: &dyn Client) {
         let severity = severities.find(|it| it.to_string() == severity).unwrap();
         let words: Vec<_> = words.split(" & ").collect();
         // A command is renamed to nothing, which is to disable it.
-        let arguments = arguments
-            .split_whitespace()
-            .map(|word| word.replace("NONE", ""));
+        let arguments = arguments.split_whitespace();
+        let arguments = arguments.map(|word| word.replace("NONE", ""));
         let server = Server::options(Flavor::System).args(arguments).start();
         let diagnosis = of(client, &server).await;
         is(&diagnosis, check, severity, &words);
@@ -270,11 +269,8 @@ pub async fn finds_states_ahead(client: &dyn Client) {
 pub async fn finds_what_a_cluster_lacks(client: &dyn Client) {
     let options = || options().with_deadline(Duration::from_secs(1));
     let arguments = ["--cluster-require-full-coverage", "no"];
-    let cluster = Cluster::options(Flavor::System)
-        .masters(3)
-        .replicas(0)
-        .args(arguments)
-        .start();
+    let cluster = Cluster::options(Flavor::System).masters(3);
+    let cluster = cluster.replicas(0).args(arguments).start();
     let urls = cluster.urls();
     let store = client.cluster(&urls, options()).await.unwrap();
     let diagnosis = store.diagnose().await;

@@ -94,10 +94,8 @@ pub async fn a_holder_that_stands_still_keeps_no_place(client: &'static dyn Clie
         runtime.unwrap().block_on(async {
             let store = client.server(&url, options()).await.unwrap();
             let limiter = self::limiter(store, 1);
-            let guard = LeaseGuard::acquire(&limiter, "alice")
-                .await
-                .unwrap()
-                .unwrap();
+            let guard = LeaseGuard::acquire(&limiter, "alice");
+            let guard = guard.await.unwrap().unwrap();
             tell.send(guard.token()).unwrap();
             woken.recv().unwrap();
             // It has not run since, so no task has told it.

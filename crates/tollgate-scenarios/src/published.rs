@@ -54,9 +54,8 @@ pub async fn sorted_set_in_script(
         redis.call('EXPIRE', KEYS[1], period)
         return held";
     let left = now_ms.saturating_sub(period_s * 1_000);
-    let held: u64 = eval(SCRIPT, &[key], &[now_ms, left, period_s])
-        .query_async(connection)
-        .await?;
+    let held = eval(SCRIPT, &[key], &[now_ms, left, period_s]);
+    let held: u64 = held.query_async(connection).await?;
     Ok(held <= most)
 }
 

@@ -260,9 +260,8 @@ pub async fn redirections_and_crossed_slots_hide_the_key(client: &dyn Client) {
 /// password.
 pub async fn an_unknown_greeting_hides_the_password(client: &dyn Client) {
     let rename = ["HELLO", "AUTH"].map(|name| ["--rename-command", name, ""]);
-    let server = Server::options(Flavor::System)
-        .args(rename.concat())
-        .start();
+    let server = Server::options(Flavor::System);
+    let server = server.args(rename.concat()).start();
     let url = server.url().replace("//", "//carol4711:dave0815@");
     let Err(error) = client.server(&url, options()).await else {
         panic!("a connection without a greeting");

@@ -167,10 +167,8 @@ impl NoConnection {
             Self::WithoutTls { feature } => format!("{advice} `{feature}`"),
             _ => advice.to_owned(),
         };
-        let servers: Vec<_> = servers
-            .into_iter()
-            .map(|server| server.to_string())
-            .collect();
+        let servers = servers.into_iter();
+        let servers: Vec<_> = servers.map(|server| server.to_string()).collect();
         let message = if servers.is_empty() {
             message
         } else {

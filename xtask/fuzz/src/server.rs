@@ -49,10 +49,8 @@ fn call(store: &WireStore<Replying>, limits: &[&str], which: usize) -> Result<()
     let limiter = RateLimiter::new(store, limits.iter().copied());
     let limiter = limiter.unwrap_or_else(|error| panic!("{error}"));
     if which == 4 {
-        let checks = limiter
-            .limits()
-            .iter()
-            .map(|limit| Check::new(limit, "k", 1));
+        let checks = limiter.limits().iter();
+        let checks = checks.map(|limit| Check::new(limit, "k", 1));
         let ahead = Prefetch::new(8, Duration::from_secs(1));
         let request = Request::new(Operation::Prefetch(ahead), checks);
         return at_once(store.execute(&request)).map(drop);

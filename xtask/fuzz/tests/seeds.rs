@@ -21,10 +21,8 @@ fn targets_take_seeds_and_changed_seeds() {
     assert_eq!(folders, TARGETS.map(|(name, _)| name));
     for (name, target) in TARGETS {
         let mut random = Random(1);
-        let mut files: Vec<_> = fs::read_dir(seeds.join(name))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let files = fs::read_dir(seeds.join(name)).unwrap();
+        let mut files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
         files.sort();
         for file in files {
             let seed = fs::read(&file).unwrap();

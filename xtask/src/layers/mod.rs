@@ -56,11 +56,8 @@ fn packages(tree: &str) -> Result<Vec<(String, usize)>, Box<dyn Error>> {
 /// Returns the rows that the document lacks, or has and should not have.
 fn unlisted(tree: &str, files: &Files) -> Result<Vec<String>, Box<dyn Error>> {
     let packages = packages(tree)?;
-    let members: BTreeSet<&str> = packages
-        .iter()
-        .filter(|(_, depth)| *depth == 0)
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let members = packages.iter().filter(|(_, depth)| *depth == 0);
+    let members: BTreeSet<&str> = members.map(|(name, _)| name.as_str()).collect();
     if !members.contains(CORE) {
         return Err(format!("cargo tree does not show {CORE}").into());
     }

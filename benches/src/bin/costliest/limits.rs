@@ -264,10 +264,8 @@ impl Scene<'_> {
         let limiter = RateLimiter::new(together, self.limits.clone())?;
         for (name, cost) in [("allow", 5), ("deny", 99_999)] {
             self.row(name, async |_| {
-                let calls = self
-                    .keys
-                    .iter()
-                    .map(|key| limiter.check(&**key).cost(cost).at(now));
+                let calls = self.keys.iter();
+                let calls = calls.map(|key| limiter.check(&**key).cost(cost).at(now));
                 for decision in join_all(calls.map(IntoFuture::into_future)).await {
                     let _ = decision?;
                 }

@@ -250,12 +250,8 @@ impl<'e> Held<'e> {
         let now = now()?;
         let light = |event: &&Planned| event.0 > now && event.1 == 1;
         let ahead: Vec<_> = self.events.iter().filter(light).copied().collect();
-        let gaps: Vec<_> = ahead
-            .iter()
-            .step_by(ahead.len() / 101)
-            .take(100)
-            .copied()
-            .collect();
+        let gaps = ahead.iter().step_by(ahead.len() / 101);
+        let gaps: Vec<_> = gaps.take(100).copied().collect();
         let others = self.events.iter().filter(|event| !gaps.contains(event));
         let others: Vec<_> = others.copied().collect();
         let events = self.called(label);

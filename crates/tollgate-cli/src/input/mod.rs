@@ -156,9 +156,7 @@ impl Input {
 
 /// Returns the names of the logs.
 pub(crate) fn names(files: &[PathBuf]) -> String {
-    let names: Vec<_> = files
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let names = files.iter().map(|path| path.display().to_string());
+    let names: Vec<_> = names.collect();
     names.join(", ")
 }

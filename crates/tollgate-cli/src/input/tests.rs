@@ -103,16 +103,13 @@ haproxy => Proxy http-in started. => peer
 /// Returns the cases of a table: a format, a line, and what is to be found.
 fn cases(table: &str) -> impl Iterator<Item = (Format, String, String)> {
     table.trim().lines().map(|case| {
-        let case = case
-            .replace("END", END)
-            .replace("NOW", "2015-05-17T10:05:03.25Z");
+        let case = case.replace("END", END);
+        let case = case.replace("NOW", "2015-05-17T10:05:03.25Z");
         let elb = "10.0.0.9:80 0.0 0.1 0.0 200 200 34 366 \"GET http://x:80/a?b HTTP/1.1\" \"x\"";
         let proxy = "[17/May/2015:10:05:03.25] in b/s 10/0/30/69/109 ";
         let time = "h - - [17/May/2015:10:05:03 +0000]";
-        let case = case
-            .replace("ELB", elb)
-            .replace("PROXY", proxy)
-            .replace("TIME", time);
+        let case = case.replace("ELB", elb).replace("PROXY", proxy);
+        let case = case.replace("TIME", time);
         let parts: Vec<_> = case.split(" => ").map(str::to_owned).collect();
         let [format, line, found] = parts.try_into().unwrap();
         (Format::from_str(&format, true).unwrap(), line, found)

@@ -24,10 +24,8 @@ impl Columns {
     /// Reads a line such as `#Fields: date time c-ip cs-username cs-uri-stem`; `None` if it is another.
     pub(super) fn of(line: &[u8], names: &FieldNames, needs: Needs) -> Option<Self> {
         let line = line.strip_prefix(FIELDS)?;
-        let columns: Vec<&[u8]> = line
-            .split(u8::is_ascii_whitespace)
-            .filter(|name| !name.is_empty())
-            .collect();
+        let columns = line.split(u8::is_ascii_whitespace);
+        let columns: Vec<&[u8]> = columns.filter(|name| !name.is_empty()).collect();
         let mut fields = vec![Field::Word; columns.len()];
         // Takes the first of `wanted` that is a column, and returns whether there is one.
         let mut take = |field, wanted: &[&str]| {

@@ -24,10 +24,8 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
 
 /// Returns `text`, of several lines, without other characters that could manipulate a terminal.
 pub(crate) fn printable_lines(text: &str) -> String {
-    let lines: Vec<_> = text
-        .split('\n')
-        .map(|line| printable(line.as_bytes()))
-        .collect();
+    let lines = text.split('\n');
+    let lines: Vec<_> = lines.map(|line| printable(line.as_bytes())).collect();
     lines.join("\n")
 }
 

@@ -166,16 +166,12 @@ fn denied_keys_are_described_by_what_they_call_themselves_and_ask_for() {
         ]
     );
     let text = stdout(&advise(&[&log]));
-    let row = text
-        .lines()
-        .find(|line| line.starts_with("10.1.0.1 "))
-        .unwrap();
+    let row = text.lines().find(|line| line.starts_with("10.1.0.1 "));
+    let row = row.unwrap();
     let said = "  /b               bot/2 (+http://b)";
     assert!(row.ends_with(said), "{row}");
-    let row = text
-        .lines()
-        .find(|line| line.starts_with("10.1.0.2 "))
-        .unwrap();
+    let row = text.lines().find(|line| line.starts_with("10.1.0.2 "));
+    let row = row.unwrap();
     assert!(row.ends_with("  /d               -"), "{row}");
 }
 

@@ -255,10 +255,8 @@ fn the_readme_shows_the_actual_output() {
     ask("check", &both);
     ask("reset", &both);
     ask("block", &["--limit", "ban=block:15m"]);
-    desk.says(
-        0,
-        &["check", "--limit", "login=sliding-log:5/1h", "--key", "bob"],
-    );
+    let words = ["check", "--limit", "login=sliding-log:5/1h", "--key", "bob"];
+    desk.says(0, &words);
     let peek = stdout(&desk.ask(&["peek", "--limit", "login=gcra:10/1m", "--key", "bob"]));
     assert!(manual.contains(&format!("\n{peek}```")), "{peek}");
     for limit in [&["--limit", "login=gcra:10/1m"][..], &[]] {
@@ -413,10 +411,8 @@ fn invalid_command_lines_are_errors() {
         fails(&desk.ask(&[&["check"], &arguments[..]].concat()), hints);
     }
     let twice = [&["check", "--limit", "login=gcra:3/1d"], &LOGIN[..]].concat();
-    fails(
-        &desk.ask(&twice),
-        &["two limits of one limiter are called \"login\""],
-    );
+    let words = ["two limits of one limiter are called \"login\""];
+    fails(&desk.ask(&twice), &words);
     let store = desk.server.url();
     for prefix in ["", "a b", &"x".repeat(65)] {
         let asked = tollgate()

@@ -177,10 +177,8 @@ fn a_reset_of_a_limit_finds_what_the_layer_adds_to_a_client() {
 
 #[test]
 fn a_network_is_shown_and_is_reset_only_by_its_own_bits() {
-    let path = file(
-        "limits.toml",
-        "login = 'gcra:5/1d'\nnetwork = 'gcra:50/1d'\n",
-    );
+    let text = "login = 'gcra:5/1d'\nnetwork = 'gcra:50/1d'\n";
+    let path = file("limits.toml", text);
     for scheme in ["redis", "fred"] {
         let desk = Desk::new(scheme);
         let seven = ["--address", "2001:db8:1:2::7"];

@@ -49,9 +49,8 @@ fn joined(text: &str) -> Vec<String> {
 /// Returns the command on a line of a block, or in a word of prose.
 fn command(line: &str) -> Option<&str> {
     let line = line.strip_prefix("$ ").unwrap_or(line);
-    let arguments = line
-        .strip_prefix("tollgate ")
-        .or_else(|| line.strip_prefix(FROM_CHECKOUT));
+    let arguments = line.strip_prefix("tollgate ");
+    let arguments = arguments.or_else(|| line.strip_prefix(FROM_CHECKOUT));
     // An error that the program prints begins so, too.
     arguments.filter(|arguments| !arguments.starts_with("warning"))
 }

@@ -46,10 +46,8 @@ pub(crate) fn of_replay(mut hits: Vec<Hit>, skipped: usize, key: &str, limits: &
         let naive = keys
             .entry(key.clone())
             .or_insert_with(|| limits.iter().map(|limit| naive(limit)).collect());
-        let says: Vec<bool> = naive
-            .iter()
-            .map(|naive| naive.admits(hit.at_us, 1))
-            .collect();
+        let says = naive.iter().map(|naive| naive.admits(hit.at_us, 1));
+        let says: Vec<bool> = says.collect();
         let is_allowed = says.iter().all(|&says| says);
         for (index, limit) in limits.iter().enumerate() {
             if is_allowed || limit.contains("count-denied") {
@@ -63,10 +61,8 @@ pub(crate) fn of_replay(mut hits: Vec<Hit>, skipped: usize, key: &str, limits: &
             *denied.entry(key).or_default() += 1;
         }
     }
-    let mut top: Vec<(String, u64)> = denied
-        .into_iter()
-        .map(|(key, denied)| (key.join(" "), denied))
-        .collect();
+    let top = denied.into_iter();
+    let mut top: Vec<(String, u64)> = top.map(|(key, denied)| (key.join(" "), denied)).collect();
     top.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     top.truncate(10);
     let limits: Vec<Value> = limits

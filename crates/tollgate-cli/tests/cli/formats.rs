@@ -260,10 +260,8 @@ fn w3c_logs_are_read_by_the_names_of_their_columns() {
         assert_eq!(seen, (&5.into(), &100.into()));
     }
     let alone = replay(&[&[&*second, "--format", "w3c"], &LIMIT[..]].concat());
-    fails(
-        &alone,
-        &["no request found", "100 lines skipped", "#Fields"],
-    );
+    let words = ["no request found", "100 lines skipped", "#Fields"];
+    fails(&alone, &words);
 }
 
 #[test]
@@ -336,10 +334,8 @@ fn an_unknown_prefix_makes_no_keys() {
         let path = file("prefix.log", lines.collect::<String>());
         for key in ["client", "user"] {
             let output = replay(&[&[&*path, "--key", key], &LIMIT[..]].concat());
-            fails(
-                &output,
-                &["no request found", "30 lines skipped", "--pattern"],
-            );
+            let words = ["no request found", "30 lines skipped", "--pattern"];
+            fails(&output, &words);
         }
     }
 }
@@ -576,10 +572,8 @@ fn requests_can_be_counted_by_path_method_and_status() {
     let numbers = (&found["left_out"], &found["skipped_lines"]);
     assert_eq!(numbers, (&1.into(), &0.into()));
     // A line that does not say is skipped, and not left out.
-    let json = file(
-        "none.jsonl",
-        "{\"time\":1431857103,\"ip\":\"10.0.0.1\",\"path\":\"/\"}",
-    );
+    let text = "{\"time\":1431857103,\"ip\":\"10.0.0.1\",\"path\":\"/\"}";
+    let json = file("none.jsonl", text);
     for (filter, hint) in [
         ("--method", "--method-field"),
         ("--status", "--status-field"),

@@ -47,10 +47,8 @@ fn explain_lists_every_algorithm_of_a_key() {
         }
         let block = ["block", "--key", "alice", "--limit", "ban=block:15m"];
         desk.says(0, &block);
-        desk.says(
-            0,
-            &["check", "--key", "alicea", "--limit", "login=gcra:5/1d"],
-        );
+        let words = ["check", "--key", "alicea", "--limit", "login=gcra:5/1d"];
+        desk.says(0, &words);
         let before = desk.keys();
 
         let answer = desk.says(0, &["explain", "alice"]);
@@ -181,10 +179,8 @@ fn states_of_every_kind_are_explained() {
     // A sliding counter: 2 in the window, 4 in the one before it.
     let hour = 3_600e6;
     let start = now - now % hour;
-    set(
-        "login:sliding-counter-3600000000:v1:{alice}",
-        &doubles(&[start, 2., 4.]),
-    );
+    let counter = "login:sliding-counter-3600000000:v1:{alice}";
+    set(counter, &doubles(&[start, 2., 4.]));
     // A sliding log whose first element has left, without an element for what was refunded.
     let log = desk.key("login:sliding-log:v1:{alice}");
     for (at, total) in [(now, 3_u32), (now - 9e6, 4), (now - 5e6, 8)] {

@@ -36,10 +36,8 @@ fn a_limit_of_the_calls_zone_needs_the_zone() {
     let ask =
         |status, arguments: &[&str]| desk.says(status, &[arguments, &["--limits", &path]].concat());
     let berlin = ["--limit", "bill", "--zone", "Europe/Berlin"];
-    let checked = ask(
-        0,
-        &[&["check", "alice", "--cost", "3"], &berlin[..]].concat(),
-    );
+    let words = [&["check", "alice", "--cost", "3"], &berlin[..]].concat();
+    let checked = ask(0, &words);
     let found = names(&checked["limits"]);
     assert_eq!(found, ["bill=fixed-window:5/month@Europe/Berlin"]);
     assert_eq!(checked["remaining"], 2);
@@ -194,10 +192,8 @@ fn a_reset_forgets_what_explain_lists() {
         let login = ["--limit", "login=gcra:5/1d"];
         desk.says(0, &[&["check", "alice"], &login[..]].concat());
         desk.says(0, &[&["check", "alice"], &login[..], &caller].concat());
-        desk.says(
-            0,
-            &[&["check", "alice", "--rest", "/a"], &login[..]].concat(),
-        );
+        let words = [&["check", "alice", "--rest", "/a"], &login[..]].concat();
+        desk.says(0, &words);
         desk.says(0, &[&["check", "alicea"], &login[..]].concat());
         desk.says(
             0,
@@ -258,10 +254,8 @@ fn a_reset_forgets_what_explain_lists() {
 
 #[test]
 fn a_state_without_a_verdict_says_why() {
-    let path = file(
-        "limits.toml",
-        "login = 'gcra:5/1d'\napi = 'sliding-log:5/1d'\n",
-    );
+    let text = "login = 'gcra:5/1d'\napi = 'sliding-log:5/1d'\n";
+    let path = file("limits.toml", text);
     for scheme in ["redis", "fred"] {
         let desk = Desk::new(scheme);
         let check = |more: &[&str]| {

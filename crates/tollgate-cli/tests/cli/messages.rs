@@ -74,10 +74,8 @@ fn an_address_is_not_taken_for_a_key() {
     let desk = Desk::new("redis");
     for command in ["explain", "reset"] {
         for address in [ADDRESSES[0], ADDRESSES[1], "freds-cluster://u:sesame@h"] {
-            fails(
-                &desk.ask(&[command, address]),
-                &["KEY: ...", "--store", "--key"],
-            );
+            let words = ["KEY: ...", "--store", "--key"];
+            fails(&desk.ask(&[command, address]), &words);
             let output = desk.ask(&[command, "--key", address]);
             assert_eq!(stderr(&output), "");
         }

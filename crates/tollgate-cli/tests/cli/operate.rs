@@ -53,11 +53,8 @@ fn states_ahead_of_the_clock_are_cleared() {
         let seen = (&found["forgotten"], &found["dry_run"]);
         assert_eq!(seen, (&0.into(), &true.into()));
         ask(1, "peek", "bob");
-        let one = says(
-            &store,
-            0,
-            &["reset", "--all", "--ahead", "--limit", "pages"],
-        );
+        let words = ["reset", "--all", "--ahead", "--limit", "pages"];
+        let one = says(&store, 0, &words);
         assert_eq!((&one["found"], &one["forgotten"]), (&1.into(), &1.into()));
         assert_eq!(one["limits"][0], "pages");
         let rest = says(&store, 0, &["reset", "--all", "--ahead"]);
@@ -171,9 +168,8 @@ fn doctors_rate_findings_and_say_what_to_do() {
         let answer = says(&store(&evicting), 1, &["doctor"]);
         assert_eq!(answer["worst"], "serious");
         let findings = answer["findings"].as_array().unwrap();
-        let mut serious = findings
-            .iter()
-            .filter(|finding| finding["severity"] == "serious");
+        let serious = findings.iter();
+        let mut serious = serious.filter(|finding| finding["severity"] == "serious");
         let finding = serious.next().unwrap();
         assert_eq!(finding["check"], "eviction");
         assert!(finding["advice"].as_str().unwrap().contains("noeviction"));

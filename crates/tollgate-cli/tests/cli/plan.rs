@@ -398,10 +398,8 @@ fn servers_plan_as_memory_does() {
         ] {
             let expected = plan(&messages, quotas);
             let prefix = prefix();
-            let found = plan(
-                &messages,
-                &format!("{quotas} --store {store} --prefix {prefix}"),
-            );
+            let options = format!("{quotas} --store {store} --prefix {prefix}");
+            let found = plan(&messages, &options);
             assert_eq!(stdout(&found), stdout(&expected), "{store} {quotas:?}");
             assert_eq!(stderr(&found), stderr(&expected));
             assert_eq!(found.status.code(), expected.status.code());
@@ -421,14 +419,10 @@ fn a_plan_on_a_server_does_not_touch_the_service() {
     desk::plan(&store, &prefix, ("plan", "1/1d"), "alice", event);
     let before = keys(&server.address(), &prefix);
     assert_eq!(before.len(), 1);
-    let messages = file(
-        "m.csv",
-        format!("key,id,time\nalice,m1,{soon}\nalice,m0,{soon}"),
-    );
-    let found = plan(
-        &messages,
-        &format!("--quota 1/1d --store {store} --prefix {prefix}"),
-    );
+    let text = format!("key,id,time\nalice,m1,{soon}\nalice,m0,{soon}");
+    let messages = file("m.csv", text);
+    let options = format!("--quota 1/1d --store {store} --prefix {prefix}");
+    let found = plan(&messages, &options);
     assert_eq!(stdout(&found), stdout(&plan(&messages, "--quota 1/1d")));
     assert_eq!(keys(&server.address(), &prefix), before);
     server.command(&["DEL", &before[0]]);
@@ -556,16 +550,12 @@ fn command_lines_that_cannot_be() {
     }
     let negative = command(&messages, THREE).arg("--per-day=-1").output();
     fails(&negative.unwrap(), &["--per-day -1: a number or a length"]);
-    fails(
-        &plan("/does/not/exist", THREE),
-        &["/does/not/exist", "readable"],
-    );
+    let words = ["/does/not/exist", "readable"];
+    fails(&plan("/does/not/exist", THREE), &words);
     let zones = "key,id,time,time_zone\nalice,a,2026-06-01T12:00:00Z,";
     let mars = plan(&file("m", format!("{zones}Mars")), "--quota 2/day@local");
-    fails(
-        &mars,
-        &[":2: ", "field time_zone, \"Mars\"", "Europe/Berlin"],
-    );
+    let words = [":2: ", "field time_zone, \"Mars\"", "Europe/Berlin"];
+    fails(&mars, &words);
     let utc = plan(&file("m", format!("{zones}UTC")), "--quota 2/day@local");
     assert!(utc.status.success(), "{}", stderr(&utc));
     // The plan is printed before the report is written.

@@ -49,11 +49,8 @@ fn a_report_shows_time_keys_and_every_algorithm_and_loads_no_other_file() {
     );
     assert!(html.contains("<span><i class=\"d\"></i> denied</span>"));
     let limits: Vec<_> = (1..=3).map(|n| format!("--limit=gcra:{n}/1m")).collect();
-    let many: Vec<_> = limits
-        .iter()
-        .map(|limit| &**limit)
-        .chain([SAMPLE])
-        .collect();
+    let many = limits.iter().map(|limit| &**limit);
+    let many: Vec<_> = many.chain([SAMPLE]).collect();
     assert!(report(&many).contains("over time by all 3 limits together</h2>"));
     assert!(!html.to_lowercase().contains("refused"));
     for tag in ["table", "tr", "td", "i", "section", "div", "span"] {

@@ -96,10 +96,8 @@ fn a_cluster_is_reached_with_the_given_authority() {
         let arguments = [SAMPLE, "--limit", "gcra:5/1m", "--store", &store];
         let output = replay(&[&arguments[..], &["--tls-ca", &authority]].concat());
         assert_eq!(stdout(&output), stdout(&expected), "{}", stderr(&output));
-        fails(
-            &check(&store, &[]),
-            &["certificate is not trusted", "--tls-ca"],
-        );
+        let words = ["certificate is not trusted", "--tls-ca"];
+        fails(&check(&store, &[]), &words);
     }
 }
 
@@ -107,10 +105,8 @@ fn a_cluster_is_reached_with_the_given_authority() {
 fn invalid_authorities_are_errors() {
     let (server, authority) = secured();
     let empty = file("empty.pem", "no certificate");
-    let broken = file(
-        "broken.pem",
-        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-    );
+    let text = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let broken = file("broken.pem", text);
     let [store, _] = stores(&server);
     for (path, hint) in [
         (&*empty, "there is no certificate in it"),

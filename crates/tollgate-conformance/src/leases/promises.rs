@@ -150,13 +150,8 @@ pub async fn a_repeated_acquisition_is_the_same_lease(harness: &Leases, _plan: &
     assert_eq!(second.expires_at(), lease.expires_at());
     let occupancy = limiter.peek(&key).await.unwrap();
     assert_eq!((occupancy.held(), occupancy.remaining()), (2, 1));
-    let denied = limiter
-        .acquire(&key, "b")
-        .weight(2)
-        .await
-        .unwrap()
-        .permit()
-        .unwrap_err();
+    let denied = limiter.acquire(&key, "b").weight(2).await;
+    let denied = denied.unwrap().permit().unwrap_err();
     assert_eq!((denied.held(), denied.amount()), (2, 3));
     assert!(denied.ends_within().duration().unwrap() <= Duration::from_secs(60));
     // All of the amount can be held.
@@ -184,18 +179,10 @@ pub async fn ends_by_itself_at_its_own_clock(harness: &Leases, _plan: &Plan) {
     let ttl = Duration::from_millis(400);
     let limiter = ConcurrencyLimiter::new(store, "places", 2, ttl).unwrap();
     let key = fresh_key("alice");
-    let renewed = limiter
-        .acquire(&key, "renewed")
-        .await
-        .unwrap()
-        .permit()
-        .unwrap();
-    let left = limiter
-        .acquire(&key, "left")
-        .await
-        .unwrap()
-        .permit()
-        .unwrap();
+    let renewed = limiter.acquire(&key, "renewed").await;
+    let renewed = renewed.unwrap().permit().unwrap();
+    let left = limiter.acquire(&key, "left").await;
+    let left = left.unwrap().permit().unwrap();
     let mut renewed = renewed;
     for _ in 0..200 {
         renewed = limiter
@@ -235,9 +222,8 @@ pub async fn tokens_only_grow(harness: &Leases, _plan: &Plan) {
         let id = id.as_bytes();
         let ask =
             |operation| store.lease(lease::Request::new(&terms, key.key(), operation).at(now));
-        let answer = ask(lease::Operation::Acquire { id, weight: 1 })
-            .await
-            .unwrap();
+        let answer = ask(lease::Operation::Acquire { id, weight: 1 });
+        let answer = answer.await.unwrap();
         let lease::Answer::Acquired(Acquisition::Granted { lease, .. }) = answer else {
             panic!("not granted: {answer:?}");
         };
@@ -281,11 +267,8 @@ pub async fn keys_are_independent(harness: &Leases, _plan: &Plan) {
             let denied = limiter.acquire(key.key(), "b").await.unwrap();
             assert!(!denied.is_granted(), "{name}, {key:?}");
             // The store's clock and callers' instants count apart.
-            let apart = limiter
-                .acquire(key.key(), "b")
-                .at(wall_clock())
-                .await
-                .unwrap();
+            let apart = limiter.acquire(key.key(), "b");
+            let apart = apart.at(wall_clock()).await.unwrap();
             assert!(apart.is_granted(), "{name}, {key:?}");
         }
     }
@@ -322,9 +305,8 @@ pub async fn malformed_requests_change_nothing(harness: &Leases, _plan: &Plan) {
         let renewed = ask(lease::Operation::Renew { id, token }).await.unwrap();
         assert_eq!(renewed, lease::Answer::Renewed(None));
     }
-    let acquired = ask(lease::Operation::Acquire { id, weight: 1 })
-        .await
-        .unwrap();
+    let acquired = ask(lease::Operation::Acquire { id, weight: 1 });
+    let acquired = acquired.await.unwrap();
     assert!(matches!(
         acquired,
         lease::Answer::Acquired(Acquisition::Granted { .. })

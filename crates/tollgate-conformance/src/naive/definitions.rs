@@ -98,9 +98,8 @@ impl Definition {
             // A denied call, or what is settled beyond a call's cost, counts at most the amount.
             Self::Log { amount, .. } => cost.min(amount),
             Self::Counter { amount, window } => {
-                let this = events
-                    .iter()
-                    .filter(|event| event.at / window == at / window);
+                let this = events.iter();
+                let this = this.filter(|event| event.at / window == at / window);
                 let counted: i128 = this.map(|event| event.amount).sum();
                 cost.min(amount - counted)
             }

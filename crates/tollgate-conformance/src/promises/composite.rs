@@ -171,9 +171,8 @@ async fn cross(harness: &Stores, limit: &Limit) {
     let store = harness.store().await;
     let [a, b] = keys();
     let now = wall_clock();
-    let probe = Request::consume(Check::new(limit, a.key(), 1))
-        .and(Check::new(limit, b.key(), 1))
-        .at(now);
+    let probe = Request::consume(Check::new(limit, a.key(), 1));
+    let probe = probe.and(Check::new(limit, b.key(), 1)).at(now);
     if store.supports(&probe).is_err() {
         return;
     }
@@ -183,9 +182,8 @@ async fn cross(harness: &Stores, limit: &Limit) {
         let (first, second) = if call % 2 == 0 { (&a, &b) } else { (&b, &a) };
         let (first, second) = (first.clone(), second.clone());
         callers.spawn(async move {
-            let request = Request::consume(Check::new(&limit, first.key(), 1))
-                .and(Check::new(&limit, second.key(), 1))
-                .at(now);
+            let request = Request::consume(Check::new(&limit, first.key(), 1));
+            let request = request.and(Check::new(&limit, second.key(), 1)).at(now);
             let decision = store.decide(request).await;
             let decision = decision.unwrap_or_else(|error| panic!("{limit}: {error:?}"));
             u64::from(decision.is_allowed())

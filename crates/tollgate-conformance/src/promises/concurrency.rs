@@ -31,10 +31,8 @@ pub async fn admits_exactly_the_bound_under_concurrency(harness: &Stores, plan: 
             let key = OwnedKey::fresh("alice");
             let costs = vec![1; usize::try_from(CALLERS).unwrap()];
             let mut told_all = at_once(&store, &limit, &key, &costs).await;
-            let admitted = told_all
-                .iter()
-                .filter(|(.., said)| said.is_allowed())
-                .count();
+            let admitted = told_all.iter().filter(|(.., said)| said.is_allowed());
+            let admitted = admitted.count();
             let capacity = limit.algorithm().capacity();
             assert!(
                 u64::try_from(admitted).unwrap() == capacity,

@@ -102,11 +102,8 @@ impl NaiveSchedule {
                 if time == event.time().as_micros() {
                     return planned(time, false);
                 }
-                let others: Vec<Held> = visible
-                    .iter()
-                    .filter(|held| held.0 != event.id())
-                    .cloned()
-                    .collect();
+                let others = visible.iter().filter(|held| held.0 != event.id());
+                let others: Vec<Held> = others.cloned().collect();
                 if let Some(refused) =
                     scene.refusal(&others, event, weight, request.wants_latest(), 0)
                 {
@@ -208,11 +205,8 @@ impl Scene<'_> {
         if until.saturating_sub(self.earliest) <= TRIED {
             return (self.earliest..=until).rev().find(free);
         }
-        let mut times: Vec<u64> = self
-            .rules
-            .iter()
-            .flat_map(|rule| rule.starts(events))
-            .collect();
+        let times = self.rules.iter();
+        let mut times: Vec<u64> = times.flat_map(|rule| rule.starts(events)).collect();
         times.push(until);
         times.sort_unstable();
         let within = |time: &u64| (self.earliest..=until).contains(time);
@@ -235,10 +229,8 @@ impl Scene<'_> {
         groups.sort_unstable();
         let mut worst: Option<(u64, Vec<usize>)> = None;
         for group in groups {
-            let rules: Vec<_> = group
-                .iter()
-                .map(|index| self.rules[*index].clone())
-                .collect();
+            let rules = group.iter().map(|index| self.rules[*index].clone());
+            let rules: Vec<_> = rules.collect();
             let free = self.rules_next(&rules, events, from, weight);
             // Beyond the horizon, it does not matter how far.
             let free = free.unwrap_or(self.latest + 1);
@@ -327,9 +319,8 @@ impl Rule {
 
     fn has_room(&self, events: &[Held], time: u64, weight: u64) -> bool {
         let held = |start: u64, end: u64| -> u64 {
-            let within = events
-                .iter()
-                .filter(|event| (start..end).contains(&event.1));
+            let within = events.iter();
+            let within = within.filter(|event| (start..end).contains(&event.1));
             within.map(|event| event.2).sum()
         };
         match self {

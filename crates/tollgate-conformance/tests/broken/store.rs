@@ -188,10 +188,8 @@ impl Store for BrokenStore {
         if self.is(Fault::SupportsNothing) || (self.is(Fault::ClaimsTooMuch) && taking) {
             return Err(StoreError::new(ErrorKind::Unsupported, "not supported"));
         }
-        let huge = request
-            .checks()
-            .iter()
-            .any(|check| check.cost() == u64::MAX);
+        let huge = request.checks();
+        let huge = huge.iter().any(|check| check.cost() == u64::MAX);
         assert!(!(self.is(Fault::PanicsOnHugeCosts) && huge), "overflow");
         if self.is(Fault::FailsOnHugeCosts) && huge {
             return Err(StoreError::new(ErrorKind::Protocol, "not a number"));
@@ -201,11 +199,8 @@ impl Store for BrokenStore {
             _ if self.is(Fault::StopsItsClock) => Timestamp::UNIX_EPOCH,
             _ => Timestamp::try_from(SystemTime::now()).unwrap(),
         };
-        let limits: Vec<_> = request
-            .checks()
-            .iter()
-            .map(|c| self.limit(c.limit()))
-            .collect();
+        let limits = request.checks().iter();
+        let limits: Vec<_> = limits.map(|c| self.limit(c.limit())).collect();
         let checks = request.checks().iter().zip(&limits).map(|(check, limit)| {
             Check::new(limit, check.key(), self.cost(operation, check.cost()))
         });

@@ -144,10 +144,8 @@ async fn brought(cluster: &Cluster, deadline: Duration) -> RateLimiter<FredStore
     let url = format!("redis-cluster://{}", cluster.addresses()[0]);
     let mut builder = Builder::from_config(Config::from_url(&url).unwrap());
     builder.with_connection_config(|connection| connection.max_redirections = 0);
-    let client = builder
-        .set_policy(ReconnectPolicy::new_constant(0, 10))
-        .build()
-        .unwrap();
+    let client = builder.set_policy(ReconnectPolicy::new_constant(0, 10));
+    let client = client.build().unwrap();
     client.init().await.unwrap();
     assert_eq!(client.connection_config().max_command_attempts, 3);
     let options = Options::default().with_deadline(deadline);
@@ -166,9 +164,8 @@ async fn a_call_that_was_sent_is_not_sent_to_the_next_master() {
 
     let master = cluster.master_of(Cluster::slot_of("key"));
     let replica = cluster.replica_of(master);
-    let mut masters = [0, 8_000, 16_000]
-        .map(|slot| cluster.master_of(slot))
-        .into_iter();
+    let masters = [0, 8_000, 16_000].map(|slot| cluster.master_of(slot));
+    let mut masters = masters.into_iter();
     let another = masters.find(|other| other.port() != master.port());
     let mut control = another.unwrap().connection();
     master.pause();

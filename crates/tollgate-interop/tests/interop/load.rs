@@ -61,9 +61,8 @@ async fn statuses(
 async fn a_login_serves_exactly_as_many_requests_as_its_limit_says() {
     let server = Server::start(Flavor::System);
     // A busy machine may take longer than usual, which is no reason for another status.
-    let connecting = RedisStore::builder()
-        .deadline(PATIENCE)
-        .connect(server.url());
+    let connecting = RedisStore::builder().deadline(PATIENCE);
+    let connecting = connecting.connect(server.url());
     let redis = Arc::new(connecting.await.unwrap());
     for protocol in PROTOCOLS {
         let stores: [Arc<dyn Store>; 2] = [Arc::new(MemoryStore::new()), redis.clone()];

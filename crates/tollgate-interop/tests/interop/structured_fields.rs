@@ -153,11 +153,8 @@ fn http_sf_reads_what_fields_say() {
         }
         // Other drafts say something about one limit only.
         let hides = hides && draft == Draft::Eleven;
-        let hidden = limits
-            .keys()
-            .next()
-            .filter(|_| hides)
-            .map_or("", |name| name);
+        let hidden = limits.keys().next().filter(|_| hides);
+        let hidden = hidden.map_or("", |name| name);
         let mut headers = HeaderMap::new();
         Fields::new()
             .draft(draft)

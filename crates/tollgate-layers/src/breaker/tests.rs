@@ -87,9 +87,8 @@ fn three_failures_in_a_row_open_it() {
 #[test]
 fn a_store_that_answers_every_third_call_opens_it() {
     let mut scene = Scene::new();
-    let calls = [End::Failed, End::Failed, End::Answered]
-        .into_iter()
-        .cycle();
+    let calls = [End::Failed, End::Failed, End::Answered];
+    let calls = calls.into_iter().cycle();
     let reached = calls.take_while(|end| scene.call(*end)).count();
     assert_eq!(reached, 11);
 }

@@ -106,12 +106,8 @@ pub(super) fn changes(before: &LimitSet, after: &LimitSet) -> Vec<Change> {
         .filter(|name| before.get(name) != after.get(name));
     let mut names: Vec<_> = gone.chain(changed).collect();
     names.sort_unstable();
-    let known: BTreeSet<&str> = before
-        .entries
-        .values()
-        .flatten()
-        .map(Limit::identity)
-        .collect();
+    let known = before.entries.values().flatten();
+    let known: BTreeSet<&str> = known.map(Limit::identity).collect();
     let change = |name: &str| {
         let (was, is) = (before.get(name), after.get(name));
         let had_any = was.is_some_and(|limits| !limits.is_empty());

@@ -72,9 +72,8 @@ fn a_store_that_is_left_alone_is_not_asked_until_it_is_time() {
     let clock = ManualClock::new();
     let down = [Fault::Fail(ErrorKind::Unavailable); 3];
     let store = Counted::new(FaultyStore::new(MemoryStore::new(), down));
-    let breaker = Breaker::new(&store)
-        .retry_every(Duration::from_secs(5))
-        .clock(clock.clone());
+    let breaker = Breaker::new(&store).retry_every(Duration::from_secs(5));
+    let breaker = breaker.clock(clock.clone());
     let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
     in_jumps(async {
         for _ in 0..3 {
@@ -99,9 +98,8 @@ fn what_is_slow_is_said_by_the_program() {
             let clock = Jumping::new();
             let delay = Fault::Delay(Duration::from_millis(took));
             let store = FaultyStore::new(clock.memory(), [delay; 3]);
-            let breaker = Breaker::new(store)
-                .slow_after(Duration::from_millis(30))
-                .clock(clock);
+            let breaker = Breaker::new(store).slow_after(Duration::from_millis(30));
+            let breaker = breaker.clock(clock);
             let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
             for _ in 0..3 {
                 assert!(limiter.check("k").await.unwrap().is_allowed());

@@ -353,10 +353,8 @@ fn most_by(seen: &[Seen], group: impl Fn(&Seen, Timestamp) -> Option<usize>) -> 
             counted.entry((one.key, group)).or_default().push(at);
         }
     }
-    let most = counted
-        .into_values()
-        .map(|at| most_within(at, WINDOW))
-        .max();
+    let most = counted.into_values();
+    let most = most.map(|at| most_within(at, WINDOW)).max();
     most.expect("something was counted")
 }
 

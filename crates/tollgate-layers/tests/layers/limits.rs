@@ -105,9 +105,8 @@ fn what_is_no_limit_is_pointed_at() {
     let none = LimitSet::new().with("a", [""; 0]);
     assert_eq!(none.unwrap_err().kind(), LimitErrorKind::Count);
     let twice = r#"{"a": "gcra:1/1s", "a": "gcra:2/1s"}"#;
-    let error = serde_json::from_str::<LimitSet>(twice)
-        .unwrap_err()
-        .to_string();
+    let error = serde_json::from_str::<LimitSet>(twice);
+    let error = error.unwrap_err().to_string();
     assert!(error.contains("two entries of this name"), "{error}");
     for (name, value) in [
         ("algorithm", r#""gcra""#),
@@ -417,11 +416,8 @@ async fn allowed<S: Store + Clone + 'static>(
         let says_afresh = changes
             .iter()
             .any(|change| change.starting_afresh().next().is_some());
-        let is_kept = CHANGES
-            .iter()
-            .find(|(a, b, _)| (*a, *b) == (from, to))
-            .unwrap()
-            .2;
+        let is_kept = CHANGES.iter().find(|(a, b, _)| (*a, *b) == (from, to));
+        let is_kept = is_kept.unwrap().2;
         assert_eq!(says_afresh, index == 1 && !is_kept, "{from} -> {to}");
         let limiter = limiters.get(key).unwrap().unwrap();
         while limiter.check("alice").at(at).await.unwrap().is_allowed() {

@@ -185,10 +185,7 @@ fn reply(
 }
 
 fn names(terms: &Terms) -> String {
-    let names: Vec<_> = terms
-        .quotas()
-        .iter()
-        .map(|quota| format!("`{}`", quota.name()))
-        .collect();
+    let names = terms.quotas().iter();
+    let names: Vec<_> = names.map(|quota| format!("`{}`", quota.name())).collect();
     format!("it has {}", names.join(", "))
 }

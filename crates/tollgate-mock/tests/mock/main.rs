@@ -76,10 +76,8 @@ fn said(decision: &Verdicts) -> Vec<(bool, u64, u64)> {
 
 /// Returns what the store decides of `operation` at `cost` for all limits of `limiter`.
 fn ask(limiter: &RateLimiter<&MockStore>, operation: Operation<'_>, cost: u64) -> Verdicts {
-    let checks = limiter
-        .limits()
-        .iter()
-        .map(|limit| Check::new(limit, "k", cost));
+    let checks = limiter.limits().iter();
+    let checks = checks.map(|limit| Check::new(limit, "k", cost));
     limiter
         .store()
         .decide_now(&Request::new(operation, checks))

@@ -183,8 +183,7 @@ fn limit_that_allows_what_another_denies_is_reset_already() {
     let limits = ["hour=sliding-log:5/1h", "day=sliding-log:9/1d"];
     let mock = RateLimiter::new(store, limits).unwrap();
     let denied = mock.check("k").at(NOW).run().unwrap();
-    let resets = denied
-        .verdicts()
-        .map(|(_, verdict)| verdict.reset_after().duration());
+    let resets = denied.verdicts();
+    let resets = resets.map(|(_, verdict)| verdict.reset_after().duration());
     assert!(resets.eq([Some(Duration::ZERO), Some(second)]));
 }

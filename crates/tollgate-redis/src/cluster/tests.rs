@@ -146,9 +146,8 @@ async fn sent(
 
 #[tokio::test]
 async fn an_operators_commands_are_answered_together() {
-    let replies = sent(":7\r\n".into(), &tollgate_wire::inside::Node::Any)
-        .await
-        .unwrap();
+    let replies = sent(":7\r\n".into(), &tollgate_wire::inside::Node::Any);
+    let replies = replies.await.unwrap();
     assert_eq!(replies, Ok(vec![Value::Okay, Value::Int(7)]));
     let replies = sent(
         "-OOM no\r\n".into(),

@@ -100,10 +100,8 @@ async fn admits_exactly_the_bound_while_slots_move() {
     // On a busy machine, nodes must not consider each other failed, and calls must not time out
     // before a slot has moved: any error must come from the store.
     const PATIENCE: Duration = Duration::from_secs(30);
-    let cluster = Cluster::options(Flavor::System)
-        .replicas(0)
-        .node_timeout(PATIENCE)
-        .start();
+    let cluster = Cluster::options(Flavor::System).replicas(0);
+    let cluster = cluster.node_timeout(PATIENCE).start();
     let limit = Limit::new("all", FixedWindow::anchored(Quota::per_hour(BOUND))).unwrap();
     let limiter = Arc::new(limiter_with(&cluster, [limit], PATIENCE).await);
     let keys = ["a", "b", "c"];

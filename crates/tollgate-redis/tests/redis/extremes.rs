@@ -91,9 +91,8 @@ async fn a_clock_that_steps_back_counts_in_the_last_period_of_a_calendar() {
     let store = RedisStore::connect(server.url()).await.unwrap();
     let last = Timestamp::MAX.as_micros();
     for (period, back) in [("day", 35), ("week", 84), ("month", 372), ("year", 4_380)] {
-        let limit: Limit = format!("calls=fixed-window:3/{period}@Europe/Berlin")
-            .parse()
-            .unwrap();
+        let limit = format!("calls=fixed-window:3/{period}@Europe/Berlin");
+        let limit: Limit = limit.parse().unwrap();
         let back = START_US - back * HOUR_US - 1;
         for instants in [
             [START_US, START_US, back, back, START_US],

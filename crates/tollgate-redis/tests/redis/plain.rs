@@ -77,10 +77,8 @@ async fn unsupported_limits_are_refused_at_construction() {
     for (text, reason) in refused {
         let said = format!("{}: ", limit(text));
         let text_of = error.to_string();
-        let rest = text_of
-            .split(&said)
-            .nth(1)
-            .unwrap_or_else(|| panic!("{said}: {error}"));
+        let rest = text_of.split(&said).nth(1);
+        let rest = rest.unwrap_or_else(|| panic!("{said}: {error}"));
         let holds = rest.split(';').next().unwrap().contains(reason);
         assert!(holds, "{text}: {error}");
     }
@@ -221,10 +219,8 @@ async fn every_counter_has_a_ttl_and_denied_calls_write_nothing() {
 async fn redis_6_2_is_refused_as_too_old_without_a_write() {
     let server = Server::start(Flavor::Redis62);
     let (store, limit) = (store(&server).await, limit("fixed-window:2/1h"));
-    let error = store
-        .decide(Request::consume(Check::new(&limit, "k", 1)))
-        .await
-        .unwrap_err();
+    let error = store.decide(Request::consume(Check::new(&limit, "k", 1)));
+    let error = error.await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("Redis 7.0"), "{error}");
     assert!(keys(&server).is_empty());
@@ -279,10 +275,8 @@ async fn a_changed_amount_starts_a_new_counter() {
         ("fixed-window:2/1h", 1),
     ] {
         let limit = limit(text);
-        let decision = store
-            .decide(Request::consume(Check::new(&limit, "k", 1)))
-            .await
-            .unwrap();
+        let decision = store.decide(Request::consume(Check::new(&limit, "k", 1)));
+        let decision = decision.await.unwrap();
         assert_eq!(decision.remaining(), left, "{text}");
     }
 }
@@ -331,10 +325,8 @@ async fn no_window_admits_more_than_its_amount() {
         }
         let holds = windows.values().all(|&admitted| admitted <= AMOUNT);
         assert!(holds, "{windows:?}");
-        let full = windows
-            .values()
-            .filter(|&&admitted| admitted == AMOUNT)
-            .count();
+        let full = windows.values();
+        let full = full.filter(|&&admitted| admitted == AMOUNT).count();
         assert!(
             full > windows.len() / 2,
             "{full} of {} are full",

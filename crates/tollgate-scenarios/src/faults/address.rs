@@ -41,12 +41,8 @@ pub async fn primary_is_demoted_behind_one_address(client: &dyn Client) {
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     // Calls that the new primary had not received when it was promoted are admitted again.
     let bound = BOUND + tally.allowed().saturating_sub(counted);
-    tally.print(
-        "the primary behind one address is demoted, and keeps its connections",
-        client,
-        [counted, admitted, bound],
-        Some(resumed),
-    );
+    let fault = "the primary behind one address is demoted, and keeps its connections";
+    tally.print(fault, client, [counted, admitted, bound], Some(resumed));
     assert!(tally.errors(ErrorKind::Unavailable) > 0, "{tally}");
     assert!(counted <= tally.allowed(), "{counted}: {tally}");
     assert_eq!(admitted, bound, "{tally}");

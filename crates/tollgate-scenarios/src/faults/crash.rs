@@ -42,12 +42,8 @@ async fn crash(client: &dyn Client, options: ServerOptions, fault: &str, keeps: 
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert!(admitted <= BOUND + lost, "{admitted} with {lost} lost");
     assert!(admitted + tally.unknown() >= BOUND + lost);
-    tally.print(
-        fault,
-        client,
-        [counted, admitted, BOUND + lost],
-        Some(resumed),
-    );
+    let words = [counted, admitted, BOUND + lost];
+    tally.print(fault, client, words, Some(resumed));
 }
 
 /// While a server is loading, it counts nothing; afterwards it has all its data.
@@ -83,10 +79,6 @@ pub async fn is_loading(client: &dyn Client) {
     let counted = scene.counted(KEY).await;
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
-    tally.print(
-        "restart, loading for 1.5 s",
-        client,
-        [counted, admitted, BOUND],
-        Some(resumed),
-    );
+    let fault = "restart, loading for 1.5 s";
+    tally.print(fault, client, [counted, admitted, BOUND], Some(resumed));
 }

@@ -113,12 +113,8 @@ pub async fn cluster_promotes_a_replica(client: &dyn Client) {
     tally.accounts_for(counted);
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
-    tally.print(
-        "cluster: `CLUSTER FAILOVER`",
-        client,
-        [counted, admitted, BOUND],
-        Some(resumed),
-    );
+    let fault = "cluster: `CLUSTER FAILOVER`";
+    tally.print(fault, client, [counted, admitted, BOUND], Some(resumed));
 
     scene
         .auditor()

@@ -47,10 +47,6 @@ pub async fn forgets_its_scripts(client: &dyn Client) {
     tally.accounts_for(counted);
     let admitted = tally.allowed() + scene.use_up(KEY).await;
     assert_eq!(admitted, BOUND);
-    tally.print(
-        &format!("`SCRIPT FLUSH`, {flushes} times"),
-        client,
-        [counted, admitted, BOUND],
-        None,
-    );
+    let fault = format!("`SCRIPT FLUSH`, {flushes} times");
+    tally.print(&fault, client, [counted, admitted, BOUND], None);
 }

@@ -57,10 +57,6 @@ pub async fn slots_move(client: &dyn Client) {
     }
     let bound = BOUND * u64::try_from(KEYS.len()).expect("a small number");
     assert!(admitted <= bound);
-    tally.print(
-        &format!("cluster: {MOVES} moves of {} slots", KEYS.len()),
-        client,
-        [counted, admitted, bound],
-        Some(resumed),
-    );
+    let fault = format!("cluster: {MOVES} moves of {} slots", KEYS.len());
+    tally.print(&fault, client, [counted, admitted, bound], Some(resumed));
 }

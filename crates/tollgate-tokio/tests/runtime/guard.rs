@@ -102,17 +102,13 @@ async fn pass(time: Duration) {
 async fn a_held_lease_is_renewed_for_as_long_as_the_guard_lives() {
     let store = Troubled::new();
     let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice")
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = LeaseGuard::acquire(&limiter, "alice");
+    let guard = guard.await.unwrap().unwrap();
     for _ in 0..10 {
         pass(TTL).await;
         assert!(guard.is_held());
-        let denied = LeaseGuard::acquire(&limiter, "alice")
-            .await
-            .unwrap()
-            .unwrap_err();
+        let denied = LeaseGuard::acquire(&limiter, "alice");
+        let denied = denied.await.unwrap().unwrap_err();
         assert_eq!((denied.held(), denied.amount()), (1, 1));
     }
     drop(guard);
@@ -137,10 +133,8 @@ async fn a_guard_has_the_token_of_its_lease() {
 async fn a_lease_is_renewed_no_more_often_than_needed() {
     let store = Troubled::new();
     let limiter = limiter(&store, 1);
-    let _guard = LeaseGuard::acquire(&limiter, "alice")
-        .await
-        .unwrap()
-        .unwrap();
+    let _guard = LeaseGuard::acquire(&limiter, "alice");
+    let _guard = _guard.await.unwrap().unwrap();
     pass(10 * TTL).await;
     let calls = store.calls.load(Ordering::SeqCst);
     let holds = (28..=32).contains(&calls);
@@ -151,25 +145,18 @@ async fn a_lease_is_renewed_no_more_often_than_needed() {
 async fn a_release_waits_for_the_store() {
     let store = Troubled::new();
     let limiter = limiter(&store, 3);
-    let guard = LeaseGuard::acquire(&limiter, "alice")
-        .weight(2)
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = LeaseGuard::acquire(&limiter, "alice");
+    let guard = guard.weight(2).await.unwrap().unwrap();
     assert_eq!(guard.lease().weight(), 2);
     assert_eq!(limiter.peek("alice").await.unwrap().held(), 2);
     assert!(guard.release().await.unwrap());
     assert_eq!(limiter.peek("alice").await.unwrap().held(), 0);
-    let guard = LeaseGuard::acquire(&limiter, "alice")
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = LeaseGuard::acquire(&limiter, "alice");
+    let guard = guard.await.unwrap().unwrap();
     limiter.reset("alice").await.unwrap();
     assert!(!guard.release().await.unwrap());
-    let guard = LeaseGuard::acquire(&limiter, "alice")
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = LeaseGuard::acquire(&limiter, "alice");
+    let guard = guard.await.unwrap().unwrap();
     store.fails.store(true, Ordering::SeqCst);
     let found = guard.release().await.unwrap_err().kind();
     assert_eq!(found, ErrorKind::Unavailable);
@@ -193,10 +180,8 @@ async fn a_lost_lease_is_told_before_anyone_else_can_hold_it() {
     for hangs in [false, true] {
         let store = Troubled::new();
         let limiter = limiter(&store, 1);
-        let guard = LeaseGuard::acquire(&limiter, "alice")
-            .await
-            .unwrap()
-            .unwrap();
+        let guard = LeaseGuard::acquire(&limiter, "alice");
+        let guard = guard.await.unwrap().unwrap();
         let ends = guard.lease().expires_at();
         let trouble = if hangs { &store.hangs } else { &store.fails };
         trouble.store(true, Ordering::SeqCst);
@@ -225,10 +210,8 @@ async fn a_lost_lease_is_told_before_anyone_else_can_hold_it() {
 async fn a_short_outage_costs_no_lease() {
     let store = Troubled::new();
     let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice")
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = LeaseGuard::acquire(&limiter, "alice");
+    let guard = guard.await.unwrap().unwrap();
     pass(TTL / 4).await;
     store.fails.store(true, Ordering::SeqCst);
     pass(TTL / 2).await;
@@ -241,10 +224,8 @@ async fn a_short_outage_costs_no_lease() {
 async fn a_reset_is_noticed_at_the_next_renewal() {
     let store = Troubled::new();
     let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice")
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = LeaseGuard::acquire(&limiter, "alice");
+    let guard = guard.await.unwrap().unwrap();
     limiter.reset("alice").await.unwrap();
     let begun = Instant::now();
     guard.lost().await;
@@ -255,10 +236,8 @@ async fn a_reset_is_noticed_at_the_next_renewal() {
 async fn protected_work_is_dropped_when_the_lease_is_lost() {
     let store = Troubled::new();
     let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice")
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = LeaseGuard::acquire(&limiter, "alice");
+    let guard = guard.await.unwrap().unwrap();
     let done = guard.protect(async {
         sleep(3 * TTL).await;
         7
@@ -334,10 +313,8 @@ async fn a_lost_reply_takes_no_second_place() {
     let store = Troubled::new();
     let limiter = limiter(&store, 2);
     store.loses.store(2, Ordering::SeqCst);
-    let guard = LeaseGuard::acquire(&limiter, "alice")
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = LeaseGuard::acquire(&limiter, "alice");
+    let guard = guard.await.unwrap().unwrap();
     assert_eq!(limiter.peek("alice").await.unwrap().held(), 1);
     assert!(guard.is_held());
     store.loses.store(3, Ordering::SeqCst);
@@ -350,10 +327,8 @@ async fn a_lost_reply_takes_no_second_place() {
 async fn a_process_that_was_stopped_believes_in_nothing() {
     let store = Troubled::new();
     let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice")
-        .await
-        .unwrap()
-        .unwrap();
+    let guard = LeaseGuard::acquire(&limiter, "alice");
+    let guard = guard.await.unwrap().unwrap();
     let deadline = guard.deadline().unwrap();
     let left = deadline - Instant::now();
     assert_eq!(left, TTL - TTL / 1_000);

@@ -118,9 +118,8 @@ async fn a_line_whose_store_is_silent_refuses_nobody_for_what_was_true_before() 
 async fn an_outbound_hears_within_a_second_that_an_operator_ended_its_pause() {
     let store = Remote::new();
     let limits = ["api=sliding-log:100/1s"];
-    let outbound = Outbound::builder(Arc::clone(&store), limits)
-        .build()
-        .unwrap();
+    let outbound = Outbound::builder(Arc::clone(&store), limits);
+    let outbound = outbound.build().unwrap();
     outbound.penalize("k", HOUR).await.unwrap();
     let call = outbound.call("k");
     let waiting = tokio::spawn(async move { call.await.map(drop) });
@@ -225,11 +224,8 @@ async fn at_most_as_many_calls_wait_for_a_key_as_they_allow() {
         }
         sleep(TICK).await;
         let before = store.calls();
-        let refused = limiter
-            .check("alice")
-            .wait_up_to(9 * HOUR)
-            .most_waiting(3)
-            .await;
+        let refused = limiter.check("alice").wait_up_to(9 * HOUR);
+        let refused = refused.most_waiting(3).await;
         match &refused {
             Err(error @ WaitError::TooManyWaiting { most: 3 }) => assert_eq!(
                 error.to_string(),
@@ -246,26 +242,19 @@ async fn at_most_as_many_calls_wait_for_a_key_as_they_allow() {
             .most_waiting(1)
             .await
             .unwrap();
-        let patient = limiter
-            .check("alice")
-            .wait_up_to(9 * HOUR)
-            .most_waiting(4)
-            .into_future();
+        let patient = limiter.check("alice").wait_up_to(9 * HOUR);
+        let patient = patient.most_waiting(4).into_future();
         let holds = tokio::time::timeout(TICK, patient).await.is_err();
         assert!(holds, "{limit}");
         waiting.abort_all();
         while waiting.join_next().await.is_some() {}
-        let again = limiter
-            .check("alice")
-            .wait_up_to(9 * HOUR)
-            .most_waiting(1)
-            .into_future();
+        let again = limiter.check("alice").wait_up_to(9 * HOUR);
+        let again = again.most_waiting(1).into_future();
         assert!(tokio::time::timeout(TICK, again).await.is_err(), "{limit}");
     }
     let store = Remote::new();
-    let outbound = Outbound::builder(store, ["api=sliding-log:1/1h"])
-        .build()
-        .unwrap();
+    let outbound = Outbound::builder(store, ["api=sliding-log:1/1h"]);
+    let outbound = outbound.build().unwrap();
     drop(outbound.call("k").most_waiting(1).await.unwrap());
     let first = outbound.call("k").into_future();
     let beside = async {
@@ -282,9 +271,8 @@ async fn at_most_as_many_calls_wait_for_a_key_as_they_allow() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_says_how_long_the_call_may_wait_and_no_more() {
     let store = Remote::new();
-    let outbound = Outbound::builder(store, ["api=sliding-log:1/1s"])
-        .build()
-        .unwrap();
+    let outbound = Outbound::builder(store, ["api=sliding-log:1/1s"]);
+    let outbound = outbound.build().unwrap();
     drop(outbound.call("k").await.unwrap());
     advance(Duration::from_nanos(20)).await;
     let refused = too_long(outbound.call("k").wait_up_to(Duration::ZERO).await);

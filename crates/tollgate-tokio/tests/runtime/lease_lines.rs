@@ -108,9 +108,8 @@ async fn acquisition_waits_for_releases_that_have_begun_only() {
     store.delays.store(true, Ordering::SeqCst);
     drop(second);
     settle().await;
-    let other = LeaseGuard::acquire(&limiter, "bob")
-        .into_future()
-        .now_or_never();
+    let other = LeaseGuard::acquire(&limiter, "bob");
+    let other = other.into_future().now_or_never();
     assert!(other.is_none(), "it asks in a task of its own");
     settle().await;
     let found = limiter.peek("bob").await.unwrap().held();
@@ -206,9 +205,8 @@ async fn deadline_refuses_with_the_last_denial() {
     assert!(began.elapsed() <= 5 * SECOND + MS, "{:?}", began.elapsed());
     assert_eq!(denied_first.held(), 3);
     // What never fits does not wait, and no time to wait is one question.
-    let heavy = LeaseGuard::acquire(&limiter, "alice")
-        .weight(4)
-        .wait_up_to(TTL);
+    let heavy = LeaseGuard::acquire(&limiter, "alice");
+    let heavy = heavy.weight(4).wait_up_to(TTL);
     let before = Instant::now();
     assert!(denied(heavy.await).ends_within().is_never());
     assert_eq!(Instant::now(), before);
@@ -300,9 +298,8 @@ async fn too_many_waiting_are_refused_at_once() {
     );
     assert_eq!(store.calls.load(Ordering::SeqCst), calls);
     // Other keys have lines of their own, and whoever leaves makes room.
-    let other = LeaseGuard::acquire(&limiter, "bob")
-        .wait_up_to(TTL)
-        .most_waiting(1);
+    let other = LeaseGuard::acquire(&limiter, "bob");
+    let other = other.wait_up_to(TTL).most_waiting(1);
     assert!(other.await.is_ok());
     waiting[1].abort();
     settle().await;
@@ -331,11 +328,8 @@ async fn releases_without_a_guard_and_resets_wake_the_first_in_line() {
     let began = Instant::now();
     limiter.release("alice", &lease).await.unwrap();
     settle().await;
-    let _held = waiting
-        .now_or_never()
-        .expect("it was woken")
-        .unwrap()
-        .unwrap();
+    let _held = waiting.now_or_never().expect("it was woken");
+    let _held = _held.unwrap().unwrap();
     let waiting = wait(&limiter, 1, TTL).await;
     limiter.reset("alice").await.unwrap();
     settle().await;

@@ -155,9 +155,8 @@ async fn dropped_call_is_settled_as_it_says() {
 
         // A stream that has yielded one part is dropped alike.
         limiter.reset("alice").await.unwrap();
-        let stream = guard(&limiter)
-            .await
-            .meter_by(parts(&[(recorded, None); 2]), record);
+        let stream = guard(&limiter).await;
+        let stream = stream.meter_by(parts(&[(recorded, None); 2]), record);
         let mut stream = stream.base(base);
         if let Some(on_drop) = on_drop {
             stream = stream.on_drop(on_drop);

@@ -76,32 +76,24 @@ async fn outbound_calls_show_their_limits_and_no_key() {
     );
     let permit = outbound.call(KEY).await.unwrap();
     let verdicts = permit.verdicts();
-    shows(
-        &permit,
-        &format!("Permit {{ outbound: {shown}, verdicts: {verdicts:?}, age: 0ns, .. }}"),
-    );
+    let said = format!("Permit {{ outbound: {shown}, verdicts: {verdicts:?}, age: 0ns, .. }}");
+    shows(&permit, &said);
 }
 
 #[tokio::test(start_paused = true)]
 async fn leases_show_where_they_stand_and_neither_key_nor_id() {
     let limiter = ConcurrencyLimiter::new(MemoryStore::new(), "uploads", 3, MINUTE).unwrap();
     let acquire = LeaseGuard::acquire(&limiter, KEY).weight(2);
-    shows(
-        &acquire,
-        "Acquire { limiter: \"uploads\", key: Key(17 + 0 bytes), weight: 2 }",
-    );
+    let said = "Acquire { limiter: \"uploads\", key: Key(17 + 0 bytes), weight: 2 }";
+    shows(&acquire, said);
     let guard = acquire.await.unwrap().unwrap();
     let (lease, deadline) = (guard.lease(), guard.deadline().unwrap());
-    shows(
-        &guard,
-        &format!("LeaseGuard {{ lease: {lease:?}, standing: Held({deadline:?}), .. }}"),
-    );
+    let said = format!("LeaseGuard {{ lease: {lease:?}, standing: Held({deadline:?}), .. }}");
+    shows(&guard, &said);
     limiter.reset(KEY).await.unwrap();
     guard.lost().await;
-    shows(
-        &guard,
-        &format!("LeaseGuard {{ lease: {lease:?}, standing: Lost, .. }}"),
-    );
+    let said = format!("LeaseGuard {{ lease: {lease:?}, standing: Lost, .. }}");
+    shows(&guard, &said);
     let lost = guard.protect(ready(())).await.unwrap_err();
     assert_eq!(
         lost.to_string(),

@@ -116,11 +116,8 @@ async fn start(
     for (number, cost) in costs.into_iter().enumerate() {
         let limiter = limiter.clone();
         calls.spawn(async move {
-            let admitted = limiter
-                .check("alice")
-                .cost(cost)
-                .wait_up_to(100 * MINUTE)
-                .await;
+            let admitted = limiter.check("alice").cost(cost);
+            let admitted = admitted.wait_up_to(100 * MINUTE).await;
             assert!(admitted.unwrap().decision().is_allowed());
             (number, started.elapsed())
         });
@@ -267,11 +264,8 @@ async fn a_call_that_would_wait_too_long_is_refused_at_once_and_consumes_nothing
         assert_eq!(started.elapsed(), Duration::ZERO);
         assert!(store.calls() == before || limit.starts_with("gcra"));
         // It is admitted then; timers are late by up to a tick for each call in the line.
-        let last = limiter
-            .check("alice")
-            .wait_up_to(wait + 4 * TICK)
-            .await
-            .unwrap();
+        let last = limiter.check("alice");
+        let last = last.wait_up_to(wait + 4 * TICK).await.unwrap();
         assert_eq!(last.decision().consumed(), 1);
         assert!(
             started.elapsed() < wait + 5 * TICK,
@@ -389,21 +383,13 @@ async fn an_answered_call_leaves_nothing_to_do_in_the_background() {
 async fn what_a_call_consumed_can_be_given_back() {
     for limit in ["gcra:2/1s", "sliding-log:2/1s"] {
         let (_, limiter) = limiter(&[&format!("l={limit}")]);
-        let admitted = limiter
-            .check("alice")
-            .cost(2)
-            .wait_up_to(SECOND)
-            .await
-            .unwrap();
+        let admitted = limiter.check("alice").cost(2);
+        let admitted = admitted.wait_up_to(SECOND).await.unwrap();
         let receipt = admitted.into_receipt().unwrap();
         limiter.refund("alice", receipt).await.unwrap();
         assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 2);
-        let free = limiter
-            .check("alice")
-            .cost(0)
-            .wait_up_to(SECOND)
-            .await
-            .unwrap();
+        let free = limiter.check("alice").cost(0);
+        let free = free.wait_up_to(SECOND).await.unwrap();
         assert!(free.into_receipt().is_none(), "{limit}");
     }
 }
@@ -453,11 +439,8 @@ async fn a_call_that_is_dropped_consumes_nothing() {
 
         // While it waits: it gives its place to the next.
         let _ = finish(start(&limiter, [2]).await).await;
-        let call = limiter
-            .check("alice")
-            .cost(2)
-            .wait_up_to(MINUTE)
-            .into_future();
+        let call = limiter.check("alice").cost(2);
+        let call = call.wait_up_to(MINUTE).into_future();
         let gone = tokio::time::timeout(10 * TICK, call).await;
         assert!(gone.is_err(), "{limit}: {gone:?}");
         sleep(10 * TICK).await;
@@ -775,9 +758,8 @@ async fn a_stream_yields_items_as_they_are_admitted() {
     assert_eq!(store.calls(), 5);
 
     // An item that is refused comes back.
-    let mut items = stream::iter(["mail"; 2])
-        .pace(&limiter, "alice")
-        .wait_up_to(SECOND / 2);
+    let items = stream::iter(["mail"; 2]).pace(&limiter, "alice");
+    let mut items = items.wait_up_to(SECOND / 2);
     let refused = items.next().await.unwrap().unwrap_err();
     assert!(matches!(refused.error(), WaitError::TooLong(_)));
     assert_eq!(refused.into_item(), "mail");

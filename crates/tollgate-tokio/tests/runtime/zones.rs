@@ -45,11 +45,8 @@ async fn a_call_waits_for_the_limits_in_its_zone() {
                 call.wait_up_to(MINUTE)
             },
             |limiter, zone| {
-                let call = limiter
-                    .check("alice")
-                    .cost(1)
-                    .zone(zone)
-                    .cost_of("bill", 10);
+                let call = limiter.check("alice").cost(1);
+                let call = call.zone(zone).cost_of("bill", 10);
                 call.wait_up_to(MINUTE)
             },
         ];

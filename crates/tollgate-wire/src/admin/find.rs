@@ -354,10 +354,8 @@ impl<E: Nodes> WireStore<E> {
         let (sender, prefix) = (self.sender(), self.options().prefix());
         let mut read = Vec::with_capacity(states.len());
         for page in pages(states) {
-            let reads: Vec<_> = page
-                .iter()
-                .map(|at| facts::reads(prefix, &at.key))
-                .collect();
+            let reads = page.iter().map(|at| facts::reads(prefix, &at.key));
+            let reads: Vec<_> = reads.collect();
             let (replies, now) = sender.read_each(&page[0].node, &reads).await?;
             for (state, own) in page.iter().zip(&replies) {
                 read.push(facts::of(prefix, &state.key, own, now));

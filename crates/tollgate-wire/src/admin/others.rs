@@ -201,10 +201,8 @@ fn kinds(name: &str, limits: &[Limit]) -> Vec<(String, String)> {
     let windows = windows_given.chain(WINDOWS.map(Duration::from_secs));
     for window in windows.filter_map(window_text) {
         for (algorithm, options) in WITH_WINDOW {
-            add(
-                &format!("{algorithm}:1/{window}{options}"),
-                format!("{algorithm}:N/{window}{options}"),
-            );
+            let said = format!("{algorithm}:1/{window}{options}");
+            add(&said, format!("{algorithm}:N/{window}{options}"));
         }
     }
     let texts = limits.iter().map(|limit| limit.algorithm().to_string());
@@ -212,10 +210,8 @@ fn kinds(name: &str, limits: &[Limit]) -> Vec<(String, String)> {
     let zones = given.iter().filter_map(|text| text.split_once('@'));
     for zone in zones.map(|(_, zone)| zone).chain(["UTC"]) {
         for unit in ["day", "week", "month", "year"] {
-            add(
-                &format!("fixed-window:1/{unit}@{zone}"),
-                format!("fixed-window:N/{unit}@{zone}"),
-            );
+            let said = format!("fixed-window:1/{unit}@{zone}");
+            add(&said, format!("fixed-window:N/{unit}@{zone}"));
         }
     }
     for text in given {

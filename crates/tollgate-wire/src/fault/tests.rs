@@ -40,10 +40,8 @@ fn error_codes_map_to_kinds() {
         ("ERR something new about OOM", Protocol),
         ("", Protocol),
     ] {
-        let line = line.replace(
-            "IN ",
-            "ERR Error running script (call to f_ab): @user_script:",
-        );
+        let said = "ERR Error running script (call to f_ab): @user_script:";
+        let line = line.replace("IN ", said);
         assert_eq!(kind_of(&line), kind, "{line}");
     }
 }

@@ -113,10 +113,8 @@ impl Script {
             [const { [const { OnceLock::new() }; SEQUENCES] }; 6];
         static MANY: [[OnceLock<Box<Script>>; SETS]; 2] =
             [const { [const { OnceLock::new() }; SETS] }; 2];
-        let codes = request
-            .checks()
-            .iter()
-            .map(|check| code(check.limit().algorithm()));
+        let codes = request.checks().iter();
+        let codes = codes.map(|check| code(check.limit().algorithm()));
         match Form::of(request) {
             Form::Few(act) => {
                 // Digits from 1 to how many algorithms there are: no two sequences have one number.

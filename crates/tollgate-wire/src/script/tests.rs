@@ -5,10 +5,8 @@ use super::*;
 #[test]
 fn assembled_scripts_have_no_gaps() {
     let twins: Vec<_> = TWINS.iter().collect();
-    let later: Vec<_> = TWINS
-        .iter()
-        .filter(|t| !t.section("delay").is_empty())
-        .collect();
+    let later = TWINS.iter().filter(|t| !t.section("delay").is_empty());
+    let later: Vec<_> = later.collect();
     let texts = [
         few(&twins, Act::Consume, false),
         few(&twins, Act::Consume, true),

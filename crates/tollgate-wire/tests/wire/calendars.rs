@@ -258,10 +258,8 @@ fn each_zone_of_a_call_has_a_state_of_its_own() {
     assert_eq!(check("Europe/Berlin"), [(berlin, 1), (all(), 3)]);
     let mut keys = limiter.store().engine().keys(&options);
     keys.sort();
-    let keys: Vec<_> = keys
-        .iter()
-        .map(|key| String::from_utf8_lossy(key))
-        .collect();
+    let keys = keys.iter().map(|key| String::from_utf8_lossy(key));
+    let keys: Vec<_> = keys.collect();
     let prefix = options.prefix();
     assert_eq!(
         keys,

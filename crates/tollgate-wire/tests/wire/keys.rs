@@ -99,11 +99,8 @@ fn parts_are_hashed_on_request() {
         all,
         "tollgate:l:gcra:v1:{#3e979ab9e62a09276973b5ca1532759a}:#01bab640557054bd33abd4f74d034b50"
     );
-    let some = text(
-        Options::new().with_hashed_long_keys(secret),
-        "gcra:5/1s",
-        key,
-    );
+    let said = "gcra:5/1s";
+    let some = text(Options::new().with_hashed_long_keys(secret), said, key);
     let expected = all.replace("#3e979ab9e62a09276973b5ca1532759a", "alice");
     assert_eq!(some, expected);
     for both in [

@@ -253,9 +253,8 @@ fn unserved_slots_and_failing_masters_are_serious() {
     ] {
         let names = ["state", "slots_pfail", "slots_fail"];
         let lines = names.iter().zip(info.split_whitespace());
-        let info: String = lines
-            .map(|(name, value)| format!("cluster_{name}:{value}\r\n"))
-            .collect();
+        let info = lines.map(|(name, value)| format!("cluster_{name}:{value}\r\n"));
+        let info: String = info.collect();
         let info = if info.is_empty() {
             Reply::Nil
         } else {

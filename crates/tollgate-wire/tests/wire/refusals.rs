@@ -68,12 +68,8 @@ fn a_state_of_another_length_is_not_overwritten() {
         raw.command(&[command.as_bytes(), &key, value]);
         let before = raw.command(&[b"DUMP", &key]);
         let error = consume(&store, &limit, "k", 1).unwrap_err();
-        says(
-            &error,
-            ErrorKind::Misconfigured,
-            "delete the key",
-            "too short",
-        );
+        let said = "delete the key";
+        says(&error, ErrorKind::Misconfigured, said, "too short");
         assert_eq!(raw.command(&[b"DUMP", &key]), before, "{written}");
     }
 }
@@ -114,9 +110,8 @@ fn refusals_of_a_server_say_what_to_do() {
 #[test]
 fn a_busy_server_is_an_error() {
     for flavor in Flavor::chosen() {
-        let server = Server::options(flavor)
-            .args(["--lua-time-limit", "20"])
-            .start();
+        let server = Server::options(flavor);
+        let server = server.args(["--lua-time-limit", "20"]).start();
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
         // Loaded before, or the loading would be refused.
         let _ = consume(&store, &limit, "k", 1).unwrap();
@@ -157,9 +152,8 @@ fn a_flushed_script_is_loaded_again_and_counts_once() {
 #[test]
 fn an_incomplete_cluster_and_keys_of_two_slots_are_errors() {
     for flavor in Flavor::chosen() {
-        let server = Server::options(flavor)
-            .args(["--cluster-enabled", "yes"])
-            .start();
+        let server = Server::options(flavor);
+        let server = server.args(["--cluster-enabled", "yes"]).start();
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
         let error = refused(&store, &limit);
         says(&error, ErrorKind::Unavailable, "recovered", "CLUSTERDOWN");

@@ -176,9 +176,8 @@ fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> Operation<'static> {
     let event = |id: u8, at: i64, weight: u64| Event::new(id_of(id), time(at)).with_weight(weight);
     match *act {
         Act::Add(ref events) => {
-            let events = events
-                .iter()
-                .map(|(id, at, weight)| event(*id, *at, *weight));
+            let events = events.iter();
+            let events = events.map(|(id, at, weight)| event(*id, *at, *weight));
             Operation::Add(events.collect())
         }
         Act::Reschedule(id, to) => Operation::Reschedule(event(id, to, 1)),
@@ -239,9 +238,8 @@ fn decode(mut state: &[u8]) -> (Vec<(Vec<u8>, u64, u64)>, u64) {
         id.to_vec()
     });
     let events = ids.zip(times).zip(weights);
-    let mut events: Vec<_> = events
-        .map(|((id, time), weight)| (id, time, weight))
-        .collect();
+    let events = events.map(|((id, time), weight)| (id, time, weight));
+    let mut events: Vec<_> = events.collect();
     events.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
     (events, latest)
 }
@@ -489,9 +487,8 @@ fn play(small: u32) {
         .map(|flavor| {
             let server = Server::start(flavor);
             let raw = Raw::over(server.connection(), None);
-            let options = Options::new()
-                .with_small_schedule(small)
-                .with_schedule_chunk(if small == 0 { 8 } else { 2 });
+            let options = Options::new().with_small_schedule(small);
+            let options = options.with_schedule_chunk(if small == 0 { 8 } else { 2 });
             (flavor, WireStore::new(raw, options), server)
         })
         .collect();

@@ -240,10 +240,8 @@ fn requests_of_other_algorithms_run_other_scripts() {
     assert_eq!(scripts.len(), 5 + 25 + 125 + 5);
 
     let sets = (1..32_usize).map(|set| {
-        let of_set = each
-            .iter()
-            .enumerate()
-            .filter(|(bit, _)| set >> bit & 1 == 1);
+        let of_set = each.iter().enumerate();
+        let of_set = of_set.filter(|(bit, _)| set >> bit & 1 == 1);
         let of_set: Vec<_> = of_set.map(|(_, limit)| limit.as_str()).collect();
         asked(Operation::TakeUpTo, &of_set, None)
     });

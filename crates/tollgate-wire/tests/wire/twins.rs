@@ -168,10 +168,8 @@ impl Pair {
                 assert_eq!(left[index], held[index], "{what}: {index} was written");
                 continue;
             }
-            let reset = decision.as_slice()[index]
-                .reset_after()
-                .as_micros()
-                .unwrap();
+            let reset = decision.as_slice()[index].reset_after();
+            let reset = reset.as_micros().unwrap();
             let lives = lives(algorithm, reset) + SLACK;
             let ends = left[index].ends;
             // Servers read the clock that keys expire by less often than `TIME` does.
@@ -203,9 +201,8 @@ impl Pair {
         for &(at, cost) in calls {
             let instant = Timestamp::from_micros(at).unwrap();
             let check = Check::new(check.limit(), check.key(), cost);
-            let decision = Request::consume(check)
-                .at(instant)
-                .decide_on(&mut state, instant);
+            let decision = Request::consume(check).at(instant);
+            let decision = decision.decide_on(&mut state, instant);
             receipts.extend(decision.into_receipt());
             sum = sum.wrapping_add(u32::try_from(cost).unwrap());
             elements.push(element(at, sum));
@@ -519,9 +516,8 @@ fn play(most: usize) {
                 let operation = match &act {
                     Act::Block(kind, span) => {
                         let blocks = checks.into_iter();
-                        let blocks: Vec<_> = blocks
-                            .filter(|check| check.limit().algorithm().can_block())
-                            .collect();
+                        let blocks = blocks.filter(|check| check.limit().algorithm().can_block());
+                        let blocks: Vec<_> = blocks.collect();
                         if !blocks.is_empty() {
                             let span = match kind {
                                 0 => BlockSpan::Usual,
@@ -693,11 +689,8 @@ fn logs_are_searched_at_every_position() {
             for cost in [forgotten, forgotten + 1].map(|forgotten| 300 - units + forgotten) {
                 for micros in [newest, newest + 5] {
                     fill(&mut pair);
-                    pair.decide(
-                        Operation::Consume,
-                        &[Check::new(&attempts, &key, cost)],
-                        micros,
-                    );
+                    let words = [Check::new(&attempts, &key, cost)];
+                    pair.decide(Operation::Consume, &words, micros);
                 }
             }
         }

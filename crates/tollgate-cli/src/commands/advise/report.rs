@@ -81,11 +81,8 @@ fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
         (point.amount == proposed.amount, cells)
     });
     let numbers = ["#Keys denied", "#Share", "#Requests denied", "#Share"];
-    table(
-        f,
-        &[&["Quota", "Keys", "Requests"], &numbers[..]].concat(),
-        curve,
-    )?;
+    let heads = [&["Quota", "Keys", "Requests"], &numbers[..]].concat();
+    table(f, &heads, curve)?;
     f.write_str("</section>\n<section><h2>Shares of keys that are never denied</h2>\n")?;
     let proposals = advice.proposals.iter().map(|proposal| {
         let mut cells = row(advice, proposal.denied);
@@ -93,11 +90,8 @@ fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
         cells.insert(1, Cell::Number(share));
         (proposal.denied.amount == proposed.amount, cells)
     });
-    table(
-        f,
-        &[&["Quota", "#Keys never denied"], &numbers[..]].concat(),
-        proposals,
-    )?;
+    let heads = [&["Quota", "#Keys never denied"], &numbers[..]].concat();
+    table(f, &heads, proposals)?;
     f.write_str("</section>\n")
 }
 

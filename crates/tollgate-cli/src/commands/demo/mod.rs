@@ -65,10 +65,8 @@ fn judge(comparison: &mut Comparison, abusive: u64) {
         outcome.denied - abuser_denied
     };
     let outcomes = comparison.rows.iter().flat_map(|row| &row.outcome);
-    let fewest = outcomes
-        .filter(|outcome| outcome.worst <= quota.amount())
-        .map(others_denied)
-        .min();
+    let fewest = outcomes.filter(|outcome| outcome.worst <= quota.amount());
+    let fewest = fewest.map(others_denied).min();
     for row in &mut comparison.rows {
         let outcome = row.outcome.as_ref().ok();
         row.judgement = outcome.map(|outcome| {

@@ -150,10 +150,8 @@ pub async fn keys_are_independent(harness: &Schedules, _plan: &Plan) {
 /// valid one is planned.
 pub async fn malformed_requests_change_nothing(harness: &Schedules, _plan: &Plan) {
     let store = harness.store().await;
-    let terms = schedule::Terms::new("plans", [format!("{MAX_EVENTS_PER_CALL}/1h")])
-        .unwrap()
-        .with_horizon(Duration::from_secs(7_200))
-        .unwrap();
+    let terms = schedule::Terms::new("plans", [format!("{MAX_EVENTS_PER_CALL}/1h")]).unwrap();
+    let terms = terms.with_horizon(Duration::from_secs(7_200)).unwrap();
     let key = OwnedKey::fresh("alice");
     let now = stamp(START);
     let later = |by: u64| stamp(START + by);

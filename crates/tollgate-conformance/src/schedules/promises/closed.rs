@@ -133,11 +133,8 @@ async fn check(schedule: &Schedule<Arc<dyn schedule::Store>>, closes: u64, opens
     let name = refusal.refusal().quota().map(schedule::Quota::name);
     assert_eq!(name.as_deref(), Some("quiet"), "{case}");
     assert_eq!(refusal.refusal().next_free(), Some(first), "{case}");
-    let all = schedule
-        .list(key.key(), stamp(0), Timestamp::MAX)
-        .at(now)
-        .await
-        .unwrap();
+    let all = schedule.list(key.key(), stamp(0), Timestamp::MAX);
+    let all = all.at(now).await.unwrap();
     assert_eq!(all.len(), 2, "{case}");
 }
 
@@ -155,11 +152,8 @@ async fn nothing_is_open_up_to_the_horizon(store: Arc<dyn schedule::Store>) {
     let latest = schedule.latest_free(key.key(), time).at(now).await.unwrap();
     assert_eq!(latest, Some(stamp(start - 1)));
     let later = stamp(start + 2 * HOUR_US);
-    let latest = schedule
-        .latest_free(key.key(), time)
-        .at(later)
-        .await
-        .unwrap();
+    let latest = schedule.latest_free(key.key(), time);
+    let latest = latest.at(later).await.unwrap();
     assert_eq!(latest, None);
     let reserved = schedule.reserve_next(key.key(), "a", time).at(now);
     let refusal = reserved.await.unwrap().permit().unwrap_err();
@@ -224,11 +218,8 @@ pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
     assert!(error.to_string().contains("no time open"), "{error}");
-    let next = narrow
-        .next_free(key.key(), time)
-        .zone(berlin.clone())
-        .at(now)
-        .await;
+    let next = narrow.next_free(key.key(), time);
+    let next = next.zone(berlin.clone()).at(now).await;
     assert_eq!(next.unwrap(), Some(at("2026-06-02T23:00Z")));
 
     // Seven in the evening of Havana is one at night in Berlin.
@@ -248,10 +239,8 @@ pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
             .await
             .is_planned()
     );
-    let refusal = plan("c", at("2026-06-03T18:00+02"), &berlin)
-        .await
-        .permit()
-        .unwrap_err();
+    let refusal = plan("c", at("2026-06-03T18:00+02"), &berlin);
+    let refusal = refusal.await.permit().unwrap_err();
     assert_eq!(refusal.quota().map(schedule::Quota::amount), Some(2));
     assert_eq!(refusal.next_free(), Some(at("2026-06-04T08:00+02")));
     assert!(
@@ -267,18 +256,14 @@ pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
     let latest = schedule.latest_free(key.key(), full).zone(zone()).at(now);
     let last = stamp(at("2026-06-02T22:00+02").as_micros() - 1);
     assert_eq!(latest.await.unwrap(), Some(last));
-    let moves = schedule
-        .reschedule(key.key(), "c", evening)
-        .zone(zone())
-        .at(now);
+    let moves = schedule.reschedule(key.key(), "c", evening);
+    let moves = moves.zone(zone()).at(now);
     assert!(!moves.await.unwrap().is_planned());
     let events = [Event::new("d", last), Event::new("e", full)];
     let all = schedule.add_all(key.key(), events).zone(zone()).at(now);
     assert_eq!(all.await.unwrap().permit().unwrap_err().index(), 1);
-    let reserves = schedule
-        .reserve_next(key.key(), "d", full)
-        .zone(zone())
-        .at(now);
+    let reserves = schedule.reserve_next(key.key(), "d", full);
+    let reserves = reserves.zone(zone()).at(now);
     let found = reserves.await.unwrap().permit();
     assert_eq!(found, Ok(at("2026-06-04T08:00+02")));
 }

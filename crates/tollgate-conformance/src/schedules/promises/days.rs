@@ -37,17 +37,12 @@ pub async fn days_follow_the_time_zone(harness: &Schedules, _plan: &Plan) {
         // Room is far away: the store asks for more days than the first request brings.
         for index in 0..120 {
             let id = format!("id-{index}");
-            let placement = schedule
-                .reserve_next(key.key(), &id, stamp(start))
-                .at(now)
-                .await;
+            let placement = schedule.reserve_next(key.key(), &id, stamp(start));
+            let placement = placement.at(now).await;
             assert!(placement.unwrap().is_planned(), "{day}, {index}");
         }
-        let next = schedule
-            .next_free(key.key(), stamp(start))
-            .at(now)
-            .await
-            .unwrap();
+        let next = schedule.next_free(key.key(), stamp(start));
+        let next = next.at(now).await.unwrap();
         let date = date.checked_add(jiff::Span::new().days(61)).unwrap();
         let free = date.to_zoned(zone.clone()).unwrap().timestamp();
         let expected = Some(stamp(u64::try_from(free.as_microsecond()).unwrap()));

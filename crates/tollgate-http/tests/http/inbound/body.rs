@@ -43,11 +43,8 @@ async fn open(
     let service = service_fn(move |_: Request<Body>| async move {
         Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(frames()))))
     });
-    let response = layer
-        .layer(service)
-        .oneshot(request("alice"))
-        .await
-        .unwrap();
+    let response = layer.layer(service).oneshot(request("alice"));
+    let response = response.await.unwrap();
     (response.status().as_u16(), Box::pin(response.into_body()))
 }
 
@@ -99,11 +96,8 @@ async fn a_body_that_says_it_is_over_with_its_last_frame_gives_its_place_back() 
     let service = service_fn(|_: Request<Body>| async {
         Ok::<_, Infallible>(Response::new(Body::from("abc")))
     });
-    let response = layer
-        .layer(service)
-        .oneshot(request("alice"))
-        .await
-        .unwrap();
+    let response = layer.layer(service).oneshot(request("alice"));
+    let response = response.await.unwrap();
     let mut body = response.into_body();
     let _ = body.frame().await.unwrap().unwrap();
     assert!(body.is_end_stream());
@@ -159,11 +153,8 @@ async fn a_place_is_held_also_if_the_limits_cannot_be_asked() {
     let service = service_fn(|_: Request<Body>| async {
         Ok::<_, Infallible>(Response::new(Body::from("abc")))
     });
-    let response = layer
-        .layer(service)
-        .oneshot(request("alice"))
-        .await
-        .unwrap();
+    let response = layer.layer(service).oneshot(request("alice"));
+    let response = response.await.unwrap();
     assert_eq!(response.status(), 200);
     assert_eq!(leases.peek("alice").await.unwrap().held(), 1);
     drop(response);
@@ -178,9 +169,8 @@ async fn limits_are_asked_also_if_places_fail() {
     ] {
         let failing = FaultyStore::new(store().0, [fails(), fails()]);
         let leases = ConcurrencyLimiter::new(failing, "open", 5, Duration::from_secs(30)).unwrap();
-        let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), by_user())
-            .hold(leases)
-            .on_store_failure(does);
+        let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), by_user());
+        let layer = layer.hold(leases).on_store_failure(does);
         for status in answers {
             assert_eq!(send(&layer, request("alice")).await.status, status);
         }
@@ -208,11 +198,8 @@ async fn what_goes_on_after_the_response_keeps_its_place() {
         *keeps.lock().unwrap() = request.extensions().get::<Place>().cloned();
         async { Ok::<_, Infallible>(Response::new(Body::default())) }
     });
-    let response = layer
-        .layer(service)
-        .oneshot(request("alice"))
-        .await
-        .unwrap();
+    let response = layer.layer(service).oneshot(request("alice"));
+    let response = response.await.unwrap();
     drop(response);
     assert_eq!(held().await, 1);
     assert!(kept.lock().unwrap().as_ref().unwrap().is_held());

@@ -353,9 +353,8 @@ async fn ipv4_is_recognized_by_its_range_not_by_its_notation() {
 #[tokio::test]
 async fn addresses_are_allowed_or_denied_by_range() {
     let client = ClientIp::peer().allow(["10.0.0.0/8", "::1"]).unwrap();
-    let client = client
-        .deny(["6.6.6.0/24", "10.0.0.0/24", "2001:db8:bad::/48"])
-        .unwrap();
+    let client = client.deny(["6.6.6.0/24", "10.0.0.0/24", "2001:db8:bad::/48"]);
+    let client = client.unwrap();
     let limiter = RateLimiter::new(MemoryStore::new(), ["a=sliding-log:1/1m"]).unwrap();
     let layer = InboundLayer::new(limiter, client);
     for _ in 0..2 {

@@ -162,11 +162,8 @@ fn nothing_is_said_of_a_limit_that_was_not_counted() {
         let mut headers = HeaderMap::new();
         for cost in costs {
             headers.clear();
-            let decision = limiter
-                .check("alice")
-                .cost(*cost)
-                .into_future()
-                .now_or_never();
+            let decision = limiter.check("alice").cost(*cost);
+            let decision = decision.into_future().now_or_never();
             fields.write(&decision.unwrap().unwrap(), &mut headers);
         }
         headers
@@ -252,11 +249,8 @@ fn jitter_is_upwards_and_bounded() {
 
 #[test]
 fn numbers_fit_into_structured_fields() {
-    let headers = written(
-        &Fields::new(),
-        &["a=fixed-window:9007199254740991/1d"],
-        &[1],
-    );
+    let words = ["a=fixed-window:9007199254740991/1d"];
+    let headers = written(&Fields::new(), &words, &[1]);
     let found = text(&headers, "ratelimit-policy");
     assert_eq!(found, r#""a";q=999999999999999;w=86400"#);
     assert!(text(&headers, "ratelimit").starts_with(r#""a";r=999999999999999;t="#));
@@ -276,11 +270,8 @@ async fn the_fields_of_nested_layers_stand_beside_each_other() {
     let service = outer.layer(inner.layer(service));
     let response = service.oneshot(request("alice")).await.unwrap();
     let hints = Hints::read(response.headers(), SystemTime::UNIX_EPOCH);
-    let names: Vec<_> = hints
-        .limits()
-        .iter()
-        .filter_map(|limit| limit.name())
-        .collect();
+    let names = hints.limits().iter();
+    let names: Vec<_> = names.filter_map(|limit| limit.name()).collect();
     assert_eq!(names, ["inner", "outer"]);
     assert!(hints.limits().iter().all(|limit| limit.amount().is_some()));
 }
@@ -496,10 +487,8 @@ fn named(limits: &[String]) -> Vec<String> {
 
 /// Returns the largest cost that all limits allow in one of so many parts.
 fn largest_cost<S>(limiter: &RateLimiter<S>, parts: u64) -> u64 {
-    let capacities = limiter
-        .limits()
-        .iter()
-        .map(|limit| limit.algorithm().capacity());
+    let capacities = limiter.limits().iter();
+    let capacities = capacities.map(|limit| limit.algorithm().capacity());
     capacities.min().unwrap() / parts
 }
 

@@ -50,10 +50,8 @@ async fn allows_up_to_the_limit_and_then_answers_429() {
 #[tokio::test]
 async fn a_request_that_one_policy_denies_consumes_nothing_from_the_others() {
     let (store, clock) = store();
-    let limiter_of_user = limiter(
-        store.clone(),
-        ["minute=sliding-log:2/1m", "hour=sliding-log:4/1h"],
-    );
+    let words = ["minute=sliding-log:2/1m", "hour=sliding-log:4/1h"];
+    let limiter_of_user = limiter(store.clone(), words);
     let layer = InboundLayer::new(limiter_of_user.clone(), by_user())
         .also(
             ["all=sliding-log:100/1h"],
@@ -268,9 +266,8 @@ async fn costs_and_settlements_are_those_of_their_policy() {
         };
         let bytes = Policy::new(by_user()).cost(|_| 400);
         let bytes = bytes.settle_by_bytes(NonZeroU64::new(2).unwrap());
-        let layer = InboundLayer::new(limiter(store, ["requests=sliding-log:10/1m"]), by_user())
-            .also(["bytes=sliding-log:1000/1m"], bytes)
-            .unwrap();
+        let layer = InboundLayer::new(limiter(store, ["requests=sliding-log:10/1m"]), by_user());
+        let layer = layer.also(["bytes=sliding-log:1000/1m"], bytes).unwrap();
         // Five bytes are three pairs.
         assert_eq!(send(&layer, request("alice")).await.status, 200);
         settled().await;
@@ -666,11 +663,8 @@ async fn the_decision_is_in_the_extensions() {
     let passed = passed.await.unwrap();
     let found = passed.extensions().get().map(Decided::is_allowed);
     assert_eq!(found, Some(true));
-    let refused = layer
-        .layer(service)
-        .oneshot(request("alice"))
-        .await
-        .unwrap();
+    let refused = layer.layer(service).oneshot(request("alice"));
+    let refused = refused.await.unwrap();
     let decided: &Decided = refused.extensions().get().unwrap();
     assert!(!decided.is_allowed());
     assert_eq!(decided.retry_after().as_secs_ceil(), Some(60));

@@ -211,9 +211,8 @@ async fn a_missing_place_or_store_asks_for_a_second() {
         assert_eq!(grpc.header("grpc-retry-pushback-ms"), "1000");
         // One with `RetryInfo`: a `Duration` of one second, in two messages and a name before it.
         let details = grpc.header("grpc-status-details-bin");
-        let details = base64::prelude::BASE64_STANDARD_NO_PAD
-            .decode(details)
-            .unwrap();
+        let details = base64::prelude::BASE64_STANDARD_NO_PAD.decode(details);
+        let details = details.unwrap();
         let name = b"type.googleapis.com/google.rpc.RetryInfo";
         assert!(details.windows(name.len()).any(|part| part == name));
         let holds = details.ends_with(&[0x12, 4, 0x0a, 2, 0x08, 1]);
@@ -258,9 +257,8 @@ async fn a_request_without_a_key_is_told_which_header_it_needs() {
 async fn clients_of_grpc_do_not_come_back_all_at_once() {
     let fields = Fields::new().jitter(std::time::Duration::from_secs(3_600));
     let limiter = limiter(store().0, ["a=gcra:1/1m"]);
-    let layer = InboundLayer::new(limiter, by_user())
-        .fields(fields)
-        .unwrap();
+    let layer = InboundLayer::new(limiter, by_user());
+    let layer = layer.fields(fields).unwrap();
     let mut waits = std::collections::BTreeSet::new();
     for _ in 0..20 {
         let mut request = request("alice");

@@ -101,9 +101,8 @@ async fn policies_whose_keys_never_share_a_slot_are_found_before_a_request_comes
     ] {
         let shown = format!("{one:?} and {other:?}");
         let limiter = limiter(Partly::refusing(has_several_partitions), ["a=gcra:9/1s"]);
-        let layer = InboundLayer::new(limiter, one)
-            .also(["b=gcra:9/1s"], other)
-            .unwrap();
+        let layer = InboundLayer::new(limiter, one);
+        let layer = layer.also(["b=gcra:9/1s"], other).unwrap();
         let supported = layer.supported().map_err(|error| error.kind());
         let expected = if may_share {
             Ok(())
@@ -196,9 +195,8 @@ async fn without_a_zone_that_has_a_name_a_request_is_refused_and_asks_nobody() {
     assert_eq!(send(&layer, from_zone("Europe/Berlin")).await.status, 500);
     // It is not needed by the limits of another policy.
     let layer = InboundLayer::new(limiter(store().0, ["a=gcra:9/1s"]), by_user());
-    let layer = layer
-        .also(["bill=fixed-window:2/month@local"], in_zones())
-        .unwrap();
+    let layer = layer.also(["bill=fixed-window:2/month@local"], in_zones());
+    let layer = layer.unwrap();
     assert!(layer.supported().is_ok());
     assert_eq!(send(&layer, from_zone("Europe/Berlin")).await.status, 200);
 }

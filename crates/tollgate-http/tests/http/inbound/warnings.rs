@@ -206,15 +206,12 @@ async fn each_outage_and_its_end_are_logged_once() {
 fn every_warning_has_an_entry_on_the_page() {
     let source = include_str!("../../../src/inbound/warning.rs");
     let names = source.lines().filter_map(|line| line.split_once(" => \""));
-    let mut names: Vec<&str> = names
-        .map(|(_, name)| name.trim_end_matches("\","))
-        .collect();
+    let names = names.map(|(_, name)| name.trim_end_matches("\","));
+    let mut names: Vec<&str> = names.collect();
     let page = include_str!("../../../../../docs/http.md");
     let (_, entries) = page.split_once("\n## Warnings\n").unwrap();
-    let mut entries: Vec<_> = entries
-        .lines()
-        .filter_map(|line| line.strip_prefix("### "))
-        .collect();
+    let entries = entries.lines().filter_map(|line| line.strip_prefix("### "));
+    let mut entries: Vec<_> = entries.collect();
     names.sort_unstable();
     entries.sort_unstable();
     assert_eq!(names, entries);

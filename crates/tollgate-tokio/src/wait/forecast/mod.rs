@@ -183,10 +183,8 @@ impl Window<'_, '_> {
         }
         if is_latest {
             // What would remain if nobody but this process had consumed anything.
-            let most = self
-                .peek(0)
-                .remaining()
-                .saturating_sub(consumed.unwrap_or(0));
+            let most = self.peek(0).remaining();
+            let most = most.saturating_sub(consumed.unwrap_or(0));
             if verdict.remaining() > most {
                 // Something was given back.
                 *self.state = State::default();

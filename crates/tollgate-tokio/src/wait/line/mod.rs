@@ -289,10 +289,8 @@ impl Line {
             return;
         };
         let (cost, state) = (&cost.clone(), *state);
-        let was_first = self
-            .starts
-            .first_waiting()
-            .is_some_and(|first| first.0 == number);
+        let was_first = self.starts.first_waiting();
+        let was_first = was_first.is_some_and(|first| first.0 == number);
         let next = match state {
             State::Abandoned => return,
             State::Waiting => {

@@ -264,10 +264,8 @@ impl Starts {
     /// Assigns the first call that has to ask the store to a spare start of the same cost.
     fn hand_on(&mut self, cost: &LimitCosts, now: Instant) -> Option<u64> {
         let pool = self.pools.get_mut(cost)?;
-        let next = pool
-            .waiting
-            .first()
-            .filter(|_| pool.has_one_for_others(now));
+        let next = pool.waiting.first();
+        let next = next.filter(|_| pool.has_one_for_others(now));
         let next = *next?;
         self.wait_no_longer(next);
         self.pool(cost).assign(next);

@@ -105,10 +105,8 @@ impl Line {
     fn asks_at(&mut self, asker: Asker<'_>, place: &Position, now: Instant) -> Asks {
         let first = self.starts.first_waiting();
         let is_first = first.is_some_and(|(number, _)| number == place.number);
-        let over = place
-            .patience
-            .deadline()
-            .filter(|deadline| *deadline <= now);
+        let over = place.patience.deadline();
+        let over = over.filter(|deadline| *deadline <= now);
         if !is_first && (over.is_none() || self.is_fresh(now)) {
             return Asks::Later;
         }

@@ -26,9 +26,8 @@ fn ended(call: &mut Deciding<'_>) -> Result<Verdicts, StoreError> {
 
 /// Returns what is left after each call.
 fn left_of(calls: &mut [Deciding<'_>]) -> Vec<u64> {
-    let left = calls
-        .iter_mut()
-        .map(|call| ended(call).unwrap().remaining());
+    let left = calls.iter_mut();
+    let left = left.map(|call| ended(call).unwrap().remaining());
     left.collect()
 }
 

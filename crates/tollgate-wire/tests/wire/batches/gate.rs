@@ -268,10 +268,8 @@ impl Gate {
 
 impl Engine for Gate {
     async fn run(&self, call: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
-        let keys = call
-            .keys()
-            .iter()
-            .map(|key| String::from_utf8_lossy(key).into_owned());
+        let keys = call.keys().iter();
+        let keys = keys.map(|key| String::from_utf8_lossy(key).into_owned());
         let sent = Sent {
             is_batch: call.script().text().contains("protected("),
             keys: keys.collect(),

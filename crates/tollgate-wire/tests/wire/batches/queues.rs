@@ -291,10 +291,8 @@ fn of_keys(limit: &Limit, keys: usize) -> Vec<Request<'_>> {
 /// Returns what is sent for the batch of these calls.
 fn batch_of(requests: &[Request<'_>]) -> Sent {
     let scene = Scene::new(Options::new().with_batches_only());
-    let _calls: Vec<_> = requests
-        .iter()
-        .map(|request| scene.begin(request))
-        .collect();
+    let _calls = requests.iter().map(|request| scene.begin(request));
+    let _calls: Vec<_> = _calls.collect();
     run_tasks();
     scene.sent().remove(0)
 }
@@ -351,9 +349,8 @@ fn calls_that_differ_only_in_keys_share_one_argument() {
     let (gcra, log) = (limit("gcra:100/1s"), limit("sliding-log:100/1s"));
     let keys: Vec<_> = (0..9).map(|key| format!("user-{key}")).collect();
     let check = |limit, key: &'static str, cost| Request::consume(Check::new(limit, key, cost));
-    let requests = keys
-        .iter()
-        .map(|key| Request::consume(Check::new(&gcra, key, 1)));
+    let requests = keys.iter();
+    let requests = requests.map(|key| Request::consume(Check::new(&gcra, key, 1)));
     let same: Vec<_> = requests.collect();
     assert_eq!(batch_of(&same).kinds(), 1);
     let other = [
@@ -595,18 +592,12 @@ fn calls_of_other_hash_slots_are_not_held_up() {
     calls.extend((0..ALONE).map(|_| scene.begin(&bob)));
     run_tasks();
     let batches = scene.sent();
-    let counted: Vec<_> = batches
-        .iter()
-        .filter(|of| of.is_batch)
-        .map(Sent::calls)
-        .collect();
+    let counted = batches.iter().filter(|of| of.is_batch);
+    let counted: Vec<_> = counted.map(Sent::calls).collect();
     assert_eq!(counted, [[2], [1]]);
     for batch in batches.iter().filter(|of| of.is_batch) {
-        let slots: Vec<_> = batch
-            .keys
-            .iter()
-            .map(|key| key.contains("{alice}"))
-            .collect();
+        let slots = batch.keys.iter();
+        let slots: Vec<_> = slots.map(|key| key.contains("{alice}")).collect();
         assert!(slots.iter().all(|slot| *slot == slots[0]));
     }
     // No queue is kept when nobody uses it.

@@ -260,9 +260,8 @@ fn a_key_of_a_wrong_type_fails_its_own_callers_only() {
             let [key] = &*raw.keys(store.options()) else {
                 panic!("one key");
             };
-            let text = String::from_utf8(key.clone())
-                .unwrap()
-                .replace("bob", "alice");
+            let text = String::from_utf8(key.clone());
+            let text = text.unwrap().replace("bob", "alice");
             let _ = raw.command(&[b"SADD", text.as_bytes(), b"member"]);
             let results = together(&store, &requests);
             for (request, result) in requests.iter().zip(results) {

@@ -181,13 +181,10 @@ pub(crate) fn together<E: Engine>(
     store: &WireStore<E>,
     requests: &[Request<'_>],
 ) -> Vec<Result<Verdicts, StoreError>> {
-    let mut calls: Vec<_> = requests
-        .iter()
-        .map(|request| begin(store, request))
-        .collect();
+    let calls = requests.iter().map(|request| begin(store, request));
+    let mut calls: Vec<_> = calls.collect();
     run_tasks();
-    let results = calls
-        .iter_mut()
-        .map(|call| poll(call).expect("it has an answer"));
+    let results = calls.iter_mut();
+    let results = results.map(|call| poll(call).expect("it has an answer"));
     results.collect()
 }

@@ -205,9 +205,8 @@ impl Family for Leases {
         values.extend([24, 58, 92].map(|length| b"of another ".repeat(9)[..length].to_vec()));
         values.extend([0x00, 0xff].map(|byte| vec![byte; 58]));
         let hint = "that tollgate has not written";
-        let strings = values
-            .into_iter()
-            .map(|value| (vec![b"SET".to_vec(), value], hint));
+        let strings = values.into_iter();
+        let strings = strings.map(|value| (vec![b"SET".to_vec(), value], hint));
         let list = vec![b"RPUSH".to_vec(), b"of another".to_vec()];
         strings.chain([(list, "another program")]).collect()
     }

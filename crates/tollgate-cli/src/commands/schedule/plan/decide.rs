@@ -326,10 +326,8 @@ mod tests {
                 most_asked,
             };
             let found = task.in_memory(&Progress::new(false)).unwrap();
-            let planned: Vec<_> = found
-                .iter()
-                .map(|outcome| outcome.planned.is_ok())
-                .collect();
+            let planned = found.iter().map(|outcome| outcome.planned.is_ok());
+            let planned: Vec<_> = planned.collect();
             assert_eq!(planned, [true, false, true], "{most_asked}");
         }
     }
