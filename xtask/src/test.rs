@@ -23,52 +23,22 @@ const DOCUMENTS: &str = "xtask-documents";
 
 /// What the ordinary run tries as thoroughly as the run on every server does: tests in nextest's language, and the
 /// file or folder that they are in, which cannot ask whether everything is to be tried.
-const THOROUGH: [(&str, &str); 14] = [
-    ("package(tollgate-cli)", "crates/tollgate-cli/tests"),
-    ("package(tollgate-http)", "crates/tollgate-http/tests"),
-    ("package(tollgate-memory)", "crates/tollgate-memory/tests"),
-    ("package(tollgate-mock)", "crates/tollgate-mock/tests"),
-    (
-        "package(tollgate-layers) and binary(conformance)",
-        "crates/tollgate-layers/tests/conformance.rs",
-    ),
-    (
-        "binary(layers) and test(/^breaker::/)",
-        "crates/tollgate-layers/tests/layers/breaker.rs",
-    ),
-    (
-        "binary(layers) and test(/^limits::/)",
-        "crates/tollgate-layers/tests/layers/limits.rs",
-    ),
-    (
-        "binary(runtime) and test(/^waiting::/)",
-        "crates/tollgate-tokio/tests/runtime/waiting.rs",
-    ),
-    (
-        "test(/^scenarios::extremes::/)",
-        "crates/tollgate-scenarios/src/extremes.rs",
-    ),
-    (
-        "test(/^scenarios::faults::/)",
-        "crates/tollgate-scenarios/src/faults",
-    ),
-    (
-        "test(/^scenarios::leases::/)",
-        "crates/tollgate-scenarios/src/leases.rs",
-    ),
-    (
-        "test(/^scenarios::outage::/)",
-        "crates/tollgate-scenarios/src/outage.rs",
-    ),
-    (
-        "test(/^scenarios::secured::/)",
-        "crates/tollgate-scenarios/src/secured.rs",
-    ),
-    (
-        "test(/^scenarios::waiting::/)",
-        "crates/tollgate-scenarios/src/waiting.rs",
-    ),
-];
+const THOROUGH: &str = "\
+package(tollgate-cli) => crates/tollgate-cli/tests
+package(tollgate-http) => crates/tollgate-http/tests
+package(tollgate-memory) => crates/tollgate-memory/tests
+package(tollgate-mock) => crates/tollgate-mock/tests
+package(tollgate-layers) and binary(conformance) => crates/tollgate-layers/tests/conformance.rs
+binary(layers) and test(/^breaker::/) => crates/tollgate-layers/tests/layers/breaker.rs
+binary(layers) and test(/^limits::/) => crates/tollgate-layers/tests/layers/limits.rs
+binary(runtime) and test(/^waiting::/) => crates/tollgate-tokio/tests/runtime/waiting.rs
+test(/^scenarios::extremes::/) => crates/tollgate-scenarios/src/extremes.rs
+test(/^scenarios::faults::/) => crates/tollgate-scenarios/src/faults
+test(/^scenarios::leases::/) => crates/tollgate-scenarios/src/leases.rs
+test(/^scenarios::outage::/) => crates/tollgate-scenarios/src/outage.rs
+test(/^scenarios::secured::/) => crates/tollgate-scenarios/src/secured.rs
+test(/^scenarios::waiting::/) => crates/tollgate-scenarios/src/waiting.rs
+";
 
 /// Which tests to run.
 #[derive(Args, Debug)]
@@ -153,8 +123,14 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
 
 /// Returns the filter for what the ordinary run tries less thoroughly.
 fn rest() -> String {
-    let thorough = THOROUGH.map(|(tests, _)| format!(" or ({tests})"));
-    format!("not (kind(lib){})", thorough.concat())
+    let rows = thorough();
+    let thorough: String = rows.map(|(tests, _)| format!(" or ({tests})")).collect();
+    format!("not (kind(lib){thorough})")
+}
+
+/// Returns the rows of [`THOROUGH`].
+fn thorough() -> impl Iterator<Item = (&'static str, &'static str)> {
+    THOROUGH.lines().filter_map(|line| line.split_once(" => "))
 }
 
 /// Returns the command that runs the tests of some packages. `filter` is for nextest, which runs them if it is
@@ -284,7 +260,7 @@ mod tests {
     #[test]
     fn what_the_ordinary_run_tries_as_thoroughly_asks_for_no_more() {
         let files = Files::read(&project::shell().unwrap()).unwrap();
-        for (tests, place) in THOROUGH {
+        for (tests, place) in thorough() {
             let of = files.ending("rs");
             let mut of = of.filter(|(path, _)| path.starts_with(place)).peekable();
             assert!(of.peek().is_some(), "{tests}: nothing is in {place}");

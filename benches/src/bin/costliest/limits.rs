@@ -13,6 +13,8 @@ use tollgate_wire::operate::{Clear, Operate};
 use crate::{RedisStore, Table};
 
 const KEY: &str = "alice";
+const LOG: &str = "sliding-log:100000/{s}s";
+const BUCKETS: &str = "sliding-buckets:100000/{s}s,buckets=127";
 const NOW: u64 = 1_800_000_000_000_000;
 
 fn at(micros: u64) -> Result<Timestamp, Problem> {
@@ -39,41 +41,23 @@ async fn fill(store: &RedisStore, limits: &[Limit], calls: u64, cost: u64) -> Re
 
 pub(crate) async fn measure(table: &Table) -> Result<(), Problem> {
     for (label, text, count, calls, cost) in [
-        (
-            "a sliding log of 20,000 calls of cost 5",
-            "sliding-log:100000/{s}s",
-            1,
-            20_000,
-            5,
-        ),
+        ("a sliding log of 20,000 calls of cost 5", LOG, 1, 20_000, 5),
         (
             "a sliding log with a call of cost 100,000",
-            "sliding-log:100000/{s}s",
+            LOG,
             1,
             1,
             100_000,
         ),
         (
             "32 sliding logs of 1,000 calls of cost 100",
-            "sliding-log:100000/{s}s",
+            LOG,
             32,
             1_000,
             100,
         ),
-        (
-            "127 sliding buckets",
-            "sliding-buckets:100000/{s}s,buckets=127",
-            1,
-            1_000,
-            100,
-        ),
-        (
-            "32 limits of 127 sliding buckets",
-            "sliding-buckets:100000/{s}s,buckets=127",
-            32,
-            1_000,
-            100,
-        ),
+        ("127 sliding buckets", BUCKETS, 1, 1_000, 100),
+        ("32 limits of 127 sliding buckets", BUCKETS, 32, 1_000, 100),
         ("32 limits of GCRA", "gcra:100000/{s}s", 32, 10, 10_000),
     ] {
         let limits = limits(text, count)?;

@@ -53,33 +53,18 @@ fn keys_are_taken_as_top_shows_them() {
 #[test]
 fn a_key_that_the_service_writes_otherwise_is_doubted() {
     let unread = "TOLLGATE_KEY_SECRET to the service's secret";
+    let (none, secret, wrong) = (&[][..], &[SECRET][..], &[WRONG][..]);
+    let hash = "#000102030405060708090a0b0c0d0e0f";
+    let (json, another) = ("`tollgate top --json`", "the secret is another one");
     for (counted, asked, clock, secret, doubt) in [
-        (&[SECRET][..], "alice", "server", &[][..], unread),
-        (
-            &[SECRET],
-            "alice",
-            "server",
-            &[WRONG],
-            "the secret is another one",
-        ),
-        (
-            &[],
-            "alice",
-            "server",
-            &[SECRET],
-            "unset TOLLGATE_KEY_SECRET",
-        ),
-        (&[], "bob", "caller", &[], "--time-source server"),
-        (&[], "kkkkkkkk…", "server", &[], "`tollgate top --json`"),
-        (&[], "a\\u{1b}[31m", "server", &[], "`tollgate top --json`"),
-        (
-            &[],
-            "#000102030405060708090a0b0c0d0e0f",
-            "server",
-            &[],
-            "this hash",
-        ),
-        (&[], "2001:db8:1:2::7", "server", &[], "--address"),
+        (secret, "alice", "server", none, unread),
+        (secret, "alice", "server", wrong, another),
+        (none, "alice", "server", secret, "unset TOLLGATE_KEY_SECRET"),
+        (none, "bob", "caller", none, "--time-source server"),
+        (none, "kkkkkkkk…", "server", none, json),
+        (none, "a\\u{1b}[31m", "server", none, json),
+        (none, hash, "server", none, "this hash"),
+        (none, "2001:db8:1:2::7", "server", none, "--address"),
     ] {
         let desk = Desk::new("redis");
         let check = [&["check", "alice"], &LOGIN[..]].concat();

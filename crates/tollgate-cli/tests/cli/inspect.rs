@@ -563,45 +563,32 @@ fn bad_input_is_an_error() {
         let store = ["--store", "redis://127.0.0.1:1"];
         tollgate().args(arguments).args(store).output().unwrap()
     };
-    let limit = ["--limit", "login=gcra:5/1d"];
-    for (arguments, hints) in [
-        (vec!["explain", "alice"], &["(unavailable)", "refused"][..]),
-        (vec!["list"], &["(unavailable)"]),
-        (vec!["list", "--limit", "a b"], &["--limit a b", "name"]),
-        (
-            vec!["top", "--limit", "gcra:5/1d"],
-            &["--limit gcra:5/1d", "has a name"],
-        ),
-        (
-            [&["top"], &limit[..], &limit].concat(),
-            &["login=gcra:5/1d is given twice"],
-        ),
-        (
-            [&["explain", "alice"], &limit[..], &limit].concat(),
-            &["is given twice"],
-        ),
-        (
-            [&["top"], &limit[..], &["--every", "soon"]].concat(),
-            &["--every soon"],
-        ),
-        (
-            vec!["explain", "alice", "--time-zone", "Mars"],
-            &["--time-zone Mars", "Europe/Berlin"],
-        ),
-        (
-            vec!["explain", "alice", "--hashed-long-keys"],
-            &["TOLLGATE_KEY_SECRET"],
-        ),
-    ] {
-        fails(&nowhere(&arguments), hints);
+    let split = |line: &'static str| line.split(' ').collect::<Vec<_>>();
+    for case in "\
+explain alice => (unavailable), refused
+list => (unavailable)
+top --limit gcra:5/1d => --limit gcra:5/1d, has a name
+top --limit login=gcra:5/1d --limit login=gcra:5/1d => login=gcra:5/1d is given twice
+explain alice --limit login=gcra:5/1d --limit login=gcra:5/1d => is given twice
+top --limit login=gcra:5/1d --every soon => --every soon
+explain alice --time-zone Mars => --time-zone Mars, Europe/Berlin
+explain alice --hashed-long-keys => TOLLGATE_KEY_SECRET"
+        .lines()
+    {
+        let (arguments, hints) = case.split_once(" => ").unwrap();
+        let hints: Vec<_> = hints.split(", ").collect();
+        fails(&nowhere(&split(arguments)), &hints);
     }
+    let spaced = nowhere(&["list", "--limit", "a b"]);
+    fails(&spaced, &["--limit a b", "name"]);
     for arguments in [
-        vec!["explain"],
-        vec!["top"],
-        [&["top"], &limit[..], &["--count", "2"]].concat(),
-        [&["top"], &limit[..], &["--sample", "0"]].concat(),
-        vec!["doctor", "--fail-on", "note"],
+        "explain",
+        "top",
+        "top --limit login=gcra:5/1d --count 2",
+        "top --limit login=gcra:5/1d --sample 0",
+        "doctor --fail-on note",
     ] {
+        let arguments = split(arguments);
         let output = nowhere(&arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(

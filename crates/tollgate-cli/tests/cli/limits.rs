@@ -127,55 +127,29 @@ fn limits_that_are_not_clear_are_errors() {
     let wrong = file("wrong.toml", "login = 'gcra:5'");
     let empty = file("empty.toml", "# login = 'gcra:5/1m'");
     let desk = Desk::new("redis");
-    for (arguments, hints) in [
-        (
-            vec!["explain", "alice", "--limits", &empty],
-            &["no limits in it"][..],
-        ),
-        (vec!["list", "--limits", &empty], &["no limits in it"]),
-        (
-            vec!["peek", "alice", "--limits", &path],
-            &["say which", "ban, free, login, pro, upload"][..],
-        ),
-        (
-            vec!["peek", "alice", "--limits", &path, "--limit", "api"],
-            &["several limits", "give the entry: free, pro"],
-        ),
-        (
-            vec!["peek", "alice", "--limits", &path, "--limit", "upload"],
-            &["--limit upload", "off"],
-        ),
-        (
-            vec!["top", "--limits", &path, "--limit", "logon"],
-            &["no limits of that name", "ban, free, login"],
-        ),
-        (
-            vec!["top", "--limits", &path, "--limit", "api=gcra:N/WINDOW"],
-            &["no limits of that name", "ban, free, login"],
-        ),
-        (
-            vec!["check", "alice", "--limit", "login"],
-            &["that is a name", "login=gcra:10/1m", "--limits"],
-        ),
-        (
-            vec!["check", "alice", "--limit", "ban=block:LENGTH"],
-            &["the letters stand for numbers", "--limits"],
-        ),
-        (
-            vec!["list", "--limits", &wrong],
-            &[
-                "--limits ",
-                "wrong.toml: ",
-                "limits of \"login\"",
-                "expected `/`",
-            ],
-        ),
-        (
-            vec!["list", "--limits", "no/such/file"],
-            &["--limits no/such/file: No such file"],
-        ),
-    ] {
-        fails(&desk.ask(&arguments), hints);
+    for case in "\
+explain alice --limits EMPTY => no limits in it
+list --limits EMPTY => no limits in it
+peek alice --limits FILE => say which, ban, free, login, pro, upload
+peek alice --limits FILE --limit api => several limits, give the entry: free, pro
+peek alice --limits FILE --limit upload => --limit upload, off
+top --limits FILE --limit logon => no limits of that name, ban, free, login
+top --limits FILE --limit api=gcra:N/WINDOW => no limits of that name, ban, free, login
+check alice --limit login => that is a name, login=gcra:10/1m, --limits
+check alice --limit ban=block:LENGTH => the letters stand for numbers, --limits
+list --limits WRONG => --limits , wrong.toml: , limits of \"login\", expected `/`
+list --limits no/such/file => --limits no/such/file: No such file"
+        .lines()
+    {
+        let (arguments, hints) = case.split_once(" => ").unwrap();
+        let arguments = arguments.split(' ').map(|word| match word {
+            "EMPTY" => &*empty,
+            "FILE" => &*path,
+            "WRONG" => &*wrong,
+            word => word,
+        });
+        let hints: Vec<_> = hints.split(", ").collect();
+        fails(&desk.ask(&arguments.collect::<Vec<_>>()), &hints);
     }
     assert_eq!(desk.keys(), [""; 0]);
 }
@@ -516,25 +490,11 @@ fn a_state_is_reset_as_it_is_listed() {
 fn options_without_effect_are_told() {
     let path = file("limits.toml", LIMITS);
     let desk = Desk::new("redis");
-    for (arguments, hints) in [
-        (
-            &["reset", "alice", "--limits", &path][..],
-            ["--limits", "--limit"],
-        ),
-        (
-            &[
-                "block",
-                "alice",
-                "--limit",
-                "ban=block:15m",
-                "--lasting",
-                "0s",
-            ],
-            ["--lasting", "lasts longer"],
-        ),
-    ] {
-        fails(&desk.ask(arguments), &hints);
-    }
+    let reset = desk.ask(&["reset", "alice", "--limits", &path]);
+    fails(&reset, &["--limits", "--limit"]);
+    let block = ["block", "alice", "--limit", "ban=block:15m"];
+    let block = desk.ask(&[&block[..], &["--lasting", "0s"]].concat());
+    fails(&block, &["--lasting", "lasts longer"]);
 }
 
 #[test]

@@ -8,6 +8,16 @@ use crate::program::{stderr, stdout, tollgate};
 
 const ALICE: [&str; 2] = ["--key", "alice"];
 
+/// What is counted under, what is asked with, and what is shown of what was counted.
+const OTHERS: &str = "\
+gcra:5/1m sliding-log:5/1m gcra:N/WINDOW
+sliding-log:5/1m gcra:5/1m sliding-log:N/WINDOW
+sliding-counter:5/1h gcra:5/1m sliding-counter:N/1h
+sliding-counter:5/1h sliding-counter:5/2h sliding-counter:N/1h
+fixed-window:5/5m fixed-window:5/5m,anchored fixed-window:N/5m
+fixed-window:5/7s,anchored gcra:9/7s fixed-window:N/7s,anchored
+sliding-buckets:5/1h,buckets=12 sliding-buckets:5/1h,buckets=6 sliding-buckets:N/1h,buckets=12";
+
 fn say(desk: &Desk, status: i32, command: &str, limit: &str, more: &[&str]) -> Value {
     let arguments = [&[command, "--limit", limit], &ALICE[..], more].concat();
     desk.says(status, &arguments)
@@ -17,31 +27,10 @@ fn say(desk: &Desk, status: i32, command: &str, limit: &str, more: &[&str]) -> V
 fn peek_names_states_of_other_algorithms() {
     for scheme in ["redis", "fred"] {
         let desk = Desk::new(scheme);
-        for (counted, asked, shown) in [
-            ("gcra:5/1m", "sliding-log:5/1m", "gcra:N/WINDOW"),
-            ("sliding-log:5/1m", "gcra:5/1m", "sliding-log:N/WINDOW"),
-            ("sliding-counter:5/1h", "gcra:5/1m", "sliding-counter:N/1h"),
-            (
-                "sliding-counter:5/1h",
-                "sliding-counter:5/2h",
-                "sliding-counter:N/1h",
-            ),
-            (
-                "fixed-window:5/5m",
-                "fixed-window:5/5m,anchored",
-                "fixed-window:N/5m",
-            ),
-            (
-                "fixed-window:5/7s,anchored",
-                "gcra:9/7s",
-                "fixed-window:N/7s,anchored",
-            ),
-            (
-                "sliding-buckets:5/1h,buckets=12",
-                "sliding-buckets:5/1h,buckets=6",
-                "sliding-buckets:N/1h,buckets=12",
-            ),
-        ] {
+        for case in OTHERS.lines() {
+            let [counted, asked, shown] = case.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{case}");
+            };
             let [counted, asked, shown] = [counted, asked, shown].map(|it| format!("login={it}"));
             say(&desk, 0, "check", &counted, &["--cost", "5"]);
             let peek = say(&desk, 0, "peek", &asked, &[]);

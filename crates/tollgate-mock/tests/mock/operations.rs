@@ -12,80 +12,36 @@ use super::{SECOND, WITHIN_A_SECOND, limits, mail};
 fn each_answer_has_its_verdict() {
     let nanos = Duration::from_nanos;
     type Answer<'a> = &'a dyn Fn(Expectation<'_>);
-    let table: [(Operation<'_>, u64, Answer<'_>, _); 14] = [
-        (Operation::Consume, 2, &|call| call.allow(), (true, 3, 2, 0)),
-        (
-            Operation::Consume,
-            2,
-            &|call| call.deny_for(SECOND),
-            (false, 0, 0, 1_000_000),
-        ),
-        (
-            Operation::Consume,
-            2,
-            &|call| call.deny_for(nanos(0)),
-            (false, 0, 0, 1),
-        ),
-        (
-            Operation::Consume,
-            2,
-            &|call| call.deny_for(nanos(1_001)),
-            (false, 0, 0, 2),
-        ),
-        (Operation::Peek, 2, &|call| call.allow(), (true, 5, 0, 0)),
-        (
-            Operation::Peek,
-            2,
-            &|call| call.deny_for(SECOND),
-            (false, 0, 0, 1_000_000),
-        ),
-        (
-            Operation::TakeUpTo,
-            9,
-            &|call| call.allow(),
-            (true, 0, 5, 0),
-        ),
-        (
-            Operation::TakeUpTo,
-            0,
-            &|call| call.allow(),
-            (true, 5, 0, 0),
-        ),
-        (
-            Operation::TakeUpTo,
-            0,
-            &|call| call.grant(0),
-            (true, 0, 0, 0),
-        ),
-        (
-            Operation::TakeUpTo,
-            1,
-            &|call| call.grant(0),
-            (false, 0, 0, 1_000_000),
-        ),
-        (Operation::Lower, 4, &|call| call.allow(), (true, 4, 0, 0)),
-        (Operation::Lower, 9, &|call| call.allow(), (true, 5, 0, 0)),
-        (
-            WITHIN_A_SECOND,
-            2,
-            &|call| call.delay_by(nanos(1_001)),
-            (true, 0, 2, 2),
-        ),
-        (WITHIN_A_SECOND, 2, &|call| call.allow(), (true, 3, 2, 0)),
+    let allow: Answer<'_> = &|call| call.allow();
+    let deny: Answer<'_> = &|call| call.deny_for(SECOND);
+    let none: Answer<'_> = &|call| call.grant(0);
+    let at_once: Answer<'_> = &|call| call.deny_for(nanos(0));
+    let soon: Answer<'_> = &|call| call.deny_for(nanos(1_001));
+    let later: Answer<'_> = &|call| call.delay_by(nanos(1_001));
+    let table = [
+        (Operation::Consume, 2, allow, (true, 3, 2, 0)),
+        (Operation::Consume, 2, deny, (false, 0, 0, 1_000_000)),
+        (Operation::Consume, 2, at_once, (false, 0, 0, 1)),
+        (Operation::Consume, 2, soon, (false, 0, 0, 2)),
+        (Operation::Peek, 2, allow, (true, 5, 0, 0)),
+        (Operation::Peek, 2, deny, (false, 0, 0, 1_000_000)),
+        (Operation::TakeUpTo, 9, allow, (true, 0, 5, 0)),
+        (Operation::TakeUpTo, 0, allow, (true, 5, 0, 0)),
+        (Operation::TakeUpTo, 0, none, (true, 0, 0, 0)),
+        (Operation::TakeUpTo, 1, none, (false, 0, 0, 1_000_000)),
+        (Operation::Lower, 4, allow, (true, 4, 0, 0)),
+        (Operation::Lower, 9, allow, (true, 5, 0, 0)),
+        (WITHIN_A_SECOND, 2, later, (true, 0, 2, 2)),
+        (WITHIN_A_SECOND, 2, allow, (true, 3, 2, 0)),
     ];
     for (operation, cost, answer, expected) in table {
         let of = mail(operation, cost, answer);
-        let wait = if of.is_allowed() {
-            of.delay()
-        } else {
-            of.retry_after()
+        let wait = match of.is_allowed() {
+            true => of.delay(),
+            false => of.retry_after(),
         };
-        let seen = (
-            of.is_allowed(),
-            of.remaining(),
-            of.consumed(),
-            wait.as_micros().unwrap(),
-        );
+        let micros = wait.as_micros().unwrap();
+        let seen = (of.is_allowed(), of.remaining(), of.consumed(), micros);
         assert_eq!(seen, expected, "{operation:?} at {cost}");
     }
     let forever = mail(Operation::Consume, 2, &|call| call.deny_for(Duration::MAX));
