@@ -143,10 +143,9 @@ struct State {
 }
 
 impl State {
-    /// Lets nobody ask for half the time that units last; twice as long after each further time, at most 16
-    /// times that time.
-    fn rest(&mut self, within: Duration, now: Moment) {
-        let pause = within / 2 * (1 << self.in_vain);
+    /// Lets nobody ask for this `time`; twice as long after each further time, up to 32 times as long.
+    fn rest(&mut self, time: Duration, now: Moment) {
+        let pause = time * (1 << self.in_vain);
         self.in_vain = (self.in_vain + 1).min(MOST_IN_VAIN);
         self.directly_until = now.at.saturating_add(pause);
     }
@@ -212,14 +211,15 @@ impl Hot {
             let expected =
                 u128::from(state.demand) * within.as_micros() / passed.as_micros().max(1);
             let expected = u64::try_from(expected).unwrap_or(u64::MAX);
-            (state.demand, state.since) = (cost, now.at);
+            (state.demand, state.since) = (0, now.at);
             if expected < cost.saturating_mul(WORTHWHILE) {
                 return Take::Directly;
             }
             state.is_asking = true;
             // Until there is an answer, which may be lost, or the caller goes away.
             state.directly_until = now.at.saturating_add(within);
-            Take::Ask(Asking(Arc::clone(self)), expected)
+            // The call that asks is one of those.
+            Take::Ask(Asking(Arc::clone(self)), expected - cost)
         })
     }
 
@@ -316,7 +316,8 @@ impl Asking {
             let took = grant.age(now);
             state.patience = (took * 2).max(LEAST_PATIENCE);
             if took * TIMES_OF_ANSWER > grant.lasts {
-                state.rest(self.0.within, now);
+                // Of a window that is about to end, no longer than that takes.
+                state.rest(grant.lasts.min(self.0.within / 2), now);
             } else {
                 (state.in_vain, state.directly_until) = (0, Timestamp::UNIX_EPOCH);
             }
@@ -335,7 +336,7 @@ impl Asking {
     pub(super) fn unsupported(&self, now: Moment) {
         self.0.with(|state| {
             state.in_vain = MOST_IN_VAIN;
-            state.rest(self.0.within, now);
+            state.rest(self.0.within / 2, now);
         });
     }
 

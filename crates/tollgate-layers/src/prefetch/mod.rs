@@ -20,7 +20,7 @@ use futures_util::StreamExt;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tollgate_core::store::{Checks, Operation, Prefetch as Ahead, Request, Verdicts};
-use tollgate_core::{Store, StoreError};
+use tollgate_core::{Store, StoreError, Timestamp};
 use tollgate_memory::{Clock, SystemClock};
 
 use hot::{Asking, Grant, Hot, Moment, Take, Unused};
@@ -157,9 +157,14 @@ impl<S: Store + 'static> Prefetch<S> {
 
 impl<S: Store + 'static> Shared<S> {
     fn now(&self) -> Moment {
+        self.moment(self.clock.now())
+    }
+
+    /// Returns the system's time beside `at`, which is now.
+    fn moment(&self, at: Timestamp) -> Moment {
         let since_epoch = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Moment {
-            at: self.clock.now(),
+            at,
             system: self
                 .sees_suspension
                 .then(|| since_epoch().unwrap_or_default()),
@@ -171,11 +176,11 @@ impl<S: Store + 'static> Shared<S> {
         let Some(cost) = self.cost_of(request) else {
             return Take::Directly;
         };
-        let now = self.now();
-        let Some(hot) = self.table.find(request.checks(), cost, now.at, self.within) else {
+        let now = self.clock.now();
+        let Some(hot) = self.table.find(request.checks(), cost, now, self.within) else {
             return Take::Directly;
         };
-        let taken = hot.take(cost, now);
+        let taken = hot.take(cost, self.moment(now));
         if let Take::Now(_) = taken {
             self.units.count(USED, cost);
         }

@@ -21,7 +21,7 @@ const SHARDS: usize = if FEW { 1 } else { 16 };
 const KEYS: usize = 4_096 / SHARDS;
 /// Calls with more limits are not prefetched.
 const MOST_CHECKS: usize = 8;
-/// How many keys are counted before they are known: those that share a place displace each other.
+/// How many keys are counted before they are known, at a time: of those that share a place, one after another.
 const COUNTED: usize = if FEW { 1 } else { 8_192 };
 /// From how many calls on, within the time for which units are asked, a key is known.
 const OFTEN: u64 = 4;
@@ -33,8 +33,8 @@ type Shard = Mutex<HashMap<Box<[u8]>, Arc<Hot>, RandomState>>;
 pub(super) struct Table {
     shards: [Shard; SHARDS],
     hasher: RandomState,
-    /// The last key of a place, and how often it was called in a period: in 32 bits the number of the period,
-    /// in 24 a part of the key's hash, in 8 the calls.
+    /// A key of each place, and how often it was called in a period: in 32 bits the number of the period, in 24
+    /// a part of the key's hash, in 8 the calls.
     counted: Box<[AtomicU64]>,
 }
 
@@ -71,9 +71,14 @@ impl Table {
         if known.len() >= KEYS {
             return None;
         }
-        let hot = known
-            .entry(name.into_vec().into())
-            .or_insert_with(|| Arc::new(Hot::new(checks, OFTEN.saturating_mul(cost), now, within)));
+        let hot = known.entry(name.into_vec().into()).or_insert_with(|| {
+            Arc::new(Hot::new(
+                checks,
+                (OFTEN - 1).saturating_mul(cost),
+                now,
+                within,
+            ))
+        });
         Some(Arc::clone(hot))
     }
 
@@ -93,10 +98,11 @@ impl Table {
         let own = period << 32 | (hash & 0xFFFF_FF00);
         let place = &self.counted[index(hash >> 32, COUNTED)];
         let counted = place.load(Ordering::Relaxed);
-        let before = if counted & !0xFF == own {
-            counted & 0xFF
-        } else {
-            0
+        let before = match counted & 0xFF {
+            before if counted & !0xFF == own => before,
+            // Another key keeps its place in this period, until it is known.
+            before if counted >> 32 == period & 0xFFFF_FFFF && before < OFTEN => return false,
+            _ => 0,
         };
         let calls = (before + 1).min(OFTEN);
         // Of calls at one time, one may be counted for both: the key is known a little later.

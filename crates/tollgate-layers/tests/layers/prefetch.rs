@@ -284,6 +284,42 @@ fn a_caller_that_goes_away_while_it_asks_holds_up_nobody() {
 }
 
 #[test]
+fn keys_that_are_counted_in_one_place_are_prefetched_one_after_another() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let asked = Arc::new(Counted::new(clock.memory()));
+        let store = Prefetch::with_clock(Arc::clone(&asked), L, clock);
+        let limiter = RateLimiter::new(store, ["a=fixed-window:100000/1h"]).unwrap();
+        // In turn, so that no key is called twice before those that share its place.
+        for _ in 0..100 {
+            for key in 0..1_000 {
+                assert!(limiter.check(key).await.unwrap().is_allowed());
+            }
+            sleep(L / 20).await;
+        }
+        assert!(asked.calls() < 15_000, "{}", asked.calls());
+    });
+}
+
+#[test]
+fn an_answer_at_the_end_of_a_window_stops_nobody_in_the_next() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let late = std::iter::repeat_n(Fault::Delay(MS * 2), 1_000);
+        let asked = Arc::new(Counted::new(FaultyStore::new(clock.memory(), late)));
+        let store = Prefetch::with_clock(Arc::clone(&asked), L * 5, clock);
+        let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1s"]).unwrap();
+        // The fourth call asks for units some milliseconds before they end.
+        sleep(MS * 989).await;
+        for _ in 0..200 {
+            assert!(limiter.check("k").await.unwrap().is_allowed());
+            sleep(MS).await;
+        }
+        assert!(asked.calls() < 20, "{}", asked.calls());
+    });
+}
+
+#[test]
 fn keys_beyond_the_most_ask_the_store() {
     in_jumps(async {
         let clock = Jumping::new();
