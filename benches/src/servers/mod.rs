@@ -5,14 +5,14 @@
 //! whose names contain it, such as `gcra`.
 
 mod afterwards;
-mod clients;
+pub(crate) mod clients;
 mod keys;
 mod measure;
 mod originals;
 mod peers;
 mod points;
 mod raw;
-mod run;
+pub(crate) mod run;
 mod schedules;
 mod tables;
 
