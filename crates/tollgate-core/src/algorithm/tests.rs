@@ -255,3 +255,26 @@ fn a_limit_decides_alike_alone_and_beside_an_unlimited_one() {
         }
     }
 }
+
+/// Processes may count by different amounts at once, while one replaces the other or by plan.
+#[test]
+fn a_smaller_amount_forgets_nothing_that_a_larger_one_counted() {
+    for algorithm in all() {
+        let [large, small] = [40, 4].map(|amount| algorithm.with_amount(amount).unwrap());
+        let time = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000).unwrap();
+        for then in [time(61), time(62), time(121)] {
+            let mut state = State::default();
+            let at = large.commit(&mut state, time(61), 40);
+            let before = large.status(&state, then).remaining;
+            small.refund(&mut state, then, at, 1);
+            let after = large.status(&state, then).remaining;
+            assert!(after <= before + 1, "{algorithm}: {after}, not {before}");
+            // As a limit in shadow does, which would deny. A log never keeps more units than its amount.
+            if !matches!(algorithm, Algorithm::SlidingLog(_)) {
+                small.commit(&mut state, then, 1);
+            }
+            let last = large.status(&state, then).remaining;
+            assert!(last <= after, "{algorithm}: {last}, not {after}");
+        }
+    }
+}

@@ -85,8 +85,8 @@ fn scripts_have_not_changed() {
             "ef7c6bf9ee25c3ba75e88012111a63fe0b62bec9",
         ],
         [
-            "9f7831368e6e4f9d5f82c252e74f26abbb76481d",
-            "3cf6b2c56bbae2526f4265e13aeee4bfadf1f8fb",
+            "811ab480a1cb466c82e2bf572ccae5ad4c545f25",
+            "c3b63c4327cea3669490149eb0223c7434be1f8b",
         ],
         [
             "e63311fc813a19e3946cfbe424a5921ceb3a2de4",
@@ -118,12 +118,12 @@ fn scripts_have_not_changed() {
             "968917326fd20a954cd85dc3f3f337f267534837",
         ),
         (within, &gcra, "5feaea1f1ca883b0f01246060b7d71858c4b3148"),
-        (consume, &ALL, "49f5cf543775135a93b716bb5260fe0d55b4555e"),
-        (peek, &ALL, "49f5cf543775135a93b716bb5260fe0d55b4555e"),
+        (consume, &ALL, "361d832c89fcc45f4c296f01defb7b0a11ffbc52"),
+        (peek, &ALL, "361d832c89fcc45f4c296f01defb7b0a11ffbc52"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "49f5cf543775135a93b716bb5260fe0d55b4555e",
+            "361d832c89fcc45f4c296f01defb7b0a11ffbc52",
         ),
     ];
     let alone = ALL

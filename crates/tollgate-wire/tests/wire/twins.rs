@@ -578,13 +578,16 @@ fn what_ends_within_a_millisecond_is_written_by_the_servers_clock() {
     }
     // A quota of zero counts nothing, so it is forgotten at once.
     let [some, none] = ["sliding-counter:5/1d", "sliding-counter:0/1d"].map(limit);
-    let receipt = now(store.execute(&Request::consume(Check::new(&some, "k", 1)))).unwrap();
+    let check = Check::new(&some, "k", 1);
+    let receipt = now(store.execute(&Request::consume(check))).unwrap();
     let receipt = receipt.into_receipt().unwrap();
-    let settle = Request::settle(&receipt, Check::new(&none, "k", 5));
-    let _ = now(store.execute(&settle)).unwrap();
+    for request in [
+        Request::refund(&receipt, check),
+        Request::settle(&receipt, Check::new(&none, "k", 5)),
+    ] {
+        let _ = now(store.execute(&request)).unwrap();
+    }
     std::thread::sleep(Duration::from_millis(50));
-    let peek = Request::peek(Check::new(&some, "k", 1));
-    assert_eq!(now(store.execute(&peek)).unwrap().remaining(), 5);
     let keys = store.engine().keys(store.options());
     assert_eq!(keys, [b""; 0]);
 }
@@ -971,7 +974,7 @@ fn rings_drop_expired_buckets_at_every_position() {
 }
 
 /// Calls that are settled at more than any number can hold, again and again; and under a quota that
-/// was lowered to zero in between, or to one of fewer tokens.
+/// was lowered in between, to less than is counted, to zero, or to one of fewer tokens.
 #[test]
 fn debts_without_bound_leave_the_states_of_the_machine() {
     let mut pair = Pair::on(Flavor::System);
@@ -990,6 +993,14 @@ fn debts_without_bound_leave_the_states_of_the_machine() {
         }
     }
     for family in ["sliding-counter", "fixed-window", "sliding-log", "gcra"] {
+        let limits = [40, 4].map(|amount| format!("{family}:{amount}/1s"));
+        let many = [(START, 0, Consume(40)), (START, 1, Settle(0, 39))];
+        let later = [400_000, 999_999, 1_500_000].map(|later| {
+            let at = START + later;
+            [(at, 1, Consume(1)), (at, 1, Settle(0, 2)), (at, 0, Peek(1))]
+        });
+        let steps = [&many, later.as_flattened()].concat();
+        pair.tell(&limits.each_ref().map(|text| &**text), &steps);
         let limits = [format!("{family}:3/1s"), format!("{family}:0/1s")];
         let steps = [3, 5].map(|cost| {
             let at = START + cost;

@@ -92,9 +92,7 @@ impl SlidingCounter {
     #[inline]
     fn as_of(&self, state: &State, now: u64) -> View {
         let window_us = self.quota.window_us();
-        // If the amount was lowered since, a count is taken as at most the new amount.
-        let bounded = |count: u64| count.min(self.quota.amount());
-        let (current, previous) = (bounded(state.current), bounded(state.previous));
+        let (current, previous) = (state.current, state.previous);
         if current == 0 && previous == 0 {
             let now = now.max(state.start);
             let into = now % window_us;
@@ -135,7 +133,13 @@ impl SlidingCounter {
             return 0;
         }
         let left = self.steps - self.steps_into(view.into);
-        (view.previous * left).div_ceil(self.steps)
+        (self.bounded(view.previous) * left).div_ceil(self.steps)
+    }
+
+    /// Returns a count, which may be that of a larger amount, as a limit of this amount takes it.
+    #[inline]
+    fn bounded(&self, count: u64) -> u64 {
+        count.min(self.quota.amount())
     }
 
     #[inline]
@@ -150,7 +154,7 @@ impl SlidingCounter {
     /// Returns how many microseconds into a window the count `previous` first weighs at most
     /// `room`.
     fn fits_at(&self, previous: u64, room: u64) -> u64 {
-        let steps = self.steps - room * self.steps / previous;
+        let steps = self.steps - room * self.steps / self.bounded(previous);
         // The last step may be a short one.
         (steps * self.step).min(self.quota.window_us())
     }
@@ -215,7 +219,10 @@ impl Machine for SlidingCounter {
         let view = self.as_of(state, now);
         *state = State {
             start: view.start,
-            current: view.current.saturating_add(cost).min(self.quota.amount()),
+            // What a limit of a larger amount has counted stays counted for that one.
+            current: self
+                .bounded(view.current.saturating_add(cost))
+                .max(view.current),
             previous: view.previous,
         };
         view.start + view.into

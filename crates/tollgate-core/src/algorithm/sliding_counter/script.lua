@@ -2,11 +2,7 @@
 
 --@ read
 local start, current, previous, into = 0, 0, 0, 0
-if raw ~= '' then
-  start, current, previous = unpack('<ddd', raw)
-  -- If the amount was lowered since, a count is taken as at most the new amount.
-  current, previous = min(current, amount_per_window), min(previous, amount_per_window)
-end
+if raw ~= '' then start, current, previous = unpack('<ddd', raw) end
 if current == 0 and previous == 0 then
   local clamped = max(now, start)
   into = clamped % window
@@ -23,7 +19,10 @@ else
   end
 end
 local weight = 0
-if previous > 0 then weight = ceil(previous * (steps - floor(into / step)) / steps) end
+-- A count of a larger amount is taken as at most this one.
+if previous > 0 then
+  weight = ceil(min(previous, amount_per_window) * (steps - floor(into / step)) / steps)
+end
 
 --@ fits
 current + weight <= amount_per_window - cost
@@ -34,10 +33,14 @@ max(amount_per_window - current - weight, 0)
 --@ answer
 
 --@ commit
-current = min(current + amount, amount_per_window)
-local ends = ceil(((start - now) + 2 * window) / 1000)
--- A quota of zero counts nothing.
-if current == 0 then ends = 1 end
+-- What a limit of a larger amount has counted stays counted for that one.
+current = max(current, min(current + amount, amount_per_window))
+local ends = 1
+if current > 0 then
+  ends = ceil(((start - now) + 2 * window) / 1000)
+elseif previous > 0 then
+  ends = ceil(((start - now) + window) / 1000)
+end
 state, ttl = pack('<ddd', start, current, previous), ends + slack
 
 --@ refund
