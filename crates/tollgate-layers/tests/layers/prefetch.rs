@@ -557,7 +557,13 @@ fn what_a_runtime_leaves_in_hand_is_given_back_by_the_next_that_asks() {
 /// began a window do not matter.
 #[test]
 fn a_limit_that_changes_while_units_are_in_hand_admits_as_many() {
-    for algorithm in ["gcra", "sliding-log", "fixed-window", "anchored"] {
+    for algorithm in [
+        "gcra",
+        "sliding-log",
+        "sliding-counter",
+        "fixed-window",
+        "anchored",
+    ] {
         for amount in [500, 2_000] {
             let total = |within| {
                 in_jumps(async move {
