@@ -157,12 +157,6 @@ impl Proxy {
         self.orders.connections.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of open connections.
-    pub fn open_connections(&self) -> usize {
-        let links = self.links();
-        links.iter().filter(|link| !link.has_ended()).count()
-    }
-
     /// Returns the number of requests forwarded to the server so far.
     pub fn requests(&self) -> u64 {
         self.orders.requests.load(Ordering::SeqCst)

@@ -136,7 +136,8 @@ impl<S> OutboundBuilder<S> {
     /// - [`OutboundError::InShadow`] for a limit in shadow.
     /// - [`OutboundError::NeedsZone`] for a limit of the zone `@local`.
     /// - [`OutboundError::FixedWindowWithMargin`] for a fixed window, if it has a margin.
-    /// - [`OutboundError::UnknownLimit`] for a margin of a limit that is not there, or something kept of it.
+    /// - [`OutboundError::UnknownLimit`] for a margin of a limit that is not there, or something kept of it,
+    ///   and for those of a block.
     /// - [`OutboundError::OnlyBlocks`] if no limit counts calls.
     /// - [`OutboundError::NothingForBackground`] if what is kept for urgent calls leaves nothing of a
     ///   limit.
@@ -199,7 +200,8 @@ impl<S> OutboundBuilder<S> {
             let pause = Block::new(FIRST_PAUSE)?.doubling(DOUBLINGS)?;
             limits.push(Limit::new(&format!("{first}-paused"), pause)?);
         }
-        let is_missing = |name: &str| !limits.iter().any(|limit| limit.name() == name);
+        let is_it = |limit: &Limit, name: &str| counts(limit) && limit.name() == name;
+        let is_missing = |name: &str| !limits.iter().any(|limit| is_it(limit, name));
         let margins = self.margins.iter().map(|(name, _)| name);
         let mut named = margins.chain(self.kept.iter().map(|(name, _)| name));
         if let Some(name) = named.find(|name| is_missing(name)) {

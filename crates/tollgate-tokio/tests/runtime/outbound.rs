@@ -623,7 +623,11 @@ async fn settings_that_are_not_possible_are_errors() {
 /// A window that begins at set times, such as a month, has none: others keep theirs.
 #[test]
 fn one_limit_may_have_another_margin() {
-    let limits = ["second=sliding-log:10/1s", "day=fixed-window:1000/1d"];
+    let limits = [
+        "second=sliding-log:10/1s",
+        "day=fixed-window:1000/1d",
+        "ban=block:1s",
+    ];
     let builder = || {
         Outbound::builder((), limits)
             .margin(Duration::from_millis(50))
@@ -636,10 +640,13 @@ fn one_limit_may_have_another_margin() {
     let expected = ["second=sliding-log:10/1050ms", "day=fixed-window:1000/1d"];
     assert_eq!(stricter.collect::<Vec<_>>(), expected);
     assert_eq!(outbound.margin(), Duration::from_millis(50));
-    let unknown = builder().margin_of("month", Duration::ZERO).build();
-    let unknown = unknown.unwrap_err();
-    assert!(
-        unknown.to_string().contains("no limit `month`"),
-        "{unknown}"
-    );
+    for name in ["month", "ban"] {
+        for builder in [
+            builder().margin_of(name, Duration::ZERO),
+            builder().keep_for_urgent_of(name, 1),
+        ] {
+            let unknown = builder.build().unwrap_err();
+            assert!(matches!(unknown, OutboundError::UnknownLimit { limit } if limit == name));
+        }
+    }
 }
