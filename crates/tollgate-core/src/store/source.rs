@@ -16,3 +16,23 @@ pub enum Source {
     /// The store failed, and something else decided.
     Fallback,
 }
+
+impl Source {
+    /// Returns whether an allowed call's [`remaining`](crate::Decision::remaining) and
+    /// [`reset_after`](crate::Decision::reset_after) tell what is left: not if it was
+    /// [`Prefetched`](Self::Prefetched). Then `remaining` is what this process has in hand, and any amount
+    /// more may be left, so nothing follows from it about how much is used, or how long others wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::store::Source;
+    ///
+    /// assert!(Source::Store.tells_what_is_left());
+    /// assert!(!Source::Prefetched.tells_what_is_left());
+    /// ```
+    #[must_use]
+    pub fn tells_what_is_left(self) -> bool {
+        !matches!(self, Self::Prefetched)
+    }
+}

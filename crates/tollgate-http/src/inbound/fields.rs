@@ -312,7 +312,7 @@ impl<'v> Said<'v> {
             let is_unknown =
                 verdict.remaining() == 0 && may_be_unknown && verdict.reset_after() == Wait::ZERO;
             // Of units ahead, it is known how many this process has in hand, which is no client's business.
-            let is_ahead = source == Source::Prefetched;
+            let is_ahead = !source.tells_what_is_left();
             if is_unknown || is_ahead || limit.algorithm().can_block() {
                 return None;
             }

@@ -8,6 +8,8 @@ use http::{Request, Response, request, response};
 use tollgate_core::Store;
 use tollgate_tokio::outbound::{OutboundCall, Permit};
 
+use super::report;
+
 type CostOf = dyn Fn(&request::Parts) -> u64 + Send + Sync;
 type CostOfResponse = dyn Fn(&response::Parts) -> Option<u64> + Send + Sync;
 
@@ -91,8 +93,7 @@ impl Costs {
         permit: Permit<S>,
         response: Response<D>,
     ) -> (Vec<u64>, Response<D>) {
-        let verdicts = permit.verdicts().as_slice().iter();
-        let mut left: Vec<u64> = verdicts.map(|verdict| verdict.remaining()).collect();
+        let mut left = report::left(&permit);
         let (parts, body) = response.into_parts();
         let all = self.all.settled(&parts);
         let own: Vec<_> = self.own.iter().map(|own| own.by.settled(&parts)).collect();

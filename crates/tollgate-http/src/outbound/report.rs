@@ -67,8 +67,7 @@ impl Hints {
         longest_pause: Duration,
     ) -> Result<(), StoreError> {
         let (outbound, key) = (permit.outbound(), permit.key());
-        let verdicts = permit.verdicts().as_slice().iter();
-        let left: Vec<u64> = verdicts.map(|verdict| verdict.remaining()).collect();
+        let left = left(permit);
         self.report_from(0, outbound, key, &left, longest_pause)
             .await
     }
@@ -111,6 +110,15 @@ impl Hints {
         }
         Ok(())
     }
+}
+
+/// Returns what may be left of each limit: any amount, if the answer does not tell.
+pub(super) fn left<S: Store + 'static>(permit: &Permit<S>) -> Vec<u64> {
+    let verdicts = permit.verdicts();
+    let tells = verdicts.source().tells_what_is_left();
+    let each = verdicts.as_slice().iter();
+    each.map(|verdict| if tells { verdict.remaining() } else { u64::MAX })
+        .collect()
 }
 
 /// Returns which limit `hint` is about.

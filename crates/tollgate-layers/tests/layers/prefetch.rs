@@ -1,7 +1,7 @@
 //! Units that are asked for ahead.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,6 +12,7 @@ use tollgate_core::{Decision, Limit, RateLimiter, Store, StoreError};
 use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Prefetch, Share, usual};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{ErrorKind, Fault, FaultyStore};
+use tollgate_tokio::WaitUpTo;
 
 use crate::support::{Counted, Jumping, in_jumps};
 
@@ -690,5 +691,39 @@ fn answers_that_take_longer_than_units_last_cost_few_of_them() {
             let allowed = allowed.into_iter().filter(|allowed| *allowed).count();
             assert!(allowed > 8_500, "{limit}: {allowed}");
         });
+    }
+}
+
+/// What is in hand says nothing of what others have used: nobody who waits is refused while units are left.
+#[test]
+fn calls_that_wait_get_all_units_in_their_turn() {
+    for limit in &LIMITS[1..] {
+        for (amount, calls) in [(50_000, 300), (300, 300), (100, 100)] {
+            let limit = limit.replace("10000", &amount.to_string());
+            let limit = limit.replace("/1s", "/10s");
+            in_jumps(async {
+                let clock = Jumping::new();
+                let slow = std::iter::repeat_n(Fault::Delay(MS), 1_000);
+                let store = FaultyStore::new(clock.memory(), slow);
+                let store = Prefetch::with_clock(store, L, clock);
+                let limiter = RateLimiter::new(store, [&*limit]).unwrap();
+                let started = Mutex::new(Vec::new());
+                let waiting = (0..calls).map(async |call| {
+                    let admitted = limiter.check("k").wait_up_to(MS * 500).await;
+                    started.lock().unwrap().push(call);
+                    admitted.map(drop).map_err(|error| error.to_string())
+                });
+                let all = futures_util::future::join_all(waiting).await;
+                let refused = all.iter().filter(|one| one.is_err()).count();
+                assert_eq!(refused, 0, "{limit}: {:?}", all.last());
+                // Units in hand overtake calls that ask the store at the same time: at most 64 do.
+                for (at, call) in started.into_inner().unwrap().into_iter().enumerate() {
+                    assert!(call <= at + 64, "{limit}: {call} as number {at}");
+                }
+                limiter.store().give_back().await;
+                let left = limiter.peek("k").await.unwrap().remaining();
+                assert_eq!(left, amount - calls as u64, "{limit}");
+            });
+        }
     }
 }

@@ -3,12 +3,15 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use tokio::time::{Instant, sleep};
 use tollgate_core::ErrorKind;
+use tollgate_core::store::Source;
+use tollgate_http::Hints;
 use tollgate_http::outbound::{OutboundLayer, OutboundRequestError};
+use tollgate_layers::Prefetch;
 use tollgate_memory::MemoryStore;
 use tollgate_tokio::Outbound;
 use tollgate_tokio::wait::WaitError;
@@ -113,6 +116,28 @@ async fn what_the_service_says_is_shared_and_only_lowers() {
     };
     assert_eq!(refused.limit().name(), "api-paused");
     assert_eq!(refused.wait().duration(), Some(5 * SECOND + MARGIN));
+}
+
+/// What this process has in hand is less than what the service says, and what the store has left is more.
+#[tokio::test(start_paused = true)]
+async fn what_the_service_says_is_shared_by_a_process_with_units_in_hand() {
+    const LIMIT: [&str; 1] = ["api=sliding-log:1000/1h"];
+    let store = Arc::new(MemoryStore::new());
+    let prefetch = Prefetch::new(Arc::clone(&store), MINUTE);
+    let one = Outbound::builder(prefetch, LIMIT).build().unwrap();
+    let other = Outbound::builder(store, LIMIT).build().unwrap();
+    let permit = loop {
+        let permit = one.call(KEY).await.unwrap();
+        if permit.verdicts().source() == Source::Prefetched {
+            break permit;
+        }
+    };
+    assert!(permit.remaining() < 500);
+    let mut headers = HeaderMap::new();
+    let _ = headers.insert("x-ratelimit-remaining", 500.into());
+    let hints = Hints::read(&headers, SystemTime::now());
+    hints.report(&permit, MINUTE).await.unwrap();
+    assert_eq!(other.call(KEY).await.unwrap().remaining(), 499);
 }
 
 /// Of several limits, the one that a report is about may have more left than another, and the report

@@ -29,7 +29,7 @@ pub(super) struct Forecast {
 
 impl Forecast {
     /// Takes note of the answer to a call that was made at `asked`, and decided at `decided`, and of
-    /// what it consumed.
+    /// what it consumed. Of an answer that does not tell what is left, that is all that is certain.
     pub(super) fn learn(
         &mut self,
         asker: Asker<'_>,
@@ -44,7 +44,8 @@ impl Forecast {
         let age = self
             .clocks
             .map_or(Greater, |(_, latest)| decided.cmp(&latest));
-        if age != Less {
+        let tells = answer.source().tells_what_is_left();
+        if tells && age != Less {
             self.clocks = Some((asked, decided));
         }
         let count = asker.limits.len();
@@ -54,6 +55,7 @@ impl Forecast {
             let reset = verdict.reset_after().duration().unwrap_or_default();
             let full = asked.checked_add(reset).unwrap_or(asked);
             match age {
+                _ if !tells => {}
                 Less => {}
                 Equal => self.full[index] = self.full[index].max(full),
                 Greater => self.full[index] = full,
@@ -65,7 +67,7 @@ impl Forecast {
                 now: decided,
             };
             let consumed = consumed.map(|costs| costs.of(index));
-            window.learn(verdict, age == Greater, consumed);
+            window.learn(tells.then_some(verdict), age == Greater, consumed);
         }
     }
 
@@ -173,15 +175,20 @@ struct Window<'a, 's> {
 }
 
 impl Window<'_, '_> {
-    /// Takes note of a verdict, and of the cost if the call was allowed.
-    fn learn(&mut self, verdict: &Verdict, is_latest: bool, consumed: Option<u64>) {
+    /// Takes note of a verdict, if it tells what is left, and of the cost if the call was allowed.
+    fn learn(&mut self, verdict: Option<&Verdict>, is_latest: bool, consumed: Option<u64>) {
         match self.limit.algorithm() {
             // The verdict itself says all: when the bucket is full.
             Algorithm::Gcra(_) => return,
-            Algorithm::FixedWindow(fixed) if fixed.is_anchored() => return self.take_over(verdict),
+            Algorithm::FixedWindow(fixed) if fixed.is_anchored() => {
+                if let Some(verdict) = verdict {
+                    self.take_over(verdict);
+                }
+                return;
+            }
             _ => {}
         }
-        if is_latest {
+        if let Some(verdict) = verdict.filter(|_| is_latest) {
             // What would remain if nobody but this process had consumed anything.
             let most = self.peek(0).remaining();
             let most = most.saturating_sub(consumed.unwrap_or(0));

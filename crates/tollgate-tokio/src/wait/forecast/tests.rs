@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::store::{Fingerprint, Operation, State, Verdict, Verdicts};
+use tollgate_core::store::{Fingerprint, Operation, Source, State, Verdict, Verdicts};
 use tollgate_core::{Key, Limit, Timestamp, Wait};
 
 use super::Forecast;
@@ -252,6 +252,36 @@ fn an_older_answer_says_nothing_about_now() {
     scene.learn(NOW, 1, &later);
     scene.learn(NOW, 1, &earlier);
     assert_eq!(scene.wait(NOW, &[], 1), Some(SECOND));
+}
+
+/// What a process has in hand is less than what is left, by any amount.
+#[test]
+fn units_in_hand_tell_nothing_of_what_is_left() {
+    for limit in [
+        "l=gcra:7/1s",
+        "l=sliding-log:7/1s",
+        "l=fixed-window:7/1s",
+        "l=fixed-window:7/1s,anchored",
+        "l=sliding-buckets:7/1s,buckets=1",
+        "l=sliding-counter:7/1s",
+    ] {
+        let mut scene = Scene::new(limit);
+        let in_hand = |at: Duration| {
+            let decided = Timestamp::from_micros(STORE_START).unwrap();
+            let decided = decided.saturating_add(at);
+            let verdict = Verdict::allow(7, 0).with_reset_after(Wait::from_micros(1_000_000));
+            let verdict = verdict.with_consumed(1, decided);
+            let answer = Verdicts::new(Fingerprint::new(0), [verdict]);
+            answer.with_source(Source::Prefetched)
+        };
+        scene.learn(NOW, 1, &in_hand(NOW));
+        assert_eq!(scene.wait(NOW, &[], 7), None, "{limit}");
+        assert!(scene.call(NOW, 1));
+        for at in [NOW, Duration::from_millis(1)] {
+            scene.learn(at, 1, &in_hand(at));
+            assert_eq!(scene.wait(at, &[], 4), Some(NOW), "{limit}");
+        }
+    }
 }
 
 #[test]

@@ -134,7 +134,9 @@ impl Line {
             }
         }
         self.decided = self.decided.max(decided);
-        self.answered = self.answered.max(Some(asked));
+        if answer.source().tells_what_is_left() {
+            self.answered = self.answered.max(Some(asked));
+        }
         let (max_delay, consumes) = match operation {
             Operation::Reserve { max_delay } => (max_delay, true),
             operation => (Duration::ZERO, !matches!(operation, Operation::Peek)),

@@ -48,10 +48,10 @@ pub(super) struct Line {
     /// How many calls are on their way to the store, and what they cost together.
     asking: usize,
     asking_cost: Sum,
-    /// What was left of each limit according to the latest decision, and when that was.
+    /// What was left of each limit, at least, according to the latest decision, and when that was.
     remaining: Vec<u64>,
     decided: Timestamp,
-    /// When the store was asked for its latest answer.
+    /// When the store was asked for its latest answer that tells what is left.
     answered: Option<Instant>,
     /// The first call that waits is not admitted before this.
     ready: Instant,
