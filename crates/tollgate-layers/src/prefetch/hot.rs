@@ -127,8 +127,12 @@ pub(super) struct Hot {
 
 struct State {
     grant: Option<Grant>,
-    /// Whether a caller asks for units.
-    is_asking: bool,
+    /// The number of the caller that asks for units, and since when it does.
+    asking: Option<(u64, Timestamp)>,
+    /// How many callers have asked.
+    asked: u64,
+    /// Callers with numbers up to this one get no units: what they asked for was withdrawn.
+    withdrawn: u64,
     patience: Duration,
     /// Until when nobody asks for units, since there were none.
     directly_until: Timestamp,
@@ -167,7 +171,9 @@ impl Hot {
             within: shortest.map_or(within, |most| most.min(within)),
             state: Mutex::new(State {
                 grant: None,
-                is_asking: false,
+                asking: None,
+                asked: 0,
+                withdrawn: 0,
                 patience: FIRST_PATIENCE,
                 directly_until: Timestamp::UNIX_EPOCH,
                 in_vain: 0,
@@ -197,8 +203,12 @@ impl Hot {
                 grant.left -= cost;
                 return Take::Now(grant.answer(cost, now));
             }
-            if state.is_asking {
-                return Take::Later(Arc::clone(self), state.patience);
+            if let Some((_, since)) = state.asking {
+                // Otherwise its units would be over: it may never be polled again.
+                if now.at.saturating_duration_since(since) < within {
+                    return Take::Later(Arc::clone(self), state.patience);
+                }
+                state.asking = None;
             }
             if now.at < state.directly_until {
                 return Take::Directly;
@@ -215,18 +225,19 @@ impl Hot {
             if expected < cost.saturating_mul(WORTHWHILE) {
                 return Take::Directly;
             }
-            state.is_asking = true;
+            state.asked += 1;
+            state.asking = Some((state.asked, now.at));
             // Until there is an answer, which may be lost, or the caller goes away.
             state.directly_until = now.at.saturating_add(within);
             // The call that asks is one of those.
-            Take::Ask(Asking(Arc::clone(self)), expected - cost)
+            Take::Ask(Asking(Arc::clone(self), state.asked), expected - cost)
         })
     }
 
     /// Waits until the caller that asks has its answer, or goes away.
     pub(super) async fn answered(&self) {
         let answered = self.answered.notified();
-        if self.with(|state| state.is_asking) {
+        if self.with(|state| state.asking.is_some()) {
             answered.await;
         }
     }
@@ -286,10 +297,33 @@ impl Hot {
         })
     }
 
+    /// Returns all that is in hand. What is being asked for will not be used, and for some time nobody asks.
+    pub(super) fn withdraw(&self, now: Moment) -> SmallVec<[Unused; 1]> {
+        self.with(|state| {
+            (state.withdrawn, state.asking) = (state.asked, None);
+            let until = now.at.saturating_add(self.within);
+            state.directly_until = state.directly_until.max(until);
+        });
+        self.answered.notify_waiters();
+        self.unused(now, true)
+    }
+
+    /// Returns whether one of these is counted in the state of one of `checks`.
+    pub(super) fn shares(&self, checks: &[Check<'_>]) -> bool {
+        let mut each = self.limits.iter().zip(&self.keys);
+        each.any(|(limit, (partition, rest))| {
+            checks.iter().any(|check| {
+                *check.key().rest() == **rest
+                    && *check.key().partition() == **partition
+                    && check.limit().identity() == limit.identity()
+            })
+        })
+    }
+
     /// Returns whether nobody has called for this time, and nothing is in hand.
     pub(super) fn is_quiet(&self, now: Timestamp, time: Duration) -> bool {
         self.with(|state| {
-            !state.is_asking
+            state.asking.is_none()
                 && state.grant.is_none()
                 && state.unused.is_empty()
                 && now.saturating_duration_since(state.called_at) >= time
@@ -307,14 +341,18 @@ impl Hot {
 }
 
 /// The caller that asks for units. When it has its answer, or goes away, the others go on.
-pub(super) struct Asking(Arc<Hot>);
+pub(super) struct Asking(Arc<Hot>, u64);
 
 impl Asking {
-    /// Puts the units into the hand of this process.
-    pub(super) fn granted(&self, grant: Grant, now: Moment) {
+    /// Puts the units into the hand of this process; returns whether they were not withdrawn.
+    pub(super) fn granted(&self, grant: Grant, now: Moment) -> bool {
         self.0.with(|state| {
+            if self.1 <= state.withdrawn {
+                return false;
+            }
             let took = grant.age(now);
-            state.patience = (took * 2).max(LEAST_PATIENCE);
+            let most = self.0.within / TIMES_OF_ANSWER;
+            state.patience = (took * 2).min(most).max(LEAST_PATIENCE);
             if took * TIMES_OF_ANSWER > grant.lasts {
                 // Of a window that is about to end, no longer than that takes.
                 state.rest(grant.lasts.min(self.0.within / 2), now);
@@ -323,13 +361,18 @@ impl Asking {
             }
             let before = state.grant.replace(grant).and_then(Grant::into_unused);
             state.unused.extend(before);
-        });
+            true
+        })
     }
 
     /// Lets nobody ask for units for some time: there were none.
     pub(super) fn refused(&self, now: Moment) {
         let until = now.at.saturating_add(self.0.within / 4);
-        self.0.with(|state| state.directly_until = until);
+        self.0.with(|state| {
+            if self.1 > state.withdrawn {
+                state.directly_until = until;
+            }
+        });
     }
 
     /// Lets nobody ask for a longer time: the store grants none.
@@ -348,7 +391,9 @@ impl Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        self.0.with(|state| state.is_asking = false);
+        self.0.with(|state| {
+            state.asking.take_if(|(number, _)| *number == self.1);
+        });
         self.0.answered.notify_waiters();
     }
 }

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
-use tollgate_core::store::{Checks, Operation, Prefetch as Ahead, Request, Verdicts};
+use tollgate_core::store::{Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts};
 use tollgate_core::{Store, StoreError, Timestamp};
 use tollgate_memory::{Clock, SystemClock};
 
@@ -56,8 +56,8 @@ const DRIFT_PPM: u32 = 500;
 /// left.
 ///
 /// What it costs: GCRA has less of its burst by what leaks within that time; a sliding log at
-/// most a twentieth of its quota, since its units are used within a twentieth of its window; a block, a reset or another limit takes effect within
-/// that time. A step forward of the store's clock lets through the units in hand at that moment, once. A
+/// most a twentieth of its quota, since its units are used within a twentieth of its window; a block, a reset, a lowered or another limit takes effect in other
+/// processes within that time. A step forward of the store's clock lets through the units in hand at that moment, once. A
 /// process that ends by itself calls [`give_back`](Self::give_back) before; what one that is killed had in
 /// hand is lost.
 ///
@@ -228,7 +228,9 @@ impl<S: Store + 'static> Shared<S> {
         // The caller has its own units; the others are for those who come now.
         let cost = request.checks()[0].cost();
         let lasts = lasts.saturating_sub(lasts * DRIFT_PPM / 1_000_000);
-        asking.granted(Grant::new(units, sent, lasts, &verdicts), received);
+        if !asking.granted(Grant::new(units, sent, lasts, &verdicts), received) {
+            self.units.count(LOST, units);
+        }
         let own = verdicts.as_slice().iter();
         let own = own.map(|verdict| verdict.with_consumed(cost, verdict.decided_at()));
         Ok(Verdicts::new(verdicts.fingerprint(), own))
@@ -323,6 +325,26 @@ impl<S: Store + 'static> Shared<S> {
         unused
     }
 
+    /// Returns all that is in hand of the limits and keys of `checks`, with whatever other limits.
+    fn withdraw(&self, checks: &[Check<'_>]) -> Vec<(Arc<Hot>, Unused)> {
+        let now = self.now();
+        let mut unused = Vec::new();
+        for hot in self.table.sharing(checks) {
+            let of_hot = hot.withdraw(now).into_iter();
+            unused.extend(of_hot.map(|of| (Arc::clone(&hot), of)));
+        }
+        unused
+    }
+
+    /// Gives back what is in hand before the store decides: otherwise that would undo a part of it later.
+    async fn decide_without_units(&self, request: Request<'_>) -> Result<Verdicts, StoreError> {
+        let unused = self.withdraw(request.checks());
+        if !unused.is_empty() {
+            self.return_all(unused).await;
+        }
+        self.store.decide(request).await
+    }
+
     async fn return_all(&self, unused: Vec<(Arc<Hot>, Unused)>) {
         let all = unused.iter().map(|(_, (units, _))| units).sum();
         let kept = Kept(&self.units, AtomicU64::new(all));
@@ -410,6 +432,9 @@ impl<S: Store + 'static> Store for Prefetch<S> {
         if let Some(verdicts) = self.shared.correct(&request) {
             return Box::pin(std::future::ready(Ok(verdicts)));
         }
+        if let Operation::Lower | Operation::Block(_) = request.operation() {
+            return Box::pin(self.shared.decide_without_units(request));
+        }
         match self.shared.take(&request) {
             Take::Now(verdicts) => Box::pin(std::future::ready(Ok(verdicts))),
             Take::Directly => self.shared.store.decide(request),
@@ -418,6 +443,10 @@ impl<S: Store + 'static> Store for Prefetch<S> {
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        // Given back later, they would be subtracted from what is counted afresh.
+        let unused = self.shared.withdraw(&checks);
+        let units = unused.iter().map(|(_, (units, _))| units).sum();
+        self.shared.units.count(LOST, units);
         self.shared.store.reset(checks).await
     }
 

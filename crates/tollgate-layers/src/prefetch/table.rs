@@ -127,6 +127,16 @@ impl Table {
         all
     }
 
+    /// Returns what shares a limit and key with `checks`.
+    pub(super) fn sharing(&self, checks: &[Check<'_>]) -> Vec<Arc<Hot>> {
+        let mut sharing = Vec::new();
+        for shard in &self.shards {
+            let known = lock(shard);
+            sharing.extend(known.values().filter(|hot| hot.shares(checks)).cloned());
+        }
+        sharing
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| lock(shard).is_empty())
     }

@@ -285,6 +285,61 @@ fn a_caller_that_goes_away_while_it_asks_holds_up_nobody() {
 }
 
 #[test]
+fn a_caller_that_is_never_polled_again_holds_up_nobody_for_long() {
+    in_jumps(async {
+        let limit: Limit = "a=fixed-window:100000/1h".parse().unwrap();
+        let (limiter, _) = prefetched(&["a=fixed-window:100000/1h"]);
+        for _ in 0..10 {
+            let call = Request::consume(Check::new(&limit, "k", 1));
+            std::mem::forget(limiter.store().decide(call));
+        }
+        sleep(L).await;
+        let begun = tokio::time::Instant::now();
+        let mut here = 0;
+        for _ in 0..100 {
+            here += u32::from(allowed(&limiter).await.source() == Source::Prefetched);
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        assert!(here > 50, "{here}");
+    });
+}
+
+/// Also of one limit of several.
+#[test]
+fn a_lowered_or_reset_key_has_nothing_in_hand() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let store = Arc::new(Prefetch::with_clock(clock.memory(), L, clock));
+        let limits = ["a=fixed-window:1000/1h", "b=gcra:100000/1s"];
+        let limiter = RateLimiter::new(Arc::clone(&store), limits).unwrap();
+        let one = RateLimiter::new(Arc::clone(&store), [limits[0]]).unwrap();
+        let admitted = async || {
+            let mut admitted = 0;
+            while limiter.check("k").await.unwrap().is_allowed() {
+                admitted += 1;
+            }
+            admitted
+        };
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        one.lower("k", 3).await.unwrap();
+        assert_eq!(admitted().await, 3);
+        sleep(L * 3).await;
+        assert_eq!(admitted().await, 0);
+
+        one.reset("k").await.unwrap();
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        one.reset("k").await.unwrap();
+        assert_eq!(admitted().await, 1_000);
+        sleep(L * 3).await;
+        assert_eq!(admitted().await, 0);
+    });
+}
+
+#[test]
 fn keys_that_are_counted_in_one_place_are_prefetched_one_after_another() {
     in_jumps(async {
         let clock = Jumping::new();
