@@ -26,7 +26,7 @@ const COUNTED: usize = if FEW { 1 } else { 8_192 };
 /// From how many calls on, within the time for which units are asked, a key is known.
 const OFTEN: u64 = 4;
 
-/// What a call counts in, and up to which amounts: another amount is another limit.
+/// What a call counts in, up to which amounts and in which window: another one is another limit.
 type Name = SmallVec<[u8; 256]>;
 type Shard = Mutex<HashMap<Box<[u8]>, Arc<Hot>, RandomState>>;
 
@@ -162,7 +162,13 @@ fn name(checks: &[Check<'_>]) -> Option<Name> {
             return None;
         }
         let algorithm = check.limit().algorithm();
-        for number in [algorithm.quota().amount(), algorithm.capacity()] {
+        // A call that would be denied counts for these: the store has to know of it.
+        if algorithm.counts_denied() {
+            return None;
+        }
+        let window = algorithm.longest_window().as_micros();
+        let window = u64::try_from(window).unwrap_or(u64::MAX);
+        for number in [algorithm.quota().amount(), algorithm.capacity(), window] {
             name.extend_from_slice(&number.to_le_bytes());
         }
         name.push(check.limit().is_shadow().into());

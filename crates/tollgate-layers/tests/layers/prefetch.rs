@@ -340,6 +340,33 @@ fn a_lowered_or_reset_key_has_nothing_in_hand() {
 }
 
 #[test]
+fn limits_of_one_name_with_other_windows_share_no_units() {
+    in_jumps(async {
+        let (limiter, asked) = prefetched(&["a=sliding-log:1000/1h"]);
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        let calls = asked.calls();
+        let short: Limit = "a=sliding-log:1000/1s".parse().unwrap();
+        let call = Request::consume(Check::new(&short, "k", 1));
+        let verdicts = limiter.store().decide(call).await.unwrap();
+        assert_eq!(verdicts.source(), Source::Store);
+        assert_eq!(asked.calls(), calls + 1);
+    });
+}
+
+#[test]
+fn limits_that_count_denied_calls_are_not_prefetched() {
+    in_jumps(async {
+        let (limiter, asked) = prefetched(&["a=sliding-log:1000/1h,count-denied"]);
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        assert_eq!(asked.calls(), 100);
+    });
+}
+
+#[test]
 fn keys_that_are_counted_in_one_place_are_prefetched_one_after_another() {
     in_jumps(async {
         let clock = Jumping::new();
