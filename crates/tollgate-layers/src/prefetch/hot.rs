@@ -195,12 +195,12 @@ impl Hot {
         let within = self.within;
         self.with(|state| {
             state.called_at = now.at;
-            state.demand = state.demand.saturating_add(cost);
             if let Some(grant) = &mut state.grant
                 && grant.left >= cost
                 && grant.is_live(now)
             {
                 grant.left -= cost;
+                state.demand = state.demand.saturating_add(cost);
                 return Take::Now(grant.answer(cost, now));
             }
             if let Some((_, since)) = state.asking {
@@ -210,6 +210,8 @@ impl Hot {
                 }
                 state.asking = None;
             }
+            // A call that waits first is counted when it comes again.
+            state.demand = state.demand.saturating_add(cost);
             if now.at < state.directly_until {
                 return Take::Directly;
             }
@@ -381,6 +383,12 @@ impl Asking {
             state.in_vain = MOST_IN_VAIN;
             state.rest(self.0.within / 2, now);
         });
+    }
+
+    /// Returns what can no longer be used.
+    pub(super) fn unused(&self, now: Moment) -> Vec<(Arc<Hot>, Unused)> {
+        let unused = self.0.unused(now, false).into_iter();
+        unused.map(|of| (Arc::clone(&self.0), of)).collect()
     }
 
     /// Returns within which time units are used.

@@ -11,13 +11,14 @@ use std::panic::catch_unwind;
 use std::pin::Pin;
 #[cfg(feature = "metrics")]
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tollgate_core::store::{Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts};
 use tollgate_core::{Store, StoreError, Timestamp};
@@ -112,6 +113,9 @@ struct Shared<S> {
     /// The task that gives back what is not used.
     sweepers: Sweepers,
     lacks_timers: AtomicBool,
+    /// How many tasks are giving units back, and who is told when one has ended.
+    returning: AtomicUsize,
+    returned: Notify,
     units: Units,
 }
 
@@ -139,6 +143,8 @@ impl<S: Store + 'static> Prefetch<S> {
                 sees_suspension,
                 sweepers: Sweepers::default(),
                 lacks_timers: AtomicBool::new(false),
+                returning: AtomicUsize::new(0),
+                returned: Notify::new(),
                 units: Units::default(),
             }),
         }
@@ -147,11 +153,24 @@ impl<S: Store + 'static> Prefetch<S> {
     /// Gives back all units in hand, before a process ends; what the store does not take back within ten
     /// seconds is lost.
     ///
-    /// The calls that come afterwards ask for units again.
+    /// Waits for units that are on their way back, too. If the caller goes away, they still arrive, as long as
+    /// the runtime goes on. The calls that come afterwards ask for units again.
     pub async fn give_back(&self) {
-        let now = self.shared.now();
-        let unused = self.shared.unused(now, true);
-        self.shared.return_all(unused).await;
+        let (shared, now) = (&self.shared, self.shared.now());
+        if !shared.has_timers() {
+            return shared.return_all(shared.unused(now, true)).await;
+        }
+        shared.return_later(|| shared.unused(now, true));
+        let all = async {
+            loop {
+                let returned = shared.returned.notified();
+                if shared.returning.load(Ordering::SeqCst) == 0 {
+                    return;
+                }
+                returned.await;
+            }
+        };
+        let _ = timeout(PATIENCE, all).await;
     }
 }
 
@@ -197,6 +216,10 @@ impl<S: Store + 'static> Shared<S> {
             && !self.within.is_zero()
             && cost > 0
             && others.iter().all(|check| check.cost() == cost)
+            && request
+                .checks()
+                .iter()
+                .all(|check| cost <= check.limit().algorithm().capacity())
             && request.validate_checks().is_ok();
         is_plain.then_some(cost)
     }
@@ -231,6 +254,8 @@ impl<S: Store + 'static> Shared<S> {
         if !asking.granted(Grant::new(units, sent, lasts, &verdicts), received) {
             self.units.count(LOST, units);
         }
+        // What was too little for the call is there for the next one that asks.
+        self.return_later(|| asking.unused(received));
         let own = verdicts.as_slice().iter();
         let own = own.map(|verdict| verdict.with_consumed(cost, verdict.decided_at()));
         Ok(Verdicts::new(verdicts.fingerprint(), own))
@@ -291,11 +316,7 @@ impl<S: Store + 'static> Shared<S> {
                     return;
                 };
                 // One that takes long holds up no other.
-                let unused = shared.sweep();
-                if !unused.is_empty() {
-                    let shared = Arc::clone(&shared);
-                    tokio::spawn(async move { shared.return_all(unused).await });
-                }
+                shared.return_later(|| shared.sweep());
                 let (now, table) = (shared.now().at, &shared.table);
                 if !shared
                     .sweepers
@@ -345,6 +366,16 @@ impl<S: Store + 'static> Shared<S> {
         self.store.decide(request).await
     }
 
+    /// Gives back what `take` returns, in a task.
+    fn return_later(self: &Arc<Self>, take: impl FnOnce() -> Vec<(Arc<Hot>, Unused)>) {
+        self.returning.fetch_add(1, Ordering::SeqCst);
+        let returning = Returning(Arc::clone(self));
+        let unused = take();
+        if !unused.is_empty() {
+            tokio::spawn(async move { returning.0.return_all(unused).await });
+        }
+    }
+
     async fn return_all(&self, unused: Vec<(Arc<Hot>, Unused)>) {
         let all = unused.iter().map(|(_, (units, _))| units).sum();
         let kept = Kept(&self.units, AtomicU64::new(all));
@@ -363,6 +394,16 @@ impl<S: Store + 'static> Shared<S> {
         } else {
             returned.await;
         }
+    }
+}
+
+/// A task that gives units back.
+struct Returning<S: Store + 'static>(Arc<Shared<S>>);
+
+impl<S: Store + 'static> Drop for Returning<S> {
+    fn drop(&mut self) {
+        self.0.returning.fetch_sub(1, Ordering::SeqCst);
+        self.0.returned.notify_waiters();
     }
 }
 

@@ -131,6 +131,66 @@ fn what_is_not_used_is_given_back_when_its_time_is_over() {
     });
 }
 
+/// A process that is alone with a key uses all of its quota, but for less than a call.
+#[test]
+fn nobody_is_denied_for_units_that_a_grant_has_replaced() {
+    for cost in [20, 50, 100] {
+        in_jumps(async {
+            let (limiter, _) = prefetched(&["a=fixed-window:1000/1h"]);
+            let mut used = 0;
+            while limiter.check("k").cost(cost).await.unwrap().is_allowed() {
+                used += cost;
+                sleep(MS).await;
+            }
+            assert!(used > 1_000 - 2 * cost, "{cost}: {used}");
+        });
+    }
+}
+
+#[test]
+fn a_cost_that_is_always_denied_is_no_demand() {
+    in_jumps(async {
+        let (limiter, _) = prefetched(&["a=fixed-window:10000/1h"]);
+        for call in 0..100 {
+            let _ = allowed(&limiter).await;
+            if call % 10 == 0 {
+                let denied = limiter.check("k").cost(u64::MAX).await.unwrap();
+                assert!(denied.is_denied());
+            }
+            sleep(MS).await;
+        }
+        let in_hand = 9_900 - limiter.peek("k").await.unwrap().remaining();
+        assert!(in_hand < 500, "{in_hand}");
+    });
+}
+
+#[test]
+fn what_is_on_its_way_back_arrives_before_giving_back_ends_and_whoever_goes_away() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let memory = Arc::new(Counted::new(clock.memory()));
+        let store = Odd(Arc::clone(&memory), true, L / 4);
+        let store = Prefetch::with_clock(store, L, clock);
+        let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap();
+        let direct = RateLimiter::new(memory, ["a=fixed-window:1000/1h"]).unwrap();
+        let left = async || direct.peek("k").await.unwrap().remaining();
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        // The task has begun to give back what was not used in time.
+        sleep(L + MS * 10).await;
+        assert!(left().await < 900);
+        limiter.store().give_back().await;
+        assert_eq!(left().await, 900);
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        assert!(limiter.store().give_back().now_or_never().is_none());
+        sleep(L / 2).await;
+        assert_eq!(left().await, 800);
+    });
+}
+
 /// Also what was left of a grant that another one has replaced.
 #[test]
 fn everything_in_hand_is_given_back_at_once() {
@@ -506,14 +566,14 @@ fn without_a_runtime_or_timers_every_call_asks_the_store() {
     assert_eq!(asked.calls(), 1_000);
 }
 
-/// A store that never takes anything back, or one that has no units ahead.
-struct Odd(Asked, bool);
+/// A store that may have no units ahead, and takes so long to take anything back.
+struct Odd(Asked, bool, Duration);
 
 #[async_trait::async_trait]
 impl Store for Odd {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         if matches!(request.operation(), Operation::Refund(_)) {
-            std::future::pending::<()>().await;
+            sleep(self.2).await;
         }
         self.0.decide(request).await
     }
@@ -546,7 +606,7 @@ fn of_a_store_without_units_ahead_every_call_asks_once() {
         Prefetch::with_clock(store, L, Jumping::new())
     }
     let cases: [(u64, _, Make); 3] = [
-        (1, 1_000..=1_000, |of| Arc::new(ahead(Odd(of, false)))),
+        (1, 1_000..=1_000, |of| Arc::new(ahead(Odd(of, false, L)))),
         (2, 1_000..=1_000, |of| Arc::new(ahead(Share::new(of, TWO)))),
         (2, 0..=100, |of| Arc::new(Share::new(ahead(of), TWO))),
     ];
@@ -575,7 +635,7 @@ fn a_give_back_that_hangs_holds_up_nobody_and_is_lost() {
         in_jumps(async {
             let clock = Jumping::new();
             let asked = Arc::new(Counted::new(clock.memory()));
-            let store = Prefetch::with_clock(Odd(Arc::clone(&asked), true), L, clock);
+            let store = Prefetch::with_clock(Odd(Arc::clone(&asked), true, L * 1_000), L, clock);
             let limiter = RateLimiter::new(store, ["a=fixed-window:100000/1h"]).unwrap();
             for _ in 0..5 {
                 let calls = asked.calls();
