@@ -34,14 +34,14 @@ const PARTS: u32 = 4;
 const AT_ONCE: usize = 32;
 /// How long the store may take to take back what is given back at a time.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// By how much a clock may be fast, in 1/1,000,000: the units end for this process that much earlier.
+/// By how much this process's clock may be slow, in 1/1,000,000: the units end for it that much earlier.
 const DRIFT_PPM: u32 = 500;
 
 /// Wraps a store, and admits most calls of busy keys without asking it: the store counts units ahead, of
 /// all limits of the call together, and this process uses them within a short time.
 ///
 /// The bound of each limit holds exactly, also beside processes that do not prefetch, whenever the units
-/// are used: see [`Operation::Prefetch`]. Each process asks for
+/// are used, but for three events that are stated below: see [`Operation::Prefetch`]. Each process asks for
 /// what it has used lately, and for at most a quarter of what is left, so that the last units are asked for
 /// one by one, and no process hoards them. Units that are not used are given back when their time is over.
 ///
@@ -49,7 +49,8 @@ const DRIFT_PPM: u32 = 500;
 /// more. One call of a key asks for units; those that come meanwhile wait for it, but no longer than twice
 /// as long as the last answer took, and then ask by themselves. A call that costs more than what is in hand is the store's,
 /// as is every denial, and each call with an [id](tollgate_core::CallId), at a caller's instant, with keys
-/// of more than 256 bytes, with more than eight limits, or with different costs for them.
+/// of more than 256 bytes, with more than eight limits or one that counts denied calls, or with different
+/// costs for them.
 ///
 /// A decision's [`source`](tollgate_core::Decision::source) says whether it came from here, and its
 /// [`age`](tollgate_core::Decision::age) how long ago the store was asked. It says as
@@ -58,12 +59,13 @@ const DRIFT_PPM: u32 = 500;
 ///
 /// What it costs: GCRA has less of its burst by what leaks within that time; a sliding log at
 /// most a twentieth of its quota, since its units are used within a twentieth of its window; a block, a reset, a lowered or another limit takes effect in other
-/// processes within that time. A step forward of the store's clock lets through the units in hand at that moment, once. A
-/// process that ends by itself calls [`give_back`](Self::give_back) before; what one that is killed had in
+/// processes within that time. A step forward of the store's clock, and states that the store loses or another
+/// process resets, let through at most the units in hand at that moment, once; a raised rate of GCRA, what it
+/// is raised by within that time. A process that ends by itself calls [`give_back`](Self::give_back) before; what one that is killed had in
 /// hand is lost.
 ///
-/// It needs a runtime of Tokio with timers. One that asks for units also gives back, for all; if it ends, or
-/// is not driven for some time, the next one that asks does. Without a runtime, every call asks the store;
+/// It needs a runtime of Tokio with timers. The one on which a call asks for units runs the task that gives
+/// back, for calls on all runtimes; if it ends, or is not driven for some time, the next one that asks does. Without a runtime, every call asks the store;
 /// and from the first call on that runs on one without timers, which Tokio tells by a panic that is caught,
 /// every call does. After a `fork`, both processes would use the same units: make a new value.
 ///
@@ -74,7 +76,7 @@ const DRIFT_PPM: u32 = 500;
 /// limits and long keys; calls of further keys ask the store.
 ///
 /// With the feature `metrics`, it counts `tollgate_prefetched_units_total`, by the label `outcome`:
-/// `granted`, `used`, `given_back`, and `lost`, which could not be given back.
+/// `granted`, `used`, `given_back`, and `lost`, which could not be given back, or belonged to a key that was reset.
 ///
 /// # Examples
 ///
