@@ -290,17 +290,19 @@ impl Hot {
     }
 
     /// Returns what can no longer be used, or all that is in hand.
-    pub(super) fn unused(&self, now: Moment, all: bool) -> SmallVec<[Unused; 1]> {
-        self.with(|state| {
+    pub(super) fn unused(self: &Arc<Self>, now: Moment, all: bool) -> Vec<(Arc<Self>, Unused)> {
+        let unused = self.with(|state| {
             let is_over = |grant: &mut Grant| all || !grant.is_live(now);
             let over = state.grant.take_if(is_over).and_then(Grant::into_unused);
             state.unused.extend(over);
             std::mem::take(&mut state.unused)
-        })
+        });
+        let each = unused.into_iter();
+        each.map(|of| (Arc::clone(self), of)).collect()
     }
 
     /// Returns all that is in hand. What is being asked for will not be used, and for some time nobody asks.
-    pub(super) fn withdraw(&self, now: Moment) -> SmallVec<[Unused; 1]> {
+    pub(super) fn withdraw(self: &Arc<Self>, now: Moment) -> Vec<(Arc<Self>, Unused)> {
         self.with(|state| {
             (state.withdrawn, state.asking) = (state.asked, None);
             let until = now.at.saturating_add(self.within);
@@ -387,8 +389,7 @@ impl Asking {
 
     /// Returns what can no longer be used.
     pub(super) fn unused(&self, now: Moment) -> Vec<(Arc<Hot>, Unused)> {
-        let unused = self.0.unused(now, false).into_iter();
-        unused.map(|of| (Arc::clone(&self.0), of)).collect()
+        self.0.unused(now, false)
     }
 
     /// Returns within which time units are used.

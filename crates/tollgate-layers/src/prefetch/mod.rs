@@ -47,8 +47,8 @@ const DRIFT_PPM: u32 = 500;
 ///
 /// A key is prefetched while it is called more than a few times within that time; others cost one lookup
 /// more. One call of a key asks for units; those that come meanwhile wait for it, but no longer than twice
-/// as long as the last answer took, and then ask by themselves. A call that costs more than what is in hand is the store's,
-/// as is every denial, and each call with an [id](tollgate_core::CallId), at a caller's instant, with keys
+/// as long as the last answer took, and then have the store decide them. A call that costs more than what is
+/// in hand is the store's, as is every denial, and each call with an [id](tollgate_core::CallId), at a caller's instant, with keys
 /// of more than 256 bytes, with more than eight limits or one that counts denied calls, or with different
 /// costs for them.
 ///
@@ -58,16 +58,17 @@ const DRIFT_PPM: u32 = 500;
 /// left.
 ///
 /// What it costs: GCRA has less of its burst by what leaks within that time; a sliding log at
-/// most a twentieth of its quota, since its units are used within a twentieth of its window; a block, a reset, a lowered or another limit takes effect in other
-/// processes within that time. A step forward of the store's clock, and states that the store loses or another
-/// process resets, let through at most the units in hand at that moment, once; a raised rate of GCRA, what it
-/// is raised by within that time. A process that ends by itself calls [`give_back`](Self::give_back) before; what one that is killed had in
-/// hand is lost.
+/// most a twentieth of its quota, since its units are used within a twentieth of its window; a block, a
+/// reset, a lowered or another limit takes effect in other processes within that time. A step forward of the
+/// store's clock, and states that the store loses or another process resets, let through at most the units in
+/// hand at that moment, once; a raised rate of GCRA, what it is raised by within that time. A process that
+/// ends by itself calls [`give_back`](Self::give_back) before; what one that is killed had in hand is lost.
 ///
 /// It needs a runtime of Tokio with timers. The one on which a call asks for units runs the task that gives
-/// back, for calls on all runtimes; if it ends, or is not driven for some time, the next one that asks does. Without a runtime, every call asks the store;
-/// and from the first call on that runs on one without timers, which Tokio tells by a panic that is caught,
-/// every call does. After a `fork`, both processes would use the same units: make a new value.
+/// back, for calls on all runtimes; if it ends, or is not driven for some time, the next one that asks does.
+/// Without a runtime, no call asks for units; and from the first call on that runs on one without timers,
+/// which Tokio tells by a panic that is caught, none does. After a `fork`, both processes would use the same
+/// units: make a new value.
 ///
 /// Nothing is asked for ahead while that is not worth it: if an answer takes more than a quarter of the time
 /// that the units last, or if there was none.
@@ -76,7 +77,8 @@ const DRIFT_PPM: u32 = 500;
 /// limits and long keys; calls of further keys ask the store.
 ///
 /// With the feature `metrics`, it counts `tollgate_prefetched_units_total`, by the label `outcome`:
-/// `granted`, `used`, `given_back`, and `lost`, which could not be given back, or belonged to a key that was reset.
+/// `granted`, `used`, `given_back`, and `lost`, which could not be given back, or belonged to a key that was
+/// reset.
 ///
 /// # Examples
 ///
@@ -342,8 +344,7 @@ impl<S: Store + 'static> Shared<S> {
     fn unused(&self, now: Moment, all: bool) -> Vec<(Arc<Hot>, Unused)> {
         let mut unused = Vec::new();
         for hot in self.table.all() {
-            let of_hot = hot.unused(now, all).into_iter();
-            unused.extend(of_hot.map(|of| (Arc::clone(&hot), of)));
+            unused.extend(hot.unused(now, all));
         }
         unused
     }
@@ -353,8 +354,7 @@ impl<S: Store + 'static> Shared<S> {
         let now = self.now();
         let mut unused = Vec::new();
         for hot in self.table.sharing(checks) {
-            let of_hot = hot.withdraw(now).into_iter();
-            unused.extend(of_hot.map(|of| (Arc::clone(&hot), of)));
+            unused.extend(hot.withdraw(now));
         }
         unused
     }
