@@ -1,12 +1,12 @@
-//! `Copy`: a copy of the project, which is broken and tested.
+//! `Copy`: a copy of the project, whose test programs are broken and run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::Outcome;
 
-/// A copy of the project, which is broken and tested. It is a worktree, so that only files that have changed
-/// are written, and built again.
+/// A copy of the project, whose test programs are broken and run. It is a worktree, so that only files that have
+/// changed are written, and built again.
 #[derive(Debug)]
 pub(crate) struct Copy {
     /// The folder of the worktree.
@@ -48,11 +48,6 @@ impl Copy {
     pub(crate) fn date(&self) -> Outcome<String> {
         let date = git(&self.tree, &["log", "-1", "--format=%cs"])?;
         Ok(date.trim().to_owned())
-    }
-
-    /// Undoes all changes of the copy.
-    pub(crate) fn restore(&self) -> Outcome {
-        git(&self.tree, &["reset", "--quiet", "--hard"]).map(drop)
     }
 
     /// Runs cargo-nextest in the copy.
