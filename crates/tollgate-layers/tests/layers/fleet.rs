@@ -1,6 +1,6 @@
 //! Processes that prefetch on one server, and are killed and stopped meanwhile.
 
-use std::fs::{File, read_to_string};
+use std::fs::{File, create_dir, read_to_string, write};
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::{env, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinSet;
-use tollgate_core::{RateLimiter, Store};
+use tollgate_core::{Algorithm, Limit, RateLimiter, Store};
 use tollgate_fred::FredStore;
 use tollgate_layers::Prefetch;
 use tollgate_redis::RedisStore;
@@ -32,12 +32,24 @@ const SPAN: Duration = Duration::from_millis(1_500);
 
 const AMOUNT: u32 = 100;
 const WINDOW: Duration = Duration::from_millis(500);
-const LIMITS: [&str; 4] = [
-    "log=sliding-log:100/500ms",
-    "buckets=sliding-buckets:100/500ms,buckets=10",
-    "gcra=gcra:100/500ms,burst=100",
-    "fixed=fixed-window:100/500ms",
+/// Each kind has a key of its own; the limits of a kind decide together.
+const KINDS: [&[&str]; 8] = [
+    &["log=sliding-log:100/500ms"],
+    &["buckets=sliding-buckets:100/500ms,buckets=10"],
+    &["gcra=gcra:100/500ms,burst=100"],
+    &["fixed=fixed-window:100/500ms"],
+    &["anchored=fixed-window:100/500ms,anchored"],
+    &["counter=sliding-counter:100/500ms"],
+    // So many that some are in hand when the day ends, and none is left when the processes do.
+    &["day=fixed-window:400/day@Fleet"],
+    // At first the one binds, and then the other.
+    &[
+        "two-log=sliding-log:220/1s",
+        "two-gcra=gcra:100/500ms,burst=100",
+    ],
 ];
+/// How long before a day of the zone `Fleet` ends the processes start, at least and at most.
+const EVENING: [Duration; 2] = [Duration::from_millis(300), Duration::from_millis(1_000)];
 /// How many calls there are for each that the limit allows.
 const DEMAND: u32 = 4;
 
@@ -63,10 +75,11 @@ struct Process {
 }
 
 impl Process {
-    fn start(told: &str) -> Self {
+    fn start(told: &str, zones: &Path) -> Self {
         let child = Command::new(env::current_exe().unwrap())
             .args(["fleet::process", "--exact", "--ignored"])
             .env(VARIABLE, told)
+            .env("TZDIR", zones)
             .stdout(Stdio::null())
             .spawn();
         Self {
@@ -103,65 +116,97 @@ fn stay_within_every_limit(client: &str) {
     for round in 0..rounds(8) {
         for processes in FLEETS {
             let key = format!("{round}-{processes}");
-            let files = run(client, &server, &key, processes);
-            for (index, limit) in LIMITS.iter().enumerate() {
-                let calls: Vec<_> = files.iter().flat_map(|file| read(file, index)).collect();
-                let part =
-                    calls.len() * 100 / usize::try_from(AMOUNT * whole(SPAN, WINDOW)).unwrap();
-                let found = most(limit, &calls);
-                println!("{client}, {processes} processes, {limit}: {part} % used, {found:?}");
-                for (window, most, bound) in found {
-                    assert!(
-                        most <= bound,
-                        "{most} of {bound} in {window:?} of {limit}, {processes} processes"
-                    );
+            let (files, midnight) = run(client, &server, &key, processes);
+            // A process alone is stopped for a good part of the time.
+            let least = if processes == 1 { 60 } else { 120 };
+            for (kind, limits) in KINDS.iter().enumerate() {
+                let calls: Vec<_> = files.iter().flat_map(|file| read(file, kind)).collect();
+                let count = calls.len();
+                assert!(
+                    count >= least,
+                    "{count} of {limits:?}, {processes} processes"
+                );
+                for limit in *limits {
+                    let found = most(limit, &calls, midnight);
+                    println!("{client}, {processes} processes, {limit}: {count} calls, {found:?}");
+                    for (window, most, bound) in found {
+                        assert!(
+                            most <= bound,
+                            "{most} of {bound} in {window:?} of {limit}, {processes} processes"
+                        );
+                    }
                 }
-                // A process alone is stopped for a good part of the time.
-                let least = if processes == 1 { 20 } else { 40 };
-                assert!(part >= least, "{part} % of {limit}, {processes} processes");
             }
         }
     }
 }
 
-/// Returns how often `part` is in `whole`.
-fn whole(whole: Duration, part: Duration) -> u32 {
-    u32::try_from(whole.as_micros() / part.as_micros()).unwrap()
-}
-
 /// Returns the most calls in any window of some lengths, each with its bound.
-fn most(limit: &str, calls: &[Admitted]) -> Vec<(Duration, usize, usize)> {
-    let amount = usize::try_from(AMOUNT).unwrap();
-    if limit.starts_with("fixed") {
-        let number = |at: Duration| at.as_micros() / WINDOW.as_micros();
-        let within = calls.iter().filter(|call| number(call.0) == number(call.1));
-        let mut numbers: Vec<_> = within.map(|call| number(call.0)).collect();
-        numbers.sort_unstable();
-        let each = numbers.chunk_by(|one, next| one == next).map(<[_]>::len);
-        return vec![(WINDOW, each.max().unwrap_or_default(), amount)];
+fn most(limit: &str, calls: &[Admitted], midnight: Duration) -> Vec<(Duration, usize, usize)> {
+    if limit.ends_with("/day@Fleet") {
+        let day = Duration::from_secs(24 * 3_600);
+        return vec![most_in_period(day, midnight, calls, 400)];
     }
-    if limit.starts_with("gcra") {
-        let each = [1, 5, 20, 100, 200].map(|units| {
-            let window = WINDOW / AMOUNT * units;
-            let bound = amount + usize::try_from(units).unwrap();
-            (window, most_within(calls, window), bound)
+    let limit: Limit = limit.parse().unwrap();
+    let quota = limit.algorithm().quota();
+    let (amount, window) = (usize::try_from(quota.amount()).unwrap(), quota.window());
+    // In parts of the window, in percent.
+    let within = |percents: &[u32], bound: &dyn Fn(usize) -> usize| {
+        let each = percents.iter().map(|&percent| {
+            let span = window * percent / 100;
+            let bound = bound(amount * percent as usize / 100);
+            (span, most_within(calls, span), bound)
         });
-        return each.into();
+        each.collect()
+    };
+    match limit.algorithm() {
+        Algorithm::FixedWindow(of) if of.is_anchored() => {
+            within(&[100, 200], &|refilled| amount + refilled - 1)
+        }
+        Algorithm::FixedWindow(_) => {
+            vec![most_in_period(window, Duration::ZERO, calls, amount)]
+        }
+        Algorithm::Gcra(of) => {
+            let burst = usize::try_from(of.burst()).unwrap();
+            within(&[1, 5, 20, 100, 200], &|refilled| burst + refilled - 1)
+        }
+        Algorithm::SlidingCounter(_) => within(&[1, 5, 20, 100], &|refilled| {
+            (amount + refilled).min(2 * amount - 1)
+        }),
+        _ => within(&[100], &|amount| amount),
     }
-    vec![(WINDOW, most_within(calls, WINDOW), amount)]
 }
 
-/// Runs a fleet while it is troubled, and returns the files that it has written.
-fn run(client: &str, server: &Server, key: &str, processes: u32) -> Vec<PathBuf> {
+/// Returns the most calls in any of the periods that follow each other, one of which begins at `start`, with their
+/// length and their bound.
+fn most_in_period(
+    length: Duration,
+    start: Duration,
+    calls: &[Admitted],
+    bound: usize,
+) -> (Duration, usize, usize) {
+    let number = |at: Duration| (at + length - start).as_micros() / length.as_micros();
+    let within = calls.iter().filter(|call| number(call.0) == number(call.1));
+    let mut numbers: Vec<_> = within.map(|call| number(call.0)).collect();
+    numbers.sort_unstable();
+    let each = numbers.chunk_by(|one, next| one == next).map(<[_]>::len);
+    (length, each.max().unwrap_or_default(), bound)
+}
+
+/// Runs a fleet while it is troubled, and returns the files that it has written, and when its day ended.
+fn run(client: &str, server: &Server, key: &str, processes: u32) -> (Vec<PathBuf>, Duration) {
+    let midnight = Duration::from_secs((since_epoch() + EVENING[0]).as_secs() + 1);
+    let zones = server.folder().join(format!("zones-{key}"));
+    create_zone(&zones, midnight);
+    thread::sleep(midnight.saturating_sub(since_epoch() + EVENING[1]));
     let end = since_epoch() + SPAN;
     let mut files = Vec::new();
     let mut start = |process: usize| {
         let file = server.folder().join(format!("calls-{key}-{}", files.len()));
         let (address, end, path) = (server.address(), end.as_micros(), file.display());
         files.push(file.clone());
-        Process::start(&format!(
-            "{client} {address} {key} {processes} {process} {end} {path}"
-        ))
+        let told = format!("{client} {address} {key} {processes} {process} {end} {path}");
+        Process::start(&told, &zones)
     };
     let mut fleet: Vec<_> = (0..processes as usize).map(&mut start).collect();
     let random = RandomState::new();
@@ -189,17 +234,28 @@ fn run(client: &str, server: &Server, key: &str, processes: u32) -> Vec<PathBuf>
         process.go_on();
         assert!(process.child.wait().unwrap().success());
     }
-    files
+    (files, midnight)
 }
 
-/// Returns the calls in `file` that the limit with this index admitted.
-fn read(file: &Path, limit: usize) -> Vec<Admitted> {
+/// Creates a database of time zones with the zone `Fleet`, where `midnight` is one.
+fn create_zone(folder: &Path, midnight: Duration) {
+    let west = i32::try_from(midnight.as_secs() % (24 * 3_600)).unwrap();
+    // The numbers of parts that are not there, of offsets, and of bytes of their names.
+    let counts = [0, 0, 0, 0, 1, 4].map(u32::to_be_bytes);
+    let header = [b"TZif", &[0; 16][..], counts.as_flattened()].concat();
+    let offset = [&(-west).to_be_bytes()[..], &[0, 0], b"FLT\0"].concat();
+    create_dir(folder).unwrap();
+    write(folder.join("Fleet"), [header, offset].concat()).unwrap();
+}
+
+/// Returns the calls in `file` that the limits of this kind admitted.
+fn read(file: &Path, kind: usize) -> Vec<Admitted> {
     let text = read_to_string(file).unwrap_or_default();
     let lines = text.lines().filter_map(|line| {
         let mut numbers = line.split(' ').map(|word| word.parse::<u64>().unwrap());
-        let of_limit = numbers.next()? == limit as u64;
+        let is_of_kind = numbers.next()? == kind as u64;
         let instants = [numbers.next()?, numbers.next()?].map(Duration::from_micros);
-        of_limit.then_some(instants.into())
+        is_of_kind.then_some(instants.into())
     });
     lines.collect()
 }
@@ -242,9 +298,9 @@ async fn call(store: impl Store + 'static, told: &str) {
     // Ten calls at a time, on average, and then a pause.
     let pause = WINDOW * 10 * processes * u32::try_from(stores.len()).unwrap() / (AMOUNT * DEMAND);
     let mut callers = JoinSet::new();
-    for (index, limit) in LIMITS.iter().enumerate() {
+    for (kind, limits) in KINDS.iter().enumerate() {
         for store in &stores {
-            let limiter = RateLimiter::new(Arc::clone(store), [*limit]).unwrap();
+            let limiter = RateLimiter::new(Arc::clone(store), limits.iter().copied()).unwrap();
             let (key, file) = (key.to_owned(), Arc::clone(&file));
             callers.spawn(async move {
                 let random = RandomState::new();
@@ -262,7 +318,7 @@ async fn call(store: impl Store + 'static, told: &str) {
                         }
                         let (before, after) = (before.as_micros(), after.as_micros());
                         // One write, so that a process that is killed has written all before.
-                        let line = format!("{index} {before} {after}\n");
+                        let line = format!("{kind} {before} {after}\n");
                         (&*file).write_all(line.as_bytes()).unwrap();
                     }
                     tokio::time::sleep(pause * u32::try_from(drawn / 20 % 200).unwrap() / 100)
