@@ -6,7 +6,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
-use tollgate_core::{Algorithm, Key, Limit, Receipt, Timestamp};
+use tollgate_core::{Algorithm, Key, Limit, Receipt, Store, Timestamp};
 
 use crate::sync::Mutex;
 
@@ -49,8 +49,31 @@ pub(super) enum Take {
     Directly,
 }
 
-/// Units that are to be given back, and the receipt that does it.
-pub(super) type Unused = (u64, Receipt);
+/// Units of a key that are to be given back, and the receipt that does it.
+pub(super) struct Unused {
+    hot: Arc<Hot>,
+    units: u64,
+    receipt: Receipt,
+}
+
+impl Unused {
+    /// Gives them back to `store`, and returns whether it took them.
+    pub(super) async fn arrive(&self, store: &impl Store) -> bool {
+        let checks = self.hot.checks();
+        let request = Request::new(Operation::Refund(&self.receipt), &checks);
+        store.decide(request).await.is_ok()
+    }
+
+    /// Notes that they are not on their way any more; returns how many they were, the first time.
+    pub(super) fn end(&mut self) -> u64 {
+        let units = std::mem::take(&mut self.units);
+        if units > 0 {
+            self.hot.with(|state| state.returning -= 1);
+            self.hot.returned.notify_waiters();
+        }
+        units
+    }
+}
 
 /// What a store has granted.
 pub(super) struct Grant {
@@ -103,7 +126,7 @@ impl Grant {
     }
 
     /// Returns the receipt of what is left, if anything is.
-    fn into_unused(self) -> Option<Unused> {
+    fn into_unused(self) -> Option<(u64, Receipt)> {
         let verdicts = self.verdicts.iter().map(|of_store| {
             Verdict::allow(of_store.capacity(), 0).with_consumed(self.left, of_store.decided_at())
         });
@@ -123,6 +146,7 @@ pub(super) struct Hot {
     within: Duration,
     state: Mutex<State>,
     answered: Notify,
+    returned: Notify,
 }
 
 struct State {
@@ -143,7 +167,9 @@ struct State {
     since: Timestamp,
     called_at: Timestamp,
     /// What was left of grants that others have replaced.
-    unused: SmallVec<[Unused; 1]>,
+    unused: SmallVec<[(u64, Receipt); 1]>,
+    /// How many give-backs are on their way.
+    returning: usize,
 }
 
 impl State {
@@ -181,8 +207,10 @@ impl Hot {
                 since: now,
                 called_at: now,
                 unused: SmallVec::new(),
+                returning: 0,
             }),
             answered: Notify::new(),
+            returned: Notify::new(),
         }
     }
 
@@ -244,6 +272,17 @@ impl Hot {
         }
     }
 
+    /// Waits until nothing is on its way back.
+    pub(super) async fn returned(&self) {
+        loop {
+            let returned = self.returned.notified();
+            if self.with(|state| state.returning == 0) {
+                return;
+            }
+            returned.await;
+        }
+    }
+
     /// Refunds or settles a call that was admitted by units in hand, if they can still be used.
     ///
     /// Not under an anchored window, whose first call is not one of those that are used later.
@@ -289,27 +328,32 @@ impl Hot {
         })
     }
 
-    /// Returns what can no longer be used, or all that is in hand.
-    pub(super) fn unused(self: &Arc<Self>, now: Moment, all: bool) -> Vec<(Arc<Self>, Unused)> {
+    /// Returns what can no longer be used `now`, or all that is in hand.
+    pub(super) fn unused(self: &Arc<Self>, now: Option<Moment>) -> Vec<Unused> {
         let unused = self.with(|state| {
-            let is_over = |grant: &mut Grant| all || !grant.is_live(now);
+            let is_over = |grant: &mut Grant| now.is_none_or(|now| !grant.is_live(now));
             let over = state.grant.take_if(is_over).and_then(Grant::into_unused);
             state.unused.extend(over);
+            state.returning += state.unused.len();
             std::mem::take(&mut state.unused)
         });
-        let each = unused.into_iter();
-        each.map(|of| (Arc::clone(self), of)).collect()
+        let each = unused.into_iter().map(|(units, receipt)| Unused {
+            hot: Arc::clone(self),
+            units,
+            receipt,
+        });
+        each.collect()
     }
 
     /// Returns all that is in hand. What is being asked for will not be used, and for some time nobody asks.
-    pub(super) fn withdraw(self: &Arc<Self>, now: Moment) -> Vec<(Arc<Self>, Unused)> {
+    pub(super) fn withdraw(self: &Arc<Self>, now: Moment) -> Vec<Unused> {
         self.with(|state| {
             (state.withdrawn, state.asking) = (state.asked, None);
             let until = now.at.saturating_add(self.within);
             state.directly_until = state.directly_until.max(until);
         });
         self.answered.notify_waiters();
-        self.unused(now, true)
+        self.unused(None)
     }
 
     /// Returns whether one of these is counted in the state of one of `checks`.
@@ -335,7 +379,7 @@ impl Hot {
     }
 
     /// Returns the limits and keys.
-    pub(super) fn checks(&self) -> Vec<Check<'_>> {
+    fn checks(&self) -> Vec<Check<'_>> {
         let each = self.limits.iter().zip(&self.keys);
         each.map(|(limit, (partition, rest))| {
             Check::new(limit, Key::new(partition).with_rest(rest), 0)
@@ -388,8 +432,8 @@ impl Asking {
     }
 
     /// Returns what can no longer be used.
-    pub(super) fn unused(&self, now: Moment) -> Vec<(Arc<Hot>, Unused)> {
-        self.0.unused(now, false)
+    pub(super) fn unused(&self, now: Moment) -> Vec<Unused> {
+        self.0.unused(Some(now))
     }
 
     /// Returns within which time units are used.

@@ -11,14 +11,13 @@ use std::panic::catch_unwind;
 use std::pin::Pin;
 #[cfg(feature = "metrics")]
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tollgate_core::store::{Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts};
 use tollgate_core::{Store, StoreError, Timestamp};
@@ -77,8 +76,8 @@ const DRIFT_PPM: u32 = 500;
 /// limits and long keys; calls of further keys ask the store.
 ///
 /// With the feature `metrics`, it counts `tollgate_prefetched_units_total`, by the label `outcome`:
-/// `granted`, `used`, `given_back`, and `lost`, which could not be given back, or belonged to a key that was
-/// reset.
+/// `granted`, `used`, `given_back`, and `lost`, which could not be given back, belonged to a key that was
+/// reset, or were in hand when this value was dropped.
 ///
 /// # Examples
 ///
@@ -117,9 +116,6 @@ struct Shared<S> {
     /// The task that gives back what is not used.
     sweepers: Sweepers,
     lacks_timers: AtomicBool,
-    /// How many tasks are giving units back, and who is told when one has ended.
-    returning: AtomicUsize,
-    returned: Notify,
     units: Units,
 }
 
@@ -147,8 +143,6 @@ impl<S: Store + 'static> Prefetch<S> {
                 sees_suspension,
                 sweepers: Sweepers::default(),
                 lacks_timers: AtomicBool::new(false),
-                returning: AtomicUsize::new(0),
-                returned: Notify::new(),
                 units: Units::default(),
             }),
         }
@@ -160,21 +154,9 @@ impl<S: Store + 'static> Prefetch<S> {
     /// Waits for units that are on their way back, too. If the caller goes away, they still arrive, as long as
     /// the runtime goes on. The calls that come afterwards ask for units again.
     pub async fn give_back(&self) {
-        let (shared, now) = (&self.shared, self.shared.now());
-        if !shared.has_timers() {
-            return shared.return_all(shared.unused(now, true)).await;
-        }
-        shared.return_later(|| shared.unused(now, true));
-        let all = async {
-            loop {
-                let returned = shared.returned.notified();
-                if shared.returning.load(Ordering::SeqCst) == 0 {
-                    return;
-                }
-                returned.await;
-            }
-        };
-        let _ = timeout(PATIENCE, all).await;
+        let all = self.shared.table.all();
+        let unused = all.iter().flat_map(|hot| hot.unused(None)).collect();
+        self.shared.return_now(unused, &all).await;
     }
 }
 
@@ -259,7 +241,7 @@ impl<S: Store + 'static> Shared<S> {
             self.units.count(LOST, units);
         }
         // What was too little for the call is there for the next one that asks.
-        self.return_later(|| asking.unused(received));
+        self.return_later(asking.unused(received));
         let own = verdicts.as_slice().iter();
         let own = own.map(|verdict| verdict.with_consumed(cost, verdict.decided_at()));
         Ok(Verdicts::new(verdicts.fingerprint(), own))
@@ -320,7 +302,7 @@ impl<S: Store + 'static> Shared<S> {
                     return;
                 };
                 // One that takes long holds up no other.
-                shared.return_later(|| shared.sweep());
+                shared.return_later(shared.sweep());
                 let (now, table) = (shared.now().at, &shared.table);
                 if !shared
                     .sweepers
@@ -333,65 +315,76 @@ impl<S: Store + 'static> Shared<S> {
     }
 
     /// Returns what was not used in time, and forgets keys that are quiet.
-    fn sweep(&self) -> Vec<(Arc<Hot>, Unused)> {
-        let now = self.now();
-        let unused = self.unused(now, false);
+    fn sweep(&self) -> Vec<Unused> {
+        let (now, all) = (self.now(), self.table.all());
+        let unused = all.iter().flat_map(|hot| hot.unused(Some(now)));
+        let unused = unused.collect();
+        drop(all);
         self.table.forget_quiet(now.at, self.within);
         unused
     }
 
-    /// Returns what can no longer be used, or all that is in hand.
-    fn unused(&self, now: Moment, all: bool) -> Vec<(Arc<Hot>, Unused)> {
-        let mut unused = Vec::new();
-        for hot in self.table.all() {
-            unused.extend(hot.unused(now, all));
-        }
-        unused
-    }
-
-    /// Returns all that is in hand of the limits and keys of `checks`, with whatever other limits.
-    fn withdraw(&self, checks: &[Check<'_>]) -> Vec<(Arc<Hot>, Unused)> {
-        let now = self.now();
-        let mut unused = Vec::new();
-        for hot in self.table.sharing(checks) {
-            unused.extend(hot.withdraw(now));
-        }
-        unused
+    /// Returns all that is in hand of the limits and keys of `checks`, with whatever other limits, and whose
+    /// it was.
+    fn withdraw(&self, checks: &[Check<'_>]) -> (Vec<Unused>, Vec<Arc<Hot>>) {
+        let (now, sharing) = (self.now(), self.table.sharing(checks));
+        let unused = sharing.iter().flat_map(|hot| hot.withdraw(now)).collect();
+        (unused, sharing)
     }
 
     /// Gives back what is in hand before the store decides: otherwise that would undo a part of it later.
-    async fn decide_without_units(&self, request: Request<'_>) -> Result<Verdicts, StoreError> {
-        let unused = self.withdraw(request.checks());
-        if !unused.is_empty() {
-            self.return_all(unused).await;
-        }
+    async fn decide_without_units(
+        self: &Arc<Self>,
+        request: Request<'_>,
+    ) -> Result<Verdicts, StoreError> {
+        let (unused, of) = self.withdraw(request.checks());
+        self.return_now(unused, &of).await;
         self.store.decide(request).await
     }
 
-    /// Gives back what `take` returns, in a task.
-    fn return_later(self: &Arc<Self>, take: impl FnOnce() -> Vec<(Arc<Hot>, Unused)>) {
-        self.returning.fetch_add(1, Ordering::SeqCst);
-        let returning = Returning(Arc::clone(self));
-        let unused = take();
-        if !unused.is_empty() {
-            tokio::spawn(async move { returning.0.return_all(unused).await });
+    /// Gives back in a task; without a runtime, `unused` is lost.
+    fn return_later(self: &Arc<Self>, unused: Vec<Unused>) {
+        let returning = Returning(Arc::clone(self), unused);
+        if !returning.1.is_empty()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(returning.run());
         }
     }
 
-    async fn return_all(&self, unused: Vec<(Arc<Hot>, Unused)>) {
-        let all = unused.iter().map(|(_, (units, _))| units).sum();
-        let kept = Kept(&self.units, AtomicU64::new(all));
-        let each = futures_util::stream::iter(unused);
-        let returned = each.for_each_concurrent(AT_ONCE, async |(hot, unused)| {
-            let (units, receipt) = unused;
-            let checks = hot.checks();
-            let request = Request::new(Operation::Refund(&receipt), &checks);
-            if self.store.decide(request).await.is_ok() {
-                self.units.count(GIVEN_BACK, units);
-                kept.1.fetch_sub(units, Ordering::Relaxed);
+    /// Gives back, and waits until that, and what of these keys was on its way before, has arrived.
+    async fn return_now(self: &Arc<Self>, unused: Vec<Unused>, of: &[Arc<Hot>]) {
+        if of.is_empty() {
+            return;
+        }
+        if !self.has_timers() {
+            return Returning(Arc::clone(self), unused).run().await;
+        }
+        self.return_later(unused);
+        let returned = async {
+            for hot in of {
+                hot.returned().await;
             }
+        };
+        let _ = timeout(PATIENCE, returned).await;
+    }
+}
+
+/// Units on their way back: those that have not arrived when this is dropped, by whatever way, are lost.
+struct Returning<S: Store + 'static>(Arc<Shared<S>>, Vec<Unused>);
+
+impl<S: Store + 'static> Returning<S> {
+    async fn run(mut self) {
+        let shared = &self.0;
+        let each = futures_util::stream::iter(&mut self.1);
+        let returned = each.for_each_concurrent(AT_ONCE, async |unused| {
+            let outcome = match unused.arrive(&shared.store).await {
+                true => GIVEN_BACK,
+                false => LOST,
+            };
+            shared.units.count(outcome, unused.end());
         });
-        if self.has_timers() {
+        if shared.has_timers() {
             let _ = timeout(PATIENCE, returned).await;
         } else {
             returned.await;
@@ -399,22 +392,21 @@ impl<S: Store + 'static> Shared<S> {
     }
 }
 
-/// A task that gives units back.
-struct Returning<S: Store + 'static>(Arc<Shared<S>>);
-
 impl<S: Store + 'static> Drop for Returning<S> {
     fn drop(&mut self) {
-        self.0.returning.fetch_sub(1, Ordering::SeqCst);
-        self.0.returned.notify_waiters();
+        self.0
+            .units
+            .count(LOST, self.1.iter_mut().map(Unused::end).sum());
     }
 }
 
-/// Units that are lost if they were not given back when this is dropped, by whatever way.
-struct Kept<'u>(&'u Units, AtomicU64);
-
-impl Drop for Kept<'_> {
+impl<S> Drop for Shared<S> {
+    /// What is in hand is lost.
     fn drop(&mut self) {
-        self.0.count(LOST, *self.1.get_mut());
+        let all = self.table.all();
+        let unused = all.iter().flat_map(|hot| hot.unused(None));
+        self.units
+            .count(LOST, unused.map(|mut unused| unused.end()).sum());
     }
 }
 
@@ -444,6 +436,9 @@ struct Units {
 impl Units {
     #[cfg(feature = "metrics")]
     fn count(&self, outcome: usize, units: u64) {
+        if units == 0 {
+            return;
+        }
         // All of them at once: a rate needs the zero before the first.
         let counters = self.counters.get_or_init(|| {
             ["granted", "used", "given_back", "lost"].map(|outcome| {
@@ -487,9 +482,9 @@ impl<S: Store + 'static> Store for Prefetch<S> {
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         // Given back later, they would be subtracted from what is counted afresh.
-        let unused = self.shared.withdraw(&checks);
-        let units = unused.iter().map(|(_, (units, _))| units).sum();
-        self.shared.units.count(LOST, units);
+        let (unused, of) = self.shared.withdraw(&checks);
+        drop(Returning(Arc::clone(&self.shared), unused));
+        self.shared.return_now(Vec::new(), &of).await;
         self.shared.store.reset(checks).await
     }
 

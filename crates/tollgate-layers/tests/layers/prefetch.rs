@@ -38,6 +38,19 @@ async fn left(limiter: &RateLimiter<Prefetch<Asked>>) -> u64 {
     limiter.peek("k").await.unwrap().remaining()
 }
 
+/// Returns how many units were granted, used, given back and lost.
+fn counted(recorder: &DebuggingRecorder) -> [u64; 4] {
+    let counted = recorder.snapshotter().snapshot().into_vec();
+    ["granted", "used", "given_back", "lost"].map(|outcome| {
+        let of = |key: &metrics::Key| key.labels().any(|label| label.value() == outcome);
+        let found = counted.iter().find(|(key, ..)| of(key.key()));
+        match found.unwrap().3 {
+            DebugValue::Counter(units) => units,
+            _ => unreachable!("units are counted"),
+        }
+    })
+}
+
 async fn allowed(limiter: &RateLimiter<impl Store>) -> Decision<'_> {
     let decision = limiter.check("k").await.unwrap();
     assert!(decision.is_allowed());
@@ -399,6 +412,34 @@ fn a_lowered_or_reset_key_has_nothing_in_hand() {
     });
 }
 
+/// Nothing that is still on its way back is added to what is left afterwards.
+#[test]
+fn what_is_on_its_way_back_arrives_before_a_key_is_lowered_or_reset() {
+    for resets in [false, true] {
+        in_jumps(async {
+            let clock = Jumping::new();
+            let memory = Arc::new(Counted::new(clock.memory()));
+            let store = Prefetch::with_clock(Odd(memory, true, L / 4), L, clock);
+            let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap();
+            for _ in 0..100 {
+                let _ = allowed(&limiter).await;
+            }
+            // The task has begun to give back what was not used in time.
+            sleep(L + MS * 10).await;
+            let left = if resets {
+                limiter.reset("k").await.unwrap();
+                assert!(limiter.check("k").cost(990).await.unwrap().is_allowed());
+                10
+            } else {
+                limiter.lower("k", 3).await.unwrap();
+                3
+            };
+            sleep(L * 3).await;
+            assert_eq!(limiter.peek("k").await.unwrap().remaining(), left);
+        });
+    }
+}
+
 #[test]
 fn limits_of_one_name_with_other_windows_share_no_units() {
     in_jumps(async {
@@ -650,18 +691,32 @@ fn a_give_back_that_hangs_holds_up_nobody_and_is_lost() {
                 .unwrap();
         });
     });
-    let counted = recorder.snapshotter().snapshot().into_vec();
-    let units = |outcome| {
-        let of = |key: &metrics::Key| key.labels().any(|label| label.value() == outcome);
-        let found = counted.iter().find(|(key, ..)| of(key.key()));
-        match found.unwrap().3 {
-            DebugValue::Counter(units) => units,
-            _ => unreachable!("units are counted"),
-        }
-    };
-    assert!(units("lost") > 0);
-    assert_eq!(units("given_back"), 0);
-    assert_eq!(units("granted"), units("used") + units("lost"));
+    let [granted, used, given_back, lost] = counted(&recorder);
+    assert!(lost > 0);
+    assert_eq!(given_back, 0);
+    assert_eq!(granted, used + lost);
+}
+
+/// Also what a runtime that ends has just begun to give back.
+#[test]
+fn what_a_value_that_is_dropped_has_in_hand_is_lost() {
+    for gives_back in [false, true] {
+        let recorder = DebuggingRecorder::new();
+        metrics::with_local_recorder(&recorder, || {
+            in_jumps(async {
+                let (limiter, _) = prefetched(&["a=fixed-window:100000/1h"]);
+                for _ in 0..100 {
+                    let _ = allowed(&limiter).await;
+                }
+                if gives_back {
+                    let _ = limiter.store().give_back().now_or_never();
+                }
+            });
+        });
+        let [granted, used, given_back, lost] = counted(&recorder);
+        assert!(lost > 0);
+        assert_eq!((given_back, granted), (0, used + lost));
+    }
 }
 
 #[test]
