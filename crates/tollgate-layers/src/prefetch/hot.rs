@@ -214,6 +214,11 @@ impl Hot {
         }
     }
 
+    /// Returns within which time units are used.
+    pub(super) fn within(&self) -> Duration {
+        self.within
+    }
+
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -438,7 +443,7 @@ impl Asking {
 
     /// Returns within which time units are used.
     pub(super) fn within(&self) -> Duration {
-        self.0.within
+        self.0.within()
     }
 }
 

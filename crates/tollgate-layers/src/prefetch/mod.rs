@@ -33,6 +33,8 @@ const PARTS: u32 = 4;
 const AT_ONCE: usize = 32;
 /// How long the store may take to take back what is given back at a time.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the task that gives back pauses, at least.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// By how much this process's clock may be slow, in 1/1,000,000: the units end for it that much earlier.
 const DRIFT_PPM: u32 = 500;
 
@@ -220,7 +222,7 @@ impl<S: Store + 'static> Shared<S> {
         let ahead = Ahead::new(most, asking.within()).one_of(PARTS);
         let asked = request.clone().with_prefetch(ahead);
         let sent = self.now();
-        self.sweep_later(sent);
+        self.sweep_later(sent, asking.within());
         if self.store.supports(&asked).is_err() {
             asking.unsupported(sent);
             drop(asking);
@@ -288,28 +290,26 @@ impl<S: Store + 'static> Shared<S> {
         has_timers
     }
 
-    /// Makes sure that a task gives back what is not used.
-    fn sweep_later(self: &Arc<Self>, now: Moment) {
-        let Some(number) = self.sweepers.start(now.at, self.within * 2) else {
+    /// Makes sure that a task gives back what is not used `within` this time.
+    fn sweep_later(self: &Arc<Self>, now: Moment, mut within: Duration) {
+        let Some(number) = self.sweepers.start(now.at, self.within * 2, within) else {
             return;
         };
         let sweeper = Sweeper(Arc::downgrade(self), number);
-        let period = self.within / 2;
         tokio::spawn(async move {
             loop {
-                sleep(period).await;
+                sleep((within / 2).max(SHORTEST_PAUSE)).await;
                 let Some(shared) = sweeper.0.upgrade() else {
                     return;
                 };
                 // One that takes long holds up no other.
                 shared.return_later(shared.sweep());
                 let (now, table) = (shared.now().at, &shared.table);
-                if !shared
-                    .sweepers
-                    .goes_on(number, table, now, shared.within * 2)
-                {
+                let patience = shared.within * 2;
+                let Some(next) = shared.sweepers.goes_on(number, table, now, patience) else {
                     return;
-                }
+                };
+                within = next;
             }
         });
     }

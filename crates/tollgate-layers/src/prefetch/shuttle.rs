@@ -30,12 +30,13 @@ fn units_are_looked_after_while_the_task_ends() {
                 .unwrap()
         };
         drop(find(&shared.0));
-        let number = shared.1.start(at(1_000).at, L).unwrap();
+        let number = shared.1.start(at(1_000).at, L, L).unwrap();
         let ending = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
                 shared.0.forget_quiet(at(2_000).at, L);
-                shared.1.goes_on(number, &shared.0, at(2_000).at, L)
+                let next = shared.1.goes_on(number, &shared.0, at(2_000).at, L);
+                next.is_some()
             }
         });
         let hot = find(&shared.0);
@@ -43,7 +44,7 @@ fn units_are_looked_after_while_the_task_ends() {
             panic!("nobody else asks");
         };
         drop(hot);
-        let is_other = shared.1.start(at(1_000).at, L).is_some();
+        let is_other = shared.1.start(at(1_000).at, L, L).is_some();
         let goes_on = ending.join().unwrap();
         drop(asking);
         assert!(is_other || goes_on);

@@ -137,8 +137,10 @@ impl Table {
         sharing
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| lock(shard).is_empty())
+    /// Returns within which time units of any key are used, at least.
+    pub(super) fn shortest(&self) -> Option<Duration> {
+        let of = |shard: &Shard| lock(shard).values().map(|hot| hot.within()).min();
+        self.shards.iter().filter_map(of).min()
     }
 }
 

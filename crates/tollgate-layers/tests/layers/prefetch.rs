@@ -144,6 +144,35 @@ fn what_is_not_used_is_given_back_when_its_time_is_over() {
     });
 }
 
+/// Units of a short log last for a twentieth of its window, also beside those that last longer.
+#[test]
+fn what_is_not_used_of_a_short_log_is_given_back_as_soon() {
+    in_jumps(async {
+        let (limiter, _) = prefetched(&["a=fixed-window:1000/1h"]);
+        let log: Limit = "b=sliding-log:1000/200ms".parse().unwrap();
+        let call = |cost| Request::consume(Check::new(&log, "k", cost));
+        for _ in 0..2 {
+            for _ in 0..100 {
+                let _ = allowed(&limiter).await;
+            }
+            let mut in_hand = 0;
+            for _ in 0..100 {
+                let verdicts = limiter.store().decide(call(1)).await.unwrap();
+                assert!(verdicts.is_allowed());
+                if verdicts.source() == Source::Prefetched {
+                    in_hand = verdicts.remaining();
+                }
+            }
+            assert!(in_hand > 0);
+            // A twentieth, and half of that.
+            sleep(MS * 16).await;
+            let all = limiter.store().decide(call(900)).await.unwrap();
+            assert!(all.is_allowed(), "{}", all.remaining());
+            sleep(L * 5).await;
+        }
+    });
+}
+
 /// A process that is alone with a key uses all of its quota, but for less than a call.
 #[test]
 fn nobody_is_denied_for_units_that_a_grant_has_replaced() {
