@@ -1,6 +1,6 @@
 //! `Desk`: a live server to ask, with keys of its own.
 
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use tollgate_core::Timestamp;
@@ -8,17 +8,17 @@ use tollgate_core::schedule::Schedule;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, shared};
 
-use crate::program::{stderr, tollgate};
+use crate::program::{has_fields, stderr, stdout, tollgate, words};
 use crate::servers::{keys, prefix};
 
 /// A server, and a key prefix on it that no other test uses.
 pub(crate) struct Desk {
     pub(crate) server: shared::SharedServer,
-    scheme: &'static str,
+    pub(crate) scheme: &'static str,
     pub(crate) prefix: String,
     /// What every command line begins with, and what it is about.
-    command: &'static [&'static str],
-    subject: &'static [&'static str],
+    command: &'static str,
+    subject: &'static str,
 }
 
 impl Desk {
@@ -27,49 +27,61 @@ impl Desk {
             server: shared::standalone(Flavor::System),
             scheme,
             prefix: prefix(),
-            command: &[],
-            subject: &[],
+            command: "",
+            subject: "",
         }
+    }
+
+    /// Adds `subject` to every command line.
+    pub(crate) fn about(mut self, subject: &'static str) -> Self {
+        self.subject = subject;
+        self
     }
 
     /// Asks `tollgate schedule`, about alice's reminders.
     pub(crate) fn of_reminders(scheme: &'static str) -> Self {
-        let mut desk = Self::new(scheme);
-        desk.command = &["schedule"];
-        desk.subject = &["--schedule", "reminders", "--key", "alice"];
+        let mut desk = Self::new(scheme).about("--schedule reminders --key alice");
+        desk.command = "schedule";
         desk
     }
 
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
-        self.ask_with(arguments, &[])
+    /// Returns a command that asks the server with the words of `line`.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let store = format!("{}://{}", self.scheme, self.server.address());
+        let mut command = tollgate();
+        for words in [self.command, line, self.subject].map(words) {
+            command.args(words);
+        }
+        command.args(["--store", &store, "--prefix", &self.prefix]);
+        command
     }
 
-    pub(crate) fn ask_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-        self.ask_through(self.scheme, arguments, variables)
+    pub(crate) fn ask(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
     }
 
-    pub(crate) fn ask_through(
-        &self,
-        scheme: &str,
-        arguments: &[&str],
-        variables: &[(&str, &str)],
-    ) -> Output {
-        let store = format!("{scheme}://{}", self.server.address());
-        tollgate()
-            .args(self.command)
-            .args(arguments)
-            .args(self.subject)
-            .args(["--store", &store, "--prefix", &self.prefix])
-            .envs(variables.iter().copied())
-            .output()
-            .unwrap()
+    /// Returns what is printed for people.
+    pub(crate) fn text(&self, line: &str) -> String {
+        stdout(&self.ask(line))
     }
 
-    pub(crate) fn says(&self, status: i32, arguments: &[&str]) -> Value {
-        let output = self.ask(&[arguments, &["--json"]].concat());
-        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-        assert_eq!(stderr(&output), "");
+    pub(crate) fn says(&self, status: i32, line: &str) -> Value {
+        let output = self.ask(&format!("{line} --json"));
+        assert_eq!(output.status.code(), Some(status), "{line}: {output:?}");
+        assert_eq!(stderr(&output), "", "{line}");
         serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Runs a command for each line of `script`, which has the exit status before it, and after `=>` what
+    /// [`has_fields`] finds in the answer: `0 peek alice --limit login=gcra:5/1d => remaining=5`.
+    #[track_caller]
+    pub(crate) fn plays(&self, script: &str) {
+        for line in script.trim().lines() {
+            let (command, fields) = line.split_once(" => ").unwrap_or((line, ""));
+            let (status, command) = command.trim().split_once(' ').unwrap();
+            let answer = self.says(status.parse().unwrap(), command);
+            has_fields(&answer, fields);
+        }
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
@@ -80,6 +92,14 @@ impl Desk {
 
     pub(crate) fn key(&self, name: &str) -> String {
         format!("{}:{name}", self.prefix)
+    }
+
+    /// Plans an event of alice in an hour, in the schedule `mails`.
+    pub(crate) fn plan_mail(&self) {
+        let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+        let event = ("m", &*soon.to_string(), 1);
+        let (store, terms) = (self.server.url(), ("mails", "5/1h"));
+        plan(&store, &self.prefix, terms, "alice", event);
     }
 }
 

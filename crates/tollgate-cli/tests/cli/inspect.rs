@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use tollgate_testkit::{Cluster, Flavor, Server, shared};
 
-use crate::desk::{Desk, plan};
-use crate::program::{fails, stderr, stdout, tollgate};
+use crate::desk::Desk;
+use crate::program::{fails, has, has_fields, run, stderr, stdout, words};
 use crate::servers::prefix;
 
 /// A day's units under `gcra:5/1d`, in its unit of time.
@@ -26,32 +26,23 @@ fn texts<'a>(rows: &'a Value, field: &str) -> Vec<&'a str> {
     rows.map(|row| row[field].as_str().unwrap()).collect()
 }
 
-/// Counts `cost` of a call of alice.
-fn count(desk: &Desk, limit: &str, cost: &str) {
-    let call = ["check", "--key", "alice", "--limit", limit, "--cost", cost];
-    desk.says(0, &call);
-}
-
 #[test]
 fn explain_lists_every_algorithm_of_a_key() {
     for scheme in ["redis", "fred"] {
         let desk = Desk::new(scheme);
-        for limit in [
-            "login=gcra:5/1d",
-            "login=sliding-log:5/1d",
-            "login=sliding-counter:5/1d",
-            "login=fixed-window:5/1d,anchored",
-            "login=sliding-buckets:5/1d,buckets=12",
-        ] {
-            count(&desk, limit, "3");
-        }
-        let block = ["block", "--key", "alice", "--limit", "ban=block:15m"];
-        desk.says(0, &block);
-        let words = ["check", "--key", "alicea", "--limit", "login=gcra:5/1d"];
-        desk.says(0, &words);
+        desk.plays(
+            "
+            0 check alice --cost 3 --limit login=gcra:5/1d
+            0 check alice --cost 3 --limit login=sliding-log:5/1d
+            0 check alice --cost 3 --limit login=sliding-counter:5/1d
+            0 check alice --cost 3 --limit login=fixed-window:5/1d,anchored
+            0 check alice --cost 3 --limit login=sliding-buckets:5/1d,buckets=12
+            0 block alice --limit ban=block:15m
+            0 check alicea --limit login=gcra:5/1d
+            ",
+        );
         let before = desk.keys();
-
-        let answer = desk.says(0, &["explain", "alice"]);
+        let answer = desk.says(0, "explain alice");
         assert_eq!(
             texts(&answer["states"], "state"),
             [
@@ -63,11 +54,10 @@ fn explain_lists_every_algorithm_of_a_key() {
                 "login=sliding-log:N/WINDOW",
             ]
         );
-        assert_eq!(answer["limits"], json!([]));
+        // Without an amount, nothing is said to be left.
+        has_fields(&answer, "limits=[] & states.2.remaining=none");
+        has_fields(&answer, "states.*.consumed=[null, 3, 3, 3, 3, 3]");
         for state in answer["states"].as_array().unwrap() {
-            let is_block = state["name"] == "ban";
-            let consumed = if is_block { Value::Null } else { json!(3) };
-            assert_eq!(state["consumed"], consumed, "{state}");
             assert_eq!(state["understood"], true, "{state}");
             assert!(state["expires"].is_string(), "{state}");
             // An instant later than that of the answer.
@@ -75,18 +65,14 @@ fn explain_lists_every_algorithm_of_a_key() {
             let ends = ends.iter().find_map(|end| end.as_str()).unwrap();
             assert!(ends > state["now"].as_str().unwrap(), "{state}");
         }
-        // Without an amount, nothing is said to be left.
-        assert_eq!(answer["states"][2].get("remaining"), None);
-        assert_eq!(desk.keys(), before);
-
-        let asked = ["explain", "alice", "--limit", "login=sliding-log:5/1d"];
-        let asked = [&asked[..], &["--limit", "login=gcra:4/1d"]].concat();
-        let answer = desk.says(0, &asked);
-        let limits = &answer["limits"];
-        assert_eq!(texts(limits, "limit"), [asked[3], asked[5]]);
-        assert_eq!(limits[0]["remaining"], 2);
-        assert_eq!(limits[1]["remaining"], 1);
-        assert_eq!(limits[0]["has_state"], true);
+        let asked = "--limit login=sliding-log:5/1d --limit login=gcra:4/1d";
+        let answer = desk.says(0, &format!("explain alice {asked}"));
+        let limits = texts(&answer["limits"], "limit");
+        assert_eq!(limits, ["login=sliding-log:5/1d", "login=gcra:4/1d"]);
+        has_fields(
+            &answer,
+            "limits.*.remaining=[2, 1] & limits.0.has_state=true",
+        );
         assert_eq!(desk.keys(), before);
     }
 }
@@ -94,55 +80,54 @@ fn explain_lists_every_algorithm_of_a_key() {
 #[test]
 fn a_limit_without_a_state_names_the_others() {
     let desk = Desk::new("redis");
-    count(&desk, "login=gcra:5/1d", "5");
-    let wrong = ["--limit", "login=sliding-log:5/1d"];
-    let answer = desk.says(0, &[&["explain", "alice"], &wrong[..]].concat());
-    let limit = &answer["limits"][0];
-    let found = (&limit["has_state"], &limit["remaining"]);
-    assert_eq!(found, (&json!(false), &json!(5)));
-    assert_eq!(limit["other_states"], json!(["login=gcra:N/WINDOW"]));
-    let text = stdout(&desk.ask(&[&["explain", "alice"], &wrong[..]].concat()));
+    desk.plays(
+        r#"
+        0 check alice --limit login=gcra:5/1d --cost 5
+        0 explain alice --limit login=sliding-log:5/1d => limits.0.has_state=false & limits.0.remaining=5
+        0 explain alice --limit login=sliding-log:5/1d => limits.0.other_states=["login=gcra:N/WINDOW"]
+        0 top --limit login=sliding-log:5/1d => other_states=["login=gcra:N/WINDOW"] & keys=0 & top=[]
+        "#,
+    );
+    let text = desk.text("explain alice --limit login=sliding-log:5/1d");
     let remark = "\nlogin=sliding-log:5/1d has no state for this key. Under its name the server \
                   holds others, which it does not read:\n- login=gcra:N/WINDOW\n";
     assert!(text.ends_with(remark), "{text}");
-
-    let peek = desk.ask(&[&["peek", "--key", "alice"], &wrong[..]].concat());
     assert_eq!(
-        stderr(&peek),
+        stderr(&desk.ask("peek alice --limit login=sliding-log:5/1d")),
         "tollgate: warning: the server holds states of this key that these limits do not read: \
          login=gcra:N/WINDOW\n"
     );
     // The same limit by another clock, and of another rest.
     for (options, other) in [
         (
-            ["--time-source", "caller"],
+            "--time-source caller",
             "login=gcra:N/WINDOW, by the server's clock (--time-source server)",
         ),
-        (["--rest", "/login"], "login=gcra:N/WINDOW without a rest"),
+        ("--rest /login", "login=gcra:N/WINDOW without a rest"),
     ] {
-        let right = ["explain", "alice", "--limit", "login=gcra:5/1d"];
-        let answer = desk.says(0, &[&right[..], &options].concat());
-        assert_eq!(answer["limits"][0]["has_state"], false);
+        let answer = desk.says(
+            0,
+            &format!("explain alice --limit login=gcra:5/1d {options}"),
+        );
+        has_fields(&answer, "limits.0.has_state=false");
         assert_eq!(answer["limits"][0]["other_states"], json!([other]));
     }
-    let top = desk.says(0, &[&["top"], &wrong[..]].concat());
-    assert_eq!(top["other_states"], json!(["login=gcra:N/WINDOW"]));
-    assert_eq!((&top["keys"], &top["top"]), (&json!(0), &json!([])));
 }
 
 #[test]
 fn a_lost_state_is_not_invented() {
     let desk = Desk::new("redis");
-    let explain = ["explain", "alice", "--limit", "login=gcra:5/1d"];
-    count(&desk, "login=gcra:5/1d", "1");
-    assert_eq!(desk.says(0, &explain)["limits"][0]["has_state"], true);
+    let explain = "explain alice --limit login=gcra:5/1d";
+    desk.plays(
+        "
+        0 check alice --limit login=gcra:5/1d
+        0 explain alice --limit login=gcra:5/1d => limits.0.has_state=true
+        ",
+    );
     desk.server.command(&["DEL", &desk.keys()[0]]);
-    let answer = desk.says(0, &explain);
-    assert_eq!(answer["states"], json!([]));
-    let limit = &answer["limits"][0];
-    let found = (&limit["has_state"], &limit["other_states"]);
-    assert_eq!(found, (&json!(false), &json!([])));
-    let text = stdout(&desk.ask(&explain));
+    let lost = "states=[] & limits.0.has_state=false & limits.0.other_states=[]";
+    desk.plays(&format!("0 {explain} => {lost}"));
+    let text = desk.text(explain);
     let said = "explain alice: 0 states\n\nLIMIT ";
     assert!(text.starts_with(said), "{text}");
     let remark =
@@ -151,15 +136,16 @@ fn a_lost_state_is_not_invented() {
 
     // What another program has written there.
     let key = desk.key("login:gcra:v1:{alice}");
-    for words in [&["SET", &key, "x"][..], &["SADD", &key, "x"]] {
+    for command in ["SET", "SADD"] {
         desk.server.command(&["DEL", &key]);
-        desk.server.command(words);
-        let states = &desk.says(0, &explain[..2])["states"];
-        assert_eq!(states[0]["understood"], false, "{states}");
-        assert_eq!(states[0]["consumed"], Value::Null);
-        let top = desk.says(0, &["top", "--limit", "login=gcra:5/1d"]);
-        assert_eq!((&top["keys"], &top["unreadable"]), (&json!(1), &json!(1)));
-        fails(&desk.ask(&explain), &["(misconfigured)"]);
+        desk.server.command(&[command, &key, "x"]);
+        desk.plays(
+            "
+            0 explain alice => states.0.understood=false & states.0.consumed=null
+            0 top --limit login=gcra:5/1d => keys=1 & unreadable=1
+            ",
+        );
+        fails(&desk.ask(explain), &["(misconfigured)"]);
     }
 }
 
@@ -205,32 +191,15 @@ fn states_of_every_kind_are_explained() {
     desk.server.command(&["PEXPIREAT", &plain, &ends]);
     // A key that tollgate does not write: the partition is another one.
     set("login:gcra:v1:{bob}:{alice}", b"x");
-    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
-    let event = ("m", &*soon.to_string(), 1);
-    plan(
-        &desk.server.url(),
-        &desk.prefix,
-        ("mails", "5/1h"),
-        "alice",
-        event,
-    );
+    desk.plan_mail();
     // Two events in a schedule of the other form.
     let events = desk.key("many:schedule:v1:{alice}");
     let head = "redis.call('HSET', KEYS[1], 'c', struct.pack('<dI4BI4', ARGV[1], 2, 0, 1))";
     desk.server
         .command(&["EVAL", head, "1", &events, &now.to_string()]);
-    let with_id = [
-        "check",
-        "--key",
-        "alice",
-        "--limit",
-        "api=gcra:5/1d",
-        "--id",
-        "x",
-    ];
-    desk.says(0, &with_id);
+    desk.says(0, "check alice --limit api=gcra:5/1d --id x");
 
-    let answer = desk.says(0, &["explain", "alice"]);
+    let answer = desk.says(0, "explain alice");
     let rows = answer["states"].as_array().unwrap();
     let shown: Vec<_> = rows
         .iter()
@@ -279,7 +248,7 @@ fn states_of_every_kind_are_explained() {
     near(&leases["last"], now);
     near(&leases["ends"], now + 30e6);
     near(&many["last"], now);
-    let text = stdout(&desk.ask(&["explain", "alice"]));
+    let text = desk.text("explain alice");
     let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap();
     let counter = row("login=sliding-counter:N/1h ");
     assert!(counter.contains(" 2 + 4 "), "{counter}");
@@ -290,18 +259,15 @@ fn states_of_every_kind_are_explained() {
         .any(|left| leases.contains(left));
     assert!(is_half && !leases.contains("(in 1m"), "{leases}");
 
-    let list = desk.says(0, &["list"]);
-    assert_eq!(list["keys"], 11);
-    let list = desk.says(0, &["list", "--limit", "api", "--limit", "jobs"]);
-    assert_eq!(texts(&list["limits"], "name"), ["api", "api", "jobs"]);
-    // A typo is no list of nothing.
-    let typo = desk.ask(&["list", "--limit", "logn"]);
-    assert_eq!(typo.status.code(), Some(2));
-    assert!(
-        stderr(&typo).contains("no state of logn:"),
-        "{}",
-        stderr(&typo)
+    desk.plays(
+        r#"
+        0 list => keys=11
+        0 list --limit api --limit jobs => limits.*.name=["api", "api", "jobs"]
+        "#,
     );
+    // A typo is no list of nothing.
+    let typo = desk.ask("list --limit logn");
+    fails(&typo, &["no state of logn:"]);
 }
 
 #[test]
@@ -314,16 +280,15 @@ fn names_from_a_server_manipulate_no_terminal() {
     ] {
         desk.server.command(&["SET", &desk.key(name), "x"]);
     }
-    let limit = ["--limit", "login=gcra:5/1d"];
-    for arguments in [
-        vec!["list"],
-        vec!["explain", "alice"],
-        vec!["explain", "alice", "--limit", "login=sliding-log:5/1d"],
-        [&["top"], &limit[..]].concat(),
-        [&["peek", "--key", "alice"], &limit[..]].concat(),
+    for line in [
+        "list",
+        "explain alice",
+        "explain alice --limit login=sliding-log:5/1d",
+        "top --limit login=gcra:5/1d",
+        "peek alice --limit login=gcra:5/1d",
     ] {
-        for format in [&[][..], &["--json"]] {
-            let output = desk.ask(&[&arguments, format].concat());
+        for format in ["", " --json"] {
+            let output = desk.ask(&format!("{line}{format}"));
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
             for text in [stdout(&output), stderr(&output)] {
                 let is_harmful = |c: char| c != '\n' && c.is_control() || c == '\u{202e}';
@@ -332,27 +297,18 @@ fn names_from_a_server_manipulate_no_terminal() {
             }
         }
     }
-    let list = stdout(&desk.ask(&["list"]));
     let row = "\n\\u{1b}[2J\\rlogin\\n=gcra:N/WINDOW ";
-    assert!(list.contains(row), "{list}");
+    has(&desk.text("list"), row);
 }
 
 #[test]
 fn times_are_local_if_a_zone_is_given() {
     let desk = Desk::new("redis");
-    desk.says(0, &["block", "--key", "alice", "--limit", "ban=block:15m"]);
-    let text = |zone: &[&str]| stdout(&desk.ask(&[&["explain", "alice"], zone].concat()));
-    assert!(text(&[]).contains("Z (in 1"), "{}", text(&[]));
-    let tokyo = text(&["--time-zone", "Asia/Tokyo"]);
-    assert!(tokyo.contains("+09:00 (in 1"), "{tokyo}");
-    let top = [
-        "top",
-        "--limit",
-        "ban=block:15m",
-        "--time-zone",
-        "Asia/Tokyo",
-    ];
-    let top = stdout(&desk.ask(&top));
+    desk.says(0, "block alice --limit ban=block:15m");
+    has(&desk.text("explain alice"), "Z (in 1");
+    let tokyo = desk.text("explain alice --time-zone Asia/Tokyo");
+    has(&tokyo, "+09:00 (in 1");
+    let top = desk.text("top --limit ban=block:15m --time-zone Asia/Tokyo");
     let first = top.lines().next().unwrap();
     assert!(first.ends_with("+09:00: 1 key, 1 denied"), "{top}");
 }
@@ -385,70 +341,44 @@ fn top_and_list_only_read_a_thousand_keys() {
     server.command(&["SET", "session:1", "x"]);
     server.command(&["CONFIG", "RESETSTAT"]);
     for scheme in ["redis", "fred"] {
-        let run = |arguments: &[&str]| {
-            let store = format!("{scheme}://{}", server.address());
-            let mut command = tollgate();
-            let output = command.args(arguments).args(["--store", &store]).output();
-            let output = output.unwrap();
+        let says = |line: &str| {
+            let output = run(&format!("{line} --store {scheme}://{}", server.address()));
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
             assert_eq!(stderr(&output), "");
             stdout(&output)
         };
-        let json = |arguments: &[&str]| -> Value {
-            serde_json::from_str(&run(&[arguments, &["--json"]].concat())).unwrap()
+        let json = |line: &str| -> Value {
+            serde_json::from_str(&says(&format!("{line} --json"))).unwrap()
         };
         assert_eq!(
-            json(&["list"]),
+            json("list"),
             json!({"command": "list", "prefix": "tollgate", "keys": 1_003, "limits": [
                 {"name": "login", "state": "login=gcra:N/WINDOW", "clock": "server", "keys": 1_002},
                 {"name": "pages", "state": "pages=sliding-log:N/WINDOW of another release",
                  "clock": "server", "keys": 1},
             ]})
         );
-        let list = run(&["list"]);
+        let list = says("list");
         let rows = "list tollgate: 1,003 keys\n\n\
                     STATES                                          KEYS  CLOCK\n\
                     login=gcra:N/WINDOW                            1,002  server's\n";
         assert!(list.starts_with(rows), "{list}");
 
-        let limit = ["--limit", "login=gcra:5/1d"];
-        let top = json(&[&["top"], &limit[..], &["--top", "3"]].concat());
-        assert_eq!(top["keys"], 1_002);
-        let found = (&top["denied"], &top["sampled"]);
-        assert_eq!(found, (&json!(1), &json!(false)));
-        let rows = top["top"].as_array().unwrap();
-        assert_eq!(rows.len(), 3);
+        let top = json("top --limit login=gcra:5/1d --top 3");
+        has_fields(&top, "keys=1002 & denied=1 & sampled=false");
+        has_fields(&top, "top.*.remaining=[0, 1, 3]");
         assert_eq!(texts(&top["top"], "key")[..2], ["full", "near:1"]);
-        let left: Vec<_> = rows.iter().map(|row| &row["remaining"]).collect();
-        assert_eq!(left, [0, 1, 3]);
-        let fields: Vec<_> = rows[0].as_object().unwrap().keys().collect();
-        let expected = [
-            "allowed",
-            "capacity",
-            "key",
-            "limit",
-            "remaining",
-            "reset_after_us",
-            "rest",
-            "retry_after_us",
-        ];
-        assert_eq!(fields, expected);
+        let fields: Vec<_> = top["top"][0].as_object().unwrap().keys().collect();
+        let expected = "allowed capacity key limit remaining reset_after_us rest retry_after_us";
+        assert_eq!(fields, words(expected));
 
-        let sample = json(&[&["top"], &limit[..], &["--sample", "150"]].concat());
-        let found = (&sample["keys"], &sample["sampled"]);
-        assert_eq!(found, (&json!(150), &json!(true)));
-        let twice = [
-            &["top", "--json"],
-            &limit[..],
-            &["--every", "1ms", "--count", "2"],
-        ]
-        .concat();
-        assert_eq!(run(&twice).lines().count(), 2);
-        let text = run(&[&["top"], &limit[..], &["--top", "1"]].concat());
-        let said = ": 1,002 keys, 1 denied\n\nKEY   VERDICT ";
-        assert!(text.contains(said), "{text}");
-
-        let answer = json(&["explain", "near:1"]);
+        let sample = json("top --limit login=gcra:5/1d --sample 150");
+        has_fields(&sample, "keys=150 & sampled=true");
+        let twice = says("top --json --limit login=gcra:5/1d --every 1ms --count 2");
+        assert_eq!(twice.lines().count(), 2);
+        let text = says("top --limit login=gcra:5/1d --top 1");
+        has(&text, ": 1,002 keys, 1 denied\n\nKEY   VERDICT ");
+        let answer = json("explain near:1");
         assert_eq!(texts(&answer["states"], "state"), ["login=gcra:N/WINDOW"]);
     }
     let stats = server.command(&["INFO", "commandstats"]);
@@ -472,33 +402,28 @@ fn clusters_are_searched_as_a_whole() {
     for scheme in ["redis-cluster", "fred-cluster"] {
         let store = format!("{scheme}://{}", cluster.addresses().join(","));
         let prefix = prefix();
-        let run = |arguments: &[&str]| -> Value {
-            let output = tollgate()
-                .args(arguments)
-                .args(["--json", "--store", &store, "--prefix", &prefix])
-                .output()
-                .unwrap();
+        let says = |line: &str| -> Value {
+            let server = format!("--json --store {store} --prefix {prefix}");
+            let output = run(&format!("{line} {server}"));
             assert!(output.status.success(), "{}", stderr(&output));
             serde_json::from_slice(&output.stdout).unwrap()
         };
-        let limit = ["--limit", "login=gcra:5/1d"];
-        let keys: Vec<String> = (0..30).map(|n| n.to_string()).collect();
-        for key in &keys {
-            let cost = if key == "7" { "5" } else { "1" };
-            run(&[&["check", "--key", key, "--cost", cost], &limit[..]].concat());
+        let limit = "--limit login=gcra:5/1d";
+        for key in 0..30 {
+            let cost = if key == 7 { "5" } else { "1" };
+            says(&format!("check --key {key} --cost {cost} {limit}"));
         }
-        assert_eq!(run(&["list", "--limit", "login"])["keys"], 30);
-        let top = run(&[&["top"], &limit[..]].concat());
-        assert_eq!((&top["keys"], &top["denied"]), (&json!(30), &json!(1)));
-        assert_eq!(top["top"][0]["key"], "7");
-        for key in &keys {
-            let found = run(&[&["explain", key], &limit[..]].concat());
-            assert_eq!(texts(&found["states"], "state"), ["login=gcra:N/WINDOW"]);
-            assert_eq!(found["limits"][0]["has_state"], true);
-            let peek = run(&["peek", "--key", key, "--limit", "login=sliding-log:5/1d"]);
+        has_fields(&says("list --limit login"), "keys=30");
+        let top = says(&format!("top {limit}"));
+        has_fields(&top, r#"keys=30 & denied=1 & top.0.key="7""#);
+        for key in 0..30 {
+            let found = says(&format!("explain {key} {limit}"));
+            let own = r#"states.*.state=["login=gcra:N/WINDOW"] & limits.0.has_state=true"#;
+            has_fields(&found, own);
+            let peek = says(&format!("peek --key {key} --limit login=sliding-log:5/1d"));
             let other = json!([{"state": "login=gcra:N/WINDOW", "clock": "server"}]);
             assert_eq!(peek["other_states"], other, "{key}");
-            run(&[&["reset", "--key", key], &limit[..]].concat());
+            says(&format!("reset --key {key} {limit}"));
         }
     }
 }
@@ -521,17 +446,15 @@ fn every_page_of_every_master_is_read() {
     }
     for scheme in ["redis-cluster", "fred-cluster"] {
         let store = format!("{scheme}://{}", cluster.addresses().join(","));
-        let run = |arguments: &[&str]| -> Value {
-            let mut command = tollgate();
-            command.args(arguments).args(["--json", "--store", &store]);
-            serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
+        let says = |line: &str| -> Value {
+            let output = run(&format!("{line} --json --store {store}"));
+            serde_json::from_slice(&output.stdout).unwrap()
         };
-        assert_eq!(run(&["list"])["keys"], 900);
-        let top = ["top", "--limit", "login=gcra:5/1d"];
-        let all = run(&top);
-        assert_eq!((&all["keys"], &all["denied"]), (&json!(900), &json!(0)));
-        let sample = run(&[&top[..], &["--sample", "500"]].concat());
-        assert_eq!(sample["keys"], 500);
+        has_fields(&says("list"), "keys=900");
+        let all = says("top --limit login=gcra:5/1d");
+        has_fields(&all, "keys=900 & denied=0");
+        let sample = says("top --limit login=gcra:5/1d --sample 500");
+        has_fields(&sample, "keys=500");
     }
 }
 
@@ -539,31 +462,19 @@ fn every_page_of_every_master_is_read() {
 fn top_asks_no_clock_of_a_server_that_refuses_it() {
     let server = Server::start(Flavor::System);
     server.command(&["ACL", "SETUSER", "default", "-time"]);
-    let run = |command: &str, status: i32| {
-        let output = tollgate()
-            .args([command, "--limit", "login=gcra:5/1d", "--json"])
-            .args(["--time-source", "caller", "--store", &server.url()])
-            .args(if command == "check" {
-                &["--key", "alice"][..]
-            } else {
-                &[]
-            })
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    let says = |command: &str| -> Value {
+        let asked = format!("--limit login=gcra:5/1d --json --store {}", server.url());
+        let output = run(&format!("{command} --time-source caller {asked}"));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
     };
-    run("check", 0);
-    assert_eq!(run("top", 0)["top"][0]["remaining"], 4);
+    says("check alice");
+    has_fields(&says("top"), "top.0.remaining=4");
 }
 
 #[test]
 fn bad_input_is_an_error() {
-    let nowhere = |arguments: &[&str]| {
-        let store = ["--store", "redis://127.0.0.1:1"];
-        tollgate().args(arguments).args(store).output().unwrap()
-    };
-    let split = |line: &'static str| line.split(' ').collect::<Vec<_>>();
+    let nowhere = |line: &str| run(&format!("{line} --store redis://127.0.0.1:1"));
     for case in "\
 explain alice => (unavailable), refused
 list => (unavailable)
@@ -572,39 +483,32 @@ top --limit login=gcra:5/1d --limit login=gcra:5/1d => login=gcra:5/1d is given 
 explain alice --limit login=gcra:5/1d --limit login=gcra:5/1d => is given twice
 top --limit login=gcra:5/1d --every soon => --every soon
 explain alice --time-zone Mars => --time-zone Mars, Europe/Berlin
-explain alice --hashed-long-keys => TOLLGATE_KEY_SECRET"
+explain alice --hashed-long-keys => TOLLGATE_KEY_SECRET
+list --limit 'a b' => --limit a b, name"
         .lines()
     {
-        let (arguments, hints) = case.split_once(" => ").unwrap();
-        let hints: Vec<_> = hints.split(", ").collect();
-        fails(&nowhere(&split(arguments)), &hints);
+        let (line, hints) = case.split_once(" => ").unwrap();
+        fails(&nowhere(line), &hints.split(", ").collect::<Vec<_>>());
     }
-    let spaced = nowhere(&["list", "--limit", "a b"]);
-    fails(&spaced, &["--limit a b", "name"]);
-    for arguments in [
+    for line in [
         "explain",
         "top",
         "top --limit login=gcra:5/1d --count 2",
         "top --limit login=gcra:5/1d --sample 0",
         "doctor --fail-on note",
     ] {
-        let arguments = split(arguments);
-        let output = nowhere(&arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(
-            stderr(&output).starts_with("error: "),
-            "{}",
-            stderr(&output)
-        );
+        let output = nowhere(line);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let text = stderr(&output);
+        assert!(text.starts_with("error: "), "{text}");
     }
 }
 
 #[test]
 fn help_has_an_example_of_each_command() {
     for command in ["explain", "list", "top", "doctor"] {
-        let output = tollgate().args([command, "--help"]).output().unwrap();
-        let text = stdout(&output);
-        assert!(text.contains(&format!("\n  tollgate {command} ")), "{text}");
+        let text = stdout(&run(&format!("{command} --help")));
+        has(&text, &format!("\n  tollgate {command} "));
     }
 }
 
@@ -612,24 +516,16 @@ fn help_has_an_example_of_each_command() {
 fn states_on_callers_clocks_are_found() {
     for scheme in ["redis", "fred"] {
         let desk = Desk::new(scheme);
-        let caller = ["--time-source", "caller"];
-        let limit = ["--limit", "login=gcra:5/1d"];
-        let check = [&["check", "--key", "alice"], &limit[..], &caller].concat();
-        desk.says(0, &check);
-        let top = desk.says(0, &[&["top"], &limit[..], &caller].concat());
-        assert_eq!(top["top"][0]["remaining"], 4);
-        assert_eq!(top["other_states"], json!([]));
-        let other = "login=gcra:N/WINDOW, by the clocks of callers (--time-source caller)";
-        let top = desk.says(0, &[&["top"], &limit[..]].concat());
-        let seen = (&top["keys"], &top["other_states"]);
-        assert_eq!(seen, (&json!(0), &json!([other])));
-        let explain = [&["explain", "alice"], &limit[..], &caller].concat();
-        let found = desk.says(0, &explain);
-        assert_eq!(found["limits"][0]["has_state"], true);
-        assert_eq!(found["states"][0]["clock"], "caller");
-        assert_eq!(desk.says(0, &["list"])["limits"][0]["clock"], "caller");
-        let text = stdout(&desk.ask(&["explain", "alice"]));
-        assert!(text.contains(" (in at most 4h 5"), "{text}");
+        desk.plays(
+            r#"
+            0 check alice --limit login=gcra:5/1d --time-source caller
+            0 top --limit login=gcra:5/1d --time-source caller => top.0.remaining=4 & other_states=[]
+            0 top --limit login=gcra:5/1d => keys=0 & other_states=["login=gcra:N/WINDOW, by the clocks of callers (--time-source caller)"]
+            0 explain alice --limit login=gcra:5/1d --time-source caller => limits.0.has_state=true & states.0.clock="caller"
+            0 list => limits.0.clock="caller"
+            "#,
+        );
+        has(&desk.text("explain alice"), " (in at most 4h 5");
     }
 }
 
@@ -637,14 +533,16 @@ fn states_on_callers_clocks_are_found() {
 fn the_readme_shows_actual_lists() {
     let manual = include_str!("../../README.md");
     let desk = Desk::new("redis");
-    count(&desk, "login=sliding-log:5/1h", "5");
-    desk.says(0, &["block", "--key", "alice", "--limit", "ban=block:15m"]);
-    let bob = ["check", "--key", "bob", "--limit", "login=sliding-log:5/1h"];
-    desk.says(0, &bob);
-    let list = stdout(&desk.ask(&["list"])).replace(&desk.prefix, "tollgate");
-    assert!(manual.contains(&format!("\n{list}```")), "{list}");
-    let explain = ["explain", "alice", "--limit", "login=gcra:5/1m"];
-    let text = stdout(&desk.ask(&explain));
+    desk.plays(
+        "
+        0 check alice --limit login=sliding-log:5/1h --cost 5
+        0 block alice --limit ban=block:15m
+        0 check bob --limit login=sliding-log:5/1h
+        ",
+    );
+    let list = desk.text("list").replace(&desk.prefix, "tollgate");
+    has(manual, &format!("\n{list}```"));
+    let text = desk.text("explain alice --limit login=gcra:5/1m");
     let (_, limits) = text.split_once("\n\nLIMIT").unwrap();
-    assert!(manual.contains(&format!("\n\nLIMIT{limits}```")), "{text}");
+    has(manual, &format!("\n\nLIMIT{limits}```"));
 }

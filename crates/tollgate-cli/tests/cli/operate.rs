@@ -5,19 +5,17 @@ use std::process::Output;
 use serde_json::Value;
 use tollgate_testkit::{Cluster, Flavor, Server};
 
-use crate::program::{fails, stderr, stdout, tollgate};
+use crate::program::{fails, has, has_fields, run, stderr, stdout};
 
 /// An instant in 2100, at which the states below were counted.
 const AHEAD: f64 = 4_102_444_800_000_000.;
 
-fn run(store: &str, arguments: &[&str]) -> Output {
-    let mut command = tollgate();
-    command.args(arguments).args(["--store", store]);
-    command.output().unwrap()
+fn ask(store: &str, line: &str) -> Output {
+    run(&format!("{line} --store {store}"))
 }
 
-fn says(store: &str, status: i32, arguments: &[&str]) -> Value {
-    let output = run(store, &[arguments, &["--json"]].concat());
+fn says(store: &str, status: i32, line: &str) -> Value {
+    let output = ask(store, &format!("{line} --json"));
     assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
     assert_eq!(stderr(&output), "");
     serde_json::from_slice(&output.stdout).unwrap()
@@ -36,34 +34,27 @@ fn states_ahead_of_the_clock_are_cleared() {
     for scheme in ["redis", "fred"] {
         let server = Server::start(Flavor::System);
         let store = format!("{scheme}://{}", server.address());
-        let ask = |status, command: &str, key| {
-            let login = ["--limit", "login=gcra:2/1m", "--key", key];
-            says(&store, status, &[&[command], &login[..]].concat())
+        let plays = |status, line: &str, fields: &str| {
+            has_fields(&says(&store, status, line), fields);
         };
-        ask(0, "check", "alice");
+        plays(0, "check alice --limit login=gcra:2/1m", "");
         for key in ["bob", "carol"] {
             lock(&server, &format!("tollgate:login:gcra:v1:{{{key}}}"));
         }
         lock(&server, "tollgate:pages:gcra:v1:{dave}");
         lock(&server, "tollgate:eu:login:gcra:v1:{erin}");
-        assert!(ask(1, "peek", "bob")["retry_after_us"].as_f64().unwrap() > 1e15);
-
-        let found = says(&store, 0, &["reset", "--all", "--ahead", "--dry-run"]);
-        assert_eq!(found["found"], 3);
-        let seen = (&found["forgotten"], &found["dry_run"]);
-        assert_eq!(seen, (&0.into(), &true.into()));
-        ask(1, "peek", "bob");
-        let words = ["reset", "--all", "--ahead", "--limit", "pages"];
-        let one = says(&store, 0, &words);
-        assert_eq!((&one["found"], &one["forgotten"]), (&1.into(), &1.into()));
-        assert_eq!(one["limits"][0], "pages");
-        let rest = says(&store, 0, &["reset", "--all", "--ahead"]);
-        let seen = (&rest["forgotten"], &rest["servers"]);
-        assert_eq!(seen, (&2.into(), &1.into()));
-        assert_eq!(ask(0, "peek", "bob")["remaining"], 2);
-        assert_eq!(ask(0, "peek", "alice")["remaining"], 1);
-        let all = says(&store, 0, &["reset", "--all"]);
-        assert_eq!(all["forgotten"], 1);
+        let bob = "peek bob --limit login=gcra:2/1m";
+        let long = "retry_after_us=1000000000000000..9000000000000000";
+        plays(1, bob, long);
+        let dry = "reset --all --ahead --dry-run";
+        plays(0, dry, "found=3 & forgotten=0 & dry_run=true");
+        plays(1, bob, long);
+        let pages = "reset --all --ahead --limit pages";
+        plays(0, pages, r#"found=1 & forgotten=1 & limits.0="pages""#);
+        plays(0, "reset --all --ahead", "forgotten=2 & servers=1");
+        plays(0, bob, "remaining=2");
+        plays(0, "peek alice --limit login=gcra:2/1m", "remaining=1");
+        plays(0, "reset --all", "forgotten=1");
         assert_eq!(server.command(&["DBSIZE"]).integer(), Some(1));
     }
 }
@@ -71,51 +62,47 @@ fn states_ahead_of_the_clock_are_cleared() {
 #[test]
 fn output_says_how_many_states_were_cleared() {
     let server = Server::start(Flavor::System);
-    let say = |arguments: &[&str]| stdout(&run(&server.url(), arguments));
+    let say = |line: &str| stdout(&ask(&server.url(), line));
     for number in 0..1_200 {
         lock(&server, &format!("tollgate:login:gcra:v1:{{{number}}}"));
     }
     server.command(&["SET", "tollgate:login:gcra:v99:{new}", "x"]);
     assert_eq!(
-        say(&["reset", "--all", "--ahead", "--dry-run"]),
+        say("reset --all --ahead --dry-run"),
         "reset tollgate: 1,200 states would be forgotten, all of them ahead of the server's clock\n\
          (1 key was left: written by another release, or by no limit)\n"
     );
     assert_eq!(
-        say(&["reset", "--all", "--limit", "login"]),
+        say("reset --all --limit login"),
         "reset tollgate: 1,200 states forgotten of login\n\
          (1 key was left: written by another release, or by no limit)\n"
     );
-    let found = say(&["reset", "--all", "--prefix", "shop"]);
+    let found = say("reset --all --prefix shop");
     assert_eq!(found, "reset shop: 0 states forgotten\n");
 }
 
 #[test]
 fn a_reset_of_a_name_without_states_says_which_names_have_some() {
     let server = Server::start(Flavor::System);
-    let reset = |status: i32, more: &[&str]| {
-        let output = run(&server.url(), &[&["reset", "--all"], more].concat());
+    let reset = |status: i32, more: &str| {
+        let output = ask(&server.url(), &format!("reset --all {more}"));
         assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
         stdout(&output)
     };
     lock(&server, "tollgate:pages:gcra:v1:{alice}");
-    let known = ["--limit", "pages"];
-    let call = ["check", "alice", "--limit", "login=gcra:5/1m"];
-    says(&server.url(), 0, &call);
+    says(&server.url(), 0, "check alice --limit login=gcra:5/1m");
     assert_eq!(
-        reset(1, &["--limit", "logon"]),
+        reset(1, "--limit logon"),
         "reset tollgate: 0 states forgotten of logon\n\
          The server holds no state of logon; it has states of login, pages.\n"
     );
     // Nothing is ahead, which is what one hopes for.
-    let ahead = reset(0, &["--limit", "login", "--ahead"]);
+    let ahead = reset(0, "--limit login --ahead");
     assert!(ahead.starts_with("reset tollgate: 0 states"), "{ahead}");
-    let both = reset(0, &[&known[..], &["--limit", "logon"]].concat());
-    let said = "1 state forgotten of pages, logon\n";
-    assert!(both.contains(said), "{both}");
-    let said = "\nThe server holds no state of logon; ";
-    assert!(both.contains(said), "{both}");
-    assert!(reset(1, &known).contains("has states of login.\n"));
+    let both = reset(0, "--limit pages --limit logon");
+    has(&both, "1 state forgotten of pages, logon\n");
+    has(&both, "\nThe server holds no state of logon; ");
+    has(&reset(1, "--limit pages"), "has states of login.\n");
 }
 
 #[test]
@@ -123,21 +110,19 @@ fn a_failed_reset_says_what_was_done_and_what_to_do() {
     let cluster = Cluster::masters_only(Flavor::System, 3);
     let nodes = cluster.addresses();
     let store = format!("redis-cluster://{}", nodes.join(","));
-    for number in 0..30 {
-        let key = number.to_string();
-        let login = ["--limit", "login=gcra:2/1m", "--key", &key];
-        says(&store, 0, &[&["check"], &login[..]].concat());
+    for key in 0..30 {
+        says(&store, 0, &format!("check {key} --limit login=gcra:2/1m"));
     }
-    let one = run(&format!("redis://{}", nodes[0]), &["reset", "--all"]);
+    let one = ask(&format!("redis://{}", nodes[0]), "reset --all");
     fails(&one, &["one node of a cluster", "a cluster client"]);
 
     // The last master refuses to delete keys.
     let last = &cluster.nodes()[2];
     last.command(&["ACL", "SETUSER", "default", "-unlink"]);
-    let cut = run(&store, &["reset", "--all"]);
+    let cut = ask(&store, "reset --all");
     fails(&cut, &["states were forgotten before that", "again"]);
     last.command(&["ACL", "SETUSER", "default", "+unlink"]);
-    let left = says(&store, 0, &["reset", "--all"])["forgotten"].as_u64();
+    let left = says(&store, 0, "reset --all")["forgotten"].as_u64();
     assert!((1..30).contains(&left.unwrap()), "{left:?}");
 }
 
@@ -146,7 +131,7 @@ fn a_doctor_ignores_the_leftovers_of_an_earlier_one() {
     let server = Server::start(Flavor::System);
     server.command(&["ACL", "SETUSER", "default", "-unlink"]);
     for _ in 0..2 {
-        let found = says(&server.url(), 0, &["doctor"]);
+        let found = says(&server.url(), 0, "doctor");
         let findings = found["findings"].as_array().unwrap();
         let ahead = findings.iter().find(|one| one["check"] == "states ahead");
         assert_eq!(ahead.unwrap()["severity"], "ok", "{findings:#?}");
@@ -160,12 +145,15 @@ fn doctors_rate_findings_and_say_what_to_do() {
     let evicting = Server::options(Flavor::System).args(evicts).start();
     for scheme in ["redis", "fred"] {
         let store = |server: &Server| format!("{scheme}://{}", server.address());
-        let answer = says(&store(&healthy), 0, &["doctor"]);
-        assert_eq!(answer["worst"], "warning");
+        has_fields(&says(&store(&healthy), 0, "doctor"), r#"worst="warning""#);
         for (least, status) in [("warning", 1), ("serious", 0), ("error", 0)] {
-            says(&store(&healthy), status, &["doctor", "--fail-on", least]);
+            says(
+                &store(&healthy),
+                status,
+                &format!("doctor --fail-on {least}"),
+            );
         }
-        let answer = says(&store(&evicting), 1, &["doctor"]);
+        let answer = says(&store(&evicting), 1, "doctor");
         assert_eq!(answer["worst"], "serious");
         let findings = answer["findings"].as_array().unwrap();
         let serious = findings.iter();
@@ -175,52 +163,51 @@ fn doctors_rate_findings_and_say_what_to_do() {
         assert!(finding["advice"].as_str().unwrap().contains("noeviction"));
         assert_eq!(serious.next(), None);
 
-        let output = run(&store(&evicting), &["doctor"]);
+        let output = ask(&store(&evicting), "doctor");
         assert_eq!(output.status.code(), Some(1));
         let text = stdout(&output);
-        assert!(text.starts_with(&format!("doctor {}: serious\n\n", store(&evicting))));
-        let said = "\nSEVERITY  SERVER  CHECK         FOUND\n";
-        assert!(text.contains(said), "{text}");
-        assert!(text.contains("\nserious   server  eviction      `maxmemory-policy` is"));
-        assert!(text.contains("\nWhat to do:\n") && text.contains("\n- eviction: set "));
+        let head = format!("doctor {}: serious\n\n", store(&evicting));
+        assert!(text.starts_with(&head), "{text}");
+        for part in [
+            "\nSEVERITY  SERVER  CHECK         FOUND\n",
+            "\nserious   server  eviction      `maxmemory-policy` is",
+            "\nWhat to do:\n",
+            "\n- eviction: set ",
+        ] {
+            has(&text, part);
+        }
         // With a prefix, and for a service that uses callers' clocks.
-        let options = ["doctor", "--prefix", "shop", "--time-source", "caller"];
-        says(&store(&healthy), 0, &options);
+        let options = "doctor --prefix shop --time-source caller";
+        says(&store(&healthy), 0, options);
     }
     for server in [healthy, evicting] {
         assert_eq!(server.command(&["DBSIZE"]).integer(), Some(0));
     }
-    let output = run("redis://127.0.0.1:1", &["doctor"]);
+    let output = ask("redis://127.0.0.1:1", "doctor");
     fails(&output, &["(unavailable)", "running"]);
 }
 
 #[test]
 fn options_of_other_commands_are_refused() {
-    let key = ["--key", "alice"];
-    let limit = ["--limit", "login=gcra:2/1m"];
-    for (arguments, hint) in [
-        (vec!["reset"], "--all"),
-        ([&["reset"], &limit[..]].concat(), "--key"),
-        ([&["reset", "--all"], &key[..]].concat(), "--key"),
-        (vec!["reset", "alice", "--all"], "'[KEY]' cannot be used"),
-        (
-            [&["reset", "--ahead"], &limit[..], &key[..]].concat(),
-            "'--ahead' cannot be used with '--key",
-        ),
-        (
-            vec!["reset", "alice", "--ahead"],
-            "'[KEY]' cannot be used with '--ahead'",
-        ),
-        (vec!["reset", "--ahead"], "|--all>"),
-        (vec!["reset", "--dry-run"], "--all"),
-        (vec!["reset", "alice", "--key", "alice"], "cannot be used"),
-        (vec!["reset", "--all", "--rest", "/a"], "--rest"),
-        ([&["reset", "--all"], &limit[..]].concat(), "not a name"),
-        (vec!["reset", "--all", "--prefix", "a*"], "not a prefix"),
-        (vec!["doctor", "--prefix", "a*"], "not a prefix"),
-    ] {
-        let output = run("redis://127.0.0.1:1", &arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(stderr(&output).contains(hint), "{}", stderr(&output));
+    for case in "\
+reset => --all
+reset --limit login=gcra:2/1m => --key
+reset --all --key alice => --key
+reset alice --all => '[KEY]' cannot be used
+reset --ahead --limit login=gcra:2/1m --key alice => '--ahead' cannot be used with '--key
+reset alice --ahead => '[KEY]' cannot be used with '--ahead'
+reset --ahead => |--all>
+reset --dry-run => --all
+reset alice --key alice => cannot be used
+reset --all --rest /a => --rest
+reset --all --limit login=gcra:2/1m => not a name
+reset --all --prefix a* => not a prefix
+doctor --prefix a* => not a prefix"
+        .lines()
+    {
+        let (line, hint) = case.split_once(" => ").unwrap();
+        let output = ask("redis://127.0.0.1:1", line);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        has(&stderr(&output), hint);
     }
 }

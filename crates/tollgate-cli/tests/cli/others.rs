@@ -1,12 +1,10 @@
 //! `peek` names the states that a key has under other algorithms, windows and clocks.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tollgate_testkit::{Flavor, Server};
 
 use crate::desk::Desk;
-use crate::program::{stderr, stdout, tollgate};
-
-const ALICE: [&str; 2] = ["--key", "alice"];
+use crate::program::{run, stderr, stdout};
 
 /// What is counted under, what is asked with, and what is shown of what was counted.
 const OTHERS: &str = "\
@@ -18,11 +16,6 @@ fixed-window:5/5m fixed-window:5/5m,anchored fixed-window:N/5m
 fixed-window:5/7s,anchored gcra:9/7s fixed-window:N/7s,anchored
 sliding-buckets:5/1h,buckets=12 sliding-buckets:5/1h,buckets=6 sliding-buckets:N/1h,buckets=12";
 
-fn say(desk: &Desk, status: i32, command: &str, limit: &str, more: &[&str]) -> Value {
-    let arguments = [&[command, "--limit", limit], &ALICE[..], more].concat();
-    desk.says(status, &arguments)
-}
-
 #[test]
 fn peek_names_states_of_other_algorithms() {
     for scheme in ["redis", "fred"] {
@@ -31,15 +24,14 @@ fn peek_names_states_of_other_algorithms() {
             let [counted, asked, shown] = case.split(' ').collect::<Vec<_>>()[..] else {
                 panic!("{case}");
             };
-            let [counted, asked, shown] = [counted, asked, shown].map(|it| format!("login={it}"));
-            say(&desk, 0, "check", &counted, &["--cost", "5"]);
-            let peek = say(&desk, 0, "peek", &asked, &[]);
-            let expected = json!([{"state": shown, "clock": "server"}]);
+            desk.says(0, &format!("check alice --limit login={counted} --cost 5"));
+            let peek = desk.says(0, &format!("peek alice --limit login={asked}"));
+            let expected = json!([{"state": format!("login={shown}"), "clock": "server"}]);
             assert_eq!(peek["other_states"], expected, "{asked}");
             // Who asks as the service does sees that the key is denied, and nothing else.
-            let peek = say(&desk, 1, "peek", &counted, &[]);
-            assert_eq!(peek.get("other_states"), None, "{peek}");
-            say(&desk, 0, "reset", &counted, &[]);
+            let peek = format!("1 peek alice --limit login={counted}");
+            desk.plays(&format!("{peek} => other_states=none"));
+            desk.says(0, &format!("reset alice --limit login={counted}"));
         }
     }
 }
@@ -47,17 +39,22 @@ fn peek_names_states_of_other_algorithms() {
 #[test]
 fn peek_names_states_of_other_clocks_and_kinds() {
     let desk = Desk::new("redis");
-    let by_caller = ["--time-source", "caller"];
-    say(&desk, 0, "check", "login=gcra:1/1h", &by_caller);
-    say(&desk, 0, "block", "login=block:5m", &[]);
-    say(&desk, 0, "check", "mail=gcra:1/1h", &[]);
-    say(&desk, 0, "check", "other=gcra:1/1h", &[]);
+    desk.plays(
+        "
+        0 check alice --limit login=gcra:1/1h --time-source caller
+        0 block alice --limit login=block:5m
+        0 check alice --limit mail=gcra:1/1h
+        0 check alice --limit other=gcra:1/1h
+        ",
+    );
     for (kind, name) in [("schedule", "login"), ("leases", "mail")] {
         let key = desk.key(&format!("{name}:{kind}:v1:{{alice}}"));
         desk.server.command(&["SET", &key, "x", "EX", "60"]);
     }
-    let limits = ["--limit", "mail=gcra:5/1h"];
-    let peek = say(&desk, 0, "peek", "login=gcra:1/1h", &limits);
+    let peek = desk.says(
+        0,
+        "peek alice --limit login=gcra:1/1h --limit mail=gcra:5/1h",
+    );
     let expected = json!([
         {"state": "login=gcra:N/WINDOW", "clock": "caller"},
         {"state": "login=block:LENGTH", "clock": "server"},
@@ -66,19 +63,17 @@ fn peek_names_states_of_other_clocks_and_kinds() {
     ]);
     assert_eq!(peek["other_states"], expected);
     // Of another key, there are none.
-    let bob = ["peek", "--limit", "login=gcra:1/1h", "--key", "bob"];
-    assert_eq!(desk.says(0, &bob).get("other_states"), None);
+    desk.plays("0 peek bob --limit login=gcra:1/1h => other_states=none");
 
-    let arguments = [&["peek", "--limit", "login=gcra:1/1h"], &limits[..], &ALICE].concat();
-    let output = desk.ask(&arguments);
+    let output = desk.ask("peek alice --limit login=gcra:1/1h --limit mail=gcra:5/1h");
     let text = stdout(&output);
-    let end = "\n\nThe server holds other states of this key, which these limits do not read:\n\
+    let end = "\nThe server holds other states of this key, which these limits do not read:\n\
                - login=gcra:N/WINDOW, by the clocks of callers (--time-source caller)\n\
                - login=block:LENGTH\n\
                - the schedule called login\n\
                - the leases called mail\n\
                If the service has one of them, ask with its limit.\n";
-    assert!(text.ends_with(&end[1..]), "{text}");
+    assert!(text.ends_with(end), "{text}");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
@@ -86,11 +81,8 @@ fn peek_names_states_of_other_clocks_and_kinds() {
 fn peek_answers_even_if_other_states_cannot_be_looked_for() {
     let server = Server::start(Flavor::System);
     server.command(&["ACL", "SETUSER", "default", "-exists"]);
-    let output = tollgate()
-        .args(["peek", "--limit", "login=gcra:5/1m", "--key", "alice"])
-        .args(["--store", &server.url()])
-        .output()
-        .unwrap();
+    let peek = "peek alice --limit login=gcra:5/1m";
+    let output = run(&format!("{peek} --store {}", server.url()));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).starts_with("peek alice, cost 1: allowed\n"));
     let remark = stderr(&output);

@@ -67,6 +67,21 @@ pub(crate) fn file(name: &str, content: impl AsRef<[u8]>) -> Scratch {
     path
 }
 
+/// Returns the words of a command line; one that holds spaces, or none at all, is in single quotes.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.flat_map(|(index, part)| match index % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    words.collect()
+}
+
+/// Runs the program with the words of `line`.
+pub(crate) fn run(line: &str) -> Output {
+    tollgate().args(words(line)).output().unwrap()
+}
+
 /// Runs `tollgate replay` with `arguments`.
 pub(crate) fn replay(arguments: &[&str]) -> Output {
     tollgate().arg("replay").args(arguments).output().unwrap()
@@ -109,6 +124,53 @@ pub(crate) fn stdout(output: &Output) -> String {
 
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Checks that `text` has `part`.
+#[track_caller]
+pub(crate) fn has(text: &str, part: &str) {
+    assert!(text.contains(part), "no {part:?} in {text}");
+}
+
+/// Checks that an answer has every one of `fields`, such as `allowed=true & limits.*.remaining=[4, 5]`.
+///
+/// A name `a.0.b` is the field `b` of the first element of the list `a`, and with `*` of each element. A value is
+/// JSON, or `none` for a field that is not there; `low..high` is a number in between, and after `~` instead of `=`
+/// comes a part of a text.
+#[track_caller]
+pub(crate) fn has_fields(answer: &Value, fields: &str) {
+    for field in fields.split(" & ").filter(|field| !field.is_empty()) {
+        let at = field.find(['=', '~']).unwrap();
+        let (found, expected) = (find(answer, &field[..at]), &field[at + 1..]);
+        let bounds = expected.split_once("..");
+        let bounds =
+            bounds.and_then(|(low, high)| Some(low.parse().ok()?..high.parse::<u64>().ok()?));
+        let holds = if field[at..].starts_with('~') {
+            found.is_some_and(|found| found.as_str().unwrap().contains(expected))
+        } else if let Some(bounds) = bounds {
+            found.is_some_and(|found| bounds.contains(&found.as_u64().unwrap()))
+        } else {
+            let json = (expected != "none").then(|| serde_json::from_str(expected));
+            found
+                == json
+                    .transpose()
+                    .unwrap_or_else(|_| panic!("no JSON: {expected}"))
+        };
+        assert!(holds, "{field} in {answer}");
+    }
+}
+
+fn find(answer: &Value, path: &str) -> Option<Value> {
+    let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+    match (name, answer) {
+        ("", found) => Some(found.clone()),
+        ("*", Value::Array(all)) => {
+            let found = all.iter().map(|one| find(one, rest).unwrap_or_default());
+            Some(found.collect())
+        }
+        (index, Value::Array(all)) => find(all.get(index.parse::<usize>().unwrap())?, rest),
+        _ => find(answer.get(name)?, rest),
+    }
 }
 
 /// Checks that `output` is one line that says all of `hints`, with the exit status of failures.

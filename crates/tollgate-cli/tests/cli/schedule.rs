@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::desk::{Desk, plan};
-use crate::program::{fails, stdout, tollgate};
+use crate::program::{fails, has, run};
 
 /// Returns a time of a day that is a few months ahead, at `time` in UTC.
 fn day(time: &str) -> String {
@@ -40,19 +40,18 @@ fn events_are_listed_and_cancelled() {
     };
     for scheme in ["redis", "fred"] {
         let desk = desk_with(scheme, &events);
-        assert_eq!(desk.says(0, &["list"]), listed(&[1, 0, 2]));
+        assert_eq!(desk.says(0, "list"), listed(&[1, 0, 2]));
         let (from, until) = (day("08:30:00.5"), day("09:00:00"));
-        let some = desk.says(0, &["list", "--from", &from, "--until", &until]);
+        let some = desk.says(0, &format!("list --from {from} --until {until}"));
         assert_eq!(some, listed(&[0]));
-
-        let cancel = |status, id| desk.says(status, &["cancel", "--id", id, "--quota", "5/1h"]);
-        let cancelled = cancel(0, "b");
-        let found = (&cancelled["id"], &cancelled["cancelled"]);
-        assert_eq!(found, (&json!("b"), &json!(true)));
-        assert_eq!(cancel(1, "b")["cancelled"], false);
-        assert_eq!(desk.says(0, &["list"]), listed(&[1, 2]));
-        cancel(0, "a");
-        cancel(0, "c");
+        desk.plays(
+            r#"
+            0 cancel --quota 5/1h --id b => id="b" & cancelled=true
+            1 cancel --quota 5/1h --id b => cancelled=false
+            "#,
+        );
+        assert_eq!(desk.says(0, "list"), listed(&[1, 2]));
+        desk.plays("0 cancel --quota 5/1h --id a\n0 cancel --quota 5/1h --id c");
         assert_eq!(desk.keys(), [""; 0]);
     }
 }
@@ -60,12 +59,12 @@ fn events_are_listed_and_cancelled() {
 #[test]
 fn events_that_stay_are_kept_as_long_as_the_service_keeps_them() {
     for (quotas, kept) in [
-        (["--quota=7/1h", "--quota=5/1h"], 3_600),
-        (["--quota=9/2h", "--tolerance=5m"], 7_500),
+        ("--quota 7/1h --quota 5/1h", 3_600),
+        ("--quota 9/2h --tolerance 5m", 7_500),
     ] {
         let desk = desk_with("redis", &[("a", "08:00:00", 1), ("b", "09:00:00", 1)]);
         let keys = desk.keys();
-        desk.says(0, &[&["cancel", "--id", "a"], &quotas[..]].concat());
+        desk.says(0, &format!("cancel --id a {quotas}"));
         let left = desk.server.command(&["TTL", &keys[0]]).integer().unwrap();
         let last: jiff::Timestamp = day("09:00:00").parse().unwrap();
         let kept = kept + (last - jiff::Timestamp::now()).get_seconds();
@@ -77,73 +76,50 @@ fn events_that_stay_are_kept_as_long_as_the_service_keeps_them() {
 #[test]
 fn answers_are_for_people_too() {
     let desk = desk_with("redis", &[("m\u{1b}1", "02:00:00.5", 1)]);
-    let ask = |arguments: &[&str]| stdout(&desk.ask(arguments));
     let date = &day("")[..10];
     let list = format!(
         "list alice: 1 event\n\n\
          TIME                    WEIGHT  ID\n\
          {date}T02:00:00.5Z       1  m\\u{{1b}}1\n"
     );
-    assert_eq!(ask(&["list"]), list);
+    assert_eq!(desk.text("list"), list);
     // Ten hours ahead of UTC, without a summer time.
-    let local = ask(&["list", "--time-zone", "Australia/Brisbane"]);
+    let local = desk.text("list --time-zone Australia/Brisbane");
     assert!(local.starts_with("list alice: 1 event, times in Australia/Brisbane\n"));
-    let said = format!("\n{date}T12:00:00.5+10:00 ");
-    assert!(local.contains(&said), "{local}");
-    let cancel = |id| ask(&["cancel", "--id", id, "--quota", "5/1h"]);
+    has(&local, &format!("\n{date}T12:00:00.5+10:00 "));
+    let cancel = |id| desk.text(&format!("cancel --quota 5/1h --id {id}"));
     assert_eq!(cancel("x"), "cancel alice, x: no such event is planned\n");
     assert_eq!(cancel("m\u{1b}1"), "cancel alice, m\\u{1b}1: cancelled\n");
-    assert_eq!(ask(&["list"]), "list alice: 0 events\n");
+    assert_eq!(desk.text("list"), "list alice: 0 events\n");
 }
 
 #[test]
 fn command_lines_that_cannot_be() {
     let desk = Desk::of_reminders("redis");
-    let long = format!("cancel --quota 5/1h --id {}", "x".repeat(201));
-    for (arguments, hint) in [
-        (
-            "list --from noon",
-            "--from noon: the time is not a time; write it as RFC 3339",
-        ),
-        ("list --until 2026-03-01T08:00:00", "has no offset"),
-        (
-            "list --time-zone Mars",
-            "--time-zone Mars: there is no such time zone",
-        ),
-        (
-            "cancel --id a",
-            "no quota is given: give at least one, such as --quota 5/1h",
-        ),
-        (&*long, "201"),
-        (
-            "cancel --id a --quota 5/1h --tolerance 4000d",
-            "--tolerance 4000d: with these quotas",
-        ),
-        ("cancel --id a --quota 1/day@Mars", "--quota 1/day@Mars: "),
-    ] {
-        let arguments: Vec<_> = arguments.split(' ').collect();
-        fails(&desk.ask(&arguments), &[hint]);
+    let long = "x".repeat(201);
+    for case in "\
+list --from noon => --from noon: the time is not a time; write it as RFC 3339
+list --until 2026-03-01T08:00:00 => has no offset
+list --time-zone Mars => --time-zone Mars: there is no such time zone
+cancel --id a => no quota is given: give at least one, such as --quota 5/1h
+cancel --quota 5/1h --id LONG => 201
+cancel --id a --quota 5/1h --tolerance 4000d => --tolerance 4000d: with these quotas
+cancel --id a --quota 1/day@Mars => --quota 1/day@Mars: "
+        .lines()
+    {
+        let (line, hint) = case.split_once(" => ").unwrap();
+        fails(&desk.ask(&line.replace("LONG", &long)), &[hint]);
     }
     let url = desk.server.url();
+    let named = "--schedule a b: give the name of the service's schedule: 1 to 64";
     for (name, store, hint) in [
-        (
-            "a b",
-            &*url,
-            "--schedule a b: give the name of the service's schedule: 1 to 64",
-        ),
+        ("a b", &*url, named),
         ("a", "redis://127.0.0.1:1", "(unavailable)"),
         ("a", "fred://127.0.0.1:1", "(unavailable)"),
     ] {
-        let list = [
-            "schedule",
-            "list",
-            "--key",
-            "a",
-            "--schedule",
-            name,
-            "--store",
-            store,
-        ];
-        fails(&tollgate().args(list).output().unwrap(), &[hint]);
+        let list = run(&format!(
+            "schedule list --key a --schedule '{name}' --store {store}"
+        ));
+        fails(&list, &[hint]);
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tollgate_testkit::{Flavor, Server};
 
 use crate::desk::Desk;
-use crate::program::{stderr, stdout, tollgate};
+use crate::program::{stderr, stdout, tollgate, words};
 use crate::servers::{begun, size};
 
 /// The signals, with the exit status that shells expect after each.
@@ -39,21 +39,22 @@ fn an_interrupted_replay_leaves_no_keys() {
 }
 
 /// A limit whose next start is at most a second ahead, so that a check that waits reserves it.
-const LIMIT: [&str; 4] = ["--limit", "mail=gcra:1/1s", "--key", "alice"];
+const LIMIT: &str = "--limit mail=gcra:1/1s --key alice";
+
+/// Starts `command`, whose output is kept.
+fn started(mut command: Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
 
 /// Starts a check that has to wait, on a key that is used up, and interrupts it once its start is
 /// reserved. Returns what it printed, or `None` if it was admitted before.
-fn interrupted(desk: &Desk, signal: &str, options: &[&str], key: &str) -> Option<Output> {
-    let check = || {
-        let mut command = tollgate();
-        command.arg("check").args(LIMIT).args(options);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    };
-    let _ = check().output().unwrap();
-    let before = desk.server.command(&["GET", key]);
-    let mut child = check().args(["--wait-up-to", "1h"]).spawn().unwrap();
-    while desk.server.command(&["GET", key]) == before {
+fn interrupted(desk: &Desk, signal: &str) -> Option<Output> {
+    let key = desk.key("mail:gcra:v1:{alice}");
+    let _ = desk.ask("check");
+    let before = desk.server.command(&["GET", &key]);
+    let mut child = started(desk.command("check --wait-up-to 1h"));
+    while desk.server.command(&["GET", &key]) == before {
         if child.try_wait().unwrap().is_some() {
             return None;
         }
@@ -66,19 +67,16 @@ fn interrupted(desk: &Desk, signal: &str, options: &[&str], key: &str) -> Option
 #[test]
 fn an_interrupted_wait_is_given_back() {
     for scheme in ["redis", "fred"] {
-        let desk = Desk::new(scheme);
-        let key = desk.key("mail:gcra:v1:{alice}");
-        let store = format!("{scheme}://{}", desk.server.address());
-        let options = ["--store", &store, "--prefix", &desk.prefix];
+        let desk = Desk::new(scheme).about(LIMIT);
         for (signal, status) in SIGNALS {
             // On a busy machine, it may be admitted before it is interrupted.
-            let mut attempts = (0..20).filter_map(|_| interrupted(&desk, signal, &options, &key));
+            let mut attempts = (0..20).filter_map(|_| interrupted(&desk, signal));
             let output = attempts.next().expect("it was always admitted at once");
             assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
             assert_eq!(stderr(&output), "tollgate: interrupted\n");
             assert!(output.stdout.is_empty());
             // Its start is due, and nobody has used it: otherwise it would count for a second.
-            desk.says(0, &[&["peek"], &LIMIT[..]].concat());
+            desk.says(0, "peek");
         }
     }
 }
@@ -86,17 +84,14 @@ fn an_interrupted_wait_is_given_back() {
 #[test]
 fn an_interrupted_wait_says_so_if_the_server_is_lost() {
     let server = Server::start(Flavor::System);
-    let check = |waits: &[&str]| {
+    let check = |waits: &str| {
         let mut command = tollgate();
-        command
-            .arg("check")
-            .args(["--limit", "mail=gcra:1/1m", "--key", "alice"]);
-        command.args(["--store", &server.url()]).args(waits);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().unwrap()
+        command.args(words("check --limit mail=gcra:1/1m --key alice"));
+        command.args(["--store", &server.url()]).args(words(waits));
+        started(command)
     };
-    assert!(check(&[]).wait().unwrap().success());
-    let child = check(&["--wait-up-to", "1h"]);
+    assert!(check("").wait().unwrap().success());
+    let child = check("--wait-up-to 1h");
     let asked = |server: &Server| {
         let stats = server.command(&["INFO", "commandstats"]);
         let stats = stats.text().unwrap().to_owned();
@@ -122,18 +117,8 @@ fn an_interrupted_wait_says_so_if_the_server_is_lost() {
 fn top_looks_again_until_it_is_interrupted_or_not_read() {
     let desk = Desk::new("redis");
     let begun = |every: &str| {
-        let mut command = tollgate();
-        command.args([
-            "top",
-            "--limit",
-            "login=gcra:5/1d",
-            "--every",
-            every,
-            "--json",
-        ]);
-        command.args(["--store", &desk.server.url(), "--prefix", &desk.prefix]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let top = format!("top --limit login=gcra:5/1d --json --every {every}");
+        let mut child = started(desk.command(&top));
         let mut line = String::new();
         let mut answers = BufReader::new(child.stdout.take().unwrap());
         answers.read_line(&mut line).unwrap();
