@@ -412,8 +412,12 @@ impl Asking {
             } else {
                 (state.in_vain, state.directly_until) = (0, Timestamp::UNIX_EPOCH);
             }
-            let before = state.grant.replace(grant).and_then(Grant::into_unused);
-            state.unused.extend(before);
+            // Whoever asked after this one, since that took too long, may have live units.
+            let unused = match grant.is_live(now) {
+                true => state.grant.replace(grant),
+                false => Some(grant),
+            };
+            state.unused.extend(unused.and_then(Grant::into_unused));
             true
         })
     }

@@ -406,6 +406,27 @@ fn a_caller_that_is_never_polled_again_holds_up_nobody_for_long() {
     });
 }
 
+/// The store is asked again by then, and its units are in hand.
+#[test]
+fn an_answer_after_its_time_replaces_no_units() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let late = Fault::Delay(L * 5 / 4);
+        let faults = [Fault::None, Fault::None, Fault::None, late];
+        let store = Prefetch::with_clock(FaultyStore::new(clock.memory(), faults), L, clock);
+        let limiter = Arc::new(RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap());
+        for _ in 0..3 {
+            let _ = allowed(&limiter).await;
+        }
+        let other = Arc::clone(&limiter);
+        let asks = tokio::spawn(async move { allowed(&other).await.source() });
+        sleep(L).await;
+        while allowed(&limiter).await.source() == Source::Store {}
+        assert_eq!(asks.await.unwrap(), Source::Store);
+        assert_eq!(allowed(&limiter).await.source(), Source::Prefetched);
+    });
+}
+
 /// Also of one limit of several.
 #[test]
 fn a_lowered_or_reset_key_has_nothing_in_hand() {
