@@ -248,7 +248,8 @@ impl Hot {
             if now.at < state.directly_until {
                 return Take::Directly;
             }
-            // What the last calls have cost, for as long as the units last.
+            // What the last calls have cost, for as long as the units last; also those that were denied, since
+            // calls like these use whatever a part of what is left grants.
             let passed = now
                 .at
                 .saturating_duration_since(state.since)
