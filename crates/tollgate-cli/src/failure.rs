@@ -53,12 +53,6 @@ pub(crate) enum Failure {
          lacks"
     )]
     NoZone { id: String, key: String },
-    #[error("{option} {}: {reason}", Short(text))]
-    Filter {
-        option: &'static str,
-        text: String,
-        reason: &'static str,
-    },
     #[error(
         "no request of {files} is like --path, --method and --status say, but {left_out} others are: give another of these, or leave it out{skipped}"
     )]
@@ -74,21 +68,6 @@ pub(crate) enum Failure {
         plural(*forgotten, "state was", "states were")
     )]
     HalfForgotten { forgotten: u64, failure: Box<Self> },
-    #[error(
-        "--key {}: {reason}; join ip, client, user and path with +, such as ip+path",
-        Short(key)
-    )]
-    Key { key: String, reason: String },
-    #[error(
-        "{option} {}: that is not a length of time; give a whole number with us, ms, s, m, h or d, such as 366d",
-        Short(text)
-    )]
-    Length { option: &'static str, text: String },
-    #[error(
-        "{option} {}: that is longer than tollgate can count; give at most 104249d",
-        Short(text)
-    )]
-    TooLong { option: &'static str, text: String },
     #[error("{file}:{line}: {reason}")]
     Line {
         file: String,
@@ -99,77 +78,20 @@ pub(crate) enum Failure {
         "KEY: ... is the address of a server: give it with --store; if it is a key, give it with --key"
     )]
     KeyIsAddress,
-    #[error("--limit {}: {source}", Short(limit))]
-    Limit { limit: String, source: LimitError },
     #[error("{0}")]
     Limits(LimitError),
     #[error("--limits {}: {reason}", path.display())]
     LimitsFile { path: PathBuf, reason: String },
     #[error(
-        "--limit {}: there are no limits of that name in {}; it has {known}",
-        Short(limit),
-        path.display()
-    )]
-    LimitNotInFile {
-        limit: String,
-        path: PathBuf,
-        known: String,
-    },
-    #[error("--limits {}: say which limits decide the call with --limit: {known}", path.display())]
-    LimitOfFile { path: PathBuf, known: String },
-    #[error(
-        "--limit {}: several limits in {} have that name, and one of them decides a call; give the entry: {entries}",
-        Short(limit),
-        path.display()
-    )]
-    LimitOfSeveral {
-        limit: String,
-        path: PathBuf,
-        entries: String,
-    },
-    #[error("--limit {}: it is off in {}, so it decides nothing", Short(limit), path.display())]
-    LimitOff { limit: String, path: PathBuf },
-    #[error(
-        "--limit {}: that is a name; give the limit as the service defines it, such as login=gcra:10/1m, or the service's file of limits with --limits",
-        Short(limit)
-    )]
-    LimitOnlyNamed { limit: String },
-    #[error(
-        "--limit {}: the letters stand for numbers that a key does not show; give the service's numbers, or its file of limits with --limits",
-        Short(limit)
-    )]
-    LimitWithLetters { limit: String },
-    #[error(
         "the server holds no state of {}: without --limit, the list has all",
         printable(limits.as_bytes())
     )]
     LimitsNotHeld { limits: String },
-    #[error("--limit {} is given twice: remove one", Short(limit))]
-    LimitTwice { limit: String },
     #[error(
         "the limit {} counts in the zone `local`, which is that of the call: give it as --zone, such as --zone Europe/Berlin",
         Short(limit)
     )]
     LimitWithoutZone { limit: String },
-    #[error(
-        "--zone {}: there is no such time zone; give the name of one, such as Europe/Berlin",
-        Short(zone)
-    )]
-    LimitZone { zone: String },
-    #[error(
-        "--limit {}: a limit on a server has a name; give the one that the service gives it, such as login=gcra:10/1m",
-        Short(limit)
-    )]
-    LimitUnnamed { limit: String },
-    #[error(
-        "--pattern {}: {reason}; give {{time}}, {{date}} before it, {{ip}}, {{user}}, {{path}} and {{}} for the rest, such as '{{ip}} {{}} [{{time}}] \"{{path}}\"'",
-        Short(pattern)
-    )]
-    Pattern { pattern: String, reason: String },
-    #[error("--prefix {}: {source}", Short(prefix))]
-    Prefix { prefix: String, source: StoreError },
-    #[error("--quota {}: {source}", Short(quota))]
-    Quota { quota: String, source: LimitError },
     #[error("cannot write the output: {0}")]
     Output(io::Error),
     #[error("cannot read {}: {source}; give a readable file", path.display())]
@@ -180,11 +102,6 @@ pub(crate) enum Failure {
     ReportOverLog { report: PathBuf, log: PathBuf },
     #[error("cannot wait for a server: {0}")]
     Runtime(io::Error),
-    #[error(
-        "--schedule {}: give the name of the service's schedule: 1 to 64 ASCII letters, digits, -, _ or .",
-        Short(name)
-    )]
-    ScheduleName { name: String },
     #[error(
         "TOLLGATE_KEY_SECRET: give the service's secret as 32 hex digits, or unset it if the service does not hash its keys"
     )]
@@ -201,31 +118,28 @@ pub(crate) enum Failure {
         reason: &'static str,
         places: &'static str,
     },
-    #[error("{option} {}: the time {reason}", Short(text))]
-    Time {
+    #[error("{option} {} is given twice: remove one", Short(text))]
+    Twice { option: &'static str, text: String },
+    #[error("more than {most} different keys: replay a part of the log, or choose a coarser --key")]
+    TooManyKeys { most: u32 },
+    #[error("{option} {}: {reason}", Short(text))]
+    Wrong {
         option: &'static str,
         text: String,
         reason: String,
     },
-    #[error("--window {}: {source}", Short(window))]
-    Window { window: String, source: LimitError },
-    #[error("--window {} is given twice: remove one", Short(window))]
-    WindowTwice { window: String },
-    #[error(
-        "--time-zone {}: there is no such time zone; give the name of one, such as Europe/Berlin",
-        Short(zone)
-    )]
-    TimeZone { zone: String },
-    #[error(
-        "--tolerance {}: with these quotas, a key could hold too many events; give a shorter one, or add a quota with a longer window",
-        Short(tolerance)
-    )]
-    TooFarBack { tolerance: String },
-    #[error("more than {most} different keys: replay a part of the log, or choose a coarser --key")]
-    TooManyKeys { most: u32 },
 }
 
 impl Failure {
+    /// Returns the failure of an option whose value `text` is not possible.
+    pub(crate) fn wrong(option: &'static str, text: &str, reason: impl fmt::Display) -> Self {
+        Self::Wrong {
+            option,
+            text: text.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+
     /// Returns whether standard output was closed by its reader.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)

@@ -48,7 +48,7 @@ pub(crate) trait Work: Sync {
     ) -> impl Future<Output = Result<Self::Answer, StoreError>> + Send;
 
     /// Returns all keys.
-    fn keys(&self) -> impl Iterator<Item = KeyId> + Send;
+    fn keys(&self) -> impl Iterator<Item = KeyId> + Clone + Send;
 
     /// Deletes what the server holds for `key`.
     fn forget(&self, key: KeyId) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -67,10 +67,7 @@ impl Run {
         let options = Options::new()
             .with_prefix(prefix)
             .and_then(|options| options.with_prefix(&own))
-            .map_err(|source| Failure::Prefix {
-                prefix: prefix.to_owned(),
-                source,
-            })?;
+            .map_err(|error| Failure::wrong("--prefix", prefix, error))?;
         Ok(Self {
             server,
             options: options.with_deadline(PATIENCE).with_caller_slack(SLACK),
@@ -98,7 +95,7 @@ impl Run {
             progress.say("cleaning");
             let left = select! {
                 biased;
-                forgotten = forget_all(&work) => {
+                forgotten = forget_all(work.keys(), |key| work.forget(key)) => {
                     forgotten.err().map(|error| match error.kind() {
                         // An unknown outcome only means here that there was no reply.
                         ErrorKind::Unknown => "the server does not answer".to_owned(),
@@ -158,21 +155,34 @@ async fn call_all<W: Work>(
 }
 
 /// Deletes what the server holds for all keys.
-async fn forget_all(work: &impl Work) -> Result<(), StoreError> {
-    let lanes = (0..LANES).map(|lane| async move {
-        for key in work.keys().skip(lane).step_by(LANES) {
-            forget(work, key).await?;
+async fn forget_all<F>(
+    keys: impl Iterator<Item = KeyId> + Clone + Send,
+    forget: impl Fn(KeyId) -> F + Sync,
+) -> Result<(), StoreError>
+where
+    F: Future<Output = Result<(), StoreError>> + Send,
+{
+    let forget = &forget;
+    let lanes = (0..LANES).map(|lane| {
+        let keys = keys.clone().skip(lane).step_by(LANES);
+        async move {
+            for key in keys {
+                retry(|| forget(key)).await?;
+            }
+            Ok(())
         }
-        Ok(())
     });
     join_all(lanes).await.into_iter().collect()
 }
 
-/// Deletes what the server holds for `key`, with retries while the connection is lost.
-async fn forget(work: &impl Work, key: KeyId) -> Result<(), StoreError> {
+/// Deletes a key, with retries while the connection is lost.
+async fn retry<F>(forget: impl Fn() -> F + Send) -> Result<(), StoreError>
+where
+    F: Future<Output = Result<(), StoreError>> + Send,
+{
     let mut pause = FIRST_PAUSE;
     loop {
-        match work.forget(key).await {
+        match forget().await {
             Err(error) if may_pass(&error) && pause <= LONGEST_PAUSE => time::sleep(pause).await,
             outcome => return outcome,
         }
@@ -186,48 +196,13 @@ fn may_pass(error: &StoreError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use tollgate_core::Timestamp;
 
     use super::*;
     use crate::trace::Trace;
-
-    /// Keys whose deletion fails so often, with an error of this kind.
-    struct Failing {
-        keys: Trace,
-        kind: ErrorKind,
-        failures: u32,
-        tries: AtomicU32,
-    }
-
-    impl Work for Failing {
-        type Item = ();
-        type Answer = ();
-
-        fn items(&self) -> &[()] {
-            &[]
-        }
-
-        fn key_of((): &()) -> KeyId {
-            unreachable!("there are no items")
-        }
-
-        async fn call(&self, (): &()) -> Result<(), StoreError> {
-            Ok(())
-        }
-
-        fn keys(&self) -> impl Iterator<Item = KeyId> {
-            self.keys.keys().ids()
-        }
-
-        async fn forget(&self, _: KeyId) -> Result<(), StoreError> {
-            if self.tries.fetch_add(1, Ordering::Relaxed) < self.failures {
-                return Err(StoreError::new(self.kind, "on schedule"));
-            }
-            Ok(())
-        }
-    }
 
     #[test]
     fn a_key_is_deleted_again_while_the_connection_is_lost() {
@@ -243,14 +218,16 @@ mod tests {
         ] {
             let mut keys = Trace::default();
             keys.push(Timestamp::UNIX_EPOCH, b"alice").unwrap();
-            let work = Failing {
-                keys,
-                kind,
-                failures,
-                tries: AtomicU32::new(0),
+            let counted = AtomicU32::new(0);
+            let forget = |_| {
+                let error = StoreError::new(kind, "on schedule");
+                ready(match counted.fetch_add(1, Ordering::Relaxed) < failures {
+                    true => Err(error),
+                    false => Ok(()),
+                })
             };
-            let done = runtime.block_on(forget_all(&work)).map_err(|_| ());
-            let counted = work.tries.into_inner();
+            let done = runtime.block_on(forget_all(keys.keys().ids(), forget));
+            let (done, counted) = (done.map_err(|_| ()), counted.into_inner());
             let found = done.map(|()| counted).map_err(|()| counted);
             assert_eq!(found, tries, "{kind:?}");
         }

@@ -1,8 +1,8 @@
 //! `LimitOptions`: the limits that a command asks about, in full, by name in the service's file of
 //! limits, or as `explain` and `list` print them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use clap::Args;
 use jiff::tz::TimeZone;
@@ -13,6 +13,7 @@ use tollgate_wire::operate::{FoundState, Search};
 
 use crate::failure::Failure;
 use crate::store::TimeSource as Clock;
+use crate::time::no_zone;
 
 /// The letters that stand in the text of a state for the numbers that its key does not show, and
 /// numbers to replace them: they do not change the keys that a limit reads.
@@ -110,7 +111,7 @@ impl LimitOptions {
         let Some(name) = &self.zone else {
             return Ok(limits);
         };
-        let unknown = || Failure::LimitZone { zone: name.clone() };
+        let unknown = || no_zone("--zone", name);
         let zone = TimeZone::get(name).map_err(|_| unknown())?;
         let limits = limits.iter().map(|limit| limit.in_zone(&zone));
         limits.collect::<Result<_, _>>().map_err(|_| unknown())
@@ -126,8 +127,8 @@ impl LimitOptions {
         for text in &self.limits {
             for limit in in_full(file, text)? {
                 if limits.contains(&limit) {
-                    let limit = text.clone();
-                    return Err(Failure::LimitTwice { limit });
+                    let (option, text) = ("--limit", text.clone());
+                    return Err(Failure::Twice { option, text });
                 }
                 limits.push(limit);
             }
@@ -179,32 +180,30 @@ fn in_full(file: Option<&LimitsFile>, text: &str) -> Result<Vec<Limit>, Failure>
     }
     if let Some(shown) = without_numbers(text) {
         let limits = file.map(|file| file.reading(&shown)).unwrap_or_default();
-        if limits.is_empty() {
-            let limit = text.to_owned();
-            return Err(match file {
-                Some(file) => file.unknown(limit),
-                None => Failure::LimitWithLetters { limit },
-            });
+        if !limits.is_empty() {
+            return Ok(limits);
         }
-        return Ok(limits);
+        let reason = "the letters stand for numbers that a key does not show; give the service's numbers, or its file of limits with --limits";
+        return Err(file.map_or_else(|| wrong(text, reason), |file| file.unknown(text)));
     }
-    match file {
-        Some(file) if is_word(text) => Err(file.unknown(text.to_owned())),
-        None if is_word(text) => Err(Failure::LimitOnlyNamed {
-            limit: text.to_owned(),
-        }),
-        _ => Ok(vec![limit(text)?]),
+    if !is_word(text) {
+        return Ok(vec![limit(text)?]);
     }
+    let reason = "that is a name; give the limit as the service defines it, such as login=gcra:10/1m, or the service's file of limits with --limits";
+    Err(file.map_or_else(|| wrong(text, reason), |file| file.unknown(text)))
 }
 
 /// Parses a limit of the command line, which has a name.
 fn limit(text: &str) -> Result<Limit, Failure> {
-    let limit = text.to_owned();
     if text.parse::<Algorithm>().is_ok() {
-        return Err(Failure::LimitUnnamed { limit });
+        let reason = "a limit on a server has a name; give the one that the service gives it, such as login=gcra:10/1m";
+        return Err(wrong(text, reason));
     }
-    text.parse()
-        .map_err(|source: LimitError| Failure::Limit { limit, source })
+    text.parse().map_err(|error: LimitError| wrong(text, error))
+}
+
+fn wrong(limit: &str, reason: impl fmt::Display) -> Failure {
+    Failure::wrong("--limit", limit, reason)
 }
 
 /// Returns whether `text` could be a name, and no limit.
@@ -228,10 +227,7 @@ fn without_numbers(text: &str) -> Option<Limit> {
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     // The algorithm does not matter: this only validates the name.
     let named = Limit::new(name, FixedWindow::aligned(Quota::per_second(1)));
-    named.map(drop).map_err(|source| Failure::Limit {
-        limit: name.to_owned(),
-        source,
-    })
+    named.map(drop).map_err(|error| wrong(name, error))
 }
 
 impl LimitsFile {
@@ -274,10 +270,11 @@ impl LimitsFile {
     /// Returns the limits of the entry, or else those of the name `text`.
     fn called(&self, text: &str) -> Result<Option<Vec<Limit>>, Failure> {
         match self.set.get(text) {
-            Some([]) => Err(Failure::LimitOff {
-                limit: text.to_owned(),
-                path: self.path.clone(),
-            }),
+            Some([]) => {
+                let path = self.path.display();
+                let reason = format!("it is off in {path}, so it decides nothing");
+                Err(wrong(text, reason))
+            }
             Some(limits) => Ok(Some(limits.to_vec())),
             None => {
                 let mut limits = self.limits();
@@ -308,26 +305,26 @@ impl LimitsFile {
             limits.iter().any(|limit| found.contains(limit))
         };
         let entries: Vec<&str> = self.set.names().filter(has).collect();
-        Err(Failure::LimitOfSeveral {
-            limit: text.to_owned(),
-            path: self.path.clone(),
-            entries: entries.join(", "),
-        })
+        let reason = format!(
+            "several limits in {} have that name, and one of them decides a call; give the entry: {}",
+            self.path.display(),
+            entries.join(", ")
+        );
+        Err(wrong(text, reason))
     }
 
     pub(crate) fn which(&self) -> Failure {
-        Failure::LimitOfFile {
+        let known = self.known();
+        Failure::LimitsFile {
             path: self.path.clone(),
-            known: self.known(),
+            reason: format!("say which limits decide the call with --limit: {known}"),
         }
     }
 
-    fn unknown(&self, limit: String) -> Failure {
-        Failure::LimitNotInFile {
-            limit,
-            path: self.path.clone(),
-            known: self.known(),
-        }
+    fn unknown(&self, limit: &str) -> Failure {
+        let (path, known) = (self.path.display(), self.known());
+        let reason = format!("there are no limits of that name in {path}; it has {known}");
+        wrong(limit, reason)
     }
 
     fn known(&self) -> String {

@@ -5,6 +5,7 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde::Serialize;
@@ -13,10 +14,11 @@ use crate::failure::Failure;
 use crate::secrets::without_secrets;
 use crate::text::{json, printable, printable_lines};
 
-/// The exit status of a call that is denied, or an event that is refused.
-pub(crate) const DENIED: u8 = 1;
-/// The exit status of a command that found nothing to do.
-pub(crate) const NOTHING: u8 = 1;
+/// Returns the exit status of a command that has an answer: 1 for a call that is denied, an event that is refused,
+/// nothing to forget, or a finding that is too severe.
+pub(crate) fn status(is_good: bool) -> ExitCode {
+    ExitCode::from(u8::from(!is_good))
+}
 
 /// Both output streams; write errors are returned or ignored instead of panicking.
 pub(crate) struct Output {

@@ -24,9 +24,13 @@ impl ZoneOptions {
 
 /// Returns the time zone called `name`.
 pub(crate) fn zone(name: &str) -> Result<TimeZone, Failure> {
-    TimeZone::get(name).map_err(|_| Failure::TimeZone {
-        zone: name.to_owned(),
-    })
+    TimeZone::get(name).map_err(|_| no_zone("--time-zone", name))
+}
+
+/// Returns the failure of an option with a time zone `name` that does not exist.
+pub(crate) fn no_zone(option: &'static str, name: &str) -> Failure {
+    let reason = "there is no such time zone; give the name of one, such as Europe/Berlin";
+    Failure::wrong(option, name, reason)
 }
 
 /// Why a text is not a time.
@@ -81,11 +85,7 @@ fn is_leap_second(time: &str) -> bool {
 
 /// Reads the time of an option.
 pub(crate) fn option(option: &'static str, text: &str) -> Result<Timestamp, Failure> {
-    read(text).map_err(|reason| Failure::Time {
-        option,
-        text: text.to_owned(),
-        reason: reason.to_string(),
-    })
+    read(text).map_err(|reason| Failure::wrong(option, text, format!("the time {reason}")))
 }
 
 /// Reads the length of time of an option, written as the window of a quota; it may be zero.
@@ -102,11 +102,13 @@ pub(crate) fn length(option: &'static str, text: &str) -> Result<Duration, Failu
     quota.map(Quota::window).ok_or_else(|| {
         let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
         let is_number = is_number && digits.bytes().any(|byte| byte != b'0');
-        let text = text.to_owned();
-        if has_unit && is_number {
-            return Failure::TooLong { option, text };
-        }
-        Failure::Length { option, text }
+        let reason = match has_unit && is_number {
+            true => "that is longer than tollgate can count; give at most 104249d",
+            false => {
+                "that is not a length of time; give a whole number with us, ms, s, m, h or d, such as 366d"
+            }
+        };
+        Failure::wrong(option, text, reason)
     })
 }
 

@@ -116,7 +116,7 @@ impl Keys {
     }
 
     /// Returns the ids of all keys.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = KeyId> + use<> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = KeyId> + Clone + use<> {
         let ids = self.keys.len();
         (0..).map(KeyId).take(ids)
     }

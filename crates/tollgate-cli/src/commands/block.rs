@@ -40,11 +40,8 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
     let lasting = lasting.map(|lasting| length("--lasting", lasting));
     let lasting = lasting.transpose()?;
     if lasting.is_some_and(|lasting| lasting.is_zero()) {
-        return Err(Failure::Filter {
-            option: "--lasting",
-            text: "0".to_owned(),
-            reason: "a block lasts longer than that; `tollgate reset` ends one",
-        });
+        let reason = "a block lasts longer than that; `tollgate reset` ends one";
+        return Err(Failure::wrong("--lasting", "0", reason));
     }
     let subject = about.subject()?;
     let blocks = subject.limits.iter();

@@ -7,12 +7,9 @@ use serde::Serialize;
 use tollgate_wire::operate::{Diagnosis, Finding, Severity};
 
 use crate::failure::Failure;
-use crate::output::{Output, say};
+use crate::output::{Output, say, status};
 use crate::store::{ServerOptions, TimeSource, wait_for};
 use crate::text::{Table, bullets};
-
-/// The exit status if a finding is as severe as `--fail-on` says.
-const FOUND: u8 = 1;
 
 /// The options of `doctor`.
 #[derive(Args, Debug)]
@@ -61,11 +58,7 @@ pub(super) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, 
         FailOn::Warning => Severity::Warning,
         FailOn::Serious => Severity::Serious,
     };
-    Ok(if diagnosis.worst() < least {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(FOUND)
-    })
+    Ok(status(diagnosis.worst() < least))
 }
 
 /// The diagnosis, as JSON.

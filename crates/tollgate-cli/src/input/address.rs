@@ -1,7 +1,7 @@
 //! `address`: the client's address as logs write it, in one spelling for each address.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str;
 
 use tollgate_http::inbound::ClientIp;
@@ -61,24 +61,7 @@ pub(crate) fn is_name(text: &[u8]) -> bool {
 /// programs read as octal.
 #[inline]
 fn is_ipv4(text: &[u8]) -> bool {
-    let (mut dots, mut number, mut digits) = (0, 0, 0);
-    for byte in text {
-        match byte {
-            b'0'..=b'9' if digits == 0 || number > 0 => {
-                number = 10 * number + u32::from(byte - b'0');
-                digits += 1;
-            }
-            b'.' if digits > 0 => {
-                dots += 1;
-                (number, digits) = (0, 0);
-            }
-            _ => return false,
-        }
-        if number > 255 {
-            return false;
-        }
-    }
-    dots == 3 && digits > 0
+    str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok())
 }
 
 /// Reads every spelling but that of a bare IPv4 address.

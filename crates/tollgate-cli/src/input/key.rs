@@ -21,6 +21,14 @@ pub(crate) enum Part {
     User,
 }
 
+/// How the parts are called.
+const PARTS: [(Part, &str); 4] = [
+    (Part::Client, "client"),
+    (Part::Ip, "ip"),
+    (Part::Path, "path"),
+    (Part::User, "user"),
+];
+
 /// The parts of a request that together form its key, in the given order.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct KeyParts {
@@ -84,28 +92,19 @@ impl FromStr for KeyParts {
     type Err = Failure;
 
     fn from_str(key: &str) -> Result<Self, Failure> {
-        let bad = |reason: String| Failure::Key {
-            key: key.to_owned(),
-            reason,
+        let bad = |reason: String| {
+            let join = "join ip, client, user and path with +, such as ip+path";
+            Failure::wrong("--key", key, format!("{reason}; {join}"))
         };
         let mut parts = Vec::new();
         for name in key.split('+') {
-            let part = match name {
-                "client" => Part::Client,
-                "ip" => Part::Ip,
-                "path" => Part::Path,
-                "user" => Part::User,
-                _ => {
-                    return Err(bad(format!(
-                        "\"{}\" is not a part of a request",
-                        Short(name)
-                    )));
-                }
-            };
-            if parts.contains(&part) {
+            let part = PARTS.iter().find(|(_, of)| *of == name);
+            let unknown = || bad(format!("\"{}\" is not a part of a request", Short(name)));
+            let (part, _) = part.ok_or_else(unknown)?;
+            if parts.contains(part) {
                 return Err(bad(format!("{name} is given twice")));
             }
-            parts.push(part);
+            parts.push(*part);
         }
         Ok(Self {
             parts,
@@ -117,17 +116,10 @@ impl FromStr for KeyParts {
 /// Formats the parts as they were given.
 impl fmt::Display for KeyParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, part) in self.parts.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "+" };
-            let name = match part {
-                Part::Client => "client",
-                Part::Ip => "ip",
-                Part::Path => "path",
-                Part::User => "user",
-            };
-            write!(f, "{separator}{name}")?;
-        }
-        Ok(())
+        let named = |part: &Part| PARTS.iter().find(|(of, _)| of == part);
+        let names = self.parts.iter().filter_map(named);
+        let names: Vec<_> = names.map(|&(_, name)| name).collect();
+        f.write_str(&names.join("+"))
     }
 }
 

@@ -45,31 +45,17 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Reads the logs of `options`, and sorts their requests by time.
+    /// Reads the logs of `options`, and sorts their requests by time. Notes who made them if it `has_callers`.
     pub(crate) fn read(
         options: &LogOptions,
         key: &KeyParts,
-        progress: &Progress,
-    ) -> Result<Self, Failure> {
-        Self::of(Parser::new(options, key)?, options, progress)
-    }
-
-    /// Reads logs in the same way, and notes who made the requests.
-    pub(crate) fn read_with_callers(
-        options: &LogOptions,
-        key: &KeyParts,
+        has_callers: bool,
         progress: &Progress,
     ) -> Result<Self, Failure> {
         let mut parser = Parser::new(options, key)?;
-        parser.note_callers();
-        Self::of(parser, options, progress)
-    }
-
-    fn of(
-        mut parser: Parser<'_>,
-        options: &LogOptions,
-        progress: &Progress,
-    ) -> Result<Self, Failure> {
+        if has_callers {
+            parser.note_callers();
+        }
         let files = &options.files;
         // Nothing would be left for the second time.
         if files.iter().filter(|path| is_standard_input(path)).count() > 1 {

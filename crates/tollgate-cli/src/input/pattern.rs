@@ -455,10 +455,8 @@ impl FromStr for Pattern {
 }
 
 fn failure(pattern: &str, reason: String) -> Failure {
-    Failure::Pattern {
-        pattern: pattern.to_owned(),
-        reason,
-    }
+    let give = "give {time}, {date} before it, {ip}, {user}, {path} and {} for the rest, such as '{ip} {} [{time}] \"{path}\"'";
+    Failure::wrong("--pattern", pattern, format!("{reason}; {give}"))
 }
 
 /// Returns the text between double quotes that comes after `before` others in `line`; empty if there is

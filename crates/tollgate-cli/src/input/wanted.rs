@@ -26,13 +26,7 @@ pub(super) struct Needs {
 impl<'o> Wanted<'o> {
     pub(super) fn new(options: &'o LogOptions, key: &KeyParts) -> Result<Self, Failure> {
         let filters = &options.filters;
-        let bad = |option, text: &str, reason| {
-            Err(Failure::Filter {
-                option,
-                text: text.to_owned(),
-                reason,
-            })
-        };
+        let bad = |option, text: &str, reason| Err(Failure::wrong(option, text, reason));
         for path in &filters.paths {
             if path.contains('?') {
                 let reason =
@@ -46,11 +40,8 @@ impl<'o> Wanted<'o> {
         }
         for method in &filters.methods {
             if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-                return bad(
-                    "--method",
-                    method,
-                    "give the name of a method, such as POST",
-                );
+                let reason = "give the name of a method, such as POST";
+                return bad("--method", method, reason);
             }
         }
         for status in &filters.statuses {

@@ -413,10 +413,7 @@ impl ServerOptions {
     /// Returns the options for the service's key prefix and `source`.
     pub(crate) fn settings(&self, source: TimeSource) -> Result<Options, Failure> {
         let settings = Options::new().with_prefix(&self.prefix);
-        let settings = settings.map_err(|source| Failure::Prefix {
-            prefix: self.prefix.clone(),
-            source,
-        })?;
+        let settings = settings.map_err(|error| Failure::wrong("--prefix", &self.prefix, error))?;
         Ok(settings
             .with_time_source(source.into())
             .with_deadline(PATIENCE))

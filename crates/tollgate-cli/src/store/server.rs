@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::Path;
-use std::str::FromStr;
 
 use tokio::time::timeout;
 use tollgate_core::{ErrorKind, StoreError};
@@ -35,25 +34,6 @@ pub(crate) struct Server {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.shown).finish()
-    }
-}
-
-impl FromStr for Location {
-    type Err = Failure;
-
-    fn from_str(url: &str) -> Result<Self, Failure> {
-        match url {
-            "memory" => Ok(Self::Memory),
-            _ => server(url, "memory, ").map(Self::Server),
-        }
-    }
-}
-
-impl FromStr for Server {
-    type Err = Failure;
-
-    fn from_str(url: &str) -> Result<Self, Failure> {
-        server(url, "")
     }
 }
 
@@ -143,12 +123,14 @@ fn without_credentials(url: &str) -> String {
 impl Location {
     /// Parses `url`, and reads the file of authorities, if there is one.
     pub(crate) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
-        match (url.parse()?, authorities) {
-            (Self::Server(server), _) => Ok(Self::Server(server.trusting(authorities)?)),
-            (Self::Memory, None) => Ok(Self::Memory),
-            (Self::Memory, Some(_)) => Err(Failure::AuthoritiesWithoutTls {
+        match (url, authorities) {
+            ("memory", None) => Ok(Self::Memory),
+            ("memory", Some(_)) => Err(Failure::AuthoritiesWithoutTls {
                 store: url.to_owned(),
             }),
+            _ => server(url, "memory, ")?
+                .trusting(authorities)
+                .map(Self::Server),
         }
     }
 }
@@ -156,7 +138,7 @@ impl Location {
 impl Server {
     /// Parses `url`, and reads the file of authorities, if there is one.
     pub(crate) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
-        url.parse::<Self>()?.trusting(authorities)
+        server(url, "")?.trusting(authorities)
     }
 
     fn trusting(mut self, authorities: Option<&Path>) -> Result<Self, Failure> {
@@ -202,12 +184,12 @@ mod tests {
     use super::*;
 
     fn client(url: &str) -> Client {
-        url.parse::<Server>().unwrap().client
+        Server::new(url, None).unwrap().client
     }
 
     #[test]
     fn addresses_are_parsed_like_the_clients_do() {
-        assert_eq!("memory".parse::<Location>().unwrap(), Location::Memory);
+        assert_eq!(Location::new("memory", None).unwrap(), Location::Memory);
         let found = client("redis://u:p@h:1/2");
         assert_eq!(found, Client::Redis("redis://u:p@h:1/2".into()));
         assert_eq!(client("fred://h:1/2"), Client::Fred("redis://h:1/2".into()));
@@ -234,7 +216,7 @@ mod tests {
             "fred-clusters://h",
             "memory-cluster://h",
         ] {
-            assert!(url.parse::<Server>().is_err(), "{url}");
+            assert!(Server::new(url, None).is_err(), "{url}");
         }
     }
 
@@ -246,7 +228,7 @@ mod tests {
             "redis-cluster://u:p@ss@h:1,i:2",
             "u:p@ss@h",
         ] {
-            let failure = match url.parse::<Server>() {
+            let failure = match Server::new(url, None) {
                 Ok(server) => server.shown,
                 Err(failure) => failure.to_string(),
             };
@@ -260,7 +242,7 @@ mod tests {
             "redis://u:pass?pass@h:1",
             "redis://u:pass?pass",
         ] {
-            let told = match url.parse::<Server>() {
+            let told = match Server::new(url, None) {
                 Ok(server) => format!("{} {server:?}", server.shown),
                 Err(failure) => format!("{failure} {failure:?}"),
             };

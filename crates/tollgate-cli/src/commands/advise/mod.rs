@@ -38,19 +38,19 @@ pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
     let key: KeyParts = options.log.key_parts()?;
     let mut windows = Vec::with_capacity(options.windows.len());
     for text in &options.windows {
-        let window = text.clone();
-        let length = length("--window", text)?;
-        match Quota::new(1, length) {
-            Ok(one) if windows.contains(&one) => return Err(Failure::WindowTwice { window }),
-            Ok(one) => windows.push(one),
-            Err(source) => return Err(Failure::Window { window, source }),
+        let one = Quota::new(1, length("--window", text)?)
+            .map_err(|error| Failure::wrong("--window", text, error))?;
+        if windows.contains(&one) {
+            let (option, text) = ("--window", text.clone());
+            return Err(Failure::Twice { option, text });
         }
+        windows.push(one);
     }
     let wanted = &options.answer;
     spare_logs(wanted.report.as_deref(), &options.log.files)?;
 
     let progress = Progress::new(output.is_watched());
-    let input = Input::read_with_callers(&options.log, &key, &progress)?;
+    let input = Input::read(&options.log, &key, true, &progress)?;
     progress.say("counting");
     let advice = windows.into_iter();
     let advice = advice.map(|one| {

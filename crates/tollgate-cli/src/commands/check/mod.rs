@@ -20,7 +20,7 @@ use tollgate_tokio::wait::WaitError;
 use self::answer::{Answer, Other, Refused};
 use crate::doubt::doubt;
 use crate::failure::{Failure, WithCauses};
-use crate::output::{DENIED, Output, say};
+use crate::output::{Output, say, status};
 use crate::store::{Remote, TimeSource};
 use crate::subject::{Subject, SubjectOptions, ask};
 use crate::time::length;
@@ -63,12 +63,12 @@ fn check_and_wait(
             answer.waited = Some(waited);
             let clock = subject.one.key.time_source;
             say(json, output, &answer, || answer.to_text(whom, clock))?;
-            Ok(ExitCode::SUCCESS)
+            Ok(status(true))
         }
         Err(refused) => {
             let answer = Refused::new(whom, *cost, longest, &refused);
             say(json, output, &answer, || answer.to_text(whom))?;
-            Ok(ExitCode::from(DENIED))
+            Ok(status(false))
         }
     }
 }
@@ -160,9 +160,5 @@ fn print_decision(
     say(subject.server.json, output, &answer, || {
         answer.to_text(&asked.whom, subject.one.key.time_source)
     })?;
-    Ok(if decision.is_allowed() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(DENIED)
-    })
+    Ok(status(decision.is_allowed()))
 }

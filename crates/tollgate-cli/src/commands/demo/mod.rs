@@ -30,10 +30,7 @@ pub(crate) struct DemoOptions {
 
 /// Runs `tollgate demo`.
 pub(super) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure> {
-    let bad = |source: LimitError| Failure::Quota {
-        quota: options.quota.clone(),
-        source,
-    };
+    let bad = |error: LimitError| Failure::wrong("--quota", &options.quota, error);
     let quota: Quota = options.quota.parse().map_err(bad)?;
     let trace = traffic::day()?;
     let keys = trace.keys();

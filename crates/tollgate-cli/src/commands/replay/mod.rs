@@ -32,7 +32,7 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     spare_logs(answer.report.as_deref(), &options.log.files)?;
 
     let progress = Progress::new(output.is_watched());
-    let input = Input::read(&options.log, &key, &progress)?;
+    let input = Input::read(&options.log, &key, false, &progress)?;
     let trace = &input.trace;
 
     let mut comparisons = Vec::new();
@@ -120,7 +120,7 @@ impl Work for OnServer<'_> {
         decision.map(Decision::into_verdicts)
     }
 
-    fn keys(&self) -> impl Iterator<Item = KeyId> {
+    fn keys(&self) -> impl Iterator<Item = KeyId> + Clone {
         self.trace.keys().ids()
     }
 
@@ -133,13 +133,12 @@ impl Work for OnServer<'_> {
 fn algorithms(texts: &[String]) -> Result<Vec<Algorithm>, Failure> {
     let mut algorithms = Vec::with_capacity(texts.len());
     for text in texts {
-        let algorithm: Algorithm = text.parse().map_err(|source: LimitError| {
-            let limit = text.clone();
-            Failure::Limit { limit, source }
-        })?;
+        let algorithm: Algorithm = text
+            .parse()
+            .map_err(|error: LimitError| Failure::wrong("--limit", text, error))?;
         if algorithms.contains(&algorithm) {
-            let limit = algorithm.to_string();
-            return Err(Failure::LimitTwice { limit });
+            let (option, text) = ("--limit", algorithm.to_string());
+            return Err(Failure::Twice { option, text });
         }
         algorithms.push(algorithm);
     }

@@ -11,7 +11,7 @@ use tollgate_wire::operate::{Clear, Cleared, Search};
 use super::options::ResetOptions;
 use crate::failure::Failure;
 use crate::limits::check_name;
-use crate::output::{NOTHING, Output, say};
+use crate::output::{Output, say, status};
 use crate::store::{Remote, TimeSource, wait_for};
 use crate::text::plural;
 
@@ -43,11 +43,7 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, F
     let is_nothing = absent.is_some() && cleared.found == 0;
     let answer = Answer::new(options, &cleared, absent);
     say(options.server.json, output, &answer, || answer.to_text())?;
-    Ok(if is_nothing {
-        ExitCode::from(NOTHING)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(status(!is_nothing))
 }
 
 /// Names that have no state.

@@ -10,7 +10,7 @@ use super::options::ResetOptions;
 use crate::doubt::doubt;
 use crate::failure::Failure;
 use crate::limits::{Selected, of_rest};
-use crate::output::{NOTHING, Output, say};
+use crate::output::{Output, say, status};
 use crate::signals::Signal;
 use crate::store::{Remote, TimeSource, Whom, wait_for};
 use crate::subject::find;
@@ -71,11 +71,7 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, F
     say(options.server.json, output, &answer, || {
         answer.to_text(&whom)
     })?;
-    Ok(if states.is_empty() {
-        ExitCode::from(NOTHING)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(status(!states.is_empty()))
 }
 
 /// Returns the states to forget.

@@ -9,7 +9,7 @@ use tollgate_core::{Key, StoreError, Timestamp};
 use super::options::{CancelOptions, ListOptions, SubjectOptions};
 use super::terms;
 use crate::failure::Failure;
-use crate::output::{DENIED, Output, say};
+use crate::output::{Output, say, status};
 use crate::store::{Remote, Whom, wait_for};
 use crate::text::{Grouped, Table, exact, plural, printable, rfc3339, times_in};
 use crate::time;
@@ -34,11 +34,7 @@ pub(super) fn cancel(options: &CancelOptions, output: &Output) -> Result<ExitCod
         };
         format!("cancel {whom}, {}: {done}\n", printable(id.as_bytes()))
     })?;
-    Ok(if cancelled {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(DENIED)
-    })
+    Ok(status(cancelled))
 }
 
 /// Runs `tollgate schedule list`.

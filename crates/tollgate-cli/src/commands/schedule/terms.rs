@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tollgate_core::{LimitErrorKind, schedule};
+use tollgate_core::{LimitError, LimitErrorKind, schedule};
 
 use super::options::QuotaOptions;
 use crate::failure::Failure;
@@ -37,10 +37,8 @@ impl QuotaOptions {
 }
 
 fn quota(text: &str) -> Result<schedule::Quota, Failure> {
-    text.parse().map_err(|source| Failure::Quota {
-        quota: text.to_owned(),
-        source,
-    })
+    text.parse()
+        .map_err(|error: LimitError| Failure::wrong("--quota", text, error))
 }
 
 /// Returns a quota under which no event is ever so long past that it is left out of a list.
@@ -55,9 +53,11 @@ pub(super) fn of_service(
     tolerance: Option<&str>,
 ) -> Result<schedule::Terms, Failure> {
     let terms = schedule::Terms::new(name, quotas).map_err(|source| match source.kind() {
-        LimitErrorKind::Name => Failure::ScheduleName {
-            name: name.to_owned(),
-        },
+        LimitErrorKind::Name => {
+            let reason =
+                "give the name of the service's schedule: 1 to 64 ASCII letters, digits, -, _ or .";
+            Failure::wrong("--schedule", name, reason)
+        }
         _ => Failure::Limits(source),
     })?;
     let Some(text) = tolerance else {
@@ -65,8 +65,9 @@ pub(super) fn of_service(
     };
     let tolerance = time::length("--tolerance", text)?;
     let terms = terms.with_tolerance(tolerance);
-    terms.map_err(|_| Failure::TooFarBack {
-        tolerance: text.to_owned(),
+    terms.map_err(|_| {
+        let reason = "with these quotas, a key could hold too many events; give a shorter one, or add a quota with a longer window";
+        Failure::wrong("--tolerance", text, reason)
     })
 }
 

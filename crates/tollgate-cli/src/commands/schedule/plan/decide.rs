@@ -221,7 +221,7 @@ impl<'t> Work for OnServer<'t> {
         self.planner.plan(*item).await
     }
 
-    fn keys(&self) -> impl Iterator<Item = KeyId> {
+    fn keys(&self) -> impl Iterator<Item = KeyId> + Clone {
         self.planner.task.messages.key_ids()
     }
 

@@ -19,7 +19,7 @@ use super::options::PlanOptions;
 use super::terms;
 use crate::failure::Failure;
 use crate::lanes::Run;
-use crate::output::{DENIED, Output};
+use crate::output::{Output, status};
 use crate::progress::Progress;
 use crate::report::page::spare_logs;
 use crate::store::Location;
@@ -91,9 +91,5 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
         _ => output.answer(&plan.to_text(options.only, options.per_key)),
     }?;
     written?;
-    Ok(if plan.refused == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(DENIED)
-    })
+    Ok(status(plan.refused == 0))
 }

@@ -147,7 +147,7 @@ impl Messages {
     }
 
     /// Returns the ids of all keys.
-    pub(super) fn key_ids(&self) -> impl Iterator<Item = KeyId> {
+    pub(super) fn key_ids(&self) -> impl Iterator<Item = KeyId> + Clone {
         self.keys.ids()
     }
 
