@@ -6,7 +6,7 @@ use serde::Serialize;
 use tollgate_core::Limit;
 use tollgate_core::store::{Verdict, Verdicts};
 
-use crate::text::{Grouped, Table, micros, wait};
+use crate::text::{Table, grouped, micros, wait};
 
 /// What one limit says of a call.
 #[derive(Clone, Serialize)]
@@ -60,7 +60,7 @@ impl LimitVerdict {
         // A block has no amount.
         let amount = |units: u64| match self.limit.algorithm().can_block() {
             true => String::new(),
-            false => Grouped(units).to_string(),
+            false => grouped(units),
         };
         [
             self.limit.to_string(),

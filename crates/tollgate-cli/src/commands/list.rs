@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::limits::LimitOptions;
 use crate::output::{Output, say};
 use crate::store::{ServerOptions, TimeSource, wait_for};
-use crate::text::{Grouped, Table, plural};
+use crate::text::{Table, grouped, plural};
 
 /// The options of `list`.
 #[derive(Args, Debug)]
@@ -126,7 +126,7 @@ impl Answer<'_> {
                 TimeSource::Caller => "callers'",
                 TimeSource::Server => "server's",
             };
-            let keys = Grouped(limit.keys).to_string();
+            let keys = grouped(limit.keys);
             let cells = [limit.state.clone(), keys, clock.to_owned()];
             table.row(cells.into_iter().chain(limit.readers()).collect::<Vec<_>>());
         }

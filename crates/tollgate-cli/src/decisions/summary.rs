@@ -6,7 +6,7 @@ use tollgate_core::{Algorithm, Timestamp};
 
 use crate::input::ReadAs;
 use crate::text::{
-    Grouped, LONGEST_SHOWN, Share, Table, json, listed, noun, plural, shortened, utc_second,
+    LONGEST_SHOWN, Table, grouped, json, listed, noun, plural, share, shortened, utc_second,
 };
 use crate::trace::{Event, Trace};
 
@@ -135,19 +135,19 @@ impl Summary {
         denying.sort_by_key(|limit| std::cmp::Reverse(limit.denied));
         let one_of_several = self.limits.len() > 1;
         let denying = listed(denying.into_iter().map(|limit| match one_of_several {
-            true => format!("{} ({})", limit.limit, Grouped(limit.denied)),
+            true => format!("{} ({})", limit.limit, grouped(limit.denied)),
             false => limit.limit.clone(),
         }));
         let most = self.top_denied.first().map_or_else(String::new, |key| {
             let name = shortened(&key.key, LONGEST_SHOWN);
-            let (denied, of) = (Grouped(key.denied), Grouped(key.requests));
+            let (denied, of) = (grouped(key.denied), grouped(key.requests));
             format!(", most often those of {name} ({denied} of {of})")
         });
         format!(
             "{} of {requests} ({}), of {} of {keys}, {} denied by {denying}{most}.",
-            Grouped(self.denied),
-            Share(self.denied, self.requests),
-            Grouped(self.denied_keys),
+            grouped(self.denied),
+            share(self.denied, self.requests),
+            grouped(self.denied_keys),
             noun(self.denied, "was", "were"),
         )
     }
@@ -167,15 +167,9 @@ impl Summary {
             utc_second(self.span.1),
             self.read_as,
         );
-        let share = |part| {
-            [
-                Grouped(part).to_string(),
-                Share(part, self.requests).to_string(),
-            ]
-        };
         let line = |name: &str, part| {
-            let [count, share] = share(part);
-            [name.to_owned(), count, share]
+            let share = share(part, self.requests);
+            [name.to_owned(), grouped(part), share]
         };
         let mut table = Table::new(&["DECISION", "REQUESTS", "SHARE"], 3);
         table.row(line("allowed", self.allowed));
@@ -194,15 +188,15 @@ impl Summary {
             for key in &self.top_denied {
                 table.row([
                     shortened(&key.key, LONGEST_SHOWN),
-                    Grouped(key.denied).to_string(),
-                    Grouped(key.requests).to_string(),
-                    Share(key.denied, key.requests).to_string(),
+                    grouped(key.denied),
+                    grouped(key.requests),
+                    share(key.denied, key.requests),
                 ]);
             }
             text += &format!("\n{table}");
             let shown = u64::try_from(self.top_denied.len()).unwrap_or(u64::MAX);
             if self.denied_keys > shown {
-                let more = Grouped(self.denied_keys - shown);
+                let more = grouped(self.denied_keys - shown);
                 text += &format!("(and {more} more; --top shows as many as you like)\n");
             }
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::record::Skip;
 use super::table::Prefix;
-use crate::text::{Grouped, plural};
+use crate::text::{grouped, plural};
 
 /// The lines that are not requests, by reason.
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Skipped {
             let Reason { skip, count, first } = reason;
             text.push_str(&format!("  {first}: {skip}"));
             if *count > 1 {
-                text.push_str(&format!(" (and {} more)", Grouped(count - 1)));
+                text.push_str(&format!(" (and {} more)", grouped(count - 1)));
             }
             text.push('\n');
         }

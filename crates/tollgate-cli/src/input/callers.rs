@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
+
 use super::record::Record;
 use crate::failure::Failure;
 use crate::text::printable;
@@ -20,8 +22,9 @@ pub(crate) struct Callers {
 }
 
 /// The user agent and the path of the most requests of a key; empty if the log does not have them.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct Caller {
+    #[serde(rename = "user_agent")]
     pub(crate) agent: String,
     pub(crate) path: String,
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use super::page::{Cell, Escaped, legend, table, thousandths};
 use super::timeline::REQUESTS;
 use crate::decisions::Comparison;
-use crate::text::{Grouped, Share, Times};
+use crate::text::{grouped, share, times};
 
 /// Writes the comparison section.
 pub(super) fn section(f: &mut impl Write, comparison: &Comparison, requests: u64) -> fmt::Result {
@@ -16,8 +16,8 @@ pub(super) fn section(f: &mut impl Write, comparison: &Comparison, requests: u64
          <p>Each alone, on the same requests. Worst window: the most requests of one key that were \
          admitted within any span as long as the quota's window. Without a limit it is \
          <b>{}</b>; an exact limit keeps it at or below <b>{}</b>.</p>",
-        Grouped(comparison.demand),
-        Grouped(quota.amount()),
+        grouped(comparison.demand),
+        grouped(quota.amount()),
     )?;
     legend(f, REQUESTS)?;
     let is_judged = comparison.rows.iter().any(|row| row.judgement.is_some());
@@ -31,7 +31,7 @@ pub(super) fn section(f: &mut impl Write, comparison: &Comparison, requests: u64
         let mut cells = vec![Cell::Code(row.limit.clone())];
         if let Some(judgement) = &row.judgement {
             cells.push(Cell::Text(judgement.verdict.to_owned()));
-            cells.push(Cell::Number(Grouped(judgement.others_denied).to_string()));
+            cells.push(Cell::Number(grouped(judgement.others_denied)));
         }
         if let Ok(outcome) = &row.outcome {
             let bars = [("a", outcome.allowed), ("d", outcome.denied)];
@@ -39,13 +39,13 @@ pub(super) fn section(f: &mut impl Write, comparison: &Comparison, requests: u64
                 bars.map(|(class, part)| (class, thousandths(part, requests))),
             ));
             let numbers = [
-                Grouped(outcome.allowed).to_string(),
-                Grouped(outcome.denied).to_string(),
-                Share(outcome.denied, requests).to_string(),
-                Grouped(outcome.denied_keys).to_string(),
-                Grouped(outcome.worst).to_string(),
-                Times(outcome.worst, quota.amount()).to_string(),
-                Grouped(row.bound).to_string(),
+                grouped(outcome.allowed),
+                grouped(outcome.denied),
+                share(outcome.denied, requests),
+                grouped(outcome.denied_keys),
+                grouped(outcome.worst),
+                times(outcome.worst, quota.amount()),
+                grouped(row.bound),
             ];
             cells.extend(numbers.map(Cell::Number));
         }

@@ -19,7 +19,7 @@ use self::timeline::REQUESTS;
 use crate::decisions::{Comparison, Summary};
 use crate::failure::Failure;
 use crate::input::ReadAs;
-use crate::text::{Grouped, Share, listed, noun, utc_second};
+use crate::text::{grouped, listed, noun, share, utc_second};
 
 /// The contents of a report.
 pub(crate) struct Report<'r> {
@@ -52,8 +52,8 @@ impl Report<'_> {
 
     fn tiles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let summary = self.summary;
-        let share = |part| Share(part, summary.requests).to_string();
-        let of_keys = format!("{} of them denied", Grouped(summary.denied_keys));
+        let share = |part| share(part, summary.requests);
+        let of_keys = format!("{} of them denied", grouped(summary.denied_keys));
         let [requests, keys, skipped] = [summary.requests, summary.keys, summary.skipped_lines];
         let lines = noun(skipped, "line skipped", "lines skipped");
         tiles(
@@ -88,10 +88,10 @@ impl Report<'_> {
             )?;
         }
         let rows = self.summary.limits.iter().map(|limit| {
-            let share = Share(limit.denied, self.summary.requests).to_string();
+            let share = share(limit.denied, self.summary.requests);
             let cells = vec![
                 Cell::Code(limit.limit.clone()),
-                Cell::Number(Grouped(limit.denied).to_string()),
+                Cell::Number(grouped(limit.denied)),
                 Cell::Number(share),
             ];
             (false, cells)
@@ -121,9 +121,9 @@ impl Report<'_> {
             let cells = vec![
                 Cell::Text(key.key.clone()),
                 Cell::Bars(bars.map(|(class, part)| (class, thousandths(part, most)))),
-                Cell::Number(Grouped(key.denied).to_string()),
-                Cell::Number(Grouped(key.requests).to_string()),
-                Cell::Number(Share(key.denied, key.requests).to_string()),
+                Cell::Number(grouped(key.denied)),
+                Cell::Number(grouped(key.requests)),
+                Cell::Number(share(key.denied, key.requests)),
             ];
             (false, cells)
         });

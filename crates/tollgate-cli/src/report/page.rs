@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 use crate::file::is_read_from;
-use crate::text::{Grouped, shortened};
+use crate::text::{grouped, shortened};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -80,7 +80,7 @@ pub(crate) fn tiles<'n>(
         writeln!(
             f,
             "<li class=\"{class}\"><b>{}</b> {name}<small>{}</small></li>",
-            Grouped(number),
+            grouped(number),
             Escaped(&more),
         )?;
     }

@@ -7,7 +7,7 @@ use tollgate_core::Timestamp;
 use tollgate_core::store::Verdicts;
 
 use super::page::{Cell, Escaped, legend, table, thousandths};
-use crate::text::{Grouped, zoned};
+use crate::text::{grouped, zoned};
 use crate::trace::{Event, Trace};
 
 const MOST_BARS: u64 = 60;
@@ -123,8 +123,8 @@ impl Timeline {
             let cells = vec![
                 Cell::Text(zoned(from, zone, "%-d %b %Y %H:%M:%S %Z")),
                 Cell::Bars(bars.map(|(class, part)| (class, thousandths(part, most)))),
-                Cell::Number(Grouped(count.admitted).to_string()),
-                Cell::Number(Grouped(count.denied).to_string()),
+                Cell::Number(grouped(count.admitted)),
+                Cell::Number(grouped(count.denied)),
             ];
             (false, cells)
         });

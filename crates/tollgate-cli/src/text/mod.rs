@@ -5,7 +5,7 @@ mod shown;
 mod table;
 mod time;
 
-pub(crate) use number::{Grouped, Share, Times, noun, plural};
+pub(crate) use number::{grouped, noun, plural, share, times};
 pub(crate) use shown::{
     LONGEST_SHOWN, Short, bullets, json, listed, printable, printable_lines, readable, shortened,
 };

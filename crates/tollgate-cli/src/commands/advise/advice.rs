@@ -7,7 +7,7 @@ use tollgate_core::Quota;
 
 use crate::decisions::Windows;
 use crate::input::{Caller, Callers};
-use crate::text::{Grouped, Share, plural};
+use crate::text::{grouped, plural, share};
 use crate::trace::Trace;
 
 /// The shares of keys, in thousandths, that never exceed the proposed limits.
@@ -17,28 +17,44 @@ const SHARES: [usize; 7] = [500, 750, 900, 950, 990, 999, 1_000];
 const PROPOSED: usize = 990;
 
 /// What exact limits over one window would deny.
+#[derive(Serialize)]
 pub(super) struct Advice {
-    window: Duration,
-    /// How many keys there are.
-    pub(super) keys: u64,
-    pub(super) requests: u64,
+    /// As it is written.
+    pub(super) window: String,
+    /// The least limit that denies requests of at most one key in a hundred.
+    pub(super) proposed: Limit,
+    /// The least limit that denies no request.
+    #[serde(rename = "nobody_denied")]
+    pub(super) nobody: Limit,
     /// For the shares of keys, in ascending order.
     pub(super) proposals: Vec<Proposal>,
-    /// The least limit that denies requests of at most one key in a hundred.
-    pub(super) proposed: Denied,
-    /// The least limit that denies no request.
-    pub(super) nobody: Denied,
+    /// The keys denied most at the proposed limit, in descending order.
+    pub(super) most_denied: Vec<DeniedKey>,
     /// For amounts from 1 on, each about a quarter above the one before, and for the proposed one, in
     /// ascending order.
     pub(super) curve: Vec<Denied>,
-    /// The keys denied most at the proposed limit, in descending order.
-    pub(super) most_denied: Vec<DeniedKey>,
+    /// How many keys there are.
+    #[serde(skip)]
+    pub(super) keys: u64,
+    #[serde(skip)]
+    pub(super) requests: u64,
 }
 
 /// A limit that a share of the keys never exceeds.
+#[derive(Serialize)]
 pub(super) struct Proposal {
-    /// In thousandths, rounded down.
-    pub(super) share: usize,
+    /// In percent, rounded down.
+    #[serde(rename = "keys_never_denied")]
+    pub(super) share: String,
+    #[serde(flatten)]
+    pub(super) limit: Limit,
+}
+
+/// A limit, and what it would deny.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub(super) struct Limit {
+    pub(super) quota: String,
+    #[serde(flatten)]
     pub(super) denied: Denied,
 }
 
@@ -53,19 +69,28 @@ pub(super) struct Denied {
 }
 
 /// A key that the proposed limit would deny.
+#[derive(Serialize)]
 pub(super) struct DeniedKey {
-    pub(super) key: usize,
+    pub(super) key: String,
     /// The most requests within any window.
+    #[serde(rename = "most_in_a_window")]
     pub(super) most: u64,
     pub(super) requests: u64,
+    #[serde(rename = "denied_requests")]
     pub(super) denied: u64,
     /// Who makes most of the key's requests.
+    #[serde(flatten)]
     pub(super) caller: Caller,
 }
 
 impl Advice {
-    /// Returns advice for `window`, with the `top` keys denied most.
-    pub(super) fn new((trace, callers): (&Trace, &Callers), window: Duration, top: usize) -> Self {
+    /// Returns advice for `window`, with the `top` keys denied most, which `name` formats.
+    pub(super) fn new(
+        (trace, callers): (&Trace, &Callers),
+        window: Duration,
+        top: usize,
+        name: impl Fn(usize) -> String,
+    ) -> Self {
         let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
         let most = Windows::of(trace, window_us).of_each_key();
         let mut sorted = most.clone();
@@ -75,31 +100,34 @@ impl Advice {
             window_us,
             most,
         };
-        let mut proposals: Vec<Proposal> = SHARES
-            .iter()
-            .map(|&share| Proposal {
-                share,
-                denied: log.denied(at_share(&sorted, share)),
-            })
-            .collect();
+        let limit = |amount| Limit {
+            quota: quota(amount, window),
+            denied: log.denied(amount),
+        };
+        let proposal = |&share: &usize| Proposal {
+            share: percent(share),
+            limit: limit(at_share(&sorted, share)),
+        };
+        let mut proposals: Vec<_> = SHARES.iter().map(proposal).collect();
         // Of shares with the same limit, the largest says the most.
         proposals.reverse();
-        proposals.dedup_by_key(|proposal| proposal.denied.amount);
+        proposals.dedup_by_key(|proposal| proposal.limit.denied.amount);
         proposals.reverse();
         let worst = sorted.last().copied().unwrap_or(0);
         let mut curve: Vec<_> = amounts(worst).map(|amount| log.denied(amount)).collect();
-        let proposed = log.denied(at_share(&sorted, PROPOSED));
-        if let Err(place) = curve.binary_search_by_key(&proposed.amount, |point| point.amount) {
-            curve.insert(place, proposed);
+        let proposed = limit(at_share(&sorted, PROPOSED));
+        let amount = proposed.denied.amount;
+        if let Err(place) = curve.binary_search_by_key(&amount, |point| point.amount) {
+            curve.insert(place, proposed.denied);
         }
         Self {
-            window,
+            window: quota(1, window).split_off(2),
             keys: u64::try_from(trace.keys().len()).unwrap_or(u64::MAX),
             requests: trace.requests(),
             proposals,
-            most_denied: log.most_denied(proposed.amount, top, callers),
+            most_denied: log.most_denied(amount, top, callers, name),
+            nobody: limit(worst),
             proposed,
-            nobody: log.denied(worst),
             curve,
         }
     }
@@ -111,31 +139,39 @@ impl Advice {
             0 => "no request".to_owned(),
             _ => format!(
                 "{} of {} ({}), of {} of {}",
-                Grouped(denied.requests),
+                grouped(denied.requests),
                 plural(self.requests, "request", "requests"),
-                Share(denied.requests, self.requests),
-                Grouped(denied.keys),
+                share(denied.requests, self.requests),
+                grouped(denied.keys),
                 plural(self.keys, "key", "keys"),
             ),
         };
-        let mut choices = vec![self.proposed, self.nobody];
+        let mut choices = vec![&self.proposed, &self.nobody];
         choices.dedup();
-        let choices = choices.into_iter().map(|denied| {
-            let quota = self.quota(denied.amount);
-            format!("{quota}, which would deny {}", denies(denied))
+        let choices = choices.into_iter().map(|limit| {
+            let denied = denies(limit.denied);
+            format!("{}, which would deny {denied}", limit.quota)
         });
         choices.collect::<Vec<_>>().join("; or ")
     }
 
-    /// Returns a quota of `amount` as it is written.
+    /// Returns what a point of the curve is about, as it is written.
     pub(super) fn quota(&self, amount: u64) -> String {
-        // The window is valid, and the amount is a number of requests that were read.
-        Quota::new(amount, self.window).map_or_else(|_| amount.to_string(), |it| it.to_string())
+        format!("{amount}/{}", self.window)
     }
+}
 
-    /// Returns the window as it is written.
-    pub(super) fn window(&self) -> String {
-        self.quota(1).split_off(2)
+/// Returns a quota as it is written.
+fn quota(amount: u64, window: Duration) -> String {
+    // The window is valid, and the amount is a number of requests that were read.
+    Quota::new(amount, window).map_or_else(|_| amount.to_string(), |it| it.to_string())
+}
+
+/// Formats thousandths as percent: `99.9`, or `50`.
+fn percent(thousandths: usize) -> String {
+    match thousandths % 10 {
+        0 => (thousandths / 10).to_string(),
+        tenths => format!("{}.{tenths}", thousandths / 10),
     }
 }
 
@@ -177,28 +213,28 @@ impl Log<'_> {
         denied
     }
 
-    fn most_denied(&self, amount: u64, top: usize, callers: &Callers) -> Vec<DeniedKey> {
+    fn most_denied(
+        &self,
+        amount: u64,
+        top: usize,
+        callers: &Callers,
+        name: impl Fn(usize) -> String,
+    ) -> Vec<DeniedKey> {
         let requests = self.trace.requests_of_each_key();
         let denied = self.denied_of_each_key(amount);
-        let mut keys: Vec<_> = (0..)
-            .zip(denied)
-            .filter(|(_, denied)| *denied > 0)
-            .map(|(key, denied)| DeniedKey {
-                key,
-                most: self.most[key],
-                requests: requests[key],
-                denied,
-                caller: Caller::default(),
-            })
-            .collect();
+        let mut keys: Vec<usize> = (0..denied.len()).filter(|&key| denied[key] > 0).collect();
         // Keys that are denied as often stay in order of first appearance.
-        keys.sort_by_key(|key| std::cmp::Reverse(key.denied));
+        keys.sort_by_key(|&key| std::cmp::Reverse(denied[key]));
         keys.truncate(top);
-        let shown: Vec<_> = keys.iter().map(|key| key.key).collect();
-        for (key, caller) in keys.iter_mut().zip(callers.of(&shown)) {
-            key.caller = caller;
-        }
-        keys
+        let keys = keys.iter().zip(callers.of(&keys));
+        let keys = keys.map(|(&key, caller)| DeniedKey {
+            key: name(key),
+            most: self.most[key],
+            requests: requests[key],
+            denied: denied[key],
+            caller,
+        });
+        keys.collect()
     }
 }
 
@@ -229,6 +265,13 @@ mod tests {
         assert_eq!(all(1), [1]);
         assert_eq!(all(13), [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 13]);
         assert!(amounts(u64::MAX).count() < 250);
+    }
+
+    #[test]
+    fn shares_have_a_decimal_only_if_needed() {
+        assert_eq!(percent(999), "99.9");
+        assert_eq!(percent(1_000), "100");
+        assert_eq!(percent(500), "50");
     }
 
     #[test]

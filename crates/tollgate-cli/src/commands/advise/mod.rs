@@ -15,6 +15,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::AnswerOptions;
 use crate::report::page::spare_logs;
+use crate::text::json;
 use crate::time::length;
 
 /// The options of `advise`.
@@ -53,18 +54,20 @@ pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
     let input = Input::read(&options.log, &key, true, &progress)?;
     progress.say("counting");
     let advice = windows.into_iter();
+    let name = |index| key.readable(input.trace.keys().bytes(index));
     let advice = advice.map(|one| {
         let requests = (&input.trace, &input.callers);
-        Advice::new(requests, one.window(), wanted.top)
+        Advice::new(requests, one.window(), wanted.top, name)
     });
     let answer = Answer {
+        requests: input.trace.requests(),
+        keys: u64::try_from(input.trace.keys().len()).unwrap_or(u64::MAX),
         source: names(&options.log.files),
         counted_by: key.to_string(),
         span: input.trace.span(),
         skipped_lines: input.skipped.count,
         read_as: input.read_as.clone(),
         advice: advice.collect(),
-        name: |index| key.readable(input.trace.keys().bytes(index)),
     };
     let mut written = Ok(());
     if let Some(path) = &wanted.report {
@@ -73,7 +76,7 @@ pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
     progress.finish();
     output.remark(&input.skipped.remark());
     output.answer(&if wanted.json {
-        answer.to_json()
+        json(&answer)
     } else {
         answer.to_text()
     })?;

@@ -3,25 +3,22 @@
 use std::fmt::{self, Write};
 use std::path::Path;
 
-use super::advice::{Advice, Denied};
-use super::answer::{Answer, percent};
+use super::advice::{Advice, Denied, Limit};
+use super::answer::Answer;
 use crate::failure::Failure;
 use crate::report::head;
 use crate::report::page::{Cell, end, legend, table, thousandths, tiles, write_page};
-use crate::text::{Grouped, Share, noun};
+use crate::text::{grouped, noun, share};
 
 /// Writes the report to `path`.
-pub(super) fn write<N: Fn(usize) -> String>(
-    path: &Path,
-    answer: &Answer<N>,
-) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, answer: &Answer) -> Result<(), Failure> {
     let mut page = String::new();
     // Writing to a string cannot fail.
     let _ = self::page(&mut page, answer);
     write_page(path, &page)
 }
 
-fn page<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::Result {
+fn page(f: &mut impl Write, answer: &Answer) -> fmt::Result {
     let texts = ("Advice for limits", &*conclusion(&answer.advice));
     head(
         f,
@@ -29,7 +26,7 @@ fn page<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::
         (&answer.source, &answer.counted_by, &answer.read_as),
         answer.span,
     )?;
-    let [requests, keys, skipped] = [answer.requests(), answer.keys(), answer.skipped_lines];
+    let [requests, keys, skipped] = [answer.requests, answer.keys, answer.skipped_lines];
     let lines = noun(skipped, "line skipped", "lines skipped");
     let counts = [
         (requests, noun(requests, "request", "requests")),
@@ -42,7 +39,7 @@ fn page<N: Fn(usize) -> String>(f: &mut impl Write, answer: &Answer<N>) -> fmt::
     )?;
     for advice in &answer.advice {
         section(f, advice)?;
-        most_denied(f, advice, &answer.name)?;
+        most_denied(f, advice)?;
     }
     end(
         f,
@@ -60,16 +57,14 @@ fn conclusion(advice: &[Advice]) -> String {
 
 /// Writes what the limits of one window would deny: the curve, and round shares of the keys.
 fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
-    let proposed = advice.proposed;
-    let window = advice.window();
+    let proposed = &advice.proposed;
     writeln!(
         f,
-        "<section><h2>Limits over {window}</h2>\n\
+        "<section><h2>Limits over {}</h2>\n\
          <p>Proposed is <b>{}</b>, the smallest limit that denies requests of at most one key in a hundred. Look at \
          these keys below: if they are people, or a search engine that you want, take <b>{}</b>, which \
          would have denied no request.</p>",
-        advice.quota(proposed.amount),
-        advice.quota(advice.nobody.amount),
+        advice.window, proposed.quota, advice.nobody.quota,
     )?;
     legend(f, ["keys denied at least once", "requests denied"])?;
     let curve = advice.curve.iter().map(|point| {
@@ -78,17 +73,17 @@ fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
         let bars = [[("a", keys), ("", 0)], [("d", requests), ("", 0)]];
         let mut cells = row(advice, *point);
         cells.splice(1..1, bars.map(Cell::Bars));
-        (point.amount == proposed.amount, cells)
+        (*point == proposed.denied, cells)
     });
     let numbers = ["#Keys denied", "#Share", "#Requests denied", "#Share"];
     let heads = [&["Quota", "Keys", "Requests"], &numbers[..]].concat();
     table(f, &heads, curve)?;
     f.write_str("</section>\n<section><h2>Shares of keys that are never denied</h2>\n")?;
     let proposals = advice.proposals.iter().map(|proposal| {
-        let mut cells = row(advice, proposal.denied);
-        let share = format!("at least {} %", percent(proposal.share));
+        let mut cells = row(advice, proposal.limit.denied);
+        let share = format!("at least {} %", proposal.share);
         cells.insert(1, Cell::Number(share));
-        (proposal.denied.amount == proposed.amount, cells)
+        (proposal.limit == *proposed, cells)
     });
     let heads = [&["Quota", "#Keys never denied"], &numbers[..]].concat();
     table(f, &heads, proposals)?;
@@ -98,21 +93,21 @@ fn section(f: &mut impl Write, advice: &Advice) -> fmt::Result {
 /// Returns the quota of `denied`, and what it denies.
 fn row(advice: &Advice, denied: Denied) -> Vec<Cell> {
     let numbers = [
-        Grouped(denied.keys).to_string(),
-        Share(denied.keys, advice.keys).to_string(),
-        Grouped(denied.requests).to_string(),
-        Share(denied.requests, advice.requests).to_string(),
+        grouped(denied.keys),
+        share(denied.keys, advice.keys),
+        grouped(denied.requests),
+        share(denied.requests, advice.requests),
     ];
     let mut cells = vec![Cell::Code(advice.quota(denied.amount))];
     cells.extend(numbers.map(Cell::Number));
     cells
 }
 
-fn most_denied(f: &mut impl Write, advice: &Advice, name: impl Fn(usize) -> String) -> fmt::Result {
-    let quota = advice.quota(advice.proposed.amount);
+fn most_denied(f: &mut impl Write, advice: &Advice) -> fmt::Result {
+    let Limit { quota, denied } = &advice.proposed;
     writeln!(f, "<section><h2>Keys most denied at {quota}</h2>")?;
     if advice.most_denied.is_empty() {
-        let none = match advice.proposed.keys {
+        let none = match denied.keys {
             0 => "No request would be denied.",
             _ => "None were asked for.",
         };
@@ -120,12 +115,12 @@ fn most_denied(f: &mut impl Write, advice: &Advice, name: impl Fn(usize) -> Stri
     }
     let rows = advice.most_denied.iter().map(|key| {
         let numbers = [
-            Grouped(key.denied).to_string(),
-            Grouped(key.requests).to_string(),
-            Share(key.denied, key.requests).to_string(),
-            Grouped(key.most).to_string(),
+            grouped(key.denied),
+            grouped(key.requests),
+            share(key.denied, key.requests),
+            grouped(key.most),
         ];
-        let mut cells = vec![Cell::Text(name(key.key))];
+        let mut cells = vec![Cell::Text(key.key.clone())];
         cells.extend(numbers.map(Cell::Number));
         cells.extend([&key.caller.path, &key.caller.agent].map(|text| Cell::Text(text.clone())));
         (false, cells)

@@ -11,7 +11,7 @@ use tollgate_wire::operate::{FoundState, OtherState};
 use crate::limits::of_other_rest;
 use crate::store::{TimeSource, Whom};
 use crate::subject::Subject;
-use crate::text::{Grouped, Span, bullets, micros};
+use crate::text::{Span, bullets, grouped, micros};
 use crate::verdict::LimitVerdict;
 
 const FOREVER: &str = "denied forever: the cost exceeds a limit's capacity";
@@ -53,7 +53,7 @@ impl<'a> Refused<'a> {
         };
         format!(
             "check {whom}, cost {}: {verdict}\nlimit: {}\n",
-            Grouped(self.cost),
+            grouped(self.cost),
             self.limit
         )
     }
@@ -172,7 +172,7 @@ impl<'a> Answer<'a> {
         let mut text = format!(
             "{} {whom}, cost {}: {verdict}\n\n{table}",
             self.command,
-            Grouped(self.cost),
+            grouped(self.cost),
         );
         if !self.others.is_empty() {
             text +=

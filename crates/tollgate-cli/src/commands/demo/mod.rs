@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::input::ReadAs;
 use crate::output::Output;
 use crate::report::{Report, Timeline};
-use crate::text::{Grouped, Share, Table, Times};
+use crate::text::{Table, grouped, share, times};
 use crate::trace::Trace;
 
 /// The options of `demo`.
@@ -92,7 +92,7 @@ fn conclusion(comparison: &Comparison) -> String {
                 "{} kept every client within the quota and denied the fewest requests of those who \
                  do not abuse it ({})",
                 row.limit,
-                Grouped(judgement.others_denied)
+                grouped(judgement.others_denied)
             )
         },
     );
@@ -102,8 +102,8 @@ fn conclusion(comparison: &Comparison) -> String {
         format!(
             ", while {} admitted {} requests of one client within one window, {} times the quota",
             row.limit,
-            Grouped(outcome.worst),
-            Times(outcome.worst, quota.amount())
+            grouped(outcome.worst),
+            times(outcome.worst, quota.amount())
         )
     });
     format!("With {quota} for each client, {best}{worst}.")
@@ -116,11 +116,11 @@ fn tell(trace: &Trace, abusive: u64, comparison: &Comparison) -> String {
     let mut text = format!(
         "A day of traffic: {} requests of {} clients. One, {ABUSER}, is abusive: {} requests ({}),\n\
          up to {} within one window. Every algorithm counts {quota} for each client:\n\n",
-        Grouped(requests),
-        Grouped(u64::try_from(trace.keys().len()).unwrap_or(u64::MAX)),
-        Grouped(abusive),
-        Share(abusive, requests),
-        Grouped(comparison.demand),
+        grouped(requests),
+        grouped(u64::try_from(trace.keys().len()).unwrap_or(u64::MAX)),
+        grouped(abusive),
+        share(abusive, requests),
+        grouped(comparison.demand),
     );
     let header = [
         "LIMIT",
@@ -136,10 +136,10 @@ fn tell(trace: &Trace, abusive: u64, comparison: &Comparison) -> String {
         let mut cells = vec![row.limit.clone()];
         match (&row.outcome, &row.judgement) {
             (Ok(outcome), Some(judgement)) => cells.extend([
-                Grouped(outcome.allowed).to_string(),
-                Grouped(outcome.denied).to_string(),
-                Grouped(outcome.watched_allowed).to_string(),
-                Grouped(judgement.others_denied).to_string(),
+                grouped(outcome.allowed),
+                grouped(outcome.denied),
+                grouped(outcome.watched_allowed),
+                grouped(judgement.others_denied),
                 worst_window(outcome.worst, quota.amount()),
                 judgement.verdict.to_owned(),
             ]),
@@ -160,11 +160,11 @@ fn tell(trace: &Trace, abusive: u64, comparison: &Comparison) -> String {
 
 /// Returns the worst window, and how many times the quota it is unless the quota is 0.
 fn worst_window(worst: u64, amount: u64) -> String {
-    let worst_grouped = Grouped(worst);
+    let worst_grouped = grouped(worst);
     if amount == 0 {
         return worst_grouped.to_string();
     }
-    format!("{worst_grouped} ({}x)", Times(worst, amount))
+    format!("{worst_grouped} ({}x)", times(worst, amount))
 }
 
 /// Returns a verdict on an algorithm; `fewest` is the fewest denials of other clients by any

@@ -9,7 +9,7 @@ use tollgate_wire::operate::{Facts, FoundState};
 
 use crate::limits::{of_other_rest, of_rest};
 use crate::store::{TimeSource, Whom};
-use crate::text::{Grouped, Span, Table, bullets, local, plural, rfc3339};
+use crate::text::{Span, Table, bullets, grouped, local, plural, rfc3339};
 use crate::verdict::LimitVerdict;
 
 /// The answer of `explain`.
@@ -164,8 +164,8 @@ impl State {
         let consumed = match (self.understood, self.consumed, self.previous) {
             (false, ..) => "unreadable".to_owned(),
             (_, None, _) => String::new(),
-            (_, Some(units), None | Some(0)) => Grouped(units).to_string(),
-            (_, Some(units), Some(before)) => format!("{} + {}", Grouped(units), Grouped(before)),
+            (_, Some(units), None | Some(0)) => grouped(units),
+            (_, Some(units), Some(before)) => format!("{} + {}", grouped(units), grouped(before)),
         };
         [
             self.state.clone(),

@@ -11,7 +11,7 @@ use super::terms;
 use crate::failure::Failure;
 use crate::output::{Output, say, status};
 use crate::store::{Remote, Whom, wait_for};
-use crate::text::{Grouped, Table, exact, plural, printable, rfc3339, times_in};
+use crate::text::{Table, exact, grouped, plural, printable, rfc3339, times_in};
 use crate::time;
 
 /// Runs `tollgate schedule cancel`.
@@ -63,7 +63,7 @@ pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, F
             for event in &events {
                 table.row([
                     exact(event.time(), &zone),
-                    Grouped(event.weight()).to_string(),
+                    grouped(event.weight()),
                     String::from_utf8_lossy(event.id()).into_owned(),
                 ]);
             }

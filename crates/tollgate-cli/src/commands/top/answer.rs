@@ -11,7 +11,7 @@ use tollgate_wire::operate::FoundState;
 
 use crate::limits::Sharing;
 use crate::store::TimeSource;
-use crate::text::{Grouped, Table, bullets, local, plural, printable, rfc3339};
+use crate::text::{Table, bullets, grouped, local, plural, printable, rfc3339};
 use crate::verdict::LimitVerdict;
 
 /// The answer of `top`.
@@ -148,13 +148,13 @@ impl<'a> Answer<'a> {
         };
         let perhaps = match self.perhaps_denied {
             0 => String::new(),
-            keys => format!(", {} perhaps", Grouped(keys)),
+            keys => format!(", {} perhaps", grouped(keys)),
         };
         let mut text = format!(
             "top {} at {}: {looked}, {} denied{perhaps}\n",
             self.prefix,
             local(self.time, zone),
-            Grouped(self.denied)
+            grouped(self.denied)
         );
         if !self.top.is_empty() {
             let [limit, others @ ..] = LimitVerdict::HEADER;

@@ -9,7 +9,7 @@ use tollgate_core::Timestamp;
 use super::decide::Task;
 use super::messages::{Message, Messages};
 use crate::commands::schedule::options::Only;
-use crate::text::{Grouped, Span, Table, exact, json, plural, rfc3339, times_in};
+use crate::text::{Span, Table, exact, grouped, json, plural, rfc3339, times_in};
 
 /// What became of a message.
 #[derive(Debug)]
@@ -308,9 +308,9 @@ impl<'m> Plan<'m> {
             "{} of {}: {} as wanted, {} moved, {} refused{}",
             plural(messages, "message", "messages"),
             plural(keys, "key", "keys"),
-            Grouped(messages - self.moved - self.refused),
-            Grouped(self.moved),
-            Grouped(self.refused),
+            grouped(messages - self.moved - self.refused),
+            grouped(self.moved),
+            grouped(self.refused),
             self.times_in(),
         )
     }
@@ -321,7 +321,7 @@ impl<'m> Plan<'m> {
         if self.moved + self.refused > 0 {
             let mut table = Table::new(&["QUOTA IN THE WAY", "MOVED", "REFUSED"], 3);
             for way in self.in_the_way() {
-                let counts = [way.moved, way.refused].map(|count| Grouped(count).to_string());
+                let counts = [way.moved, way.refused].map(grouped);
                 let [moved, refused] = counts;
                 table.row([way.quota.clone(), moved, refused]);
             }
@@ -361,7 +361,7 @@ impl<'m> Plan<'m> {
         for of in self.of_each_key(only) {
             let counts = [of.messages, of.as_wanted(), of.moved, of.refused];
             let mut cells = vec![of.key.to_owned()];
-            cells.extend(counts.map(|count| Grouped(count).to_string()));
+            cells.extend(counts.map(grouped));
             cells.push(match of.moved {
                 0 => String::new(),
                 _ => Span(of.later).to_string(),

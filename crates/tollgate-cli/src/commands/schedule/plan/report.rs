@@ -8,7 +8,7 @@ use super::answer::Plan;
 use crate::failure::Failure;
 use crate::report::page::{Cell, Escaped, end, start, table, tiles, write_page};
 use crate::report::{Captions, Timeline};
-use crate::text::{Grouped, Share, noun, printable, shortened};
+use crate::text::{grouped, noun, printable, share, shortened};
 
 /// The most messages that are listed.
 const MOST_LISTED: usize = 40;
@@ -71,7 +71,7 @@ fn short(text: &str) -> String {
 fn counts(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     let [messages, keys] = plan.counts();
     let kept = messages - plan.moved - plan.refused;
-    let share = |part| Share(part, messages).to_string();
+    let share = |part| share(part, messages);
     tiles(
         f,
         [
@@ -98,8 +98,7 @@ fn in_the_way(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
     )?;
     let rows = plan.in_the_way().map(|way| {
         let mut cells = vec![Cell::Text(way.quota.clone())];
-        cells
-            .extend([way.moved, way.refused].map(|count| Cell::Number(Grouped(count).to_string())));
+        cells.extend([way.moved, way.refused].map(|count| Cell::Number(grouped(count))));
         (false, cells)
     });
     table(f, &["Quota", "#Moved", "#Refused"], rows)?;
@@ -117,7 +116,7 @@ fn listed(f: &mut impl Write, plan: &Plan<'_>) -> fmt::Result {
         f,
         "<section><h2>Refused, and moved furthest</h2>\n<p>{} of {}.</p>",
         rows.len(),
-        Grouped(all),
+        grouped(all),
     )?;
     let header = ["Key", "Id", "Wanted", "Planned", "Later by", "In the way"];
     let rows = rows.iter().map(|row| {
