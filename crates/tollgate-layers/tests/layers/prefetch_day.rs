@@ -1,7 +1,9 @@
 //! Processes with units in hand share a server whose replies are late or lost, and which restarts; their
-//! clocks drift and its clock steps, they vanish, and others ask directly: no window holds more than the bound.
+//! clocks drift and its clock steps, they vanish, and others ask directly: no window holds more than the bound,
+//! but for what is in hand when its clock steps forward.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +14,9 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tollgate_core::store::{Checks, Request, Source, Verdicts};
-use tollgate_core::{Algorithm, ErrorKind, Limit, RateLimiter, Store, StoreError, Timestamp};
+use tollgate_core::{
+    Algorithm, Decision, ErrorKind, Limit, RateLimiter, Store, StoreError, Timestamp,
+};
 use tollgate_layers::Prefetch;
 use tollgate_memory::{Clock, MemoryStore};
 use tollgate_testkit::rounds;
@@ -121,12 +125,18 @@ impl Drop for InFlight<'_> {
     }
 }
 
-struct Connection(Arc<Server>);
+/// Of one process.
+struct Connection {
+    server: Arc<Server>,
+    process: Process,
+    seen: Arc<Seen>,
+}
 
 #[async_trait]
 impl Store for Connection {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let server = &self.0;
+        let server = &self.server;
+        let (id, asked) = (self.process.asked(Duration::ZERO), server.clock.now());
         let lost = StoreError::new(ErrorKind::Unknown, "no reply");
         if *server.is_closed.lock().unwrap() {
             return Err(StoreError::new(ErrorKind::Unavailable, "refused"));
@@ -138,7 +148,12 @@ impl Store for Connection {
             return Err(lost);
         }
         let store = Arc::clone(&server.store.lock().unwrap());
-        let verdicts = store.decide(request).await;
+        let verdicts = store.decide(request.clone()).await;
+        let granted = verdicts.as_ref().ok().and_then(|of| request.granted(of));
+        if let Some((units, _)) = granted {
+            let grant = Grant::from_iter([(asked, i64::try_from(units).unwrap())]);
+            let _ = self.seen.grants.lock().unwrap().insert(id, grant);
+        }
         if verdicts.as_ref().is_ok_and(Verdicts::is_allowed) {
             let now = server.now();
             *server.latest.lock().unwrap() = now;
@@ -152,12 +167,12 @@ impl Store for Connection {
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        let store = Arc::clone(&self.0.store.lock().unwrap());
+        let store = Arc::clone(&self.server.store.lock().unwrap());
         store.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.0.store.lock().unwrap().supports(request)
+        self.server.store.lock().unwrap().supports(request)
     }
 
     fn answers_instead(&self) -> bool {
@@ -172,11 +187,39 @@ struct Used {
     restarts: usize,
 }
 
-/// What all callers have used, and how many calls were admitted by units in hand.
+/// A process, which has a number, and its clock.
+#[derive(Clone, Copy)]
+struct Process(usize, Drifting);
+
+impl Process {
+    /// Returns the process, and by its clock the instant `age` ago.
+    fn asked(self, age: Duration) -> Asked {
+        let age = u64::try_from(age.as_micros()).unwrap();
+        (self.0, self.1.now().as_micros() - age)
+    }
+}
+
+type Asked = (usize, u64);
+
+/// Units that the server has granted, that were used, below zero, and that refunds have put back, each with
+/// the instant by the clock that does not step. The first are from when they were asked for.
+type Grant = Vec<(Timestamp, i64)>;
+
+/// What all callers have used, but for units in hand at a step forward, and what was granted.
 #[derive(Default)]
 struct Seen {
     used: Mutex<Vec<Used>>,
-    in_hand: AtomicUsize,
+    grants: Mutex<HashMap<Asked, Grant>>,
+}
+
+impl Seen {
+    /// Puts `units` into the hand of a process, or takes them out of it; returns when they were asked for.
+    fn put(&self, units: i64, process: Process, of: &Decision<'_>, now: Timestamp) -> Timestamp {
+        let mut grants = self.grants.lock().unwrap();
+        let grant = grants.get_mut(&process.asked(of.age())).unwrap();
+        grant.push((now, units));
+        grant[0].0
+    }
 }
 
 fn rng(seed: u64) -> TestRng {
@@ -190,6 +233,7 @@ async fn call_until(
     limiter: RateLimiter<impl Store>,
     server: Arc<Server>,
     seen: Arc<Seen>,
+    process: Process,
     mut rng: TestRng,
 ) {
     let mut rest = 5;
@@ -198,9 +242,9 @@ async fn call_until(
             rest = [1, 5, 20, 400][rng.random_range(0..4)];
         }
         sleep(Duration::from_millis(rng.random_range(0..=rest))).await;
-        let cost = rng.random_range(1..4_u64) / 2 + 1;
+        let cost = rng.random_range(1..4_u32) / 2 + 1;
         let call = DECIDED.scope(Cell::default(), async {
-            let decision = limiter.check("k").cost(cost).await;
+            let decision = limiter.check("k").cost(cost.into()).await;
             (decision, DECIDED.with(Cell::get))
         });
         // Some callers leave.
@@ -213,22 +257,26 @@ async fn call_until(
         }
         let is_in_hand = decision.source() == Source::Prefetched;
         let (at, counted) = if is_in_hand {
-            let _ = seen.in_hand.fetch_add(1, Ordering::SeqCst);
-            let age = u64::try_from(decision.age().as_micros()).unwrap();
             let now = server.clock.now();
-            // What was in hand at a step forward comes on top.
-            let counted = Timestamp::from_micros(now.as_micros() - age).unwrap();
-            if server.forward.lock().unwrap().last() >= Some(&counted) {
-                continue;
-            }
-            (server.now(), counted)
+            let asked = seen.put(-i64::from(cost), process, &decision, now);
+            (server.now(), asked)
         } else {
             decided
         };
+        let is_on_top = is_in_hand && server.forward.lock().unwrap().last() >= Some(&counted);
         if rng.random_bool(0.1) {
             // What is given back is not used, whether the reply arrives or not.
             sleep(Duration::from_millis(rng.random_range(0..=rest))).await;
-            let _ = limiter.refund("k", decision.into_receipt().unwrap()).await;
+            let left = limiter.refund("k", decision.into_receipt().unwrap()).await;
+            if let Ok(left) = left
+                && left.decision().source() == Source::Prefetched
+            {
+                let now = server.clock.now();
+                let _ = seen.put(cost.into(), process, left.decision(), now);
+            }
+            continue;
+        }
+        if is_on_top {
             continue;
         }
         let restarts = server.restarts.lock().unwrap().clone();
@@ -239,8 +287,8 @@ async fn call_until(
     }
 }
 
-/// Lets `length` pass, and returns what was used.
-async fn pass(limits: &[&str], seed: u64, length: Duration) -> Arc<Seen> {
+/// Lets `length` pass, and returns what was used, and when the server's clock stepped forward.
+async fn pass(limits: &[&str], seed: u64, length: Duration) -> (Arc<Seen>, Vec<Timestamp>) {
     let clock = Jumping::new();
     let stepping = Stepping(clock, Arc::default());
     let memory = MemoryStore::builder().clock(stepping.clone()).build();
@@ -268,17 +316,25 @@ async fn pass(limits: &[&str], seed: u64, length: Duration) -> Arc<Seen> {
                 start: Instant::now(),
                 ppm,
             };
-            while Instant::now() < end {
+            for life in 0.. {
+                if Instant::now() >= end {
+                    return;
+                }
+                let number = PROCESSES * life + process;
                 let lives = Instant::now() + Duration::from_millis(rng.random_range(100..30_000));
                 let mut callers = JoinSet::new();
-                let connection = || Connection(Arc::clone(&server));
+                let connection = Connection {
+                    server: Arc::clone(&server),
+                    process: Process(number, drifting),
+                    seen: Arc::clone(&seen),
+                };
                 // The last of them asks directly.
                 let within = if process + 1 < PROCESSES {
                     L
                 } else {
                     Duration::ZERO
                 };
-                let store = Arc::new(Prefetch::with_clock(connection(), within, drifting));
+                let store = Arc::new(Prefetch::with_clock(connection, within, drifting));
                 let limiter = RateLimiter::new(Arc::clone(&store), limits.iter().cloned()).unwrap();
                 for _ in 0..CALLERS {
                     let mut bytes = [0; 8];
@@ -288,6 +344,7 @@ async fn pass(limits: &[&str], seed: u64, length: Duration) -> Arc<Seen> {
                         limiter.clone(),
                         Arc::clone(&server),
                         Arc::clone(&seen),
+                        Process(number, drifting),
                         self::rng(u64::from_le_bytes(bytes)),
                     ));
                 }
@@ -306,12 +363,32 @@ async fn pass(limits: &[&str], seed: u64, length: Duration) -> Arc<Seen> {
         sleep(Duration::from_millis(7_300)).await;
         if server.chance(0.2) {
             server.restart().await;
-        } else if server.chance(0.2) {
+        } else if server.chance(0.5) {
             server.step();
         }
     }
     processes.join_all().await;
-    seen
+    let forward = server.forward.lock().unwrap().clone();
+    (seen, forward)
+}
+
+/// Asserts that after each step forward no more was used of what was asked for before than was in hand then,
+/// and could be used; returns how much that was.
+fn assert_on_top(grants: &[Grant], forward: &[Timestamp]) -> i64 {
+    let mut all = 0;
+    for step in forward {
+        for grant in grants.iter().filter(|grant| grant[0].0 <= *step) {
+            let sum = |after| {
+                let of = grant.iter().filter(|(at, _)| (at > step) == after);
+                of.map(|(_, units)| units).sum::<i64>()
+            };
+            let is_live = *step < grant[0].0.saturating_add(L);
+            let (in_hand, on_top) = (if is_live { sum(false) } else { 0 }, -sum(true));
+            assert!(on_top <= in_hand, "{on_top} of {in_hand}");
+            all += on_top;
+        }
+    }
+    all
 }
 
 /// Asserts that no window holds more than the bound of `limit`.
@@ -360,6 +437,7 @@ fn assert_bound(limit: &Limit, used: &[Used]) {
 
 #[test]
 fn whatever_happens_no_window_holds_more_than_the_bound() {
+    let mut on_top = 0;
     for (seed, limits) in [
         &["a=gcra:300/1s,burst=200"][..],
         &["a=gcra:100/1s"],
@@ -382,14 +460,19 @@ fn whatever_happens_no_window_holds_more_than_the_bound() {
     {
         for round in 0..u64::from(rounds(2)) {
             let length = Duration::from_secs(120);
-            let seen = in_jumps(pass(limits, round * 100 + seed as u64, length));
+            let (seen, forward) = in_jumps(pass(limits, round * 100 + seed as u64, length));
             let used = std::mem::take(&mut *seen.used.lock().unwrap());
-            let in_hand = seen.in_hand.load(Ordering::SeqCst);
+            let grants = std::mem::take(&mut *seen.grants.lock().unwrap());
+            let grants: Vec<_> = grants.into_values().collect();
+            let used_in_hand = grants.iter().flatten().filter(|(_, units)| *units < 0);
+            let in_hand = used_in_hand.count();
             // GCRA gives out each unit as it comes, once callers take more than there is.
             assert!(in_hand > 50, "{limits:?}: {in_hand} of {}", used.len());
             for limit in limits {
                 assert_bound(&limit.parse().unwrap(), &used);
             }
+            on_top += assert_on_top(&grants, &forward);
         }
     }
+    assert!(on_top > 0);
 }
