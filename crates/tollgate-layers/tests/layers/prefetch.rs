@@ -144,6 +144,22 @@ fn what_is_not_used_is_given_back_when_its_time_is_over() {
     });
 }
 
+/// Otherwise more than the bound could be kept if what comes back is the call that began the window.
+#[test]
+fn an_anchored_window_that_begins_with_a_question_loses_one_unit() {
+    // The first window begins with a call that asks for nothing.
+    for (calls, used_and_lost) in [(900, 900), (1_100, 100 + 1)] {
+        in_jumps(async {
+            let (limiter, _) = prefetched(&["a=fixed-window:10000/1s,anchored"]);
+            for _ in 0..calls {
+                let _ = allowed(&limiter).await;
+                sleep(MS).await;
+            }
+            assert_eq!(left(&limiter).await, 10_000 - used_and_lost);
+        });
+    }
+}
+
 /// Units of a short log last for a twentieth of its window, also beside those that last longer.
 #[test]
 fn what_is_not_used_of_a_short_log_is_given_back_as_soon() {
