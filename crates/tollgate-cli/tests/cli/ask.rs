@@ -323,7 +323,7 @@ memory => not the address, give redis://HOST:PORT
         ("fred://127.0.0.1:1", "(unavailable)"),
         ("memry", "give memory, redis://HOST:PORT"),
     ] {
-        let output = replay(&[SAMPLE, "--limit", "gcra:5/1m", "--store", store]);
+        let output = replay(SAMPLE, &format!("--limit gcra:5/1m --store {store}"));
         fails(&output, &[store, hint]);
     }
 }
@@ -346,14 +346,10 @@ login=gcra:2/1d' --limit 'login=gcra:3/1d => two limits of one limiter are calle
     }
     let store = desk.server.url();
     for prefix in ["", "a b", &"x".repeat(65)] {
-        let server = ["--store", &store, "--prefix", prefix];
-        let asked = tollgate()
-            .arg("peek")
-            .args(words(LOGIN))
-            .args(server)
-            .output();
-        fails(&asked.unwrap(), &["--prefix", "1 to 64"]);
-        let replay = replay(&[&[SAMPLE, "--limit", "gcra:5/1m"], &server[..]].concat());
-        fails(&replay, &["--prefix", "1 to 64"]);
+        let server = format!("--store {store} --prefix '{prefix}'");
+        let asked = run(&format!("peek {LOGIN} {server}"));
+        fails(&asked, &["--prefix", "1 to 64"]);
+        let replayed = replay(SAMPLE, &format!("--limit gcra:5/1m {server}"));
+        fails(&replayed, &["--prefix", "1 to 64"]);
     }
 }

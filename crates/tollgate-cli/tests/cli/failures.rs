@@ -4,19 +4,21 @@ use std::fs;
 use std::process::Stdio;
 
 use crate::program::{
-    SAMPLE, fails, file, replay, replay_without_waiting, scratch, stderr, tollgate,
+    SAMPLE, fails, file, replay, replay_without_waiting, run, scratch, stderr, tollgate, words,
 };
+
+const LIMIT: &str = "--limit gcra:5/1m";
 
 #[test]
 fn unreadable_files_are_found_before_reading_starts() {
     let missing = scratch("missing.log");
     let folder = env!("CARGO_TARGET_TMPDIR");
     for unreadable in [&*missing, folder] {
-        let output = replay_without_waiting(&["-", unreadable, "--limit", "gcra:5/1m"]);
+        let output = replay_without_waiting("-", &format!("'{unreadable}' {LIMIT}"));
         fails(&output, &[unreadable, "readable"]);
     }
     // Standard input can be read only once.
-    let output = replay_without_waiting(&["-", SAMPLE, "-", "--limit", "gcra:5/1m"]);
+    let output = replay_without_waiting("-", &format!("'{SAMPLE}' - {LIMIT}"));
     fails(&output, &["twice", "remove"]);
 }
 
@@ -27,7 +29,7 @@ fn a_log_without_requests_is_an_error() {
         ("noise.log", b"\xff\xff\n\0\n\n{}\n"),
     ] {
         let path = file(name, content);
-        let output = replay(&[&path, "--json", "--limit", "gcra:5/1m"]);
+        let output = replay(&path, &format!("--json {LIMIT}"));
         fails(&output, &[name, "no request found", "--format"]);
     }
 }
@@ -46,31 +48,27 @@ fn invalid_limits_and_keys_are_errors() {
         ("leaky:5/1m", "gcra"),
         ("", "expected"),
     ] {
-        let output = replay(&[SAMPLE, "--limit", limit]);
+        let output = replay(SAMPLE, &format!("--limit '{limit}'"));
         fails(&output, &["--limit", limit, hint]);
     }
-    let limits = |limits: &[&str]| {
-        let limits = limits.iter().map(|limit| format!("--limit={limit}"));
-        let output = tollgate().args(["replay", SAMPLE]).args(limits).output();
-        output.unwrap()
-    };
-    let twice = limits(&["gcra:5/1m", "gcra:5/60s,burst=5"]);
+    let twice = replay(SAMPLE, "--limit gcra:5/1m --limit gcra:5/60s,burst=5");
     fails(&twice, &["gcra:5/1m", "twice", "remove"]);
-    let many: Vec<_> = (1..=33).map(|n| format!("gcra:{n}/1m")).collect();
-    let many: Vec<_> = many.iter().map(|limit| &**limit).collect();
-    fails(&limits(&many), &["33", "32"]);
+    let many: String = (1..=33).map(|n| format!("--limit gcra:{n}/1m ")).collect();
+    fails(&replay(SAMPLE, &many), &["33", "32"]);
     for key in ["agent", "", "ip+", "ip+ip", "IP", "ip path"] {
-        let output = replay(&[SAMPLE, "--key", key, "--limit", "gcra:5/1m"]);
+        let output = replay(SAMPLE, &format!("--key '{key}' {LIMIT}"));
         fails(&output, &["--key", "ip+path"]);
     }
-    let quota = tollgate().args(["demo", "--quota", "5/x"]).output();
-    fails(&quota.unwrap(), &["--quota", "wrong at character 3"]);
+    fails(
+        &run("demo --quota 5/x"),
+        &["--quota", "wrong at character 3"],
+    );
 }
 
 #[test]
 fn an_unwritable_report_is_an_error() {
     let report = format!("{}/report.html", &*scratch("nowhere"));
-    let output = replay(&[SAMPLE, "--limit", "gcra:5/1m", "--report", &report]);
+    let output = replay(SAMPLE, &format!("{LIMIT} --report '{report}'"));
     assert_eq!(output.status.code(), Some(2));
     // The results are printed nevertheless.
     assert!(!output.stdout.is_empty());
@@ -92,19 +90,18 @@ fn a_report_never_overwrites_the_log() {
         others.extend(links.iter().map(|link| link.to_string()));
     }
     for report in &others {
-        let limit = ["--limit", "gcra:5/1m"];
-        let output = replay(&[&[SAMPLE, &log, "--report", report], &limit[..]].concat());
+        let output = replay(SAMPLE, &format!("'{}' --report '{report}' {LIMIT}", &*log));
         fails(&output, &["--report", report, "another"]);
         // The other way round, and then with the log as standard input.
-        let output = replay(&[&[report, "--report", &log], &limit[..]].concat());
+        let output = replay(report, &format!("--report '{}' {LIMIT}", &*log));
         fails(&output, &["--report", &log, "another"]);
         if cfg!(unix) {
-            let output = tollgate()
-                .args(["replay", "-", "--report", report])
-                .args(limit)
-                .stdin(fs::File::open(&*log).unwrap())
-                .output()
-                .unwrap();
+            let mut command = tollgate();
+            command.args(["replay", "-", "--report", report]);
+            command
+                .args(words(LIMIT))
+                .stdin(fs::File::open(&*log).unwrap());
+            let output = command.output().unwrap();
             fails(&output, &["--report", report, "another"]);
         }
         assert_eq!(fs::read_to_string(&*log).unwrap(), text);
@@ -113,9 +110,9 @@ fn a_report_never_overwrites_the_log() {
 
 #[test]
 fn an_invalid_command_line_is_an_error() {
-    for arguments in [&["replay"][..], &["replay", SAMPLE], &["play"], &[]] {
-        let output = tollgate().args(arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    for line in ["replay", &format!("replay '{SAMPLE}'"), "play", ""] {
+        let output = run(line);
+        assert_eq!(output.status.code(), Some(2), "{line}");
         assert!(!output.stderr.is_empty());
     }
 }
@@ -137,8 +134,8 @@ fn a_closed_pipe_is_not_a_failure() {
 #[test]
 fn messages_show_a_part_of_long_arguments() {
     let long = "x\u{1b}".repeat(5_000);
-    for arguments in [["--limit", &long], ["--key", &long]] {
-        let output = replay(&[&[SAMPLE, "--limit", "gcra:5/1m"], &arguments[..]].concat());
+    for option in ["--limit", "--key"] {
+        let output = replay(SAMPLE, &format!("{LIMIT} {option} {long}"));
         assert_eq!(output.status.code(), Some(2));
         let message = stderr(&output);
         assert!(message.contains("..."), "{message}");

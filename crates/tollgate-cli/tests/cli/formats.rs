@@ -11,9 +11,12 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::expected::{self, Hit};
-use crate::program::{SAMPLE, fails, file, replay, replay_json, scratch, stderr, stdout, tollgate};
+use crate::program::{
+    SAMPLE, fails, file, has, has_fields, replay, replay_json, run, scratch, stderr, stdout,
+    tollgate, words,
+};
 
-const LIMIT: [&str; 2] = ["--limit", "gcra:5/1m"];
+const LIMIT: &str = "--limit gcra:5/1m";
 
 const LIMITS: [&str; 2] = ["sliding-log:3/30s", "fixed-window:20/1m"];
 
@@ -95,7 +98,8 @@ impl Known {
 struct Shape {
     /// How the program names it, and what stands before it.
     names: [&'static str; 2],
-    options: &'static [&'static str],
+    /// Those that reading them takes.
+    options: &'static str,
     has_user: bool,
     line: fn(&Known) -> String,
 }
@@ -103,7 +107,7 @@ struct Shape {
 const fn shape(names: [&'static str; 2], line: fn(&Known) -> String) -> Shape {
     Shape {
         names,
-        options: &[],
+        options: "",
         has_user: true,
         line,
     }
@@ -114,10 +118,6 @@ const fn without_user(shape: Shape) -> Shape {
         has_user: false,
         ..shape
     }
-}
-
-const fn with(options: &'static [&'static str], shape: Shape) -> Shape {
-    Shape { options, ..shape }
 }
 
 const SHAPES: &[Shape] = &[
@@ -158,16 +158,16 @@ const SHAPES: &[Shape] = &[
             hit.request(),
         )
     })),
-    with(
-        &["--pattern", "{date} {time} [{ip}] user={user}; \"{path}\""],
-        shape(["pattern", "none"], |hit| {
+    Shape {
+        options: r#"--pattern '{date} {time} [{ip}] user={user}; "{path}"'"#,
+        ..shape(["pattern", "none"], |hit| {
             let (client, clock, user) = (hit.client, hit.clock(), hit.user);
             format!(
                 "2015-05-17\t{clock},250   [{client}] user={user}; {} x",
                 hit.request()
             )
-        }),
-    ),
+        })
+    },
 ];
 
 impl Shape {
@@ -185,16 +185,9 @@ fn agrees(shape: &Shape, log: &str) {
     } else {
         "path+ip"
     };
-    for (key, bits) in [("ip", ""), ("ip", "128"), (other, "")] {
-        let mut arguments = vec![&*path, "--key", key];
-        if !bits.is_empty() {
-            arguments.extend(["--ipv6-prefix", bits]);
-        }
-        let is_network = |client: &str| client.contains(':') && bits.is_empty();
-        arguments.extend(shape.options);
-        for limit in LIMITS {
-            arguments.extend(["--limit", limit]);
-        }
+    for key in ["ip", "ip --ipv6-prefix 128", other] {
+        let is_network = |client: &str| client.contains(':') && !key.ends_with("128");
+        let limits = LIMITS.map(|limit| format!("--limit {limit}")).join(" ");
         let hits = known().into_iter().map(|hit| Hit {
             at_us: 1_000_000 * u64::from(START + hit.second),
             ip: match is_network(hit.client) {
@@ -204,10 +197,12 @@ fn agrees(shape: &Shape, log: &str) {
             user: hit.user.to_owned(),
             path: hit.path.to_owned(),
         });
-        let mut expected = expected::of_replay(hits.collect(), 0, key, &LIMITS);
+        let parts = words(key)[0];
+        let mut expected = expected::of_replay(hits.collect(), 0, parts, &LIMITS);
         let [format, prefix] = shape.names;
         expected["read_as"] = json!([{"format": format, "prefix": prefix, "requests": 300}]);
-        let found = replay_json(&arguments);
+        let options = format!("--key {key} {} {limits}", shape.options);
+        let found = replay_json(&path, &options);
         assert_eq!(found, expected, "{format} {prefix} by {key}");
     }
 }
@@ -253,15 +248,14 @@ fn w3c_logs_are_read_by_the_names_of_their_columns() {
     let text = w3c(" ");
     let cut: Vec<_> = text.lines().rev().take(100).collect();
     let second = file("cut.log", cut.join("\n"));
-    for format in [&[][..], &["--format", "w3c"]] {
-        let found = replay_json(&[&[&*first, &second], &LIMIT[..], format].concat());
+    for format in ["", "--format w3c"] {
+        let found = replay_json(&first, &format!("'{}' {LIMIT} {format}", &*second));
         assert_eq!(found["requests"], 300 * 40);
-        let seen = (&found["keys"], &found["skipped_lines"]);
-        assert_eq!(seen, (&5.into(), &100.into()));
+        has_fields(&found, "keys=5 & skipped_lines=100");
     }
-    let alone = replay(&[&[&*second, "--format", "w3c"], &LIMIT[..]].concat());
-    let words = ["no request found", "100 lines skipped", "#Fields"];
-    fails(&alone, &words);
+    let alone = replay(&second, &format!("--format w3c {LIMIT}"));
+    let hints = ["no request found", "100 lines skipped", "#Fields"];
+    fails(&alone, &hints);
 }
 
 #[test]
@@ -274,7 +268,7 @@ fn a_log_is_recognized_after_lines_of_another_kind() {
         };
         let noise = "entrypoint.sh: launching, ready for start up\n".repeat(count);
         let path = file("noise.log", noise + &shape.log());
-        let found = replay_json(&[&[&*path], shape.options, &LIMIT].concat());
+        let found = replay_json(&path, &format!("{} {LIMIT}", shape.options));
         let numbers = (&found["requests"], &found["skipped_lines"], &found["keys"]);
         let expected = (&300.into(), &count.into(), &5.into());
         assert_eq!(numbers, expected, "{:?}", shape.names);
@@ -285,12 +279,10 @@ fn a_log_is_recognized_after_lines_of_another_kind() {
 fn each_file_has_a_format_of_its_own() {
     let shapes = SHAPES.iter().filter(|shape| shape.options.is_empty());
     let files: Vec<_> = shapes.map(|shape| file("one.log", shape.log())).collect();
-    let mut arguments: Vec<&str> = files.iter().map(|file| &**file).collect();
-    arguments.extend(LIMIT);
-    let found = replay_json(&arguments);
+    let more = files[1..].iter().map(|file| format!("'{}' ", &**file));
+    let found = replay_json(&files[0], &(more.collect::<String>() + LIMIT));
     assert_eq!(found["requests"], 300 * files.len());
-    let seen = (&found["keys"], &found["skipped_lines"]);
-    assert_eq!(seen, (&5.into(), &0.into()));
+    has_fields(&found, "keys=5 & skipped_lines=0");
 }
 
 #[test]
@@ -301,20 +293,17 @@ fn lines_of_another_format_are_skipped_with_a_reason() {
     let few: Vec<_> = known().iter().take(50).map(haproxy.line).collect();
     let path = file("mixed.log", combined.log() + "\n" + &few.join("\n"));
     for (format, requests) in [("auto", 300), ("common", 300), ("haproxy", 50)] {
-        let output = replay(&[&[&*path, "--json", "--format", format], &LIMIT[..]].concat());
+        let output = replay(&path, &format!("--json --format {format} {LIMIT}"));
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(found["requests"], requests, "{format}");
         assert_eq!(found["skipped_lines"], 350 - requests, "{format}");
-        assert!(stderr(&output).contains(" more)"), "{}", stderr(&output));
+        has(&stderr(&output), " more)");
     }
     // JSON lines may stand beside any others.
-    let both = file(
-        "both.log",
-        known()[0].combined("10.0.0.1") + "\n" + &known()[0].json(),
-    );
-    assert_eq!(
-        replay_json(&[&[&*both], &LIMIT[..]].concat())["skipped_lines"],
-        0
+    let both = known()[0].combined("10.0.0.1") + "\n" + &known()[0].json();
+    has_fields(
+        &replay_json(&file("both.log", both), LIMIT),
+        "skipped_lines=0",
     );
 }
 
@@ -333,9 +322,9 @@ fn an_unknown_prefix_makes_no_keys() {
         let lines = lines.map(|hit| format!("{start}{}\n", hit.combined(hit.client)));
         let path = file("prefix.log", lines.collect::<String>());
         for key in ["client", "user"] {
-            let output = replay(&[&[&*path, "--key", key], &LIMIT[..]].concat());
-            let words = ["no request found", "30 lines skipped", "--pattern"];
-            fails(&output, &words);
+            let output = replay(&path, &format!("--key {key} {LIMIT}"));
+            let hints = ["no request found", "30 lines skipped", "--pattern"];
+            fails(&output, &hints);
         }
     }
 }
@@ -351,7 +340,7 @@ fn from_standard_input(text: &[u8]) -> std::process::Output {
     let path = file("input", text);
     let input = fs::File::open(&*path).unwrap();
     let mut command = tollgate();
-    command.args(["replay", "-", "--json"]).args(LIMIT);
+    command.args(["replay", "-", "--json"]).args(words(LIMIT));
     command.stdin(input).output().unwrap()
 }
 
@@ -359,7 +348,7 @@ fn from_standard_input(text: &[u8]) -> std::process::Output {
 fn the_same_log_may_be_packed_marked_or_from_standard_input() {
     let text = fs::read(SAMPLE).unwrap();
     let (one, two) = text.split_at(text.len() / 2);
-    let sample = replay_json(&[&[SAMPLE], &LIMIT[..]].concat());
+    let sample = replay_json(SAMPLE, LIMIT);
     for content in [
         text.clone(),
         packed(&text),
@@ -369,7 +358,7 @@ fn the_same_log_may_be_packed_marked_or_from_standard_input() {
     ] {
         // Under any name.
         let path = file("any.log", &content);
-        assert_eq!(replay_json(&[&[&*path], &LIMIT[..]].concat()), sample);
+        assert_eq!(replay_json(&path, LIMIT), sample);
         let output = from_standard_input(&content);
         let found = serde_json::from_slice::<Value>(&output.stdout).unwrap();
         assert_eq!(found, sample);
@@ -381,24 +370,20 @@ fn content_that_is_not_read_is_named() {
     let text = fs::read_to_string(SAMPLE).unwrap();
     let wide = |bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect::<Vec<_>>();
     let half = packed(text.as_bytes());
+    let marked = [&b"\xff\xfe"[..], &wide(u16::to_le_bytes)].concat();
+    let returns = text.replace('\n', "\r").into_bytes();
     for (content, hints) in [
         (half[..half.len() / 2].to_vec(), ["", "readable file"]),
         (wide(u16::to_be_bytes), ["UTF-16", "iconv"]),
-        (
-            [&b"\xff\xfe"[..], &wide(u16::to_le_bytes)].concat(),
-            ["UTF-16", "iconv"],
-        ),
+        (marked, ["UTF-16", "iconv"]),
         (packed(&wide(u16::to_le_bytes)), ["UTF-16", "iconv"]),
         (b"BZh91AY&SY".to_vec(), ["bzip2", "bzip2 -dc"]),
         (b"\x28\xb5\x2f\xfd\x24".to_vec(), ["zstd", "zstd -dc"]),
         (packed(&half), ["gzip within gzip", "gzip -dc"]),
-        (
-            text.replace('\n', "\r").into_bytes(),
-            ["CR", "tr '\\r' '\\n'"],
-        ),
+        (returns, ["CR", "tr '\\r' '\\n'"]),
     ] {
         let path = file("other.log", &content);
-        let output = replay(&[&[&*path], &LIMIT[..]].concat());
+        let output = replay(&path, LIMIT);
         fails(&output, &["cannot read", "other.log", hints[0], hints[1]]);
         let output = from_standard_input(&content);
         fails(&output, &["cannot read -", hints[0], hints[1]]);
@@ -410,36 +395,27 @@ fn long_keys_neither_end_a_replay_nor_widen_its_rows() {
     let line = |path: &str| {
         format!("10.0.0.1 - - [17/May/2015:10:05:03 +0000] \"GET {path} HTTP/1.1\" 414 1\n")
     };
-    let log = [
-        line("/a"),
-        line(&"/b".repeat(4_096)),
-        line(&"/c".repeat(4_097)),
-    ]
-    .concat();
-    let log = file("long.log", log);
-    let arguments = [&*log, "--key", "path", "--limit", "gcra:0/1m"];
-    let output = replay(&arguments);
+    let paths = ["/a", &"/b".repeat(4_096), &"/c".repeat(4_097)];
+    let log = file("long.log", paths.map(line).concat());
+    let output = replay(&log, "--key path --limit gcra:0/1m");
     assert!(output.status.success(), "{}", stderr(&output));
     let rows = stdout(&output);
-    assert!(rows.contains("/b/b/…"), "{rows}");
+    has(&rows, "/b/b/…");
     assert!(rows.lines().all(|row| row.chars().count() < 200), "{rows}");
     let reason = ":3: a part of the key is longer than 8 KiB";
-    assert!(stderr(&output).contains(reason), "{}", stderr(&output));
+    has(&stderr(&output), reason);
     // Other keys do not need the path.
-    let found = replay_json(&[&log, "--limit", "gcra:0/1m"]);
-    assert_eq!((&found["requests"], &found["keys"]), (&3.into(), &1.into()));
+    let found = replay_json(&log, "--limit gcra:0/1m");
+    has_fields(&found, "requests=3 & keys=1");
 }
 
 #[test]
 fn json_lines_need_only_the_fields_of_the_key() {
     let log = "{\"time\": 1, \"user\": \"u\"}\n{\"time\": 1}\n{\"time\": 2, \"user\": null}\n";
     let path = file("users.json", log);
-    let found = replay_json(&[&path, "--key", "user", "--limit", "gcra:1/1m"]);
-    assert_eq!(found["requests"], 3);
-    assert_eq!(found["top_denied"][0]["key"], "-");
-    let by_address = replay(&[&path, "--limit", "gcra:1/1m"]);
-    assert_eq!(by_address.status.code(), Some(2));
-    assert!(stderr(&by_address).contains("--ip-field"));
+    let found = replay_json(&path, "--key user --limit gcra:1/1m");
+    has_fields(&found, r#"requests=3 & top_denied.0.key="-""#);
+    fails(&replay(&path, "--limit gcra:1/1m"), &["--ip-field"]);
 }
 
 #[test]
@@ -449,11 +425,10 @@ fn bad_lines_are_counted_and_shown_with_their_numbers() {
         "{good}garbage\n\n{good}{{\"time\": 5}}\n{{broken\n10.0.0.1 - - [yesterday] x\na\nb\n{good}"
     );
     let path = file("bad.log", log);
-    let output = replay(&[&[&*path, "--json"], &LIMIT[..]].concat());
+    let output = replay(&path, &format!("--json {LIMIT}"));
     assert!(output.status.success());
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let seen = (&found["requests"], &found["skipped_lines"]);
-    assert_eq!(seen, (&3.into(), &7.into()));
+    has_fields(&found, "requests=3 & skipped_lines=7");
     let remarks = stderr(&output);
     for (number, reason) in [
         (2, "no {word} where its format has one"),
@@ -473,43 +448,39 @@ fn bad_lines_are_counted_and_shown_with_their_numbers() {
     assert_eq!(remarks.lines().count(), 6, "each reason once: {remarks}");
 }
 
-/// Lines of each format with a method, a status and a user agent, and with none of these.
-const FULL_LINES: [(&[&str], &str); 6] = [
+/// Options, and a line of a format with a method, a status and a user agent.
+const FULL_LINES: [(&str, &str); 6] = [
     (
-        &[],
-        "10.0.0.1 - - [17/May/2015:10:05:03 +0000] \"POST /login?x HTTP/1.1\" 401 17 \"/\\\"a\" \"bot/1\" 0.1\n",
+        "",
+        r#"10.0.0.1 - - [17/May/2015:10:05:03 +0000] "POST /login?x HTTP/1.1" 401 17 "/\"a" "bot/1" 0.1"#,
     ),
     (
-        &[],
-        "https 2015-05-17T10:05:03Z a/lb 10.0.0.1:28 10.0.0.9:80 0.0 0.1 0.0 401 200 34 366 \"POST http://x:80/login HTTP/1.1\" \"bot/1\" -\n",
+        "",
+        r#"https 2015-05-17T10:05:03Z a/lb 10.0.0.1:28 10.0.0.9:80 0.0 0.1 0.0 401 200 34 366 "POST http://x:80/login HTTP/1.1" "bot/1" -"#,
     ),
     (
-        &[],
-        "#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent)\n2015-05-17 10:05:03 10.0.0.1 POST /login 401 bot/1\n",
+        "",
+        "#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent)\n2015-05-17 10:05:03 10.0.0.1 POST /login 401 bot/1",
     ),
     (
-        &[],
-        "{\"time\":1431857103,\"ip\":\"10.0.0.1\",\"path\":\"/login\",\"method\":\"POST\",\"status\":401,\"user_agent\":\"bot/1\"}\n",
+        "",
+        r#"{"time":1431857103,"ip":"10.0.0.1","path":"/login","method":"POST","status":401,"user_agent":"bot/1"}"#,
     ),
     (
-        &["--agent-field", "h.UA.0", "--status-field", "code"],
-        "{\"time\":1431857103,\"ip\":\"10.0.0.1\",\"path\":\"POST /login HTTP/1.1\",\"code\":\"401\",\"h\":{\"UA\":[\"bot/1\"]}}\n",
+        "--agent-field h.UA.0 --status-field code",
+        r#"{"time":1431857103,"ip":"10.0.0.1","path":"POST /login HTTP/1.1","code":"401","h":{"UA":["bot/1"]}}"#,
     ),
     (
-        &["--pattern", "{time} {ip} {method} {path} {status} {agent}|"],
-        "1431857103 10.0.0.1 POST /login 401 bot/1|\n",
+        "--pattern '{time} {ip} {method} {path} {status} {agent}|'",
+        "1431857103 10.0.0.1 POST /login 401 bot/1|",
     ),
 ];
 
 #[test]
 fn requests_can_be_counted_by_path_method_and_status() {
     for (options, line) in FULL_LINES {
-        let log = file("full.log", line);
-        let run = |filter: &str| {
-            let words: Vec<_> = filter.split(' ').collect();
-            let words = [&[&*log], options, &words, &["--json"], &LIMIT].concat();
-            replay(&words)
-        };
+        let log = file("full.log", format!("{line}\n"));
+        let filtered = |filter: &str| replay(&log, &format!("{options} {filter} --json {LIMIT}"));
         for filter in [
             "--path /login",
             "--path /x --path /log*",
@@ -518,7 +489,7 @@ fn requests_can_be_counted_by_path_method_and_status() {
             "--status 200 --status 4xx",
             "--path *in --method POST --status 401",
         ] {
-            let found = run(filter);
+            let found = filtered(filter);
             assert!(found.status.success(), "{filter} {line} {}", stderr(&found));
             assert!(!stdout(&found).contains("left_out"), "{filter}");
         }
@@ -528,82 +499,55 @@ fn requests_can_be_counted_by_path_method_and_status() {
             "--status 403,5xx",
             "--path /login --status 200",
         ] {
-            fails(&run(filter), &["--status say, but 1 others"]);
+            fails(&filtered(filter), &["--status say, but 1 others"]);
         }
-        let advised = tollgate()
-            .args([&["advise", &*log], options, &["--json", "--window", "1s"]].concat())
-            .output();
-        let advised = stdout(&advised.unwrap());
-        assert!(advised.contains("\"requests\":1"), "{line}");
+        let advise = format!("advise '{}' {options} --json --window 1s", &*log);
+        has(&stdout(&run(&advise)), "\"requests\":1");
     }
-    let both = file(
-        "both.log",
-        FULL_LINES[0].1.to_owned() + &FULL_LINES[0].1.replace("401", "200"),
-    );
-    let found = replay_json(&[&[&*both, "--status", "401"], &LIMIT[..]].concat());
-    let seen = (&found["requests"], &found["left_out"]);
-    assert_eq!(seen, (&1.into(), &1.into()));
-    let text = stdout(&replay(
-        &[&[&*both, "--status", "401"], &LIMIT[..]].concat(),
-    ));
+    let [(_, line), ..] = FULL_LINES;
+    let other = line.replace("401", "200");
+    let both = file("both.log", format!("{line}\n{other}\n"));
+    let options = format!("--status 401 {LIMIT}");
+    let found = replay_json(&both, &options);
+    has_fields(&found, "requests=1 & left_out=1");
     let said = "1 request is left out, by --path, --method or --status.";
-    assert!(text.contains(said), "{text}");
+    has(&stdout(&replay(&both, &options)), said);
     let report = scratch("left.html");
-    for arguments in [&["advise"][..], &["replay", "--limit", "gcra:5/1m"]] {
-        let arguments = [arguments, &[&both, "--status", "401", "--report", &report]].concat();
-        assert!(
-            tollgate()
-                .args(arguments)
-                .output()
-                .unwrap()
-                .status
-                .success()
-        );
+    for command in ["advise", "replay --limit gcra:5/1m"] {
+        let files = format!("'{}' --report '{}'", &*both, &*report);
+        let output = run(&format!("{command} {files} --status 401"));
+        assert!(output.status.success(), "{}", stderr(&output));
         let html = fs::read_to_string(&*report).unwrap();
-        assert!(html.contains("UTC. 1 request is left out, by --path, --method or --status."));
+        has(&html, &format!("UTC. {said}"));
     }
     // What is left out need not have a client that can be counted.
-    let host = FULL_LINES[0].1.replace("10.0.0.1", "a.example");
-    let host = file(
-        "host.log",
-        FULL_LINES[0].1.to_owned() + &host.replace("401", "200"),
-    );
-    let found = replay_json(&[&[&*host, "--status", "401"], &LIMIT[..]].concat());
-    let numbers = (&found["left_out"], &found["skipped_lines"]);
-    assert_eq!(numbers, (&1.into(), &0.into()));
+    let host = other.replace("10.0.0.1", "a.example");
+    let host = file("host.log", format!("{line}\n{host}\n"));
+    let found = replay_json(&host, &options);
+    has_fields(&found, "left_out=1 & skipped_lines=0");
     // A line that does not say is skipped, and not left out.
     let text = "{\"time\":1431857103,\"ip\":\"10.0.0.1\",\"path\":\"/\"}";
     let json = file("none.jsonl", text);
     for (filter, hint) in [
-        ("--method", "--method-field"),
-        ("--status", "--status-field"),
+        ("--method GET", "--method-field"),
+        ("--status 200", "--status-field"),
     ] {
-        let value = if filter == "--method" { "GET" } else { "200" };
-        let output = replay(&[&[&*json, filter, value], &LIMIT[..]].concat());
+        let output = replay(&json, &format!("{filter} {LIMIT}"));
         fails(&output, &["1 line skipped", hint]);
     }
     for (filter, hint) in [
-        (["--path", "/a?b"], "query"),
-        (["--path", "api"], "'/api/*'"),
-        (["--method", "G T"], "such as POST"),
-        (["--status", "40"], "4xx"),
-        (["--status", "4x"], "4xx"),
-        (["--pattern", "{time} {ip}"], ""),
+        ("--path /a?b", "query"),
+        ("--path api", "'/api/*'"),
+        ("--method 'G T'", "such as POST"),
+        ("--status 40", "4xx"),
+        ("--status 4x", "4xx"),
+        (
+            "--pattern '{time} {ip}' --status 401",
+            "{status} is missing",
+        ),
     ] {
-        let more: &[&str] = if filter[0] == "--pattern" {
-            &["--status", "401"]
-        } else {
-            &[]
-        };
-        let hint = if hint.is_empty() {
-            "{status} is missing"
-        } else {
-            hint
-        };
-        fails(
-            &replay(&[&[&*both], &filter[..], more, &LIMIT].concat()),
-            &[filter[0], hint],
-        );
+        let output = replay(&both, &format!("{filter} {LIMIT}"));
+        fails(&output, &[words(filter)[0], hint]);
     }
 }
 
@@ -623,15 +567,8 @@ fn the_header_of_cloudfront_has_a_port_after_the_last_colon() {
             (fields, "x-cloudfront_viewer_address"),
         ] {
             let log = file("viewer.log", text);
-            let options = [
-                "--ip-field",
-                field,
-                "--ipv6-prefix",
-                "128",
-                "--limit",
-                "fixed-window:0/1m",
-            ];
-            let found = replay_json(&[&[&*log], &options[..]].concat());
+            let options = format!("--ip-field {field} --ipv6-prefix 128 --limit fixed-window:0/1m");
+            let found = replay_json(&log, &options);
             assert_eq!(found["top_denied"][0]["key"], ip, "{field}");
         }
     }
@@ -655,21 +592,14 @@ fn times_without_a_year_get_the_latest_before_the_logs_last_change() {
     let changed = UNIX_EPOCH + Duration::from_secs(1_420_156_800);
     let opened = fs::OpenOptions::new().write(true).open(&*log).unwrap();
     opened.set_modified(changed).unwrap();
-    let options = [
-        "--pattern",
-        "{time} {} sshd[{}]: Failed password for {user} from {address} port {number} ssh2",
-        "--key",
-        "ip+user",
-        "--limit",
-        "gcra:1/1m",
-    ];
-    let text = stdout(&replay(&[&[&*log], &options[..]].concat()));
+    let options = "--key ip+user --limit gcra:1/1m --pattern \
+        '{time} {} sshd[{}]: Failed password for {user} from {address} port {number} ssh2'";
+    let text = stdout(&replay(&log, options));
     let head = "3 requests of 2 keys (ip+user), 31 Dec 2014 23:59:59 to 1 Jan 2015 00:00:02 UTC\n\
                 Read as pattern.\n\
                 Times without a year: 2014 and 2015 are assumed, from when the log was changed last.\n";
     assert!(text.starts_with(head), "{text}");
-    let said = "10.0.0.1 invalid user a b       1   2";
-    assert!(text.contains(said), "{text}");
-    let found = replay_json(&[&[&*log], &options[..]].concat());
+    has(&text, "10.0.0.1 invalid user a b       1   2");
+    let found = replay_json(&log, options);
     assert_eq!(found["assumed_years"], json!([2014, 2015]));
 }

@@ -82,35 +82,37 @@ pub(crate) fn run(line: &str) -> Output {
     tollgate().args(words(line)).output().unwrap()
 }
 
-/// Runs `tollgate replay` with `arguments`.
-pub(crate) fn replay(arguments: &[&str]) -> Output {
-    tollgate().arg("replay").args(arguments).output().unwrap()
+/// Returns a command that replays `log` with the words of `options`.
+fn replaying(log: &str, options: &str) -> Command {
+    let mut command = tollgate();
+    command.args(["replay", log]).args(words(options));
+    command
 }
 
-/// Runs `tollgate replay --json` with `arguments` and returns the one object that it prints.
-pub(crate) fn replay_json(arguments: &[&str]) -> Value {
-    let output = replay(&[arguments, &["--json"]].concat());
+/// Runs `tollgate replay` on `log`, with the words of `options`.
+pub(crate) fn replay(log: &str, options: &str) -> Output {
+    replaying(log, options).output().unwrap()
+}
+
+/// Runs `tollgate replay --json` and returns the one object that it prints.
+pub(crate) fn replay_json(log: &str, options: &str) -> Value {
+    let output = replay(log, &format!("{options} --json"));
     assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Runs `tollgate replay` with a standard input that never ends, and panics if it waits for it.
-pub(crate) fn replay_without_waiting(arguments: &[&str]) -> Output {
-    let mut child = tollgate()
-        .arg("replay")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+pub(crate) fn replay_without_waiting(log: &str, options: &str) -> Output {
+    let mut command = replaying(log, options);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take();
     let deadline = Instant::now() + Duration::from_secs(20);
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > deadline {
             child.kill().unwrap();
             child.wait().unwrap();
-            panic!("{arguments:?}: waits for something that never comes");
+            panic!("{options}: waits for something that never comes");
         }
         sleep(Duration::from_millis(5));
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::expected;
-use crate::program::{FULL, SAMPLE, file, replay, replay_json, stdout};
+use crate::program::{FULL, SAMPLE, file, has, has_fields, replay, replay_json, stdout};
 
 const LIMITS: [&str; 16] = [
     "fixed-window:5/1m",
@@ -58,15 +58,12 @@ fn logs() -> Vec<&'static str> {
 
 fn agrees(log: &str, key: &str, limits: &[&str]) -> u64 {
     let (hits, skipped) = expected::read(&fs::read_to_string(log).unwrap());
-    let mut arguments = vec![log, "--key", key];
-    for limit in limits {
-        arguments.extend(["--limit", limit]);
-    }
-    let found = replay_json(&arguments);
+    let options = format!("--key {key} --limit {}", limits.join(" --limit "));
+    let found = replay_json(log, &options);
     let read_as = json!([{"format": "combined", "prefix": "none", "requests": hits.len()}]);
     let mut expected = expected::of_replay(hits, skipped, key, limits);
     expected["read_as"] = read_as;
-    assert_eq!(found, expected, "{arguments:?}");
+    assert_eq!(found, expected, "{options}");
     found["denied"].as_u64().unwrap()
 }
 
@@ -103,8 +100,7 @@ fn every_kind_of_key_is_counted_by_the_definitions() {
 fn requests_are_replayed_in_order_of_time() {
     let text = fs::read_to_string(SAMPLE).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
-    let run =
-        |log: &str| replay_json(&[log, "--limit", "gcra:5/1m", "--limit", "sliding-log:9/1h"]);
+    let run = |log: &str| replay_json(log, "--limit gcra:5/1m --limit sliding-log:9/1h");
     let as_is = run(SAMPLE);
     lines.reverse();
     assert_eq!(run(&file("reversed.log", lines.join("\n"))), as_is);
@@ -116,13 +112,10 @@ fn several_files_are_one_log() {
     let lines: Vec<&str> = text.lines().collect();
     let odd: Vec<&str> = lines.iter().skip(1).step_by(2).copied().collect();
     let even: Vec<&str> = lines.iter().step_by(2).copied().collect();
-    let limit = ["--limit", "fixed-window:5/1m"];
-    let (odd, even) = (
-        file("odd.log", odd.join("\n")),
-        file("even.log", even.join("\n")),
-    );
-    let apart = replay_json(&[&[&*odd, &*even], &limit[..]].concat());
-    assert_eq!(apart, replay_json(&[&[SAMPLE], &limit[..]].concat()));
+    let [odd, even] = [odd, even].map(|lines| file("half.log", lines.join("\n")));
+    let limit = "--limit fixed-window:5/1m";
+    let apart = replay_json(&odd, &format!("'{}' {limit}", &*even));
+    assert_eq!(apart, replay_json(SAMPLE, limit));
 }
 
 #[cfg(unix)]
@@ -148,49 +141,34 @@ fn composite_keys_do_not_collide() {
         format!("{ip} - {user} [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n")
     };
     // Users whose names contain possible separators are separate keys.
-    let log: String = [
-        line("10.0.0.1", "b c"),
-        line("10.0.0.1", "b c"),
-        line("10.0.0.1", "b+c"),
-        line("10.0.0.1", "b\0c"),
-    ]
-    .concat();
-    let found = replay_json(&[
-        &file("keys.log", log),
-        "--key",
-        "ip+user",
-        "--limit",
-        "gcra:1/1m",
-    ]);
-    assert_eq!(found["keys"], 3);
-    assert_eq!(found["denied"], 1);
-    assert_eq!(found["top_denied"][0]["key"], "10.0.0.1 b c");
+    let log = ["b c", "b c", "b+c", "b\0c"].map(|user| line("10.0.0.1", user));
+    let log = file("keys.log", log.concat());
+    let found = replay_json(&log, "--key ip+user --limit gcra:1/1m");
+    has_fields(
+        &found,
+        r#"keys=3 & denied=1 & top_denied.0.key="10.0.0.1 b c""#,
+    );
 }
 
 #[test]
 fn the_top_list_has_the_requested_length() {
-    let top =
-        |n: &str| replay_json(&[SAMPLE, "--limit", "gcra:1/1d", "--top", n])["top_denied"].clone();
-    let all = top("100000");
+    let top = |n: usize| {
+        let options = format!("--limit gcra:1/1d --top {n}");
+        replay_json(SAMPLE, &options)["top_denied"].clone()
+    };
+    let all = top(100_000);
     let all = all.as_array().unwrap();
     assert!(all.len() > 17);
     for n in [0, 1, 5, 17] {
-        let some = top(&n.to_string());
-        assert_eq!(some.as_array().unwrap()[..], all[..n]);
+        assert_eq!(top(n).as_array().unwrap()[..], all[..n]);
     }
 }
 
 #[test]
 fn a_replays_tables_and_json_agree() {
-    let arguments = [
-        SAMPLE,
-        "--limit",
-        "gcra:5/1m",
-        "--limit",
-        "fixed-window:30/1h",
-    ];
-    let json = replay_json(&arguments);
-    let text = stdout(&replay(&arguments));
+    let options = "--limit gcra:5/1m --limit fixed-window:30/1h";
+    let json = replay_json(SAMPLE, options);
+    let text = stdout(&replay(SAMPLE, options));
     let has_row = |name: &str, number: u64| {
         let is_row = |line: &str| {
             let mut words = line.split_whitespace();
@@ -200,17 +178,10 @@ fn a_replays_tables_and_json_agree() {
     };
     has_row("allowed", json["allowed"].as_u64().unwrap());
     has_row("denied", json["denied"].as_u64().unwrap());
-    for limit in json["limits"].as_array().unwrap() {
-        has_row(
-            limit["limit"].as_str().unwrap(),
-            limit["denied"].as_u64().unwrap(),
-        );
-    }
-    for key in json["top_denied"].as_array().unwrap() {
-        has_row(
-            key["key"].as_str().unwrap(),
-            key["denied"].as_u64().unwrap(),
-        );
+    for (list, name) in [("limits", "limit"), ("top_denied", "key")] {
+        for row in json[list].as_array().unwrap() {
+            has_row(row[name].as_str().unwrap(), row["denied"].as_u64().unwrap());
+        }
     }
 }
 
@@ -225,9 +196,9 @@ fn the_readme_shows_the_output_of_a_replay() {
         return;
     }
     let manual = include_str!("../../README.md");
-    let limits = ["--limit", "gcra:5/1m", "--limit", "fixed-window:30/1h"];
-    for options in [&["--key", "ip"][..], &["--top", "2", "--json"]] {
-        let text = stdout(&replay(&[&[FULL], options, &limits[..]].concat()));
-        assert!(manual.contains(&format!("\n{text}```")), "{text}");
+    let limits = "--limit gcra:5/1m --limit fixed-window:30/1h";
+    for options in ["--key ip", "--top 2 --json"] {
+        let text = stdout(&replay(FULL, &format!("{options} {limits}")));
+        has(manual, &format!("\n{text}```"));
     }
 }

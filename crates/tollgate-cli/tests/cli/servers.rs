@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use tollgate_testkit::{Connection, Flavor, Server, shared};
 
-use crate::program::{SAMPLE, Scratch, file, replay, scratch, stderr, stdout, tollgate};
+use crate::program::{
+    SAMPLE, Scratch, file, replay, run, scratch, stderr, stdout, tollgate, words,
+};
 
 const LIMITS: [&[&str]; 11] = [
     &["fixed-window:5/1m"],
@@ -49,37 +51,31 @@ pub(crate) fn keys(address: &str, prefix: &str) -> Vec<String> {
     found.items().iter().map(text).collect()
 }
 
-fn agrees(store: &str, addresses: &[String], log: &str, limits: &[&str], options: &[&str]) {
+fn agrees(store: &str, addresses: &[String], log: &str, limits: &[&str], options: &str) {
     let prefix = prefix();
-    let mut arguments = [&[log], options].concat();
-    for limit in limits {
-        arguments.extend(["--limit", limit]);
-    }
-    let expected = replay(&arguments);
+    let options = format!("{options} --limit {}", limits.join(" --limit "));
+    let expected = replay(log, &options);
     assert!(expected.status.success(), "{}", stderr(&expected));
-    arguments.extend(["--store", store, "--prefix", &prefix]);
-    let found = replay(&arguments);
+    let found = replay(log, &format!("{options} --store {store} --prefix {prefix}"));
     assert!(found.status.success(), "{store}: {}", stderr(&found));
-    assert_eq!(stdout(&found), stdout(&expected), "{arguments:?}");
+    assert_eq!(stdout(&found), stdout(&expected), "{options}");
     assert_eq!(stderr(&found), stderr(&expected));
     for address in addresses {
-        assert_eq!(keys(address, &prefix), [""; 0], "{arguments:?}");
+        assert_eq!(keys(address, &prefix), [""; 0], "{options}");
     }
 }
 
 #[test]
 fn every_algorithm_decides_on_a_server_as_in_memory() {
     let server = shared::standalone(Flavor::System);
+    let address = [server.address()];
     for scheme in ["redis", "fred"] {
         let store = format!("{scheme}://{}", server.address());
         for limits in LIMITS {
-            agrees(&store, &[server.address()], SAMPLE, limits, &["--json"]);
+            agrees(&store, &address, SAMPLE, limits, "--json");
         }
-        let options = ["--top", "100000"];
-        agrees(&store, &[server.address()], SAMPLE, LIMITS[9], &options);
-        for key in ["user", "ip+path"] {
-            let options = ["--key", key];
-            agrees(&store, &[server.address()], SAMPLE, LIMITS[9], &options);
+        for options in ["--top 100000", "--key user", "--key ip+path"] {
+            agrees(&store, &address, SAMPLE, LIMITS[9], options);
         }
     }
 }
@@ -90,7 +86,7 @@ fn a_cluster_decides_as_memory_does() {
     for scheme in ["redis-cluster", "fred-cluster"] {
         let store = format!("{scheme}://{}", cluster.addresses().join(","));
         for limits in &LIMITS[7..] {
-            agrees(&store, cluster.addresses(), SAMPLE, limits, &["--json"]);
+            agrees(&store, cluster.addresses(), SAMPLE, limits, "--json");
         }
     }
 }
@@ -108,7 +104,7 @@ fn requests_are_decided_in_order_of_time_and_then_of_lines() {
     for scheme in ["redis", "fred"] {
         let store = format!("{scheme}://{}", server.address());
         for limits in &LIMITS[7..] {
-            agrees(&store, &[server.address()], &log, limits, &["--json"]);
+            agrees(&store, &[server.address()], &log, limits, "--json");
         }
     }
 }
@@ -118,8 +114,8 @@ fn a_report_is_the_same_on_a_server() {
     let server = shared::standalone(Flavor::System);
     let draw = |store: &str| {
         let report = scratch("report.html");
-        let arguments = ["--limit", "gcra:5/1m", "--store", store];
-        let output = replay(&[&[SAMPLE, "--report", &report], &arguments[..]].concat());
+        let options = format!("--limit gcra:5/1m --store {store} --report '{}'", &*report);
+        let output = replay(SAMPLE, &options);
         assert!(output.status.success(), "{}", stderr(&output));
         fs::read_to_string(&*report).unwrap()
     };
@@ -130,12 +126,9 @@ fn a_report_is_the_same_on_a_server() {
 fn concurrent_replays_and_live_limits_share_no_keys() {
     let server = shared::standalone(Flavor::System);
     let (store, prefix) = (server.url(), prefix());
-    let live = [
-        &["--store", &store, "--prefix", &prefix][..],
-        &["--key", "alice", "--limit", "limit-1=gcra:5/1d"],
-    ]
-    .concat();
-    let check = tollgate().arg("check").args(&live).output().unwrap();
+    let server_options = format!("--store {store} --prefix {prefix}");
+    let live = "check --key alice --limit limit-1=gcra:5/1d";
+    let check = run(&format!("{live} {server_options}"));
     assert!(check.status.success(), "{}", stderr(&check));
     let before = keys(&server.address(), &prefix);
     assert_eq!(before.len(), 1);
@@ -144,13 +137,13 @@ fn concurrent_replays_and_live_limits_share_no_keys() {
         .map(|_| {
             tollgate()
                 .args(["replay", SAMPLE, "--limit", "gcra:5/1d", "--json"])
-                .args(["--store", &store, "--prefix", &prefix])
+                .args(words(&server_options))
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap()
         })
         .collect();
-    let expected = stdout(&replay(&[SAMPLE, "--limit", "gcra:5/1d", "--json"]));
+    let expected = stdout(&replay(SAMPLE, "--limit gcra:5/1d --json"));
     for child in children {
         assert_eq!(stdout(&child.wait_with_output().unwrap()), expected);
     }
@@ -199,7 +192,7 @@ fn a_failed_replay_leaves_no_keys() {
     let log = long_log(10_000, 10_000);
     for scheme in ["redis", "fred"] {
         let store = format!("{scheme}://{}", server.address());
-        let output = replay(&[&log, "--limit", "gcra:5/1d", "--store", &store]);
+        let output = replay(&log, &format!("--limit gcra:5/1d --store {store}"));
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(output.stdout.is_empty());

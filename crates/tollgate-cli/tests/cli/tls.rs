@@ -4,9 +4,9 @@ use std::process::Output;
 
 use tollgate_testkit::{Authority, Cluster, Flavor, Server};
 
-use crate::program::{SAMPLE, Scratch, fails, file, replay, stderr, stdout, tollgate};
+use crate::program::{SAMPLE, Scratch, fails, file, replay, run, stderr, stdout, tollgate, words};
 
-const LOGIN: [&str; 4] = ["--limit", "login=gcra:10/1h", "--key", "alice"];
+const LOGIN: &str = "--limit login=gcra:10/1h --key alice";
 
 /// Returns a server that accepts only TLS, and a file with its certificate authority.
 fn secured() -> (Server, Scratch) {
@@ -22,10 +22,8 @@ fn stores(server: &Server) -> [String; 2] {
 }
 
 /// Runs `tollgate check` on `store`.
-fn check(store: &str, more: &[&str]) -> Output {
-    let mut command = tollgate();
-    command.args(["check", "--store", store]).args(LOGIN);
-    command.args(more).output().unwrap()
+fn check(store: &str, more: &str) -> Output {
+    run(&format!("check --store {store} {LOGIN} {more}"))
 }
 
 #[track_caller]
@@ -40,7 +38,7 @@ fn is_allowed(output: &Output, remaining: u32) {
 #[test]
 fn a_server_is_reached_with_the_given_authority() {
     let (server, authority) = secured();
-    let given = ["--tls-ca", &*authority];
+    let given = format!("--tls-ca '{}'", &*authority);
     let mut remaining = 10;
     for store in stores(&server) {
         for _ in 0..2 {
@@ -48,10 +46,12 @@ fn a_server_is_reached_with_the_given_authority() {
             is_allowed(&check(&store, &given), remaining);
         }
     }
-    let expected = replay(&[SAMPLE, "--limit", "gcra:5/1m"]);
+    let expected = replay(SAMPLE, "--limit gcra:5/1m");
     for store in stores(&server) {
-        let arguments = [SAMPLE, "--limit", "gcra:5/1m", "--store", &store];
-        let output = replay(&[&arguments[..], &given].concat());
+        let output = replay(
+            SAMPLE,
+            &format!("--limit gcra:5/1m --store {store} {given}"),
+        );
         assert_eq!(stdout(&output), stdout(&expected), "{}", stderr(&output));
     }
 }
@@ -62,7 +62,9 @@ fn a_server_is_reached_with_the_systems_authorities() {
     for (index, store) in (0..).zip(stores(&server)) {
         let mut command = tollgate();
         command.env("SSL_CERT_FILE", &*authority);
-        command.args(["check", "--store", &store]).args(LOGIN);
+        command
+            .args(["check", "--store", &store])
+            .args(words(LOGIN));
         is_allowed(&command.output().unwrap(), 9 - index);
     }
 }
@@ -72,7 +74,7 @@ fn a_server_with_an_unknown_certificate_is_refused() {
     let (server, _) = secured();
     let other = file("other.pem", Authority::new().pem());
     for store in stores(&server) {
-        for given in [&[][..], &["--tls-ca", &*other]] {
+        for given in ["", &format!("--tls-ca '{}'", &*other)] {
             let output = check(&store, given);
             let hints = ["(misconfigured)", "certificate is not trusted", "--tls-ca"];
             fails(&output, &hints);
@@ -90,14 +92,17 @@ fn a_cluster_is_reached_with_the_given_authority() {
     let options = Cluster::options(Flavor::System).masters(2).replicas(0);
     let cluster = options.tls(&authority).password("secret").start();
     let authority = file("authority.pem", authority.pem());
-    let expected = replay(&[SAMPLE, "--limit", "gcra:5/1m"]);
+    let expected = replay(SAMPLE, "--limit gcra:5/1m");
     for scheme in ["rediss-cluster", "freds-cluster"] {
         let store = format!("{scheme}://:secret@{}", cluster.addresses().join(","));
-        let arguments = [SAMPLE, "--limit", "gcra:5/1m", "--store", &store];
-        let output = replay(&[&arguments[..], &["--tls-ca", &authority]].concat());
+        let given = format!("--tls-ca '{}'", &*authority);
+        let output = replay(
+            SAMPLE,
+            &format!("--limit gcra:5/1m --store {store} {given}"),
+        );
         assert_eq!(stdout(&output), stdout(&expected), "{}", stderr(&output));
-        let words = ["certificate is not trusted", "--tls-ca"];
-        fails(&check(&store, &[]), &words);
+        let hints = ["certificate is not trusted", "--tls-ca"];
+        fails(&check(&store, ""), &hints);
     }
 }
 
@@ -113,12 +118,14 @@ fn invalid_authorities_are_errors() {
         (&*broken, "give a PEM file"),
         ("/no/such/file", "give a PEM file"),
     ] {
-        fails(&check(&store, &["--tls-ca", path]), &["--tls-ca", hint]);
+        let output = check(&store, &format!("--tls-ca '{path}'"));
+        fails(&output, &["--tls-ca", hint]);
     }
     let plain = format!("redis://:secret@{}", server.address());
-    let output = check(&plain, &["--tls-ca", &authority]);
+    let given = format!("--tls-ca '{}'", &*authority);
+    let output = check(&plain, &given);
     fails(&output, &["--tls-ca is for TLS", "rediss://"]);
     assert!(!stderr(&output).contains("secret"));
-    let arguments = [SAMPLE, "--limit", "gcra:5/1m", "--tls-ca", &authority];
-    fails(&replay(&arguments), &["--tls-ca is for TLS", "memory"]);
+    let output = replay(SAMPLE, &format!("--limit gcra:5/1m {given}"));
+    fails(&output, &["--tls-ca is for TLS", "memory"]);
 }
