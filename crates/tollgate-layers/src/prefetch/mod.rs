@@ -68,8 +68,8 @@ const DRIFT_PPM: u32 = 500;
 /// It needs a runtime of Tokio with timers. The one on which a call asks for units runs the task that gives
 /// back, for calls on all runtimes; if it ends, or is not driven for some time, the next one that asks does.
 /// Without a runtime, no call asks for units; and from the first call on that runs on one without timers,
-/// which Tokio tells by a panic that is caught, none does; with `panic = "abort"` it ends the process. After a `fork`, both processes would use the same
-/// units: make a new value.
+/// which Tokio tells by a panic that is caught, none does; with `panic = "abort"` it ends the process. After
+/// a `fork`, both processes would use the same units: make a new value.
 ///
 /// Nothing is asked for ahead while that is not worth it: if an answer takes more than a quarter of the time
 /// that the units last, or if there was none.
