@@ -11,6 +11,7 @@ use tollgate_core::call::SettleError;
 use tollgate_core::store::{Operation, Verdicts};
 use tollgate_core::{ErrorKind, Key, Limit, Receipt, Store, StoreError};
 
+use super::builder::counts;
 use super::client::Outbound;
 use super::stricter;
 use crate::key::OwnedKey;
@@ -68,8 +69,8 @@ impl<'k, S> OutboundCall<'k, S> {
         }
     }
 
-    /// Sets the cost, 1 by default. A cost of zero consumes nothing and is always admitted, also in
-    /// a pause.
+    /// Sets the cost, 1 by default. A call that costs nothing under all limits is always admitted, also
+    /// in a pause.
     pub fn cost(mut self, cost: u64) -> Self {
         self.cost = cost;
         self
@@ -156,7 +157,8 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
 }
 
 /// Returns what a call costs under each of `limits`: `cost`, or the last of `costs` for its name. What is
-/// left to background calls costs the same as the limit.
+/// left to background calls costs the same as the limit. A block, which counts nothing, has the largest of
+/// these costs: only a call that consumes nothing from any limit ignores a pause.
 ///
 /// # Errors
 ///
@@ -176,9 +178,14 @@ fn costs_of<S>(
             true => name == limit.name(),
             false => stricter::name_for_background(name) == limit.name(),
         };
-        costs.iter().rev().find(is_of).map_or(cost, |(_, own)| *own)
+        let own = costs.iter().rev().find(is_of);
+        counts(limit).then(|| own.map_or(cost, |(_, own)| *own))
     };
-    Ok(LimitCosts::of_each(limits.iter().enumerate().map(of_limit)))
+    let each = limits.iter().enumerate().map(of_limit);
+    let largest = each.clone().flatten().max().unwrap_or(0);
+    Ok(LimitCosts::of_each(
+        each.map(|cost| cost.unwrap_or(largest)),
+    ))
 }
 
 /// Waits until the call of `caller` is admitted, and gives back permits that come too late.

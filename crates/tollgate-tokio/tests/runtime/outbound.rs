@@ -67,6 +67,12 @@ async fn each_limit_has_a_cost_of_its_own_and_is_settled_at_its_own() {
     let urgent = outbound.call(KEY).cost_of("b", 800);
     urgent.wait_up_to(NOW).await.unwrap();
 
+    // Whatever consumes anything waits for a pause.
+    outbound.back_off(KEY).await.unwrap();
+    let paused = call().cost(0).cost_of("b", 1).wait_up_to(NOW).await;
+    assert_eq!(refused_by(paused), "pause");
+    assert!(call().cost(0).cost_of("b", 0).wait_up_to(NOW).await.is_ok());
+
     for unknown in ["c", "pause", "b-background"] {
         match call().cost_of(unknown, 1).wait_up_to(NOW).await {
             Err(WaitError::Store(error)) => {
