@@ -35,6 +35,11 @@ impl<'l> Left<'l> {
         &self.0
     }
 
+    /// Returns the verdicts without the limits; they borrow nothing.
+    pub fn into_verdicts(self) -> Verdicts {
+        self.0.into_verdicts()
+    }
+
     /// Returns the largest cost that all limits would allow now.
     #[must_use]
     pub fn remaining(&self) -> u64 {

@@ -81,7 +81,8 @@ impl<S> OutboundBuilder<S> {
     }
 
     /// Sets how long the store may take to answer. The permit of a slower answer is given back, and
-    /// the store is asked again.
+    /// the store is asked again. A permit that you have held for longer than this since the store was
+    /// asked [is stale](super::Permit::is_stale).
     ///
     /// The default is the margin. With zero, a permit may have any age. If the way from this
     /// process to the service takes up to `V` longer at one time than at another, the limits are

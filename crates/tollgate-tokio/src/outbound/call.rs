@@ -170,7 +170,7 @@ fn costs_of<S>(
     costs: &[(String, u64)],
 ) -> Result<LimitCosts, StoreError> {
     for (name, _) in costs {
-        let _ = outbound.counting(name)?;
+        let _ = outbound.index_of(name)?;
     }
     let of_background = outbound.stricter_limits().len();
     let of_limit = |(index, limit): (usize, &Limit)| {
@@ -204,24 +204,24 @@ async fn admit<S: Store + 'static>(
             let start = stand_in_line(&caller, patience).await?;
             (start.verdicts, start.asked)
         };
-        let took = asked.elapsed();
-        let oldest = outbound.shared.permit_age;
-        let Some(oldest) = oldest.filter(|oldest| took > *oldest && !caller.cost().are_zero())
-        else {
-            outbound.shared.admitted.fetch_add(1, Ordering::Relaxed);
-            return Ok(Permit {
-                outbound,
-                caller,
-                cost,
-                verdicts,
-                asked,
-            });
+        let permit = Permit {
+            outbound: outbound.clone(),
+            caller: Arc::clone(&caller),
+            cost,
+            verdicts,
+            asked,
         };
+        if !permit.is_stale() {
+            outbound.shared.admitted.fetch_add(1, Ordering::Relaxed);
+            return Ok(permit);
+        }
         stale += 1;
         outbound.shared.stale.fetch_add(1, Ordering::Relaxed);
+        let took = permit.age();
         // In a task, so that it happens even if this future is dropped.
-        let _ = caller.give_back_in_background(verdicts).await;
+        let _ = caller.give_back_in_background(permit.verdicts).await;
         if stale == MOST_STALE || patience.since.elapsed() >= patience.longest {
+            let oldest = outbound.shared.permit_age.unwrap_or_default();
             return Err(too_slow(took, oldest).into());
         }
     }
@@ -261,7 +261,7 @@ impl<S: Store + 'static> Permit<S> {
         self.caller.key()
     }
 
-    /// Returns the cost that the call consumed from each limit that counts and has no
+    /// Returns the cost that the call was admitted at, from each limit that counts and has no
     /// [cost of its own](OutboundCall::cost_of).
     #[must_use]
     pub fn cost(&self) -> u64 {
@@ -278,12 +278,20 @@ impl<S: Store + 'static> Permit<S> {
     }
 
     /// Returns the time since the store was asked for this permit: the permit is at most this old.
-    ///
-    /// If you could not send the request at once, and this exceeds what your margin allows,
-    /// [give it back](Self::give_back).
     #[must_use]
     pub fn age(&self) -> Duration {
         self.asked.elapsed()
+    }
+
+    /// Returns whether this permit is older than
+    /// [a permit may be](super::OutboundBuilder::permit_age). One that consumed nothing never is.
+    ///
+    /// If you could not send the request at once, and this is true by then,
+    /// [give it back](Self::give_back), and take another.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        let oldest = self.outbound.shared.permit_age;
+        oldest.is_some_and(|oldest| self.age() > oldest) && !self.caller.cost().are_zero()
     }
 
     /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
@@ -292,7 +300,8 @@ impl<S: Store + 'static> Permit<S> {
         self.verdicts.into_receipt()
     }
 
-    /// Returns the verdicts of its [`limits`](Self::limits), all of which admitted the call.
+    /// Returns the verdicts of its [`limits`](Self::limits), all of which admitted the call; after a
+    /// [settlement](Self::settle), what each of them has left.
     pub fn verdicts(&self) -> &Verdicts {
         &self.verdicts
     }
@@ -319,6 +328,9 @@ impl<S: Store + 'static> Permit<S> {
     /// [`RateLimiter::settle`](tollgate_core::RateLimiter::settle), and
     /// [`PermitSettle::cost_of`] for another cost of one limit.
     ///
+    /// Awaiting returns the permit, whose verdicts then say what is left after the settlement. It is settled
+    /// once: to settle it again, or to give it back, changes nothing.
+    ///
     /// # Examples
     ///
     /// ```
@@ -330,8 +342,8 @@ impl<S: Store + 'static> Permit<S> {
     /// let outbound = Outbound::builder(MemoryStore::new(), ["tokens=gcra:1000/1h"]).build()?;
     /// let permit = outbound.call("model").cost(300).await?;
     /// // The answer says that 120 tokens were used.
-    /// permit.settle(120).await?;
-    /// assert_eq!(outbound.call("model").cost(1).await?.remaining(), 879);
+    /// let permit = permit.settle(120).await?;
+    /// assert_eq!(permit.remaining(), 880);
     /// # Ok(())
     /// # }
     /// ```
@@ -349,7 +361,7 @@ impl<S: Store + 'static> Permit<S> {
 /// # Errors
 ///
 /// Awaiting returns the store's error, see [`SettleError`]; and [`ErrorKind::Malformed`] if
-/// [`cost_of`](Self::cost_of) named a limit that counts no calls.
+/// [`cost_of`](Self::cost_of) named a limit that is not there.
 #[must_use = "a settlement does nothing until it is awaited"]
 pub struct PermitSettle<S: Store + 'static> {
     permit: Permit<S>,
@@ -367,7 +379,7 @@ impl<S: Store + 'static> PermitSettle<S> {
 }
 
 impl<S: Store + 'static> IntoFuture for PermitSettle<S> {
-    type Output = Result<(), SettleError>;
+    type Output = Result<Permit<S>, SettleError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -383,7 +395,10 @@ impl<S: Store + 'static> IntoFuture for PermitSettle<S> {
             .filter(|(name, _)| of_background.iter().any(|limit| limit.name() == name))
             .collect();
         costs.extend(of_background);
-        Box::pin(async move { permit.caller.settle(permit.verdicts, cost, costs).await })
+        Box::pin(async move {
+            let verdicts = permit.caller.settle(permit.verdicts, cost, costs).await?;
+            Ok(Permit { verdicts, ..permit })
+        })
     }
 }
 

@@ -156,16 +156,49 @@ impl<S> Outbound<S> {
         }
     }
 
-    /// Returns the stricter limit called `name`.
+    /// Returns those of the [`limits`](Self::limits) that count calls, each with its index there: all but
+    /// blocks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// let outbound = Outbound::builder((), ["pause=block:5s", "api=gcra:10/1s"]).build()?;
+    /// let counting: Vec<_> = outbound.counting().map(|(index, of)| (index, of.name())).collect();
+    /// assert_eq!(counting, [(1, "api")]);
+    /// # Ok::<(), tollgate_tokio::outbound::OutboundError>(())
+    /// ```
+    pub fn counting(&self) -> impl Iterator<Item = (usize, &Limit)> + Clone {
+        let limits = self.limits().iter().enumerate();
+        limits.filter(|(_, limit)| counts(limit))
+    }
+
+    /// Returns the index in [`limits`](Self::limits) of the limit that [`observe`](Self::observe)
+    /// lowers for this `reset_after`. There always is one.
+    #[must_use]
+    pub fn described_by(&self, reset_after: Option<Duration>) -> Option<usize> {
+        let least = reset_after.unwrap_or_default();
+        let window = |limit: &Limit| limit.algorithm().longest_window();
+        let shortest = self.counting().min_by_key(|(_, limit)| {
+            let window = window(limit);
+            // If all windows are shorter, it is about the longest.
+            let is_short = window < least;
+            (is_short, if is_short { least - window } else { window })
+        });
+        shortest.map(|(index, _)| index)
+    }
+
+    /// Returns the index of the limit called `name`, also among the stricter limits.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] if there is none, or it counts no calls.
-    pub(super) fn counting(&self, name: &str) -> Result<&Limit, StoreError> {
-        let counting = self.stricter_limits().iter().filter(|limit| counts(limit));
-        let named = counting.clone().find(|limit| limit.name() == name);
-        named.ok_or_else(|| {
-            let names: Vec<_> = counting.map(Limit::name).collect();
+    pub(super) fn index_of(&self, name: &str) -> Result<usize, StoreError> {
+        let mut counting = self.counting();
+        let named = counting.find(|(_, limit)| limit.name() == name);
+        named.map(|(index, _)| index).ok_or_else(|| {
+            let names: Vec<_> = self.counting().map(|(_, limit)| limit.name()).collect();
             let message = format!(
                 "no limit `{name}` counts calls here: choose one of `{}`",
                 names.join("`, `")

@@ -5,9 +5,8 @@ use std::time::Duration;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::store::{Check, Request};
-use tollgate_core::{Key, Limit, Store, StoreError, Wait};
+use tollgate_core::{Key, Store, StoreError, Wait};
 
-use super::builder::counts;
 use super::client::Outbound;
 
 impl<S: Store> Outbound<S> {
@@ -57,8 +56,7 @@ impl<S: Store> Outbound<S> {
         reset_after: Option<Duration>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
         // There always is one.
-        let described = self.described_by(reset_after).unwrap_or_default();
-        let described = Ok(&self.stricter_limits()[described]);
+        let described = Ok(self.described_by(reset_after).unwrap_or_default());
         self.lower(key.into(), described, remaining, reset_after)
     }
 
@@ -92,7 +90,7 @@ impl<S: Store> Outbound<S> {
         remaining: u64,
         reset_after: Option<Duration>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.lower(key.into(), self.counting(name), remaining, reset_after)
+        self.lower(key.into(), self.index_of(name), remaining, reset_after)
     }
 
     /// Denies all calls for `key`, of all processes, for `wait` and the margin.
@@ -149,32 +147,15 @@ impl<S: Store> Outbound<S> {
         self.shared.urgent.block(key).into_future()
     }
 
-    /// Returns the index in [`limits`](Self::limits) of the limit that [`observe`](Self::observe)
-    /// lowers for this `reset_after`. There always is one.
-    #[must_use]
-    pub fn described_by(&self, reset_after: Option<Duration>) -> Option<usize> {
-        let least = reset_after.unwrap_or_default();
-        let window = |limit: &Limit| limit.algorithm().longest_window();
-        let counting = self.limits().iter().enumerate();
-        let counting = counting.filter(|(_, limit)| counts(limit));
-        let shortest = counting.min_by_key(|(_, limit)| {
-            let window = window(limit);
-            // If all windows are shorter, it is about the longest.
-            let is_short = window < least;
-            (is_short, if is_short { least - window } else { window })
-        });
-        shortest.map(|(index, _)| index)
-    }
-
-    /// Lowers what is left of `limit`.
+    /// Lowers what is left of the limit with this index.
     async fn lower(
         &self,
         key: Key<'_>,
-        limit: Result<&Limit, StoreError>,
+        index: Result<usize, StoreError>,
         remaining: u64,
         reset_after: Option<Duration>,
     ) -> Result<(), StoreError> {
-        let limit = limit?;
+        let limit = &self.stricter_limits()[index?];
         if let (0, Some(wait)) = (remaining, reset_after) {
             // First what stops all calls at once.
             let _ = self.penalize(key, wait).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tollgate_core::call::SettleError;
+use tollgate_core::call::{Left, SettleError};
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{Key, Limit, RateLimiter, Store, StoreError};
 
@@ -107,21 +107,22 @@ impl<S: Store + 'static> Caller<S> {
         refunded.map(|_| ())
     }
 
-    /// Makes `cost` what `verdicts` consumed, or another one for each of these limits.
+    /// Makes `cost` what `verdicts` consumed, or another one for each of these limits. Returns what is left.
     pub(crate) async fn settle(
         &self,
         verdicts: Verdicts,
         cost: u64,
         costs: Vec<(String, u64)>,
-    ) -> Result<(), SettleError> {
+    ) -> Result<Verdicts, SettleError> {
+        let left = verdicts.again();
         let Some(receipt) = verdicts.into_receipt() else {
-            return Ok(());
+            return Ok(left);
         };
         let settle = self.limiter.settle(self.key.as_key(), receipt, cost);
         let settle = costs
             .iter()
             .fold(settle, |settle, (name, cost)| settle.cost_of(name, *cost));
-        settle.await.map(|_| ())
+        settle.await.map(Left::into_verdicts)
     }
 }
 

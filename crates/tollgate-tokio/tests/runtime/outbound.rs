@@ -57,7 +57,12 @@ async fn each_limit_has_a_cost_of_its_own_and_is_settled_at_its_own() {
     let (a, b, b_background) = (58, 700, 600);
     let all = left(&permit);
     assert_eq!([all[0], all[1], all[3]], [a, b, b_background]);
-    permit.settle(1).cost_of("b", 120).await.unwrap();
+    let permit = permit.settle(1).cost_of("b", 120).await.unwrap();
+    let all = left(&permit);
+    assert_eq!([all[0], all[1], all[3]], [59, 880, 780]);
+    // That was all: nothing is consumed any more.
+    let permit = permit.settle(9).await.unwrap();
+    permit.give_back().await.unwrap();
     let all = left(&call().cost_of("b", 0).cost(0).await.unwrap());
     assert_eq!([all[0], all[1], all[3]], [59, 880, 780]);
 
@@ -444,9 +449,9 @@ async fn a_permit_is_as_old_as_the_question_and_may_be_just_as_old_as_was_set() 
         let permit = urgent(&outbound).await;
         assert_eq!(outbound.stats().stale, stale);
         if let Ok(permit) = permit {
-            assert_eq!(permit.age(), tenth);
-            sleep(SECOND).await;
-            assert_eq!(permit.age(), tenth + SECOND);
+            assert_eq!((permit.age(), permit.is_stale()), (tenth, false));
+            sleep(TICK).await;
+            assert_eq!((permit.age(), permit.is_stale()), (tenth + TICK, true));
         }
     }
 }
@@ -576,6 +581,7 @@ async fn a_call_that_costs_nothing_is_admitted_at_once_whatever_others_wait_for(
     store.delay_ms.store(100, Ordering::SeqCst);
     let free = outbound.call(KEY).cost(0).wait_up_to(NOW).await.unwrap();
     assert!(free.age() > MARGIN, "{:?}", free.age());
+    assert!(!free.is_stale());
     assert_eq!((free.cost(), outbound.stats().stale), (0, 0));
     assert!(free.into_receipt().is_none());
 }
