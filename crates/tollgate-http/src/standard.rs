@@ -16,6 +16,9 @@ const NAMES: [[&str; 2]; 2] = [
     ["beta-ratelimit", "beta-ratelimit-policy"],
 ];
 
+/// So many policies of a field are read: each limit is looked for among them.
+const MOST_POLICIES: usize = 100;
+
 /// Returns the limits that `RateLimit` and `RateLimit-Policy` describe.
 pub(crate) fn limits(headers: &HeaderMap) -> Vec<LimitHint> {
     let limits = NAMES.into_iter().filter_map(|[limit, policy]| {
@@ -28,7 +31,8 @@ pub(crate) fn limits(headers: &HeaderMap) -> Vec<LimitHint> {
 /// Returns the limits that a field describes, with what their policies say.
 fn described(field: &str, policies: Option<String>) -> Vec<LimitHint> {
     let policies = policies.and_then(|field| items(&field));
-    let policies: Vec<LimitHint> = policies.iter().flatten().filter_map(policy).collect();
+    let policies = policies.iter().flatten().take(MOST_POLICIES);
+    let policies: Vec<LimitHint> = policies.filter_map(policy).collect();
     if let Some(items) = items(field) {
         let limits = items.iter().filter_map(|item| remaining(item, &policies));
         return limits.collect();

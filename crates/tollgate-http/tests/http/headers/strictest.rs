@@ -189,3 +189,18 @@ fn repeated_keys_of_the_seventh_draft_are_several_limits() {
         assert_eq!(hints.wait().map(|time| time.as_secs()), Some(30));
     }
 }
+
+/// Otherwise each of many limits would be looked for among as many policies.
+#[test]
+fn only_the_first_hundred_policies_are_read() {
+    let policies: Vec<_> = (0..200).map(|n| format!("{n};w=60")).collect();
+    let headers = |limit| {
+        format!(
+            "RateLimit-Policy: {}\nRateLimit: {limit}",
+            policies.join(",")
+        )
+    };
+    let shown = |limit| shown(&hints(&headers(limit)));
+    assert_eq!(shown("limit=99, remaining=5"), "- 99 5 60000 -");
+    assert_eq!(shown("limit=100, remaining=5"), "- 100 5 - -");
+}
