@@ -4,11 +4,10 @@ use std::fmt;
 use std::iter;
 use std::sync::Arc;
 
-use http::{Request, Response, request, response};
+use http::{Request, request, response};
 use tollgate_core::Store;
+use tollgate_core::call::SettleError;
 use tollgate_tokio::outbound::{OutboundCall, Permit};
-
-use super::report;
 
 type CostOf = dyn Fn(&request::Parts) -> u64 + Send + Sync;
 type CostOfResponse = dyn Fn(&response::Parts) -> Option<u64> + Send + Sync;
@@ -30,8 +29,6 @@ pub(super) struct Costs {
 
 #[derive(Clone, Debug)]
 struct Own {
-    /// Among the limits of the `Outbound`.
-    index: usize,
     name: Box<str>,
     by: CostBy,
 }
@@ -44,21 +41,17 @@ pub(super) struct Estimate {
 }
 
 impl Costs {
-    /// Returns how the cost of the limit with this index and name is found.
-    pub(super) fn of(&mut self, index: usize, name: &str) -> &mut CostBy {
-        let at = self.position(index).unwrap_or_else(|| {
+    /// Returns how the cost of the limit called `name` is found.
+    pub(super) fn of(&mut self, name: &str) -> &mut CostBy {
+        let known = self.own.iter().position(|own| *own.name == *name);
+        let at = known.unwrap_or_else(|| {
             self.own.push(Own {
-                index,
                 name: name.into(),
                 by: CostBy::default(),
             });
             self.own.len() - 1
         });
         &mut self.own[at].by
-    }
-
-    fn position(&self, index: usize) -> Option<usize> {
-        self.own.iter().position(|own| own.index == index)
     }
 
     /// Returns what `request` is to be admitted at, and the request.
@@ -85,40 +78,29 @@ impl Costs {
         })
     }
 
-    /// Settles the call of `permit` at what `response` says. Returns what is left of each limit, as far as
-    /// this process knows, and the response.
-    pub(super) async fn settle<S: Store + 'static, D>(
+    /// Settles the call of `permit` at what `response` says, if it says something. Returns the permit, which
+    /// then knows what is left.
+    pub(super) async fn settle<S: Store + 'static>(
         &self,
         estimate: &Estimate,
         permit: Permit<S>,
-        response: Response<D>,
-    ) -> (Vec<u64>, Response<D>) {
-        let mut left = report::left(&permit);
-        let (parts, body) = response.into_parts();
-        let all = self.all.settled(&parts);
-        let own: Vec<_> = self.own.iter().map(|own| own.by.settled(&parts)).collect();
-        if all.is_some() || own.iter().any(Option::is_some) {
-            let all = all.unwrap_or(estimate.all);
-            let own = iter::zip(own, &estimate.own);
-            let own: Vec<_> = own
-                .map(|(cost, estimate)| cost.unwrap_or(*estimate))
-                .collect();
-            let settle = iter::zip(&self.own, &own)
-                .fold(permit.settle(all), |settle, (limit, cost)| {
-                    settle.cost_of(&limit.name, *cost)
-                });
-            // Otherwise, it counts at the estimate. The caller has a response, and that matters more.
-            if settle.await.is_ok() {
-                for (index, left) in left.iter_mut().enumerate() {
-                    let (estimate, cost) = match self.position(index) {
-                        Some(at) => (estimate.own[at], own[at]),
-                        None => (estimate.all, all),
-                    };
-                    *left = left.saturating_add(estimate).saturating_sub(cost);
-                }
-            }
+        response: &response::Parts,
+    ) -> Result<Permit<S>, SettleError> {
+        let all = self.all.settled(response);
+        let own: Vec<_> = self
+            .own
+            .iter()
+            .map(|own| own.by.settled(response))
+            .collect();
+        if all.is_none() && own.iter().all(Option::is_none) {
+            return Ok(permit);
         }
-        (left, Response::from_parts(parts, body))
+        let own = iter::zip(own, &estimate.own).map(|(cost, estimate)| cost.unwrap_or(*estimate));
+        let settle = permit.settle(all.unwrap_or(estimate.all));
+        let settle = iter::zip(&self.own, own).fold(settle, |settle, (limit, cost)| {
+            settle.cost_of(&limit.name, cost)
+        });
+        settle.await
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, StatusCode, request, response};
+use tollgate_core::Limit;
 use tollgate_tokio::Outbound;
 use tollgate_tokio::outbound::OutboundError;
 use tower_layer::Layer;
@@ -35,10 +36,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 ///   connections.
 /// - It costs 1, or what [`cost`](Self::cost) and [`cost_of`](Self::cost_of) say. What its response says
 ///   that it did cost is [settled](Self::settle).
-/// - A permit that is older than the [margin](Outbound::margin) when the client is ready is given
-///   back, and the request takes another; without a margin, it may have any age. The permit of a
-///   request that is not sent, because it was dropped or the client failed before, is given back,
-///   too.
+/// - A permit that is [too old](tollgate_tokio::outbound::OutboundBuilder::permit_age) when the client is
+///   ready is given back, and the request takes another. The permit of a request that is not sent,
+///   because it was dropped or the client failed before, is given back, too.
 /// - After a response, its [`Hints`](crate::Hints) are [reported](crate::Hints::report) to the
 ///   store if the service has less left than the store knows.
 /// - A response refuses the request if its status is 429, or another error from 400 to 599 with
@@ -46,16 +46,23 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 ///   is paused for all processes: as long as the response says, or, if it does not say, for as long
 ///   as [`Outbound::back_off`] does. Then the request is sent again, with a permit of its own, at
 ///   most [`retries`](Self::retries) times. After other statuses than 429, only requests with an
-///   idempotent method are sent again, because something may have been done.
+///   idempotent method are sent again, because something may have been done. A request that costs
+///   nothing is not sent again: it would not wait until the pause is over.
 /// - If there may be no retry, if its permit would come too late, or if the client does not get
-///   ready for it, the caller gets the last response.
+///   ready for it, the caller gets the last response. Until then, the layer keeps it, and so perhaps
+///   its connection.
+/// - If the client fails after it was ready, the caller gets that error, also if an earlier response
+///   had refused the request: this time, something may have been done.
 ///
 /// `Retry-After` of a redirect is the least time before the redirected request (RFC 9110), and that
 /// of a success is the least time before the next poll. They concern one request, not the key: the
 /// caller gets them in the response, and whoever sends that request must wait.
 ///
-/// If the store fails after the service has answered, the caller gets the response, and the request
-/// is not sent again.
+/// If the store fails after the service has answered, so that a pause, a settlement or a report is lost,
+/// the caller gets the response, and the request is not sent again.
+///
+/// A client that follows redirects or repeats requests by itself takes no permit for those: switch that
+/// off, and do it around the layer.
 ///
 /// The layer keeps no queue: a request waits in its own future, and the service is always ready. To
 /// bound how many wait, put a concurrency limit around it.
@@ -113,7 +120,8 @@ impl<S, F> OutboundLayer<S, F> {
     /// Returns a layer that waits for the permits of `outbound`.
     ///
     /// `key` returns the key of a request, such as the name of the service or of your account
-    /// there. A request and its retries are given no permit later than `longest` after it was made.
+    /// there. A request waits for its permits, also those of its retries, until `longest` after it was made
+    /// at most, and is not sent again after that.
     pub fn new(outbound: Outbound<S>, key: F, longest: Duration) -> Self {
         let settings = Settings {
             longest,
@@ -169,7 +177,8 @@ impl<S, F, R> OutboundLayer<S, F, R> {
     }
 
     /// Sets which statuses refuse a request if the response has `Retry-After`. By default, all errors
-    /// do: those from 400 to 599. The status 429 always refuses, also without `Retry-After`.
+    /// do: those from 400 to 599. The status 429 always refuses, also without `Retry-After`, and so does
+    /// 403 if nothing is left of a limit.
     ///
     /// Set this if the service uses `Retry-After` for something else than its limits, such as with
     /// 409 for one resource that is busy.
@@ -282,6 +291,9 @@ impl<S, F, R> OutboundLayer<S, F, R> {
     /// request without a response, or whose settlement fails, counts at what it was admitted at. What only
     /// the body tells, a service between this layer and the client can read and put into the response's
     /// extensions.
+    ///
+    /// Return no more than a request can cost, whatever the response says: a limit may
+    /// [remember](tollgate_core::RateLimiter::settle) all of it.
     pub fn settle(
         mut self,
         cost: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static,
@@ -310,10 +322,11 @@ impl<S, F, R> OutboundLayer<S, F, R> {
     }
 
     fn costs_of(&mut self, name: &str) -> Result<&mut CostBy, OutboundError> {
-        let mut limits = self.shared.outbound.limits().iter();
-        let index = limits.position(|limit| limit.name() == name && !limit.algorithm().can_block());
-        let index = index.ok_or_else(|| OutboundError::UnknownLimit { limit: name.into() })?;
-        Ok(self.costs().of(index, name))
+        let is_it = |(_, limit): (usize, &Limit)| limit.name() == name;
+        if self.shared.outbound.counting().any(is_it) {
+            return Ok(self.costs().of(name));
+        }
+        Err(OutboundError::UnknownLimit { limit: name.into() })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use crate::Hints;
+use crate::{Hints, LimitHint};
 
 /// The statuses that refuse a request if the response says when to try again.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +29,15 @@ impl Refusals {
         match status {
             StatusCode::TOO_MANY_REQUESTS => true,
             // Some services say so if nothing is left of a limit.
-            StatusCode::FORBIDDEN => may_refuse && hints.wait().is_some(),
+            StatusCode::FORBIDDEN if hints.limits().iter().any(is_used_up) => true,
             _ => may_refuse && hints.retry_after().is_some(),
         }
     }
+}
+
+/// Returns whether nothing is left of a limit. `-1` says so only together with a time: those who did not
+/// count the request have none.
+fn is_used_up(limit: &LimitHint) -> bool {
+    let may_be = limit.may_be_used_up && limit.reset_after.is_some();
+    limit.remaining == Some(0) || may_be
 }

@@ -1,23 +1,15 @@
 //! `Hints::report`: shares what a response says about limits with all processes.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tollgate_core::{Key, Limit, Store, StoreError};
+use tollgate_core::store::Verdict;
+use tollgate_core::{Limit, Store, StoreError};
 use tollgate_tokio::Outbound;
 use tollgate_tokio::outbound::Permit;
 
 use crate::{Hints, LimitHint};
-
-/// Which limit a hint is about.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum About {
-    /// The limit with this index.
-    One(usize),
-    /// Any of several limits.
-    Any,
-    /// A limit that the `Outbound` does not keep.
-    Another,
-}
 
 impl Hints {
     /// Reports to the store what the response to the request of `permit` says about the limits of
@@ -66,80 +58,68 @@ impl Hints {
         permit: &Permit<S>,
         longest_pause: Duration,
     ) -> Result<(), StoreError> {
-        let (outbound, key) = (permit.outbound(), permit.key());
-        let left = left(permit);
-        self.report_from(0, outbound, key, &left, longest_pause)
-            .await
+        self.report_from(0, permit, longest_pause).await
     }
 
-    /// Does the same for `key`, when this process knows that so much is `left` of each limit, but only for
-    /// the limits of which at least `least` remains.
+    /// Does the same, but only for the limits of which at least `least` remains.
     pub(super) async fn report_from<S: Store + 'static>(
         &self,
         least: u64,
-        outbound: &Outbound<S>,
-        key: Key<'_>,
-        left: &[u64],
+        permit: &Permit<S>,
         longest_pause: Duration,
     ) -> Result<(), StoreError> {
+        let (outbound, key) = (permit.outbound(), permit.key());
+        // The strictest report about each limit, however often the response repeats it.
+        let mut reports = BTreeMap::new();
+        let mut pause = None;
         for hint in self.limits() {
             let Some(remaining) = hint.remaining().filter(|remaining| *remaining >= least) else {
                 continue;
             };
-            let about = match about(outbound, hint) {
-                // By the time that the service means, however long a pause may be.
-                About::Any => outbound.described_by(hint.reset_after()).map(About::One),
-                about => Some(about),
-            };
             let reset_after = hint.reset_after().map(|reset| reset.min(longest_pause));
-            match about {
-                Some(About::One(index)) => {
-                    if left.get(index).is_some_and(|left| remaining < *left) {
-                        let name = outbound.limits()[index].name();
-                        let report = outbound.observe_limit(key, name, remaining, reset_after);
-                        report.await?;
-                    }
+            match about(outbound, hint) {
+                Some(index) if remaining < left(permit, index) => {
+                    let new = (remaining, Reverse(reset_after));
+                    let known = reports.entry(index).or_insert(new);
+                    *known = new.min(*known);
                 }
-                Some(About::Another) if remaining == 0 => {
-                    if let Some(reset) = reset_after {
-                        let _ = outbound.penalize(key, reset).await?;
-                    }
-                }
-                Some(About::Any | About::Another) | None => {}
+                None if remaining == 0 => pause = pause.max(reset_after),
+                _ => {}
             }
+        }
+        if let Some(pause) = pause {
+            let _ = outbound.penalize(key, pause).await?;
+        }
+        for (index, (remaining, Reverse(reset_after))) in reports {
+            let name = outbound.limits()[index].name();
+            let report = outbound.observe_limit(key, name, remaining, reset_after);
+            report.await?;
         }
         Ok(())
     }
 }
 
-/// Returns what may be left of each limit: any amount, if the answer does not tell.
-pub(super) fn left<S: Store + 'static>(permit: &Permit<S>) -> Vec<u64> {
+/// Returns how much may be left of the limit with this index: any amount, if the store's answer does not
+/// tell.
+fn left<S: Store + 'static>(permit: &Permit<S>, index: usize) -> u64 {
     let verdicts = permit.verdicts();
     let tells = verdicts.source().tells_what_is_left();
-    let each = verdicts.as_slice().iter();
-    each.map(|verdict| if tells { verdict.remaining() } else { u64::MAX })
-        .collect()
+    let told = verdicts.as_slice().get(index).filter(|_| tells);
+    told.map_or(u64::MAX, Verdict::remaining)
 }
 
-/// Returns which limit `hint` is about.
-fn about<S>(outbound: &Outbound<S>, hint: &LimitHint) -> About {
-    let limits = || {
-        let all = outbound.limits().iter().enumerate();
-        all.filter(|(_, limit)| !limit.algorithm().can_block())
-    };
-    let named = limits().find(|(_, limit)| hint.name() == Some(limit.name()));
-    if let Some((index, _)) = named {
-        return About::One(index);
+/// Returns the index of the limit that `hint` is about, or `None` if the `Outbound` does not keep it.
+fn about<S>(outbound: &Outbound<S>, hint: &LimitHint) -> Option<usize> {
+    let index = |(index, _)| index;
+    let named = |(_, limit): &(usize, &Limit)| hint.name() == Some(limit.name());
+    if let Some(named) = outbound.counting().find(named) {
+        return Some(index(named));
     }
     if hint.amount().is_some() || hint.window().is_some() {
-        let found = limits().find(|(_, limit)| fits(limit, hint));
-        return found.map_or(About::Another, |(index, _)| About::One(index));
+        let mut counting = outbound.counting();
+        return counting.find(|(_, limit)| fits(limit, hint)).map(index);
     }
-    let mut all = limits();
-    match (all.next(), all.next()) {
-        (Some((index, _)), None) => About::One(index),
-        _ => About::Any,
-    }
+    outbound.described_by(hint.reset_after())
 }
 
 /// Returns whether `limit` has the amount, or the burst, and the window of `hint`, as far as it tells
@@ -164,25 +144,19 @@ mod tests {
         let second = Some(Duration::from_secs(1));
         let minute = Some(Duration::from_secs(60));
         for (name, amount, window, expected, alone) in [
-            (None, None, None, About::Any, About::One(1)),
-            (Some("tokens"), None, None, About::Any, About::One(1)),
-            (Some("minute"), None, None, About::One(1), About::One(1)),
-            (Some("minute"), Some(3), None, About::One(1), About::Another),
-            (Some("pause"), Some(3), None, About::Another, About::Another),
-            (None, None, minute, About::One(1), About::Another),
-            (None, None, second, About::One(0), About::One(1)),
-            (None, Some(10), None, About::One(0), About::One(1)),
-            (None, Some(10), second, About::One(0), About::One(1)),
-            (None, Some(10), minute, About::One(1), About::Another),
-            (None, Some(5), None, About::One(0), About::One(1)),
-            (None, Some(5), minute, About::Another, About::Another),
-            (
-                Some("tokens"),
-                Some(40_000),
-                None,
-                About::Another,
-                About::Another,
-            ),
+            (None, None, None, Some(0), Some(1)),
+            (Some("tokens"), None, None, Some(0), Some(1)),
+            (Some("minute"), None, None, Some(1), Some(1)),
+            (Some("minute"), Some(3), None, Some(1), None),
+            (Some("pause"), Some(3), None, None, None),
+            (None, None, minute, Some(1), None),
+            (None, None, second, Some(0), Some(1)),
+            (None, Some(10), None, Some(0), Some(1)),
+            (None, Some(10), second, Some(0), Some(1)),
+            (None, Some(10), minute, Some(1), None),
+            (None, Some(5), None, Some(0), Some(1)),
+            (None, Some(5), minute, None, None),
+            (Some("tokens"), Some(40_000), None, None, None),
         ] {
             let hint = LimitHint {
                 name: name.map(str::to_owned),

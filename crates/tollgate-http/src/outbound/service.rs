@@ -7,8 +7,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, response};
 use tokio::time::Instant;
+use tollgate_core::store::Verdict;
 use tollgate_core::{Key, Store, StoreError, Wait};
 use tollgate_tokio::Outbound;
 use tollgate_tokio::outbound::Permit;
@@ -94,7 +95,6 @@ impl<S: Store + 'static> Sending<S> {
         T: Service<Request<B>, Response = Response<D>> + Clone,
         R: Repetition<B>,
     {
-        let longest_pause = self.settings.longest_pause;
         let mut refused = None;
         let mut retries = self.settings.retries;
         loop {
@@ -104,29 +104,26 @@ impl<S: Store + 'static> Sending<S> {
                 (Err(_), Some(response)) => return Ok(response),
                 (Err(error), None) => return Err(error),
             };
-            let copy = if retries > 0 { R::copy(&request) } else { None };
+            // What costs nothing would not wait until a pause is over.
+            let mut consumed = permit.verdicts().as_slice().iter().map(Verdict::consumed);
+            let waits = consumed.any(|units| units > 0);
+            let copy = (retries > 0 && waits).then(|| R::copy(&request)).flatten();
             let is_idempotent = request.method().is_idempotent();
             let sent = ready.call(request);
             let response = sent.await.map_err(OutboundRequestError::Client)?;
-            let hints = Hints::read(response.headers(), SystemTime::now());
-            // Before the report, which lowers what is left after that.
-            let settle = self.settings.costs.settle(&self.estimate, permit, response);
-            let (left, response) = settle.await;
-            let report =
-                |least| hints.report_from(least, &self.outbound, self.key(), &left, longest_pause);
-            if !self.settings.refusals.include(response.status(), &hints) {
-                // The caller has a response, and that matters more.
-                let _ = report(0).await;
-                return Ok(response);
-            }
-            // What nothing remains of is left to the pause.
-            let _ = report(1).await;
-            // Without a pause, the next request could follow at once.
-            let is_paused = self.pause(&hints).await.is_ok();
+            let (head, body) = response.into_parts();
+            let hints = Hints::read(&head.headers, SystemTime::now());
+            let is_refused = self.settings.refusals.include(head.status, &hints);
+            // First what stops all calls at once.
+            let is_paused = is_refused && self.pause(&hints).await.is_ok();
+            // Whether or not that fails, the caller has a response, and that matters more.
+            let is_told = self.tell(permit, &head, &hints, is_refused).await.is_ok();
             // Other statuses do not say that nothing was done.
-            let may_repeat = is_idempotent || response.status() == StatusCode::TOO_MANY_REQUESTS;
+            let may_repeat = is_idempotent || head.status == StatusCode::TOO_MANY_REQUESTS;
+            let may_repeat = may_repeat && is_paused && is_told && !self.left().is_zero();
+            let response = Response::from_parts(head, body);
             request = match copy {
-                Some(copy) if may_repeat && is_paused => copy,
+                Some(copy) if may_repeat => copy,
                 _ => return Ok(response),
             };
             refused = Some(response);
@@ -134,12 +131,35 @@ impl<S: Store + 'static> Sending<S> {
         }
     }
 
+    /// Settles the call of `permit` at what `response` says, and shares what it says about limits with all
+    /// processes.
+    async fn tell(
+        &self,
+        permit: Permit<S>,
+        response: &response::Parts,
+        hints: &Hints,
+        is_refused: bool,
+    ) -> Result<(), StoreError> {
+        let Settings {
+            costs,
+            longest_pause,
+            ..
+        } = &self.settings;
+        // Before the report, which lowers what is left after that.
+        let permit = costs.settle(&self.estimate, permit, response).await?;
+        // After a refusal, what nothing remains of is left to the pause.
+        hints
+            .report_from(is_refused.into(), &permit, *longest_pause)
+            .await
+    }
+
     /// Waits for a permit, and then until a clone of `client` is ready: before that, a request holds
     /// none of the client's slots.
     ///
-    /// A permit that is older than the margin by then is given back. The first time, the client
-    /// stays ready only if there is another permit at once. After that, it stays ready until there
-    /// is one: otherwise requests that get ready slowly could take each other's permits for ever.
+    /// A permit that is too old by then is given back, and another one is taken: after the longest wait,
+    /// only one that is free. The first time, the client stays ready only if there is another permit at
+    /// once. After that, it stays ready until there is one: otherwise requests that get ready slowly could
+    /// take each other's permits for ever.
     async fn prepare<T, B>(
         &self,
         client: T,

@@ -13,12 +13,10 @@ impl<S: Store + 'static> Unsent<S> {
         Self(Some(permit))
     }
 
-    /// Returns the permit, or gives it back if it is older than the margin. Without a margin, it may
-    /// have any age.
+    /// Returns the permit, or gives it back if it is too old.
     pub(super) async fn into_fresh(mut self) -> Option<Permit<S>> {
         let permit = self.0.take()?;
-        let margin = permit.outbound().margin();
-        if margin.is_zero() || permit.age() <= margin {
+        if !permit.is_stale() {
             return Some(permit);
         }
         if let Some(giving_back) = give_back(permit) {

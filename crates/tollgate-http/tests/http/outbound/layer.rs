@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::iter;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -185,6 +186,39 @@ async fn reports_about_any_of_several_limits_are_shared() {
     }
 }
 
+/// However many fields a response has: one report for a limit, and one pause.
+#[tokio::test(start_paused = true)]
+async fn what_a_response_repeats_is_reported_once() {
+    use tollgate_mock::{Fault, FaultyStore};
+
+    // The permit, the pause and the report.
+    let faults = iter::repeat_n(Fault::None, 3);
+    let faults = faults.chain(iter::repeat(Fault::Fail(ErrorKind::Unavailable)));
+    let store = store();
+    let limits = ["api=sliding-log:100/10s"];
+    let other = Outbound::builder(Arc::clone(&store), limits);
+    let other = other.build().unwrap();
+    let outbound = Outbound::builder(FaultyStore::new(store, faults), limits);
+    let outbound = outbound.build().unwrap();
+    let permit = outbound.call(KEY).await.unwrap();
+    let mut headers = HeaderMap::new();
+    for number in 0..100 {
+        let (left, reset) = (50 + number % 10, 5 + number % 10);
+        let policies = format!(r#""{number}";q={number}99;w=60"#);
+        let limits = format!(r#""api";r={left}, "{number}";r=0;t={reset}"#);
+        headers.append("ratelimit-policy", policies.parse().unwrap());
+        headers.append("ratelimit", limits.parse().unwrap());
+    }
+    let hints = Hints::read(&headers, SystemTime::now());
+    hints.report(&permit, MINUTE).await.unwrap();
+    let free = other.call(KEY).cost(0).await.unwrap();
+    assert_eq!(free.verdicts().as_slice()[0].remaining(), 50);
+    sleep(14 * SECOND - TICK).await;
+    assert!(!may_call_now(&other).await);
+    sleep(TICK).await;
+    assert!(may_call_now(&other).await);
+}
+
 /// A long time until the reset says which limit a report is about, although no pause is that long.
 #[tokio::test(start_paused = true)]
 async fn longest_pause_does_not_choose_the_limit_of_a_report() {
@@ -215,18 +249,28 @@ async fn longest_pause_does_not_choose_the_limit_of_a_report() {
 async fn a_store_that_fails_does_not_cost_the_response() {
     use tollgate_mock::{Fault, FaultyStore};
 
-    // The permit, and then no pause and no report.
-    for answer in [
-        (429, &[("retry-after", "1")][..]),
-        (200, &[("x-ratelimit-remaining", "1")]),
+    let refusal: Answer = (429, &[("retry-after", "1")]);
+    let accepted: Answer = (200, &[("x-ratelimit-remaining", "1")]);
+    let refusal_with_rest: Answer = (429, &[("retry-after", "1"), ("x-ratelimit-remaining", "1")]);
+    // After the permit, and perhaps the pause, the next call fails.
+    for (answer, successes, cost) in [
+        (refusal, 1, None),
+        (accepted, 1, None),
+        (accepted, 1, Some(2)),
+        (refusal, 1, Some(2)),
+        (refusal, 2, Some(2)),
+        (refusal_with_rest, 1, None),
+        (refusal_with_rest, 2, None),
     ] {
-        let faults = [Fault::None, Fault::Fail(ErrorKind::Unavailable)];
-        let store = FaultyStore::new(MemoryStore::new(), faults);
+        let faults = iter::repeat_n(Fault::None, successes);
+        let faults = faults.chain([Fault::Fail(ErrorKind::Unavailable)]);
+        let store = FaultyStore::new(store(), faults);
         let outbound = Outbound::builder(store, ["api=sliding-log:10/10s"])
             .build()
             .unwrap();
         let remote = Remote::new(&[answer]);
-        let client = OutboundLayer::new(outbound, key, MINUTE).layer(remote.client.clone());
+        let layer = OutboundLayer::new(outbound, key, MINUTE).settle(move |_| cost);
+        let client = layer.layer(remote.client.clone());
         let response = client.oneshot(request("GET")).await.unwrap();
         assert_eq!(response.status(), answer.0);
         assert_eq!(remote.calls().len(), 1);

@@ -162,9 +162,22 @@ async fn permit_is_given_back_if_the_request_is_dropped_before_the_client_is_rea
 
 #[tokio::test(start_paused = true)]
 async fn permit_that_grew_old_is_replaced_when_the_client_is_ready() {
-    for (margin, permits) in [(MARGIN, 2), (Duration::ZERO, 1), (5 * SECOND, 1)] {
-        let outbound = Outbound::builder(store(), ["api=sliding-log:10/10s"]);
-        let outbound = outbound.margin(margin).build().unwrap();
+    for (margin, age, permits) in [
+        (MARGIN, None, 2),
+        (Duration::ZERO, None, 1),
+        (5 * SECOND, None, 1),
+        // The margin has a part for the journey, too.
+        (6 * SECOND, Some(5 * SECOND - TICK), 2),
+        (MARGIN, Some(5 * SECOND), 1),
+        (MARGIN, Some(Duration::ZERO), 1),
+        (Duration::ZERO, Some(MARGIN), 2),
+    ] {
+        let outbound = Outbound::builder(store(), ["api=sliding-log:10/10s"]).margin(margin);
+        let outbound = match age {
+            Some(age) => outbound.permit_age(age),
+            None => outbound,
+        };
+        let outbound = outbound.build().unwrap();
         let client = Slow::new(5 * SECOND, 9, StatusCode::OK);
         let sent = Arc::clone(&client.sent);
         let client = OutboundLayer::new(outbound.clone(), key, MINUTE).layer(client);

@@ -1,11 +1,15 @@
 //! Responses that refuse a request pause the key, and the request is sent again.
 
 use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
-use tollgate_http::outbound::OutboundLayer;
+use tollgate_http::outbound::{OutboundLayer, OutboundRequestError};
+use tollgate_tokio::Outbound;
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::remote::*;
@@ -119,6 +123,8 @@ async fn other_responses_do_not_pause() {
             403,
             &[("x-ratelimit-remaining", "5"), ("x-ratelimit-reset", "9")],
         ),
+        // Whoever says this did not count the request.
+        (403, &[("x-ratelimit-remaining", "-1")]),
         (404, &[]),
         (500, &[]),
         (503, &[]),
@@ -140,6 +146,17 @@ async fn forbidden_with_nothing_left_is_refused_until_the_reset() {
     let (outbound, remote) = (process(&store()), Remote::new(&[(403, nothing_left)]));
     assert_eq!(send(&outbound, &remote, "GET").await, (200, 2));
     assert!(remote.calls()[1] >= 30 * SECOND + MARGIN);
+    // Whichever statuses refuse with `Retry-After`.
+    let (outbound, remote) = (process(&store()), Remote::new(&[(403, nothing_left)]));
+    let layer = OutboundLayer::new(outbound, key, MINUTE).refusals([]);
+    let client = layer.layer(remote.client.clone());
+    assert_eq!(client.oneshot(request("GET")).await.unwrap().status(), 200);
+    assert!(remote.calls()[1] >= 30 * SECOND + MARGIN);
+    // The service does not say until when.
+    let forbidden: Answer = (403, &[("x-ratelimit-remaining", "0")]);
+    let (outbound, remote) = (process(&store()), Remote::new(&[forbidden]));
+    assert_eq!(send(&outbound, &remote, "GET").await, (200, 2));
+    assert!(remote.calls()[1] >= SECOND);
     // The last call that the limit admits may find nothing, or fail.
     for status in [404, 500] {
         let (outbound, remote) = (process(&store()), Remote::new(&[(status, nothing_left)]));
@@ -188,6 +205,60 @@ async fn a_retry_that_would_come_too_late_is_left_out() {
     let slow: [Answer; 2] = [(429, &[("retry-after", "40")]); 2];
     let (outbound, remote) = (process(&store()), Remote::new(&slow));
     assert_eq!(send(&outbound, &remote, "GET").await, (429, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_is_left_out_after_the_longest_wait_although_a_permit_is_free() {
+    let outbound = Outbound::builder(store(), ["api=sliding-log:10/10s"]);
+    let outbound = outbound.build().unwrap();
+    let sent = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&sent);
+    let slow = service_fn(move |_: Request<String>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        async {
+            sleep(MINUTE).await;
+            let response = Response::builder().status(429).header("retry-after", 1);
+            Ok::<_, Infallible>(response.body(()).unwrap())
+        }
+    });
+    let layer = OutboundLayer::new(outbound, key, MINUTE);
+    let client = layer.longest_pause(Duration::ZERO).layer(slow);
+    assert_eq!(client.oneshot(request("GET")).await.unwrap().status(), 429);
+    assert_eq!(sent.load(Ordering::Relaxed), 1);
+}
+
+/// It would be admitted in the pause.
+#[tokio::test(start_paused = true)]
+async fn request_that_costs_nothing_is_sent_once() {
+    let (outbound, remote) = (
+        process(&store()),
+        Remote::new(&[(429, &[("retry-after", "7")])]),
+    );
+    let layer = OutboundLayer::new(outbound.clone(), key, MINUTE).cost(|_| 0);
+    let client = layer.layer(remote.client.clone());
+    assert_eq!(client.oneshot(request("GET")).await.unwrap().status(), 429);
+    assert!(!may_call_now(&outbound).await);
+}
+
+/// A request that failed may have been done, and the earlier response says that it was not.
+#[tokio::test(start_paused = true)]
+async fn error_of_a_retry_is_returned_instead_of_the_response_before_it() {
+    let failing = Remote::new(&[(429, &[("retry-after", "1")])]);
+    let calls = failing.clone();
+    let client = service_fn(move |request: Request<String>| {
+        let (client, is_first) = (failing.client.clone(), failing.calls().is_empty());
+        async move {
+            match is_first {
+                true => Ok(client.oneshot(request).await.unwrap()),
+                false => Err(io::Error::other("connection reset")),
+            }
+        }
+    });
+    let client = OutboundLayer::new(process(&store()), key, MINUTE).layer(client);
+    let error = client.oneshot(request("POST")).await.unwrap_err();
+    assert!(matches!(error, OutboundRequestError::Client(_)));
+    assert_eq!(error.to_string(), "connection reset");
+    assert_eq!(calls.calls().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
