@@ -1,13 +1,34 @@
-//! Tests of what all algorithms have in common, and of their text syntax.
+//! Tests of what all algorithms have in common, and how the tests of each ask its machine.
 
 use std::fmt::{self, Write};
 
-use super::{Algorithm, FixedWindow, Gcra, SlidingBuckets, SlidingCounter, SlidingLog, State};
-use crate::error::Problem;
+use super::{
+    Algorithm, FixedWindow, Gcra, Machine, SlidingBuckets, SlidingCounter, SlidingLog, State,
+};
+use crate::Limit;
 use crate::quota::Quota;
 use crate::store::{Check, Request};
 use crate::time::{Timestamp, Wait};
-use crate::{Limit, LimitError};
+
+/// Returns the microseconds that a call of `cost` waits.
+pub(super) fn wait<M: Machine>(machine: &M, state: &M::State, now: u64, cost: u64) -> Option<u64> {
+    machine.wait(state, now, cost).as_micros()
+}
+
+/// Returns `remaining` and `reset_after`.
+pub(super) fn status<M: Machine>(machine: &M, state: &M::State, now: u64) -> (u64, Option<u64>) {
+    let status = machine.status(state, now);
+    (status.remaining, status.reset_after.as_micros())
+}
+
+/// Returns the state after calls at these instants and of these costs.
+pub(super) fn used<M: Machine>(machine: &M, calls: &[(u64, u64)]) -> M::State {
+    let mut state = M::State::default();
+    for &(now, cost) in calls {
+        machine.commit(&mut state, now, cost);
+    }
+    state
+}
 
 fn all() -> Vec<Algorithm> {
     let quota = Quota::per_minute(4);
@@ -23,14 +44,6 @@ fn all() -> Vec<Algorithm> {
         SlidingLog::new(quota).unwrap().into(),
         SlidingLog::new(quota).unwrap().count_denied().into(),
     ]
-}
-
-#[test]
-fn every_algorithm_parses_from_its_own_text() {
-    for algorithm in all() {
-        let text = algorithm.to_string();
-        assert_eq!(text.parse(), Ok(algorithm), "{text}");
-    }
 }
 
 /// A text of which one piece cannot be written.
@@ -56,56 +69,6 @@ fn what_cannot_be_written_is_an_error() {
             );
         }
     }
-}
-
-#[test]
-fn an_algorithm_is_written_without_its_defaults() {
-    for text in [
-        "fixed-window:4/1m",
-        "fixed-window:4/1m,anchored,count-denied",
-        "gcra:4/1m",
-        "gcra:4/1m,burst=3",
-        "sliding-buckets:4/1m,buckets=12",
-        "sliding-counter:4/1m",
-        "sliding-log:4/1m",
-        "sliding-log:4/1m,count-denied",
-    ] {
-        let algorithm: Algorithm = text.parse().unwrap();
-        assert_eq!(algorithm.to_string(), text);
-    }
-    let usual: Algorithm = "gcra:4/1m,burst=4".parse().unwrap();
-    assert_eq!(usual.to_string(), "gcra:4/1m");
-}
-
-#[test]
-fn text_that_is_no_algorithm_is_rejected() {
-    for text in [
-        "",
-        "gcra",
-        "gcra:",
-        "gcra:5",
-        "gcra:5/1w",
-        "gcra:5/1m,",
-        "gcra:5/1m,burst",
-        "gcra:5/1m,burst=x",
-        "gcra:5/1m,burst=+3",
-        "gcra:5/1m,burst=2,burst=3",
-        "gcra:5/1m,anchored",
-        "fixed-window:5/1m,anchored,anchored",
-        "fixed-window:5/1m,anchored=1",
-        "sliding-buckets:5/1m",
-        "sliding-counter:5/1m,count-denied",
-        "sliding-log:5/1m,buckets=3",
-        "leaky:5/1m",
-    ] {
-        let read = text.parse::<Algorithm>();
-        assert!(
-            matches!(read, Err(LimitError(Problem::Syntax { .. }))),
-            "{text}: {read:?}"
-        );
-    }
-    let none = SlidingBuckets::new(Quota::per_minute(5), 0);
-    assert_eq!(none, Err(LimitError(Problem::BadBuckets { buckets: 0 })));
 }
 
 #[test]

@@ -5,6 +5,8 @@ use jiff::tz::TimeZone;
 use tollgate_core::schedule::{self, Answer, ClosedTimes, Event, Operation, Request, State};
 use tollgate_core::{LimitErrorKind, Timestamp};
 
+use crate::text::expects;
+
 const MINUTE: u64 = 60_000_000;
 
 fn at(text: &str) -> Timestamp {
@@ -177,11 +179,7 @@ fn errors_say_where_closed_times_are_wrong() {
             "a date that is not before",
         ),
     ] {
-        let error = text.parse::<schedule::Quota>().expect_err(text);
-        assert_eq!(error.kind(), LimitErrorKind::Syntax, "{error}");
-        assert_eq!(error.position(), Some(at), "{error}");
-        let said = error.to_string();
-        assert!(said.contains(&format!(": expected {expected}")), "{said}");
+        expects::<schedule::Quota>(text, at, expected);
     }
 }
 

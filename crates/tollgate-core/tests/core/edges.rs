@@ -12,8 +12,8 @@ use tollgate_core::store::{
     Check, Fingerprint, MAX_CHECKS, MAX_EXACT, Operation, Request, State, Verdict, Verdicts,
 };
 use tollgate_core::{
-    ErrorKind, FixedWindow, Gcra, Key, Limit, LimitError, LimitErrorKind, Quota, RateLimiter,
-    SlidingLog, StoreError, Timestamp, Wait, inside,
+    ErrorKind, FixedWindow, Gcra, Key, Limit, LimitErrorKind, Quota, RateLimiter, SlidingLog,
+    StoreError, Timestamp, Wait, inside,
 };
 
 #[test]
@@ -245,50 +245,6 @@ fn a_receipt_can_be_taken_from_verdicts_that_are_kept() {
     assert_eq!(receipt.consumed()[0].cost(), verdicts.consumed());
     let denied = request.decide_on(&mut state, Timestamp::UNIX_EPOCH);
     assert!(denied.into_receipt().is_none());
-}
-
-#[test]
-fn a_quota_is_written_in_its_largest_unit_and_read_in_any() {
-    for (text, micros) in [
-        ("5/1d", 86_400_000_000),
-        ("5/36h", 129_600_000_000),
-        ("5/90m", 5_400_000_000),
-        ("5/1s", 1_000_000),
-        ("5/1300ms", 1_300_000),
-        ("5/1us", 1),
-    ] {
-        let quota: Quota = text.parse().unwrap();
-        assert_eq!(quota, Quota::new(5, quota.window()).unwrap());
-        assert_eq!(quota.window(), Duration::from_micros(micros));
-        assert_eq!(quota.to_string(), text);
-    }
-    assert_eq!("5/60s".parse(), Ok(Quota::per_minute(5)));
-}
-
-#[test]
-fn text_that_is_no_quota_is_rejected() {
-    for text in [
-        "",
-        "5",
-        "5/",
-        "/1s",
-        "5/x",
-        "5/day",
-        "5/1",
-        "5/1w",
-        "+5/1s",
-        "5+/1s",
-        "5/+1s",
-        "-5/1s",
-        "5/1.5s",
-        // 2^64 microseconds and more.
-        "5/18446744073709551616us",
-        "5/213503983d",
-    ] {
-        let read = text.parse::<Quota>();
-        let kind = read.as_ref().map_err(LimitError::kind);
-        assert_eq!(kind, Err(LimitErrorKind::Syntax), "{text}: {read:?}");
-    }
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Limits as text: parsing, the position of syntax errors, and serde formats.
 
+use std::fmt::Debug;
+use std::str::FromStr;
 use std::time::Duration;
 
 use tollgate_core::Algorithm;
-use tollgate_core::{Limit, LimitErrorKind, Quota, lease, schedule};
+use tollgate_core::{Limit, LimitError, LimitErrorKind, Quota, lease, schedule};
 
-const LIMITS: [&str; 10] = [
+const LIMITS: [&str; 14] = [
     "a=fixed-window:20/1h",
     "a=fixed-window:20/1h,anchored",
     "a=fixed-window:20/1h,anchored,count-denied",
@@ -13,6 +15,10 @@ const LIMITS: [&str; 10] = [
     "a=sliding-counter:20/90m",
     "a=sliding-buckets:20/1h,buckets=12",
     "a=gcra:10/250ms",
+    "a=gcra:5/1300ms",
+    "a=gcra:5/36h",
+    "a=gcra:5/1d",
+    "a=sliding-log:5/1m",
     "a.b-c_D=gcra:10/1us,burst=3",
     "a=block:5m",
     "a=block:90s,doublings=3",
@@ -27,6 +33,22 @@ fn limits_are_written_as_they_are_read() {
         let made = Limit::new(name, algorithm.parse::<Algorithm>().unwrap()).unwrap();
         assert_eq!(limit, made);
     }
+    let usual: Algorithm = "gcra:4/1m,burst=4".parse().unwrap();
+    assert_eq!(usual.to_string(), "gcra:4/1m");
+}
+
+/// Checks that `text` is wrong at this character, where something else was expected.
+#[track_caller]
+pub(crate) fn expects<T>(text: &str, at: usize, expected: &str)
+where
+    T: Debug + FromStr<Err = LimitError>,
+{
+    let error = text.parse::<T>().expect_err(text);
+    assert_eq!(error.kind(), LimitErrorKind::Syntax, "{error}");
+    assert_eq!(error.position(), Some(at), "{error}");
+    let said = error.to_string();
+    assert!(said.starts_with(&format!("{text:?} ")), "{said}");
+    assert!(said.contains(&format!(": expected {expected}")), "{said}");
 }
 
 #[test]
@@ -52,6 +74,10 @@ fn errors_point_at_the_character_that_is_wrong() {
         ("a=gcra:10/213503983d", 10, "a time"),
         ("a=gcra:10/1", 11, "a unit"),
         ("a=gcra:10/1mn", 11, "a unit"),
+        ("a=gcra:5/1w", 10, "a unit"),
+        ("a=gcra:5/1.5s", 10, "a unit"),
+        ("a=gcra:5+/1s", 8, "`/` and a window"),
+        ("a=fixed-window:5/1m,anchored=1", 20, "an option"),
         ("a=gcra:10/1day", 11, "a unit"),
         ("a=gcra:10/1m:", 12, "`,` and an option"),
         ("a=gcra:10/1m,", 13, "the option `burst=NUMBER`"),
@@ -98,12 +124,7 @@ fn errors_point_at_the_character_that_is_wrong() {
             "the option `buckets=NUMBER`",
         ),
     ] {
-        let error = text.parse::<Limit>().expect_err(text);
-        assert_eq!(error.kind(), LimitErrorKind::Syntax, "{error}");
-        assert_eq!(error.position(), Some(at), "{error}");
-        let said = error.to_string();
-        assert!(said.starts_with(&format!("{text:?} ")), "{said}");
-        assert!(said.contains(&format!(": expected {expected}")), "{said}");
+        expects::<Limit>(text, at, expected);
     }
     let error = "a=gcra:10/1m,brust=3".parse::<Limit>().unwrap_err();
     assert_eq!(
@@ -137,6 +158,9 @@ fn units_may_be_written_as_words_and_one_of_them_without_a_number() {
         ("5/hour", Quota::per_hour(5)),
         ("5/24hours", Quota::per_day(5)),
         ("5/d", Quota::per_day(5)),
+        ("5/60s", Quota::per_minute(5)),
+        ("5/1000ms", Quota::per_second(5)),
+        ("5/1000000us", Quota::per_second(5)),
     ] {
         assert_eq!(text.parse(), Ok(quota), "{text}");
         let limit: Limit = format!("a=gcra:{text},burst=1").parse().unwrap();
@@ -260,11 +284,7 @@ fn quotas_of_schedules_are_written_as_they_are_read() {
         ("a=5/hour@UTC", 4, "`day`, `week`, `month` or `year`"),
         ("a=5/day@Nowhere", 8, "the name of a time zone"),
     ] {
-        let error = text.parse::<schedule::Quota>().expect_err(text);
-        assert_eq!(error.kind(), LimitErrorKind::Syntax, "{error}");
-        assert_eq!(error.position(), Some(at), "{error}");
-        let said = error.to_string();
-        assert!(said.contains(&format!(": expected {expected}")), "{said}");
+        expects::<schedule::Quota>(text, at, expected);
     }
 }
 

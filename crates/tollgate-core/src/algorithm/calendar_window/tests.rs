@@ -1,6 +1,7 @@
 //! Tests of the calendar window's promises at the edges, and of the boundaries that are sent.
 
 use super::super::Machine;
+use super::super::tests::{status, used};
 use super::{CalendarWindow, State};
 use crate::calendar::{Calendar, CalendarUnit};
 use crate::time::{MAX_EXACT, Timestamp};
@@ -12,20 +13,6 @@ const MIDNIGHT: u64 = 20_000 * DAY;
 
 fn daily(amount: u64) -> CalendarWindow {
     CalendarWindow::new(amount, CalendarUnit::Day, "UTC").unwrap()
-}
-
-/// Returns `remaining` and `reset_after`.
-fn status(machine: &CalendarWindow, state: &State, now: u64) -> (u64, Option<u64>) {
-    let status = machine.status(state, now);
-    (status.remaining, status.reset_after.as_micros())
-}
-
-fn used(machine: &CalendarWindow, calls: &[(u64, u64)]) -> State {
-    let mut state = State::default();
-    for &(now, cost) in calls {
-        machine.commit(&mut state, now, cost);
-    }
-    state
 }
 
 #[test]

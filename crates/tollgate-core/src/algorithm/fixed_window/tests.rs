@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::super::Machine;
-use super::{FixedWindow, State};
+use super::super::tests::{status, used, wait};
+use super::FixedWindow;
 use crate::quota::Quota;
 use crate::time::MAX_EXACT;
 
@@ -11,24 +12,6 @@ const T: u64 = 100;
 
 fn quota(amount: u64) -> Quota {
     Quota::new(amount, Duration::from_micros(T)).unwrap()
-}
-
-fn wait(machine: &FixedWindow, state: &State, now: u64, cost: u64) -> Option<u64> {
-    machine.wait(state, now, cost).as_micros()
-}
-
-/// Returns `remaining` and `reset_after`.
-fn status(machine: &FixedWindow, state: &State, now: u64) -> (u64, Option<u64>) {
-    let status = machine.status(state, now);
-    (status.remaining, status.reset_after.as_micros())
-}
-
-fn used(machine: &FixedWindow, calls: &[(u64, u64)]) -> State {
-    let mut state = State::default();
-    for &(now, cost) in calls {
-        machine.commit(&mut state, now, cost);
-    }
-    state
 }
 
 #[test]

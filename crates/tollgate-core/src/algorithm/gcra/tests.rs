@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::tests::{used, wait};
 use super::super::{Algorithm, Machine, Reserved};
 use super::{Gcra, MARK, State};
 use crate::error::{LimitError, Problem};
@@ -11,16 +12,6 @@ use crate::time::MAX_EXACT;
 /// Three per four microseconds: a token every `4/3` microseconds.
 fn uneven(burst: u64) -> Gcra {
     Gcra::with_burst(Quota::new(3, Duration::from_micros(4)).unwrap(), burst).unwrap()
-}
-
-fn wait(machine: &Gcra, state: &State, now: u64, cost: u64) -> Option<u64> {
-    machine.wait(state, now, cost).as_micros()
-}
-
-fn used(machine: &Gcra, now: u64, cost: u64) -> State {
-    let mut state = State::default();
-    machine.commit(&mut state, now, cost);
-    state
 }
 
 #[test]
@@ -37,7 +28,7 @@ fn a_refund_of_nothing_changes_nothing() {
     let mut fresh = State::default();
     machine.refund(&mut fresh, 100, 0, 2);
     assert_eq!(fresh, State::default());
-    let held = used(&machine, 0, 3);
+    let held = used(&machine, &[(0, 3)]);
     let mut state = held;
     machine.refund(&mut state, 2_000_000, 0, 2);
     assert_eq!(state, held);
@@ -49,7 +40,7 @@ fn a_debt_keeps_its_tokens_under_another_rate_and_rounds_up() {
         uneven(3),
         Gcra::with_burst(Quota::per_second(1), 3).unwrap(),
     );
-    let mut state = used(&from, 0, 2);
+    let mut state = used(&from, &[(0, 2)]);
     // Two tokens of four units each become two tokens of a million units each.
     assert_eq!(wait(&to, &state, 0, 1), Some(0));
     assert_eq!(wait(&to, &state, 0, 2), Some(1_000_000));
@@ -89,7 +80,7 @@ fn a_rate_that_leaks_2_to_the_64_units_does_not_overflow() {
     // After 4,096 microseconds, 2^64 units have leaked.
     let quota = Quota::new(1 << 52, Duration::from_micros(1)).unwrap();
     let machine = Gcra::with_burst(quota, 5).unwrap();
-    let mut state = used(&machine, 0, 5);
+    let mut state = used(&machine, &[(0, 5)]);
     assert_eq!(machine.status(&state, 4_096).remaining, 5);
     machine.commit(&mut state, 4_096, 5);
     machine.refund(&mut state, 4_096, 0, 5);
@@ -99,7 +90,7 @@ fn a_rate_that_leaks_2_to_the_64_units_does_not_overflow() {
 #[test]
 fn a_debt_that_exceeds_a_lowered_burst_leaves_nothing() {
     let (from, to) = (uneven(9), uneven(1));
-    let state = used(&from, 0, 9);
+    let state = used(&from, &[(0, 9)]);
     assert_eq!(to.status(&state, 0).remaining, 0);
     // Nine tokens leak in twelve microseconds; with a burst of one, the next call waits for all of
     // them.
@@ -110,7 +101,7 @@ fn a_debt_that_exceeds_a_lowered_burst_leaves_nothing() {
 fn the_largest_debts_neither_wrap_nor_forgive() {
     let quota = Quota::new(1, Duration::from_micros(MAX_EXACT)).unwrap();
     let machine = Gcra::with_burst(quota, 1).unwrap();
-    let state = used(&machine, MAX_EXACT, 1);
+    let state = used(&machine, &[(MAX_EXACT, 1)]);
     assert_eq!(wait(&machine, &state, 0, 1), Some(2 * MAX_EXACT));
     let coarse = State {
         debt: MAX_EXACT,
@@ -281,7 +272,7 @@ fn the_longest_delay_keeps_every_debt_exact() {
 #[test]
 fn no_reservation_starts_before_the_latest_instant_of_its_state() {
     let machine = Gcra::with_burst(Quota::per_second(1), 2).unwrap();
-    let mut state = used(&machine, 100, 1);
+    let mut state = used(&machine, &[(100, 1)]);
     let early = machine.reserve(&mut state, 40, 10, 1);
     assert_eq!((early.start, early.at), (100, 100));
     assert_eq!({ state.debt }, 2_000_000);
@@ -293,13 +284,13 @@ fn no_reservation_starts_before_the_latest_instant_of_its_state() {
 fn a_reservation_under_another_quota_is_not_given_back() {
     let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
     let other = Gcra::with_burst(Quota::per_second(2), 1).unwrap();
-    let mut state = used(&machine, 0, 1);
+    let mut state = used(&machine, &[(0, 1)]);
     let second = reserved(&machine, &mut state, 0, 1);
     let held = state;
     other.cancel(&mut state, 0, &second, 1);
     assert_eq!(state, held);
     // Nor at an instant before it was made, in a state that was reset.
-    let mut state = used(&machine, 0, 1);
+    let mut state = used(&machine, &[(0, 1)]);
     let late = Reserved {
         at: 9,
         start: 20,
@@ -314,7 +305,7 @@ fn a_reservation_under_another_quota_is_not_given_back() {
 fn a_reservation_under_a_close_quota_is_not_given_back() {
     let per = |micros| Gcra::new(Quota::new(1, Duration::from_micros(micros)).unwrap()).unwrap();
     let (three, two) = (per(3), per(2));
-    let mut state = used(&three, 0, 1);
+    let mut state = used(&three, &[(0, 1)]);
     let second = reserved(&three, &mut state, 2, 1);
     // Four thirds of a token, or three halves: rounded up, as much as the same reservation would
     // have left under the other quota.
@@ -334,7 +325,7 @@ fn a_reservation_that_leaks_more_than_can_be_counted_is_not_given_back() {
     let slow = per_microsecond(1, 4_096);
     // Until the start, 2^64 units leak.
     let fast = per_microsecond(1 << 52, (1 << 52) + 1);
-    let mut full = used(&slow, 0, 4_096);
+    let mut full = used(&slow, &[(0, 4_096)]);
     let second = reserved(&slow, &mut full, 0, 4_096);
     assert_eq!((second.start, second.before), (4_096, 4_096));
     let short = Reserved { start: 4, ..second };
@@ -342,7 +333,7 @@ fn a_reservation_that_leaks_more_than_can_be_counted_is_not_given_back() {
         (0, full, second, 4_096),
         (0, State::default(), second, 1),
         // Here it is 2^54.
-        (3, used(&fast, 3, (1 << 52) + 1), short, 1),
+        (3, used(&fast, &[(3, (1 << 52) + 1)]), short, 1),
     ] {
         let mut after = state;
         fast.cancel(&mut after, now, &reserved, amount);
@@ -353,7 +344,7 @@ fn a_reservation_that_leaks_more_than_can_be_counted_is_not_given_back() {
 #[test]
 fn a_reservation_is_given_back_only_at_its_own_cost() {
     let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
-    let mut state = used(&machine, 0, 1);
+    let mut state = used(&machine, &[(0, 1)]);
     let second = reserved(&machine, &mut state, 0, 1);
     let held = state;
     for cost in [0, 2, (1 << 58) + 1, u64::MAX] {
@@ -361,7 +352,7 @@ fn a_reservation_is_given_back_only_at_its_own_cost() {
         assert_eq!(state, held, "{cost}");
     }
     machine.cancel(&mut state, 0, &second, 1);
-    assert_eq!(state, used(&machine, 0, 1));
+    assert_eq!(state, used(&machine, &[(0, 1)]));
 }
 
 #[test]
@@ -401,7 +392,7 @@ fn the_longest_reservation_can_be_given_back() {
 #[test]
 fn no_reservation_starts_after_the_latest_instant() {
     let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
-    let mut state = used(&machine, MAX_EXACT - 5, 1);
+    let mut state = used(&machine, &[(MAX_EXACT - 5, 1)]);
     let late = reserved(&machine, &mut state, MAX_EXACT - 5, 1);
     assert_eq!((late.start, late.at), (MAX_EXACT, MAX_EXACT - 5));
 }
@@ -409,7 +400,7 @@ fn no_reservation_starts_after_the_latest_instant() {
 #[test]
 fn a_refund_of_a_cost_too_large_to_count_forgives_no_later_call() {
     let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
-    let mut state = used(&machine, MAX_EXACT, 2);
+    let mut state = used(&machine, &[(MAX_EXACT, 2)]);
     // Since then, the largest debt has leaked.
     machine.refund(&mut state, MAX_EXACT, 0, 1 << 52);
     assert_eq!({ state.debt }, 2_000_000);
@@ -419,7 +410,7 @@ fn a_refund_of_a_cost_too_large_to_count_forgives_no_later_call() {
 fn a_cost_too_large_to_count_becomes_the_largest_debt() {
     let machine = uneven(3);
     for cost in [MAX_EXACT / 4, 1 << 62, u64::MAX] {
-        let mut state = used(&machine, 0, 1);
+        let mut state = used(&machine, &[(0, 1)]);
         machine.commit(&mut state, 0, cost);
         assert_eq!({ state.debt }, MAX_EXACT, "{cost}");
     }
@@ -431,7 +422,7 @@ fn a_cost_too_large_to_count_becomes_the_largest_debt() {
 fn a_grant_leaves_nothing_to_give_back_of_what_leaks_until_its_end() {
     // One unit a microsecond, four at once.
     let machine = Gcra::with_burst(Quota::new(1, Duration::from_micros(1)).unwrap(), 4).unwrap();
-    let mut state = used(&machine, 0, 2);
+    let mut state = used(&machine, &[(0, 2)]);
     assert_eq!(machine.left_ahead(&state, 0, 2), 2);
     let starts = machine.commit_ahead(&mut state, 0, (2, 1), 2);
     assert_eq!(starts, 2);

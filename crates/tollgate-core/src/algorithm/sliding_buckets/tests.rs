@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::tests::{status, used, wait};
 use super::super::{Machine, Remembered};
 use super::{SlidingBuckets, State};
 use crate::quota::Quota;
@@ -10,24 +11,6 @@ use crate::time::MAX_EXACT;
 fn ring(amount: u64, window: u64, buckets: u64) -> SlidingBuckets {
     let quota = Quota::new(amount, Duration::from_micros(window)).unwrap();
     SlidingBuckets::new(quota, buckets).unwrap()
-}
-
-fn wait(machine: &SlidingBuckets, state: &State, now: u64, cost: u64) -> Option<u64> {
-    machine.wait(state, now, cost).as_micros()
-}
-
-/// Returns `remaining` and `reset_after`.
-fn status(machine: &SlidingBuckets, state: &State, now: u64) -> (u64, Option<u64>) {
-    let status = machine.status(state, now);
-    (status.remaining, status.reset_after.as_micros())
-}
-
-fn used(machine: &SlidingBuckets, calls: &[(u64, u64)]) -> State {
-    let mut state = State::default();
-    for &(now, cost) in calls {
-        machine.commit(&mut state, now, cost);
-    }
-    state
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::Machine;
+use super::super::tests::{status, used, wait};
 use super::{SlidingCounter, State};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
@@ -12,24 +13,6 @@ const T: u64 = 100;
 
 fn counter(amount: u64) -> SlidingCounter {
     SlidingCounter::new(Quota::new(amount, Duration::from_micros(T)).unwrap()).unwrap()
-}
-
-fn wait(machine: &SlidingCounter, state: &State, now: u64, cost: u64) -> Option<u64> {
-    machine.wait(state, now, cost).as_micros()
-}
-
-/// Returns `remaining` and `reset_after`.
-fn status(machine: &SlidingCounter, state: &State, now: u64) -> (u64, Option<u64>) {
-    let status = machine.status(state, now);
-    (status.remaining, status.reset_after.as_micros())
-}
-
-fn used(machine: &SlidingCounter, calls: &[(u64, u64)]) -> State {
-    let mut state = State::default();
-    for &(now, cost) in calls {
-        machine.commit(&mut state, now, cost);
-    }
-    state
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::tests::{status, used, wait};
 use super::super::{Machine, Remembered};
 use super::{Entry, SlidingLog, State};
 use crate::quota::Quota;
@@ -11,24 +12,6 @@ const T: u64 = 100;
 
 fn log(amount: u64) -> SlidingLog {
     SlidingLog::new(Quota::new(amount, Duration::from_micros(T)).unwrap()).unwrap()
-}
-
-fn wait(machine: &SlidingLog, state: &State, now: u64, cost: u64) -> Option<u64> {
-    machine.wait(state, now, cost).as_micros()
-}
-
-/// Returns `remaining` and `reset_after`.
-fn status(machine: &SlidingLog, state: &State, now: u64) -> (u64, Option<u64>) {
-    let status = machine.status(state, now);
-    (status.remaining, status.reset_after.as_micros())
-}
-
-fn used(machine: &SlidingLog, calls: &[(u64, u64)]) -> State {
-    let mut state = State::default();
-    for &(now, cost) in calls {
-        machine.commit(&mut state, now, cost);
-    }
-    state
 }
 
 #[test]
