@@ -1,6 +1,5 @@
 //! A call that waits can cost something else under each limit: requests and tokens wait together.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,24 +8,9 @@ use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::{ErrorKind, RateLimiter};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_tokio::WaitUpTo;
-use tollgate_tokio::wait::{Admitted, TooLong, WaitError};
+use tollgate_tokio::wait::WaitError;
 
-use crate::waiting::{MINUTE, Remote, SECOND, TICK};
-
-type Limiter = RateLimiter<Arc<Remote>>;
-
-fn limiter(limits: &[&str]) -> (Arc<Remote>, Limiter) {
-    let store = Remote::new();
-    let limiter = RateLimiter::new(Arc::clone(&store), limits.iter().copied());
-    (store, limiter.unwrap())
-}
-
-fn too_long(result: Result<Admitted<'_>, WaitError>) -> TooLong {
-    match result {
-        Err(WaitError::TooLong(refused)) => refused,
-        other => panic!("{other:?} instead of a refusal"),
-    }
-}
+use crate::waiting::{Limiter, MINUTE, SECOND, TICK, finish, limiter, too_long};
 
 /// Starts calls for "alice" in this order, which cost so many tokens, and else 1. Returns which was
 /// admitted when, in that order.
@@ -43,11 +27,7 @@ async fn all(limiter: &Limiter, tokens: &[u64]) -> Vec<(usize, Duration)> {
         });
         yield_now().await;
     }
-    let mut admitted = Vec::new();
-    while let Some(call) = calls.join_next().await {
-        admitted.push(call.unwrap());
-    }
-    admitted
+    finish(calls).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ use tollgate_memory::MemoryStore;
 use tollgate_testkit::rounds;
 use tollgate_tokio::WaitUpTo;
 
+use crate::paused;
 use crate::waiting::{MINUTE, Remote, SECOND, TICK};
 
 /// Callers of a limit that give up and come again.
@@ -336,13 +337,9 @@ async fn what_many_callers_left_holds_up_others_for_one_round_trip() {
 
 #[test]
 fn a_line_works_on_after_the_runtime_of_its_calls_has_ended() {
-    let runtime = || {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_time().start_paused(true).build().unwrap()
-    };
     // While a start is kept, and while it is given back.
     for passes in [10 * TICK, 1_005 * TICK] {
-        let ending = runtime();
+        let ending = paused();
         let (store, limiter) = ending.block_on(async {
             let store = Remote::new();
             let limiter = RateLimiter::new(Arc::clone(&store), ["l=gcra:1/1s"]).unwrap();
@@ -355,7 +352,7 @@ fn a_line_works_on_after_the_runtime_of_its_calls_has_ended() {
         });
         drop(ending);
         store.delay_ms.store(0, Ordering::SeqCst);
-        runtime().block_on(async {
+        paused().block_on(async {
             let started = Instant::now();
             limiter.check("alice").wait_up_to(5 * SECOND).await.unwrap();
             assert!(started.elapsed() <= 2 * SECOND, "{:?}", started.elapsed());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::time::{Instant, advance, sleep, timeout};
 use tollgate_core::lease::SyncStore as _;
@@ -15,8 +15,8 @@ use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_tokio::LeaseGuard;
 
-use crate::arrives;
 use crate::clock::TokioClock;
+use crate::{arrives, paused};
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 const US: Duration = Duration::from_micros(1);
@@ -89,6 +89,25 @@ pub(crate) fn limiter(store: &Arc<Troubled>, amount: u64) -> ConcurrencyLimiter<
     ConcurrencyLimiter::new(Arc::clone(store), "uploads", amount, TTL).unwrap()
 }
 
+/// Acquires a lease for "alice".
+pub(crate) async fn acquire<S>(limiter: &ConcurrencyLimiter<S>) -> LeaseGuard
+where
+    S: lease::Store + 'static,
+{
+    LeaseGuard::acquire(limiter, "alice")
+        .await
+        .unwrap()
+        .unwrap()
+}
+
+/// Returns a store, the limiter of one lease on it, and the guard that holds that.
+async fn held() -> (Arc<Troubled>, ConcurrencyLimiter<Arc<Troubled>>, LeaseGuard) {
+    let store = Troubled::new();
+    let limiter = limiter(&store, 1);
+    let guard = acquire(&limiter).await;
+    (store, limiter, guard)
+}
+
 /// Advances the clock in steps that let the background task run.
 async fn pass(time: Duration) {
     let steps = 300;
@@ -100,10 +119,7 @@ async fn pass(time: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn a_held_lease_is_renewed_for_as_long_as_the_guard_lives() {
-    let store = Troubled::new();
-    let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice");
-    let guard = guard.await.unwrap().unwrap();
+    let (_, limiter, guard) = held().await;
     for _ in 0..10 {
         pass(TTL).await;
         assert!(guard.is_held());
@@ -121,8 +137,7 @@ async fn a_guard_has_the_token_of_its_lease() {
     let limiter = limiter(&Troubled::new(), 2);
     let mut last = 0;
     for _ in 0..2 {
-        let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
-        let guard = guard.unwrap();
+        let guard = acquire(&limiter).await;
         assert_eq!(guard.token(), guard.lease().token());
         assert!(guard.token() > last);
         last = guard.token();
@@ -131,10 +146,7 @@ async fn a_guard_has_the_token_of_its_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_no_more_often_than_needed() {
-    let store = Troubled::new();
-    let limiter = limiter(&store, 1);
-    let _guard = LeaseGuard::acquire(&limiter, "alice");
-    let _guard = _guard.await.unwrap().unwrap();
+    let (store, _, _guard) = held().await;
     pass(10 * TTL).await;
     let calls = store.calls.load(Ordering::SeqCst);
     let holds = (28..=32).contains(&calls);
@@ -151,12 +163,10 @@ async fn a_release_waits_for_the_store() {
     assert_eq!(limiter.peek("alice").await.unwrap().held(), 2);
     assert!(guard.release().await.unwrap());
     assert_eq!(limiter.peek("alice").await.unwrap().held(), 0);
-    let guard = LeaseGuard::acquire(&limiter, "alice");
-    let guard = guard.await.unwrap().unwrap();
+    let guard = acquire(&limiter).await;
     limiter.reset("alice").await.unwrap();
     assert!(!guard.release().await.unwrap());
-    let guard = LeaseGuard::acquire(&limiter, "alice");
-    let guard = guard.await.unwrap().unwrap();
+    let guard = acquire(&limiter).await;
     store.fails.store(true, Ordering::SeqCst);
     let found = guard.release().await.unwrap_err().kind();
     assert_eq!(found, ErrorKind::Unavailable);
@@ -164,10 +174,7 @@ async fn a_release_waits_for_the_store() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_is_not_there_to_be_released() {
-    let store = Troubled::new();
-    let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
-    let guard = guard.unwrap();
+    let (store, _, guard) = held().await;
     store.fails.store(true, Ordering::SeqCst);
     pass(2 * TTL).await;
     let asked = store.calls.load(Ordering::SeqCst);
@@ -178,10 +185,7 @@ async fn a_lost_lease_is_not_there_to_be_released() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_is_told_before_anyone_else_can_hold_it() {
     for hangs in [false, true] {
-        let store = Troubled::new();
-        let limiter = limiter(&store, 1);
-        let guard = LeaseGuard::acquire(&limiter, "alice");
-        let guard = guard.await.unwrap().unwrap();
+        let (store, limiter, guard) = held().await;
         let ends = guard.lease().expires_at();
         let trouble = if hangs { &store.hangs } else { &store.fails };
         trouble.store(true, Ordering::SeqCst);
@@ -208,10 +212,7 @@ async fn a_lost_lease_is_told_before_anyone_else_can_hold_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_short_outage_costs_no_lease() {
-    let store = Troubled::new();
-    let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice");
-    let guard = guard.await.unwrap().unwrap();
+    let (store, _, guard) = held().await;
     pass(TTL / 4).await;
     store.fails.store(true, Ordering::SeqCst);
     pass(TTL / 2).await;
@@ -222,10 +223,7 @@ async fn a_short_outage_costs_no_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_is_noticed_at_the_next_renewal() {
-    let store = Troubled::new();
-    let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice");
-    let guard = guard.await.unwrap().unwrap();
+    let (_, limiter, guard) = held().await;
     limiter.reset("alice").await.unwrap();
     let begun = Instant::now();
     guard.lost().await;
@@ -234,10 +232,7 @@ async fn a_reset_is_noticed_at_the_next_renewal() {
 
 #[tokio::test(start_paused = true)]
 async fn protected_work_is_dropped_when_the_lease_is_lost() {
-    let store = Troubled::new();
-    let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice");
-    let guard = guard.await.unwrap().unwrap();
+    let (store, _, guard) = held().await;
     let done = guard.protect(async {
         sleep(3 * TTL).await;
         7
@@ -313,8 +308,7 @@ async fn a_lost_reply_takes_no_second_place() {
     let store = Troubled::new();
     let limiter = limiter(&store, 2);
     store.loses.store(2, Ordering::SeqCst);
-    let guard = LeaseGuard::acquire(&limiter, "alice");
-    let guard = guard.await.unwrap().unwrap();
+    let guard = acquire(&limiter).await;
     assert_eq!(limiter.peek("alice").await.unwrap().held(), 1);
     assert!(guard.is_held());
     store.loses.store(3, Ordering::SeqCst);
@@ -325,10 +319,7 @@ async fn a_lost_reply_takes_no_second_place() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_was_stopped_believes_in_nothing() {
-    let store = Troubled::new();
-    let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice");
-    let guard = guard.await.unwrap().unwrap();
+    let (_, _, guard) = held().await;
     let deadline = guard.deadline().unwrap();
     let left = deadline - Instant::now();
     assert_eq!(left, TTL - TTL / 1_000);
@@ -344,10 +335,7 @@ async fn a_process_that_was_stopped_believes_in_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_until_its_deadline_and_not_from_then_on() {
     for early in [US, Duration::ZERO] {
-        let store = Troubled::new();
-        let limiter = limiter(&store, 1);
-        let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
-        let guard = guard.unwrap();
+        let (store, _, guard) = held().await;
         let deadline = guard.deadline().unwrap();
         // The background task runs for the first time then, although it wanted to run earlier.
         let late = deadline - early;
@@ -366,10 +354,7 @@ async fn a_lease_is_renewed_until_its_deadline_and_not_from_then_on() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_lost_is_never_held_again() {
     for early in [US, Duration::ZERO] {
-        let store = Troubled::new();
-        let limiter = limiter(&store, 1);
-        let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
-        let guard = guard.unwrap();
+        let (store, limiter, guard) = held().await;
         let deadline = guard.deadline().unwrap();
         store.delays.store(true, Ordering::SeqCst);
         advance(TTL / 2).await;
@@ -394,10 +379,7 @@ async fn a_lease_that_was_lost_is_never_held_again() {
 /// The store executes a renewal in time, and answers it too late.
 #[tokio::test(start_paused = true)]
 async fn renewal_that_is_answered_too_late_is_given_back() {
-    let store = Troubled::new();
-    let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
-    let guard = guard.unwrap();
+    let (store, limiter, guard) = held().await;
     let deadline = guard.deadline().unwrap();
     store.answers_late.store(true, Ordering::SeqCst);
     advance(TTL / 2).await;
@@ -416,10 +398,7 @@ async fn renewal_that_is_answered_too_late_is_given_back() {
 /// The same if nobody ever learns what the store did.
 #[tokio::test(start_paused = true)]
 async fn renewal_whose_reply_was_lost_is_given_back() {
-    let store = Troubled::new();
-    let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
-    let guard = guard.unwrap();
+    let (store, limiter, guard) = held().await;
     store.loses.store(1_000, Ordering::SeqCst);
     timeout(TTL, guard.lost()).await.expect("the time is over");
     store.loses.store(0, Ordering::SeqCst);
@@ -431,10 +410,7 @@ async fn renewal_whose_reply_was_lost_is_given_back() {
 /// The same if later renewals certainly did nothing.
 #[tokio::test(start_paused = true)]
 async fn renewal_whose_reply_was_lost_is_given_back_whatever_failed_after_it() {
-    let store = Troubled::new();
-    let limiter = limiter(&store, 1);
-    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
-    let guard = guard.unwrap();
+    let (store, _, guard) = held().await;
     let deadline = guard.deadline().unwrap();
     store.loses.store(1, Ordering::SeqCst);
     sleep(TTL / 3).await;
@@ -489,8 +465,7 @@ async fn clock_that_stepped_back_makes_no_lease_longer() {
     before.unwrap().release().await.unwrap();
     let hour = Duration::from_secs(3_600);
     clock.set(Timestamp::from_micros(clock.now().as_micros() - 3_600_000_000).unwrap());
-    let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
-    let guard = guard.unwrap();
+    let guard = acquire(&limiter).await;
     let lasts = TTL - TTL / 1_000;
     assert_eq!(guard.deadline(), Some(Instant::now() + lasts));
     assert!(guard.lease().expires_at() > clock.now().saturating_add(hour));
@@ -513,17 +488,8 @@ async fn an_acquisition_that_certainly_failed_is_not_repeated() {
 
 /// Returns a runtime, and a guard that was acquired on it.
 fn guard_of_a_runtime() -> (Runtime, Arc<Troubled>, LeaseGuard) {
-    let runtime = Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    let (store, guard) = runtime.block_on(async {
-        let store = Troubled::new();
-        let limiter = limiter(&store, 1);
-        let guard = LeaseGuard::acquire(&limiter, "alice").await.unwrap();
-        (store, guard.unwrap())
-    });
+    let runtime = paused();
+    let (store, _, guard) = runtime.block_on(held());
     (runtime, store, guard)
 }
 

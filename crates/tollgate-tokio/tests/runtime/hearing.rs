@@ -8,23 +8,15 @@ use std::time::Duration;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
 use tollgate_core::{RateLimiter, StoreError};
-use tollgate_tokio::wait::{TooLong, WaitError};
+use tollgate_tokio::wait::WaitError;
 use tollgate_tokio::{Outbound, WaitUpTo};
 
-use crate::waiting::{MINUTE, Remote, SECOND, TICK};
+use crate::waiting::{MINUTE, Remote, SECOND, TICK, spawn_check, too_long};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn limiter(store: &Arc<Remote>, limits: &[&str]) -> RateLimiter<Arc<Remote>> {
     RateLimiter::new(Arc::clone(store), limits.iter().copied()).unwrap()
-}
-
-fn too_long<T>(result: Result<T, WaitError>) -> TooLong {
-    match result {
-        Err(WaitError::TooLong(refused)) => refused,
-        Err(error) => panic!("{error} instead of a refusal"),
-        Ok(_) => panic!("admitted"),
-    }
 }
 
 /// Each limit, all of which is used for an hour.
@@ -44,10 +36,7 @@ async fn a_line_hears_within_a_second_what_another_process_gives_back() {
         let store = Remote::new();
         let [here, there] = [(); 2].map(|()| limiter(&store, &[&format!("l={limit}")]));
         let receipt = here.check("alice").await.unwrap().into_receipt().unwrap();
-        let waiting = tokio::spawn({
-            let here = here.clone();
-            async move { here.check("alice").wait_up_to(3 * HOUR).await.map(drop) }
-        });
+        let waiting = spawn_check(&here, 3 * HOUR);
         sleep(10 * SECOND + SECOND / 2).await;
         assert!(!waiting.is_finished(), "{limit}");
         // Limits that count denied calls count this one's, too, so that a refund does not suffice.
@@ -72,10 +61,7 @@ async fn a_refusal_rests_on_an_answer_of_the_last_second() {
         let [here, there] = [(); 2].map(|()| limiter(&store, &[&format!("l={limit}")]));
         assert!(here.check("alice").await.unwrap().is_allowed());
         // The first in line asks once a second.
-        let waiting = tokio::spawn({
-            let here = here.clone();
-            async move { here.check("alice").wait_up_to(3 * HOUR).await.map(drop) }
-        });
+        let waiting = spawn_check(&here, 3 * HOUR);
         sleep(5 * SECOND / 2).await;
         let refused = too_long(here.check("alice").wait_up_to(MINUTE).await);
         assert!(refused.wait().duration().unwrap() > MINUTE, "{limit}");
@@ -100,10 +86,7 @@ async fn a_line_whose_store_is_silent_refuses_nobody_for_what_was_true_before() 
     let limits = ["l=sliding-log:1/10s"];
     let limiter = limiter(&store, &limits);
     limiter.check("alice").wait_up_to(SECOND).await.unwrap();
-    let waiting = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.check("alice").wait_up_to(MINUTE).await.map(drop) }
-    });
+    let waiting = spawn_check(&limiter, MINUTE);
     sleep(TICK).await;
     store.delay_ms.store(5_000, Ordering::SeqCst);
     sleep(5 * SECOND / 2).await;

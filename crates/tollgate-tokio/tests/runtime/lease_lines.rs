@@ -12,7 +12,7 @@ use tollgate_memory::MemoryStore;
 use tollgate_tokio::LeaseGuard;
 use tollgate_tokio::lease::AcquireError;
 
-use crate::guard::{TTL, Troubled, limiter};
+use crate::guard::{TTL, Troubled, acquire, limiter};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -41,22 +41,11 @@ async fn settle() {
     }
 }
 
-fn is_over(waiting: &Waiting) -> bool {
-    waiting.is_finished()
-}
-
 fn denied(outcome: Result<LeaseGuard, AcquireError>) -> NoLease {
     match outcome {
         Err(AcquireError::Denied(denied)) => denied,
         other => panic!("{other:?}"),
     }
-}
-
-async fn acquire(limiter: &ConcurrencyLimiter<Arc<Troubled>>) -> LeaseGuard {
-    LeaseGuard::acquire(limiter, "alice")
-        .await
-        .unwrap()
-        .unwrap()
 }
 
 /// A guard used like that of a mutex: each is given back before the next one is acquired.
@@ -126,13 +115,13 @@ async fn first_come_is_first_served_whatever_the_weights() {
     let began = Instant::now();
     drop(one);
     settle().await;
-    assert!(!is_over(&heavy) && !is_over(&light));
+    assert!(!heavy.is_finished() && !light.is_finished());
     drop(two);
     settle().await;
-    assert!(is_over(&heavy) && !is_over(&light));
+    assert!(heavy.is_finished() && !light.is_finished());
     drop(heavy.await.unwrap().unwrap());
     settle().await;
-    assert!(is_over(&light));
+    assert!(light.is_finished());
     // At once: no time has passed.
     assert_eq!(Instant::now(), began);
 }
@@ -186,7 +175,7 @@ async fn first_in_line_asks_when_a_lease_ends_and_once_a_second() {
     assert_eq!(store.calls.load(Ordering::SeqCst) - calls, 10);
     elsewhere.release("alice", &lease).await.unwrap();
     sleep(SECOND).await;
-    assert!(is_over(&waiting));
+    assert!(waiting.is_finished());
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,10 +218,10 @@ async fn deadline_is_kept_while_the_first_one_has_no_answer() {
     let second = wait(&limiter, 1, 2 * SECOND).await;
     advance(2 * SECOND - MS).await;
     settle().await;
-    assert!(!is_over(&second));
+    assert!(!second.is_finished());
     advance(2 * MS).await;
     settle().await;
-    assert!(is_over(&second) && !is_over(&first));
+    assert!(second.is_finished() && !first.is_finished());
     assert!(second.await.unwrap().unwrap().is_held());
 }
 
@@ -265,11 +254,11 @@ async fn callers_that_leave_hand_their_turn_on() {
     assert_eq!(limiter.peek("alice").await.unwrap().held(), 1);
     leaves.abort();
     settle().await;
-    assert!(!is_over(&stays));
+    assert!(!stays.is_finished());
     let began = Instant::now();
     store.arrive.notify_one();
     settle().await;
-    assert!(is_over(&stays));
+    assert!(stays.is_finished());
     assert_eq!(Instant::now(), began);
     drop(stays.await.unwrap().unwrap());
     settle().await;
@@ -314,7 +303,7 @@ async fn too_many_waiting_are_refused_at_once() {
     assert!(!third.is_finished());
     drop(held);
     settle().await;
-    assert!(is_over(&waiting[0]));
+    assert!(waiting[0].is_finished());
 }
 
 /// A release through the limiter itself, and a reset, wake the first in line, too.
@@ -333,6 +322,6 @@ async fn releases_without_a_guard_and_resets_wake_the_first_in_line() {
     let waiting = wait(&limiter, 1, TTL).await;
     limiter.reset("alice").await.unwrap();
     settle().await;
-    assert!(is_over(&waiting));
+    assert!(waiting.is_finished());
     assert_eq!(Instant::now(), began);
 }

@@ -18,6 +18,7 @@ mod zones;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::runtime::{Builder, Runtime};
 use tollgate_core::{ErrorKind, StoreError};
 
 /// Returns `answer`, unless a test wants as many replies as `loses` says to be lost.
@@ -27,4 +28,10 @@ fn arrives<T>(answer: Result<T, StoreError>, loses: &AtomicUsize) -> Result<T, S
         Ok(_) => Err(StoreError::new(ErrorKind::Unknown, "lost").with_source("closed")),
         Err(_) => answer,
     }
+}
+
+/// Returns a runtime whose clock is paused.
+fn paused() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_time().start_paused(true).build().unwrap()
 }

@@ -16,11 +16,11 @@ use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::store::{Checks, Operation, Request, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Receipt, Store, StoreError, SyncStore};
 use tollgate_memory::MemoryStore;
-use tollgate_tokio::WaitUpTo;
 use tollgate_tokio::meter::{Meter, Metered};
 
-use crate::arrives;
 use crate::clock::TokioClock;
+use crate::waiting::spawn_check;
+use crate::{arrives, paused};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const ESTIMATE: u64 = 100;
@@ -183,35 +183,6 @@ async fn the_end_of_a_stream_does_not_wait_for_the_settlement() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_stream_is_settled_at_what_it_yielded() {
-    let limiter = limiter();
-    let mut body = metered(&limiter, [Ok(7), Ok(9), Ok(5)]).await;
-    for _ in 0..2 {
-        assert!(body.next().await.is_some());
-    }
-    drop(body);
-    assert_eq!(settled(&limiter).await, [16]);
-    assert_eq!(remaining(&limiter).await, 984);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stream_that_is_never_polled_is_settled_at_nothing() {
-    let limiter = limiter();
-    drop(metered(&limiter, [Ok(7)]).await);
-    assert_eq!(settled(&limiter).await, [0]);
-    assert_eq!(remaining(&limiter).await, 1_000);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_empty_stream_is_settled_at_nothing() {
-    let limiter = limiter();
-    let body = metered(&limiter, [Ok(0)]).await;
-    assert_eq!(body.collect::<Vec<_>>().await.len(), 1);
-    assert_eq!(settled(&limiter).await, [0]);
-    assert_eq!(remaining(&limiter).await, 1_000);
-}
-
-#[tokio::test(start_paused = true)]
 async fn errors_pass_through_and_count_as_nothing() {
     let limiter = limiter();
     let mut body = metered(&limiter, [Ok(7), Err("reset"), Ok(5), Err("gone")]).await;
@@ -225,13 +196,24 @@ async fn errors_pass_through_and_count_as_nothing() {
     assert_eq!(settled(&limiter).await, [12]);
 }
 
+/// Also at nothing, and at more than the estimate.
 #[tokio::test(start_paused = true)]
-async fn more_than_the_estimate_is_counted_too() {
-    let limiter = limiter();
-    let body = metered(&limiter, [Ok(700), Ok(400)]).await;
-    drop(body.collect::<Vec<_>>().await);
-    assert_eq!(settled(&limiter).await, [1_100]);
-    assert_eq!(remaining(&limiter).await, 0);
+async fn a_dropped_stream_is_settled_at_what_it_yielded() {
+    for (sizes, polls, cost, left) in [
+        (&[7, 9, 5][..], 2, 16, 984),
+        (&[7], 0, 0, 1_000),
+        (&[0], 2, 0, 1_000),
+        (&[700, 400], 3, 1_100, 0),
+    ] {
+        let limiter = limiter();
+        let mut body = metered(&limiter, sizes.iter().map(|&size| Ok(size))).await;
+        for poll in 0..polls {
+            assert_eq!(body.next().await.is_some(), poll < sizes.len());
+        }
+        drop(body);
+        assert_eq!(settled(&limiter).await, [cost], "{sizes:?}");
+        assert_eq!(remaining(&limiter).await, left, "{sizes:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,30 +320,17 @@ async fn a_call_that_waits_is_admitted_when_a_stream_gives_back() {
     let rest = limiter.check("alice").cost(900).await.unwrap();
     assert_eq!(rest.remaining(), 0);
     let started = Instant::now();
-    let waiting = tokio::spawn({
-        let limiter = limiter.clone();
-        async move {
-            limiter
-                .check("alice")
-                .wait_up_to(600 * 60 * SECOND)
-                .await
-                .is_ok()
-        }
-    });
+    let waiting = spawn_check(&limiter, 600 * 60 * SECOND);
     sleep(SECOND).await;
     drop(body);
-    assert!(waiting.await.unwrap());
+    waiting.await.unwrap().unwrap();
     assert!(started.elapsed() < 5 * SECOND, "{:?}", started.elapsed());
 }
 
 /// Streams of bodies are dropped wherever their connection is.
 #[test]
 fn a_stream_that_is_dropped_outside_of_its_runtime_is_settled_there() {
-    let runtime = Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = paused();
     let (limiter, body) = runtime.block_on(async {
         let limiter = limiter();
         let body = metered(&limiter, [Ok(7)]).await;

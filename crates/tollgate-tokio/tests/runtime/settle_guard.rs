@@ -1,12 +1,12 @@
 //! A call is settled at no less than what was seen of it, whoever goes away.
 
 use futures_util::{StreamExt, stream};
-use tokio::runtime::Builder;
 use tokio::time::timeout;
 use tollgate_core::ErrorKind;
 use tollgate_tokio::meter::{Meter, OnDrop, SettleGuard};
 
 use crate::meter::{ESTIMATE, Ledger, Limiter, SECOND, estimated, limiter_of, remaining, settled};
+use crate::paused;
 
 type Guard = SettleGuard<std::sync::Arc<Ledger>>;
 
@@ -279,11 +279,7 @@ async fn name_that_no_limit_has_leaves_the_estimate() {
 
 #[test]
 fn guard_that_is_dropped_outside_of_its_runtime_is_settled_there() {
-    let runtime = Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = paused();
     let (limiter, mut used) = runtime.block_on(async {
         let limiter = limiter();
         let used = guard(&limiter).await;

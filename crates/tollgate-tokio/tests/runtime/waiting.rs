@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures_util::stream::FusedStream;
 use futures_util::{FutureExt, Stream, StreamExt, stream};
 use tokio::runtime::Handle;
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
 use tollgate_core::store::{Checks, Operation, Request, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, SyncStore};
@@ -22,8 +22,8 @@ use tollgate_tokio::WaitUpTo;
 use tollgate_tokio::pace::Pace;
 use tollgate_tokio::wait::{Admitted, TooLong, WaitError};
 
-use crate::arrives;
 use crate::clock::TokioClock;
+use crate::{arrives, paused};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -98,9 +98,9 @@ impl Store for Remote {
     }
 }
 
-type Limiter = RateLimiter<Arc<Remote>>;
+pub(crate) type Limiter = RateLimiter<Arc<Remote>>;
 
-fn limiter(limits: &[&str]) -> (Arc<Remote>, Limiter) {
+pub(crate) fn limiter(limits: &[&str]) -> (Arc<Remote>, Limiter) {
     let store = Remote::new();
     let limiter = RateLimiter::new(Arc::clone(&store), limits.iter().copied());
     (store, limiter.unwrap())
@@ -116,8 +116,7 @@ async fn start(
     for (number, cost) in costs.into_iter().enumerate() {
         let limiter = limiter.clone();
         calls.spawn(async move {
-            let admitted = limiter.check("alice").cost(cost);
-            let admitted = admitted.wait_up_to(100 * MINUTE).await;
+            let admitted = wait(&limiter, cost, 100 * MINUTE).await;
             assert!(admitted.unwrap().decision().is_allowed());
             (number, started.elapsed())
         });
@@ -126,7 +125,7 @@ async fn start(
     calls
 }
 
-async fn finish(mut calls: JoinSet<(usize, Duration)>) -> Vec<(usize, Duration)> {
+pub(crate) async fn finish(mut calls: JoinSet<(usize, Duration)>) -> Vec<(usize, Duration)> {
     let mut admitted = Vec::new();
     while let Some(call) = calls.join_next().await {
         admitted.push(call.unwrap());
@@ -134,10 +133,29 @@ async fn finish(mut calls: JoinSet<(usize, Duration)>) -> Vec<(usize, Duration)>
     admitted
 }
 
-fn too_long(result: Result<Admitted<'_>, WaitError>) -> TooLong {
+/// Waits with a call for "alice" of this cost.
+async fn wait(limiter: &Limiter, cost: u64, longest: Duration) -> Result<Admitted<'_>, WaitError> {
+    let call = limiter.check("alice").cost(cost);
+    call.wait_up_to(longest).await
+}
+
+/// Does so in a task, with a call of 1.
+pub(crate) fn spawn_check<S>(
+    limiter: &RateLimiter<S>,
+    longest: Duration,
+) -> JoinHandle<Result<(), WaitError>>
+where
+    S: Store + 'static,
+{
+    let limiter = limiter.clone();
+    tokio::spawn(async move { limiter.check("alice").wait_up_to(longest).await.map(drop) })
+}
+
+pub(crate) fn too_long<T>(result: Result<T, WaitError>) -> TooLong {
     match result {
         Err(WaitError::TooLong(refused)) => refused,
-        other => panic!("{other:?} instead of a refusal"),
+        Err(error) => panic!("{error} instead of a refusal"),
+        Ok(_) => panic!("admitted"),
     }
 }
 
@@ -285,17 +303,14 @@ async fn a_call_that_waits_in_line_until_its_deadline_is_refused_then() {
     let waits = too_long(limiter.check("alice").wait_up_to(SECOND).await);
     assert_eq!(waits.wait().duration(), Some(3 * SECOND));
     let started = Instant::now();
-    let call = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { too_long(limiter.check("alice").wait_up_to(SECOND * 7 / 2).await) }
-    });
+    let call = spawn_check(&limiter, SECOND * 7 / 2);
     for _ in 0..3 {
         // Just before the others wake.
         while !other.check("alice").await.unwrap().is_allowed() {
             advance(TICK / 2).await;
         }
     }
-    let refused = call.await.unwrap();
+    let refused = too_long(call.await.unwrap());
     let holds = refused.wait().duration().unwrap() > SECOND * 7 / 2;
     assert!(holds, "{refused}");
     assert!(
@@ -311,13 +326,7 @@ async fn a_cost_above_the_capacity_is_refused_for_ever() {
     for limit in ["gcra:2/1s", "sliding-log:2/1s"] {
         let (_, limiter) = limiter(&[&format!("mail={limit}")]);
         for _ in 0..2 {
-            let refused = too_long(
-                limiter
-                    .check("alice")
-                    .cost(3)
-                    .wait_up_to(Duration::MAX)
-                    .await,
-            );
+            let refused = too_long(wait(&limiter, 3, Duration::MAX).await);
             assert!(refused.wait().is_never() && refused.excess().is_never());
             assert_eq!(
                 refused.to_string(),
@@ -333,24 +342,10 @@ async fn a_cost_above_the_capacity_is_refused_for_ever() {
 async fn without_time_a_call_is_decided_as_a_check() {
     for limit in ["gcra:2/1s", "fixed-window:2/1s,anchored"] {
         let (store, limiter) = limiter(&[&format!("l={limit}")]);
-        assert!(
-            limiter
-                .check("alice")
-                .cost(2)
-                .wait_up_to(Duration::ZERO)
-                .await
-                .is_ok()
-        );
+        wait(&limiter, 2, Duration::ZERO).await.unwrap();
         too_long(limiter.check("alice").wait_up_to(Duration::ZERO).await);
         assert_eq!(store.calls(), 2);
-        assert!(
-            limiter
-                .check("bob")
-                .cost(0)
-                .wait_up_to(Duration::ZERO)
-                .await
-                .is_ok()
-        );
+        wait(&limiter, 0, Duration::ZERO).await.unwrap();
     }
 }
 
@@ -383,24 +378,18 @@ async fn an_answered_call_leaves_nothing_to_do_in_the_background() {
 async fn what_a_call_consumed_can_be_given_back() {
     for limit in ["gcra:2/1s", "sliding-log:2/1s"] {
         let (_, limiter) = limiter(&[&format!("l={limit}")]);
-        let admitted = limiter.check("alice").cost(2);
-        let admitted = admitted.wait_up_to(SECOND).await.unwrap();
+        let admitted = wait(&limiter, 2, SECOND).await.unwrap();
         let receipt = admitted.into_receipt().unwrap();
         limiter.refund("alice", receipt).await.unwrap();
         assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 2);
-        let free = limiter.check("alice").cost(0);
-        let free = free.wait_up_to(SECOND).await.unwrap();
+        let free = wait(&limiter, 0, SECOND).await.unwrap();
         assert!(free.into_receipt().is_none(), "{limit}");
     }
 }
 
 #[test]
 fn a_runtime_that_ends_before_its_calls_are_answered_holds_up_no_others() {
-    let runtime = || {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_time().start_paused(true).build().unwrap()
-    };
-    let ending = runtime();
+    let ending = paused();
     let (store, limiter) = ending.block_on(async {
         let (store, limiter) = limiter(&["l=sliding-log:1/1s"]);
         store.delay_ms.store(10_000, Ordering::SeqCst);
@@ -411,7 +400,7 @@ fn a_runtime_that_ends_before_its_calls_are_answered_holds_up_no_others() {
     assert_eq!(store.calls(), 1);
     drop(ending);
     store.delay_ms.store(0, Ordering::SeqCst);
-    runtime().block_on(async {
+    paused().block_on(async {
         let started = Instant::now();
         limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
         assert_eq!(started.elapsed(), Duration::ZERO);
@@ -439,8 +428,7 @@ async fn a_call_that_is_dropped_consumes_nothing() {
 
         // While it waits: it gives its place to the next.
         let _ = finish(start(&limiter, [2]).await).await;
-        let call = limiter.check("alice").cost(2);
-        let call = call.wait_up_to(MINUTE).into_future();
+        let call = wait(&limiter, 2, MINUTE);
         let gone = tokio::time::timeout(10 * TICK, call).await;
         assert!(gone.is_err(), "{limit}: {gone:?}");
         sleep(10 * TICK).await;
@@ -462,13 +450,7 @@ async fn a_cheap_call_need_not_wait_for_a_costly_one_that_has_left() {
     // Another process leaves room for one.
     let other = RateLimiter::new(store, limiter.limits()).unwrap();
     assert!(other.check("alice").cost(3).await.unwrap().is_allowed());
-    let mut costly = Box::pin(
-        limiter
-            .check("alice")
-            .cost(4)
-            .wait_up_to(MINUTE)
-            .into_future(),
-    );
+    let mut costly = Box::pin(wait(&limiter, 4, MINUTE));
     // Its check is denied, and it waits.
     assert!(tokio::time::timeout(10 * TICK, &mut costly).await.is_err());
     let cheap = start(&limiter, [1]).await;
@@ -578,13 +560,7 @@ async fn calls_without_time_are_asked_about_side_by_side() {
     let mut calls = JoinSet::new();
     for _ in 0..50 {
         let limiter = limiter.clone();
-        calls.spawn(async move {
-            limiter
-                .check("alice")
-                .wait_up_to(Duration::ZERO)
-                .await
-                .is_ok()
-        });
+        calls.spawn(async move { wait(&limiter, 1, Duration::ZERO).await.is_ok() });
     }
     assert!(calls.join_all().await.into_iter().all(|admitted| admitted));
     assert_eq!(store.calls(), 50);
@@ -603,17 +579,15 @@ enum GivesBack {
 async fn a_call_that_waits_asks_again_when_something_is_given_back() {
     for by in [GivesBack::Refund, GivesBack::Settlement, GivesBack::Reset] {
         let (_, limiter) = limiter(&["a=sliding-log:1/1m"]);
-        let receipt = limiter.check("k").await.unwrap().into_receipt().unwrap();
+        let first = limiter.check("alice").await.unwrap();
+        let receipt = first.into_receipt().unwrap();
         let begun = Instant::now();
-        let waiting = tokio::spawn({
-            let limiter = limiter.clone();
-            async move { limiter.check("k").wait_up_to(2 * MINUTE).await.map(drop) }
-        });
+        let waiting = spawn_check(&limiter, 2 * MINUTE);
         sleep(SECOND).await;
         match by {
-            GivesBack::Refund => drop(limiter.refund("k", receipt).await.unwrap()),
-            GivesBack::Settlement => drop(limiter.settle("k", receipt, 0).await.unwrap()),
-            GivesBack::Reset => limiter.reset("k").await.unwrap(),
+            GivesBack::Refund => drop(limiter.refund("alice", receipt).await.unwrap()),
+            GivesBack::Settlement => drop(limiter.settle("alice", receipt, 0).await.unwrap()),
+            GivesBack::Reset => limiter.reset("alice").await.unwrap(),
         }
         waiting.await.unwrap().unwrap();
         assert!(
@@ -628,16 +602,7 @@ async fn a_call_that_waits_asks_again_when_something_is_given_back() {
 async fn the_next_call_gets_what_a_dropped_one_gives_back() {
     let (store, limiter) = limiter(&["l=sliding-log:1/1h"]);
     store.delay_ms.store(50, Ordering::SeqCst);
-    let dropped = tokio::spawn({
-        let limiter = limiter.clone();
-        async move {
-            limiter
-                .check("alice")
-                .wait_up_to(100 * MINUTE)
-                .await
-                .is_ok()
-        }
-    });
+    let dropped = spawn_check(&limiter, 100 * MINUTE);
     yield_now().await;
     let next = start(&limiter, [1]).await;
     sleep(10 * TICK).await;
@@ -652,20 +617,9 @@ async fn calls_that_no_waiting_helps_are_answered_at_once_behind_others() {
     let waiting = start(&limiter, [2, 2, 2]).await;
     yield_now().await;
     let started = Instant::now();
-    let refused = too_long(
-        limiter
-            .check("alice")
-            .cost(3)
-            .wait_up_to(Duration::MAX)
-            .await,
-    );
+    let refused = too_long(wait(&limiter, 3, Duration::MAX).await);
     assert!(refused.wait().is_never());
-    limiter
-        .check("alice")
-        .cost(0)
-        .wait_up_to(Duration::ZERO)
-        .await
-        .unwrap();
+    wait(&limiter, 0, Duration::ZERO).await.unwrap();
     assert_eq!(started.elapsed(), Duration::ZERO);
     drop(waiting);
 }
@@ -831,14 +785,11 @@ async fn a_call_that_is_not_polled_holds_up_the_line_until_it_is_dropped() {
     limiter.check("alice").wait_up_to(SECOND).await.unwrap();
     let mut idle = Box::pin(limiter.check("alice").wait_up_to(MINUTE).into_future());
     assert!(tokio::time::timeout(10 * TICK, &mut idle).await.is_err());
-    let waiting = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.check("alice").wait_up_to(MINUTE).await.is_ok() }
-    });
+    let waiting = spawn_check(&limiter, MINUTE);
     sleep(10 * SECOND).await;
     assert!(!waiting.is_finished());
     drop(idle);
-    assert!(waiting.await.unwrap());
+    waiting.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

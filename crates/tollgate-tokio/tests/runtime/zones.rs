@@ -6,21 +6,14 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
-use tollgate_core::{ErrorKind, RateLimiter};
+use tollgate_core::ErrorKind;
 use tollgate_tokio::WaitUpTo;
 use tollgate_tokio::wait::{WaitError, Waiting, calls_waiting};
 
-use crate::waiting::{MINUTE, Remote, SECOND};
+use crate::waiting::{Limiter, MINUTE, Remote, SECOND, limiter};
 
-type Limiter = RateLimiter<Arc<Remote>>;
 /// Sets what a call costs and its zone, in some order.
 type Order = fn(&Limiter, TimeZone) -> Waiting<'_, Arc<Remote>>;
-
-fn limiter(limits: &[&str]) -> (Arc<Remote>, Limiter) {
-    let store = Remote::new();
-    let limiter = RateLimiter::new(Arc::clone(&store), limits.iter().copied());
-    (store, limiter.unwrap())
-}
 
 fn zones() -> [TimeZone; 2] {
     ["Europe/Berlin", "Pacific/Kiritimati"].map(|name| TimeZone::get(name).unwrap())
