@@ -1,4 +1,4 @@
-//! Keys that hold leases or events: at most `max_keys` of them, none dropped that still counts, and
+//! Keys that limits count, or that hold leases or events: at most `max_keys` of them, none dropped that still counts, and
 //! room for others once what they hold is over.
 
 use std::time::Duration;
@@ -39,12 +39,18 @@ pub(crate) fn consume(store: &MemoryStore, key: &str) -> Result<bool, ErrorKind>
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
+    /// A call under a limit of one a minute.
+    Call,
     Lease,
     Event,
 }
 
 impl Kind {
-    const ALL: [Self; 2] = [Self::Lease, Self::Event];
+    const ALL: [Self; 3] = [Self::Call, Self::Lease, Self::Event];
+
+    fn limit() -> Limit {
+        Limit::new("calls", FixedWindow::anchored(Quota::per_minute(1))).unwrap()
+    }
 
     /// Makes one that begins now, by the store's clock or at a caller's instant.
     fn try_make(
@@ -55,6 +61,15 @@ impl Kind {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         match self {
+            Self::Call => {
+                let limit = Self::limit();
+                let request = Request::consume(Check::new(&limit, key, 1));
+                let request = match at {
+                    Some(at) => request.at(at),
+                    None => request,
+                };
+                store.decide_now(&request).map(|made| made.is_allowed())
+            }
             Self::Lease => {
                 let places = places(store);
                 let call = places.acquire(key, "a");
@@ -84,6 +99,7 @@ impl Kind {
     /// Returns how long one counts.
     fn lasts(self) -> Duration {
         match self {
+            Self::Call => 60 * SECOND,
             Self::Lease => 10 * SECOND,
             Self::Event => 11 * SECOND,
         }
@@ -108,8 +124,10 @@ fn a_full_store_serves_only_keys_that_it_holds() {
             }
             assert_eq!(consume(&store, &new), Err(ErrorKind::Full));
         }
+        // A lease or an event that is there already is the same; a limit has counted its call.
+        let again = !matches!(kind, Kind::Call);
         for key in 0..max_keys {
-            assert_eq!(kind.make(&store, &clock, &format!("held-{key}")), Ok(true));
+            assert_eq!(kind.make(&store, &clock, &format!("held-{key}")), Ok(again));
         }
         assert_eq!(store.len(), max_keys);
     }
@@ -141,6 +159,10 @@ fn room_is_made_when_the_last_one_is_over_and_not_before() {
             };
             assert_eq!(made, Ok(true));
             assert_eq!(kind.make(&store, &clock, "late"), Err(ErrorKind::Full));
+            for held in key + 1..max_keys {
+                let held = kind.make(&store, &clock, &format!("early-{held}"));
+                assert!(held.is_ok(), "{kind:?}");
+            }
         }
     }
 }
@@ -221,6 +243,10 @@ fn sweeps_clear_and_reset_drop_what_they_say() {
         assert_eq!(consume(&store, "a"), Ok(true));
         // A reset forgets what either clock has for the key, and nothing else.
         match kind {
+            Kind::Call => {
+                let limit = Kind::limit();
+                store.reset_now(&[Check::new(&limit, "a", 0)]).unwrap();
+            }
             Kind::Lease => places(&store).reset("a").run().unwrap(),
             Kind::Event => plans(&store).reset("a").run().unwrap(),
         }
@@ -229,6 +255,25 @@ fn sweeps_clear_and_reset_drop_what_they_say() {
         assert_eq!(store.clear(), 3);
         assert!(store.is_empty());
         assert_eq!(consume(&store, "a"), Ok(true));
+    }
+}
+
+/// A replay may go back in time, and then finds what it had before.
+#[test]
+fn what_counts_at_callers_instants_stays_while_there_is_room() {
+    for kind in Kind::ALL {
+        let (store, _clock) = store(10_000);
+        let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
+        let make = |key: &str, at| kind.try_make(&store, key, Some(at), at).unwrap();
+        for key in 0..500 {
+            assert!(make(&format!("early-{key}"), early));
+        }
+        for key in 0..9_500 {
+            assert!(make(&format!("late-{key}"), late));
+        }
+        assert_eq!(store.len(), 10_000);
+        let again = !matches!(kind, Kind::Call);
+        assert_eq!(make("early-0", early), again);
     }
 }
 

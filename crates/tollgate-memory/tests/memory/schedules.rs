@@ -75,21 +75,6 @@ fn callers_instants_and_the_stores_clock_plan_apart() {
 }
 
 #[test]
-fn events_at_callers_instants_stay_while_there_is_room() {
-    let (store, _clock) = store(10_000);
-    let schedule = plans(&store);
-    let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
-    let placed = |key: &str, at| schedule.add(key, "a", at).at(at).run().unwrap();
-    for key in 0..500 {
-        assert!(placed(&format!("early-{key}"), early).is_planned());
-    }
-    for key in 0..500 {
-        assert!(placed(&format!("late-{key}"), late).is_planned());
-    }
-    assert_eq!(store.len(), 1_000);
-}
-
-#[test]
 fn a_full_store_finds_its_one_schedule_that_is_over_at_once() {
     let limit = Limit::new("once", FixedWindow::anchored(Quota::per_day(1))).unwrap();
     let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
