@@ -1,18 +1,14 @@
 //! `FredStore`: a store on Redis or Valkey through fred.
 
-use std::pin::Pin;
-
-use async_trait::async_trait;
 use fred::clients::Client;
 use fred::interfaces::ClientLike;
-use tollgate_core::store::{Checks, Request, Verdicts};
-use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, lease, schedule};
+use tollgate_core::{ErrorKind, StoreError};
 use tollgate_wire::{Options, WireStore};
 
 use crate::connection::{Clients, Connection};
 use crate::engine::FredEngine;
 
-/// A [`Store`] on Redis or Valkey, through fred's [`Client`] or [`Pool`](fred::clients::Pool).
+/// A [`Store`](tollgate_core::Store) on Redis or Valkey, through fred's [`Client`] or [`Pool`](fred::clients::Pool).
 ///
 /// Each call is one `EVALSHA`, written once, whatever the client's own settings are. A call whose
 /// outcome is unknown fails with [`ErrorKind::Unknown`], and is never sent again.
@@ -81,73 +77,8 @@ impl<C: Clients> FredStore<C> {
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<C: Clients> Store for FredStore<C> {
-    // Written as `async_trait` would expand it, but without a second copy of the request.
-    fn decide<'a, 'store, 'call>(
-        &'store self,
-        request: Request<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
-    where
-        'a: 'call,
-        'store: 'call,
-        Self: 'call,
-    {
-        Box::pin(async move { self.0.execute(&request).await })
-    }
-
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.0.reset(&checks).await
-    }
-
-    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.0.supports(request)
-    }
-
-    fn as_sync(&self) -> Option<&dyn SyncStore> {
-        None
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<C: Clients> schedule::Store for FredStore<C> {
-    async fn schedule<'a>(
-        &self,
-        request: &schedule::Request<'a>,
-    ) -> Result<schedule::Answer, StoreError> {
-        self.0.schedule(request).await
-    }
-
-    async fn reset_schedule<'a>(
-        &self,
-        terms: &'a schedule::Terms,
-        key: Key<'a>,
-    ) -> Result<(), StoreError> {
-        self.0.reset_schedule(terms, key).await
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<C: Clients> lease::Store for FredStore<C> {
-    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
-        self.0.lease(&request).await
-    }
-
-    async fn reset_leases<'a>(
-        &self,
-        terms: &'a lease::Terms,
-        key: Key<'a>,
-    ) -> Result<(), StoreError> {
-        self.0.reset_leases(terms, key).await
-    }
-}
+tollgate_wire::__decides!(FredStore<C: Clients> 0);
+tollgate_wire::__plans_and_leases!(FredStore<C: Clients> 0);
 
 /// Fails if fred would follow redirections by itself.
 pub(crate) fn follows_nothing(clients: &impl Clients) -> Result<(), StoreError> {

@@ -30,13 +30,10 @@
 //! # }
 //! ```
 
-use async_trait::async_trait;
 use fred::interfaces::Resp3Frame;
 use fred::types::config::Server;
 use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::join_all;
-use tollgate_core::store::Verdict;
-use tollgate_core::{Key, Limit, StoreError};
 use tollgate_wire::Failure;
 use tollgate_wire::inside::{Command, Node, Nodes, Reply};
 pub use tollgate_wire::operate::{
@@ -48,52 +45,7 @@ use crate::connection::Clients;
 use crate::engine::{FredEngine, bytes, send_once};
 use crate::fred_store::FredStore;
 
-#[async_trait]
-impl<C: Clients> Operate for FredStore<C> {
-    async fn clear(
-        &self,
-        what: &Clear,
-        progress: &mut (dyn for<'c> FnMut(&'c Cleared) + Send),
-    ) -> Result<Cleared, StoreError> {
-        self.wire().clear(what, progress).await
-    }
-
-    async fn diagnose(&self) -> Diagnosis {
-        self.wire().diagnose().await
-    }
-
-    async fn other_states(
-        &self,
-        limits: &[Limit],
-        key: Key<'_>,
-    ) -> Result<Vec<OtherState>, StoreError> {
-        self.wire().other_states(limits, key).await
-    }
-
-    async fn find(&self, search: &mut Search) -> Result<Option<Vec<FoundState>>, StoreError> {
-        self.wire().find(search).await
-    }
-
-    async fn held(&self, limits: &[Limit], key: Key<'_>) -> Result<Vec<FoundState>, StoreError> {
-        self.wire().held(limits, key).await
-    }
-
-    async fn forget(&self, states: &[FoundState]) -> Result<u64, StoreError> {
-        self.wire().forget_found(states).await
-    }
-
-    async fn read(&self, states: &[FoundState]) -> Result<Vec<Option<Facts>>, StoreError> {
-        self.wire().read(states).await
-    }
-
-    async fn peek_at(
-        &self,
-        limit: &Limit,
-        states: &[FoundState],
-    ) -> Result<Vec<Option<Verdict>>, StoreError> {
-        self.wire().peek_at(limit, states).await
-    }
-}
+tollgate_wire::__operates!(FredStore<C: Clients>);
 
 impl<C: Clients> Nodes for FredEngine<C> {
     async fn send(&self, node: &Node, commands: &[Command]) -> Result<Vec<Reply>, Failure> {

@@ -30,10 +30,7 @@
 //! # }
 //! ```
 
-use async_trait::async_trait;
 use redis::{Pipeline, Value};
-use tollgate_core::store::Verdict;
-use tollgate_core::{Key, Limit, StoreError};
 use tollgate_wire::Failure;
 use tollgate_wire::inside::{Command, Node, Nodes, Reply};
 pub use tollgate_wire::operate::{
@@ -46,52 +43,7 @@ use crate::engine::RedisEngine;
 use crate::failure;
 use crate::redis_store::RedisStore;
 
-#[async_trait]
-impl<C: Connection> Operate for RedisStore<C> {
-    async fn clear(
-        &self,
-        what: &Clear,
-        progress: &mut (dyn for<'c> FnMut(&'c Cleared) + Send),
-    ) -> Result<Cleared, StoreError> {
-        self.wire().clear(what, progress).await
-    }
-
-    async fn diagnose(&self) -> Diagnosis {
-        self.wire().diagnose().await
-    }
-
-    async fn other_states(
-        &self,
-        limits: &[Limit],
-        key: Key<'_>,
-    ) -> Result<Vec<OtherState>, StoreError> {
-        self.wire().other_states(limits, key).await
-    }
-
-    async fn find(&self, search: &mut Search) -> Result<Option<Vec<FoundState>>, StoreError> {
-        self.wire().find(search).await
-    }
-
-    async fn held(&self, limits: &[Limit], key: Key<'_>) -> Result<Vec<FoundState>, StoreError> {
-        self.wire().held(limits, key).await
-    }
-
-    async fn forget(&self, states: &[FoundState]) -> Result<u64, StoreError> {
-        self.wire().forget_found(states).await
-    }
-
-    async fn read(&self, states: &[FoundState]) -> Result<Vec<Option<Facts>>, StoreError> {
-        self.wire().read(states).await
-    }
-
-    async fn peek_at(
-        &self,
-        limit: &Limit,
-        states: &[FoundState],
-    ) -> Result<Vec<Option<Verdict>>, StoreError> {
-        self.wire().peek_at(limit, states).await
-    }
-}
+tollgate_wire::__operates!(RedisStore<C: Connection>);
 
 impl<C: Connection> Nodes for RedisEngine<C> {
     async fn send(&self, node: &Node, commands: &[Command]) -> Result<Vec<Reply>, Failure> {

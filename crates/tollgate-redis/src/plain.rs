@@ -4,12 +4,10 @@ use std::fmt;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use async_trait::async_trait;
 use redis::{FromRedisValue, ParsingError, RedisError, RedisResult, Value};
 #[cfg(any(doc, test))]
-use tollgate_core::ErrorKind;
-use tollgate_core::store::{Checks, Request, Verdicts};
-use tollgate_core::{Limit, Store, StoreError, SyncStore};
+use tollgate_core::{ErrorKind, Store};
+use tollgate_core::{Limit, StoreError};
 use tollgate_wire::inside::{self, Command, Transact};
 use tollgate_wire::{Failure, Options};
 
@@ -121,29 +119,7 @@ impl<C: Connection> Transact for RedisEngine<C> {
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<C: ToOneServer> Store for PlainStore<C> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.0.execute(&request).await
-    }
-
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.0.reset(&checks).await
-    }
-
-    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.0.supports(request)
-    }
-
-    fn as_sync(&self) -> Option<&dyn SyncStore> {
-        None
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
-    }
-}
+tollgate_wire::__decides!(PlainStore<C: ToOneServer> 0);
 
 /// Leaves the connection out, because it may not implement `Debug`.
 impl<C> fmt::Debug for PlainStore<C> {
@@ -158,7 +134,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use tollgate_core::store::Check;
+    use tollgate_core::store::{Check, Request};
     use tollgate_core::{FixedWindow, Quota};
     use tollgate_testkit::FakeServer;
 

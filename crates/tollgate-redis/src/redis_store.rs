@@ -1,17 +1,13 @@
 //! `RedisStore`: a store on Redis or Valkey through redis-rs.
 
 use std::fmt;
-use std::pin::Pin;
 
-use async_trait::async_trait;
-use tollgate_core::store::{Checks, Request, Verdicts};
-use tollgate_core::{Key, Store, StoreError, SyncStore, lease, schedule};
 use tollgate_wire::{Options, WireStore};
 
 use crate::connection::{Connection, ServerConnection, ToOneServer};
 use crate::engine::RedisEngine;
 
-/// A [`Store`] on Redis or Valkey, through a [`Connection`] of redis-rs.
+/// A [`Store`](tollgate_core::Store) on Redis or Valkey, through a [`Connection`] of redis-rs.
 ///
 /// Each call is one `EVALSHA`, sent once. A call whose outcome is unknown fails with
 /// [`ErrorKind::Unknown`](tollgate_core::ErrorKind::Unknown), and is never sent again.
@@ -83,73 +79,8 @@ impl<C: Connection> RedisStore<C> {
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<C: Connection> Store for RedisStore<C> {
-    // Written as `async_trait` would expand it, but without a second copy of the request.
-    fn decide<'a, 'store, 'call>(
-        &'store self,
-        request: Request<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
-    where
-        'a: 'call,
-        'store: 'call,
-        Self: 'call,
-    {
-        Box::pin(async move { self.0.execute(&request).await })
-    }
-
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.0.reset(&checks).await
-    }
-
-    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.0.supports(request)
-    }
-
-    fn as_sync(&self) -> Option<&dyn SyncStore> {
-        None
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<C: Connection> schedule::Store for RedisStore<C> {
-    async fn schedule<'a>(
-        &self,
-        request: &schedule::Request<'a>,
-    ) -> Result<schedule::Answer, StoreError> {
-        self.0.schedule(request).await
-    }
-
-    async fn reset_schedule<'a>(
-        &self,
-        terms: &'a schedule::Terms,
-        key: Key<'a>,
-    ) -> Result<(), StoreError> {
-        self.0.reset_schedule(terms, key).await
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<C: Connection> lease::Store for RedisStore<C> {
-    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
-        self.0.lease(&request).await
-    }
-
-    async fn reset_leases<'a>(
-        &self,
-        terms: &'a lease::Terms,
-        key: Key<'a>,
-    ) -> Result<(), StoreError> {
-        self.0.reset_leases(terms, key).await
-    }
-}
+tollgate_wire::__decides!(RedisStore<C: Connection> 0);
+tollgate_wire::__plans_and_leases!(RedisStore<C: Connection> 0);
 
 /// Leaves the connection out, because it may not implement `Debug`.
 impl<C: Connection> fmt::Debug for RedisStore<C> {

@@ -4,7 +4,6 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 use tollgate_core::inside::encoding::micros_ceil;
 use tollgate_core::inside::twins::integer;
@@ -59,22 +58,6 @@ impl<E: Engine> WireStore<E> {
     /// The same as [`lease::Store::reset_leases`].
     pub async fn reset_leases(&self, terms: &lease::Terms, key: Key<'_>) -> Result<(), StoreError> {
         self.forget_states(terms.identity(), key).await
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<E: Engine> lease::Store for WireStore<E> {
-    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
-        self.lease(&request).await
-    }
-
-    async fn reset_leases<'a>(
-        &self,
-        terms: &'a lease::Terms,
-        key: Key<'a>,
-    ) -> Result<(), StoreError> {
-        self.reset_leases(terms, key).await
     }
 }
 

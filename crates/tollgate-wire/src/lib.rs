@@ -126,6 +126,7 @@ mod runner;
 mod schedule;
 mod script;
 mod store;
+mod wrappers;
 
 pub use engine::{Engine, Runtime, ScriptCall};
 pub use failure::Failure;

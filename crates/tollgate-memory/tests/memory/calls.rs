@@ -154,24 +154,31 @@ impl SyncStore for Scripted {
     }
 }
 
-#[async_trait]
-impl Store for Scripted {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.decide_now(&request)
-    }
+/// Makes stores that need not wait awaitable.
+macro_rules! awaitable {
+    ($($store:ty)+) => {$(
+        #[async_trait]
+        impl Store for $store {
+            async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+                self.decide_now(&request)
+            }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.reset_now(&checks)
-    }
+            async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+                self.reset_now(&checks)
+            }
 
-    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        request.validate_operation()
-    }
+            fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+                request.validate_operation()
+            }
 
-    fn answers_instead(&self) -> bool {
-        false
-    }
+            fn answers_instead(&self) -> bool {
+                false
+            }
+        }
+    )+};
 }
+
+awaitable!(Away Scripted WithTotal);
 
 #[tokio::test]
 async fn a_store_that_answers_about_another_number_of_limits_is_an_error() {
@@ -247,25 +254,6 @@ async fn a_failed_refund_returns_its_receipt() {
 
 /// Also counts each call against a limit for all callers together.
 struct WithTotal(MemoryStore, Limit);
-
-#[async_trait]
-impl Store for WithTotal {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.decide_now(&request)
-    }
-
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.0.reset_now(&checks)
-    }
-
-    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.0.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
-    }
-}
 
 impl SyncStore for WithTotal {
     fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
@@ -369,25 +357,6 @@ impl SyncStore for Away {
 
     fn reset_now(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
         away()
-    }
-}
-
-#[async_trait::async_trait]
-impl Store for Away {
-    async fn decide<'a>(&self, _: Request<'a>) -> Result<Verdicts, StoreError> {
-        away()
-    }
-
-    async fn reset<'a>(&self, _: Checks<'a>) -> Result<(), StoreError> {
-        away()
-    }
-
-    fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

@@ -6,10 +6,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use async_trait::async_trait;
+#[cfg(doc)]
+use tollgate_core::Store;
 use tollgate_core::inside::twins::{CounterPlan, CounterReply};
-use tollgate_core::store::{Check, Checks, Fingerprint, Request, Verdicts};
-use tollgate_core::{ErrorKind, Limit, Store, StoreError, SyncStore};
+use tollgate_core::store::{Check, Fingerprint, Request, Verdicts};
+use tollgate_core::{ErrorKind, Limit, StoreError};
 
 use self::call::{Answer, CounterCall, Step, counter_call, decision, plan, unsupported};
 
@@ -330,29 +331,7 @@ impl<E: Transact> PlainStore<E> {
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<E: Transact> Store for PlainStore<E> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.execute(&request).await
-    }
-
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.reset(&checks).await
-    }
-
-    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.supports(request)
-    }
-
-    fn as_sync(&self) -> Option<&dyn SyncStore> {
-        None
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
-    }
-}
+crate::__decides!(PlainStore<E: Transact>);
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,6 @@ mod reply;
 
 use std::sync::OnceLock;
 
-use async_trait::async_trait;
 use tollgate_core::inside::encoding::{micros_ceil, quotas, retention_us};
 use tollgate_core::schedule::{self, Event};
 use tollgate_core::{Key, StoreError, Timestamp};
@@ -114,25 +113,6 @@ impl<E: Engine> WireStore<E> {
         key: Key<'_>,
     ) -> Result<(), StoreError> {
         self.forget_states(terms.identity(), key).await
-    }
-}
-
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<E: Engine> schedule::Store for WireStore<E> {
-    async fn schedule<'a>(
-        &self,
-        request: &schedule::Request<'a>,
-    ) -> Result<schedule::Answer, StoreError> {
-        self.schedule(request).await
-    }
-
-    async fn reset_schedule<'a>(
-        &self,
-        terms: &'a schedule::Terms,
-        key: Key<'a>,
-    ) -> Result<(), StoreError> {
-        self.reset_schedule(terms, key).await
     }
 }
 

@@ -6,9 +6,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_trait::async_trait;
-use tollgate_core::store::{Check, Checks, Cover, Request, Verdicts};
-use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, Timestamp};
+#[cfg(doc)]
+use tollgate_core::Store;
+use tollgate_core::store::{Check, Cover, Request};
+use tollgate_core::{ErrorKind, Key, StoreError, Timestamp};
 
 use super::batch::Queues;
 use super::codec;
@@ -184,29 +185,8 @@ impl<E: Engine> WireStore<E> {
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
-impl<E: Engine> Store for WireStore<E> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.execute(&request).await
-    }
-
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.reset(&checks).await
-    }
-
-    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.supports(request)
-    }
-
-    fn as_sync(&self) -> Option<&dyn SyncStore> {
-        None
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
-    }
-}
+crate::__decides!(WireStore<E: Engine>);
+crate::__plans_and_leases!(WireStore<E: Engine>);
 
 fn share_partition(checks: &[Check<'_>]) -> bool {
     checks
