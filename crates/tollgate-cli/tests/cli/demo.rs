@@ -2,23 +2,19 @@
 
 use std::fs;
 
-use crate::program::{conclusion, scratch, stderr, stdout, tollgate};
+use crate::program::{conclusion, has, run, scratch, stderr, stdout};
 
 #[test]
 fn the_readme_shows_the_output_of_the_demo() {
     let manual = include_str!("../../README.md");
-    let text = stdout(&tollgate().arg("demo").output().unwrap());
-    let said = format!("$ tollgate demo\n{text}```");
-    assert!(manual.contains(&said), "{text}");
+    let text = stdout(&run("demo"));
+    has(manual, &format!("$ tollgate demo\n{text}```"));
 }
 
 #[test]
 fn the_report_of_a_demo_says_what_its_table_says() {
     let report = scratch("verdicts.html");
-    let output = tollgate()
-        .args(["demo", "--report", &*report])
-        .output()
-        .unwrap();
+    let output = run(&format!("demo --report '{}'", &*report));
     let (text, html) = (stdout(&output), fs::read_to_string(&*report).unwrap());
     let said = conclusion(&html);
     let mut verdicts = 0;
@@ -44,7 +40,7 @@ fn the_report_of_a_demo_says_what_its_table_says() {
         "over time by gcra:60/1m<",
         "denied most by gcra:60/1m<",
     ] {
-        assert!(html.contains(part), "{part}");
+        has(&html, part);
     }
     assert!(said.starts_with("With 60/1m for each client, sliding-log:60/1m kept"));
 }
@@ -57,10 +53,7 @@ fn a_demo_works_without_a_token_bucket_and_without_a_quota() {
         ("0/1d", "  0  never over"),
     ] {
         let report = scratch("any.html");
-        let output = tollgate()
-            .args(["demo", "--quota", quota, "--report", &*report])
-            .output()
-            .unwrap();
+        let output = run(&format!("demo --quota {quota} --report '{}'", &*report));
         assert!(output.status.success(), "{quota}: {}", stderr(&output));
         let text = stdout(&output);
         let mut rows = text.lines().filter(|row| row.starts_with("fixed-window:"));

@@ -2,11 +2,11 @@
 //! folder with the files that it names, and with a server that does not answer.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::{env, fs};
 
-use crate::program::{SAMPLE, scratch, stderr, stdout, tollgate};
+use crate::program::{self, SAMPLE, scratch, stderr, stdout};
 
 /// Nobody listens there.
 const NOWHERE: &str = "redis://127.0.0.1:1";
@@ -31,13 +31,10 @@ fn pages() -> Vec<(String, String)> {
     }
     let is_text = |path: &Path| path.extension().is_some_and(|it| it == "md" || it == "yml");
     paths.retain(|path| is_text(path));
-    let page = |path: &Path| {
-        (
-            path.display().to_string(),
-            fs::read_to_string(path).unwrap(),
-        )
-    };
-    paths.iter().map(|path| page(path)).collect()
+    let name = |path: &PathBuf| path.display().to_string();
+    let text = |path: &PathBuf| fs::read_to_string(path).unwrap();
+    let pages = paths.iter().map(|path| (name(path), text(path)));
+    pages.collect()
 }
 
 /// Returns the lines of `text`, those that end in a backslash with the next.
@@ -70,11 +67,8 @@ fn commands(text: &str) -> Vec<String> {
             };
             let lines = joined(block);
             let lines = lines.iter().filter(is_command);
-            found.extend(
-                lines
-                    .filter_map(|line| command(line))
-                    .map(ToOwned::to_owned),
-            );
+            let commands = lines.filter_map(|line| command(line));
+            found.extend(commands.map(ToOwned::to_owned));
         } else {
             let words = part.split('`').skip(1).step_by(2);
             found.extend(words.filter_map(command).map(ToOwned::to_owned));
@@ -86,16 +80,11 @@ fn commands(text: &str) -> Vec<String> {
 /// Runs the program with `arguments`, as a shell reads them.
 fn run(folder: &Path, arguments: &str) -> Output {
     let program = Path::new(env!("CARGO_BIN_EXE_tollgate"));
-    let path = env::join_paths([
-        program.parent().unwrap(),
-        Path::new("/usr/bin"),
-        Path::new("/bin"),
-    ]);
+    let system = ["/usr/bin", "/bin"].map(Path::new);
+    let path = env::join_paths([program.parent().unwrap(), system[0], system[1]]);
+    let line = format!("tollgate {}", arguments.replace(EXAMPLE, NOWHERE));
     Command::new("sh")
-        .args([
-            "-c",
-            &format!("tollgate {}", arguments.replace(EXAMPLE, NOWHERE)),
-        ])
+        .args(["-c", &line])
         .current_dir(folder)
         .env("PATH", path.unwrap())
         .env("TOLLGATE_STORE", NOWHERE)
@@ -107,9 +96,8 @@ fn run(folder: &Path, arguments: &str) -> Output {
 
 /// The names of commands, of which prose speaks.
 fn is_name(arguments: &str) -> bool {
-    arguments
-        .bytes()
-        .all(|byte| byte == b' ' || byte.is_ascii_lowercase())
+    let mut bytes = arguments.bytes();
+    bytes.all(|byte| byte == b' ' || byte.is_ascii_lowercase())
 }
 
 #[test]
@@ -139,23 +127,18 @@ fn every_command_of_the_documents_runs() {
     for (page, text) in pages() {
         all.extend(commands(&text).into_iter().map(|it| (it, page.clone())));
     }
-    let help = |arguments: &[&str]| {
-        let output = tollgate().args(arguments).arg("--help").output().unwrap();
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{arguments:?}: {}",
-            stderr(&output)
-        );
+    let help = |arguments: &str| {
+        let output = program::run(&format!("{arguments} --help"));
+        assert!(output.status.success(), "{arguments}: {output:?}");
         stdout(&output)
     };
-    let listed = help(&[]);
+    let listed = help("");
     let names = listed.split("Commands:\n").nth(1).unwrap().lines();
     let names = names.take_while(|line| line.starts_with("  "));
     let names = names.filter_map(|line| line.split_whitespace().next());
     let schedule = ["schedule cancel", "schedule list", "schedule plan"];
     for name in names.chain(schedule).filter(|name| *name != "help") {
-        let examples = joined(&help(&name.split(' ').collect::<Vec<_>>()));
+        let examples = joined(&help(name));
         let examples = examples.iter().filter_map(|line| command(line));
         all.extend(examples.map(|it| (it.to_owned(), format!("tollgate {name} --help"))));
     }
@@ -164,7 +147,7 @@ fn every_command_of_the_documents_runs() {
     let mut wrong = Vec::new();
     for (arguments, page) in &all {
         if is_name(arguments) && arguments != "demo" {
-            help(&arguments.split(' ').collect::<Vec<_>>());
+            help(arguments);
             continue;
         }
         let output = run(folder, arguments);

@@ -5,7 +5,7 @@ use std::process::Command;
 use tollgate_testkit::{Flavor, shared};
 
 use crate::formats::packed;
-use crate::program::{file, scratch, stderr, stdout, tollgate};
+use crate::program::{fails, file, run, scratch, stderr, stdout};
 use crate::servers::{keys, prefix};
 
 /// Longer than the widest column that Rust's formatting can pad to.
@@ -20,11 +20,8 @@ fn keys_and_ids_of_any_length_are_shown() {
     );
     let messages = file("long.csv", messages);
     let report = scratch("long.html");
-    let output = tollgate()
-        .args(["schedule", "plan", &messages, "--quota", "1/1h"])
-        .args(["--report", &report])
-        .output()
-        .unwrap();
+    let plan = format!("schedule plan '{}' --quota 1/1h", &*messages);
+    let output = run(&format!("{plan} --report '{}'", &*report));
     assert!(output.status.success(), "{}", stderr(&output));
     let text = stdout(&output);
     assert!(text.contains(&format!("\n{key}  a ")), "{}", text.len());
@@ -39,37 +36,24 @@ fn every_command_takes_keys_of_any_length() {
     let server = shared::standalone(Flavor::System);
     let (store, prefix) = (server.url(), prefix());
     let long = "k".repeat(LONG);
-    let subject = ["--key", &long, "--rest", &long];
-    let limit = ["--limit", "login=gcra:5/1m"];
-    let block = [&limit[..], &["--limit", "ban=block:1m"]].concat();
-    let schedule = ["--schedule", "reminders"];
-    let event = [&schedule[..], &["--quota", "5/1h", "--id", "a"]].concat();
-    let mut is_json = false;
-    for (command, options) in [
-        (&["check"][..], &limit[..]),
-        (&["check", "--wait-up-to", "1s"], &limit),
-        (&["peek"], &limit),
-        (&["block"], &block),
-        (&["reset"], &limit),
-        (&["reset"], &block),
-        (&["schedule", "list"], &schedule),
-        (&["schedule", "cancel"], &event),
+    let subject = format!("--key {long} --rest {long} --store {store} --prefix {prefix}");
+    // Half of them as tables, and half as JSON.
+    for command in [
+        "check --limit login=gcra:5/1m --json",
+        "check --limit login=gcra:5/1m --wait-up-to 1s",
+        "peek --limit login=gcra:5/1m --json",
+        "block --limit login=gcra:5/1m --limit ban=block:1m",
+        "reset --limit login=gcra:5/1m --json",
+        "reset --limit login=gcra:5/1m --limit ban=block:1m",
+        "schedule list --schedule reminders --json",
+        "schedule cancel --schedule reminders --quota 5/1h --id a",
     ] {
-        // Half of them as tables, and half as JSON.
-        is_json = !is_json;
-        let output = tollgate()
-            .args(command)
-            .args(options)
-            .args(subject)
-            .args(["--store", &store, "--prefix", &prefix])
-            .args(is_json.then_some("--json"))
-            .output()
-            .unwrap();
+        let output = run(&format!("{command} {subject}"));
         let code = output.status.code();
         // There is no event to be cancelled.
-        let is_done = code == Some(0) || (code == Some(1) && command.contains(&"cancel"));
-        assert!(is_done, "{:?} {code:?}: {}", command[0], stderr(&output));
-        assert!(stdout(&output).contains(&long), "{:?}", command[0]);
+        let is_done = code == Some(0) || (code == Some(1) && command.contains("cancel"));
+        assert!(is_done, "{command} {code:?}: {}", stderr(&output));
+        assert!(stdout(&output).contains(&long), "{command}");
     }
     for key in keys(&server.address(), &prefix) {
         assert!(key.len() < 400, "{}", key.len());
@@ -90,39 +74,24 @@ fn a_record_that_never_ends_is_refused_in_little_memory() {
     let heading = "key,id,time\n";
     let first = "alice,a,2026-03-01T08:00:00Z\n";
     let csv = format!("{heading}{first}");
-    for (start, fill, hints) in [
-        (
-            csv.clone(),
-            b'x',
-            &[":3: ", "longer than 1 MiB", "line end"][..],
-        ),
-        (
-            format!("{csv}\"open"),
-            b'\n',
-            &[":3: ", "longer than 1 MiB", "close every quote"],
-        ),
-        (
-            format!("{csv}\"open"),
-            b',',
-            &[":3: ", "longer than 1 MiB", "close every quote"],
-        ),
-        (csv, b',', &[":3: ", "longer than 1 MiB"]),
-        (String::new(), b'x', &[":1: ", "longer than 1 MiB"]),
-        (
-            "{\"key\":\"a\",\"id\":\"a\",\"time\":\"2026-03-01T08:00:00Z\"}\n{\"key\":\""
-                .to_owned(),
-            b'x',
-            &[":2: ", "longer than 1 MiB", "line end"],
-        ),
+    let open = format!("{csv}\"open");
+    let json = "{\"key\":\"a\",\"id\":\"a\",\"time\":\"2026-03-01T08:00:00Z\"}\n{\"key\":\"";
+    for (start, fill, line, hint) in [
+        (&*csv, b'x', ":3: ", "line end"),
+        (&open, b'\n', ":3: ", "close every quote"),
+        (&open, b',', ":3: ", "close every quote"),
+        (&csv, b',', ":3: ", ""),
+        ("", b'x', ":1: ", ""),
+        (json, b'x', ":2: ", "line end"),
     ] {
         // 400 MB of text, in two megabytes, and at most 200 MB of memory.
-        let messages = file("bomb.gz", bomb(&start, fill, 400));
+        let messages = file("bomb.gz", bomb(start, fill, 400));
         let plan = "ulimit -v 200000; exec \"$0\" schedule plan \"$1\" --quota 1/1m";
         let output = Command::new("sh")
             .args(["-c", plan, env!("CARGO_BIN_EXE_tollgate"), &messages])
             .output()
             .unwrap();
-        crate::program::fails(&output, hints);
+        fails(&output, &[line, "longer than 1 MiB", hint]);
     }
 }
 
@@ -136,10 +105,8 @@ fn the_longest_record_is_read() {
          {{\"key\":\"alice\",\"id\":\"b\",\"time\":\"{time}\",\"more\":\"{filler}\"}}"
     );
     for text in [csv, json] {
-        let output = tollgate()
-            .args(["schedule", "plan", &file("long", text), "--quota", "1/1h"])
-            .output()
-            .unwrap();
+        let messages = file("long", text);
+        let output = run(&format!("schedule plan '{}' --quota 1/1h", &*messages));
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(stdout(&output).starts_with("2 messages of 1 key: 1 as wanted, 1 moved"));
     }

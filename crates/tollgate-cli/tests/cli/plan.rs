@@ -10,7 +10,7 @@ use tollgate_testkit::{Flavor, shared};
 
 use crate::desk;
 use crate::formats::packed;
-use crate::program::{conclusion, fails, file, scratch, stderr, stdout, tollgate};
+use crate::program::{conclusion, fails, file, has, scratch, stderr, stdout, tollgate, words};
 use crate::servers::{keys, prefix};
 
 const THREE: &str = "--quota 1/1m --quota 5/1h --quota 10/1d";
@@ -23,14 +23,12 @@ bob,a,2026-03-01T09:00:00.25+01:00
 alice,c,2026-03-01T07:59:30Z
 ";
 
-/// Returns a command that plans the messages of `file`. Each of the options has a value.
+/// Returns a command that plans the messages of `file`, with the words of `options`.
 fn command(file: &str, options: &str) -> Command {
     let mut command = tollgate();
-    command.args(["schedule", "plan", file]);
-    for option in options.split_terminator("--").skip(1) {
-        let (name, value) = option.trim_end().split_once(' ').unwrap();
-        command.arg(format!("--{name}")).arg(value);
-    }
+    command
+        .args(["schedule", "plan", file])
+        .args(words(options));
     command
 }
 
@@ -40,10 +38,7 @@ fn plan(file: &str, options: &str) -> Output {
 
 /// Plans `text`, and returns the JSON object that is printed.
 fn planned(text: impl AsRef<[u8]>, options: &str) -> Value {
-    let output = command(&file("messages", text), options)
-        .arg("--json")
-        .output();
-    let output = output.unwrap();
+    let output = plan(&file("messages", text), &format!("{options} --json"));
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     let status = i32::from(plan["refused"] != json!([]));
     assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
@@ -81,24 +76,22 @@ fn becomes(options: &str, lines: &str) {
 #[test]
 fn every_message_gets_the_earliest_permitted_time() {
     let mut lines = "2026-03-01T08:00:00Z > 2026-03-01T08:00:00Z\n".to_owned();
-    for (time, quota) in [
-        ("01T08:01", "1/1m"),
-        ("01T08:02", "1/1m"),
-        ("01T08:03", "1/1m"),
-        ("01T08:04", "1/1m"),
-        ("01T09:00", "5/1h"),
-        ("01T09:01", "5/1h"),
-        ("01T09:02", "5/1h"),
-        ("01T09:03", "5/1h"),
-        ("01T09:04", "5/1h"),
-        ("02T08:00", "10/1d"),
-        ("02T08:01", "10/1d"),
-    ] {
-        writeln!(
-            lines,
-            "2026-03-01T08:00:00Z > 2026-03-{time}:00Z by {quota}"
-        )
-        .unwrap();
+    for case in "\
+01T08:01 1/1m
+01T08:02 1/1m
+01T08:03 1/1m
+01T08:04 1/1m
+01T09:00 5/1h
+01T09:01 5/1h
+01T09:02 5/1h
+01T09:03 5/1h
+01T09:04 5/1h
+02T08:00 10/1d
+02T08:01 10/1d"
+        .lines()
+    {
+        let (time, quota) = case.split_once(' ').unwrap();
+        lines += &format!("2026-03-01T08:00:00Z > 2026-03-{time}:00Z by {quota}\n");
     }
     becomes(THREE, &lines);
     for year in [1970, 1999, 2100] {
@@ -143,7 +136,7 @@ fn days_are_local_and_change_their_length() {
 
 #[test]
 fn nothing_is_planned_at_closed_times() {
-    let night = "--quota closed 22:00-08:00@local --quota 1/1m --time-zone";
+    let night = "--quota 'closed 22:00-08:00@local' --quota 1/1m --time-zone";
     // In Berlin, clocks go forward in this night. Tokyo is nine hours ahead.
     becomes(
         &format!("{night} UTC"),
@@ -215,8 +208,7 @@ fn no_message_is_planned_beyond_the_horizon_that_was_given() {
 fn csv_holds_values_as_they_are() {
     let text = "key,id,time\n\"a\u{1b}\n\"\"b\",x\u{9b},2026-03-01T08:00:00Z\n";
     let messages = file("odd.csv", text);
-    let output = command(&messages, THREE).arg("--csv").output().unwrap();
-    let text = stdout(&output);
+    let text = stdout(&plan(&messages, &format!("{THREE} --csv")));
     let planned = "2026-03-01T08:00:00Z,2026-03-01T08:00:00Z,,\n";
     assert_eq!(
         text,
@@ -228,9 +220,8 @@ fn csv_holds_values_as_they_are() {
 fn messages_are_listed_as_csv_by_outcome_and_by_key() {
     let text = format!("{MESSAGES}bob,\"b,c\",2026-03-01T08:30:00Z\n");
     let messages = file("listed.csv", text);
-    let of = |options: &[&str]| {
-        let options = [&["--horizon=90s"], options].concat();
-        let output = command(&messages, THREE).args(options).output().unwrap();
+    let of = |options: &str| {
+        let output = plan(&messages, &format!("{THREE} --horizon 90s {options}"));
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         stdout(&output)
     };
@@ -246,13 +237,13 @@ bob,a,2026-03-01T08:00:00.25Z,2026-03-01T08:00:00.25Z,,
 alice,c,2026-03-01T07:59:30Z,,1/1m,\"no time from the wanted one to 2026-03-01T08:01:00Z is free; at the wanted one, 1/1m is in the way\"
 bob,\"b,c\",2026-03-01T08:30:00Z,,,the time is beyond the horizon: the latest possible is 2026-03-01T08:01:00Z
 ";
-    assert_eq!(of(&["--csv"]), csv);
-    assert_eq!(of(&["--csv", "--only", "moved"]), lines(csv, &[0, 2]));
-    assert_eq!(of(&["--csv", "--only", "refused"]), lines(csv, &[0, 4, 5]));
-    let json: Value = serde_json::from_str(&of(&["--json", "--only", "refused"])).unwrap();
+    assert_eq!(of("--csv"), csv);
+    assert_eq!(of("--csv --only moved"), lines(csv, &[0, 2]));
+    assert_eq!(of("--csv --only refused"), lines(csv, &[0, 4, 5]));
+    let json: Value = serde_json::from_str(&of("--json --only refused")).unwrap();
     assert_eq!(json["events"], json!([]));
     assert_eq!(json["refused"].as_array().unwrap().len(), 2);
-    let only = of(&["--only", "moved"]);
+    let only = of("--only moved");
     assert!(only.contains("\nalice  b   2026"), "{only}");
     assert!(!only.contains("\nbob "), "{only}");
     let keys = "\
@@ -260,23 +251,23 @@ key,messages,as_wanted,moved,refused,last_planned
 alice,3,1,1,1,2026-03-01T08:01:00Z
 bob,2,1,0,1,2026-03-01T08:00:00.25Z
 ";
-    assert_eq!(of(&["--csv", "--per-key"]), keys);
-    let moved = of(&["--csv", "--per-key", "--only", "moved"]);
+    assert_eq!(of("--csv --per-key"), keys);
+    let moved = of("--csv --per-key --only moved");
     assert_eq!(moved, lines(keys, &[0, 1]));
     let keys = "\
 KEY    MESSAGES  AS WANTED  MOVED  REFUSED  LATER BY UP TO  LAST PLANNED
 alice         3          1      1        1  1m              2026-03-01T08:01:00Z
 bob           2          1      0        1                  2026-03-01T08:00:00.25Z
 ";
-    let found = of(&["--per-key", "--only", "refused"]);
+    let found = of("--per-key --only refused");
     assert!(found.ends_with(&format!("\n\n{keys}")), "{found}");
     // Neither the most delayed message nor the latest need be the last in the file.
     let day = "2026-03-01T";
     let text = format!("key,id,time\na,1,{day}08:00:00Z\na,2,{day}08:00:00Z\na,3,{day}07:00:00Z");
-    let output = command(&file("early.csv", text), THREE)
-        .arg("--per-key")
-        .output();
-    let found = stdout(&output.unwrap());
+    let found = stdout(&plan(
+        &file("early.csv", text),
+        &format!("{THREE} --per-key"),
+    ));
     let said = "0  1m              2026-03-01T08:01:00Z\n";
     assert!(found.ends_with(said), "{found}");
 }
@@ -308,10 +299,8 @@ fn the_table_is_in_local_time_and_says_why_a_message_is_refused() {
                2026-03-02T06:59:30Z is free; at the wanted one, 1/1d is in the way\n";
     assert!(text.contains(row), "{text}");
     let zones = "key,id,time,time_zone\nalice,a,2026-06-01T22:00:00Z,Asia/Tokyo\n";
-    let text = stdout(&plan(
-        &file("zones.csv", zones),
-        "--quota 2/day@local --time-zone UTC",
-    ));
+    let zones = file("zones.csv", zones);
+    let text = stdout(&plan(&zones, "--quota 2/day@local --time-zone UTC"));
     let title =
         "1 message of 1 key: 1 as wanted, 0 moved, 0 refused, times in the zone of each message\n";
     let holds = text.starts_with(title) && text.contains("2026-06-02T07:00:00+09:00");
@@ -433,8 +422,8 @@ fn bad_lines_are_named_and_nothing_is_printed() {
     let time = "2026-03-01T08:00:00Z";
     let check = |text: &[u8], line: &str, hint: &str| {
         let messages = file("bad", text);
-        for format in [&[][..], &["--json"]] {
-            let output = command(&messages, THREE).args(format).output().unwrap();
+        for format in ["", "--json"] {
+            let output = plan(&messages, &format!("{THREE} {format}"));
             fails(&output, &[&*messages, line, hint]);
         }
     };
@@ -476,42 +465,27 @@ alice,a,AT > the id "a" of the key "alice" is on line 2 already
     let many: String = (0..3_000)
         .map(|n| many.replace('N', &n.to_string()))
         .collect();
-    for (text, line, hint) in [
-        (
-            format!("alice,a,{time}\n"),
-            ":1: ",
-            "no column key: begin the file with key,id,time",
-        ),
-        ("key,id\nalice,a\n".to_owned(), ":1: ", "no column time"),
-        ("key,id,time\n".to_owned(), "", "no message found"),
-        (String::new(), "", "no message found"),
-        (
-            "\n\n \nkey,id,time\na,b,x\n".to_owned(),
-            ":5: ",
-            "field time",
-        ),
-        (
-            "\u{feff}\r\n\r\nkey,id,time\r\na,b,x".to_owned(),
-            ":4: ",
-            "field time",
-        ),
-        (
-            format!("key,id,time\r\n\r\na,\"1\r\n2\",{time}\r\n\r\n\r\na,b,x\r\n"),
-            ":7: ",
-            "field time",
-        ),
-        (
-            format!("key,id,time\na,\"1\n2\n\",{time}\na,b,x"),
-            ":5: ",
-            "field time",
-        ),
-        // In more than one block.
-        (
-            format!("key,id,time\r\n{many}\r\na,b,x\r\n"),
-            ":3003: ",
-            "field time",
-        ),
-    ] {
+    // The last is in more than one block.
+    for case in r#"
+alice,a,AT/ => :1: , no column key: begin the file with key,id,time
+key,id/alice,a/ => :1: , no column time
+key,id,time/ => , no message found
+ => , no message found
+// /key,id,time/a,b,x/ => :5: , field time
+\u{feff}~/~/key,id,time~/a,b,x => :4: , field time
+key,id,time~/~/a,"1~/2",AT~/~/~/a,b,x~/ => :7: , field time
+key,id,time/a,"1/2/",AT/a,b,x => :5: , field time
+key,id,time~/MANY~/a,b,x~/ => :3003: , field time
+"#
+    .trim_matches('\n')
+    .lines()
+    {
+        // A slash is the end of a line, and a tilde before it a CR.
+        let (text, found) = case.split_once(" => ").unwrap();
+        let text = text.replace('/', "\n").replace('~', "\r");
+        let text = text.replace("\\u{feff}", "\u{feff}");
+        let text = text.replace("AT", time).replace("MANY", &many);
+        let (line, hint) = found.split_once(", ").unwrap();
         check(text.as_bytes(), line, hint);
     }
     check(b"key,id,time\n\xe4,a,x", ":2: ", "UTF-8");
@@ -520,54 +494,46 @@ alice,a,AT > the id "a" of the key "alice" is on line 2 already
 #[test]
 fn command_lines_that_cannot_be() {
     let messages = file("m.csv", format!("{MESSAGES}\n"));
-    let report = format!("--quota 5/1h --report {}", &*messages);
-    for (options, hint) in [
-        (
-            "",
-            "no quota is given: give at least one, such as --quota 5/1h",
-        ),
-        ("--quota 5", "--quota 5: "),
-        (
-            "--per-day -1",
-            "--per-day -1: a number or a length of time is never negative",
-        ),
-        ("--quota 5/1h --horizon -1d", "--horizon -1d: a number or"),
-        ("--per-day 5 --time-zone Mars", "--time-zone Mars: "),
-        ("--quota 2/day@local", "give it as --time-zone"),
-        (
-            "--quota 2/day@local",
-            "in a field time_zone of each message, which the message a to alice",
-        ),
-        ("--quota 5/1h --horizon soon", "--horizon soon: "),
-        (&report, "choose another"),
-        ("--quota 5/1h --store memry", "give memory, redis://"),
-        ("--quota 5/1h --store redis://127.0.0.1:1", "(unavailable)"),
-        ("--quota 200000/1h", "100000"),
-        ("--quota 60000/1d", "at most 50000 for 60000/1d"),
-        ("--quota 5/day", "`5/day@UTC`"),
-    ] {
-        fails(&plan(&messages, options), &[hint]);
+    for case in "\
+--quota 5 => --quota 5:
+ => no quota is given: give at least one, such as --quota 5/1h
+--per-day -1 => --per-day -1: a number or a length of time is never negative
+--per-day=-1 --quota 5/1h => --per-day -1: a number or a length
+--quota 5/1h --horizon -1d => --horizon -1d: a number or
+--per-day 5 --time-zone Mars => --time-zone Mars:
+--quota 2/day@local => give it as --time-zone
+--quota 2/day@local => in a field time_zone of each message, which the message a to alice
+--quota 5/1h --horizon soon => --horizon soon:
+--quota 5/1h --report MESSAGES => choose another
+--quota 5/1h --store memry => give memory, redis://
+--quota 5/1h --store redis://127.0.0.1:1 => (unavailable)
+--quota 200000/1h => 100000
+--quota 60000/1d => at most 50000 for 60000/1d
+--quota 5/day => `5/day@UTC`"
+        .lines()
+    {
+        let (options, hint) = case.split_once(" => ").unwrap();
+        let options = options.replace("MESSAGES", &format!("'{}'", &*messages));
+        fails(&plan(&messages, &options), &[hint]);
     }
-    let negative = command(&messages, THREE).arg("--per-day=-1").output();
-    fails(&negative.unwrap(), &["--per-day -1: a number or a length"]);
-    let words = ["/does/not/exist", "readable"];
-    fails(&plan("/does/not/exist", THREE), &words);
+    let hints = ["/does/not/exist", "readable"];
+    fails(&plan("/does/not/exist", THREE), &hints);
     let zones = "key,id,time,time_zone\nalice,a,2026-06-01T12:00:00Z,";
     let mars = plan(&file("m", format!("{zones}Mars")), "--quota 2/day@local");
-    let words = [":2: ", "field time_zone, \"Mars\"", "Europe/Berlin"];
-    fails(&mars, &words);
+    let hints = [":2: ", "field time_zone, \"Mars\"", "Europe/Berlin"];
+    fails(&mars, &hints);
     let utc = plan(&file("m", format!("{zones}UTC")), "--quota 2/day@local");
     assert!(utc.status.success(), "{}", stderr(&utc));
     // The plan is printed before the report is written.
     let output = plan(&messages, &format!("{THREE} --report /does/not/exist.html"));
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("cannot write the report /does/not/exist.html"));
-    assert!(stdout(&output).starts_with("4 messages"));
-    assert!(
-        fs::read_to_string(&*messages)
-            .unwrap()
-            .starts_with(MESSAGES)
+    has(
+        &stderr(&output),
+        "cannot write the report /does/not/exist.html",
     );
+    assert!(stdout(&output).starts_with("4 messages"));
+    let text = fs::read_to_string(&*messages).unwrap();
+    assert!(text.starts_with(MESSAGES));
 }
 
 #[test]
@@ -576,7 +542,7 @@ fn a_report_says_what_became_of_the_messages_and_needs_nothing_else() {
     let messages = file("m.csv", text);
     let report = scratch("plan.html");
     let page = |status, options: &str| {
-        let output = plan(&messages, &format!("{options} --report {}", &*report));
+        let output = plan(&messages, &format!("{options} --report '{}'", &*report));
         assert_eq!(output.status.code(), Some(status));
         let html = fs::read_to_string(&*report).unwrap();
         html.replace(" class=\"key\"", "")
@@ -626,13 +592,8 @@ fn the_manual_shows_what_is_planned() {
         .unwrap();
     let (quotas, _) = rest.split_once('\n').unwrap();
     let text = stdout(&plan(&file("messages.csv", csv), quotas));
-    assert!(manual.contains(&format!("\n{text}```")), "{text}");
-    let json = serde_json::to_string(&planned(csv, quotas)).unwrap();
+    has(manual, &format!("\n{text}```"));
     let shown = manual.lines().find(|line| line.starts_with("{\"events\""));
-    assert_eq!(
-        serde_json::from_str::<Value>(shown.unwrap())
-            .unwrap()
-            .to_string(),
-        json
-    );
+    let shown: Value = serde_json::from_str(shown.unwrap()).unwrap();
+    assert_eq!(shown, planned(csv, quotas));
 }
