@@ -1,4 +1,4 @@
-//! What every report has: its file, its start with the conclusion, tiles and a legend.
+//! `Page`: what every report has: its start with the conclusion, tiles, legends and tables, and its file.
 
 use std::fmt::{self, Write};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 use crate::file::is_read_from;
-use crate::text::{grouped, shortened};
+use crate::text::{grouped, plural, share, shortened};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -22,14 +22,6 @@ pub(crate) fn spare_logs(report: Option<&Path>, logs: &[PathBuf]) -> Result<(), 
         }),
         None => Ok(()),
     }
-}
-
-/// Writes `page` to `path`.
-pub(crate) fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
-    fs::write(path, page).map_err(|source| Failure::Report {
-        path: path.to_owned(),
-        source,
-    })
 }
 
 /// Text, escaped for HTML.
@@ -51,49 +43,94 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Writes the start of a page: its title, the conclusion in one sentence, and what it is about, which
-/// is HTML.
-pub(crate) fn start(
-    f: &mut impl Write,
-    title: &str,
-    conclusion: &str,
-    about: fmt::Arguments<'_>,
-) -> fmt::Result {
-    writeln!(
-        f,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title} - tollgate</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n\
-         <header><h1>{title}</h1><p class=\"conclusion\">{}</p><p class=\"sub\">{about}</p></header>",
-        Escaped(conclusion),
-        title = Escaped(title),
-    )
-}
+/// A report, as HTML.
+pub(crate) struct Page(String);
 
-/// Writes tiles: each has a class, a number with its name, and more below it.
-pub(crate) fn tiles<'n>(
-    f: &mut impl Write,
-    tiles: impl IntoIterator<Item = (&'static str, u64, &'n str, String)>,
-) -> fmt::Result {
-    f.write_str("<ul class=\"tiles\">\n")?;
-    for (class, number, name, more) in tiles {
-        writeln!(
-            f,
-            "<li class=\"{class}\"><b>{}</b> {name}<small>{}</small></li>",
-            grouped(number),
-            Escaped(&more),
-        )?;
+impl Page {
+    /// Begins a page with its title, the conclusion in one sentence, and what it is about, which is HTML.
+    pub(crate) fn new(title: &str, conclusion: &str, about: &str) -> Self {
+        let (title, conclusion) = (Escaped(title), Escaped(conclusion));
+        Self(format!(
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{title} - tollgate</title>\n<style>\n{STYLE}</style></head>\n<body><main>\n\
+             <header><h1>{title}</h1><p class=\"conclusion\">{conclusion}</p><p class=\"sub\">{about}</p></header>\n",
+        ))
     }
-    f.write_str("</ul>\n")
-}
 
-/// Writes the legend of the two colours.
-pub(crate) fn legend(f: &mut impl Write, [admitted, denied]: [&str; 2]) -> fmt::Result {
-    writeln!(
-        f,
-        "<p class=\"legend\"><span><i class=\"a\"></i> {admitted}</span> \
-         <span><i class=\"d\"></i> {denied}</span></p>",
-    )
+    /// Ends the page with a sentence about how it came about, and writes it to `path`.
+    pub(crate) fn write(mut self, how: &str, path: &Path) -> Result<(), Failure> {
+        self.add(&format!(
+            "<footer>{how} Written by tollgate.</footer>\n</main></body></html>"
+        ));
+        fs::write(path, self.0).map_err(|source| Failure::Report {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Adds a line of HTML.
+    pub(crate) fn add(&mut self, html: &str) {
+        self.0 += html;
+        self.0.push('\n');
+    }
+
+    /// Adds a section with what `fill` adds.
+    pub(crate) fn section(&mut self, title: &str, fill: impl FnOnce(&mut Self)) {
+        self.add(&format!("<section><h2>{}</h2>", Escaped(title)));
+        fill(self);
+        self.add("</section>");
+    }
+
+    /// Adds tiles: each has a class, a number with its noun for one and for many, and more below it.
+    pub(crate) fn tiles(&mut self, tiles: &[(&str, u64, [&str; 2], &str)]) {
+        self.add("<ul class=\"tiles\">");
+        for &(class, number, [one, many], more) in tiles {
+            let (count, more) = (plural(number, one, many), Escaped(more));
+            let (number, name) = count.split_once(' ').unwrap_or((&count, ""));
+            self.add(&format!(
+                "<li class=\"{class}\"><b>{number}</b> {name}<small>{more}</small></li>"
+            ));
+        }
+        self.add("</ul>");
+    }
+
+    /// Adds the legend of the two colours.
+    pub(crate) fn legend(&mut self, [admitted, denied]: [&str; 2]) {
+        self.add(&format!(
+            "<p class=\"legend\"><span><i class=\"a\"></i> {admitted}</span> \
+             <span><i class=\"d\"></i> {denied}</span></p>",
+        ));
+    }
+
+    /// Adds a table; the headings of columns with numbers begin with `#`. The first of `rows` is marked
+    /// if it `is_marked`, and so on.
+    pub(crate) fn table(
+        &mut self,
+        headings: &[&str],
+        rows: impl IntoIterator<Item = (bool, Vec<Cell>)>,
+    ) {
+        // A table that is wider than the screen is scrolled by itself; a shadow shows where it is cut.
+        let html = &mut self.0;
+        *html += "<div class=\"wide\" tabindex=\"0\"><table><thead><tr>";
+        for heading in headings {
+            *html += &match heading.strip_prefix('#') {
+                Some(number) => format!("<th class=\"n\">{number}</th>"),
+                None => format!("<th>{heading}</th>"),
+            };
+        }
+        *html += "</tr></thead><tbody>\n";
+        for (is_marked, cells) in rows {
+            *html += if is_marked {
+                "<tr class=\"proposed\">"
+            } else {
+                "<tr>"
+            };
+            html.extend(cells.iter().map(Cell::to_string));
+            *html += "</tr>\n";
+        }
+        *html += "</tbody></table></div>\n";
+    }
 }
 
 /// A cell of a table.
@@ -148,40 +185,17 @@ pub(crate) fn thousandths(part: u64, whole: u64) -> u64 {
         .max(u64::from(part > 0))
 }
 
-/// Writes a table; the headings of columns with numbers begin with `#`. The first of `rows` is marked
-/// if it `is_marked`, and so on.
-pub(crate) fn table(
-    f: &mut impl Write,
-    headings: &[&str],
-    rows: impl IntoIterator<Item = (bool, Vec<Cell>)>,
-) -> fmt::Result {
-    // A table that is wider than the screen is scrolled by itself; a shadow shows where it is cut.
-    f.write_str("<div class=\"wide\" tabindex=\"0\"><table><thead><tr>")?;
-    for heading in headings {
-        match heading.strip_prefix('#') {
-            Some(number) => write!(f, "<th class=\"n\">{number}</th>")?,
-            None => write!(f, "<th>{heading}</th>")?,
-        }
+impl Cell {
+    /// Returns two bars whose lengths are shares of `whole`.
+    pub(crate) fn bars(bars: [(&'static str, u64); 2], whole: u64) -> Self {
+        Self::Bars(bars.map(|(class, part)| (class, thousandths(part, whole))))
     }
-    f.write_str("</tr></thead><tbody>\n")?;
-    for (is_marked, cells) in rows {
-        f.write_str(if is_marked {
-            "<tr class=\"proposed\">"
-        } else {
-            "<tr>"
-        })?;
-        for cell in cells {
-            write!(f, "{cell}")?;
-        }
-        f.write_str("</tr>\n")?;
-    }
-    f.write_str("</tbody></table></div>\n")
-}
 
-/// Writes the end of a page, with a sentence about how it came about.
-pub(crate) fn end(f: &mut impl Write, how: &str) -> fmt::Result {
-    writeln!(
-        f,
-        "<footer>{how} Written by tollgate.</footer>\n</main></body></html>"
-    )
+    pub(crate) fn count(number: u64) -> Self {
+        Self::Number(grouped(number))
+    }
+
+    pub(crate) fn share(part: u64, whole: u64) -> Self {
+        Self::Number(share(part, whole))
+    }
 }

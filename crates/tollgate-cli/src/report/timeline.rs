@@ -1,13 +1,11 @@
 //! `Timeline`: the report's bars over time.
 
-use std::fmt::{self, Write};
-
 use jiff::tz::TimeZone;
 use tollgate_core::Timestamp;
 use tollgate_core::store::Verdicts;
 
-use super::page::{Cell, Escaped, legend, table, thousandths};
-use crate::text::{grouped, zoned};
+use super::page::{Cell, Page};
+use crate::text::zoned;
 use crate::trace::{Event, Trace};
 
 const MOST_BARS: u64 = 60;
@@ -105,33 +103,27 @@ impl Timeline {
         }
     }
 
-    /// Writes the section, with times in `zone`.
-    pub(crate) fn chart(
-        &self,
-        f: &mut impl Write,
-        captions: &Captions,
-        zone: &TimeZone,
-    ) -> fmt::Result {
-        let Captions { title, series, .. } = captions;
-        writeln!(f, "<section><h2>{}</h2>", Escaped(title))?;
-        legend(f, *series)?;
-        let most = self.counts.iter().map(|it| it.admitted + it.denied).max();
-        let most = most.unwrap_or(0);
-        let rows = (self.first..).zip(&self.counts).map(|(index, count)| {
-            let from = Timestamp::saturating_from_micros(index * self.span * SECOND_US);
-            let bars = [("a", count.admitted), ("d", count.denied)];
-            let cells = vec![
-                Cell::Text(zoned(from, zone, "%-d %b %Y %H:%M:%S %Z")),
-                Cell::Bars(bars.map(|(class, part)| (class, thousandths(part, most)))),
-                Cell::Number(grouped(count.admitted)),
-                Cell::Number(grouped(count.denied)),
-            ];
-            (false, cells)
+    /// Adds the section, with times in `zone`.
+    pub(crate) fn chart(&self, page: &mut Page, captions: &Captions, zone: &TimeZone) {
+        page.section(&captions.title, |page| {
+            page.legend(captions.series);
+            let most = self.counts.iter().map(|it| it.admitted + it.denied).max();
+            let most = most.unwrap_or(0);
+            let rows = (self.first..).zip(&self.counts).map(|(index, count)| {
+                let from = Timestamp::saturating_from_micros(index * self.span * SECOND_US);
+                let bars = [("a", count.admitted), ("d", count.denied)];
+                let cells = vec![
+                    Cell::Text(zoned(from, zone, "%-d %b %Y %H:%M:%S %Z")),
+                    Cell::bars(bars, most),
+                    Cell::count(count.admitted),
+                    Cell::count(count.denied),
+                ];
+                (false, cells)
+            });
+            let unit = format!("{} per {}", captions.unit, span_name(self.span));
+            let series = captions.series.map(|name| format!("#{name}"));
+            page.table(&["from", &unit, &series[0], &series[1]], rows);
         });
-        let unit = format!("{} per {}", captions.unit, span_name(self.span));
-        let series = series.map(|name| format!("#{name}"));
-        table(f, &["from", &unit, &series[0], &series[1]], rows)?;
-        f.write_str("</section>\n")
     }
 }
 
