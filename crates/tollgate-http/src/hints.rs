@@ -1,5 +1,6 @@
 //! `Hints`: what a response says about the limits of its service.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
@@ -99,7 +100,8 @@ impl Hints {
 /// What a response says about one limit, as [`Hints::limits`] lists them. Every part may be missing.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LimitHint {
-    pub(crate) name: Option<String>,
+    /// Shared, since a field may have thousands of limits of one name.
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) amount: Option<u64>,
     pub(crate) window: Option<Duration>,
     pub(crate) remaining: Option<u64>,

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
@@ -62,7 +63,7 @@ type Amount = (u64, Reverse<Option<Duration>>);
 /// What the headers of one name say, part by part. The least value is the strictest.
 #[derive(Default)]
 struct Found {
-    name: Option<String>,
+    name: Option<Arc<str>>,
     amounts: Entries<Amount>,
     /// The windows that stand in the place of amounts.
     windows: Entries<Reverse<Duration>>,
@@ -117,12 +118,12 @@ pub(crate) fn limits(headers: &HeaderMap, now: SystemTime) -> Vec<LimitHint> {
                 let line = line.iter().map(|entry| whole(entry).map(Reverse));
                 add(&mut found.used, line.collect(), least);
             }
-            Part::Name => found.name = Some(value.trim().to_owned()),
+            Part::Name => found.name = Some(value.trim().into()),
         }
     }
     let limits = all.into_iter().flat_map(|((_, group), mut found)| {
         let group = Some(group).filter(|group| !group.is_empty());
-        found.name = found.name.or(group);
+        found.name = found.name.or_else(|| group.map(Arc::from));
         found.limits()
     });
     limits.filter(LimitHint::is_of_use).collect()
@@ -176,7 +177,7 @@ impl Found {
 }
 
 fn limit(
-    name: &Option<String>,
+    name: &Option<Arc<str>>,
     amount: Option<Amount>,
     window: Option<Reverse<Duration>>,
     remaining: Option<Left>,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -101,11 +102,11 @@ fn remaining(item: &Item, policies: &[LimitHint]) -> Option<LimitHint> {
     })
 }
 
-fn name(item: &Item) -> Option<String> {
+fn name(item: &Item) -> Option<Arc<str>> {
     match &item.bare_item {
-        BareItem::String(name) => Some(name.as_str().to_owned()),
+        BareItem::String(name) => Some(name.as_str().into()),
         // Before the eleventh draft, some services wrote names without quotes.
-        BareItem::Token(name) => Some(name.as_str().to_owned()),
+        BareItem::Token(name) => Some(name.as_str().into()),
         _ => None,
     }
 }

@@ -1,4 +1,5 @@
-//! A request that is allowed costs no allocation beside those of the headers that are written.
+//! A request that is allowed costs no allocation beside those of the headers that are written, and a
+//! response no more than it has.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -7,10 +8,12 @@ use std::future::{Ready, ready};
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::SystemTime;
 
 use allocation_counter::measure;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Response};
+use tollgate_http::Hints;
 use tollgate_http::inbound::{ClientIp, Fields, InboundLayer, Peer};
 use tollgate_memory::{MemoryStore, RateLimiter};
 use tower::{Layer, Service};
@@ -86,4 +89,17 @@ fn an_allowed_request_allocates_only_for_headers() {
         let limited = allocations(&mut silent.layer(Answers { with_fields: false }));
         assert_eq!(limited, without);
     }
+}
+
+#[test]
+fn reading_a_response_takes_no_more_memory_than_in_proportion() {
+    let mut headers = HeaderMap::new();
+    let (name, left) = ("n".repeat(100_000), "0,".repeat(10_000));
+    let _ = headers.insert("x-ratelimit-resource", name.parse().unwrap());
+    let _ = headers.insert("x-ratelimit-remaining", left.parse().unwrap());
+    let mut limits = 0;
+    let read = || limits = Hints::read(&headers, SystemTime::now()).limits().len();
+    let bytes = measure(read).bytes_max;
+    assert_eq!(limits, 10_000);
+    assert!(bytes < 10_000_000, "{bytes}");
 }

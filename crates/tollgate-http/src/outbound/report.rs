@@ -159,7 +159,7 @@ mod tests {
             (Some("tokens"), Some(40_000), None, None, None),
         ] {
             let hint = LimitHint {
-                name: name.map(str::to_owned),
+                name: name.map(Into::into),
                 amount,
                 window,
                 ..LimitHint::default()
