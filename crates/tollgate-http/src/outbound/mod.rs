@@ -58,8 +58,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 /// of a success is the least time before the next poll. They concern one request, not the key: the
 /// caller gets them in the response, and whoever sends that request must wait.
 ///
-/// If the store fails after the service has answered, so that a pause, a settlement or a report is lost,
-/// the caller gets the response, and the request is not sent again.
+/// The caller gets a response when the store has what it says: the pause, the settlement and the reports,
+/// each in one round trip. If one of these fails, the caller gets the response nevertheless, and the
+/// request is not sent again.
 ///
 /// A client that follows redirects or repeats requests by itself takes no permit for those: switch that
 /// off, and do it around the layer.

@@ -1,7 +1,5 @@
 //! `Unsent`: gives a permit back if its request is not sent.
 
-use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 use tollgate_core::Store;
 use tollgate_tokio::outbound::Permit;
 
@@ -19,24 +17,13 @@ impl<S: Store + 'static> Unsent<S> {
         if !permit.is_stale() {
             return Some(permit);
         }
-        if let Some(giving_back) = give_back(permit) {
-            // An error leaves the permit consumed.
-            let _ = giving_back.await;
-        }
+        let _ = permit.give_back_in_background().await;
         None
     }
 }
 
 impl<S: Store + 'static> Drop for Unsent<S> {
     fn drop(&mut self) {
-        let _ = self.0.take().and_then(give_back);
+        drop(self.0.take().map(Permit::give_back_in_background));
     }
-}
-
-/// Gives `permit` back in a task, so that it happens even if the caller's future is dropped.
-fn give_back<S: Store + 'static>(permit: Permit<S>) -> Option<JoinHandle<()>> {
-    let runtime = Handle::try_current().ok()?;
-    Some(runtime.spawn(async move {
-        let _ = permit.give_back().await;
-    }))
 }

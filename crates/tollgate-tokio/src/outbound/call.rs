@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tollgate_core::call::SettleError;
 use tollgate_core::store::{Operation, Verdicts};
@@ -218,8 +219,8 @@ async fn admit<S: Store + 'static>(
         stale += 1;
         outbound.shared.stale.fetch_add(1, Ordering::Relaxed);
         let took = permit.age();
-        // In a task, so that it happens even if this future is dropped.
-        let _ = caller.give_back_in_background(permit.verdicts).await;
+        // It happens even if this future is dropped.
+        let _ = permit.give_back_in_background().await;
         if stale == MOST_STALE || patience.since.elapsed() >= patience.longest {
             let oldest = outbound.shared.permit_age.unwrap_or_default();
             return Err(too_slow(took, oldest).into());
@@ -321,6 +322,14 @@ impl<S: Store + 'static> Permit<S> {
     /// Returns the store's error; see [`SettleError`].
     pub async fn give_back(self) -> Result<(), SettleError> {
         self.caller.refund(self.verdicts).await
+    }
+
+    /// Gives back what was consumed, as [`give_back`](Self::give_back) does, in a task of the runtime that
+    /// the call waited on, for a request whose future may be dropped.
+    ///
+    /// The task need not be awaited. If the store fails, the call counts.
+    pub fn give_back_in_background(self) -> JoinHandle<()> {
+        self.caller.give_back_in_background(self.verdicts)
     }
 
     /// Makes `cost` what this call consumed from each limit, once it is known, when this is awaited. A call

@@ -160,6 +160,26 @@ async fn permit_is_given_back_if_the_request_is_dropped_before_the_client_is_rea
     assert_eq!(left(&outbound).await, 9);
 }
 
+#[test]
+fn permit_is_given_back_if_the_request_is_dropped_outside_of_its_runtime() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().build().unwrap();
+    let (outbound, sending) = runtime.block_on(async {
+        let outbound = process(&store());
+        let client = Slow::new(MINUTE, 1, StatusCode::OK);
+        let client = OutboundLayer::new(outbound.clone(), key, MINUTE).layer(client);
+        let mut sending = Box::pin(client.oneshot(Request::new(())));
+        assert!(timeout(10 * TICK, &mut sending).await.is_err());
+        assert_eq!(outbound.stats().admitted, 1);
+        (outbound, sending)
+    });
+    drop(sending);
+    runtime.block_on(async {
+        sleep(TICK).await;
+        assert_eq!(left(&outbound).await, 9);
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn permit_that_grew_old_is_replaced_when_the_client_is_ready() {
     for (margin, age, permits) in [
