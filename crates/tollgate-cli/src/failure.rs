@@ -12,7 +12,6 @@ use crate::text::{Short, plural, printable};
 /// The exit status of most failures; clap uses the same for a bad command line.
 const EXIT_STATUS: u8 = 2;
 
-/// An error that ends the program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("--api-key: standard input holds no API key: give it on one line, and nothing else")]

@@ -38,7 +38,6 @@ pub(crate) trait Work: Sync {
     /// Returns the items, in the order in which their answers are passed on.
     fn items(&self) -> &[Self::Item];
 
-    /// Returns the key of `item`.
     fn key_of(item: &Self::Item) -> KeyId;
 
     /// Sends one call.
@@ -47,7 +46,6 @@ pub(crate) trait Work: Sync {
         item: &Self::Item,
     ) -> impl Future<Output = Result<Self::Answer, StoreError>> + Send;
 
-    /// Returns all keys.
     fn keys(&self) -> impl Iterator<Item = KeyId> + Clone + Send;
 
     /// Deletes what the server holds for `key`.

@@ -61,7 +61,6 @@ impl Trace {
         &self.events
     }
 
-    /// Returns the number of requests.
     pub(crate) fn requests(&self) -> u64 {
         u64::try_from(self.events.len()).unwrap_or(u64::MAX)
     }
@@ -75,7 +74,6 @@ impl Trace {
         requests
     }
 
-    /// Returns the distinct keys.
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
     }
@@ -110,12 +108,10 @@ impl Keys {
         Ok(id)
     }
 
-    /// Returns the number of keys.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Returns the ids of all keys.
     pub(crate) fn ids(&self) -> impl Iterator<Item = KeyId> + Clone + use<> {
         let ids = self.keys.len();
         (0..).map(KeyId).take(ids)

@@ -30,7 +30,6 @@ pub(crate) struct BlockOptions {
     pub(crate) lasting: Option<String>,
 }
 
-/// Runs `tollgate block`.
 pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure> {
     let BlockOptions {
         subject: about,
@@ -181,7 +180,6 @@ async fn look(
     Ok(seen)
 }
 
-/// The answer of `block`.
 #[derive(Serialize)]
 struct Blocked<'a> {
     command: &'static str,

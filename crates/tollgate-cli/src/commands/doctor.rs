@@ -37,7 +37,6 @@ pub(crate) enum FailOn {
     Serious,
 }
 
-/// Runs `tollgate doctor`.
 pub(super) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, Failure> {
     let server = options.server.server()?;
     let settings = options.server.settings(options.time_source)?;

@@ -24,7 +24,6 @@ pub(crate) struct ListOptions {
     pub(crate) limits: LimitOptions,
 }
 
-/// Runs `tollgate list`.
 pub(super) fn run(options: &ListOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
     let settings = options.server.settings(TimeSource::Server)?;
@@ -66,7 +65,6 @@ pub(super) fn run(options: &ListOptions, output: &Output) -> Result<(), Failure>
     say(options.server.json, output, &answer, || answer.to_text())
 }
 
-/// The answer of `list`.
 #[derive(Serialize)]
 struct Answer<'a> {
     command: &'static str,

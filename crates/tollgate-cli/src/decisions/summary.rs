@@ -157,7 +157,6 @@ impl Summary {
         json(self)
     }
 
-    /// Returns the tables.
     pub(crate) fn to_text(&self, key: &str) -> String {
         let mut text = format!(
             "{} of {} ({key}), {} to {} UTC\n{}\n",

@@ -17,12 +17,8 @@ type Fields<'a> = HashMap<String, &'a RawValue>;
 /// A request of a JSON line.
 pub(super) struct Object<'a> {
     time: Option<Cow<'a, str>>,
-    ip: Option<Cow<'a, str>>,
-    user: Option<Cow<'a, str>>,
-    path: Option<Cow<'a, str>>,
-    method: Option<Cow<'a, str>>,
-    status: Option<Cow<'a, str>>,
-    agent: Option<Cow<'a, str>>,
+    /// The client, the user, the path, the method, the status and the user agent.
+    texts: [Option<Cow<'a, str>>; 6],
     /// The address has a port after the last colon.
     ip_has_port: bool,
 }
@@ -31,54 +27,54 @@ impl<'a> Object<'a> {
     /// Parses objects such as `{"time": 1431857103, "ip": "203.0.113.7"}`.
     pub(super) fn parse(line: &'a [u8], names: &FieldNames) -> Option<Self> {
         let fields: Fields<'a> = serde_json::from_slice(line).ok()?;
-        let of = |name: &str| text(find(&fields, name)?);
+        let of = |name: &String| text(find(&fields, name)?);
+        let texts = [
+            &names.ip_field,
+            &names.user_field,
+            &names.path_field,
+            &names.method_field,
+            &names.status_field,
+            &names.agent_field,
+        ];
         Some(Self {
             time: of(&names.time_field),
-            ip: of(&names.ip_field),
-            user: of(&names.user_field),
-            path: of(&names.path_field),
-            method: of(&names.method_field),
-            status: of(&names.status_field),
-            agent: of(&names.agent_field),
+            texts: texts.map(of),
             ip_has_port: names.ip_has_port(),
         })
     }
 
     /// Returns the request; what it does not need may be missing.
     pub(super) fn record(&self, needs: Needs, clock: &mut Clock) -> Result<Record<'_>, Skip> {
-        fn bytes<'o>(text: &'o Option<Cow<'_, str>>) -> &'o [u8] {
-            text.as_deref().unwrap_or("").as_bytes()
-        }
         let time = self.time.as_deref().ok_or(Skip::NoTimeField)?;
-        if needs.client && self.ip.is_none() {
-            return Err(Skip::NoIpField);
+        let texts = self.texts.each_ref();
+        let texts = texts.map(|text| text.as_deref().map(str::as_bytes));
+        let [client, user, line, method, status, agent] = texts;
+        let method = method.filter(|method| !method.is_empty());
+        let method = method
+            .or_else(|| line.map(method_of_field))
+            .unwrap_or_default();
+        for (is_needed, is_missing, skip) in [
+            (needs.client, client.is_none(), Skip::NoIpField),
+            (needs.path, line.is_none(), Skip::NoPathField),
+            (needs.method, method.is_empty(), Skip::NoMethod),
+            (needs.status, status.is_none(), Skip::NoStatus),
+        ] {
+            if is_needed && is_missing {
+                return Err(skip);
+            }
         }
-        if needs.path && self.path.is_none() {
-            return Err(Skip::NoPathField);
-        }
-        let line = bytes(&self.path);
-        let method = match bytes(&self.method) {
-            b"" => method_of_field(line),
-            method => method,
-        };
-        if needs.method && method.is_empty() {
-            return Err(Skip::NoMethod);
-        }
-        if needs.status && self.status.is_none() {
-            return Err(Skip::NoStatus);
-        }
-        let client = bytes(&self.ip);
+        let client = client.unwrap_or_default();
         Ok(Record {
             at: clock.read(time)?,
             client: match self.ip_has_port {
                 true => without_port(client),
                 false => client,
             },
-            user: self.user.as_deref().unwrap_or("-").as_bytes(),
-            path: path_of_field(line),
+            user: user.unwrap_or(b"-"),
+            path: path_of_field(line.unwrap_or_default()),
             method,
-            status: bytes(&self.status),
-            agent: bytes(&self.agent),
+            status: status.unwrap_or_default(),
+            agent: agent.unwrap_or_default(),
         })
     }
 }

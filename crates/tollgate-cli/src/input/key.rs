@@ -46,7 +46,6 @@ impl KeyParts {
         }
     }
 
-    /// Returns whether `part` is one of the parts.
     pub(super) fn contains(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }
@@ -124,7 +123,6 @@ impl fmt::Display for KeyParts {
 }
 
 impl Record<'_> {
-    /// Returns the text of `part`.
     #[inline]
     fn part(&self, part: Part, ipv6_prefix: u8) -> Result<Cow<'_, [u8]>, Skip> {
         match (part, client(self.client, ipv6_prefix)) {
@@ -154,18 +152,13 @@ fn length_prefix(text: &[u8]) -> [u8; PREFIX] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate_core::Timestamp;
 
     fn key(parts: &str, client: &str, path: &str) -> Result<Vec<u8>, Skip> {
         let parts: KeyParts = parts.parse().unwrap();
         let record = Record {
-            at: Timestamp::UNIX_EPOCH,
             client: client.as_bytes(),
-            user: b"-",
             path: path.as_bytes(),
-            method: b"",
-            status: b"",
-            agent: b"",
+            ..Record::default()
         };
         let mut key = Vec::new();
         parts.write(&record, &mut key).map(|()| key)

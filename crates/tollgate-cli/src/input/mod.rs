@@ -140,7 +140,6 @@ impl Input {
     }
 }
 
-/// Returns the names of the logs.
 pub(crate) fn names(files: &[PathBuf]) -> String {
     let names = files.iter().map(|path| path.display().to_string());
     let names: Vec<_> = names.collect();

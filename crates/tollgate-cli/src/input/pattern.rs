@@ -94,13 +94,10 @@ const LONGEST_TIME: usize = 64;
 struct Values<'a> {
     date: &'a [u8],
     time: &'a [u8],
+    /// The time, if it is not apart from its date.
     at: Option<Timestamp>,
-    client: &'a [u8],
-    user: &'a [u8],
-    path: &'a [u8],
-    method: &'a [u8],
-    status: &'a [u8],
-    agent: &'a [u8],
+    /// Without its time, and with the path as the line has it.
+    record: Record<'a>,
 }
 
 /// How far a line is like a pattern: how many pieces it has, and which field is not there.
@@ -194,23 +191,17 @@ impl Pattern {
                 clock.read(&both).map_err(of_value)?
             }
         };
-        let user = match values.user {
-            b"" => b"-",
-            user => user,
-        };
-        let method = match values.method {
-            b"" => method_of_field(values.path),
-            method => method,
-        };
-        let record = Record {
+        let mut record = Record {
             at,
-            client: values.client,
-            user,
-            path: path_of_field(values.path),
-            method,
-            status: values.status,
-            agent: values.agent,
+            path: path_of_field(values.record.path),
+            ..values.record
         };
+        if record.user.is_empty() {
+            record.user = b"-";
+        }
+        if record.method.is_empty() {
+            record.method = method_of_field(values.record.path);
+        }
         Ok((record, rest))
     }
 
@@ -335,71 +326,46 @@ impl<'a> Values<'a> {
     /// Takes the value of `field`; `false` if it cannot be one.
     #[inline]
     fn take(&mut self, field: Field, value: &'a [u8], has_date: bool, clock: &mut Clock) -> bool {
+        let record = &mut self.record;
         match field {
-            Field::Address | Field::Host => {
-                self.client = value;
-                is_address(value)
-                    || field == Field::Host && (is_name(value) || value.starts_with(b"unix:"))
+            Field::Address | Field::Host | Field::Ip => record.client = value,
+            Field::Agent | Field::AgentWord => record.agent = value,
+            Field::Date => self.date = value,
+            Field::Method => record.method = value,
+            Field::Number | Field::Other | Field::Site | Field::Word => {}
+            Field::Path => record.path = value,
+            Field::Peer => record.client = without_port(value),
+            Field::Status => record.status = value,
+            Field::Time => {
+                self.time = value;
+                // The date may come later.
+                let text = str::from_utf8(value).ok().filter(|_| !has_date);
+                self.at = text.and_then(|text| clock.read(text).ok());
             }
-            Field::Agent => {
-                self.agent = value;
-                true
+            Field::User => record.user = value,
+        }
+        match field {
+            Field::Address => is_address(value),
+            Field::Agent | Field::Date | Field::Ip | Field::Method | Field::Other => true,
+            Field::AgentWord | Field::Word => {
+                let is_quoted = value.starts_with(b"\"");
+                !value.is_empty() && (is_quoted || memchr2(b' ', b'\t', value).is_none())
             }
-            Field::Date => {
-                self.date = value;
-                true
-            }
-            Field::Ip => {
-                self.client = value;
-                true
-            }
-            Field::Method => {
-                self.method = value;
-                true
-            }
+            Field::Host => is_address(value) || is_name(value) || value.starts_with(b"unix:"),
             Field::Number | Field::Status => {
-                if field == Field::Status {
-                    self.status = value;
-                }
                 let digits = value.strip_prefix(b"-").unwrap_or(value);
                 !value.is_empty() && digits.iter().all(u8::is_ascii_digit)
             }
-            Field::Other => true,
-            Field::Path => {
-                self.path = value;
-                // A load balancer's connection without a request.
-                !value.starts_with(b"- - -")
-            }
-            Field::Peer => {
-                self.client = without_port(value);
-                self.client.len() < value.len()
-            }
+            // A load balancer's connection without a request.
+            Field::Path => !value.starts_with(b"- - -"),
+            Field::Peer => record.client.len() < value.len(),
             Field::Site => is_name(value) || is_address(value) || is_name_with_port(value),
-            Field::Time => {
-                self.time = value;
-                let text = str::from_utf8(value);
-                // The date may come later.
-                self.at = text
-                    .ok()
-                    .filter(|_| !has_date)
-                    .and_then(|text| clock.read(text).ok());
-                has_date || self.at.is_some()
-            }
+            Field::Time => has_date || self.at.is_some(),
             Field::User => {
-                self.user = value;
                 // The address that older ingress controllers write before it is a field of its own.
-                let repeated = value.strip_prefix(b"[").and_then(|rest| {
-                    let end = memmem::find(rest, b"] - ")?;
-                    Some(&rest[..end])
-                });
+                let rest = value.strip_prefix(b"[");
+                let repeated = rest.and_then(|rest| Some(&rest[..memmem::find(rest, b"] - ")?]));
                 !repeated.is_some_and(is_address)
-            }
-            Field::AgentWord | Field::Word => {
-                if field == Field::AgentWord {
-                    self.agent = value;
-                }
-                let is_quoted = value.starts_with(b"\"");
-                !value.is_empty() && (is_quoted || memchr2(b' ', b'\t', value).is_none())
             }
         }
     }

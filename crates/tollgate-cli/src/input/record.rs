@@ -4,7 +4,7 @@ use memchr::{memchr, memmem, memrchr};
 use tollgate_core::Timestamp;
 
 /// A request from a log.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Record<'a> {
     pub(super) at: Timestamp,
     /// The client as the log writes it: an address, perhaps with a port, or the name of a host.

@@ -20,7 +20,6 @@ use crate::failure::Failure;
 use crate::input::ReadAs;
 use crate::text::{grouped, listed, share, utc_second};
 
-/// The contents of a report.
 pub(crate) struct Report<'r> {
     pub(crate) title: String,
     /// What follows from the decisions, in one sentence.

@@ -133,7 +133,6 @@ impl Page {
     }
 }
 
-/// A cell of a table.
 pub(crate) enum Cell {
     /// Bars beside each other, each with its class and its length in thousandths of the column.
     Bars([(&'static str, u64); 2]),

@@ -64,7 +64,6 @@ struct Count {
 }
 
 impl Timeline {
-    /// Returns a timeline that covers `trace`.
     pub(crate) fn new(trace: &Trace) -> Self {
         let (first, last) = trace.span();
         Self::over(first, last)
@@ -127,7 +126,6 @@ impl Timeline {
     }
 }
 
-/// Returns the whole seconds of `at`.
 fn seconds(at: Timestamp) -> u64 {
     at.as_micros() / SECOND_US
 }

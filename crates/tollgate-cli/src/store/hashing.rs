@@ -27,7 +27,6 @@ pub(super) fn hashing(settings: Options, only_long: bool) -> Result<Options, Fai
     })
 }
 
-/// Returns whether there is a secret.
 pub(crate) fn has_secret() -> bool {
     env::var_os(SECRET).is_some()
 }

@@ -157,7 +157,6 @@ impl Server {
         &self.shown
     }
 
-    /// Connects to the server.
     pub(crate) async fn connect(&self, options: Options) -> Result<Box<dyn Remote>, Failure> {
         if self.is_tls {
             clients::choose();

@@ -30,7 +30,6 @@ pub(super) struct Answer {
 const LONGEST_PATH: usize = 40;
 
 impl Answer {
-    /// Returns the tables.
     pub(super) fn to_text(&self) -> String {
         let mut text = format!(
             "{} of {} ({}), {} to {} UTC\n{}",

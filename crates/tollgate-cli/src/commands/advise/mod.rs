@@ -33,7 +33,6 @@ pub(crate) struct AdviseOptions {
     pub(crate) answer: AnswerOptions,
 }
 
-/// Runs `tollgate advise`.
 pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failure> {
     // Check the command line before reading a long log.
     let key: KeyParts = options.log.key_parts()?;

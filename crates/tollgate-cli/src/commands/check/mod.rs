@@ -25,7 +25,6 @@ use crate::store::{Remote, TimeSource};
 use crate::subject::{Subject, SubjectOptions, ask};
 use crate::time::length;
 
-/// Runs `tollgate check`.
 pub(super) fn check(options: &CheckOptions, output: &Output) -> Result<ExitCode, Failure> {
     match &options.wait_up_to {
         Some(longest) => check_and_wait(length("--wait-up-to", longest)?, &options.call, output),
@@ -73,7 +72,6 @@ fn check_and_wait(
     }
 }
 
-/// Runs `tollgate peek`.
 pub(super) fn peek(options: &CallOptions, output: &Output) -> Result<ExitCode, Failure> {
     print_decision(("peek", Operation::Peek), options, None, output)
 }

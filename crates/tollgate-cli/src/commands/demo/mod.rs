@@ -28,7 +28,6 @@ pub(crate) struct DemoOptions {
     pub(crate) report: Option<PathBuf>,
 }
 
-/// Runs `tollgate demo`.
 pub(super) fn run(options: &DemoOptions, output: &Output) -> Result<(), Failure> {
     let bad = |error: LimitError| Failure::wrong("--quota", &options.quota, error);
     let quota: Quota = options.quota.parse().map_err(bad)?;

@@ -5,7 +5,6 @@ use tollgate_core::Timestamp;
 use crate::failure::Failure;
 use crate::trace::Trace;
 
-/// The abusive client.
 pub(super) const ABUSER: &str = "203.0.113.66";
 
 /// An exporter that sends a batch every quarter of an hour.

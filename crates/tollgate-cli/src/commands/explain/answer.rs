@@ -12,7 +12,6 @@ use crate::store::{TimeSource, Whom};
 use crate::text::{Span, Table, bullets, grouped, local, plural, rfc3339};
 use crate::verdict::LimitVerdict;
 
-/// The answer of `explain`.
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {
     pub(super) command: &'static str,

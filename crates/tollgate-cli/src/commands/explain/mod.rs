@@ -18,7 +18,6 @@ use crate::store::{TimeSource, wait_for};
 use crate::subject::find;
 use crate::verdict::LimitVerdict;
 
-/// Runs `tollgate explain`.
 pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
     let limits = options.limits.separate(options.limits.file()?.as_ref())?;

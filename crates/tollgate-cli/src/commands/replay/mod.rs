@@ -18,7 +18,6 @@ use crate::report::{Report, Timeline};
 use crate::store::{Location, Remote};
 use crate::trace::{Event, KeyId, Trace};
 
-/// Runs `tollgate replay`.
 pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
     // Check the command line before reading a long log.
     let key: KeyParts = options.log.key_parts()?;

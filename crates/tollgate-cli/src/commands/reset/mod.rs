@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Runs `tollgate reset`.
 pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, Failure> {
     if options.all {
         all::run(options, output)

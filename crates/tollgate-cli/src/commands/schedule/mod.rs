@@ -13,7 +13,6 @@ use self::options::ScheduleCommand;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Runs `tollgate schedule`.
 pub(super) fn run(options: &ScheduleOptions, output: &Output) -> Result<ExitCode, Failure> {
     match &options.command {
         ScheduleCommand::Cancel(options) => events::cancel(options, output),

@@ -14,7 +14,6 @@ use crate::store::TimeSource;
 use crate::text::{Table, bullets, grouped, local, plural, printable, rfc3339};
 use crate::verdict::LimitVerdict;
 
-/// The answer of `top`.
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {
     command: &'static str,

@@ -23,7 +23,6 @@ use crate::store::{Remote, wait_for};
 use crate::text::json;
 use crate::time::length;
 
-/// Runs `tollgate top`.
 pub(super) fn run(options: &TopOptions, output: &Output) -> Result<(), Failure> {
     let server = options.server.server()?;
     let limits = options.limits.sharing(options.limits.file()?.as_ref())?;

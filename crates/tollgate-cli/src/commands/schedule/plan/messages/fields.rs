@@ -188,7 +188,6 @@ struct Records<'c, R> {
     line: Vec<u8>,
     /// How much of the line was read.
     taken: usize,
-    /// The number of the line.
     number: u64,
     /// How many bytes the record may still have.
     left: usize,

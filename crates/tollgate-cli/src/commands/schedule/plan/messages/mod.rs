@@ -127,12 +127,10 @@ impl Messages {
         Ok(())
     }
 
-    /// Returns the file's name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the number of messages.
     pub(super) fn len(&self) -> usize {
         self.messages.len()
     }
@@ -141,17 +139,14 @@ impl Messages {
         self.messages.iter()
     }
 
-    /// Returns the number of distinct keys.
     pub(super) fn keys(&self) -> usize {
         self.keys.len()
     }
 
-    /// Returns the ids of all keys.
     pub(super) fn key_ids(&self) -> impl Iterator<Item = KeyId> + Clone {
         self.keys.ids()
     }
 
-    /// Returns the text of `key`.
     pub(super) fn key(&self, key: KeyId) -> &str {
         // The conversion cannot fail: only text is interned.
         std::str::from_utf8(self.keys.bytes(key.index())).unwrap_or("")
