@@ -120,38 +120,28 @@ impl Outcome {
 
 /// Returns the algorithms to compare, from the loosest bound to the strictest: their text, the most
 /// they admit within a window, and the algorithm itself, if the quota allows it.
-fn candidates(quota: Quota) -> Vec<(String, u64, Result<Algorithm, LimitError>)> {
+fn candidates(quota: Quota) -> [(String, u64, Result<Algorithm, LimitError>); 7] {
     let amount = quota.amount();
     let twice = amount.saturating_mul(2);
     let nearly_twice = twice.saturating_sub(1);
+    let aligned = Ok(FixedWindow::aligned(quota).into());
+    let anchored = Ok(FixedWindow::anchored(quota).into());
+    let counter = SlidingCounter::new(quota).map(Algorithm::from);
     let gcra = |burst| Gcra::with_burst(quota, burst).map(Algorithm::from);
-    vec![
-        (
-            format!("fixed-window:{quota}"),
-            twice,
-            Ok(FixedWindow::aligned(quota).into()),
-        ),
+    let log = SlidingLog::new(quota).map(Algorithm::from);
+    let buckets = SlidingBuckets::new(quota, BUCKETS).map(Algorithm::from);
+    let named = format!("sliding-buckets:{quota},buckets={BUCKETS}");
+    [
+        (format!("fixed-window:{quota}"), twice, aligned),
         (
             format!("fixed-window:{quota},anchored"),
             nearly_twice,
-            Ok(FixedWindow::anchored(quota).into()),
+            anchored,
         ),
-        (
-            format!("sliding-counter:{quota}"),
-            nearly_twice,
-            SlidingCounter::new(quota).map(Algorithm::from),
-        ),
+        (format!("sliding-counter:{quota}"), nearly_twice, counter),
         (format!("gcra:{quota}"), nearly_twice, gcra(amount)),
-        (
-            format!("sliding-log:{quota}"),
-            amount,
-            SlidingLog::new(quota).map(Algorithm::from),
-        ),
-        (
-            format!("sliding-buckets:{quota},buckets={BUCKETS}"),
-            amount,
-            SlidingBuckets::new(quota, BUCKETS).map(Algorithm::from),
-        ),
+        (format!("sliding-log:{quota}"), amount, log),
+        (named, amount, buckets),
         (format!("gcra:{quota},burst=1"), amount, gcra(1)),
     ]
 }

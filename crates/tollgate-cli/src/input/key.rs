@@ -182,10 +182,14 @@ mod tests {
 
     #[test]
     fn composite_keys_differ_when_parts_do() {
-        let [a, b] = [("1 /a", "b"), ("1", "/a b")]
-            .map(|(client, path)| key("client+path", client, path).unwrap());
-        assert_ne!(a, b);
         let parts: KeyParts = "client+path".parse().unwrap();
+        let of = |client: &str, path: &str| key("client+path", client, path).unwrap();
+        let [a, b] = [of("1 /a", "b"), of("1", "/a b")];
+        assert_ne!(a, b);
         assert_eq!(parts.readable(&a), parts.readable(&b));
+        for separator in [" ", "+", "\0"] {
+            let joined = format!("/a{separator}b");
+            assert_ne!(of("1", &joined), of(&format!("1{separator}/a"), "b"));
+        }
     }
 }

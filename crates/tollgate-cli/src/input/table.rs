@@ -30,44 +30,40 @@ pub(crate) enum Format {
 /// that fits counts.
 ///
 /// JSON lines and W3C logs name their own fields, so they are read apart from these.
-const LINES: [(Format, &str, &str); 7] = [
+const LINES: [(Format, &str, &[&str]); 4] = [
     (
         Format::AccessLog,
         "combined",
-        r#"{host} - {user} [{time}] "{path}" {status} {number}"#,
-    ),
-    // Older ingress controllers of nginx write the address twice.
-    (
-        Format::AccessLog,
-        "combined",
-        r#"{host} - [{address}] - {user} [{time}] "{path}" {status} {number}"#,
+        &[
+            r#"{host} - {user} [{time}] "{path}" {status} {number}"#,
+            // Older ingress controllers of nginx write the address twice.
+            r#"{host} - [{address}] - {user} [{time}] "{path}" {status} {number}"#,
+        ],
     ),
     (
         Format::AccessLog,
         "vhost_combined",
-        r#"{site} {address} - {user} [{time}] "{path}" {status} {number}"#,
-    ),
-    (
-        Format::AccessLog,
-        "vhost_combined",
-        r#"{word}:{number} {host} - {user} [{time}] "{path}" {status} {number}"#,
+        &[
+            r#"{site} {address} - {user} [{time}] "{path}" {status} {number}"#,
+            r#"{word}:{number} {host} - {user} [{time}] "{path}" {status} {number}"#,
+        ],
     ),
     // The words are the target, three times, two statuses and two sizes.
     (
         Format::LoadBalancer,
         "elb",
-        r#"{word} {time} {word} {peer} {word} {word} {word} {word} {status} {word} {word} {word} "{path}""#,
-    ),
-    (
-        Format::LoadBalancer,
-        "elb",
-        r#"{time} {word} {peer} {word} {word} {word} {word} {status} {word} {word} {word} "{path}""#,
+        &[
+            r#"{word} {time} {word} {peer} {word} {word} {word} {word} {status} {word} {word} {word} "{path}""#,
+            r#"{time} {word} {peer} {word} {word} {word} {word} {status} {word} {word} {word} "{path}""#,
+        ],
     ),
     // Five timers and a status tell a request from a connection.
     (
         Format::Haproxy,
         "haproxy",
-        r#"{peer} [{time}] {word} {word}/{word} {word}/{word}/{word}/{word}/{word} {status} {}"{path}""#,
+        &[
+            r#"{peer} [{time}] {word} {word}/{word} {word}/{word}/{word}/{word}/{word} {status} {}"{path}""#,
+        ],
     ),
 ];
 
@@ -125,9 +121,9 @@ impl Table {
     /// Returns the table, with the user's own pattern, if there is one.
     pub(super) fn new(own: Option<Pattern>) -> Self {
         // The patterns above are well-formed: every one is tested.
-        let lines = LINES.into_iter().filter_map(|(format, name, text)| {
-            let pattern = text.parse().ok()?;
-            Some((format, name, pattern))
+        let lines = LINES.into_iter().flat_map(|(format, name, texts)| {
+            let patterns = texts.iter().filter_map(|text| text.parse().ok());
+            patterns.map(move |pattern| (format, name, pattern))
         });
         let own = own.map(|own| (Format::Pattern, "pattern", own));
         let syslog = SYSLOG_STARTS

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::expected;
-use crate::program::{FULL, SAMPLE, file, has, has_fields, replay, replay_json, stdout};
+use crate::program::{FULL, SAMPLE, file, has, replay, replay_json, stdout};
 
 const LIMITS: [&str; 16] = [
     "fixed-window:5/1m",
@@ -133,21 +133,6 @@ fn log_files_are_closed_after_reading() {
     assert!(output.status.success(), "{output:?}");
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["requests"], 64);
-}
-
-#[test]
-fn composite_keys_do_not_collide() {
-    let line = |ip: &str, user: &str| {
-        format!("{ip} - {user} [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n")
-    };
-    // Users whose names contain possible separators are separate keys.
-    let log = ["b c", "b c", "b+c", "b\0c"].map(|user| line("10.0.0.1", user));
-    let log = file("keys.log", log.concat());
-    let found = replay_json(&log, "--key ip+user --limit gcra:1/1m");
-    has_fields(
-        &found,
-        r#"keys=3 & denied=1 & top_denied.0.key="10.0.0.1 b c""#,
-    );
 }
 
 #[test]
