@@ -182,34 +182,28 @@ impl Server {
 mod tests {
     use super::*;
 
-    fn client(url: &str) -> Client {
-        Server::new(url, None).unwrap().client
-    }
-
     #[test]
     fn addresses_are_parsed_like_the_clients_do() {
         assert_eq!(Location::new("memory", None).unwrap(), Location::Memory);
-        let found = client("redis://u:p@h:1/2");
-        assert_eq!(found, Client::Redis("redis://u:p@h:1/2".into()));
-        assert_eq!(client("fred://h:1/2"), Client::Fred("redis://h:1/2".into()));
-        assert_eq!(
-            client("redis-cluster://u:p@h:1,i:2"),
-            Client::RedisCluster(vec!["redis://u:p@h:1".into(), "redis://u:p@i:2".into()])
-        );
-        assert_eq!(
-            client("fred-cluster://u:p@h:1,i:2,j:3"),
-            Client::Fred("redis-cluster://u:p@h:1?node=i:2&node=j:3".into())
-        );
-        assert_eq!(client("rediss://h:1"), Client::Redis("rediss://h:1".into()));
-        assert_eq!(client("freds://h:1"), Client::Fred("rediss://h:1".into()));
-        assert_eq!(
-            client("rediss-cluster://:p@h:1,i:2"),
-            Client::RedisCluster(vec!["rediss://:p@h:1".into(), "rediss://:p@i:2".into()])
-        );
-        assert_eq!(
-            client("freds-cluster://:p@h:1,i:2"),
-            Client::Fred("rediss-cluster://:p@h:1?node=i:2".into())
-        );
+        for case in "\
+redis://u:p@h:1/2 => redis://u:p@h:1/2
+fred://h:1/2 => fred redis://h:1/2
+redis-cluster://u:p@h:1,i:2 => cluster redis://u:p@h:1 redis://u:p@i:2
+fred-cluster://u:p@h:1,i:2,j:3 => fred redis-cluster://u:p@h:1?node=i:2&node=j:3
+rediss://h:1 => rediss://h:1
+freds://h:1 => fred rediss://h:1
+rediss-cluster://:p@h:1,i:2 => cluster rediss://:p@h:1 rediss://:p@i:2
+freds-cluster://:p@h:1,i:2 => fred rediss-cluster://:p@h:1?node=i:2"
+            .lines()
+        {
+            let (url, expected) = case.split_once(" => ").unwrap();
+            let found = match Server::new(url, None).unwrap().client {
+                Client::Fred(url) => format!("fred {url}"),
+                Client::Redis(url) => url,
+                Client::RedisCluster(urls) => format!("cluster {}", urls.join(" ")),
+            };
+            assert_eq!(found, expected);
+        }
         for url in [
             "redis-clusters://h",
             "fred-clusters://h",

@@ -18,7 +18,7 @@ pub(crate) struct Desk {
     pub(crate) prefix: String,
     /// What every command line begins with, and what it is about.
     command: &'static str,
-    subject: &'static str,
+    subject: String,
 }
 
 impl Desk {
@@ -28,13 +28,13 @@ impl Desk {
             scheme,
             prefix: prefix(),
             command: "",
-            subject: "",
+            subject: String::new(),
         }
     }
 
     /// Adds `subject` to every command line.
-    pub(crate) fn about(mut self, subject: &'static str) -> Self {
-        self.subject = subject;
+    pub(crate) fn about(mut self, subject: &str) -> Self {
+        subject.clone_into(&mut self.subject);
         self
     }
 
@@ -49,7 +49,7 @@ impl Desk {
     pub(crate) fn command(&self, line: &str) -> Command {
         let store = format!("{}://{}", self.scheme, self.server.address());
         let mut command = tollgate();
-        for words in [self.command, line, self.subject].map(words) {
+        for words in [self.command, line, &self.subject].map(words) {
             command.args(words);
         }
         command.args(["--store", &store, "--prefix", &self.prefix]);

@@ -449,37 +449,21 @@ fn bad_lines_are_counted_and_shown_with_their_numbers() {
 }
 
 /// Options, and a line of a format with a method, a status and a user agent.
-const FULL_LINES: [(&str, &str); 6] = [
-    (
-        "",
-        r#"10.0.0.1 - - [17/May/2015:10:05:03 +0000] "POST /login?x HTTP/1.1" 401 17 "/\"a" "bot/1" 0.1"#,
-    ),
-    (
-        "",
-        r#"https 2015-05-17T10:05:03Z a/lb 10.0.0.1:28 10.0.0.9:80 0.0 0.1 0.0 401 200 34 366 "POST http://x:80/login HTTP/1.1" "bot/1" -"#,
-    ),
-    (
-        "",
-        "#Fields: date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent)\n2015-05-17 10:05:03 10.0.0.1 POST /login 401 bot/1",
-    ),
-    (
-        "",
-        r#"{"time":1431857103,"ip":"10.0.0.1","path":"/login","method":"POST","status":401,"user_agent":"bot/1"}"#,
-    ),
-    (
-        "--agent-field h.UA.0 --status-field code",
-        r#"{"time":1431857103,"ip":"10.0.0.1","path":"POST /login HTTP/1.1","code":"401","h":{"UA":["bot/1"]}}"#,
-    ),
-    (
-        "--pattern '{time} {ip} {method} {path} {status} {agent}|'",
-        "1431857103 10.0.0.1 POST /login 401 bot/1|",
-    ),
-];
+const FULL_LINES: &str = r#"
+ => 10.0.0.1 - - [17/May/2015:10:05:03 +0000] "POST /login?x HTTP/1.1" 401 17 "/\"a" "bot/1" 0.1
+ => https 2015-05-17T10:05:03Z a/lb 10.0.0.1:28 10.0.0.9:80 0.0 0.1 0.0 401 200 34 366 "POST http://x:80/login HTTP/1.1" "bot/1" -
+ => #Fields: date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent)LF2015-05-17 10:05:03 10.0.0.1 POST /login 401 bot/1
+ => {"time":1431857103,"ip":"10.0.0.1","path":"/login","method":"POST","status":401,"user_agent":"bot/1"}
+--agent-field h.UA.0 --status-field code => {"time":1431857103,"ip":"10.0.0.1","path":"POST /login HTTP/1.1","code":"401","h":{"UA":["bot/1"]}}
+--pattern '{time} {ip} {method} {path} {status} {agent}|' => 1431857103 10.0.0.1 POST /login 401 bot/1|
+"#;
 
 #[test]
 fn requests_can_be_counted_by_path_method_and_status() {
-    for (options, line) in FULL_LINES {
-        let log = file("full.log", format!("{line}\n"));
+    let lines = FULL_LINES.trim_matches('\n').lines();
+    let cases: Vec<_> = lines.map(|case| case.split_once(" => ").unwrap()).collect();
+    for (options, line) in &cases {
+        let log = file("full.log", line.replace("LF", "\n") + "\n");
         let filtered = |filter: &str| replay(&log, &format!("{options} {filter} --json {LIMIT}"));
         for filter in [
             "--path /login",
@@ -504,7 +488,7 @@ fn requests_can_be_counted_by_path_method_and_status() {
         let advise = format!("advise '{}' {options} --json --window 1s", &*log);
         has(&stdout(&run(&advise)), "\"requests\":1");
     }
-    let [(_, line), ..] = FULL_LINES;
+    let (_, line) = cases[0];
     let other = line.replace("401", "200");
     let both = file("both.log", format!("{line}\n{other}\n"));
     let options = format!("--status 401 {LIMIT}");

@@ -27,7 +27,7 @@ const LIMITS: [&str; 16] = [
     "gcra:0/1m",
 ];
 
-const COMPOSITES: [&[&str]; 3] = [
+pub(crate) const COMPOSITES: [&[&str]; 3] = [
     &["gcra:5/1m", "fixed-window:30/1h"],
     &[
         "fixed-window:3/1s",

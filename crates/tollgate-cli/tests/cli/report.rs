@@ -75,26 +75,14 @@ fn a_report_begins_with_who_was_denied_and_by_what() {
     let bars = ">10.0.0.1</td><td class=\"bars\"><i class=\"d\" style=\"width:60.0%\"></i>\
                 <i class=\"a\" style=\"width:40.0%\"></i></td>";
     assert!(html.contains(bars), "{html}");
-    for (options, expected) in [
-        (
-            "--limit gcra:2/1m",
-            "4 of 9 requests (44.4 %), of 2 of 3 keys, were denied by gcra:2/1m, \
-             most often those of 10.0.0.1 (3 of 5).",
-        ),
-        (
-            "--limit gcra:4/1m --limit fixed-window:2/1h",
-            "4 of 9 requests (44.4 %), of 2 of 3 keys, were denied by fixed-window:2/1h (4), \
-             most often those of 10.0.0.1 (3 of 5).",
-        ),
-        (
-            "--limit gcra:4/1m --top 0",
-            "1 of 9 requests (11.1 %), of 1 of 3 keys, was denied by gcra:4/1m.",
-        ),
-        (
-            "--limit gcra:5/1m --limit gcra:9/1h",
-            "No request was denied: gcra:5/1m and gcra:9/1h admitted all 9 requests of 3 keys.",
-        ),
-    ] {
+    for case in "\
+--limit gcra:2/1m => 4 of 9 requests (44.4 %), of 2 of 3 keys, were denied by gcra:2/1m, most often those of 10.0.0.1 (3 of 5).
+--limit gcra:4/1m --limit fixed-window:2/1h => 4 of 9 requests (44.4 %), of 2 of 3 keys, were denied by fixed-window:2/1h (4), most often those of 10.0.0.1 (3 of 5).
+--limit gcra:4/1m --top 0 => 1 of 9 requests (11.1 %), of 1 of 3 keys, was denied by gcra:4/1m.
+--limit gcra:5/1m --limit gcra:9/1h => No request was denied: gcra:5/1m and gcra:9/1h admitted all 9 requests of 3 keys."
+        .lines()
+    {
+        let (options, expected) = case.split_once(" => ").unwrap();
         assert_eq!(conclusion(&report(&log, options)), expected);
     }
 }

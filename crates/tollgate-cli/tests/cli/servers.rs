@@ -12,6 +12,7 @@ use tollgate_testkit::{Connection, Flavor, Server, shared};
 use crate::program::{
     SAMPLE, Scratch, file, replay, run, scratch, stderr, stdout, tollgate, words,
 };
+use crate::replay::COMPOSITES;
 
 const LIMITS: [&[&str]; 11] = [
     &["fixed-window:5/1m"],
@@ -23,14 +24,8 @@ const LIMITS: [&[&str]; 11] = [
     &["sliding-buckets:20/1h,buckets=12"],
     &["gcra:10/1m,burst=3"],
     &["gcra:0/1m"],
-    &["gcra:5/1m", "fixed-window:30/1h"],
-    &[
-        "sliding-log:6/30s,count-denied",
-        "sliding-counter:5/1m",
-        "fixed-window:9/1m,anchored,count-denied",
-        "gcra:4/1m",
-        "sliding-buckets:8/1m,buckets=6",
-    ],
+    COMPOSITES[0],
+    COMPOSITES[2],
 ];
 
 /// Returns a prefix that nobody else uses.
