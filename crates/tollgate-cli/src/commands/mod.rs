@@ -17,17 +17,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use self::advise::AdviseOptions;
-use self::block::BlockOptions;
-use self::check::{CallOptions, CheckOptions};
-use self::demo::DemoOptions;
-use self::doctor::DoctorOptions;
-use self::explain::ExplainOptions;
-use self::list::ListOptions;
-use self::replay::ReplayOptions;
-use self::reset::ResetOptions;
-use self::schedule::ScheduleOptions;
-use self::top::TopOptions;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -42,29 +31,29 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Read access logs and propose limits that few keys would notice
-    Advise(AdviseOptions),
+    Advise(advise::AdviseOptions),
     /// Deny every call of a key on a live server for some time
-    Block(BlockOptions),
+    Block(block::BlockOptions),
     /// Decide a call on a live server and count it
-    Check(CheckOptions),
+    Check(check::CheckOptions),
     /// Compare every algorithm on a day of synthetic traffic with an abusive client
-    Demo(DemoOptions),
+    Demo(demo::DemoOptions),
     /// Check a live server for problems that endanger limits, and say how to fix them
-    Doctor(DoctorOptions),
+    Doctor(doctor::DoctorOptions),
     /// Show every state of a key on a live server, and what limits say of it
-    Explain(ExplainOptions),
+    Explain(explain::ExplainOptions),
     /// List the limits that have states on a live server, and how many
-    List(ListOptions),
+    List(list::ListOptions),
     /// Show what `check` would answer on a live server, without counting the call
-    Peek(CallOptions),
+    Peek(check::CallOptions),
     /// Replay access logs through limits and show who would have been denied
-    Replay(ReplayOptions),
+    Replay(replay::ReplayOptions),
     /// Reset one key or all keys on a live server
-    Reset(ResetOptions),
+    Reset(reset::ResetOptions),
     /// Plan events ahead, so that no window around any of them holds too many
-    Schedule(ScheduleOptions),
+    Schedule(schedule::ScheduleOptions),
     /// Show the keys on a live server that are nearest to their limits
-    Top(TopOptions),
+    Top(top::TopOptions),
 }
 
 /// Runs the command of `cli`.

@@ -123,8 +123,15 @@ impl<'n> Parser<'n> {
             ],
             (None, format) => &[format],
         };
+        let layouts = formats.iter().flat_map(|&format| {
+            // A pattern is for the whole line, and `#Fields` lines have no prefix.
+            let is_whole = matches!(format, Format::Pattern | Format::W3c);
+            let prefixes = Prefix::ALL.into_iter();
+            let prefixes = prefixes.filter(move |&prefix| !is_whole || prefix == Prefix::None);
+            prefixes.map(move |prefix| Layout { prefix, format })
+        });
         // How many lines are requests, and how many have a value that cannot be used.
-        let mut scores = vec![[(0, 0); Prefix::ALL.len()]; formats.len()];
+        let mut scores: Vec<_> = layouts.map(|layout| (layout, (0, 0))).collect();
         let columns = self.columns.clone();
         let (mut requests, mut key) = (0, Vec::new());
         for line in lines {
@@ -132,25 +139,16 @@ impl<'n> Parser<'n> {
                 continue;
             };
             let mut is_request = false;
-            for (place, prefix) in Prefix::ALL.into_iter().enumerate() {
-                if prefix == Prefix::None && is_from_docker(line) {
+            for (layout, score) in &mut scores {
+                if layout.prefix == Prefix::None && is_from_docker(line) {
                     continue;
                 }
-                let Some(text) = self.strip(prefix, line) else {
-                    continue;
-                };
-                for (&format, scores) in formats.iter().zip(&mut scores) {
-                    // A pattern is for the whole line, and `#Fields` lines have no prefix.
-                    if prefix != Prefix::None && matches!(format, Format::Pattern | Format::W3c) {
-                        continue;
+                match self.read(*layout, line, &mut key) {
+                    Ok(_) | Err(Skip::LeftOut) => {
+                        score.0 += 1;
+                        is_request = true;
                     }
-                    match self.read_bare(format, &text, &mut key) {
-                        Ok(_) | Err(Skip::LeftOut) => {
-                            scores[place].0 += 1;
-                            is_request = true;
-                        }
-                        Err(skip) => scores[place].1 += u64::from(skip.is_about_value()),
-                    }
+                    Err(skip) => score.1 += u64::from(skip.is_about_value()),
                 }
             }
             requests += u64::from(is_request);
@@ -159,22 +157,16 @@ impl<'n> Parser<'n> {
             }
         }
         self.columns = columns;
-        let candidates = formats.iter().zip(&scores).flat_map(|(&format, scores)| {
-            let prefixes = Prefix::ALL.into_iter().zip(scores);
-            prefixes.map(move |(prefix, score)| (Layout { prefix, format }, score))
-        });
         // The first of the best, since likelier ones come first.
-        let best = candidates.rev().max_by_key(|&(_, score)| score);
-        match best {
-            Some((layout, score)) if *score > (0, 0) => (layout, score.0 > 0),
-            _ => (
-                Layout {
-                    prefix: Prefix::None,
-                    format: formats[0],
-                },
-                false,
-            ),
-        }
+        let best = scores.into_iter().rev().max_by_key(|&(_, score)| score);
+        let best = best.filter(|&(_, score)| score > (0, 0));
+        best.map_or_else(
+            || {
+                let (prefix, format) = (Prefix::None, formats[0]);
+                (Layout { prefix, format }, false)
+            },
+            |(layout, (requests, _))| (layout, requests > 0),
+        )
     }
 
     /// Reads the request of `line`, and writes its key to `key`.

@@ -237,10 +237,14 @@ mod tests {
     use crate::commands::schedule::terms;
     use crate::text::rfc3339;
 
+    fn messages(text: &str) -> Messages {
+        let messages = Messages::parse("test".to_owned(), text.as_bytes());
+        messages.unwrap_or_else(|failure| panic!("{failure}"))
+    }
+
     /// Plans `text` within `days`, with `most_asked` questions for each key.
     fn check(text: &str, quotas: &[&str], days: u64, most_asked: usize, is_short: bool) -> String {
-        let messages = Messages::parse("test".to_owned(), text.as_bytes());
-        let messages = messages.unwrap_or_else(|failure| panic!("{failure}"));
+        let messages = messages(text);
         let quotas = quotas.iter().map(|quota| quota.parse().unwrap()).collect();
         let horizon = std::time::Duration::from_secs(days * 86_400);
         let (terms, _) = terms::reaching(quotas, horizon).unwrap_or_else(|f| panic!("{f}"));
@@ -311,8 +315,7 @@ mod tests {
                     a,1,2026-01-01T06:59:59.5Z,Asia/Tokyo\n\
                     a,2,2026-01-03T06:00:00Z,Europe/Berlin\n\
                     a,3,2026-01-03T06:59:59.5Z,Asia/Tokyo\n";
-        let messages = Messages::parse("test".to_owned(), text.as_bytes());
-        let messages = messages.unwrap_or_else(|failure| panic!("{failure}"));
+        let messages = messages(text);
         let quotas = ["1/1s", "closed 22:00-08:00@local"].map(|quota| quota.parse().unwrap());
         let horizon = std::time::Duration::from_secs(2 * 86_400);
         let (terms, is_short) = terms::reaching(quotas.into(), horizon).unwrap();
