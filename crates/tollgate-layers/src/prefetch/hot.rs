@@ -362,15 +362,21 @@ impl Hot {
         self.unused(None)
     }
 
+    /// Returns whether these are the limits and keys of `checks`.
+    pub(super) fn is_of(&self, checks: &[Check<'_>]) -> bool {
+        let mut each = self.limits.iter().zip(&self.keys).zip(checks);
+        checks.len() == self.limits.len()
+            && each.all(|((limit, key), check)| is_key(key, check) && check.limit() == limit)
+    }
+
     /// Returns whether one of these is counted in the state of one of `checks`.
     pub(super) fn shares(&self, checks: &[Check<'_>]) -> bool {
         let mut each = self.limits.iter().zip(&self.keys);
-        each.any(|(limit, (partition, rest))| {
-            checks.iter().any(|check| {
-                *check.key().rest() == **rest
-                    && *check.key().partition() == **partition
-                    && check.limit().identity() == limit.identity()
-            })
+        each.any(|(limit, key)| {
+            let is_state = |check: &Check<'_>| {
+                is_key(key, check) && check.limit().identity() == limit.identity()
+            };
+            checks.iter().any(is_state)
         })
     }
 
@@ -392,6 +398,11 @@ impl Hot {
         })
         .collect()
     }
+}
+
+fn is_key((partition, rest): &OwnedKey, check: &Check<'_>) -> bool {
+    let key = check.key();
+    *key.rest() == **rest && *key.partition() == **partition
 }
 
 /// The caller that asks for units. When it has its answer, or goes away, the others go on.

@@ -27,8 +27,12 @@ use hot::{Asking, Grant, Hot, Moment, Take, Unused};
 use sweeper::Sweepers;
 use table::Table;
 
+use crate::LONGEST_KEY;
+
 /// One of how many parts of what is left is asked for at most.
 const PARTS: u32 = 4;
+/// Calls with more limits are not prefetched.
+const MOST_CHECKS: usize = 8;
 /// How many give-backs are on the way at a time.
 const AT_ONCE: usize = 32;
 /// How long the store may take to take back what is given back at a time.
@@ -136,11 +140,12 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 
     fn of(store: S, within: Duration, clock: Arc<dyn Clock>, sees_suspension: bool) -> Self {
+        let within = Ahead::new(1, within).within();
         Self {
             shared: Arc::new(Shared {
                 store,
-                within: Ahead::new(1, within).within(),
-                table: Table::default(),
+                within,
+                table: Table::new(within),
                 clock,
                 sees_suspension,
                 sweepers: Sweepers::default(),
@@ -178,38 +183,28 @@ impl<S: Store + 'static> Shared<S> {
         }
     }
 
-    /// Decides by units in hand, if there are enough; otherwise returns whom to ask for what.
-    fn take(self: &Arc<Self>, request: &Request<'_>) -> Take {
-        let Some(cost) = self.cost_of(request) else {
-            return Take::Directly;
-        };
+    /// Finds a call that may be admitted by units in hand.
+    fn find(&self, request: &Request<'_>) -> Option<Found> {
+        let is_plain = matches!(request.operation(), Operation::Consume)
+            && request.caller_time().is_none()
+            && !request.has_id()
+            && !self.within.is_zero();
+        if !is_plain {
+            return None;
+        }
         let now = self.clock.now();
-        let Some(hot) = self.table.find(request.checks(), cost, now, self.within) else {
-            return Take::Directly;
-        };
+        let cost = || cost_of(request);
+        let (hot, cost) = self.table.find(request.checks(), now, cost)?;
+        Some((hot, cost, now))
+    }
+
+    /// Decides by units in hand, if there are enough; otherwise returns whom to ask for what.
+    fn take(&self, (hot, cost, now): Found) -> Take {
         let taken = hot.take(cost, self.moment(now));
         if let Take::Now(_) = taken {
             self.units.count(USED, cost);
         }
         taken
-    }
-
-    /// Returns the cost of a call that may be admitted by units in hand.
-    fn cost_of(&self, request: &Request<'_>) -> Option<u64> {
-        let (first, others) = request.checks().split_first()?;
-        let cost = first.cost();
-        let is_plain = matches!(request.operation(), Operation::Consume)
-            && request.caller_time().is_none()
-            && !request.has_id()
-            && !self.within.is_zero()
-            && cost > 0
-            && others.iter().all(|check| check.cost() == cost)
-            && request
-                .checks()
-                .iter()
-                .all(|check| cost <= check.limit().algorithm().capacity())
-            && request.validate_checks().is_ok();
-        is_plain.then_some(cost)
     }
 
     /// Asks the store to decide the call, and for units ahead.
@@ -262,7 +257,8 @@ impl<S: Store + 'static> Shared<S> {
         if let Take::Later(hot, patience) = &taken {
             // Whoever asks may have gone away.
             let _ = timeout(*patience, hot.answered()).await;
-            taken = self.take(&request);
+            let found = self.find(&request);
+            taken = found.map_or(Take::Directly, |found| self.take(found));
         }
         match taken {
             Take::Now(verdicts) => Ok(verdicts),
@@ -320,7 +316,7 @@ impl<S: Store + 'static> Shared<S> {
         let unused = all.iter().flat_map(|hot| hot.unused(Some(now)));
         let unused = unused.collect();
         drop(all);
-        self.table.forget_quiet(now.at, self.within);
+        self.table.forget_quiet(now.at);
         unused
     }
 
@@ -368,6 +364,25 @@ impl<S: Store + 'static> Shared<S> {
         };
         let _ = timeout(PATIENCE, returned).await;
     }
+}
+
+/// What is known of the keys of a call, its cost, and the time.
+type Found = (Arc<Hot>, u64, Timestamp);
+
+/// Returns the cost of a call, if it may be admitted by units in hand.
+fn cost_of(request: &Request<'_>) -> Option<u64> {
+    let checks = request.checks();
+    let cost = checks.first()?.cost();
+    let may_be = |check: &Check<'_>| {
+        let (key, algorithm) = (check.key(), check.limit().algorithm());
+        check.cost() == cost
+            && cost <= algorithm.capacity()
+            // A call that would be denied counts for these: the store has to know of it.
+            && !algorithm.counts_denied()
+            && key.partition().len() + key.rest().len() <= LONGEST_KEY
+    };
+    let all_may_be = cost > 0 && checks.len() <= MOST_CHECKS && checks.iter().all(may_be);
+    (all_may_be && request.validate_checks().is_ok()).then_some(cost)
 }
 
 /// Units on their way back: those that have not arrived when this is dropped, by whatever way, are lost.
@@ -473,7 +488,10 @@ impl<S: Store + 'static> Store for Prefetch<S> {
         if let Operation::Lower | Operation::Block(_) = request.operation() {
             return Box::pin(self.shared.decide_without_units(request));
         }
-        match self.shared.take(&request) {
+        let Some(found) = self.shared.find(&request) else {
+            return self.shared.store.decide(request);
+        };
+        match self.shared.take(found) {
             Take::Now(verdicts) => Box::pin(std::future::ready(Ok(verdicts))),
             Take::Directly => self.shared.store.decide(request),
             taken => Box::pin(self.shared.decide(taken, request)),

@@ -17,7 +17,7 @@ use crate::shuttle::check;
 fn units_are_looked_after_while_the_task_ends() {
     const L: Duration = Duration::from_millis(200);
     check(|| {
-        let shared = Arc::new((Table::default(), Sweepers::default()));
+        let shared = Arc::new((Table::new(L), Sweepers::default()));
         let limit: Limit = "a=fixed-window:1000/1h".parse().unwrap();
         let at = |millis| Moment {
             at: Timestamp::UNIX_EPOCH.saturating_add(Duration::from_millis(millis)),
@@ -26,15 +26,16 @@ fn units_are_looked_after_while_the_task_ends() {
         let find = |table: &Table| {
             let checks = [Check::new(&limit, "k", 1)];
             (0..4)
-                .find_map(|_| table.find(&checks, 1, at(1_000).at, L))
+                .find_map(|_| table.find(&checks, at(1_000).at, || Some(1)))
                 .unwrap()
+                .0
         };
         drop(find(&shared.0));
         let number = shared.1.start(at(1_000).at, L, L).unwrap();
         let ending = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
-                shared.0.forget_quiet(at(2_000).at, L);
+                shared.0.forget_quiet(at(2_000).at);
                 let next = shared.1.goes_on(number, &shared.0, at(2_000).at, L);
                 next.is_some()
             }
