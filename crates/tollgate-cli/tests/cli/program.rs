@@ -136,7 +136,8 @@ pub(crate) fn has(text: &str, part: &str) {
 
 /// Checks that an answer has every one of `fields`, such as `allowed=true & limits.*.remaining=[4, 5]`.
 ///
-/// A name `a.0.b` is the field `b` of the first element of the list `a`, and with `*` of each element. A value is
+/// A name `a.0.b` is the field `b` of the first element of the list `a`, and with `*` of each element; `a.#` is the
+/// length of `a`. A value is
 /// JSON, or `none` for a field that is not there; `low..high` is a number in between, and after `~` instead of `=`
 /// comes a part of a text.
 #[track_caller]
@@ -166,6 +167,7 @@ fn find(answer: &Value, path: &str) -> Option<Value> {
     let (name, rest) = path.split_once('.').unwrap_or((path, ""));
     match (name, answer) {
         ("", found) => Some(found.clone()),
+        ("#", Value::Array(all)) => Some(all.len().into()),
         ("*", Value::Array(all)) => {
             let found = all.iter().map(|one| find(one, rest).unwrap_or_default());
             Some(found.collect())

@@ -14,7 +14,7 @@ use crate::store::TimeSource;
 use crate::text::{Table, bullets, grouped, local, plural, printable, rfc3339};
 use crate::verdict::LimitVerdict;
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(super) struct Answer<'a> {
     command: &'static str,
     prefix: &'a str,
@@ -60,17 +60,9 @@ impl<'a> Answer<'a> {
         Self {
             command: "top",
             prefix,
-            time: Timestamp::default(),
             limits: asked.collect(),
             shared: shared.filter(|limits| limits.len() > 1).collect(),
-            keys: 0,
-            sampled: false,
-            denied: 0,
-            perhaps_denied: 0,
-            beyond: 0,
-            unreadable: 0,
-            top: Vec::new(),
-            other_states: BTreeSet::new(),
+            ..Self::default()
         }
     }
 

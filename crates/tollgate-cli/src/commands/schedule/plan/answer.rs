@@ -45,7 +45,7 @@ impl Outcome {
 }
 
 /// How many messages a quota moved, and how many it refused.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(super) struct InTheWay {
     pub(super) quota: String,
     pub(super) moved: u64,
@@ -79,7 +79,7 @@ pub(super) struct Row<'p> {
 }
 
 /// The numbers of one key.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct OfKey<'p> {
     pub(super) key: &'p str,
     pub(super) messages: u64,
@@ -139,18 +139,14 @@ impl Row<'_> {
             Ok(time) if time == self.message.wanted => {
                 [wanted.clone(), wanted, String::new(), quota]
             }
-            Ok(time) => [
-                wanted,
-                exact(time, self.zone),
-                Span(self.later()).to_string(),
-                quota,
-            ],
-            Err(reason) => [
-                wanted,
-                "refused".to_owned(),
-                String::new(),
-                reason.to_owned(),
-            ],
+            Ok(time) => {
+                let later = Span(self.later()).to_string();
+                [wanted, exact(time, self.zone), later, quota]
+            }
+            Err(reason) => {
+                let [refused, reason] = ["refused", reason].map(str::to_owned);
+                [wanted, refused, String::new(), reason]
+            }
         }
     }
 }
@@ -159,8 +155,7 @@ impl<'m> Plan<'m> {
     pub(super) fn new(task: &'m Task<'m>, outcomes: Vec<Outcome>) -> Self {
         let none = |quota| InTheWay {
             quota,
-            moved: 0,
-            refused: 0,
+            ..InTheWay::default()
         };
         let quotas = task.terms.quotas().iter();
         let mut plan = Self {
@@ -236,13 +231,9 @@ impl<'m> Plan<'m> {
     pub(super) fn of_each_key(&self, only: Option<Only>) -> Vec<OfKey<'_>> {
         let mut keys = vec![None; self.messages.keys()];
         for row in self.rows() {
-            let of = keys[row.message.key.index()].get_or_insert(OfKey {
+            let of = keys[row.message.key.index()].get_or_insert_with(|| OfKey {
                 key: row.key,
-                messages: 0,
-                moved: 0,
-                refused: 0,
-                later: Duration::ZERO,
-                last: None,
+                ..OfKey::default()
             });
             of.messages += 1;
             match row.planned {
@@ -362,14 +353,9 @@ impl<'m> Plan<'m> {
             let counts = [of.messages, of.as_wanted(), of.moved, of.refused];
             let mut cells = vec![of.key.to_owned()];
             cells.extend(counts.map(grouped));
-            cells.push(match of.moved {
-                0 => String::new(),
-                _ => Span(of.later).to_string(),
-            });
-            cells.push(
-                of.last
-                    .map_or_else(String::new, |last| exact(last, self.zone)),
-            );
+            let later = (of.moved > 0).then(|| Span(of.later).to_string());
+            let last = of.last.map(|last| exact(last, self.zone));
+            cells.extend([later, last].map(Option::unwrap_or_default));
             table.row(cells);
         }
         table
