@@ -6,7 +6,7 @@ use tollgate_core::{Algorithm, Timestamp};
 
 use crate::input::ReadAs;
 use crate::text::{
-    LONGEST_SHOWN, Table, grouped, json, listed, noun, plural, share, shortened, utc_second,
+    LONGEST_SHOWN, Table, grouped, listed, noun, plural, share, shortened, utc_second,
 };
 use crate::trace::{Event, Trace};
 
@@ -150,11 +150,6 @@ impl Summary {
             grouped(self.denied_keys),
             noun(self.denied, "was", "were"),
         )
-    }
-
-    /// Returns a JSON object on one line.
-    pub(crate) fn to_json(&self) -> String {
-        json(self)
     }
 
     pub(crate) fn to_text(&self, key: &str) -> String {

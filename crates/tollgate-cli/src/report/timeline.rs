@@ -6,7 +6,7 @@ use tollgate_core::store::Verdicts;
 
 use super::page::{Cell, Page};
 use crate::text::zoned;
-use crate::trace::{Event, Trace};
+use crate::trace::Event;
 
 const MOST_BARS: u64 = 60;
 
@@ -47,13 +47,8 @@ struct Count {
 }
 
 impl Timeline {
-    pub(crate) fn new(trace: &Trace) -> Self {
-        let (first, last) = trace.span();
-        Self::over(first, last)
-    }
-
-    /// Returns a timeline from the time `first` to the time `last`.
-    pub(crate) fn over(first: Timestamp, last: Timestamp) -> Self {
+    /// Returns a timeline from a first time to a last one.
+    pub(crate) fn new((first, last): (Timestamp, Timestamp)) -> Self {
         let (first, last) = (seconds(first), seconds(last));
         let span = span_for(first, last);
         let bars = last / span - first / span + 1;

@@ -322,41 +322,31 @@ impl KeyOptions {
             return Err(Failure::KeyIsAddress);
         }
         let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
-        let client = match self.address {
-            Some(address) => {
-                let of = |bits| ClientIp::peer().ipv6_prefix(bits).key_of(address);
-                let key = of(self.ipv6_prefix);
-                let partition = key.as_key().partition().to_vec();
-                // IPv4 addresses have no networks.
-                let is_network = partition.contains(&b':');
+        let of_key = |key: Key<'_>, client| (text(&key.partition()), text(key.rest()), client);
+        let (partition, rest, client) = if let Some(address) = self.address {
+            let of = |bits| ClientIp::peer().ipv6_prefix(bits).key_of(address);
+            let key = of(self.ipv6_prefix);
+            let partition = key.as_key().partition().to_vec();
+            // IPv4 addresses have no networks.
+            let client = if partition.contains(&b':') {
                 let networks = (1..=128).filter(|&bits| bits != self.ipv6_prefix).map(of);
                 let networks = networks.filter(|key| *key.as_key().partition() == *partition);
                 let networks = networks.map(|key| text(key.as_key().rest()));
-                let networks = networks.collect();
-                let client = if is_network {
-                    Client::InNetwork(networks)
-                } else {
-                    Client::Alone
-                };
-                Some((key, client))
-            }
-            None if self.api_key => Some((KeyBy::key_of_header(api_key()?), Client::Alone)),
-            None => None,
-        };
-        let Some((key, client)) = client else {
+                Client::InNetwork(networks.collect())
+            } else {
+                Client::Alone
+            };
+            of_key(key.as_key(), client)
+        } else if self.api_key {
+            of_key(KeyBy::key_of_header(api_key()?).as_key(), Client::Alone)
+        } else {
             let partition = self.word.as_ref().or(self.named.as_ref());
-            let rest = self.rest.clone().unwrap_or_default();
-            return Ok(Whom {
-                partition: partition.cloned().unwrap_or_default(),
-                plain_rest: rest.clone(),
-                rest,
-                client: Client::Unknown,
-            });
+            let partition = partition.cloned().unwrap_or_default();
+            (partition, String::new(), Client::Unknown)
         };
-        let key = key.as_key();
-        let rest = self.rest.clone().unwrap_or_else(|| text(key.rest()));
+        let rest = self.rest.clone().unwrap_or(rest);
         Ok(Whom {
-            partition: text(&key.partition()),
+            partition,
             plain_rest: rest.clone(),
             rest,
             client,

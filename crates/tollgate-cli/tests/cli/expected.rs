@@ -65,23 +65,18 @@ pub(crate) fn of_replay(mut hits: Vec<Hit>, skipped: usize, key: &str, limits: &
     let mut top: Vec<(String, u64)> = top.map(|(key, denied)| (key.join(" "), denied)).collect();
     top.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     top.truncate(10);
-    let limits: Vec<Value> = limits
-        .iter()
-        .zip(by_limit)
-        .map(|(limit, denied)| json!({"limit": limit, "denied": denied}))
-        .collect();
-    let top: Vec<Value> = top
-        .into_iter()
-        .map(|(key, denied)| json!({"key": key, "denied": denied}))
-        .collect();
+    let limits = limits.iter().zip(by_limit);
+    let limits = limits.map(|(limit, denied)| json!({"limit": limit, "denied": denied}));
+    let top = top.into_iter();
+    let top = top.map(|(key, denied)| json!({"key": key, "denied": denied}));
     json!({
         "requests": hits.len(),
         "skipped_lines": skipped,
         "keys": keys.len(),
         "allowed": allowed,
         "denied": hits.len() - allowed,
-        "limits": limits,
-        "top_denied": top,
+        "limits": limits.collect::<Value>(),
+        "top_denied": top.collect::<Value>(),
     })
 }
 

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use tokio::join;
-use tollgate_core::store::Operation;
 use tollgate_core::{ErrorKind, RateLimiter, StoreError};
 use tollgate_tokio::WaitUpTo;
 use tollgate_tokio::wait::WaitError;
@@ -30,7 +29,7 @@ pub(super) fn check(options: &CheckOptions, output: &Output) -> Result<ExitCode,
         Some(longest) => check_and_wait(length("--wait-up-to", longest)?, &options.call, output),
         None => {
             let id = options.id.as_deref();
-            print_decision(("check", Operation::Consume), &options.call, id, output)
+            print_decision(false, &options.call, id, output)
         }
     }
 }
@@ -73,7 +72,7 @@ fn check_and_wait(
 }
 
 pub(super) fn peek(options: &CallOptions, output: &Output) -> Result<ExitCode, Failure> {
-    print_decision(("peek", Operation::Peek), options, None, output)
+    print_decision(true, options, None, output)
 }
 
 /// Looks for other states of the key, and for a reason why it has none that the limits read.
@@ -115,7 +114,7 @@ async fn look(
 }
 
 fn print_decision(
-    (command, operation): (&'static str, Operation<'_>),
+    is_peek: bool,
     options: &CallOptions,
     id: Option<&str>,
     output: &Output,
@@ -123,7 +122,6 @@ fn print_decision(
     let CallOptions { subject, cost } = options;
     let asked = subject.subject()?;
     let (decision, looked) = ask(subject, &asked, output, async |limiter, key| {
-        let is_peek = matches!(operation, Operation::Peek);
         let mut request = if is_peek {
             limiter.peek(key).cost(*cost).into_request()
         } else {
@@ -137,6 +135,7 @@ fn print_decision(
         let (looked, decision) = join!(looked, limiter.store().decide(request));
         Ok((decision?, looked))
     })?;
+    let command = if is_peek { "peek" } else { "check" };
     let mut answer = Answer::new(command, &asked, *cost, &decision);
     match looked {
         Ok((others, doubt)) => {

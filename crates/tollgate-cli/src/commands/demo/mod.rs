@@ -187,7 +187,7 @@ fn write_report(
     comparison: Comparison,
     path: &Path,
 ) -> Result<(), Failure> {
-    let mut timeline = Timeline::new(trace);
+    let mut timeline = Timeline::new(trace.span());
     let mut tally = Tally::new(trace, 1);
     replay_in_memory(trace, &[algorithm], |event, decision| {
         tally.count(event, decision);

@@ -16,6 +16,7 @@ use crate::progress::Progress;
 use crate::report::page::spare_logs;
 use crate::report::{Report, Timeline};
 use crate::store::{Location, Remote};
+use crate::text::json;
 use crate::trace::{Event, KeyId, Trace};
 
 pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
@@ -42,7 +43,7 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     }
     progress.say("deciding");
     let mut tally = Tally::new(trace, algorithms.len());
-    let mut timeline = answer.report.as_ref().map(|_| Timeline::new(trace));
+    let mut timeline = answer.report.as_ref().map(|_| Timeline::new(trace.span()));
     let mut count = |event: &Event, verdicts: &Verdicts| {
         tally.count(event, verdicts);
         if let Some(timeline) = &mut timeline {
@@ -88,7 +89,7 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     progress.finish();
     output.remark(&input.skipped.remark());
     output.answer(&if answer.json {
-        summary.to_json()
+        json(&summary)
     } else {
         summary.to_text(&key.to_string())
     })?;

@@ -27,8 +27,8 @@ pub(super) fn write(path: &Path, plan: &Plan<'_>) -> Result<(), Failure> {
     }
     let planned = || plan.rows().filter_map(|row| Some((row.planned.ok()?, row)));
     let times = || planned().map(|(time, _)| time);
-    if let (Some(first), Some(last)) = (times().min(), times().max()) {
-        let mut timeline = Timeline::over(first, last);
+    if let Some(span) = times().min().zip(times().max()) {
+        let mut timeline = Timeline::new(span);
         for (time, row) in planned() {
             timeline.note(time, time == row.message.wanted);
         }
