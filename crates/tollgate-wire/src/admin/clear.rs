@@ -102,29 +102,20 @@ pub struct Cleared {
 }
 
 impl<E: Nodes> WireStore<E> {
-    /// Deletes the states that `what` selects, on the server or on every master of a cluster.
+    /// Like [`Operate::clear`](super::Operate::clear).
     ///
-    /// A key whose state is deleted starts afresh. After every step, `progress` gets the counts so
-    /// far.
-    ///
-    /// Servers keep deciding calls meanwhile, because each step is small: about 100 keys for a
-    /// `SCAN`, 50 for a read, where keys must be read, and 25 for an `UNLINK`. Each round trip has
-    /// the store's deadline. A state that is written meanwhile, or whose slot moves, may be missed:
-    /// clear again afterwards.
+    /// A step is about 100 keys for a `SCAN`, 50 for a read, where keys must be read, and 25 for an
+    /// `UNLINK`. Each round trip has the store's deadline.
     ///
     /// # Errors
     ///
-    /// The same as [`Store::reset`](tollgate_core::Store::reset). States that were deleted before the error
-    /// stay deleted, and it is safe to clear again.
+    /// The same.
     pub async fn clear(
         &self,
         what: &Clear,
         progress: &mut (dyn FnMut(&Cleared) + Send),
     ) -> Result<Cleared, StoreError> {
-        let sender = Sender {
-            engine: self.engine(),
-            deadline: self.options().deadline(),
-        };
+        let sender = self.sender();
         let masters = sender.masters().await?;
         let mut cleared = Cleared {
             servers: masters.len(),

@@ -33,21 +33,15 @@ const SAMPLED: usize = 1_000;
 const SCANS: usize = 200;
 
 impl<E: Nodes> WireStore<E> {
-    /// Checks every server of this store, and returns what endangers limits there.
+    /// Like [`Operate::diagnose`](super::Operate::diagnose).
     ///
     /// It checks each server's version, role, eviction, persistence and replicas, the user's
     /// permissions, clock skew and round-trip time, whether writes and decisions succeed, whether
     /// every slot of a cluster is served, and how many of a sample of states lie ahead of the
-    /// server's clock. What a server does not say is [`Severity::Unknown`].
-    ///
-    /// It writes a few keys of its own under the store's prefix, and deletes them. If that fails,
-    /// they expire within a minute; under [`TimeSource::Caller`], within a minute after the caller
-    /// slack. Each round trip has the store's deadline.
+    /// server's clock. What a server does not say is [`Severity::Unknown`]. Each round trip has the
+    /// store's deadline.
     pub async fn diagnose(&self) -> Diagnosis {
-        let sender = Sender {
-            engine: self.engine(),
-            deadline: self.options().deadline(),
-        };
+        let sender = self.sender();
         let masters = match sender.masters().await {
             Ok(masters) => masters,
             Err(error) => {

@@ -14,7 +14,7 @@ use super::names::{Held, Name, name, pattern, pattern_of};
 use super::others::{kind_of, node_of};
 use super::slot::slot_of;
 use super::states::READ;
-use super::{Node, Nodes, Reply, Sender, command, refusal};
+use super::{Node, Nodes, Reply, command, refusal};
 use crate::codec::{self, Question};
 use crate::fault::{self, Effect};
 use crate::keyspace::{ANSWER, CALLER, Keyspace, unescaped};
@@ -211,22 +211,11 @@ impl fmt::Display for FoundState {
 }
 
 impl<E: Nodes> WireStore<E> {
-    fn sender(&self) -> Sender<'_, E> {
-        Sender {
-            engine: self.engine(),
-            deadline: self.options().deadline(),
-        }
-    }
-
-    /// Returns the next states that `search` selects, or `None` at the end.
-    ///
-    /// A page takes one `SCAN` of about 100 keys, and may be empty. The masters of a cluster take
-    /// turns, so that the first pages are from all of them; a search with a key asks only the master
-    /// of its slot.
+    /// Like [`Operate::find`](super::Operate::find).
     ///
     /// # Errors
     ///
-    /// The same as [`Store::decide`](tollgate_core::Store::decide). The same page can be asked for again.
+    /// The same.
     pub async fn find(&self, search: &mut Search) -> Result<Option<Vec<FoundState>>, StoreError> {
         let sender = self.sender();
         let prefix = self.options().prefix();
@@ -293,12 +282,11 @@ impl<E: Nodes> WireStore<E> {
         Ok(Some(states))
     }
 
-    /// Returns the states that the server holds for `key` and that `limits` read, by either clock.
-    /// Their keys are asked for with `EXISTS`, in one round trip; nothing is scanned.
+    /// Like [`Operate::held`](super::Operate::held), in one round trip of `EXISTS`.
     ///
     /// # Errors
     ///
-    /// The same as [`Store::decide`](tollgate_core::Store::decide).
+    /// The same.
     pub async fn held(
         &self,
         limits: &[Limit],
@@ -325,14 +313,11 @@ impl<E: Nodes> WireStore<E> {
         Ok(found.collect())
     }
 
-    /// Deletes `states`, and returns how many of them existed: each key then starts afresh.
-    ///
-    /// About 25 are deleted in one round trip.
+    /// Like [`Operate::forget`](super::Operate::forget).
     ///
     /// # Errors
     ///
-    /// The same as [`Store::reset`](tollgate_core::Store::reset). States that were deleted before the error
-    /// stay deleted.
+    /// The same.
     pub async fn forget_found(&self, states: &[FoundState]) -> Result<u64, StoreError> {
         let sender = self.sender();
         let mut deleted = 0;
@@ -345,11 +330,11 @@ impl<E: Nodes> WireStore<E> {
         Ok(deleted)
     }
 
-    /// Reads each of `states`: what the state itself tells, or `None` if it is gone.
+    /// Like [`Operate::read`](super::Operate::read).
     ///
     /// # Errors
     ///
-    /// The same as [`Store::decide`](tollgate_core::Store::decide).
+    /// The same.
     pub async fn read(&self, states: &[FoundState]) -> Result<Vec<Option<Facts>>, StoreError> {
         let (sender, prefix) = (self.sender(), self.options().prefix());
         let mut read = Vec::with_capacity(states.len());
@@ -364,15 +349,11 @@ impl<E: Nodes> WireStore<E> {
         Ok(read)
     }
 
-    /// Returns what `limit` says of each of `states`, which [it reads](FoundState::is_of), for a
-    /// call of one unit that is not counted; or `None` if no limit writes such a state.
-    ///
-    /// About fifty are decided in one round trip, by the clock of the store's options. It also works
-    /// for hashed keys.
+    /// Like [`Operate::peek_at`](super::Operate::peek_at).
     ///
     /// # Errors
     ///
-    /// The same as [`Store::decide`](tollgate_core::Store::decide).
+    /// The same.
     pub async fn peek_at(
         &self,
         limit: &Limit,

@@ -38,6 +38,7 @@ use super::fault::{self, Effect};
 use super::plain::Command;
 use super::redact;
 use super::runner::until;
+use super::store::WireStore;
 
 /// How many times to ask a cluster for its masters, and how long to wait in between.
 const ATTEMPTS: usize = 10;
@@ -284,6 +285,15 @@ struct Master {
 struct Sender<'a, E> {
     engine: &'a E,
     deadline: Duration,
+}
+
+impl<E: Nodes> WireStore<E> {
+    fn sender(&self) -> Sender<'_, E> {
+        Sender {
+            engine: self.engine(),
+            deadline: self.options().deadline(),
+        }
+    }
 }
 
 impl<E: Nodes> Sender<'_, E> {

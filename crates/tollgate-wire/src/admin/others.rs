@@ -74,26 +74,21 @@ impl fmt::Display for OtherState {
 }
 
 impl<E: Nodes> WireStore<E> {
-    /// Returns the states that the server holds for `key` under the names of `limits`, but that
-    /// these limits do not read.
+    /// Like [`Operate::other_states`](super::Operate::other_states).
     ///
-    /// Looked for are every algorithm, schedules and leases, for both clocks. Where a key names a
-    /// window, these are the windows of `limits` and common ones, from a second to 30 days; likewise
-    /// common numbers of buckets. A few hundred keys are asked for with `EXISTS`, in one round trip
-    /// for each name; nothing is scanned.
+    /// Where a key names a window, these are the windows of `limits` and common ones, from a second
+    /// to 30 days; likewise common numbers of buckets. A few hundred keys are asked for with
+    /// `EXISTS`, in one round trip for each name.
     ///
     /// # Errors
     ///
-    /// The same as [`Store::decide`](tollgate_core::Store::decide).
+    /// The same.
     pub async fn other_states(
         &self,
         limits: &[Limit],
         key: Key<'_>,
     ) -> Result<Vec<OtherState>, StoreError> {
-        let sender = Sender {
-            engine: self.engine(),
-            deadline: self.options().deadline(),
-        };
+        let sender = self.sender();
         let keyspace = Keyspace::new(self.options());
         let is_caller = self.options().time_source() == TimeSource::Caller;
         let own: BTreeSet<_> = limits

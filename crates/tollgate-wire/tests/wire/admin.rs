@@ -11,12 +11,11 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
-use tollgate_testkit::rounds;
 use tollgate_wire::inside::{Command, Node, Nodes, Reply};
 use tollgate_wire::operate::{Clear, Diagnosis, Severity};
 use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
-use crate::engine::now;
+use crate::engine::{config, now};
 
 /// Returns what the server says against a script on a key.
 pub(crate) type Refusals = fn(&str) -> Option<&'static str>;
@@ -270,11 +269,7 @@ fn reply() -> impl Strategy<Value = Reply> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: rounds(256),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(256))]
 
     /// Whatever a server replies, nothing panics, and it is not taken for well.
     #[test]

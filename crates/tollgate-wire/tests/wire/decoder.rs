@@ -8,7 +8,7 @@ use tollgate_core::store::{Check, Fingerprint, Operation, Prefetch, Request, Ver
 use tollgate_core::{ErrorKind, Receipt, StoreError, Timestamp};
 use tollgate_testkit::rounds;
 
-use crate::engine::{Canned, LIMITS, limit, now};
+use crate::engine::{Canned, LIMITS, config, limit, now};
 
 /// What a request does; a refund is of as many limits as it names.
 #[derive(Clone, Copy, Debug)]
@@ -146,11 +146,7 @@ fn limits() -> impl Strategy<Value = Vec<&'static str>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: rounds(5_000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(5_000))]
 
     #[test]
     fn any_numbers_decode_without_a_panic(

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use proptest::prelude::ProptestConfig;
 use tollgate_core::store::{Check, Request, Verdicts};
 use tollgate_core::{Limit, Store, StoreError, Timestamp};
 use tollgate_testkit::shared::{self, SharedServer};
-use tollgate_testkit::{Connection, Flavor, Reply, Server};
+use tollgate_testkit::{Connection, Flavor, Reply, Server, rounds};
 use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
 /// The time limit of an engine whose work never waits.
@@ -29,6 +30,15 @@ pub(crate) use never_waits;
 
 /// When callers call, unless something else is said.
 pub(crate) const START: u64 = 1_780_000_000_000_000;
+
+/// Returns the configuration for `full` cases of everything.
+pub(crate) fn config(full: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases: rounds(full),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
 
 pub(crate) fn stamp(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()

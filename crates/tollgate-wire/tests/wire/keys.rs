@@ -4,10 +4,9 @@
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Key, Limit, Timestamp};
-use tollgate_testkit::rounds;
 use tollgate_wire::{Options, TimeSource, WireStore};
 
-use crate::engine::{Canned, limit, now};
+use crate::engine::{Canned, config, limit, now};
 
 /// Returns the key that a store with `options` asks about.
 fn key_of(options: Options, limit: &Limit, key: Key<'_>) -> Vec<u8> {
@@ -223,11 +222,7 @@ fn like(part: &[u8], written: &[u8], how: usize) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: rounds(256),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(256))]
 
     #[test]
     fn similar_keys_never_collide(

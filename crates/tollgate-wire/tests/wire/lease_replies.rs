@@ -6,10 +6,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate_core::lease::{self, Acquisition, Lease, NoLease, Occupancy};
 use tollgate_core::{ErrorKind, StoreError, Wait};
-use tollgate_testkit::rounds;
 
 use crate::decoder::{assert_exact, odd_number};
-use crate::engine::{Canned, START as NOW, now, stamp};
+use crate::engine::{Canned, START as NOW, config, now, stamp};
 
 /// The time to live, in microseconds.
 const TTL: u64 = 30_000_000;
@@ -228,11 +227,7 @@ fn check(operation: usize, answer: &lease::Answer) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: rounds(5_000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(5_000))]
 
     #[test]
     fn any_numbers_are_an_error_or_an_answer_to_the_request(

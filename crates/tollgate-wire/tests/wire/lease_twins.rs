@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
 use tollgate_core::lease::{self, Acquisition, Operation};
-use tollgate_testkit::{Flavor, Reply, Server, rounds};
+use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
-use crate::engine::{Raw, START, assert_ends, assert_mostly_on_time, now, stamp};
+use crate::engine::{Raw, START, assert_ends, assert_mostly_on_time, config, now, stamp};
 use crate::families::{id_bytes, state};
 
 /// What a store keeps leases longer for that were acquired at a caller's instant, in milliseconds.
@@ -224,11 +224,7 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, start: u64, steps: &[Step]) {
 
 #[test]
 fn histories_leave_what_the_machine_says() {
-    let config = ProptestConfig {
-        cases: rounds(300),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
+    let config = config(300);
     // Servers of this test's own, because it counts what they write.
     let stores: Vec<_> = Flavor::chosen()
         .into_iter()

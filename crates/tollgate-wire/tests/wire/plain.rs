@@ -7,11 +7,10 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Request, Verdicts};
 use tollgate_core::{Limit, Receipt};
-use tollgate_testkit::rounds;
 use tollgate_wire::inside::{Command, PlainStore, Transact};
 use tollgate_wire::{Engine, Failure, Options, ScriptCall};
 
-use crate::engine::{limit, never_waits, now};
+use crate::engine::{config, limit, never_waits, now};
 
 /// The server's time when a test begins, in microseconds: the middle of a window of one second.
 const BEGIN: u64 = 1_800_000_000_500_000;
@@ -258,11 +257,7 @@ fn an_idle_client_with_a_fast_clock_does_not_count_in_the_next_window() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: rounds(300),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(300))]
 
     /// Clients whose clocks are slow or fast by up to 500 ppm, and so is the server's, call around
     /// the ends of windows, and some are quiet for long.

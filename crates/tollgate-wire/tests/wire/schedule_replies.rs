@@ -6,10 +6,9 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use tollgate_core::schedule::{self, Event, PlannedEvent, Reason};
 use tollgate_core::{ErrorKind, StoreError};
-use tollgate_testkit::rounds;
 
 use crate::decoder::{assert_exact, odd_number};
-use crate::engine::{Canned, START as NOW, now, stamp};
+use crate::engine::{Canned, START as NOW, config, now, stamp};
 
 static TERMS: LazyLock<schedule::Terms> = LazyLock::new(|| {
     schedule::Terms::new("plans", ["2/10s", "3/1d", "9/day@Europe/Berlin"]).unwrap()
@@ -308,11 +307,7 @@ fn check(operation: usize, answer: &schedule::Answer) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: rounds(5_000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(5_000))]
 
     #[test]
     fn any_numbers_are_an_error_or_an_answer_to_the_request(

@@ -8,10 +8,12 @@ use proptest::sample::select;
 use proptest::test_runner::TestRunner;
 use tollgate_core::Timestamp;
 use tollgate_core::schedule::{self, Answer, Event, Operation};
-use tollgate_testkit::{Flavor, Reply, Server, rounds};
+use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
-use crate::engine::{Raw, START, assert_ends, assert_mostly_on_time, now, stamp, store_with};
+use crate::engine::{
+    Raw, START, assert_ends, assert_mostly_on_time, config, now, stamp, store_with,
+};
 
 /// What a store keeps events longer for that were planned at a caller's instant, in milliseconds.
 const SLACK: i64 = 600_000;
@@ -476,11 +478,7 @@ fn histories_of_strings_that_become_chunks_leave_what_the_machine_says() {
 
 /// Plays histories in which up to `small` events are a string.
 fn play(small: u32) {
-    let config = ProptestConfig {
-        cases: rounds(400),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
+    let config = config(400);
     // Servers of this test's own, because it counts what they write.
     let stores: Vec<_> = Flavor::chosen()
         .into_iter()

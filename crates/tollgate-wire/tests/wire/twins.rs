@@ -14,7 +14,7 @@ use tollgate_core::{Limit, Receipt, Timestamp};
 use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::WireStore;
 
-use crate::engine::{Canned, Raw, START, doubles, limit, now, store_on};
+use crate::engine::{Canned, Raw, START, config, doubles, limit, now, store_on};
 use crate::lifetime::{lives, server_time};
 
 /// What a store keeps a state longer for that was written at a caller's instant, in milliseconds.
@@ -444,11 +444,7 @@ fn scripts_of_reservations_leave_the_states_of_the_machine() {
 fn play(most: usize) {
     let all = all_families();
     let most = most.min(all.len());
-    let config = ProptestConfig {
-        cases: rounds(300),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
+    let config = config(300);
     // Of logs, the running total to begin at.
     let total = prop_oneof![Just(0), any::<u32>(), u32::MAX - 40..=u32::MAX];
     const INSTANTS: [u64; 6] = [0, 0, 1, 7_300_000, START, MAX_EXACT - 3_000_000];

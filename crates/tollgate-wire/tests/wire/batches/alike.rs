@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tollgate_core::store::{BlockSpan, Check, Operation, Prefetch, Request, Verdicts};
 use tollgate_core::{Limit, Receipt, StoreError, Timestamp};
-use tollgate_testkit::{Flavor, rounds};
+use tollgate_testkit::Flavor;
 use tollgate_wire::{Options, WireStore};
 
 use super::tasks::{Spawning, together};
-use crate::engine::{Raw, fresh, now};
+use crate::engine::{Raw, config, fresh, now};
 
 const LIMITS: [&str; 10] = [
     "gcra:5/1s",
@@ -119,11 +119,7 @@ struct Earlier {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: rounds(200),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(200))]
 
     #[test]
     fn a_batch_decides_as_one_call_after_the_other(

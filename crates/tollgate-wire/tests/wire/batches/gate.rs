@@ -5,14 +5,16 @@ use std::future::poll_fn;
 use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Mutex;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use tollgate_core::Limit;
 use tollgate_core::store::{Check, Request};
 use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
-use super::tasks::{Deciding, Spawning, begin, drop_tasks, pass, poll, run_tasks, switch_to, time};
+use super::tasks::{
+    Deciding, Spawning, begin, begin_with, drop_tasks, pass, poll, run_tasks, switch_to, time,
+};
 
 /// A gap that does not pass in a test, unless the test says so.
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
@@ -130,6 +132,11 @@ impl Scene {
     /// Begins a call, which waits, or is on its way.
     pub(crate) fn call(&self) -> Deciding<'_> {
         begin(&self.store, &self.request)
+    }
+
+    /// The same; `waker` is woken when the call has ended.
+    pub(crate) fn call_with(&self, waker: &Waker) -> Deciding<'_> {
+        begin_with(&self.store, &self.request, waker)
     }
 
     pub(crate) fn calls(&self, count: usize) -> Vec<Deciding<'_>> {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
+use tollgate_core::ErrorKind;
 use tollgate_core::store::{Check, Request};
-use tollgate_core::{ErrorKind, Limit};
 use tollgate_wire::Options;
 
-use super::gate::{ALONE, Gated, HOUR, answer, fresh_state, gated};
+use super::gate::{ALONE, HOUR, Scene, gated};
 use super::tasks::{
     Deciding, Woken, begin, begin_with, drop_tasks, pass, poll, poll_tasks, run_tasks, watch,
 };
@@ -28,28 +28,27 @@ impl Wake for Panics {
 #[test]
 fn a_waker_that_panics_keeps_nobody_from_going_on() {
     for ends in ["answered", "late to leave", "late"] {
-        let (store, request) = leaked(Options::new().with_batches_only());
+        let scene = leaked(Options::new().with_batches_only());
         let woken = [(); 3].map(|()| Woken::new());
         let [first, second, third] = woken.each_ref().map(|woken| Waker::from(Arc::clone(woken)));
         let [one, other] = [(); 2].map(|()| Waker::from(Arc::new(Panics)));
         let mut calls = Vec::new();
         for waker in [one, first, second, other, third] {
-            calls.push(begin_with(store, request, &waker));
+            calls.push(scene.call_with(&waker));
         }
         // The deadline of one more call is later.
         pass(Duration::from_millis(1));
-        calls.push(begin(store, request));
-        let reply = |calls| store.engine().0.reply(answer(calls, &fresh_state()));
+        calls.push(scene.call());
         match ends {
-            "answered" => reply(6),
+            "answered" => scene.answer(6),
             "late to leave" => {
                 pass(Duration::from_micros(499_500));
-                reply(1);
+                scene.answer(1);
             }
             _ => {
                 run_tasks();
-                store.engine().0.time_out();
-                reply(6);
+                scene.time_out();
+                scene.answer(6);
             }
         }
         run_tasks();
@@ -58,9 +57,8 @@ fn a_waker_that_panics_keeps_nobody_from_going_on() {
             assert!(poll(call).is_some(), "{ends}: it waits for ever");
         }
         // The task goes on, and sends what is called next.
-        let mut next = begin(store, request);
-        reply(1);
-        run_tasks();
+        let mut next = scene.call();
+        scene.answered(1);
         assert!(poll(&mut next).unwrap().unwrap().is_allowed(), "{ends}");
     }
 }
@@ -89,14 +87,9 @@ thread_local! {
     static CALLS: RefCell<Vec<Deciding<'static>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns a store and a request that wakers can use.
-fn leaked(options: Options) -> (&'static Gated, &'static Request<'static>) {
-    let limit: &'static Limit = Box::leak(Box::new(limit("gcra:1000/1s")));
-    let request = Request::consume(Check::new(limit, "alice", 1));
-    (
-        Box::leak(Box::new(gated(options))),
-        Box::leak(Box::new(request)),
-    )
+/// Returns a scene that wakers can use.
+fn leaked(options: Options) -> &'static Scene {
+    Box::leak(Box::new(Scene::new(options)))
 }
 
 /// Drops calls when it is woken, or dropped.
@@ -114,26 +107,25 @@ impl Drop for Drops {
 
 #[test]
 fn a_waker_that_is_replaced_may_drop_a_call_of_the_same_batch() {
-    let (store, request) = leaked(Options::new().with_batches_only());
+    let scene = leaked(Options::new().with_batches_only());
     let waker = Waker::from(Arc::new(Drops));
-    let mut call = begin_with(store, request, &waker);
+    let mut call = scene.call_with(&waker);
     drop(waker);
-    CALLS.set(vec![begin(store, request)]);
+    CALLS.set(vec![scene.call()]);
     let woken = watch(slice::from_mut(&mut call));
     assert!(CALLS.take().is_empty(), "the waker was not dropped");
     run_tasks();
-    assert_eq!(store.engine().0.sent()[0].calls(), [1]);
-    store.engine().0.reply(answer(1, &fresh_state()));
-    run_tasks();
+    assert_eq!(scene.sent()[0].calls(), [1]);
+    scene.answered(1);
     assert!(woken.is_woken());
 }
 
 #[test]
 fn a_waker_may_drop_a_call_of_the_same_queue_when_the_runtime_ends() {
-    let (store, request) = leaked(Options::new().with_batch_gap(HOUR));
-    CALLS.set((0..ALONE).map(|_| begin(store, request)).collect());
+    let scene = leaked(Options::new().with_batch_gap(HOUR));
+    CALLS.set(scene.calls(ALONE));
     let waker = Waker::from(Arc::new(Drops));
-    let mut call = begin_with(store, request, &waker);
+    let mut call = scene.call_with(&waker);
     drop(waker);
     drop_tasks();
     assert!(CALLS.take().is_empty(), "the waker was not woken");
@@ -142,54 +134,45 @@ fn a_waker_may_drop_a_call_of_the_same_queue_when_the_runtime_ends() {
 }
 
 /// Makes another call when it is woken.
-struct Calls {
-    store: &'static Gated,
-    request: &'static Request<'static>,
-}
+struct Calls(&'static Scene);
 
 impl Wake for Calls {
     fn wake(self: Arc<Self>) {
-        let call = begin(self.store, self.request);
-        CALLS.with_borrow_mut(|calls| calls.push(call));
+        CALLS.with_borrow_mut(|calls| calls.push(self.0.call()));
     }
 }
 
 /// Its task ends halfway, because another one takes its place.
 #[test]
 fn what_is_called_while_half_of_the_callers_are_woken_is_sent() {
-    let (store, request) = leaked(Options::new().with_batches_only());
-    let mut calls: Vec<_> = (0..33).map(|_| begin(store, request)).collect();
+    let scene = leaked(Options::new().with_batches_only());
+    let mut calls = scene.calls(33);
     run_tasks();
-    store.engine().0.sent();
-    let waker = Waker::from(Arc::new(Calls { store, request }));
+    scene.sent();
+    let waker = Waker::from(Arc::new(Calls(scene)));
     let polled = calls[0].as_mut().poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
-    store.engine().0.reply(answer(33, &fresh_state()));
+    scene.answer(33);
     poll_tasks();
     let mut next = CALLS.take().pop().expect("it was woken");
     assert!(poll(&mut next).is_none());
     run_tasks();
-    assert_eq!(store.engine().0.sent()[0].calls(), [1]);
-    store.engine().0.reply(answer(1, &fresh_state()));
-    run_tasks();
+    assert_eq!(scene.sent()[0].calls(), [1]);
+    scene.answered(1);
     assert!(poll(&mut next).unwrap().unwrap().is_allowed());
 }
 
 /// On a runtime of several threads, callers may call again before the task of their batch goes on.
 #[test]
 fn what_few_callers_call_when_they_are_woken_goes_by_itself() {
-    let (store, request) = leaked(Options::new().with_batch_gap(HOUR));
-    let mut alone: Vec<_> = (0..ALONE).map(|_| begin(store, request)).collect();
-    let waker = Waker::from(Arc::new(Calls { store, request }));
-    let _call = begin_with(store, request, &waker);
+    let scene = leaked(Options::new().with_batch_gap(HOUR));
+    let mut alone = scene.calls(ALONE);
+    let waker = Waker::from(Arc::new(Calls(scene)));
+    let _call = scene.call_with(&waker);
     run_tasks();
-    for call in &mut alone {
-        store.engine().0.reply(fresh_state());
-        assert!(poll(call).is_some());
-    }
-    store.engine().0.sent();
-    store.engine().0.reply(answer(1, &fresh_state()));
-    run_tasks();
-    assert!(!store.engine().0.sent()[0].is_batch);
+    scene.answer_each(&mut alone);
+    scene.sent();
+    scene.answered(1);
+    assert!(!scene.sent()[0].is_batch);
     drop(CALLS.take());
 }
