@@ -84,6 +84,11 @@ impl<'l> Scene<'l> {
         Ok(())
     }
 
+    /// Fails with `why` unless `holds`.
+    pub(crate) fn ensure(&self, holds: bool, why: impl FnOnce() -> String) -> Outcome {
+        self.session.ensure(holds, why)
+    }
+
     /// Fails unless both keys got the same answer.
     pub(crate) fn alike(&self, alice: Option<&Verdicts>, bob: Option<&Verdicts>) -> Outcome {
         self.session.ensure(self.same(alice, bob), || {

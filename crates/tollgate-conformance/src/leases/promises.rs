@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, prop_oneof};
 use tollgate_core::lease::{self, Acquisition, ConcurrencyLimiter};
-use tollgate_core::{ErrorKind, Timestamp};
+use tollgate_core::{ErrorKind, StoreError, Timestamp};
 
 use super::Leases;
 use super::naive::NaiveLeases;
@@ -209,6 +209,15 @@ pub async fn ends_by_itself_at_its_own_clock(harness: &Leases, _plan: &Plan) {
     panic!("the lease did not end");
 }
 
+/// Returns the token of the lease that was granted.
+#[track_caller]
+fn granted(answer: Result<lease::Answer, StoreError>) -> u64 {
+    match answer {
+        Ok(lease::Answer::Acquired(Acquisition::Granted { lease, .. })) => lease.token(),
+        answer => panic!("not granted: {answer:?}"),
+    }
+}
+
 /// Tokens grow from lease to lease, also after all leases have ended, and for calls at one instant.
 pub async fn tokens_only_grow(harness: &Leases, _plan: &Plan) {
     let store = harness.store().await;
@@ -222,14 +231,9 @@ pub async fn tokens_only_grow(harness: &Leases, _plan: &Plan) {
         let id = id.as_bytes();
         let ask =
             |operation| store.lease(lease::Request::new(&terms, key.key(), operation).at(now));
-        let answer = ask(lease::Operation::Acquire { id, weight: 1 });
-        let answer = answer.await.unwrap();
-        let lease::Answer::Acquired(Acquisition::Granted { lease, .. }) = answer else {
-            panic!("not granted: {answer:?}");
-        };
-        assert!(lease.token() > last, "{} after {last}", lease.token());
-        last = lease.token();
-        let token = lease.token();
+        let token = granted(ask(lease::Operation::Acquire { id, weight: 1 }).await);
+        assert!(token > last, "{token} after {last}");
+        last = token;
         let released = ask(lease::Operation::Release { id, token }).await.unwrap();
         assert_eq!(released, lease::Answer::Released(true));
     }
@@ -240,15 +244,10 @@ pub async fn tokens_only_grow(harness: &Leases, _plan: &Plan) {
             id: b"a",
             weight: 1,
         };
-        let answer = store
-            .lease(lease::Request::new(&terms, real.key(), acquire))
-            .await
-            .unwrap();
-        let lease::Answer::Acquired(Acquisition::Granted { lease, .. }) = answer else {
-            panic!("not granted: {answer:?}");
-        };
-        assert!(lease.token() > last, "{} after {last}", lease.token());
-        last = lease.token();
+        let acquired = store.lease(lease::Request::new(&terms, real.key(), acquire));
+        let token = granted(acquired.await);
+        assert!(token > last, "{token} after {last}");
+        last = token;
         tokio::time::sleep(Duration::from_millis(6)).await;
     }
 }
@@ -305,12 +304,7 @@ pub async fn malformed_requests_change_nothing(harness: &Leases, _plan: &Plan) {
         let renewed = ask(lease::Operation::Renew { id, token }).await.unwrap();
         assert_eq!(renewed, lease::Answer::Renewed(None));
     }
-    let acquired = ask(lease::Operation::Acquire { id, weight: 1 });
-    let acquired = acquired.await.unwrap();
-    assert!(matches!(
-        acquired,
-        lease::Answer::Acquired(Acquisition::Granted { .. })
-    ));
+    granted(ask(lease::Operation::Acquire { id, weight: 1 }).await);
     let nothing = self::terms(0, Duration::from_secs(60));
     let key = OwnedKey::fresh("nobody");
     let acquire = lease::Operation::Acquire { id, weight: 1 };

@@ -48,7 +48,7 @@ pub async fn reset_forgets_everything(harness: &Stores, plan: &Plan) {
             scene.reset(ALICE).await?;
             let seen = scene.peek(ALICE, 0).await?;
             let capacity = limit.algorithm().capacity();
-            scene.session.ensure(
+            scene.ensure(
                 seen.remaining() == capacity && seen.reset_after().is_zero(),
                 || "something is remembered after a reset".to_owned(),
             )?;
@@ -72,7 +72,7 @@ pub async fn a_refund_at_once_undoes(harness: &Stores, plan: &Plan) {
             let left = scene.peek(ALICE, 0).await?.remaining();
             if let Some(receipt) = scene.acquire(ALICE, cost.min(left)).await? {
                 let verdict = scene.refund(ALICE, &receipt).await?;
-                scene.session.ensure(
+                scene.ensure(
                     verdict.remaining() == left && verdict.consumed() == 0,
                     || format!("{left} remained before what was refunded"),
                 )?;

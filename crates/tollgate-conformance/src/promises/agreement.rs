@@ -87,7 +87,7 @@ async fn follows(harness: &Stores, limit: &Limit, start: Start, history: &[Step]
             held.push((verdict.decided_at().as_micros(), verdict.consumed()));
         }
         let answer = Answer::from(&verdict);
-        scene.session.ensure(answer == defined, || {
+        scene.ensure(answer == defined, || {
             format!("the definition says\n  {defined:?}, not\n  {answer:?}")
         })?;
     }

@@ -30,7 +30,7 @@ pub async fn allows_exactly_what_remains(harness: &Stores, plan: &Plan) {
             let left = scene.peek(ALICE, 0).await?;
             let remaining = left.remaining();
             let capacity = limit.algorithm().capacity();
-            scene.session.ensure(
+            scene.ensure(
                 left.is_allowed() && left.capacity() == capacity && remaining <= capacity,
                 || format!("a peek of a limit of {capacity} is wrong"),
             )?;
@@ -39,7 +39,7 @@ pub async fn allows_exactly_what_remains(harness: &Stores, plan: &Plan) {
                 let seen = scene.peek(ALICE, cost).await?;
                 let expected = cost <= remaining;
                 let wait = seen.retry_after();
-                scene.session.ensure(
+                scene.ensure(
                     seen.is_allowed() == expected
                         && wait.is_zero() == expected
                         && wait.is_never() == (cost > capacity),
@@ -47,9 +47,7 @@ pub async fn allows_exactly_what_remains(harness: &Stores, plan: &Plan) {
                 )?;
             }
             let consumed = scene.consume(ALICE, cost).await?;
-            scene
-                .session
-                .ensure(consumed.is_allowed() == (cost <= remaining), || {
+            scene.ensure(consumed.is_allowed() == (cost <= remaining), || {
                     format!("{remaining} remained, which contradicts the answer to a cost of {cost}")
                 })
         },
@@ -70,7 +68,7 @@ pub async fn takes_exactly_the_cost(harness: &Stores, plan: &Plan) {
             let before = scene.peek(ALICE, 0).await?.remaining();
             let verdict = scene.consume(ALICE, cost).await?;
             let consumed = if verdict.is_allowed() { cost } else { 0 };
-            scene.session.ensure(verdict.consumed() == consumed, || {
+            scene.ensure(verdict.consumed() == consumed, || {
                 format!("consumed other than {consumed}")
             })?;
             let after = scene.peek(ALICE, 0).await?.remaining();
@@ -78,11 +76,9 @@ pub async fn takes_exactly_the_cost(harness: &Stores, plan: &Plan) {
                 return Ok(());
             }
             let expected = before.saturating_sub(consumed);
-            scene
-                .session
-                .ensure(after == expected && verdict.remaining() == expected, || {
-                    format!("{before} remained, {consumed} was taken, so {expected} should remain")
-                })
+            scene.ensure(after == expected && verdict.remaining() == expected, || {
+                format!("{before} remained, {consumed} was taken, so {expected} should remain")
+            })
         },
     );
 }
@@ -109,7 +105,7 @@ pub async fn smaller_costs_wait_no_longer(harness: &Stores, plan: &Plan) {
                 let now = scene.session.now;
                 let until = wait.duration().map(|wait| now.saturating_add(wait));
                 let end = (until.is_none(), until);
-                scene.session.ensure(Some(end) >= earliest, || {
+                scene.ensure(Some(end) >= earliest, || {
                     format!("a smaller cost waits longer than {cost}, which waits {wait}")
                 })?;
                 earliest = Some(end);
@@ -139,16 +135,14 @@ pub async fn time_only_gives_back(harness: &Stores, plan: &Plan) {
                 scene.session.travel(time);
                 let after = scene.peek(ALICE, 0).await?;
                 let now = scene.session.now;
-                scene
-                    .session
-                    .ensure(after.remaining() >= before.remaining(), || {
-                        format!("{} remained before", before.remaining())
-                    })?;
+                scene.ensure(after.remaining() >= before.remaining(), || {
+                    format!("{} remained before", before.remaining())
+                })?;
                 let expected = fresh_at.saturating_duration_since(now);
                 // Waits that end after the last representable instant cannot be compared.
                 if fresh_at < Timestamp::MAX {
                     let reset_after = after.reset_after().duration();
-                    scene.session.ensure(reset_after == Some(expected), || {
+                    scene.ensure(reset_after == Some(expected), || {
                         format!("it should be as new in {expected:?}")
                     })?;
                 }

@@ -104,7 +104,7 @@ async fn keeps_within(harness: &Stores, limit: &Limit, start: Start, history: &[
     let window_us = limit.algorithm().quota().window_us();
     for span in [1, window_us.div_ceil(2), window_us, window_us * 3] {
         let (most, bound) = (most_within(&kept, span), bound(limit, span));
-        scene.session.ensure(most <= bound, || {
+        scene.ensure(most <= bound, || {
             format!("{most} were kept within {span} µs, where at most {bound} may be")
         })?;
     }
@@ -125,7 +125,7 @@ pub async fn reaches_its_bound(harness: &Stores, plan: &Plan) {
             // Several tokens may arrive within one microsecond and are then taken together.
             let quota = limit.algorithm().quota();
             let slack = u128::from(quota.amount() / window_us);
-            scene.session.ensure(most + slack >= bound, || {
+            scene.ensure(most + slack >= bound, || {
                 format!("only {most} were admitted within {span} µs, where {bound} may be")
             })
         },

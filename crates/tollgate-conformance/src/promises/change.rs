@@ -69,7 +69,7 @@ pub async fn zero_denies_everything(harness: &Stores, plan: &Plan) {
             scene.play(&history).await?;
             for cost in [1, u64::MAX] {
                 let denied = scene.consume(ALICE, cost).await?;
-                scene.session.ensure(
+                scene.ensure(
                     !denied.is_allowed()
                         && denied.retry_after().is_never()
                         && denied.reset_after().is_zero()
@@ -78,7 +78,7 @@ pub async fn zero_denies_everything(harness: &Stores, plan: &Plan) {
                 )?;
             }
             let nothing = scene.consume(ALICE, 0).await?;
-            scene.session.ensure(nothing.is_allowed(), || {
+            scene.ensure(nothing.is_allowed(), || {
                 "what costs nothing is always allowed".to_owned()
             })
         },

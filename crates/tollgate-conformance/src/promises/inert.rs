@@ -22,11 +22,9 @@ pub async fn peek_changes_nothing(harness: &Stores, plan: &Plan) {
                 scene.session.travel(step.time);
                 let once = scene.peek(BOB, cost).await?;
                 let twice = scene.peek(BOB, cost).await?;
-                scene
-                    .session
-                    .ensure(scene.session.same(&once, &twice), || {
-                        "a second peek differs".to_owned()
-                    })?;
+                scene.ensure(scene.session.same(&once, &twice), || {
+                    "a second peek differs".to_owned()
+                })?;
                 let mut step = step.clone();
                 step.time = Move::Stay;
                 scene.play_twins(&[step]).await?;
@@ -58,12 +56,12 @@ pub async fn denied_calls_change_nothing(harness: &Stores, plan: &Plan) {
                 let denied = scene.consume(BOB, too_much).await?;
                 let after = scene.peek(BOB, 0).await?;
                 let unchanged = counts || scene.session.same(&before, &after);
-                scene.session.ensure(
+                scene.ensure(
                     !denied.is_allowed() && denied.consumed() == 0 && unchanged,
                     || format!("{too_much} was too much, and something changed"),
                 )?;
                 if counts {
-                    scene.session.ensure(after.remaining() == 0, || {
+                    scene.ensure(after.remaining() == 0, || {
                         "a denied call did not count".to_owned()
                     })?;
                 }

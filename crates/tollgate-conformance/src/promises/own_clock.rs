@@ -61,11 +61,9 @@ pub async fn gives_back_at_its_own_clock(harness: &Stores, plan: &Plan) {
             scene.reset(ALICE).await?;
             let forgotten = scene.peek(ALICE, AMOUNT).await?;
             says(&scene, forgotten, true, 0, AMOUNT)?;
-            scene
-                .session
-                .ensure(forgotten.reset_after().is_zero(), || {
-                    "something is remembered after a reset".to_owned()
-                })?;
+            scene.ensure(forgotten.reset_after().is_zero(), || {
+                "something is remembered after a reset".to_owned()
+            })?;
             let whole = scene.consume(ALICE, AMOUNT).await?;
             says(&scene, whole, true, AMOUNT, 0)
         },
@@ -138,11 +136,9 @@ fn daily(plan: &Plan) -> Plan {
 fn says(scene: &Scene<'_>, verdict: Verdict, allowed: bool, consumed: u64, left: u64) -> Outcome {
     let said = verdict.is_allowed() == allowed && verdict.retry_after().is_zero() == allowed;
     let numbers = (verdict.consumed(), verdict.remaining());
-    scene
-        .session
-        .ensure(said && numbers == (consumed, left), || {
-            format!("allowed: {allowed}, consumed {consumed}, and {left} left, is what is true")
-        })
+    scene.ensure(said && numbers == (consumed, left), || {
+        format!("allowed: {allowed}, consumed {consumed}, and {left} left, is what is true")
+    })
 }
 
 /// Sends a request with several limits, and fails unless they answer as given.

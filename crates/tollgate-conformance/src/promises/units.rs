@@ -27,9 +27,7 @@ pub async fn a_cost_is_as_many_unit_calls(harness: &Stores, plan: &Plan) {
             for _ in 0..cost {
                 units &= scene.consume(BOB, 1).await?.is_allowed();
             }
-            scene
-                .session
-                .ensure(units, || format!("{left} remained, so {cost} fit"))?;
+            scene.ensure(units, || format!("{left} remained, so {cost} fit"))?;
             scene.look_alike(1).await?;
             scene.session.travel(later);
             scene.look_alike(cost).await
@@ -56,7 +54,7 @@ pub async fn takes_what_unit_calls_would(harness: &Stores, plan: &Plan) {
             };
             let taken = scene.take(ALICE, most).await?;
             let expected = most.min(left);
-            scene.session.ensure(
+            scene.ensure(
                 taken.consumed() == expected && taken.is_allowed() == (expected > 0 || most == 0),
                 || format!("{left} remained, so {expected} of {most} should be taken"),
             )?;
@@ -64,14 +62,12 @@ pub async fn takes_what_unit_calls_would(harness: &Stores, plan: &Plan) {
             for _ in 0..expected {
                 units += scene.consume(BOB, 1).await?.consumed();
             }
-            scene
-                .session
-                .ensure(units == expected, || format!("{units} unit calls fit"))?;
+            scene.ensure(units == expected, || format!("{units} unit calls fit"))?;
             if expected == 0 && most > 0 {
                 // Limits that count denied calls count this as one call of cost 1.
                 let denied = scene.consume(BOB, 1).await?;
                 let same = scene.session.same(&denied, &taken);
-                scene.session.ensure(same, || {
+                scene.ensure(same, || {
                     "taking when nothing is left differs from a call of cost 1".to_owned()
                 })?;
             }

@@ -35,17 +35,13 @@ pub async fn a_clock_that_steps_back_admits_no_more(harness: &Stores, plan: &Pla
             let (late_alice, late_bob) = (scene.peek(ALICE, 0).await?, scene.peek(BOB, 0).await?);
             scene.session.travel(Move::Back(back));
             let early = scene.take(ALICE, u64::MAX).await?;
-            scene
-                .session
-                .ensure(early.consumed() <= late_alice.remaining(), || {
-                    "more than before the clock stepped back".to_owned()
-                })?;
+            scene.ensure(early.consumed() <= late_alice.remaining(), || {
+                "more than before the clock stepped back".to_owned()
+            })?;
             let early = scene.peek(BOB, 0).await?;
-            scene
-                .session
-                .ensure(early.remaining() <= late_bob.remaining(), || {
-                    "more than before the clock stepped back".to_owned()
-                })?;
+            scene.ensure(early.remaining() <= late_bob.remaining(), || {
+                "more than before the clock stepped back".to_owned()
+            })?;
             waits_exactly(&mut scene, cost, part).await
         },
     );
@@ -64,13 +60,13 @@ pub async fn reset_after_is_exact(harness: &Stores, plan: &Plan) {
                 let wait = seen.reset_after().as_micros().unwrap();
                 scene.session.wait(wait - 1)?;
                 let before = scene.peek(ALICE, 0).await?;
-                scene.session.ensure(before.remaining() < capacity, || {
+                scene.ensure(before.remaining() < capacity, || {
                     "as new, one microsecond too early".to_owned()
                 })?;
                 scene.session.wait(1)?;
             }
             let after = scene.peek(ALICE, 0).await?;
-            scene.session.ensure(
+            scene.ensure(
                 after.remaining() == capacity && after.reset_after().is_zero(),
                 || "not as new after its reset_after".to_owned(),
             )
@@ -110,16 +106,14 @@ async fn waits_exactly(scene: &mut Scene<'_>, cost: u64, part: u64) -> Outcome {
         let seen = scene.peek(ALICE, cost).await?;
         let denied =
             !seen.is_allowed() && (counts || !scene.consume(ALICE, cost).await?.is_allowed());
-        scene.session.ensure(denied, || {
+        scene.ensure(denied, || {
             format!("allowed before its wait of {wait} µs was over")
         })?;
     }
     scene.session.wait(1)?;
     let seen = scene.peek(ALICE, cost).await?;
     let consumed = scene.consume(ALICE, cost).await?;
-    scene
-        .session
-        .ensure(seen.is_allowed() && consumed.is_allowed(), || {
-            format!("denied after its wait of {wait} µs")
-        })
+    scene.ensure(seen.is_allowed() && consumed.is_allowed(), || {
+        format!("denied after its wait of {wait} µs")
+    })
 }

@@ -85,11 +85,8 @@ pub async fn nothing_is_planned_at_closed_times(harness: &Schedules, _plan: &Pla
         let terms = schedule::Terms::new("plans", quotas).unwrap();
         let schedule = Schedule::with_terms(Arc::clone(&store), terms);
         let case = format!("{rule}, {closes}");
-        let micros = |text: &str| {
-            let at: jiff::Timestamp = text.parse().unwrap();
-            u64::try_from(at.as_microsecond()).unwrap()
-        };
-        check(&schedule, micros(closes), micros(opens), &case).await;
+        let (closes, opens) = (at(closes).as_micros(), at(opens).as_micros());
+        check(&schedule, closes, opens, &case).await;
     }
     nothing_is_open_up_to_the_horizon(store).await;
 }
@@ -144,8 +141,7 @@ async fn nothing_is_open_up_to_the_horizon(store: Arc<dyn schedule::Store>) {
     let terms = schedule::Terms::new("plans", quotas).unwrap();
     let schedule = Schedule::with_terms(store, terms);
     let key = OwnedKey::fresh("alice");
-    let start: jiff::Timestamp = "2026-06-02T00:00Z".parse().unwrap();
-    let start = u64::try_from(start.as_microsecond()).unwrap();
+    let start = at("2026-06-02T00:00Z").as_micros();
     let (now, time) = (stamp(start), stamp(start + HOUR_US));
     let next = schedule.next_free(key.key(), time).at(now).await.unwrap();
     assert_eq!(next, None);
@@ -170,10 +166,6 @@ pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
     let quotas = ["2/day@local", "night=closed 22:00-08:00@local"];
     let schedule = Schedule::new(harness.store().await, "plans", quotas).unwrap();
     let key = OwnedKey::fresh("alice");
-    let at = |text: &str| {
-        let at: jiff::Timestamp = text.parse().unwrap();
-        stamp(u64::try_from(at.as_microsecond()).unwrap())
-    };
     let [berlin, tokyo, havana] = ZONES.map(|zone| zone.parse_zone());
     let now = at("2026-06-01T00:00Z");
     let add = |id: &'static str, time| schedule.add(key.key(), id, time).at(now);

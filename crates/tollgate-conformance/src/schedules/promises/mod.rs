@@ -156,6 +156,12 @@ fn stamp(micros: u64) -> Timestamp {
     Timestamp::saturating_from_micros(micros)
 }
 
+/// Returns the instant that `text` says.
+fn at(text: &str) -> Timestamp {
+    let at: jiff::Timestamp = text.parse().unwrap();
+    stamp(u64::try_from(at.as_microsecond()).unwrap())
+}
+
 /// Small quotas, windows and horizons, so that histories reach all of their edges.
 fn setups() -> impl Strategy<Value = Setup> {
     let quotas = vec((0_u64..6, 1_u64..24), 1..4);
@@ -176,15 +182,14 @@ fn setups() -> impl Strategy<Value = Setup> {
 
 /// Instants 40 microseconds before a rule begins or ends to close.
 fn edges() -> impl Strategy<Value = (u64, ClosedRule)> {
-    let edge = |at: &'static str, from: &str, until: &str| {
-        let at: jiff::Timestamp = at.parse().unwrap();
+    let edge = |time: &str, from: &str, until: &str| {
         let rule = ClosedRule {
             days: ClosedDays::Every,
             from: from.to_owned(),
             until: until.to_owned(),
             zone: "Europe/Berlin",
         };
-        Just((u64::try_from(at.as_microsecond()).unwrap() - 40, rule))
+        Just((at(time).as_micros() - 40, rule))
     };
     prop_oneof![
         edge("2026-06-01T22:00+02", "22:00", "08:00"),
@@ -354,17 +359,8 @@ fn request<'a>(
 
 fn ids() -> Vec<String> {
     // Ids that a store may mix up with each other, or with what it holds beside them.
-    ["", "c", "w", "e", "w1", "1", "é", "a b", "a\u{0}b", "A"]
-        .iter()
-        .enumerate()
-        .map(|(index, id)| {
-            if index == 0 {
-                "-".to_owned()
-            } else {
-                (*id).to_owned()
-            }
-        })
-        .collect()
+    let ids = ["-", "c", "w", "e", "w1", "1", "é", "a b", "a\u{0}b", "A"];
+    ids.map(str::to_owned).to_vec()
 }
 
 /// Asks the store, with more of the calendars' periods as often as it needs them.
