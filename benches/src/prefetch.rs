@@ -1,27 +1,28 @@
 //! Measures units ahead on a server, beside calls that each ask it.
 //!
-//! What is compared is measured in turn, many times, and the program prints medians. Server calls are counted by
-//! the server, with those that give units back.
+//! Of times, it prints medians. Server calls are counted by the server, with those that give units back, and
+//! instructions by valgrind: times do not tell a difference of some percent.
 
-use std::io::{self, Write};
-use std::process;
+#![expect(clippy::print_stdout, reason = "it prints tables")]
+
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{env, process};
 
 use clap::Parser;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 use tollgate_core::{RateLimiter, Store};
-use tollgate_fred::FredStore;
+use tollgate_fred::FredStoreBuilder;
 use tollgate_layers::{AllowAll, Prefetch, usual};
-use tollgate_memory::MemoryStore;
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_testkit::{Flavor, Server};
 
 use crate::cores::Cores;
 use crate::servers::clients::options;
-use crate::servers::run::{Runs, Subject, erase, percentile};
+use crate::servers::run::{Subject, erase, percentile};
 use crate::{Problem, keys, median, processor};
 
 const L: Duration = Duration::from_millis(200);
@@ -42,6 +43,9 @@ pub struct Arguments {
     /// Checks within seconds that everything works; the numbers mean nothing.
     #[arg(long)]
     quick: bool,
+    /// Calls once for each of so many keys, for valgrind: by a client, with the layer or without, on a server.
+    #[arg(long, hide = true, num_args = 4)]
+    calls: Vec<String>,
 }
 
 /// Measures, and prints the tables.
@@ -50,268 +54,175 @@ pub struct Arguments {
 ///
 /// If a server or a limiter fails.
 pub fn run(arguments: &Arguments) -> Result<(), Problem> {
-    let cores = Cores::take();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    if let [client, layer, url, count] = &arguments.calls[..] {
+        return runtime.block_on(call_once(client, layer, url, count.parse()?));
+    }
+    let cores = Cores::take();
     let server = Server::start(Flavor::System);
-    writeln!(io::stdout(), "{}", cores.give(server.pid()))?;
+    println!("{}", cores.give(server.pid()));
     let is_chosen = |table| arguments.table.as_deref().is_none_or(|of| of == table);
     let (rounds, part) = match arguments.quick {
         true => (1, 100),
         false => (arguments.rounds.max(1), 1),
     };
-    // Before there is a recorder.
+    if is_chosen("cold") {
+        cold(&server, 4_000 / part)?;
+    }
     if is_chosen("counts") {
         runtime.block_on(counts(&server, Duration::from_secs(5) / part))?;
     }
     if is_chosen("silent") {
         runtime.block_on(silent(&server, rounds))?;
     }
-    let slice = Duration::from_millis(40) / part;
-    if is_chosen("cold") {
-        runtime.block_on(cold(&server, rounds, slice))?;
-    }
+    // Last, since it sets a recorder.
     if is_chosen("hot") {
-        runtime.block_on(hot(&server, rounds, slice))?;
+        runtime.block_on(hot(&server, rounds, Duration::from_millis(40) / part))?;
     }
     Ok(())
 }
 
-/// A way to decide calls, for some keys in turn.
-struct Calls<S> {
-    limiter: Arc<RateLimiter<S>>,
-    keys: Arc<[String]>,
+/// A limiter that is called for a key.
+struct Calls {
+    limiter: RateLimiter<Arc<dyn Store>>,
     together: usize,
 }
 
-impl<S: Store + 'static> Subject for Calls<S> {
-    async fn call(&self, turn: usize) -> Result<bool, Problem> {
-        for next in turn * self.together..(turn + 1) * self.together {
-            let key = &self.keys[next % self.keys.len()];
-            if self.limiter.check(key).await?.is_denied() {
-                return Err("a call is denied".into());
-            }
+impl Subject for Calls {
+    async fn call(&self, _: usize) -> Result<bool, Problem> {
+        for _ in 0..self.together {
+            self.limiter.check("hot").await?.permit()?;
         }
         Ok(true)
     }
 }
 
-struct Way {
-    name: &'static str,
+/// Measures a slice: nanoseconds of a decision, and those of this process's and the server's processor, then the
+/// median and the 99th percentile of single decisions.
+async fn measure(
+    limiter: &RateLimiter<Arc<dyn Store>>,
     in_flight: usize,
-    many: Box<dyn Runs>,
-    each: Box<dyn Runs>,
-    samples: Vec<[f64; 5]>,
-}
-
-impl Way {
-    fn new(
-        name: &'static str,
-        in_flight: usize,
-        keys: &Arc<[String]>,
-        store: impl Store + 'static,
-    ) -> Result<Self, Problem> {
-        let limiter = Arc::new(RateLimiter::new(store, [WIDE])?);
-        let calls = |together| {
-            let (limiter, keys) = (Arc::clone(&limiter), Arc::clone(keys));
-            erase(Calls {
-                limiter,
-                keys,
-                together,
-            })
-        };
-        Ok(Self {
-            name,
-            in_flight,
-            many: calls(TOGETHER),
-            each: calls(1),
-            samples: Vec::new(),
-        })
-    }
-
-    /// Measures a slice: nanoseconds of a decision, and those of this process's and the server's processor,
-    /// then the median and the 99th percentile of single decisions.
-    async fn measure(&mut self, server: &Server, slice: Duration) -> Result<(), Problem> {
-        self.each.run(self.in_flight, slice / 4).await?;
-        let busy = async |pid| {
-            // Only then has the system counted all its work.
-            sleep(Duration::from_millis(2)).await;
-            processor::time(pid).unwrap_or_default()
-        };
-        let pids = [process::id(), server.pid()];
-        let before = [busy(pids[0]).await, busy(pids[1]).await];
-        let run = self.many.run(self.in_flight, slice).await?;
-        let after = [busy(pids[0]).await, busy(pids[1]).await];
-        let single = self.each.run(self.in_flight, slice).await?;
-        let calls = f64::from(u32::try_from(run.calls() * TOGETHER)?);
-        let nanos = |time: Duration| time.as_secs_f64() * 1e9 / calls;
-        let at = |percent| percentile(&single.latencies, percent).map_or(f64::NAN, f64::from);
-        self.samples.push([
-            nanos(run.elapsed),
-            nanos(after[0] - before[0]),
-            nanos(after[1] - before[1]),
-            at(50),
-            at(99),
-        ]);
-        Ok(())
-    }
-
-    fn median(&self, of: impl Fn(&[f64; 5]) -> f64) -> f64 {
-        median(self.samples.iter().map(of)).unwrap_or(f64::NAN)
-    }
-
-    /// Returns the median of how much more time of both processors this takes than `other` of the same round, by
-    /// their ratio and their difference. Others on the machine hardly change that.
-    fn beside(&self, other: &Self) -> (f64, f64) {
-        let pairs = self.samples.iter().zip(&other.samples);
-        let all = |of: fn(f64, f64) -> f64| {
-            median(
-                pairs
-                    .clone()
-                    .map(|(own, other)| of(own[1] + own[2], other[1] + other[2])),
-            )
-        };
-        let ratio = all(|own, other| own / other);
-        let more = all(|own, other| own - other);
-        (ratio.unwrap_or(f64::NAN), more.unwrap_or(f64::NAN))
-    }
-}
-
-/// Measures all ways in turn, every second time backwards.
-async fn all(
-    ways: &mut [Way],
     server: &Server,
-    rounds: usize,
     slice: Duration,
-) -> Result<(), Problem> {
-    for round in 0..rounds {
-        let mut turns: Vec<&mut Way> = ways.iter_mut().collect();
-        if round % 2 == 1 {
-            turns.reverse();
-        }
-        for way in turns {
-            way.measure(server, slice).await?;
-        }
-    }
-    Ok(())
+) -> Result<[f64; 5], Problem> {
+    let [many, each] = [TOGETHER, 1].map(|together| {
+        let limiter = limiter.clone();
+        erase(Calls { limiter, together })
+    });
+    each.run(in_flight, slice / 4).await?;
+    let busy = async || {
+        // Only then has the system counted all their work.
+        sleep(Duration::from_millis(2)).await;
+        [process::id(), server.pid()].map(|pid| processor::time(pid).unwrap_or_default())
+    };
+    let before = busy().await;
+    let run = many.run(in_flight, slice).await?;
+    let after = busy().await;
+    let single = each.run(in_flight, slice).await?;
+    let calls = f64::from(u32::try_from(run.calls() * TOGETHER)?);
+    let nanos = |time: Duration| time.as_secs_f64() * 1e9 / calls;
+    let at = |percent| percentile(&single.latencies, percent).map_or(f64::NAN, f64::from);
+    let [own, servers] = [0, 1].map(|of| nanos(after[of] - before[of]));
+    Ok([nanos(run.elapsed), own, servers, at(50), at(99)])
 }
 
 /// Measures one key that is called all the time.
 async fn hot(server: &Server, rounds: usize, slice: Duration) -> Result<(), Problem> {
-    let url = server.url();
-    let keys: Arc<[String]> = keys(1).into();
-    let store = async |batches| {
-        RedisStoreBuilder::from(options(batches))
-            .connect(&*url)
-            .await
+    metrics::set_global_recorder(PrometheusBuilder::new().build_recorder())?;
+    let redis = async |batches| {
+        let builder = RedisStoreBuilder::from(options(batches));
+        builder.connect(server.url()).await
     };
-    let mut ways = vec![
-        Way::new("each call asks", 1, &keys, store(false).await?)?,
-        Way::new("each call asks", 64, &keys, store(false).await?)?,
-        Way::new("batches", 64, &keys, store(true).await?)?,
-        Way::new("batches", 256, &keys, store(true).await?)?,
-        Way::new(
+    let layers = usual(redis(false).await?, AllowAll).prefetch(L);
+    let stores: [(_, Arc<dyn Store>); 4] = [
+        ("each call asks", Arc::new(redis(false).await?)),
+        ("batches", Arc::new(redis(true).await?)),
+        (
             "`Prefetch`",
-            1,
-            &keys,
-            Prefetch::new(store(false).await?, L),
-        )?,
-        Way::new(
-            "`Prefetch`",
-            64,
-            &keys,
-            Prefetch::new(store(false).await?, L),
-        )?,
+            Arc::new(Prefetch::new(redis(false).await?, L)),
+        ),
+        ("`usual` with `Prefetch`", Arc::new(layers)),
     ];
-    // These count for nobody, since there is no recorder when they begin.
-    all(&mut ways, server, 1, slice).await?;
-    let recorder = PrometheusBuilder::new().build_recorder();
-    metrics::set_global_recorder(recorder)?;
-    let layers = usual(store(false).await?, AllowAll);
-    ways.extend([
-        Way::new(
-            "`Prefetch`, metrics",
-            1,
-            &keys,
-            Prefetch::new(store(false).await?, L),
-        )?,
-        Way::new("`usual`, metrics", 1, &keys, layers.prefetch(L))?,
-    ]);
-    all(&mut ways, server, rounds, slice).await?;
-    let mut out = io::stdout();
-    writeln!(
-        out,
-        "\n| a hot key | in flight | decisions/s | processor, ns | server's, ns | p50, µs | p99, µs | times as many as the second |\n|---|---:|---:|---:|---:|---:|---:|---:|"
-    )?;
-    for way in &ways {
-        writeln!(
-            out,
-            "| {} | {} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {:.1} |",
-            way.name,
-            way.in_flight,
-            way.median(|of| 1e9 / of[0]),
-            way.median(|of| of[1]),
-            way.median(|of| of[2]),
-            way.median(|of| of[3]) / 1e3,
-            way.median(|of| of[4]) / 1e3,
-            1.0 / way.beside(&ways[1]).0,
-        )?;
+    let mut ways = Vec::new();
+    for (name, store) in stores {
+        let limiter = RateLimiter::new(store, [WIDE])?;
+        ways.extend([1, 64].map(|in_flight| (name, in_flight, limiter.clone(), Vec::new())));
+    }
+    for _ in 0..rounds {
+        for (_, in_flight, limiter, samples) in &mut ways {
+            samples.push(measure(limiter, *in_flight, server, slice).await?);
+        }
+    }
+    println!(
+        "\n| a hot key | in flight | decision, ns | processor, ns | server's, ns | p50, ns | p99, ns |\n|---|---:|---:|---:|---:|---:|---:|"
+    );
+    for (name, in_flight, _, samples) in ways {
+        let median = |of| median(samples.iter().map(|sample| sample[of])).unwrap_or(f64::NAN);
+        let each = [0, 1, 2, 3, 4].map(|of| format!("{:.0}", median(of)));
+        println!("| {name} | {in_flight} | {} |", each.join(" | "));
     }
     Ok(())
 }
 
-/// Measures keys that are each called less often than every second, with the layer and without.
-async fn cold(server: &Server, rounds: usize, slice: Duration) -> Result<(), Problem> {
-    let url = server.url();
-    let many: Arc<[String]> = keys(100_000).into();
-    // The store in memory is called so often that these must be called within a shorter time to be busy.
-    let few: Arc<[String]> = keys(10_000).into();
-    let short = Duration::from_millis(1);
-    let redis = async || RedisStoreBuilder::from(options(false)).connect(&*url).await;
-    let fred = async || FredStore::connect(&url).await;
-    // A layer that never prefetches, so that both are awaited.
-    let mut ways = vec![
-        Way::new(
-            "in memory",
-            1,
-            &few,
-            Prefetch::new(MemoryStore::new(), Duration::ZERO),
-        )?,
-        Way::new(
-            "in memory",
-            1,
-            &few,
-            Prefetch::new(MemoryStore::new(), short),
-        )?,
-    ];
-    for in_flight in [1, 64] {
-        ways.extend([
-            Way::new("redis-rs", in_flight, &many, redis().await?)?,
-            Way::new(
-                "redis-rs",
-                in_flight,
-                &many,
-                Prefetch::new(redis().await?, L),
-            )?,
-            Way::new("fred", in_flight, &many, fred().await?)?,
-            Way::new("fred", in_flight, &many, Prefetch::new(fred().await?, L))?,
-        ]);
+/// Counts the instructions of this program for a call of a key that is called once, with the layer and without.
+fn cold(server: &Server, calls: u32) -> Result<(), Problem> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("\ninstructions are not counted, because there is no valgrind");
+        return Ok(());
     }
-    all(&mut ways, server, rounds, slice).await?;
-    let mut out = io::stdout();
-    writeln!(
-        out,
-        "\n| cold keys | in flight | processors without, ns | more, ns | ratio |\n|---|---:|---:|---:|---:|"
-    )?;
-    for pair in ways.chunks(2) {
-        let ((ratio, more), of) = (pair[1].beside(&pair[0]), &pair[0]);
-        let without = of.median(|of| of[1] + of[2]);
-        writeln!(
-            out,
-            "| {} | {} | {without:.0} | {more:.0} | {ratio:.3} |",
-            of.name, of.in_flight
-        )?;
+    println!("\n| cold keys | instructions without | with | ratio |\n|---|---:|---:|---:|");
+    for client in ["redis-rs", "fred"] {
+        let each = |layer| {
+            let [few, many] = [calls, calls * 2]
+                .map(|calls| instructions([client, layer, &server.url(), &calls.to_string()]));
+            // What both have in common is not of the calls.
+            Ok::<_, Problem>((many? - few?) / f64::from(calls))
+        };
+        let (without, with) = (each("without")?, each("with")?);
+        let ratio = with / without;
+        println!("| {client} | {without:.0} | {with:.0} | {ratio:.3} |");
+    }
+    Ok(())
+}
+
+/// Returns how many instructions this program takes as a whole for the calls of these arguments.
+fn instructions(arguments: [&str; 4]) -> Result<f64, Problem> {
+    let tool = "--tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null";
+    let output = Command::new("valgrind")
+        .args(tool.split(' '))
+        .arg(env::current_exe()?)
+        .arg("--calls")
+        .args(arguments)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let count = text.split(" refs:").nth(1).unwrap_or_default();
+    let count = count
+        .split_whitespace()
+        .next()
+        .map(|count| count.replace(',', ""));
+    let count = count.and_then(|count| count.parse().ok());
+    count.ok_or_else(|| format!("valgrind did not count: {text}").into())
+}
+
+/// Calls once for each of some keys.
+async fn call_once(client: &str, layer: &str, url: &str, count: usize) -> Result<(), Problem> {
+    let redis = async || RedisStoreBuilder::from(options(false)).connect(url).await;
+    let fred = async || FredStoreBuilder::from(options(false)).connect(url).await;
+    match (client, layer) {
+        ("fred", "without") => call_each(fred().await?, count).await,
+        ("fred", _) => call_each(Prefetch::new(fred().await?, L), count).await,
+        (_, "without") => call_each(redis().await?, count).await,
+        _ => call_each(Prefetch::new(redis().await?, L), count).await,
+    }
+}
+
+async fn call_each(store: impl Store, count: usize) -> Result<(), Problem> {
+    let limiter = RateLimiter::new(store, [WIDE])?;
+    // As many for any count: making them is not a part of the calls.
+    for key in &keys(10_000)[..count] {
+        limiter.check(key).await?.permit()?;
     }
     Ok(())
 }
@@ -341,17 +252,13 @@ async fn call(
 
 /// Counts the server's calls for keys whose quotas are not exhausted.
 async fn counts(server: &Server, span: Duration) -> Result<(), Problem> {
-    let mut out = io::stdout();
-    writeln!(
-        out,
+    println!(
         "\n| calls | limit | L | batches | decisions | server calls | decisions for each |\n|---|---|---:|---|---:|---:|---:|"
-    )?;
-    let ms = Duration::from_millis;
+    );
     // A thousand calls a second by each of ten callers, or a hundred for each of many keys.
-    let one = ("10,000/s of a key", vec!["hot".to_owned(); 10], ms(1));
-    let (few, many) = (keys(300), keys(1_000));
-    let few = ("100/s of 300 keys", few, ms(10));
-    let many = ("100/s of 1,000 keys", many, ms(10));
+    let one = ("10,000/s of a key", vec!["hot".to_owned(); 10], 1);
+    let few = ("100/s of 300 keys", keys(300), 10);
+    let many = ("100/s of 1,000 keys", keys(1_000), 10);
     let mut rows = Vec::new();
     for limit in [
         "gcra:15000/1s",
@@ -368,19 +275,16 @@ async fn counts(server: &Server, span: Duration) -> Result<(), Problem> {
     }
     rows.push((&many, "sliding-log:3000/20s", L, true));
     for (row, ((name, keys, pause), limit, within, batches)) in rows.into_iter().enumerate() {
-        let redis = RedisStoreBuilder::from(options(batches))
-            .connect(server.url())
-            .await?;
-        let store = Prefetch::new(redis, within);
+        let builder = RedisStoreBuilder::from(options(batches));
+        let store = Prefetch::new(builder.connect(server.url()).await?, within);
         let limiter = RateLimiter::new(store, [format!("row{row}={limit}")])?;
         let _ = server.command(&["CONFIG", "RESETSTAT"]);
-        let calls = call(limiter, keys, *pause, span).await?;
+        let calls = call(limiter, keys, Duration::from_millis(*pause), span).await?;
         let asked = scripts(server);
-        writeln!(
-            out,
+        println!(
             "| {name} | `{limit}` | {within:?} | {batches} | {calls} | {asked} | {:.1} |",
             f64::from(calls) / f64::from(asked),
-        )?;
+        );
     }
     Ok(())
 }
@@ -391,18 +295,11 @@ const BURST: u32 = 50;
 
 /// Measures what a process that goes silent has in hand, and for how long others miss it.
 async fn silent(server: &Server, rounds: usize) -> Result<(), Problem> {
-    let mut out = io::stdout();
-    writeln!(
-        out,
-        "\n| L | units in a silent hand | until they are there again, ms |\n|---|---:|---:|"
-    )?;
+    let most = |of: Vec<f64>| of.into_iter().fold(0.0, f64::max);
+    println!("\n| L | units in a silent hand | until they are there again, ms |\n|---|---:|---:|");
     for within in TIMES {
-        let limit = [format!(
-            "silent{}=sliding-log:{AMOUNT}/10s",
-            within.as_millis()
-        )];
-        let redis = RedisStore::connect(server.url()).await?;
-        let all = RateLimiter::new(redis, limit.clone())?;
+        let limit = [format!("{}=sliding-log:{AMOUNT}/10s", within.as_millis())];
+        let all = RateLimiter::new(RedisStore::connect(server.url()).await?, limit.clone())?;
         let (mut units, mut times) = (Vec::new(), Vec::new());
         for key in keys(rounds.div_ceil(3)) {
             let redis = RedisStore::connect(server.url()).await?;
@@ -419,13 +316,7 @@ async fn silent(server: &Server, rounds: usize) -> Result<(), Problem> {
             }
             times.push(silent.elapsed().as_secs_f64() * 1e3);
         }
-        let most = |of: Vec<f64>| of.into_iter().fold(0.0, f64::max);
-        writeln!(
-            out,
-            "| {within:?} | {:.0} | {:.0} |",
-            most(units),
-            most(times)
-        )?;
+        println!("| {within:?} | {:.0} | {:.0} |", most(units), most(times));
     }
     Ok(())
 }
