@@ -31,8 +31,8 @@ use clap::{Parser, Subcommand};
 
 use self::outcome::Outcome;
 
-/// The project's commands. Only `mutants`, `pictures`, `bench --report`, and `instructions` and `names` with
-/// `--write` change committed files.
+/// The project's commands. Only `mutants` (its list and date), `pictures`, `bench --report`, and `instructions`
+/// and `names` with `--write` change committed files.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Arguments {
@@ -71,7 +71,7 @@ enum Command {
     /// Runs the tests of the limiter, including the examples of the documents; installs `redis-server`
     /// first if it is missing and that is permitted.
     Test(test::Arguments),
-    /// Checks what the compiler does not: file heads, folders, promises, links.
+    /// Checks what the compiler does not: file heads, folders, promises, links. Prints how many lines there are.
     Tidy,
 }
 
