@@ -161,35 +161,33 @@ impl Request<'_> {
     }
 }
 
+/// Forwards a method of `Store` to the store that a pointer points to, as `async_trait` would expand
+/// it, but without a second box around the store's future.
+macro_rules! forward_async {
+    (fn $name:ident$(<$more:lifetime>)?($($argument:ident: $type:ty),+) -> $answer:ty) => {
+        fn $name<'a, 'store, $($more,)? 'call>(
+            &'store self,
+            $($argument: $type),+
+        ) -> $crate::contract::Boxed<'call, Result<$answer, StoreError>>
+        where
+            'a: 'call,
+            'store: 'call,
+            $($more: 'call,)?
+            Self: 'call,
+        {
+            (**self).$name($($argument),+)
+        }
+    };
+}
+pub(crate) use forward_async;
+
 macro_rules! forward {
     ($pointer:ty) => {
-        // Written as `async_trait` would expand it, but without a second box around the store's
-        // future.
         #[deny(clippy::missing_trait_methods)]
         impl<S: Store + ?Sized> Store for $pointer {
-            fn decide<'a, 'store, 'call>(
-                &'store self,
-                request: Request<'a>,
-            ) -> Boxed<'call, Result<Verdicts, StoreError>>
-            where
-                'a: 'call,
-                'store: 'call,
-                Self: 'call,
-            {
-                (**self).decide(request)
-            }
+            forward_async! { fn decide(request: Request<'a>) -> Verdicts }
 
-            fn reset<'a, 'store, 'call>(
-                &'store self,
-                checks: Checks<'a>,
-            ) -> Boxed<'call, Result<(), StoreError>>
-            where
-                'a: 'call,
-                'store: 'call,
-                Self: 'call,
-            {
-                (**self).reset(checks)
-            }
+            forward_async! { fn reset(checks: Checks<'a>) -> () }
 
             fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
                 (**self).supports(request)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::contract::Boxed;
+use crate::contract::forward_async;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::lease::answer::Answer;
@@ -68,34 +68,11 @@ pub trait SyncStore: Store {
 
 macro_rules! forward {
     ($pointer:ty) => {
-        // Written as `async_trait` would expand it, but without a second box around the store's
-        // future.
         #[deny(clippy::missing_trait_methods)]
         impl<S: Store + ?Sized> Store for $pointer {
-            fn lease<'a, 'store, 'call>(
-                &'store self,
-                request: Request<'a>,
-            ) -> Boxed<'call, Result<Answer, StoreError>>
-            where
-                'a: 'call,
-                'store: 'call,
-                Self: 'call,
-            {
-                (**self).lease(request)
-            }
+            forward_async! { fn lease(request: Request<'a>) -> Answer }
 
-            fn reset_leases<'a, 'store, 'call>(
-                &'store self,
-                terms: &'a Terms,
-                key: Key<'a>,
-            ) -> Boxed<'call, Result<(), StoreError>>
-            where
-                'a: 'call,
-                'store: 'call,
-                Self: 'call,
-            {
-                (**self).reset_leases(terms, key)
-            }
+            forward_async! { fn reset_leases(terms: &'a Terms, key: Key<'a>) -> () }
         }
 
         #[deny(clippy::missing_trait_methods)]

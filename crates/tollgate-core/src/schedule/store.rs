@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::contract::Boxed;
+use crate::contract::forward_async;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::schedule::answer::Answer;
@@ -67,35 +67,11 @@ pub trait SyncStore: Store {
 
 macro_rules! forward {
     ($pointer:ty) => {
-        // Written as `async_trait` would expand it, but without a second box around the store's
-        // future.
         #[deny(clippy::missing_trait_methods)]
         impl<S: Store + ?Sized> Store for $pointer {
-            fn schedule<'a, 'store, 'request, 'call>(
-                &'store self,
-                request: &'request Request<'a>,
-            ) -> Boxed<'call, Result<Answer, StoreError>>
-            where
-                'a: 'call,
-                'store: 'call,
-                'request: 'call,
-                Self: 'call,
-            {
-                (**self).schedule(request)
-            }
+            forward_async! { fn schedule<'request>(request: &'request Request<'a>) -> Answer }
 
-            fn reset_schedule<'a, 'store, 'call>(
-                &'store self,
-                terms: &'a Terms,
-                key: Key<'a>,
-            ) -> Boxed<'call, Result<(), StoreError>>
-            where
-                'a: 'call,
-                'store: 'call,
-                Self: 'call,
-            {
-                (**self).reset_schedule(terms, key)
-            }
+            forward_async! { fn reset_schedule(terms: &'a Terms, key: Key<'a>) -> () }
         }
 
         #[deny(clippy::missing_trait_methods)]
