@@ -15,11 +15,15 @@ impl Hints {
     /// Reports to the store what the response to the request of `permit` says about the limits of
     /// its service, if that is less than the store knows.
     ///
-    /// A hint is about the limit with its name, or else with its amount and its window, as far as
-    /// it tells them. A hint without both is about the only limit; if there are several,
-    /// [`Outbound::observe`] chooses. A hint with another amount or window is about a limit that this
-    /// `Outbound` does not keep, and matters only if nothing remains: then the key is paused until
-    /// the reset.
+    /// Which limit a hint lowers:
+    ///
+    /// - The limit of its name, so name limits as the service's headers do.
+    /// - Otherwise, the first with its amount and its window, or with the one of these that it tells.
+    /// - If it tells neither, the only limit; or, if there are several and it has no name, the one that
+    ///   [`Outbound::observe`] chooses.
+    ///
+    /// Any other hint is about a limit that this `Outbound` does not keep, and matters only if nothing
+    /// remains: then the key is paused until the reset.
     ///
     /// No pause is longer than `longest_pause`. This does not read `Retry-After`: after a response
     /// that refuses the request, call [`Outbound::penalize`] with [`wait`](Self::wait).
@@ -119,6 +123,10 @@ fn about<S>(outbound: &Outbound<S>, hint: &LimitHint) -> Option<usize> {
         let mut counting = outbound.counting();
         return counting.find(|(_, limit)| fits(limit, hint)).map(index);
     }
+    // The name of none of several limits describes none of them.
+    if hint.name().is_some() && outbound.counting().nth(1).is_some() {
+        return None;
+    }
     outbound.described_by(hint.reset_after())
 }
 
@@ -145,7 +153,8 @@ mod tests {
         let minute = Some(Duration::from_secs(60));
         for (name, amount, window, expected, alone) in [
             (None, None, None, Some(0), Some(1)),
-            (Some("tokens"), None, None, Some(0), Some(1)),
+            (Some("tokens"), None, None, None, Some(1)),
+            (Some("tokens"), Some(10), second, Some(0), Some(1)),
             (Some("minute"), None, None, Some(1), Some(1)),
             (Some("minute"), Some(3), None, Some(1), None),
             (Some("pause"), Some(3), None, None, None),
