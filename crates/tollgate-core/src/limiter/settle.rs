@@ -194,7 +194,23 @@ pub struct SettleError {
 }
 
 impl SettleError {
-    fn new(error: StoreError, receipt: Receipt) -> Self {
+    /// Returns the error of a refund or a settlement with `receipt`, for crates that make such calls. It
+    /// keeps the receipt if an error of this kind means that nothing was changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::call::SettleError;
+    /// use tollgate_core::{ErrorKind, Receipt, StoreError};
+    ///
+    /// fn not_sent(receipt: Option<Receipt>) -> SettleError {
+    ///     let error = StoreError::new(ErrorKind::Malformed, "no limit `tokns` counts calls here");
+    ///     SettleError::new(error, receipt) // `into_receipt` returns it.
+    /// }
+    /// assert_eq!(not_sent(None).kind(), ErrorKind::Malformed);
+    /// ```
+    #[must_use]
+    pub fn new(error: StoreError, receipt: impl Into<Option<Receipt>>) -> Self {
         let nothing_happened = match error.kind() {
             ErrorKind::Full
             | ErrorKind::Malformed
@@ -204,7 +220,7 @@ impl SettleError {
         };
         Self {
             error,
-            receipt: nothing_happened.then(|| Box::new(receipt)),
+            receipt: receipt.into().filter(|_| nothing_happened).map(Box::new),
         }
     }
 

@@ -115,9 +115,9 @@ impl<S> OutboundBuilder<S> {
     ///     .keep_for_urgent_of("tokens", 10_000)
     ///     .build()?;
     /// let permit = outbound.call("model").background().cost_of("tokens", 800).await?;
-    /// let of_background = permit.limits()[3..].iter().zip(&permit.verdicts().as_slice()[3..]);
-    /// let left: Vec<_> = of_background.map(|(limit, of)| (limit.name(), of.remaining())).collect();
-    /// assert_eq!(left, [("requests-background", 54), ("tokens-background", 29_200)]);
+    /// let left = |name| permit.verdict(name).map(|verdict| verdict.remaining());
+    /// assert_eq!(left("requests-background"), Some(54));
+    /// assert_eq!(left("tokens-background"), Some(29_200));
     /// # Ok(())
     /// # }
     /// ```

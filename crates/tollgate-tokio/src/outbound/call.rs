@@ -1,6 +1,7 @@
 //! `OutboundCall` and `Permit`: a call that waits for its turn, and the proof that it may be made.
 
 use std::fmt;
+use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,8 +10,8 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tollgate_core::call::SettleError;
-use tollgate_core::store::{Operation, Verdicts};
-use tollgate_core::{ErrorKind, Key, Limit, Receipt, Store, StoreError};
+use tollgate_core::store::{Operation, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, Key, Limit, RateLimiter, Receipt, Store, StoreError};
 
 use super::builder::counts;
 use super::client::Outbound;
@@ -102,8 +103,8 @@ impl<'k, S> OutboundCall<'k, S> {
     /// permit.settle(1).cost_of("tokens", 420).await?;
     ///
     /// let permit = outbound.call("model").cost_of("tokens", 0).await?;
-    /// let left: Vec<_> = permit.verdicts().as_slice().iter().map(|of| of.remaining()).collect();
-    /// assert_eq!(left[..2], [58, 39_580]);
+    /// let left = |name| permit.verdict(name).map(|verdict| verdict.remaining());
+    /// assert_eq!((left("requests"), left("tokens")), (Some(58), Some(39_580)));
     /// # Ok(())
     /// # }
     /// ```
@@ -122,7 +123,8 @@ impl<'k, S> OutboundCall<'k, S> {
 
     /// Sets how long the call may wait. By default, that is for ever.
     ///
-    /// If it is clear that it would take longer, the call is refused at once and consumes nothing.
+    /// If it is clear that it would take longer, the call is refused at once and consumes nothing. Calls
+    /// that are not [settled](Permit::settle) yet count at their estimates there.
     pub fn wait_up_to(mut self, longest: Duration) -> Self {
         self.longest = longest;
         self
@@ -240,7 +242,8 @@ fn too_slow(took: Duration, oldest: Duration) -> StoreError {
 
 /// The proof that a call to a service may be made, now.
 ///
-/// Dropping it gives nothing back.
+/// Dropping it gives nothing back: the call counts. If the request is not sent, call
+/// [`give_back`](Self::give_back), or [`give_back_in_background`](Self::give_back_in_background).
 pub struct Permit<S: Store + 'static> {
     outbound: Outbound<S>,
     caller: Arc<Caller<Arc<S>>>,
@@ -263,7 +266,7 @@ impl<S: Store + 'static> Permit<S> {
     }
 
     /// Returns the cost that the call was admitted at, from each limit that counts and has no
-    /// [cost of its own](OutboundCall::cost_of).
+    /// [cost of its own](OutboundCall::cost_of). A [settlement](Self::settle) does not change it.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
@@ -276,6 +279,36 @@ impl<S: Store + 'static> Permit<S> {
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         self.caller.limits()
+    }
+
+    /// Returns the limiter that admitted this call, with its [`limits`](Self::limits).
+    ///
+    /// With it, a settlement or refund that failed is repeated with the receipt of its error, and a
+    /// [stream is metered](crate::meter). Clone it before: a settlement takes the permit. A cost for one
+    /// limit is for that alone: name `NAME-background`, too, if this is a background call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let outbound = Outbound::builder(MemoryStore::new(), ["tokens=sliding-log:1000/1h"]).build()?;
+    /// let permit = outbound.call("model").cost(300).await?;
+    /// let limiter = permit.limiter().clone();
+    /// if let Err(error) = permit.settle(1).cost_of("tokns", 120).await {
+    ///     let receipt = error.into_receipt().ok_or("it may be settled")?;
+    ///     limiter.settle("model", receipt, 120).await?;
+    /// }
+    /// assert_eq!(outbound.call("model").await?.remaining(), 879);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn limiter(&self) -> &RateLimiter<Arc<S>> {
+        self.caller.limiter()
     }
 
     /// Returns the time since the store was asked for this permit: the permit is at most this old.
@@ -295,19 +328,29 @@ impl<S: Store + 'static> Permit<S> {
         oldest.is_some_and(|oldest| self.age() > oldest) && !self.caller.cost().are_zero()
     }
 
-    /// Returns the receipt that a refund needs, or `None` if nothing was consumed.
+    /// Returns the receipt that a refund or a settlement by [`limiter`](Self::limiter) needs, or `None` if
+    /// nothing was consumed, or the call is settled.
     #[must_use]
     pub fn into_receipt(self) -> Option<Receipt> {
         self.verdicts.into_receipt()
     }
 
     /// Returns the verdicts of its [`limits`](Self::limits), all of which admitted the call; after a
-    /// [settlement](Self::settle), what each of them has left.
+    /// [settlement](Self::settle), what each of them has left: then none of them has consumed anything.
     pub fn verdicts(&self) -> &Verdicts {
         &self.verdicts
     }
 
-    /// Returns the largest cost that all limits would admit now.
+    /// Returns the verdict of the limit called `name`, or `None` if none of its [`limits`](Self::limits) is.
+    #[must_use]
+    pub fn verdict(&self, name: &str) -> Option<Verdict> {
+        let mut verdicts = iter::zip(self.limits(), self.verdicts.as_slice());
+        let named = verdicts.find(|(limit, _)| limit.name() == name);
+        named.map(|(_, verdict)| *verdict)
+    }
+
+    /// Returns the largest cost that all limits would admit now: the least that is left of any of them,
+    /// whatever they count. For one limit, see [`verdict`](Self::verdict).
     pub fn remaining(&self) -> u64 {
         self.verdicts.remaining()
     }
@@ -338,7 +381,8 @@ impl<S: Store + 'static> Permit<S> {
     /// [`PermitSettle::cost_of`] for another cost of one limit.
     ///
     /// Awaiting returns the permit, whose verdicts then say what is left after the settlement. It is settled
-    /// once: to settle it again, or to give it back, changes nothing.
+    /// once: to settle it again, or to give it back, changes nothing. After an error, the
+    /// [`limiter`](Self::limiter) can settle again with the error's receipt.
     ///
     /// # Examples
     ///
@@ -369,8 +413,8 @@ impl<S: Store + 'static> Permit<S> {
 ///
 /// # Errors
 ///
-/// Awaiting returns the store's error, see [`SettleError`]; and [`ErrorKind::Malformed`] if
-/// [`cost_of`](Self::cost_of) named a limit that is not there.
+/// Awaiting returns the store's error, see [`SettleError`]; and [`ErrorKind::Malformed`] if no limit of a
+/// name that [`cost_of`](Self::cost_of) got counts calls: the error lists the names.
 #[must_use = "a settlement does nothing until it is awaited"]
 pub struct PermitSettle<S: Store + 'static> {
     permit: Permit<S>,
@@ -403,8 +447,13 @@ impl<S: Store + 'static> IntoFuture for PermitSettle<S> {
             .map(|(name, cost)| (stricter::name_for_background(name), *cost))
             .filter(|(name, _)| of_background.iter().any(|limit| limit.name() == name))
             .collect();
+        let mut unknown = costs.iter().map(|(name, _)| permit.outbound.index_of(name));
+        let unknown = unknown.find_map(Result::err);
         costs.extend(of_background);
         Box::pin(async move {
+            if let Some(error) = unknown {
+                return Err(SettleError::new(error, permit.into_receipt()));
+            }
             let verdicts = permit.caller.settle(permit.verdicts, cost, costs).await?;
             Ok(Permit { verdicts, ..permit })
         })

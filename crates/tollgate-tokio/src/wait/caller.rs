@@ -46,7 +46,7 @@ impl<S: Store + 'static> Caller<S> {
         &self.key
     }
 
-    pub(super) fn limiter(&self) -> &RateLimiter<S> {
+    pub(crate) fn limiter(&self) -> &RateLimiter<S> {
         &self.limiter
     }
 

@@ -86,6 +86,14 @@ async fn each_limit_has_a_cost_of_its_own_and_is_settled_at_its_own() {
             }
             other => panic!("{other:?} instead of an error"),
         }
+        // Nothing was sent, so the receipt still settles.
+        let permit = outbound.call(KEY).await.unwrap();
+        let limiter = permit.limiter().clone();
+        let error = permit.settle(1).cost_of(unknown, 1).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        assert!(error.to_string().ends_with("`a`, `b`"), "{error}");
+        let receipt = error.into_receipt().unwrap();
+        limiter.settle(KEY, receipt, 0).await.unwrap();
     }
 
     let limits = ["a=sliding-log:60/1m", "a-background=sliding-log:60/1m"];
