@@ -82,6 +82,12 @@ macro_rules! operations {
 
         impl MockStore {$($(
             $(#[$doc])*
+            ///
+            #[doc = concat!(
+                "Answers: ",
+                $("[`", stringify!($answer), "`](Expectation::", stringify!($answer), "), ",)+
+                "or [`fail`](Expectation::fail)."
+            )]
             pub fn $method<'k>(
                 &mut self,
                 name: &str,
