@@ -123,6 +123,10 @@ impl<S, F> OutboundLayer<S, F> {
     /// `key` returns the key of a request, such as the name of the service or of your account
     /// there. A request waits for its permits, also those of its retries, until `longest` after it was made
     /// at most, and is not sent again after that.
+    ///
+    /// If requests are [settled](Self::settle), let `longest` be more than the limit's window, its margin
+    /// and one bucket, or estimate low: until a request is settled, it counts at its estimate, and others
+    /// are refused at once if they would wait longer than `longest` for that.
     pub fn new(outbound: Outbound<S>, key: F, longest: Duration) -> Self {
         let settings = Settings {
             longest,
@@ -207,8 +211,11 @@ impl<S, F, R> OutboundLayer<S, F, R> {
         self
     }
 
-    /// Gives all requests a low priority: they leave
-    /// what is [kept for them](tollgate_tokio::outbound::OutboundBuilder::keep_for_urgent) to urgent calls.
+    /// Gives all requests a low priority: they leave to urgent calls what is
+    /// [kept](tollgate_tokio::outbound::OutboundBuilder::keep_for_urgent) for these.
+    ///
+    /// `layer.clone().background()` is the layer of a second client, for background requests: both share
+    /// the `Outbound`.
     pub fn background(mut self) -> Self {
         self.shared.settings.is_background = true;
         self
@@ -270,8 +277,8 @@ impl<S, F, R> OutboundLayer<S, F, R> {
     /// layer.layer(client).oneshot(request).await?;
     ///
     /// let permit = outbound.call("model").cost_of("tokens", 0).await?;
-    /// let left: Vec<_> = permit.verdicts().as_slice().iter().map(|of| of.remaining()).collect();
-    /// assert_eq!(left[..2], [58, 39_580]);
+    /// let left = |name| permit.verdict(name).map(|verdict| verdict.remaining());
+    /// assert_eq!((left("requests"), left("tokens")), (Some(58), Some(39_580)));
     /// # Ok(())
     /// # }
     /// ```
@@ -287,7 +294,8 @@ impl<S, F, R> OutboundLayer<S, F, R> {
     /// Settles what a request costs when the head of its response is known: what `cost` returns, or what
     /// it was admitted at if that is `None`.
     ///
-    /// Each response settles its own request, also one that refuses it. Limits with
+    /// Each response settles its own request, also one that refuses it: return `Some(0)` for a 429 if the
+    /// service does not count what it refuses. Limits with
     /// [a cost of their own](Self::cost_of) keep that, unless they are [settled](Self::settle_of), too. A
     /// request without a response, or whose settlement fails, counts at what it was admitted at. What only
     /// the body tells, a service between this layer and the client can read and put into the response's
@@ -367,8 +375,8 @@ impl<S, F: Clone, R> Clone for Shared<S, F, R> {
     }
 }
 
-/// How an [`OutboundLayer`] makes the copy of a request that it may have to send again: [`Repeat`],
-/// [`Once`], or a type of your own.
+/// How an [`OutboundLayer`] makes the copy of a request that it may have to send again: [`Repeat`] or
+/// [`Once`].
 pub trait Repetition<B>: 'static {
     /// Returns a copy of `request`, or `None` if it is not sent again.
     fn copy(request: &Request<B>) -> Option<Request<B>>;

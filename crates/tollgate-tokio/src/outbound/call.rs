@@ -284,8 +284,8 @@ impl<S: Store + 'static> Permit<S> {
     /// Returns the limiter that admitted this call, with its [`limits`](Self::limits).
     ///
     /// With it, a settlement or refund that failed is repeated with the receipt of its error, and a
-    /// [stream is metered](crate::meter). Clone it before: a settlement takes the permit. A cost for one
-    /// limit is for that alone: name `NAME-background`, too, if this is a background call.
+    /// [stream is metered](crate::meter). Clone it before: a settlement takes the permit. To settle a
+    /// background call with a cost of its own for the limit `NAME`, add `NAME-background` at the same cost.
     ///
     /// # Examples
     ///
@@ -336,7 +336,7 @@ impl<S: Store + 'static> Permit<S> {
     }
 
     /// Returns the verdicts of its [`limits`](Self::limits), all of which admitted the call; after a
-    /// [settlement](Self::settle), what each of them has left: then none of them has consumed anything.
+    /// [settlement](Self::settle), what each of them has left, and that it has consumed 0.
     pub fn verdicts(&self) -> &Verdicts {
         &self.verdicts
     }
