@@ -1,10 +1,12 @@
 //! `Scene`: a session with one limit and two keys, on which most promises are checked.
 
+use proptest::strategy::Strategy;
 use tollgate_core::store::{Check, Request, Verdict, Verdicts};
 use tollgate_core::{Limit, Receipt};
 
 use crate::harness::{OwnedKey, Stores};
-use crate::history::{Move, PlannedCheck, Start, Step};
+use crate::history::{Move, PlannedCheck, Start, Step, starts};
+use crate::plan::Plan;
 use crate::session::{Outcome, Session};
 
 /// The key that most promises are checked on.
@@ -151,6 +153,25 @@ impl<'l> Scene<'l> {
     pub(crate) async fn reset(&mut self, key: usize) -> Outcome {
         let check = Check::new(self.limit, self.keys[key].key(), 0);
         self.session.reset(&[check]).await
+    }
+}
+
+impl Plan {
+    /// Checks `test` on each limit in a scene of its own, by the store's own clock if the store takes
+    /// no instants, with values of the strategy that `values` returns for the limit.
+    pub(crate) fn in_scenes<S: Strategy>(
+        &self,
+        harness: &Stores,
+        values: impl Fn(&Limit) -> S,
+        test: impl AsyncFn(Scene<'_>, S::Value) -> Outcome,
+    ) {
+        self.check_each(
+            |limit| (starts(limit), values(limit)),
+            async |limit, (start, values)| {
+                let scene = Scene::open_whatever_the_clock(harness, limit, start);
+                test(scene.await, values).await
+            },
+        );
     }
 }
 

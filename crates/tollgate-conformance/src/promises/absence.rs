@@ -1,6 +1,7 @@
 //! Promises that expired, reset or refunded calls leave no trace.
 
 use proptest::prelude::*;
+use tollgate_core::Limit;
 
 use crate::clock::whatever_the_clock;
 use crate::harness::Stores;
@@ -36,51 +37,45 @@ pub async fn an_idle_key_equals_a_new_key(harness: &Stores, plan: &Plan) {
 /// A reset forgets everything that was consumed, at any instant.
 pub async fn reset_forgets_everything(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
-    plan.check_each(
-        |limit| {
-            let before = histories(limit, 1, Acts::CALLS);
-            let after = histories(limit, 1, Acts::CALLS);
-            (starts(limit), before, after)
-        },
-        async |limit, (start, before, after)| {
-            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
-            scene.play(&before).await?;
-            scene.reset(ALICE).await?;
-            let seen = scene.peek(ALICE, 0).await?;
-            let capacity = limit.algorithm().capacity();
-            scene.ensure(
-                seen.remaining() == capacity && seen.reset_after().is_zero(),
-                || "something is remembered after a reset".to_owned(),
-            )?;
-            scene.play_twins(&after).await
-        },
-    );
+    let values = |limit: &Limit| {
+        let before = histories(limit, 1, Acts::CALLS);
+        let after = histories(limit, 1, Acts::CALLS);
+        (before, after)
+    };
+    plan.in_scenes(harness, values, async |mut scene, (before, after)| {
+        scene.play(&before).await?;
+        scene.reset(ALICE).await?;
+        let seen = scene.peek(ALICE, 0).await?;
+        let capacity = scene.limit.algorithm().capacity();
+        scene.ensure(
+            seen.remaining() == capacity && seen.reset_after().is_zero(),
+            || "something is remembered after a reset".to_owned(),
+        )?;
+        scene.play_twins(&after).await
+    });
 }
 
 /// A refund at the same instant undoes the call completely.
 pub async fn a_refund_at_once_undoes(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
-    plan.check_each(
-        |limit| {
-            let before = histories(limit, 1, Acts::FORWARD);
-            let after = histories(limit, 1, Acts::FORWARD);
-            (starts(limit), before, costs(limit), after)
-        },
-        async |limit, (start, before, cost, after)| {
-            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
-            scene.play_twins(&before).await?;
-            let left = scene.peek(ALICE, 0).await?.remaining();
-            if let Some(receipt) = scene.acquire(ALICE, cost.min(left)).await? {
-                let verdict = scene.refund(ALICE, &receipt).await?;
-                scene.ensure(
-                    verdict.remaining() == left && verdict.consumed() == 0,
-                    || format!("{left} remained before what was refunded"),
-                )?;
-            }
-            scene.look_alike(1).await?;
-            scene.play_twins(&after).await
-        },
-    );
+    let values = |limit: &Limit| {
+        let before = histories(limit, 1, Acts::FORWARD);
+        let after = histories(limit, 1, Acts::FORWARD);
+        (before, costs(limit), after)
+    };
+    plan.in_scenes(harness, values, async |mut scene, (before, cost, after)| {
+        scene.play_twins(&before).await?;
+        let left = scene.peek(ALICE, 0).await?.remaining();
+        if let Some(receipt) = scene.acquire(ALICE, cost.min(left)).await? {
+            let verdict = scene.refund(ALICE, &receipt).await?;
+            scene.ensure(
+                verdict.remaining() == left && verdict.consumed() == 0,
+                || format!("{left} remained before what was refunded"),
+            )?;
+        }
+        scene.look_alike(1).await?;
+        scene.play_twins(&after).await
+    });
 }
 
 /// A refund does not give back what time has already given back, even if the clock has stepped back

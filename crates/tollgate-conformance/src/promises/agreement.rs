@@ -3,7 +3,7 @@
 use tollgate_core::Limit;
 
 use crate::harness::Stores;
-use crate::history::{Act, Acts, Start, Step, histories, settled, starts};
+use crate::history::{Act, Acts, Step, histories, settled};
 use crate::naive::{Answer, Naive};
 use crate::plan::Plan;
 use crate::scene::Scene;
@@ -31,13 +31,10 @@ pub async fn agrees_with_the_machine_at_its_own_clock(harness: &Stores, plan: &P
 
 /// Checks that the store agrees with the machine on histories of `kind`.
 pub(super) fn agree_on(harness: &Stores, plan: &Plan, kind: Acts) {
-    plan.check_each(
-        |limit| (starts(limit), histories(limit, 2, kind)),
-        async |limit, (start, history)| {
-            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
-            scene.play_as_the_machine(&history).await
-        },
-    );
+    let values = |limit: &Limit| histories(limit, 2, kind);
+    plan.in_scenes(harness, values, async |mut scene, history| {
+        scene.play_as_the_machine(&history).await
+    });
 }
 
 /// Every decision follows from the algorithm's definition and the list of counted calls.
@@ -45,18 +42,15 @@ pub async fn agrees_with_the_definition(harness: &Stores, plan: &Plan) {
     // With refunds, the clock only moves forward: a refunded call no longer records how far it had
     // come.
     for kind in [Acts::CALLS, Acts::FORWARD_REFUNDS, Acts::FORWARD_AHEAD] {
-        plan.check_each(
-            |limit| (starts(limit), histories(limit, 1, kind)),
-            async |limit, (start, history)| follows(harness, limit, start, &history).await,
-        );
+        plan.in_scenes(harness, |limit| histories(limit, 1, kind), follows);
     }
 }
 
-async fn follows(harness: &Stores, limit: &Limit, start: Start, history: &[Step]) -> Outcome {
+async fn follows(mut scene: Scene<'_>, history: Vec<Step>) -> Outcome {
+    let limit = scene.limit;
     let Some(mut naive) = Naive::of(limit) else {
         return Ok(());
     };
-    let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
     // When and how much was consumed by each call that was not refunded or settled yet.
     let mut held: Vec<(u64, u64)> = Vec::new();
     for step in history {
@@ -67,7 +61,7 @@ async fn follows(harness: &Stores, limit: &Limit, start: Start, history: &[Step]
             }
             _ => None,
         };
-        let Some(decision) = scene.step(step).await? else {
+        let Some(decision) = scene.step(&step).await? else {
             continue;
         };
         let (now, cost) = (scene.session.now.as_micros(), step.planned[0].cost);

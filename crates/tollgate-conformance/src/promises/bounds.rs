@@ -5,7 +5,7 @@ use tollgate_core::{Algorithm, Limit, Timestamp};
 
 use crate::bound::{Admitted, bound, most_within};
 use crate::harness::Stores;
-use crate::history::{Act, Acts, Move, Start, Step, assaults, histories, settled, starts};
+use crate::history::{Act, Acts, Move, Start, Step, assaults, histories, settled};
 use crate::plan::Plan;
 use crate::scene::{ALICE, Scene};
 use crate::session::Outcome;
@@ -15,19 +15,14 @@ use crate::session::Outcome;
 /// Counts what was admitted and not given back, with refunds, settlements and a clock that steps
 /// back.
 pub async fn never_over_admits(harness: &Stores, plan: &Plan) {
-    plan.check_each(
-        |limit| (starts(limit), histories(limit, 1, Acts::REFUNDS)),
-        async |limit, (start, history)| keeps_within(harness, limit, start, &history).await,
-    );
+    let values = |limit: &Limit| histories(limit, 1, Acts::REFUNDS);
+    plan.in_scenes(harness, values, keeps_within);
 }
 
 /// Refunds and settlements never make room for more than the bound, even if callers take everything around window
 /// boundaries and give it back at the worst moments.
 pub async fn refunds_keep_the_bound(harness: &Stores, plan: &Plan) {
-    plan.check_each(
-        |limit| (starts(limit), assaults(limit)),
-        async |limit, (start, history)| keeps_within(harness, limit, start, &history).await,
-    );
+    plan.in_scenes(harness, assaults, keeps_within);
 }
 
 /// Units that are used ahead, at the worst instants until their end, keep the bound together with calls
@@ -37,15 +32,13 @@ pub async fn refunds_keep_the_bound(harness: &Stores, plan: &Plan) {
 ///
 /// When the promise is broken.
 pub async fn units_ahead_keep_the_bound(harness: &Stores, plan: &Plan) {
-    plan.check_each(
-        |limit| (starts(limit), histories(limit, 1, Acts::FORWARD_AHEAD)),
-        async |limit, (start, history)| keeps_within(harness, limit, start, &history).await,
-    );
+    let values = |limit: &Limit| histories(limit, 1, Acts::FORWARD_AHEAD);
+    plan.in_scenes(harness, values, keeps_within);
 }
 
 /// Fails if more than the bound was admitted and not given back in any span.
-async fn keeps_within(harness: &Stores, limit: &Limit, start: Start, history: &[Step]) -> Outcome {
-    let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
+async fn keeps_within(mut scene: Scene<'_>, history: Vec<Step>) -> Outcome {
+    let limit = scene.limit;
     // What each call uses, in order of time.
     let mut kept: Vec<Vec<Admitted>> = Vec::new();
     let mut held: Vec<usize> = Vec::new();
@@ -66,7 +59,7 @@ async fn keeps_within(harness: &Stores, limit: &Limit, start: Start, history: &[
                 least -= used.amount;
             }
         }
-        let Some(decision) = scene.step(step).await? else {
+        let Some(decision) = scene.step(&step).await? else {
             continue;
         };
         let verdict = decision.as_slice()[0];

@@ -1,6 +1,7 @@
 //! Promises that peeks, denied calls and calls for other keys change nothing.
 
 use proptest::collection::vec;
+use tollgate_core::Limit;
 
 use crate::clock::whatever_the_clock;
 use crate::harness::Stores;
@@ -11,27 +12,21 @@ use crate::scene::{ALICE, BOB, Scene};
 /// A peek changes nothing: a key with peeks between its calls gets the same answers as its twin.
 pub async fn peek_changes_nothing(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
-    plan.check_each(
-        |limit| {
-            let history = histories(limit, 1, Acts::CALLS);
-            (starts(limit), history, vec(costs(limit), LONGEST))
-        },
-        async |limit, (start, history, costs)| {
-            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
-            for (step, cost) in history.iter().zip(costs) {
-                scene.session.travel(step.time);
-                let once = scene.peek(BOB, cost).await?;
-                let twice = scene.peek(BOB, cost).await?;
-                scene.ensure(scene.session.same(&once, &twice), || {
-                    "a second peek differs".to_owned()
-                })?;
-                let mut step = step.clone();
-                step.time = Move::Stay;
-                scene.play_twins(&[step]).await?;
-            }
-            scene.look_alike(1).await
-        },
-    );
+    let values = |limit: &Limit| (histories(limit, 1, Acts::CALLS), vec(costs(limit), LONGEST));
+    plan.in_scenes(harness, values, async |mut scene, (history, costs)| {
+        for (step, cost) in history.iter().zip(costs) {
+            scene.session.travel(step.time);
+            let once = scene.peek(BOB, cost).await?;
+            let twice = scene.peek(BOB, cost).await?;
+            scene.ensure(scene.session.same(&once, &twice), || {
+                "a second peek differs".to_owned()
+            })?;
+            let mut step = step.clone();
+            step.time = Move::Stay;
+            scene.play_twins(&[step]).await?;
+        }
+        scene.look_alike(1).await
+    });
 }
 
 /// A denied call changes nothing: a key with denied calls between its calls gets the same answers
@@ -41,44 +36,38 @@ pub async fn peek_changes_nothing(harness: &Stores, plan: &Plan) {
 /// admitted.
 pub async fn denied_calls_change_nothing(harness: &Stores, plan: &Plan) {
     let plan = whatever_the_clock(harness, plan).await;
-    plan.check_each(
-        |limit| {
-            let history = histories(limit, 1, Acts::CALLS);
-            (starts(limit), history, vec(costs(limit), LONGEST))
-        },
-        async |limit, (start, history, costs)| {
-            let mut scene = Scene::open_whatever_the_clock(harness, limit, start).await;
-            let counts = limit.algorithm().counts_denied();
-            for (step, cost) in history.iter().zip(costs) {
-                scene.session.travel(step.time);
-                let before = scene.peek(BOB, 0).await?;
-                let too_much = cost.max(before.remaining().saturating_add(1));
-                let denied = scene.consume(BOB, too_much).await?;
-                let after = scene.peek(BOB, 0).await?;
-                let unchanged = counts || scene.session.same(&before, &after);
-                scene.ensure(
-                    !denied.is_allowed() && denied.consumed() == 0 && unchanged,
-                    || format!("{too_much} was too much, and something changed"),
-                )?;
-                if counts {
-                    scene.ensure(after.remaining() == 0, || {
-                        "a denied call did not count".to_owned()
-                    })?;
-                }
-                let mut step = step.clone();
-                step.time = Move::Stay;
-                if counts {
-                    scene.step(&step).await?;
-                } else {
-                    scene.play_twins(&[step]).await?;
-                }
-            }
+    let values = |limit: &Limit| (histories(limit, 1, Acts::CALLS), vec(costs(limit), LONGEST));
+    plan.in_scenes(harness, values, async |mut scene, (history, costs)| {
+        let counts = scene.limit.algorithm().counts_denied();
+        for (step, cost) in history.iter().zip(costs) {
+            scene.session.travel(step.time);
+            let before = scene.peek(BOB, 0).await?;
+            let too_much = cost.max(before.remaining().saturating_add(1));
+            let denied = scene.consume(BOB, too_much).await?;
+            let after = scene.peek(BOB, 0).await?;
+            let unchanged = counts || scene.session.same(&before, &after);
+            scene.ensure(
+                !denied.is_allowed() && denied.consumed() == 0 && unchanged,
+                || format!("{too_much} was too much, and something changed"),
+            )?;
             if counts {
-                return Ok(());
+                scene.ensure(after.remaining() == 0, || {
+                    "a denied call did not count".to_owned()
+                })?;
             }
-            scene.look_alike(1).await
-        },
-    );
+            let mut step = step.clone();
+            step.time = Move::Stay;
+            if counts {
+                scene.step(&step).await?;
+            } else {
+                scene.play_twins(&[step]).await?;
+            }
+        }
+        if counts {
+            return Ok(());
+        }
+        scene.look_alike(1).await
+    });
 }
 
 /// Two keys are counted separately, and resetting one leaves the other unchanged.
