@@ -12,7 +12,7 @@ use crate::algorithm::{Algorithm, State};
 #[cfg(feature = "calendar")]
 use crate::calendar;
 use crate::error::{LimitError, Problem};
-use crate::text::Reader;
+use crate::text::{Reader, from_texts};
 use crate::time::Timestamp;
 
 const LONGEST_NAME: usize = 64;
@@ -295,32 +295,7 @@ impl FromStr for Limit {
     }
 }
 
-/// Reads the limit as [`FromStr`] does.
-impl TryFrom<&str> for Limit {
-    type Error = LimitError;
-
-    fn try_from(text: &str) -> Result<Self, LimitError> {
-        text.parse()
-    }
-}
-
-/// Reads the limit as [`FromStr`] does.
-impl TryFrom<String> for Limit {
-    type Error = LimitError;
-
-    fn try_from(text: String) -> Result<Self, LimitError> {
-        text.parse()
-    }
-}
-
-/// Reads the limit as [`FromStr`] does.
-impl TryFrom<&String> for Limit {
-    type Error = LimitError;
-
-    fn try_from(text: &String) -> Result<Self, LimitError> {
-        text.parse()
-    }
-}
+from_texts!(Limit);
 
 /// Clones the limit, which is cheap.
 impl From<&Self> for Limit {

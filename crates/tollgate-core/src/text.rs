@@ -1,6 +1,22 @@
-//! `Reader`: reads the text of a limit from left to right, and tracks its position.
+//! `Reader`: reads the text of a limit from left to right, and tracks its position. `from_texts`: conversions.
 
 use crate::error::{LimitError, Problem};
+
+/// Reads a type from owned and borrowed texts, as its `FromStr` does.
+macro_rules! from_texts {
+    ($of:ty) => { from_texts!($of: &str, String, &String); };
+    ($of:ty: $($text:ty),+) => {$(
+        /// Reads the text as [`FromStr`] does.
+        impl TryFrom<$text> for $of {
+            type Error = LimitError;
+
+            fn try_from(text: $text) -> Result<Self, LimitError> {
+                text.parse()
+            }
+        }
+    )+};
+}
+pub(crate) use from_texts;
 
 /// A text and the current position in it.
 pub(crate) struct Reader<'t> {

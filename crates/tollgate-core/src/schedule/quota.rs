@@ -9,7 +9,7 @@ use crate::error::{LimitError, Problem};
 use crate::limit::check_name;
 #[cfg(feature = "calendar")]
 use crate::schedule::{Period, request::CallZone};
-use crate::text::Reader;
+use crate::text::{Reader, from_texts};
 use crate::time::MAX_EXACT;
 #[cfg(feature = "calendar")]
 use crate::time::Timestamp;
@@ -321,32 +321,7 @@ impl FromStr for Quota {
     }
 }
 
-/// Reads the quota as [`FromStr`] does.
-impl TryFrom<&str> for Quota {
-    type Error = LimitError;
-
-    fn try_from(text: &str) -> Result<Self, LimitError> {
-        text.parse()
-    }
-}
-
-/// Reads the quota as [`FromStr`] does.
-impl TryFrom<String> for Quota {
-    type Error = LimitError;
-
-    fn try_from(text: String) -> Result<Self, LimitError> {
-        text.parse()
-    }
-}
-
-/// Reads the quota as [`FromStr`] does.
-impl TryFrom<&String> for Quota {
-    type Error = LimitError;
-
-    fn try_from(text: &String) -> Result<Self, LimitError> {
-        text.parse()
-    }
-}
+from_texts!(Quota);
 
 /// Clones the quota, which is cheap.
 impl From<&Self> for Quota {
