@@ -1,6 +1,9 @@
 //! `Hot`: the units in hand of a key that is called often.
 
+use std::future::poll_fn;
+use std::mem::take;
 use std::sync::{Arc, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -8,6 +11,7 @@ use tokio::sync::Notify;
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
 use tollgate_core::{Algorithm, Key, Limit, Receipt, Store, Timestamp};
 
+use super::changes::Places;
 use crate::sync::Mutex;
 
 /// How long callers wait at least, and at first, for one that asks.
@@ -49,30 +53,42 @@ pub(super) enum Take {
     Directly,
 }
 
-/// Units of a key that are to be given back, and the receipt that does it.
+/// Units of a key that are on their way back, and the receipt that gives them back.
 pub(super) struct Unused {
     hot: Arc<Hot>,
-    units: u64,
+    number: u64,
     receipt: Receipt,
 }
 
 impl Unused {
-    /// Gives them back to `store`, and returns whether it took them.
+    /// Gives them back to `store`, unless they count as lost meanwhile; returns whether it took them.
     pub(super) async fn arrive(&self, store: &impl Store) -> bool {
         let checks = self.hot.checks();
         let request = Request::new(Operation::Refund(&self.receipt), &checks);
-        store.decide(request).await.is_ok()
+        let mut call = store.decide(request);
+        let arrived = poll_fn(|context| match self.is_on_its_way() {
+            true => call.as_mut().poll(context).map(|outcome| outcome.is_ok()),
+            false => Poll::Ready(false),
+        });
+        arrived.await
     }
 
-    /// Notes that they are not on their way any more; returns how many they were, the first time.
-    pub(super) fn end(&mut self) -> u64 {
-        let units = std::mem::take(&mut self.units);
-        if units > 0 {
-            self.hot.with(|state| state.returning -= 1);
-            self.hot.returned.notify_waiters();
-        }
-        units
+    fn is_on_its_way(&self) -> bool {
+        let is_it = |of: &OnItsWay| of.number == self.number;
+        self.hot.with(|state| state.returning.iter().any(is_it))
     }
+
+    /// Notes that they are not on their way any more; returns how many they were, if they were.
+    pub(super) fn end(&self) -> u64 {
+        self.hot.end(|of| of.number == self.number)
+    }
+}
+
+/// Units that are on their way back.
+struct OnItsWay {
+    number: u64,
+    units: u64,
+    since: Timestamp,
 }
 
 /// What a store has granted.
@@ -142,6 +158,7 @@ type OwnedKey = (Box<[u8]>, Box<[u8]>);
 pub(super) struct Hot {
     limits: Box<[Limit]>,
     keys: Box<[OwnedKey]>,
+    places: Places,
     /// Within which time units are used.
     within: Duration,
     state: Mutex<State>,
@@ -168,8 +185,9 @@ struct State {
     called_at: Timestamp,
     /// What was left of grants that others have replaced.
     unused: SmallVec<[(u64, Receipt); 1]>,
-    /// How many give-backs are on their way.
-    returning: usize,
+    /// How many have begun to go back, and those that are on their way.
+    gone: u64,
+    returning: SmallVec<[OnItsWay; 1]>,
 }
 
 impl State {
@@ -182,8 +200,14 @@ impl State {
 }
 
 impl Hot {
-    /// Returns that calls with these `checks` have cost `demand` lately.
-    pub(super) fn new(checks: &[Check<'_>], demand: u64, now: Timestamp, within: Duration) -> Self {
+    /// Returns that calls with these `checks`, whose keys are in these `places`, have cost `demand` lately.
+    pub(super) fn new(
+        checks: &[Check<'_>],
+        places: Places,
+        demand: u64,
+        now: Timestamp,
+        within: Duration,
+    ) -> Self {
         let logs = checks.iter().map(|check| check.limit().algorithm());
         let logs = logs.filter(|of| matches!(of, Algorithm::SlidingLog(_)));
         let shortest = logs.map(|log| log.longest_window() / PARTS_OF_LOG).min();
@@ -194,6 +218,7 @@ impl Hot {
         Self {
             limits: checks.iter().map(|check| check.limit().clone()).collect(),
             keys: keys.collect(),
+            places,
             within: shortest.map_or(within, |most| most.min(within)),
             state: Mutex::new(State {
                 grant: None,
@@ -207,7 +232,8 @@ impl Hot {
                 since: now,
                 called_at: now,
                 unused: SmallVec::new(),
-                returning: 0,
+                gone: 0,
+                returning: SmallVec::new(),
             }),
             answered: Notify::new(),
             returned: Notify::new(),
@@ -223,8 +249,14 @@ impl Hot {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes `cost` of the units in hand, or returns how the call is decided otherwise.
-    pub(super) fn take(self: &Arc<Self>, cost: u64, now: Moment) -> Take {
+    /// Takes `cost` of the units in hand, or returns how the call is decided otherwise: it asks for units only
+    /// if `may_ask` of its places.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        cost: u64,
+        now: Moment,
+        may_ask: impl FnOnce(&Places) -> bool,
+    ) -> Take {
         let within = self.within;
         self.with(|state| {
             state.called_at = now.at;
@@ -258,7 +290,8 @@ impl Hot {
                 u128::from(state.demand) * within.as_micros() / passed.as_micros().max(1);
             let expected = u64::try_from(expected).unwrap_or(u64::MAX);
             (state.demand, state.since) = (0, now.at);
-            if expected < cost.saturating_mul(WORTHWHILE) {
+            // Under the lock: a change that begins later withdraws what is asked for now.
+            if expected < cost.saturating_mul(WORTHWHILE) || !may_ask(&self.places) {
                 return Take::Directly;
             }
             state.asked += 1;
@@ -282,7 +315,7 @@ impl Hot {
     pub(super) async fn returned(&self) {
         loop {
             let returned = self.returned.notified();
-            if self.with(|state| state.returning == 0) {
+            if self.with(|state| state.returning.is_empty()) {
                 return;
             }
             returned.await;
@@ -291,13 +324,14 @@ impl Hot {
 
     /// Refunds or settles a call that was admitted by units in hand, if they can still be used.
     ///
-    /// Not under an anchored window, whose first call is not one of those that are used later.
+    /// Returns the answer, and how many more units are used. Not under an anchored window, whose first call is
+    /// not one of those that are used later.
     pub(super) fn correct(
         &self,
         request: &Request<'_>,
         receipt: &Receipt,
         now: Moment,
-    ) -> Option<Verdicts> {
+    ) -> Option<(Verdicts, u64)> {
         let is_anchored = |check: &Check<'_>| matches!(check.limit().algorithm(), Algorithm::FixedWindow(of) if of.is_anchored());
         let (first, others) = receipt.consumed().split_first()?;
         let cost = request.checks().first()?.cost();
@@ -330,36 +364,66 @@ impl Hot {
                 return None;
             }
             grant.left = left;
-            Some(grant.answer(0, now))
+            Some((grant.answer(0, now), kept.saturating_sub(first.cost())))
         })
     }
 
-    /// Returns what can no longer be used `now`, or all that is in hand.
-    pub(super) fn unused(self: &Arc<Self>, now: Option<Moment>) -> Vec<Unused> {
-        let unused = self.with(|state| {
-            let is_over = |grant: &mut Grant| now.is_none_or(|now| !grant.is_live(now));
+    /// Returns what can no longer be used, or all that is in hand: from `now` on, it is on its way back.
+    pub(super) fn unused(self: &Arc<Self>, now: Moment, all: bool) -> Vec<Unused> {
+        self.with(|state| {
+            let is_over = |grant: &mut Grant| all || !grant.is_live(now);
             let over = state.grant.take_if(is_over).and_then(Grant::into_unused);
             state.unused.extend(over);
-            state.returning += state.unused.len();
-            std::mem::take(&mut state.unused)
-        });
-        let each = unused.into_iter().map(|(units, receipt)| Unused {
-            hot: Arc::clone(self),
-            units,
-            receipt,
-        });
-        each.collect()
+            let each = take(&mut state.unused).into_iter();
+            each.map(|(units, receipt)| {
+                state.gone += 1;
+                let (number, since) = (state.gone, now.at);
+                state.returning.push(OnItsWay {
+                    number,
+                    units,
+                    since,
+                });
+                Unused {
+                    hot: Arc::clone(self),
+                    number,
+                    receipt,
+                }
+            })
+            .collect()
+        })
     }
 
-    /// Returns all that is in hand. What is being asked for will not be used, and for some time nobody asks.
-    pub(super) fn withdraw(self: &Arc<Self>, now: Moment) -> Vec<Unused> {
+    /// Notes that some of the units on their way back will not arrive any more; returns how many they were.
+    fn end(&self, which: impl Fn(&OnItsWay) -> bool) -> u64 {
+        let mut units = 0;
         self.with(|state| {
-            (state.withdrawn, state.asking) = (state.asked, None);
-            let until = now.at.saturating_add(self.within);
-            state.directly_until = state.directly_until.max(until);
+            state.returning.retain(|of| {
+                let ends = which(of);
+                units += if ends { of.units } else { 0 };
+                !ends
+            });
         });
+        self.returned.notify_waiters();
+        units
+    }
+
+    /// Waits no longer for units that have been on their way back for this `time`; returns how many they were.
+    pub(super) fn give_up(&self, now: Timestamp, time: Duration) -> u64 {
+        self.end(|of| now.saturating_duration_since(of.since) >= time)
+    }
+
+    /// Returns all that is in hand. What is being asked for will not be used.
+    pub(super) fn withdraw(self: &Arc<Self>, now: Moment) -> Vec<Unused> {
+        self.with(|state| (state.withdrawn, state.asking) = (state.asked, None));
         self.answered.notify_waiters();
-        self.unused(None)
+        self.unused(now, true)
+    }
+
+    /// Returns whether something is in hand, or asked for.
+    pub(super) fn is_live(&self) -> bool {
+        self.with(|state| {
+            state.asking.is_some() || state.grant.is_some() || !state.unused.is_empty()
+        })
     }
 
     /// Returns whether these are the limits and keys of `checks`.
@@ -370,7 +434,10 @@ impl Hot {
     }
 
     /// Returns whether one of these is counted in the state of one of `checks`.
-    pub(super) fn shares(&self, checks: &[Check<'_>]) -> bool {
+    pub(super) fn shares(&self, checks: &[Check<'_>], places: &Places) -> bool {
+        if !self.places.iter().any(|place| places.contains(place)) {
+            return false;
+        }
         let mut each = self.limits.iter().zip(&self.keys);
         each.any(|(limit, key)| {
             let is_state = |check: &Check<'_>| {
@@ -382,12 +449,7 @@ impl Hot {
 
     /// Returns whether nobody has called for this time, and nothing is in hand.
     pub(super) fn is_quiet(&self, now: Timestamp, time: Duration) -> bool {
-        self.with(|state| {
-            state.asking.is_none()
-                && state.grant.is_none()
-                && state.unused.is_empty()
-                && now.saturating_duration_since(state.called_at) >= time
-        })
+        !self.is_live() && self.with(|state| now.saturating_duration_since(state.called_at) >= time)
     }
 
     /// Returns the limits and keys.
@@ -454,7 +516,7 @@ impl Asking {
 
     /// Returns what can no longer be used.
     pub(super) fn unused(&self, now: Moment) -> Vec<Unused> {
-        self.0.unused(Some(now))
+        self.0.unused(now, false)
     }
 
     /// Returns within which time units are used.

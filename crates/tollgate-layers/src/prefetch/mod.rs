@@ -1,5 +1,6 @@
 //! `Prefetch`: admits calls by units that were asked for ahead.
 
+mod changes;
 mod hot;
 #[cfg(all(test, feature = "__shuttle"))]
 mod shuttle;
@@ -18,11 +19,12 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::store::{Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts};
 use tollgate_core::{Store, StoreError, Timestamp};
 use tollgate_memory::{Clock, SystemClock};
 
+use changes::Places;
 use hot::{Asking, Grant, Hot, Moment, Take, Unused};
 use sweeper::Sweepers;
 use table::Table;
@@ -78,8 +80,8 @@ const DRIFT_PPM: u32 = 500;
 /// Nothing is asked for ahead while that is not worth it: if an answer takes more than a quarter of the time
 /// that the units last, or if there was none.
 ///
-/// Up to 4,096 keys are prefetched at a time, each in about a kilobyte, and up to four if there are many
-/// limits and long keys; calls of further keys ask the store.
+/// Up to 4,096 keys are prefetched at a time, each in 1.3 kB, or in up to 6 kB with eight limits and long keys;
+/// calls of further keys ask the store.
 ///
 /// With the feature `metrics`, it counts `tollgate_prefetched_units_total`, by the label `outcome`:
 /// `granted`, `used`, `given_back`, and `lost`, which could not be given back, belonged to a key that was
@@ -161,8 +163,8 @@ impl<S: Store + 'static> Prefetch<S> {
     /// Waits for units that are on their way back, too. If the caller goes away, they still arrive, as long as
     /// the runtime goes on. The calls that come afterwards ask for units again.
     pub async fn give_back(&self) {
-        let all = self.shared.table.all();
-        let unused = all.iter().flat_map(|hot| hot.unused(None)).collect();
+        let (now, all) = (self.shared.now(), self.shared.table.all());
+        let unused = all.iter().flat_map(|hot| hot.unused(now, true)).collect();
         self.shared.return_now(unused, &all).await;
     }
 }
@@ -200,7 +202,8 @@ impl<S: Store + 'static> Shared<S> {
 
     /// Decides by units in hand, if there are enough; otherwise returns whom to ask for what.
     fn take(&self, (hot, cost, now): Found) -> Take {
-        let taken = hot.take(cost, self.moment(now));
+        let may_ask = |places: &Places| self.table.changes.permit(places, now);
+        let taken = hot.take(cost, self.moment(now), may_ask);
         if let Take::Now(_) = taken {
             self.units.count(USED, cost);
         }
@@ -271,7 +274,9 @@ impl<S: Store + 'static> Shared<S> {
     fn correct(&self, request: &Request<'_>) -> Option<Verdicts> {
         let receipt = request.receipt()?;
         let hot = self.table.known(request.checks())?;
-        hot.correct(request, receipt, self.now())
+        let (left, more) = hot.correct(request, receipt, self.now())?;
+        self.units.count(USED, more);
+        Some(left)
     }
 
     /// Returns whether there is a runtime with timers.
@@ -292,17 +297,28 @@ impl<S: Store + 'static> Shared<S> {
             return;
         };
         let sweeper = Sweeper(Arc::downgrade(self), number);
+        let (sooner, longest) = (self.sweepers.sooner(), self.within);
         tokio::spawn(async move {
+            let mut all_at = Instant::now() + longest / 2;
             loop {
-                sleep((within / 2).max(SHORTEST_PAUSE)).await;
+                let pause = (within / 2).max(SHORTEST_PAUSE);
+                let is_sooner = timeout(pause, sooner.notified()).await.is_ok();
                 let Some(shared) = sweeper.0.upgrade() else {
                     return;
                 };
+                if is_sooner {
+                    within = shared.sweepers.within();
+                    continue;
+                }
+                // For a short log, one looks often, but not at all keys.
+                let is_all = Instant::now() >= all_at || within == longest;
+                if is_all {
+                    all_at = Instant::now() + longest / 2;
+                }
                 // One that takes long holds up no other.
-                shared.return_later(shared.sweep());
+                shared.return_later(shared.sweep(is_all));
                 let (now, table) = (shared.now().at, &shared.table);
-                let patience = shared.within * 2;
-                let Some(next) = shared.sweepers.goes_on(number, table, now, patience) else {
+                let Some(next) = shared.sweepers.goes_on(number, table, now, longest * 2) else {
                     return;
                 };
                 within = next;
@@ -310,22 +326,36 @@ impl<S: Store + 'static> Shared<S> {
         });
     }
 
-    /// Returns what was not used in time, and forgets keys that are quiet.
-    fn sweep(&self) -> Vec<Unused> {
-        let (now, all) = (self.now(), self.table.all());
-        let unused = all.iter().flat_map(|hot| hot.unused(Some(now)));
+    /// Returns what was not used in time, of all keys or of short logs, and forgets keys that are quiet.
+    fn sweep(&self, is_all: bool) -> Vec<Unused> {
+        let now = self.now();
+        let looked_at = |hot: &Hot| is_all || hot.within() < self.within;
+        let hots = self.table.which(looked_at);
+        let unused = hots.iter().flat_map(|hot| hot.unused(now, false));
         let unused = unused.collect();
-        drop(all);
-        self.table.forget_quiet(now.at);
+        if is_all {
+            self.give_up(&hots, now.at, PATIENCE);
+            drop(hots);
+            self.table.forget_quiet(now.at);
+        }
         unused
     }
 
-    /// Returns all that is in hand of the limits and keys of `checks`, with whatever other limits, and whose
-    /// it was.
-    fn withdraw(&self, checks: &[Check<'_>]) -> (Vec<Unused>, Vec<Arc<Hot>>) {
-        let (now, sharing) = (self.now(), self.table.sharing(checks));
+    /// Counts as lost what of these keys has been on its way back for this `time`.
+    fn give_up(&self, of: &[Arc<Hot>], now: Timestamp, time: Duration) {
+        let lost = of.iter().map(|hot| hot.give_up(now, time)).sum();
+        self.units.count(LOST, lost);
+    }
+
+    /// Begins to lower, to block or to reset: until the end, and for some time after it, nobody asks for units
+    /// of these keys. Returns all that is in hand of them, with whatever other limits, and whose it was.
+    fn change(&self, checks: &[Check<'_>]) -> (Changing<'_, S>, Vec<Unused>, Vec<Arc<Hot>>) {
+        let places = self.table.changes.places(checks);
+        // First: whoever asks later sees it, and whoever asked before is among those whose units are withdrawn.
+        self.table.changes.begin(&places);
+        let (now, sharing) = (self.now(), self.table.sharing(checks, &places));
         let unused = sharing.iter().flat_map(|hot| hot.withdraw(now)).collect();
-        (unused, sharing)
+        (Changing(self, places), unused, sharing)
     }
 
     /// Gives back what is in hand before the store decides: otherwise that would undo a part of it later.
@@ -333,7 +363,7 @@ impl<S: Store + 'static> Shared<S> {
         self: &Arc<Self>,
         request: Request<'_>,
     ) -> Result<Verdicts, StoreError> {
-        let (unused, of) = self.withdraw(request.checks());
+        let (_changing, unused, of) = self.change(request.checks());
         self.return_now(unused, &of).await;
         self.store.decide(request).await
     }
@@ -356,13 +386,28 @@ impl<S: Store + 'static> Shared<S> {
         if !self.has_timers() {
             return Returning(Arc::clone(self), unused).run().await;
         }
+        let since = self.now().at;
         self.return_later(unused);
         let returned = async {
             for hot in of {
                 hot.returned().await;
             }
         };
-        let _ = timeout(PATIENCE, returned).await;
+        if timeout(PATIENCE, returned).await.is_err() {
+            // Also if the runtime that gives back stands still: it may go on later.
+            let now = self.now().at;
+            self.give_up(of, now, now.saturating_duration_since(since));
+        }
+    }
+}
+
+/// A change of the states of the keys in these places, until it ends.
+struct Changing<'s, S: Store + 'static>(&'s Shared<S>, Places);
+
+impl<S: Store + 'static> Drop for Changing<'_, S> {
+    fn drop(&mut self) {
+        let until = self.0.now().at.saturating_add(self.0.within);
+        self.0.table.changes.end(&self.1, until);
     }
 }
 
@@ -389,9 +434,9 @@ fn cost_of(request: &Request<'_>) -> Option<u64> {
 struct Returning<S: Store + 'static>(Arc<Shared<S>>, Vec<Unused>);
 
 impl<S: Store + 'static> Returning<S> {
-    async fn run(mut self) {
+    async fn run(self) {
         let shared = &self.0;
-        let each = futures_util::stream::iter(&mut self.1);
+        let each = futures_util::stream::iter(&self.1);
         let returned = each.for_each_concurrent(AT_ONCE, async |unused| {
             let outcome = match unused.arrive(&shared.store).await {
                 true => GIVEN_BACK,
@@ -411,17 +456,21 @@ impl<S: Store + 'static> Drop for Returning<S> {
     fn drop(&mut self) {
         self.0
             .units
-            .count(LOST, self.1.iter_mut().map(Unused::end).sum());
+            .count(LOST, self.1.iter().map(Unused::end).sum());
     }
 }
 
 impl<S> Drop for Shared<S> {
     /// What is in hand is lost.
     fn drop(&mut self) {
-        let all = self.table.all();
-        let unused = all.iter().flat_map(|hot| hot.unused(None));
+        let (now, all) = (self.clock.now(), self.table.all());
+        let now = Moment {
+            at: now,
+            system: None,
+        };
+        let unused = all.iter().flat_map(|hot| hot.unused(now, true));
         self.units
-            .count(LOST, unused.map(|mut unused| unused.end()).sum());
+            .count(LOST, unused.map(|unused| unused.end()).sum());
     }
 }
 
@@ -500,7 +549,7 @@ impl<S: Store + 'static> Store for Prefetch<S> {
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
         // Given back later, they would be subtracted from what is counted afresh.
-        let (unused, of) = self.shared.withdraw(&checks);
+        let (_changing, unused, of) = self.shared.change(&checks);
         drop(Returning(Arc::clone(&self.shared), unused));
         self.shared.return_now(Vec::new(), &of).await;
         self.shared.store.reset(checks).await

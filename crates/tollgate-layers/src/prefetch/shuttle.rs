@@ -41,7 +41,7 @@ fn units_are_looked_after_while_the_task_ends() {
             }
         });
         let hot = find(&shared.0);
-        let Take::Ask(asking, _) = hot.take(1, at(1_000)) else {
+        let Take::Ask(asking, _) = hot.take(1, at(1_000), |_| true) else {
             panic!("nobody else asks");
         };
         drop(hot);

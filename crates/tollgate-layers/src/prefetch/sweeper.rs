@@ -1,15 +1,16 @@
 //! `Sweepers`: at most one task that gives back goes on at a time, wherever it runs.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tollgate_core::Timestamp;
 
 use super::table::Table;
 use crate::sync::Mutex;
 
-/// The last task that was started.
-pub(super) struct Sweepers(Mutex<Last>);
+/// The last task that was started, and who tells it that it is to look sooner.
+pub(super) struct Sweepers(Mutex<Last>, Arc<Notify>);
 
 struct Last {
     number: u64,
@@ -21,11 +22,12 @@ struct Last {
 
 impl Default for Sweepers {
     fn default() -> Self {
-        Self(Mutex::new(Last {
+        let none = Last {
             number: 0,
             until: Timestamp::UNIX_EPOCH,
-            within: Duration::ZERO,
-        }))
+            within: Duration::MAX,
+        };
+        Self(Mutex::new(none), Arc::default())
     }
 }
 
@@ -35,7 +37,7 @@ impl Sweepers {
     }
 
     /// Returns the number of the task to be started for a key that uses units `within` this time, if there is
-    /// none that has gone on lately, or looks often enough.
+    /// none that has gone on lately. One that has is told to look often enough.
     pub(super) fn start(
         &self,
         now: Timestamp,
@@ -43,13 +45,27 @@ impl Sweepers {
         within: Duration,
     ) -> Option<u64> {
         self.with(|last| {
-            if now < last.until && within >= last.within {
+            if now < last.until {
+                if within < last.within {
+                    last.within = within;
+                    self.1.notify_one();
+                }
                 return None;
             }
             last.number += 1;
             (last.until, last.within) = (now.saturating_add(patience), within);
             Some(last.number)
         })
+    }
+
+    /// Returns who tells the task that it is to look sooner.
+    pub(super) fn sooner(&self) -> Arc<Notify> {
+        Arc::clone(&self.1)
+    }
+
+    /// Returns within which time the keys that it looks after use units, at least.
+    pub(super) fn within(&self) -> Duration {
+        self.with(|last| last.within)
     }
 
     /// Returns within which time units are used that the task with this number goes on to look after, at
@@ -69,7 +85,7 @@ impl Sweepers {
             let shortest = table.shortest();
             (last.until, last.within) = match shortest {
                 Some(within) => (now.saturating_add(patience), within),
-                None => (Timestamp::UNIX_EPOCH, Duration::ZERO),
+                None => (Timestamp::UNIX_EPOCH, Duration::MAX),
             };
             shortest
         })

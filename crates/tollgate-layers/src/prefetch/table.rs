@@ -9,11 +9,12 @@ use foldhash::quality::RandomState;
 use tollgate_core::Timestamp;
 use tollgate_core::store::Check;
 
+use super::changes::{Changes, Places};
 use super::hot::Hot;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// What threads share is slow where each order of their turns is tried.
-const FEW: bool = cfg!(feature = "__shuttle");
+pub(super) const FEW: bool = cfg!(feature = "__shuttle");
 const SHARDS: usize = if FEW { 1 } else { 16 };
 /// How many keys a shard holds: those that come later are not prefetched.
 const KEYS: usize = 4_096 / SHARDS;
@@ -34,6 +35,7 @@ pub(super) struct Table {
     within: Duration,
     /// The same time, at least one microsecond.
     period_us: u64,
+    pub(super) changes: Changes,
     shards: [Shard; SHARDS],
     hasher: RandomState,
     /// A key of each place, and how often it was called in a period: in 32 bits the number of the period, in 24
@@ -47,6 +49,7 @@ impl Table {
         Self {
             within,
             period_us: u64::try_from(within.as_micros()).unwrap_or(u64::MAX).max(1),
+            changes: Changes::default(),
             shards: [(); SHARDS].map(|()| Mutex::default()),
             hasher: RandomState::default(),
             places: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
@@ -74,7 +77,8 @@ impl Table {
             Some(hot) => Arc::clone(hot),
             None if is_often && shard.len() < KEYS => {
                 let demand = (OFTEN - 1).saturating_mul(cost);
-                let hot = Arc::new(Hot::new(checks, demand, now, self.within));
+                let places = self.changes.places(checks);
+                let hot = Arc::new(Hot::new(checks, places, demand, now, self.within));
                 shard.insert(hash, Arc::clone(&hot));
                 hot
             }
@@ -148,27 +152,30 @@ impl Table {
         }
     }
 
+    /// Returns what shares a limit and key with `checks`, whose keys are in these `places`.
+    pub(super) fn sharing(&self, checks: &[Check<'_>], places: &Places) -> Vec<Arc<Hot>> {
+        self.which(|hot| hot.shares(checks, places))
+    }
+
     pub(super) fn all(&self) -> Vec<Arc<Hot>> {
+        self.which(|_| true)
+    }
+
+    pub(super) fn which(&self, is_it: impl Fn(&Hot) -> bool) -> Vec<Arc<Hot>> {
         let mut all = Vec::new();
         for shard in &self.shards {
-            all.extend(lock(shard).values().cloned());
+            all.extend(lock(shard).values().filter(|hot| is_it(hot)).cloned());
         }
         all
     }
 
-    /// Returns what shares a limit and key with `checks`.
-    pub(super) fn sharing(&self, checks: &[Check<'_>]) -> Vec<Arc<Hot>> {
-        let mut sharing = Vec::new();
-        for shard in &self.shards {
-            let known = lock(shard);
-            sharing.extend(known.values().filter(|hot| hot.shares(checks)).cloned());
-        }
-        sharing
-    }
-
-    /// Returns within which time units of any key are used, at least.
+    /// Returns within which time units in hand are used, at least, or `None` if there is no key.
     pub(super) fn shortest(&self) -> Option<Duration> {
-        let of = |shard: &Shard| lock(shard).values().map(|hot| hot.within()).min();
+        let of = |hot: &Arc<Hot>| match hot.within() < self.within && hot.is_live() {
+            true => hot.within(),
+            false => self.within,
+        };
+        let of = |shard: &Shard| lock(shard).values().map(of).min();
         self.shards.iter().filter_map(of).min()
     }
 }

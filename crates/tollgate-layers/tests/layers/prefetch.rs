@@ -1,6 +1,8 @@
 //! Units that are asked for ahead.
 
+use std::cell::Cell;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,9 +10,9 @@ use futures_util::FutureExt;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::{sleep, sleep_until};
 use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
-use tollgate_core::{Decision, Limit, RateLimiter, Store, StoreError};
+use tollgate_core::{Decision, Limit, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Prefetch, Share, usual};
-use tollgate_memory::{ManualClock, MemoryStore};
+use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_mock::{ErrorKind, Fault, FaultyStore};
 use tollgate_tokio::WaitUpTo;
 
@@ -308,34 +310,40 @@ fn units_of_a_late_answer_end_with_the_others() {
 
 #[test]
 fn a_refund_of_a_prefetched_call_is_used_again() {
-    in_jumps(async {
-        let (limiter, asked) = prefetched(&["a=fixed-window:1000/1h"]);
-        for _ in 0..100 {
-            let _ = allowed(&limiter).await;
-        }
-        let before = allowed(&limiter).await;
-        assert_eq!(before.source(), Source::Prefetched);
-        let (calls, left) = (asked.calls(), before.remaining());
-        limiter
-            .refund("k", before.into_receipt().unwrap())
-            .await
-            .unwrap();
-        let next = allowed(&limiter).await;
-        assert_eq!((next.remaining(), asked.calls()), (left, calls));
-        // Settled at less, and at more.
-        limiter
-            .settle("k", next.into_receipt().unwrap(), 3)
-            .await
-            .unwrap();
-        assert_eq!(allowed(&limiter).await.remaining(), left - 3);
-        assert_eq!(asked.calls(), calls);
-        // When its time is over, the store has to do it.
-        let late = allowed(&limiter).await.into_receipt().unwrap();
-        sleep(L * 3).await;
-        let before = limiter.peek("k").await.unwrap().remaining();
-        limiter.refund("k", late).await.unwrap();
-        assert_eq!(limiter.peek("k").await.unwrap().remaining(), before + 1);
+    let recorder = DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || {
+        in_jumps(async {
+            let (limiter, asked) = prefetched(&["a=fixed-window:1000/1h"]);
+            for _ in 0..100 {
+                let _ = allowed(&limiter).await;
+            }
+            let before = allowed(&limiter).await;
+            assert_eq!(before.source(), Source::Prefetched);
+            let (calls, left) = (asked.calls(), before.remaining());
+            limiter
+                .refund("k", before.into_receipt().unwrap())
+                .await
+                .unwrap();
+            let next = allowed(&limiter).await;
+            assert_eq!((next.remaining(), asked.calls()), (left, calls));
+            // Settled at less, and at more.
+            limiter
+                .settle("k", next.into_receipt().unwrap(), 3)
+                .await
+                .unwrap();
+            assert_eq!(allowed(&limiter).await.remaining(), left - 3);
+            assert_eq!(asked.calls(), calls);
+            // When its time is over, the store has to do it.
+            let late = allowed(&limiter).await.into_receipt().unwrap();
+            sleep(L * 3).await;
+            let before = limiter.peek("k").await.unwrap().remaining();
+            limiter.refund("k", late).await.unwrap();
+            assert_eq!(limiter.peek("k").await.unwrap().remaining(), before + 1);
+        });
     });
+    let [granted, used, given_back, lost] = counted(&recorder);
+    // One was put back.
+    assert_eq!(granted + 1, used + given_back + lost);
 }
 
 #[test]
@@ -506,6 +514,106 @@ fn what_is_on_its_way_back_arrives_before_a_key_is_lowered_or_reset() {
     }
 }
 
+/// Also if the store takes longer for that than units last, and if the key is called often only since it began.
+#[test]
+fn no_units_from_before_are_used_after_a_key_is_lowered_blocked_or_reset() {
+    for (change, left) in [("lower", 3), ("block", 0), ("reset", 1_000)] {
+        for (calls_before, takes) in [(0, L / 4), (100, L * 2)] {
+            in_jumps(async {
+                let clock = Jumping::new();
+                let memory = Arc::new(Counted::new(clock.memory()));
+                let store = Prefetch::with_clock(Odd(memory, true, takes), L, clock);
+                let limits = ["a=fixed-window:1000/1h", "b=block:1h"];
+                let limiter = RateLimiter::new(store, limits).unwrap();
+                for _ in 0..calls_before {
+                    let _ = allowed(&limiter).await;
+                }
+                let is_changed = Cell::new(false);
+                let changes = async {
+                    match change {
+                        "lower" => drop(limiter.lower("k", left).await.unwrap()),
+                        "block" => drop(limiter.block("k").await.unwrap()),
+                        _ => limiter.reset("k").await.unwrap(),
+                    }
+                    is_changed.set(true);
+                };
+                let calls = async {
+                    while !is_changed.get() {
+                        let _ = allowed(&limiter).await;
+                        sleep(MS).await;
+                    }
+                };
+                tokio::join!(biased; changes, calls);
+                let mut admitted = 0;
+                while limiter.check("k").await.unwrap().is_allowed() {
+                    admitted += 1;
+                }
+                assert_eq!(admitted, left, "{change} within {takes:?}");
+                sleep(L * 6).await;
+                assert!(limiter.check("k").await.unwrap().is_denied());
+            });
+        }
+    }
+}
+
+/// Nor do they arrive when it goes on.
+#[test]
+fn units_that_a_runtime_that_stands_still_gives_back_hold_up_others_once() {
+    let clock = ManualClock::new();
+    let memory = MemoryStore::builder().clock(clock.clone()).build();
+    let odd = Odd(Arc::new(Counted::new(memory)), true, L / 2);
+    let store = Prefetch::with_clock(odd, L, clock.clone());
+    let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap();
+    let [first, second] = [(); 2].map(|()| {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time().start_paused(true).build().unwrap()
+    });
+    first.block_on(async {
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        clock.advance(L);
+        sleep(L / 2 + MS).await;
+    });
+    second.block_on(async {
+        for longest in [11, 1] {
+            let lower = limiter.lower("k", 3).into_future();
+            let lower = tokio::time::timeout(Duration::from_secs(longest), lower);
+            lower.await.unwrap().unwrap();
+        }
+    });
+    let left = first.block_on(async {
+        sleep(L * 100).await;
+        limiter.peek("k").await.unwrap().remaining()
+    });
+    assert_eq!(left, 3);
+}
+
+/// Once a short log has nothing in hand, nobody looks after it.
+#[test]
+fn a_short_log_keeps_the_task_busy_only_while_it_is_used() {
+    struct Seen(Jumping, Arc<AtomicUsize>);
+    impl Clock for Seen {
+        fn now(&self) -> Timestamp {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.now()
+        }
+    }
+    in_jumps(async {
+        let (clock, seen) = (Jumping::new(), Arc::default());
+        let ahead = Prefetch::with_clock(clock.memory(), L, Seen(clock, Arc::clone(&seen)));
+        let limiter = RateLimiter::new(ahead, ["a=sliding-log:1000/10ms"]).unwrap();
+        for _ in 0..100 {
+            let _ = allowed(&limiter).await;
+        }
+        sleep(MS * 10).await;
+        let before = seen.load(Ordering::Relaxed);
+        sleep(L * 2).await;
+        let after = seen.load(Ordering::Relaxed);
+        assert!(after - before < 20, "{}", after - before);
+    });
+}
+
 #[test]
 fn limits_of_one_name_with_other_windows_share_no_units() {
     in_jumps(async {
@@ -642,7 +750,7 @@ fn no_more_comes_back_into_the_hand_than_was_granted() {
         // As the store does, whatever it is asked by.
         let with_id = limiter.store().decide(refund.clone().id("one")).await;
         assert_eq!(with_id.unwrap_err().kind(), ErrorKind::Malformed);
-        let at = refund.at(tollgate_core::Timestamp::UNIX_EPOCH);
+        let at = refund.at(Timestamp::UNIX_EPOCH);
         let error = limiter.store().decide(at).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
     });
@@ -673,19 +781,20 @@ fn without_a_runtime_or_timers_every_call_asks_the_store() {
     assert_eq!(asked.calls(), 1_000);
 }
 
-/// A store that may have no units ahead, and takes so long to take anything back.
+/// A store that may have no units ahead, and takes so long to take anything back, and to change a key.
 struct Odd(Asked, bool, Duration);
 
 #[async_trait::async_trait]
 impl Store for Odd {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        if matches!(request.operation(), Operation::Refund(_)) {
+        if let Operation::Refund(_) | Operation::Lower | Operation::Block(_) = request.operation() {
             sleep(self.2).await;
         }
         self.0.decide(request).await
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        sleep(self.2).await;
         self.0.reset(checks).await
     }
 
