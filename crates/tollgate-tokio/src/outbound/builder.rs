@@ -1,6 +1,5 @@
 //! `OutboundBuilder`: the settings of an `Outbound`.
 
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -270,38 +269,62 @@ impl<S> fmt::Debug for OutboundBuilder<S> {
 }
 
 /// An error for settings of an [`Outbound`] that are not possible.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutboundError {
     /// A limit counts denied calls. Calls that wait ask more than once, so they would count more
     /// than once.
+    #[error(
+        "limit `{limit}` counts denied calls, and calls that wait may be denied several \
+         times: leave out `count-denied`"
+    )]
     CountsDenied {
         /// The limit's name.
         limit: String,
     },
     /// A limit is in [shadow](Limit::shadow): calls would not keep to it.
+    #[error(
+        "limit `{limit}` is in shadow, which keeps no calls under a service's limits: leave it out"
+    )]
     InShadow {
         /// The limit's name.
         limit: String,
     },
     /// A limit counts in [the zone of each call](Limit::needs_zone), and calls to a service bring none.
+    #[error(
+        "limit `{limit}` counts in the zone `@local`, and calls to a service bring none: write \
+         the service's, such as `@America/Los_Angeles`"
+    )]
     NeedsZone {
         /// The limit's name.
         limit: String,
     },
     /// A fixed window has no stricter form: calls that depart in one window may arrive in the next.
+    #[error(
+        "limit `{limit}` is a fixed window, which cannot have a margin: use sliding-log, \
+         sliding-buckets or gcra, or `.margin_of(\"{limit}\", Duration::ZERO)`"
+    )]
     FixedWindowWithMargin {
         /// The limit's name.
         limit: String,
     },
     /// A limit is not valid, or the limit that the margin, or what is kept for urgent calls, makes of it is not.
-    Limit(LimitError),
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// All limits are blocks, which count nothing.
+    #[error(
+        "limit `{limit}` is a block, which counts no calls: add the service's limit, such \
+         as `api=sliding-log:100/1s`"
+    )]
     OnlyBlocks {
         /// The first one's name.
         limit: String,
     },
     /// What is kept for urgent calls leaves nothing of a limit to background calls.
+    #[error(
+        "keeping {kept} for urgent calls leaves nothing of limit `{limit}` to others: {}",
+        less(*most)
+    )]
     NothingForBackground {
         /// The limit's name.
         limit: String,
@@ -312,64 +335,20 @@ pub enum OutboundError {
     },
     /// There is no limit of a name that has [a margin of its own](OutboundBuilder::margin_of), of which
     /// [something is kept](OutboundBuilder::keep_for_urgent_of), or for which a layer sets a cost.
+    #[error(
+        "no limit `{limit}` counts calls here, but a margin, a cost, or what is kept for urgent \
+         calls is set for it: name one of the limits"
+    )]
     UnknownLimit {
         /// That name.
         limit: String,
     },
 }
 
-impl fmt::Display for OutboundError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InShadow { limit } => write!(
-                f,
-                "limit `{limit}` is in shadow, which keeps no calls under a service's limits: leave \
-                 it out"
-            ),
-            Self::CountsDenied { limit } => write!(
-                f,
-                "limit `{limit}` counts denied calls, and calls that wait may be denied several \
-                 times: leave out `count-denied`"
-            ),
-            Self::NeedsZone { limit } => write!(
-                f,
-                "limit `{limit}` counts in the zone `@local`, and calls to a service bring none: write \
-                 the service's, such as `@America/Los_Angeles`"
-            ),
-            Self::FixedWindowWithMargin { limit } => write!(
-                f,
-                "limit `{limit}` is a fixed window, which cannot have a margin: use sliding-log, \
-                 sliding-buckets or gcra, or `.margin_of(\"{limit}\", Duration::ZERO)`"
-            ),
-            Self::UnknownLimit { limit } => write!(
-                f,
-                "no limit `{limit}` counts calls here, but a margin, a cost, or what is kept for urgent \
-                 calls is set for it: name one of the limits"
-            ),
-            Self::Limit(error) => error.fmt(f),
-            Self::OnlyBlocks { limit } => write!(
-                f,
-                "limit `{limit}` is a block, which counts no calls: add the service's limit, such \
-                 as `api=sliding-log:100/1s`"
-            ),
-            Self::NothingForBackground { limit, kept, most } => {
-                write!(
-                    f,
-                    "keeping {kept} for urgent calls leaves nothing of limit `{limit}` to others: "
-                )?;
-                match most {
-                    0 => f.write_str("leave out `keep_for_urgent`"),
-                    most => write!(f, "choose at most {most}"),
-                }
-            }
-        }
-    }
-}
-
-impl Error for OutboundError {}
-
-impl From<LimitError> for OutboundError {
-    fn from(error: LimitError) -> Self {
-        Self::Limit(error)
+/// Returns what to do if more than `most` is kept.
+fn less(most: u64) -> String {
+    match most {
+        0 => "leave out `keep_for_urgent`".to_owned(),
+        most => format!("choose at most {most}"),
     }
 }

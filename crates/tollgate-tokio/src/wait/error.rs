@@ -7,53 +7,24 @@ use std::time::Duration;
 use tollgate_core::{Limit, StoreError, Wait};
 
 /// The error of a call that waits.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
     /// The wait would be longer than the time given. Nothing was consumed.
-    TooLong(TooLong),
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
     /// As many calls as allowed wait for the key already. Nothing was consumed.
+    #[error(
+        "{most} calls wait for this key already: try again later, or let more of them wait with \
+         `most_waiting`"
+    )]
     TooManyWaiting {
         /// How many may wait.
         most: usize,
     },
     /// The store failed. Its [kind](StoreError::kind) says whether anything may have been consumed.
-    Store(StoreError),
-}
-
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong(refused) => refused.fmt(f),
-            Self::TooManyWaiting { most } => write!(
-                f,
-                "{most} calls wait for this key already: try again later, or let more of them \
-                 wait with `most_waiting`"
-            ),
-            Self::Store(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for WaitError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::TooLong(_) | Self::TooManyWaiting { .. } => None,
-            Self::Store(error) => error.source(),
-        }
-    }
-}
-
-impl From<TooLong> for WaitError {
-    fn from(refused: TooLong) -> Self {
-        Self::TooLong(refused)
-    }
-}
-
-impl From<StoreError> for WaitError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// A call was refused, because it would have waited for longer than the time given.
