@@ -23,7 +23,8 @@ use std::time::Duration;
 /// assert!(error.to_string().starts_with(text));
 /// assert_eq!(format!("Error: {error:?}"), format!("Error: {error}"));
 /// ```
-#[derive(Clone, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq, thiserror::Error)]
+#[error(transparent)]
 pub struct LimitError(pub(crate) Problem);
 
 impl LimitError {
@@ -298,14 +299,6 @@ pub(crate) enum Problem {
         /// The name that was rejected.
         zone: String,
     },
-}
-
-impl Error for LimitError {}
-
-impl fmt::Display for LimitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
 }
 
 impl fmt::Debug for LimitError {

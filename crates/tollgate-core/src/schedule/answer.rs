@@ -126,7 +126,8 @@ impl BatchPlacement {
 }
 
 /// Why several events were refused: the first that does not fit, and its refusal.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the event at index {index}: {refusal}")]
 pub struct BatchRefusal {
     index: usize,
     refusal: Refusal,
@@ -145,14 +146,6 @@ impl BatchRefusal {
         &self.refusal
     }
 }
-
-impl fmt::Display for BatchRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the event at index {}: {}", self.index, self.refusal)
-    }
-}
-
-impl Error for BatchRefusal {}
 
 /// Why an event was refused, and when it could take place instead.
 #[derive(Clone, Debug, Eq, PartialEq)]
