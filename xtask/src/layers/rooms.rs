@@ -20,7 +20,7 @@ const HOUSES: [House; 4] = [
     House {
         sources: "crates/tollgate-wire/src/",
         rooms: "hash pauses redact script options failure engine fault no_connection keyspace \
-                codec runner batch store plain lease schedule admin",
+                codec runner batch wrappers store plain lease schedule admin",
     },
     House {
         sources: "crates/tollgate-redis/src/",
@@ -101,7 +101,9 @@ fn used(text: &str, depth: usize) -> Vec<String> {
     for root in ["crate::", &supers] {
         for (at, _) in code.match_indices(root) {
             let before = code[..at].chars().next_back();
-            let is_path = before.is_some_and(|c| c == ':' || c == '_' || c.is_alphanumeric());
+            // What an exported macro names with `$crate` is used where the macro is.
+            let is_path =
+                before.is_some_and(|c| matches!(c, '$' | ':' | '_') || c.is_alphanumeric());
             if !is_path {
                 used.extend(first_names(&code[at + root.len()..]));
             }
@@ -120,7 +122,8 @@ fn first_names(path: &str) -> Vec<String> {
     };
     let Some(group) = path.strip_prefix('{') else {
         let name = name(path);
-        return if name == "super" {
+        // Exported macros are in no room.
+        return if name == "super" || path[name.len()..].starts_with('!') {
             Vec::new()
         } else {
             vec![name]
@@ -177,6 +180,8 @@ mod tests {
                 0,
             ),
             ("a/src/middle.rs", "use tollgate_crate::high;", 0),
+            ("a/src/middle.rs", "crate::exported!(Own);", 0),
+            ("a/src/middle.rs", "use $crate::exported;", 0),
             ("a/src/middle.rs", "use crate::high::Thing;", 1),
             ("a/src/middle.rs", "fn f() { super::high::g() }", 1),
             ("a/src/middle.rs", "use crate::{low::{A, B},\n    high};", 1),
