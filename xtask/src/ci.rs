@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use xshell::{Cmd, Shell, cmd};
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Record};
 use crate::project::{Files, WORKSPACES, tools};
 use crate::{bench, features, fuzz, instructions, lint, readme, release, servers, test};
 
@@ -116,7 +116,7 @@ impl Step {
             Self::Tests => test::run(shell, &test::Arguments::rest()),
             Self::TurnsOfThreads => turns_of_threads(shell),
             Self::Fuzz => fuzz::run(shell, &fuzz::Arguments::briefly()),
-            Self::Instructions => instructions::run(shell, &instructions::Arguments::compare()),
+            Self::Instructions => instructions::run(shell, &Record::default()),
             Self::MinimalVersions => minimal_versions(shell),
         }
     }

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 
-use clap::Args;
 use xshell::{Shell, cmd};
 
-use crate::outcome::{Outcome, report};
+use crate::outcome::{Outcome, Record, report};
 use crate::results::{self, GENERAL};
 use crate::servers;
 
@@ -19,22 +18,7 @@ const CALLS: [u64; 2] = [1_000, 31_000];
 /// The name of their table.
 const TABLE: &str = "instructions";
 
-/// Whether to compare or to record.
-#[derive(Args, Debug)]
-pub(crate) struct Arguments {
-    /// Records the counts, instead of comparing them with those that are recorded.
-    #[arg(long)]
-    write: bool,
-}
-
-impl Arguments {
-    /// Returns the arguments that compare.
-    pub(crate) fn compare() -> Self {
-        Self { write: false }
-    }
-}
-
-pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+pub(crate) fn run(shell: &Shell, record: &Record) -> Outcome {
     let has_valgrind = cmd!(shell, "valgrind --version").quiet().ignore_stderr();
     if has_valgrind.read().is_err() {
         println!("instructions are not counted, because there is no valgrind");
@@ -42,7 +26,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     }
     let counts = counts(shell)?;
     let compiler = cmd!(shell, "rustc --version").read()?;
-    if arguments.write {
+    if record.write {
         return save(shell, &compiler, &counts);
     }
     let recorded = results::read(shell, GENERAL, TABLE)?;

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use self::outcome::Outcome;
+use self::outcome::{Outcome, Record};
 
 /// The project's commands. Only `mutants` (its list and date), `pictures`, `bench --report`, and `instructions`
 /// and `names` with `--write` change committed files.
@@ -51,7 +51,7 @@ enum Command {
     Fuzz(fuzz::Arguments),
     /// Counts the instructions of decisions in memory, with valgrind, and checks that they take no more
     /// than is recorded.
-    Instructions(instructions::Arguments),
+    Instructions(Record),
     /// Checks which crates depend on which.
     Layers,
     /// Checks formatting, lints, documentation, dependencies between crates, and tidiness.
@@ -60,7 +60,7 @@ enum Command {
     /// each time.
     Mutants(mutants::Arguments),
     /// Compares the public names of the published crates with the list in `docs/public-names.txt`.
-    Names(names::Arguments),
+    Names(Record),
     /// Draws the pictures of the algorithms, and the charts of what was measured last.
     Pictures(results::Arguments),
     /// Checks that the crates can be published, which a person then does.

@@ -2,7 +2,7 @@
 
 use xshell::{Shell, cmd};
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Record};
 use crate::project::{Files, PEERS, WORKSPACES};
 use crate::{layers, names, servers, tidy};
 
@@ -26,7 +26,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
     }
     step("clippy, the program in memory alone", clippy_demo(shell));
     step("documentation", documentation(shell));
-    step("names", names::run(shell, &names::Arguments::compare()));
+    step("names", names::run(shell, &Record::default()));
     step("layers", layers::run(shell));
     step("tidy", tidy::run(shell));
     if failed.is_empty() {

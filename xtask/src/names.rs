@@ -5,33 +5,17 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write;
 
-use clap::Args;
 use xshell::{Shell, cmd};
 
-use crate::outcome::{Outcome, report};
+use crate::outcome::{Outcome, Record, report};
 use crate::project::Files;
 
 const LIST: &str = "docs/public-names.txt";
 const CORE: &str = "tollgate-core";
 
-/// Whether to compare or to write.
-#[derive(Args, Debug)]
-pub(crate) struct Arguments {
-    /// Writes the list, instead of comparing it.
-    #[arg(long)]
-    write: bool,
-}
-
-impl Arguments {
-    /// Returns the arguments that compare.
-    pub(crate) fn compare() -> Self {
-        Self { write: false }
-    }
-}
-
-pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
+pub(crate) fn run(shell: &Shell, record: &Record) -> Outcome {
     let found = list(shell)?;
-    if arguments.write {
+    if record.write {
         return Ok(shell.write_file(LIST, found)?);
     }
     let listed = shell.read_file(LIST).unwrap_or_default();
