@@ -74,11 +74,7 @@ pub async fn events_that_are_over_count_no_more(harness: &Schedules, _plan: &Pla
     let add = |id: &'static str, time| {
         schedule::Operation::Add(vec![Event::new(id, stamp(START + time))])
     };
-    let all = schedule::Operation::List {
-        from: Timestamp::UNIX_EPOCH,
-        until: Timestamp::MAX,
-    };
-    let listed = async |now: u64| match ask(&*store, at(now, all.clone())).await {
+    let listed = async |now: u64| match ask(&*store, at(now, EVERYTHING)).await {
         schedule::Answer::Events(events) => events.len(),
         other => panic!("no list: {other:?}"),
     };
@@ -190,12 +186,7 @@ pub async fn malformed_requests_change_nothing(harness: &Schedules, _plan: &Plan
         assert_eq!(error.kind(), ErrorKind::Malformed, "{request:?}: {error}");
     }
     let of = |operation| schedule::Request::new(&terms, key.key(), operation).at(now);
-    let list = || {
-        of(schedule::Operation::List {
-            from: Timestamp::UNIX_EPOCH,
-            until: Timestamp::MAX,
-        })
-    };
+    let list = || of(EVERYTHING);
     let found = ask(&*store, list()).await;
     assert_eq!(found, schedule::Answer::Events(Vec::new()));
     let answer = ask(&*store, of(many(MAX_EVENTS_PER_CALL))).await;

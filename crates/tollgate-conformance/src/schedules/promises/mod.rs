@@ -43,6 +43,11 @@ pub use placing::{
 const START: u64 = 1_780_000_123_456_789;
 const HOUR_US: u64 = 3_600_000_000;
 const DAY_US: u64 = 24 * HOUR_US;
+/// Lists all events.
+const EVERYTHING: schedule::Operation<'static> = schedule::Operation::List {
+    from: Timestamp::UNIX_EPOCH,
+    until: Timestamp::MAX,
+};
 
 /// An operation, with times relative to the start.
 #[derive(Clone, Debug)]

@@ -10,10 +10,6 @@ pub async fn a_call_repeated_changes_nothing(harness: &Schedules, plan: &Plan) {
         let store = harness.store().await;
         let terms = setup.terms(1);
         let key = OwnedKey::fresh("alice");
-        let everything = schedule::Operation::List {
-            from: Timestamp::UNIX_EPOCH,
-            until: Timestamp::MAX,
-        };
         let now = stamp(START);
         for step in &steps {
             let ask_once = async || {
@@ -21,7 +17,7 @@ pub async fn a_call_repeated_changes_nothing(harness: &Schedules, plan: &Plan) {
                 ask(&*store, request).await
             };
             let list = async || {
-                let request = schedule::Request::new(&terms, key.key(), everything.clone()).at(now);
+                let request = schedule::Request::new(&terms, key.key(), EVERYTHING).at(now);
                 ask(&*store, request).await
             };
             let first = ask_once().await;
