@@ -40,6 +40,12 @@ pub(crate) fn config(full: u32) -> ProptestConfig {
     }
 }
 
+/// Returns an instant so many microseconds after [`START`] as replies hold it.
+#[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
+pub(crate) const fn at(later: i64) -> f64 {
+    START as f64 + later as f64
+}
+
 pub(crate) fn stamp(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }

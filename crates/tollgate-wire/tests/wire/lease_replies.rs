@@ -8,7 +8,7 @@ use tollgate_core::lease::{self, Acquisition, Lease, NoLease, Occupancy};
 use tollgate_core::{ErrorKind, StoreError, Wait};
 
 use crate::decoder::{assert_exact, odd_number};
-use crate::engine::{Canned, START as NOW, config, now, stamp};
+use crate::engine::{Canned, START as NOW, at, config, now, stamp};
 
 /// The time to live, in microseconds.
 const TTL: u64 = 30_000_000;
@@ -50,11 +50,6 @@ fn answered(operation: usize, at: Option<u64>, reply: &[u8]) -> Result<lease::An
         assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
     }
     answer
-}
-
-#[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
-const fn at(later: i64) -> f64 {
-    NOW as f64 + later as f64
 }
 
 #[allow(clippy::cast_precision_loss, reason = "it is short")]

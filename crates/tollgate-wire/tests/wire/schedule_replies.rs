@@ -8,7 +8,7 @@ use tollgate_core::schedule::{self, Event, PlannedEvent, Reason};
 use tollgate_core::{ErrorKind, StoreError};
 
 use crate::decoder::{assert_exact, odd_number};
-use crate::engine::{Canned, START as NOW, config, now, stamp};
+use crate::engine::{Canned, START as NOW, at, config, now, stamp};
 
 static TERMS: LazyLock<schedule::Terms> = LazyLock::new(|| {
     schedule::Terms::new("plans", ["2/10s", "3/1d", "9/day@Europe/Berlin"]).unwrap()
@@ -78,11 +78,6 @@ fn answered(
         assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
     }
     answer
-}
-
-#[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
-const fn at(later: i64) -> f64 {
-    NOW as f64 + later as f64
 }
 
 /// Replies to each operation that its script gives: the status, the numbers after the instant, and
