@@ -49,7 +49,7 @@ pub fn logs(data: &[u8]) {
             Ok(key) => key,
             Err(error) => panic!("{error}"),
         };
-        match Input::read(&options, &key, &Progress::new(false)) {
+        match Input::read(&options, &key, true, &Progress::new(false)) {
             Ok(input) => {
                 let lines = log.split(|&byte| byte == b'\n').count();
                 let lines = u64::try_from(lines).unwrap_or(u64::MAX);

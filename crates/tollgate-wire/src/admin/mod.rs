@@ -1,6 +1,6 @@
 //! `Operate`: commands for operators, to find and clear states, and to check servers.
 //!
-//! They are written once, for [`WireStore`](super::WireStore), over [`Nodes`], which a client crate
+//! They are written once, for [`WireStore`], over [`Nodes`], which a client crate
 //! implements. Each round trip has the store's deadline and is small, so that a server can decide
 //! calls in between.
 
