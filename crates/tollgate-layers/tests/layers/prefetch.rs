@@ -556,6 +556,22 @@ fn no_units_from_before_are_used_after_a_key_is_lowered_blocked_or_reset() {
     }
 }
 
+#[test]
+fn units_are_asked_for_again_some_time_after_a_key_was_reset() {
+    in_jumps(async {
+        let (limiter, _) = prefetched(&["a=fixed-window:1000/1h"]);
+        for wait in [Duration::ZERO, L] {
+            limiter.reset("k").await.unwrap();
+            sleep(wait).await;
+            let mut here = 0;
+            for _ in 0..100 {
+                here += u32::from(allowed(&limiter).await.source() == Source::Prefetched);
+            }
+            assert_eq!(here > 50, wait == L, "{here} after {wait:?}");
+        }
+    });
+}
+
 /// Nor do they arrive when it goes on.
 #[test]
 fn units_that_a_runtime_that_stands_still_gives_back_hold_up_others_once() {
