@@ -1,14 +1,13 @@
 //! `Changes`: the keys that this process lowers, blocks or resets.
 
 use std::hash::{BuildHasher, Hasher};
-use std::sync::PoisonError;
 
 use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 use tollgate_core::Timestamp;
 use tollgate_core::store::Check;
 
-use super::table::FEW;
+use super::table::{FEW, lock};
 use crate::sync::Mutex;
 
 /// Keys that share a place are changed together: few of them are at a time.
@@ -57,35 +56,25 @@ impl Changes {
         places
     }
 
-    fn each<T>(
-        &self,
-        places: &Places,
-        mut change: impl FnMut(&mut Place) -> T,
-    ) -> SmallVec<[T; 1]> {
-        let of = |&place: &usize| {
-            change(
-                &mut self.places[place]
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner),
-            )
-        };
-        places.iter().map(of).collect()
-    }
-
     pub(super) fn begin(&self, places: &Places) {
-        self.each(places, |place| place.under_way += 1);
+        for &place in places {
+            lock(&self.places[place]).under_way += 1;
+        }
     }
 
     pub(super) fn end(&self, places: &Places, until: Timestamp) {
-        self.each(places, |place| {
+        for &place in places {
+            let mut place = lock(&self.places[place]);
             place.under_way -= 1;
             place.until = place.until.max(until);
-        });
+        }
     }
 
     /// Returns whether units may be asked for: what is counted ahead of a change would be used after it.
     pub(super) fn permit(&self, places: &Places, now: Timestamp) -> bool {
-        let may = self.each(places, |place| place.under_way == 0 && now >= place.until);
-        may.into_iter().all(|may| may)
+        places.iter().all(|&place| {
+            let place = lock(&self.places[place]);
+            place.under_way == 0 && now >= place.until
+        })
     }
 }

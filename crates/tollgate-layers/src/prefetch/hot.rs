@@ -191,6 +191,10 @@ struct State {
 }
 
 impl State {
+    fn is_live(&self) -> bool {
+        self.asking.is_some() || self.grant.is_some() || !self.unused.is_empty()
+    }
+
     /// Lets nobody ask for this `time`; twice as long after each further time, up to 32 times as long.
     fn rest(&mut self, time: Duration, now: Moment) {
         let pause = time * (1 << self.in_vain);
@@ -421,9 +425,7 @@ impl Hot {
 
     /// Returns whether something is in hand, or asked for.
     pub(super) fn is_live(&self) -> bool {
-        self.with(|state| {
-            state.asking.is_some() || state.grant.is_some() || !state.unused.is_empty()
-        })
+        self.with(|state| state.is_live())
     }
 
     /// Returns whether these are the limits and keys of `checks`.
@@ -449,7 +451,9 @@ impl Hot {
 
     /// Returns whether nobody has called for this time, and nothing is in hand.
     pub(super) fn is_quiet(&self, now: Timestamp, time: Duration) -> bool {
-        !self.is_live() && self.with(|state| now.saturating_duration_since(state.called_at) >= time)
+        self.with(|state| {
+            !state.is_live() && now.saturating_duration_since(state.called_at) >= time
+        })
     }
 
     /// Returns the limits and keys.

@@ -169,7 +169,7 @@ impl<S: Store + 'static> Prefetch<S> {
     }
 }
 
-impl<S: Store + 'static> Shared<S> {
+impl<S> Shared<S> {
     fn now(&self) -> Moment {
         self.moment(self.clock.now())
     }
@@ -184,7 +184,9 @@ impl<S: Store + 'static> Shared<S> {
                 .then(|| since_epoch().unwrap_or_default()),
         }
     }
+}
 
+impl<S: Store + 'static> Shared<S> {
     /// Finds a call that may be admitted by units in hand.
     fn find(&self, request: &Request<'_>) -> Option<Found> {
         let is_plain = matches!(request.operation(), Operation::Consume)
@@ -311,7 +313,7 @@ impl<S: Store + 'static> Shared<S> {
                     continue;
                 }
                 // For a short log, one looks often, but not at all keys.
-                let is_all = Instant::now() >= all_at || within == longest;
+                let is_all = Instant::now() >= all_at;
                 if is_all {
                     all_at = Instant::now() + longest / 2;
                 }
@@ -463,11 +465,7 @@ impl<S: Store + 'static> Drop for Returning<S> {
 impl<S> Drop for Shared<S> {
     /// What is in hand is lost.
     fn drop(&mut self) {
-        let (now, all) = (self.clock.now(), self.table.all());
-        let now = Moment {
-            at: now,
-            system: None,
-        };
+        let (now, all) = (self.now(), self.table.all());
         let unused = all.iter().flat_map(|hot| hot.unused(now, true));
         self.units
             .count(LOST, unused.map(|unused| unused.end()).sum());

@@ -180,7 +180,7 @@ impl Table {
     }
 }
 
-fn lock<T>(of: &Mutex<T>) -> impl std::ops::DerefMut<Target = T> {
+pub(super) fn lock<T>(of: &Mutex<T>) -> impl std::ops::DerefMut<Target = T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
