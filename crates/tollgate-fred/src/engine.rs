@@ -1,6 +1,8 @@
 //! `FredEngine`: sends the commands of a store through fred, each of them once.
 
 use std::future;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use fred::bytes::Bytes;
@@ -13,7 +15,7 @@ use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use tokio::runtime::Handle;
 use tokio::time::{self, Instant};
-use tollgate_wire::inside::Pauses;
+use tollgate_wire::inside::{Pauses, Wait};
 use tollgate_wire::{Engine, Failure, Runtime, ScriptCall};
 
 use crate::connection::{Clients, Connection};
@@ -148,12 +150,37 @@ pub(crate) async fn send_once(
     // Raw, because fred's decoding mixes the server's errors with those of the client. An `Err`
     // here is never the server's answer to this command.
     let client = client.with_options(pins);
-    match client.custom_raw(command, arguments).await {
+    let timeout = pins.timeout.unwrap_or_default();
+    match in_turn(timeout, client.custom_raw(command, arguments)).await {
         Ok(frame) => failure::reply(frame),
         // The deadline is near, and reports it.
         Err(error) if failure::is_timeout(&error) => future::pending().await,
         Err(error) => Err(failure::no_reply(error)),
     }
+}
+
+/// Waits for `work`, which gives up after `timeout`: if the program was late until then, it is polled again only
+/// when its answer has had another turn to be read.
+async fn in_turn<F: Future>(timeout: Duration, work: F) -> F::Output {
+    let now = || Instant::now().into_std();
+    let begun = now();
+    let (mut work, mut wait) = (pin!(work), Wait::begun(begun));
+    let mut looked = begun;
+    while looked < begun + timeout {
+        let due = (begun + timeout).min(looked + wait.timer(timeout, looked));
+        let mut timer = pin!(time::sleep_until(due.into()));
+        let answer = future::poll_fn(|context| match timer.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => work.as_mut().poll(context).map(Some),
+        });
+        if let Some(answer) = answer.await {
+            return answer;
+        }
+        looked = now();
+        wait.note(due, looked);
+    }
+    time::sleep(wait.longest_delay()).await;
+    work.await
 }
 
 impl<C: Clients> Engine for FredEngine<C> {

@@ -37,7 +37,7 @@ use crate::{AllowAll, Breaker, DenyCache, Fallback, Observed, Prefetch};
 ///
 /// If there is a cache or a fallback in `store`: see [`Breaker::new`].
 #[track_caller]
-pub fn usual<S: Store, L>(store: S, instead: L) -> Usual<S, L> {
+pub fn usual<S: Store + 'static, L>(store: S, instead: L) -> Usual<S, L> {
     Usual {
         layers: Observed::new(Fallback::to(DenyCache::new(Breaker::new(store)), instead)),
     }
@@ -79,7 +79,7 @@ impl<S, L> Usual<S, L> {
         self.breaker(|breaker| breaker.slow_after(slow_after))
     }
 
-    /// Sets how long after a failure one caller asks the store again; see [`Breaker::retry_every`].
+    /// Sets how long after a failure the store is asked again; see [`Breaker::retry_every`].
     #[must_use]
     pub fn retry_every(self, retry_every: Duration) -> Self {
         self.breaker(|breaker| breaker.retry_every(retry_every))

@@ -36,7 +36,7 @@ macro_rules! layer {
 }
 
 /// A breaker that does not take a machine that is busy with other tests for a slow store.
-fn patient<S: Store>(store: S) -> Breaker<S> {
+fn patient<S: Store + 'static>(store: S) -> Breaker<S> {
     Breaker::new(store).slow_after(Duration::from_secs(60))
 }
 

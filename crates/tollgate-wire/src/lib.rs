@@ -126,6 +126,7 @@ mod runner;
 mod schedule;
 mod script;
 mod store;
+mod wait;
 mod wrappers;
 
 pub use engine::{Engine, Runtime, ScriptCall};
@@ -154,4 +155,5 @@ pub mod inside {
     pub use super::options::LONG_PART;
     pub use super::pauses::Pauses;
     pub use super::plain::{Command, PlainStore, Transact};
+    pub use super::wait::Wait;
 }

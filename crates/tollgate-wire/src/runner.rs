@@ -1,7 +1,8 @@
 //! `Runner`: runs scripts through an engine, until the deadline.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate_core::StoreError;
 
@@ -9,6 +10,7 @@ use super::engine::{Engine, ScriptCall};
 use super::failure::Failure;
 use super::fault::{self, Effect};
 use super::options::{Options, no_deadline};
+use super::wait::Wait;
 
 /// The most times that one call loads its script.
 const LOADS: usize = 4;
@@ -60,7 +62,7 @@ impl<E: Engine> Runner<E> {
     }
 }
 
-/// Waits for `work` until the deadline. `effect` is what the commands do, and `is_out` whether the
+/// Waits for `work` until the deadline, which is later if the program is: see [`Wait`]. `effect` is what the commands do, and `is_out` whether the
 /// server may have run them when the deadline passes.
 pub(super) async fn until<T: Send>(
     deadline: Duration,
@@ -72,9 +74,38 @@ pub(super) async fn until<T: Send>(
     if deadline.is_zero() {
         return Err(no_deadline());
     }
-    match engine.within(deadline, work).await {
+    match within(engine, deadline, work).await {
         Some(outcome) => outcome.map_err(|failure| fault::error(failure, effect)),
         None => Err(fault::too_late(deadline, effect, is_out())),
+    }
+}
+
+/// Waits for `work`, and returns `None` if it takes longer than `limit` and the program is not late.
+async fn within<T: Send>(
+    engine: &impl Engine,
+    limit: Duration,
+    work: impl Future<Output = T> + Send,
+) -> Option<T> {
+    let now = || {
+        engine
+            .runtime()
+            .map_or_else(Instant::now, |runtime| (runtime.now)())
+    };
+    let mut work = pin!(work);
+    let mut wait = Wait::begun(now());
+    let mut looked = now();
+    loop {
+        let timer = wait.timer(limit, looked);
+        if let Some(output) = engine.within(timer, work.as_mut()).await {
+            return Some(output);
+        }
+        let due = looked + timer;
+        // An engine's timers may run by another clock.
+        looked = due.max(now());
+        wait.note(due, looked);
+        if wait.end(limit) <= looked {
+            return None;
+        }
     }
 }
 
@@ -84,7 +115,7 @@ pub(super) async fn place<E: Engine>(
     deadline: Duration,
 ) -> Result<impl Send + use<'_, E>, Failure> {
     let patience = deadline / 2;
-    let place = engine.within(patience, engine.place()).await;
+    let place = within(engine, patience, engine.place()).await;
     place.ok_or_else(|| Failure::crowded(format!("no place among them within {patience:?}")))
 }
 

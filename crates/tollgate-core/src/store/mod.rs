@@ -31,6 +31,7 @@
 mod check;
 pub(crate) mod evaluation;
 mod fingerprint;
+mod lateness;
 mod operation;
 pub(crate) mod receipt;
 mod request;
@@ -45,6 +46,7 @@ pub use crate::time::MAX_EXACT;
 pub use check::{Check, Checks};
 pub use evaluation::Evaluation;
 pub use fingerprint::Fingerprint;
+pub use lateness::{Delays, Lateness};
 pub use operation::{Operation, Prefetch};
 pub use receipt::Consumed;
 pub(crate) use request::without_zone;

@@ -3,25 +3,24 @@
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
+use tollgate_core::store::{Delays, Lateness};
 
 /// So many failures in a row, or [`FAILED`] of the last 16 calls, and the store is left alone.
 const IN_A_ROW: u16 = 0b111;
 const FAILED: u32 = 8;
 /// So many successful tries in a row, and everybody may call again.
 const SUCCESSES: u32 = 3;
-/// How many callers may try at a time, if enough others before them went away without an answer.
-const MOST_TRIES: u32 = 1_024;
 /// How much longer a call may take for each that was pending before it: a server decides ten
 /// thousand calls a second, or more.
 const EACH_BEFORE: Duration = Duration::from_micros(100);
-/// How often a call that waits is looked at before it is slow.
-const LOOKS: u32 = 8;
+/// A task that should have tried this long ago has ended with its runtime, or stands still with it.
+const OVERDUE: Duration = Duration::from_secs(1);
 
 /// What is known of a store, by the calls to it.
 ///
-/// What is measured is the store, not its callers, nor the runtime that runs them. A caller that goes
-/// away before its call is slow says nothing. And a call that waits is looked at by a timer of its
-/// runtime: if the timer is late, the runtime has stalled, and no more than two intervals count.
+/// What is measured is the store, not its callers, nor the runtime that runs them. A call may take longer
+/// by the [`Lateness`] of the program, and what takes too long all the same only makes the store suspect, as
+/// do callers who all go away: a try, whose caller stays, then shows whether it answers.
 #[derive(Debug)]
 pub(super) struct Circuit {
     pub(super) slow_after: Duration,
@@ -31,63 +30,51 @@ pub(super) struct Circuit {
     ended: u16,
     /// Calls that have not ended.
     pending: u32,
-    /// Counts the answers.
-    answers: u64,
-    /// Calls that wait and have been slow since the last answer to anybody.
-    silent: u32,
+    /// When the store last answered, at the earliest: its caller was still waiting then.
+    alive_at: Timestamp,
+    /// When the first call since the last answer was sent.
+    unanswered_since: Option<Timestamp>,
+    /// Whether answers take too long, or do not come.
+    is_suspect: bool,
     /// Counts the changes of phase: what was sent before one says nothing after it.
     era: u64,
+    /// Counts the tasks that try: each replaces the one before.
+    tasks: u64,
+    /// Until when the last task, or a caller that tries, is waited for.
+    tries_until: Timestamp,
+    /// How late the timers of all calls are.
+    delays: Delays,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Phase {
     Closed,
-    /// Nobody calls, until this instant.
-    Open(Timestamp),
-    /// Few call at a time, to try.
-    Trying(Tries),
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Tries {
-    succeeded: u32,
-    pending: u32,
-    /// How many may be pending.
-    most: u32,
-    /// When the last one was sent.
-    last: Timestamp,
+    /// Nobody calls but those who try, one at a time, from this instant on.
+    Open {
+        until: Timestamp,
+        succeeded: u32,
+    },
 }
 
 /// A call that may reach the store.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     era: u64,
-    /// How many calls were pending.
-    before: u32,
-    /// How long it had waited when it was last looked at, and when that was.
-    waited: Duration,
-    looked_at: Timestamp,
-    /// The most that counts from one look to the next, once a timer looks.
-    most_at_once: Option<Duration>,
-    /// The answers that it knows of, and how long it has waited since the last.
-    answers: u64,
-    unanswered: Duration,
+    is_try: bool,
+    at: Timestamp,
+    /// How long it may take if the program is never late.
+    allowed: Duration,
+    /// From when on it waits for an answer to anybody.
+    quiet_since: Timestamp,
+    /// When the timer that looks at it is due, if there is one.
+    timer: Option<Timestamp>,
+    lateness: Lateness,
 }
 
 impl Sent {
-    /// Returns whether nobody has looked at the call for longer than a timer that runs ever leaves it.
-    fn is_late(&self, now: Timestamp) -> bool {
-        let passed = now.saturating_duration_since(self.looked_at);
-        self.most_at_once.is_some_and(|most| passed > most)
-    }
-
-    /// Counts the time since the last look, and returns it.
-    fn wait(&mut self, now: Timestamp) -> Duration {
-        let passed = now.saturating_duration_since(self.looked_at);
-        let counted = self.most_at_once.map_or(passed, |most| passed.min(most));
-        self.looked_at = now;
-        self.waited = self.waited.saturating_add(counted);
-        counted
+    /// Returns whether the call takes too long.
+    pub(super) fn is_slow(&self, now: Timestamp) -> bool {
+        now.saturating_duration_since(self.at) > self.lateness.extend(self.allowed)
     }
 }
 
@@ -102,6 +89,15 @@ pub(super) enum End {
     Dropped,
 }
 
+/// What a task that tries does next.
+#[derive(Debug)]
+pub(super) enum Next {
+    Wait(Duration),
+    Try(Sent),
+    /// There is nothing to try, or another task does.
+    Nothing,
+}
+
 impl Circuit {
     pub(super) fn new(slow_after: Duration, retry_every: Duration) -> Self {
         Self {
@@ -110,9 +106,13 @@ impl Circuit {
             phase: Phase::Closed,
             ended: 0,
             pending: 0,
-            answers: 0,
-            silent: 0,
+            alive_at: Timestamp::UNIX_EPOCH,
+            unanswered_since: None,
+            is_suspect: false,
             era: 0,
+            tasks: 0,
+            tries_until: Timestamp::UNIX_EPOCH,
+            delays: Delays::default(),
         }
     }
 
@@ -123,92 +123,103 @@ impl Circuit {
 
     /// Lets a call reach the store, or returns `None`.
     pub(super) fn send(&mut self, now: Timestamp) -> Option<Sent> {
-        let mut before = 0;
-        if self.phase == Phase::Closed {
-            if self.silent > 0 {
-                self.open(now);
-                return None;
-            }
-            before = self.pending;
-            self.pending += 1;
-        } else {
-            self.try_again(now)?;
+        if self.is_open() {
+            return None;
         }
-        Some(Sent {
+        let before = self.pending;
+        self.pending += 1;
+        let _ = self.unanswered_since.get_or_insert(now);
+        Some(self.sent(now, EACH_BEFORE * before, false))
+    }
+
+    fn sent(&self, at: Timestamp, longer: Duration, is_try: bool) -> Sent {
+        Sent {
             era: self.era,
-            before,
-            waited: Duration::ZERO,
-            looked_at: now,
-            most_at_once: None,
-            answers: self.answers,
-            unanswered: Duration::ZERO,
-        })
-    }
-
-    /// Lets a call try a store that is left alone, or returns `None`.
-    fn try_again(&mut self, now: Timestamp) -> Option<()> {
-        let mut tries = match self.phase {
-            Phase::Trying(tries) if tries.pending < tries.most => tries,
-            Phase::Open(until) if now < until => return None,
-            // A caller that neither waits nor goes away keeps the others out for so long only.
-            Phase::Trying(Tries { last, .. })
-                if now.saturating_duration_since(last) <= self.patience() =>
-            {
-                return None;
-            }
-            _ => {
-                self.era += 1;
-                Tries {
-                    succeeded: 0,
-                    pending: 0,
-                    most: 1,
-                    last: now,
-                }
-            }
-        };
-        tries.pending += 1;
-        tries.last = now;
-        self.phase = Phase::Trying(tries);
-        Some(())
-    }
-
-    /// Returns how long a call may take. Calls wait for those before them, also if the server is fast.
-    fn allowed(&self, sent: &Sent) -> Duration {
-        self.slow_after.saturating_add(EACH_BEFORE * sent.before)
-    }
-
-    /// Returns how long after a look at a call that waits a timer looks at it again.
-    pub(super) fn interval(&self, sent: &Sent) -> Duration {
-        // Timers of Tokio are accurate to a millisecond.
-        (self.allowed(sent) / LOOKS).max(Duration::from_millis(1))
-    }
-
-    /// Returns whether a call has waited too long since the last answer to anybody, as far as it was looked
-    /// at.
-    fn is_silent(&self, sent: &Sent) -> bool {
-        sent.answers == self.answers && sent.unanswered > self.slow_after
-    }
-
-    /// Records that a call still waits, at first when it begins to, and then at each
-    /// [interval](Self::interval).
-    pub(super) fn still_waits(&mut self, sent: &mut Sent, now: Timestamp) {
-        let counted = sent.wait(now);
-        sent.most_at_once = Some(self.interval(sent).saturating_mul(2));
-        if sent.era != self.era {
-            return;
+            is_try,
+            at,
+            allowed: self.slow_after.saturating_add(longer),
+            quiet_since: at,
+            timer: None,
+            lateness: Lateness::begun(since_epoch(at)),
         }
+    }
+
+    /// Returns when somebody should try, if that is not for every caller to do.
+    fn due(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Closed if sent.answers != self.answers => {
-                sent.answers = self.answers;
-                sent.unanswered = Duration::ZERO;
-            }
-            Phase::Closed => {
-                let was_silent = self.is_silent(sent);
-                sent.unanswered = sent.unanswered.saturating_add(counted);
-                self.silent += u32::from(!was_silent && self.is_silent(sent));
-            }
-            Phase::Trying(_) if sent.waited > self.slow_after => self.open(now),
-            Phase::Trying(_) | Phase::Open(_) => {}
+            Phase::Open { until, .. } => Some(until),
+            Phase::Closed if self.is_suspect => Some(Timestamp::UNIX_EPOCH),
+            Phase::Closed => Some(self.unanswered_since?.saturating_add(self.slow_after)),
+        }
+    }
+
+    /// Returns the number of a task to start, if none tries although one should: the store is left alone or
+    /// suspect, or calls were sent for longer than one may take and none was answered.
+    pub(super) fn needs_task(&mut self, now: Timestamp) -> Option<u64> {
+        let due = self.due()?;
+        if now <= self.tries_until || !self.is_open() && now <= due {
+            return None;
+        }
+        self.tries_until = now.max(due).saturating_add(OVERDUE);
+        self.tasks += 1;
+        Some(self.tasks)
+    }
+
+    /// Returns what the task of this number does next.
+    pub(super) fn next_try(&mut self, task: u64, now: Timestamp) -> Next {
+        let Some(due) = self.due().filter(|_| task == self.tasks) else {
+            return Next::Nothing;
+        };
+        let wait = due.saturating_duration_since(now);
+        self.tries_until = now.max(due).saturating_add(OVERDUE);
+        if wait.is_zero() {
+            Next::Try(self.sent(now, Duration::ZERO, true))
+        } else if self.is_open() {
+            Next::Wait(wait)
+        } else {
+            self.tries_until = now;
+            Next::Nothing
+        }
+    }
+
+    /// Lets a call try a store that is left alone if no task can, or returns `None`.
+    pub(super) fn try_alone(&mut self, now: Timestamp) -> Option<Sent> {
+        if self.due()? > now || now < self.tries_until {
+            return None;
+        }
+        self.tries_until = now.saturating_add(OVERDUE);
+        Some(self.sent(now, Duration::ZERO, true))
+    }
+
+    /// Records that a timer looks at a call that waits, first when it begins to, and then when the timer is
+    /// noticed. Returns how long after that it should fire again; `None` once it need not.
+    pub(super) fn still_waits(&mut self, sent: &mut Sent, now: Timestamp) -> Option<Duration> {
+        self.note(sent, now);
+        sent.timer = None;
+        if sent.era != self.era {
+            return None;
+        }
+        if self.alive_at > sent.quiet_since {
+            sent.quiet_since = self.alive_at;
+        }
+        let allowed = sent.lateness.extend(sent.allowed);
+        let quiet = now.saturating_duration_since(sent.quiet_since);
+        if quiet > allowed {
+            self.is_suspect = true;
+            return None;
+        }
+        // Longer than it may take.
+        let left = (allowed - quiet).saturating_add(Duration::from_micros(1));
+        let left = left.min(Lateness::between(sent.allowed));
+        sent.timer = Some(now.saturating_add(left));
+        Some(left)
+    }
+
+    /// Notes how late the timer is that looks at a call.
+    fn note(&mut self, sent: &mut Sent, now: Timestamp) {
+        if let Some(due) = sent.timer {
+            let (due, now) = (since_epoch(due), since_epoch(now));
+            sent.lateness.note(&mut self.delays, due, now);
         }
     }
 
@@ -217,56 +228,52 @@ impl Circuit {
         if sent.era != self.era {
             return;
         }
-        let is_late = sent.is_late(now);
-        let _ = sent.wait(now);
-        let is_slow = sent.waited > self.allowed(&sent);
-        let was_silent = self.is_silent(&sent);
+        self.note(&mut sent, now);
+        let is_slow = sent.is_slow(now);
         let says_nothing = end == End::Unasked || end == End::Dropped && !is_slow;
         let failed = end == End::Failed || is_slow;
+        if end == End::Answered {
+            self.alive_at = self.alive_at.max(sent.quiet_since);
+            self.unanswered_since = None;
+        }
+        if sent.is_try {
+            self.tries_until = now;
+        } else {
+            self.pending -= 1;
+        }
         match &mut self.phase {
-            Phase::Closed => {
-                self.pending -= 1;
-                // An answer whose caller did not look may be from before the others began to wait.
-                if matches!(end, End::Answered | End::Failed) && !is_late {
-                    self.answers += 1;
-                    self.silent = 0;
+            _ if says_nothing => {}
+            Phase::Closed if sent.is_try => {
+                if failed {
+                    self.open(now);
                 } else {
-                    self.silent -= u32::from(was_silent);
+                    self.is_suspect = false;
+                    self.ended = 0;
                 }
-                if says_nothing {
-                    return;
-                }
+            }
+            Phase::Closed => {
                 self.ended = self.ended << 1 | u16::from(failed);
-                if self.ended & IN_A_ROW == IN_A_ROW || self.ended.count_ones() >= FAILED {
+                let many = self.ended & IN_A_ROW == IN_A_ROW || self.ended.count_ones() >= FAILED;
+                if many && end == End::Failed {
                     self.open(now);
                 }
+                self.is_suspect |= many;
             }
-            Phase::Trying(tries) if says_nothing => {
-                tries.pending -= 1;
-                // Callers who go away cannot take the turns of all others, however many they are.
-                if end == End::Dropped {
-                    tries.most = MOST_TRIES.min(tries.most * 2);
-                }
-            }
-            Phase::Trying(_) if failed => self.open(now),
-            Phase::Trying(tries) => {
-                tries.pending -= 1;
-                tries.succeeded += 1;
-                if tries.succeeded == SUCCESSES {
+            Phase::Open { .. } if failed => self.open(now),
+            Phase::Open { succeeded, .. } => {
+                *succeeded += 1;
+                if *succeeded == SUCCESSES {
                     self.close();
                 }
             }
-            Phase::Open(_) => {}
         }
     }
 
-    /// Returns how long a single caller may try before another does.
-    fn patience(&self) -> Duration {
-        self.slow_after.saturating_add(self.retry_every)
-    }
-
     fn open(&mut self, now: Timestamp) {
-        self.phase = Phase::Open(now.saturating_add(self.retry_every));
+        self.phase = Phase::Open {
+            until: now.saturating_add(self.retry_every),
+            succeeded: 0,
+        };
         self.era += 1;
     }
 
@@ -275,6 +282,11 @@ impl Circuit {
         self.era += 1;
         self.ended = 0;
         self.pending = 0;
-        self.silent = 0;
+        self.unanswered_since = None;
+        self.is_suspect = false;
     }
+}
+
+fn since_epoch(instant: Timestamp) -> Duration {
+    instant.saturating_duration_since(Timestamp::UNIX_EPOCH)
 }

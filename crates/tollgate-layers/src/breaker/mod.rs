@@ -7,50 +7,56 @@ mod tests;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, PoisonError};
-use std::task::Context;
+use std::sync::{Arc, LazyLock, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::runtime::Handle;
 use tokio::time::{Sleep, sleep};
-use tollgate_core::store::{Checks, Request, Verdicts};
-use tollgate_core::{ErrorKind, Store, StoreError};
+use tollgate_core::store::{Check, Checks, Request, Verdicts};
+use tollgate_core::{ErrorKind, Limit, Store, StoreError};
 use tollgate_memory::{Clock, SystemClock};
 
-use circuit::{Circuit, End, Sent};
+use circuit::{Circuit, End, Next, Sent};
 
 use crate::sync::Mutex;
+
+/// What is asked to find out whether the store answers. It writes, as most calls do: a replica answers only
+/// those that do not.
+static TRY: LazyLock<Option<Limit>> =
+    LazyLock::new(|| "tollgate-breaker=gcra:1000000/1s".parse().ok());
 
 /// Wraps a store that may be down or slow, so that callers pay microseconds for that, not
 /// deadlines: what was asked too often in vain is left alone, and calls fail at once with
 /// [`ErrorKind::Unavailable`].
 ///
-/// It does so after three calls in a row have failed, after half of the last 16 have, or when no call
-/// has been answered for as long as [`slow_after`](Self::slow_after) while some wait. A call fails if
+/// It does so after three calls in a row have failed, or half of the last 16. A call fails if
 /// its error says that the store did not answer ([`Unavailable`](ErrorKind::Unavailable),
 /// [`Unknown`](ErrorKind::Unknown), [`Protocol`](ErrorKind::Protocol)), or if it takes longer than
-/// that, and 100 µs more for each call that was pending before it; its answer counts all the same.
-/// From then on one caller at a time asks again, every [`retry_every`](Self::retry_every); after
-/// three successes in a row, everybody does.
+/// [`slow_after`](Self::slow_after), and 100 µs more for each call that was pending before it; its answer
+/// counts all the same. If calls were slow, or one has waited for that long and nobody was answered
+/// meanwhile, or all callers go away before that, the breaker first makes a call of its own, and leaves
+/// the store alone if that fails.
+///
+/// From then on it makes a call every [`retry_every`](Self::retry_every), under the limit
+/// `tollgate-breaker`; after three answers in a row, everybody calls again. No
+/// caller waits for a store that is left alone, and it needs no callers to come back.
 ///
 /// It judges the store, and neither callers nor the program. A call that is dropped before it is slow
-/// says nothing, and its turn to ask again goes to the next caller; each caller that goes away from its
-/// turn doubles how many may have one at a time, up to 1,024. Of a time in which the runtime did not run
-/// its timers, at most a quarter of what a call may take counts; and an answer that its caller takes
-/// later than that is no sign that the store still answers.
+/// says nothing. And if timers are noticed late, because the program's threads are busy or it was
+/// stopped, then calls may take longer by [several times](tollgate_core::store::Lateness) that.
 ///
 /// With the feature `tracing`, it logs a warning with the last error when it begins to leave the store
 /// alone, and when that is over.
-///
-/// Few calls mean few tries: of less than five a second, each is one, and waits for a store that hangs.
 ///
 /// The store needs a deadline of its own: a breaker cannot end a call. It does not tell the parts of a
 /// store apart: if one of three masters of a cluster is down, it leaves all of them alone most of the
 /// time.
 ///
-/// Calls that wait use timers of Tokio, which must be enabled, as those of the clients must. Without a
-/// runtime of Tokio a call is slow by the clock alone, and a silent store is found when calls end.
+/// It uses timers and tasks of Tokio; timers must be enabled, as for the clients. Without a
+/// runtime of Tokio only errors count, and the calls themselves try whether the store answers again, one at
+/// a time.
 ///
 /// # Examples
 ///
@@ -74,12 +80,19 @@ use crate::sync::Mutex;
 /// # }
 /// ```
 pub struct Breaker<S> {
-    store: S,
-    circuit: Mutex<Circuit>,
+    store: Arc<S>,
+    judge: Judge,
+}
+
+/// What a task needs to try a store.
+#[derive(Clone)]
+struct Judge {
+    store: Arc<dyn Store>,
+    circuit: Arc<Mutex<Circuit>>,
     clock: Arc<dyn Clock>,
 }
 
-impl<S: Store> Breaker<S> {
+impl<S: Store + 'static> Breaker<S> {
     /// Wraps `store`, with the default durations.
     ///
     /// # Panics
@@ -94,14 +107,14 @@ impl<S: Store> Breaker<S> {
             "a cache or a fallback inside a breaker hides whether the store answers: put it around \
              the breaker, as `usual` does"
         );
-        Self {
-            store,
-            circuit: Mutex::new(Circuit::new(
-                Duration::from_millis(100),
-                Duration::from_millis(200),
-            )),
+        let circuit = Circuit::new(Duration::from_millis(100), Duration::from_millis(200));
+        let store = Arc::new(store);
+        let judge = Judge {
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            circuit: Arc::new(Mutex::new(circuit)),
             clock: Arc::new(SystemClock::new()),
-        }
+        };
+        Self { store, judge }
     }
 }
 
@@ -110,53 +123,131 @@ impl<S> Breaker<S> {
     ///
     /// Choose less than the deadline of the store, and more than an answer takes.
     #[must_use]
-    pub fn slow_after(mut self, slow_after: Duration) -> Self {
-        self.circuit_mut().slow_after = slow_after;
+    pub fn slow_after(self, slow_after: Duration) -> Self {
+        self.judge
+            .with_circuit(|circuit| circuit.slow_after = slow_after);
         self
     }
 
-    /// Sets how long after a failure one caller asks again; the default is 200 ms.
+    /// Sets how long after a failure the store is asked again; the default is 200 ms.
     #[must_use]
-    pub fn retry_every(mut self, retry_every: Duration) -> Self {
-        self.circuit_mut().retry_every = retry_every;
+    pub fn retry_every(self, retry_every: Duration) -> Self {
+        self.judge
+            .with_circuit(|circuit| circuit.retry_every = retry_every);
         self
     }
 
     /// Sets the clock by which calls are slow, for tests.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+        self.judge.clock = Arc::new(clock);
         self
     }
 
     /// Returns whether the store is left alone.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.with_circuit(|circuit| circuit.is_open())
+        self.judge.with_circuit(|circuit| circuit.is_open())
     }
+}
 
-    fn circuit_mut(&mut self) -> &mut Circuit {
-        let circuit = self.circuit.get_mut();
-        circuit.unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Judge {
     fn with_circuit<T>(&self, use_it: impl FnOnce(&mut Circuit) -> T) -> T {
         let circuit = self.circuit.lock();
         use_it(&mut circuit.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Uses the circuit, and logs if that opens or closes it.
+    /// Uses the circuit, logs if that opens or closes it, and starts a task if one has to try the store.
     fn watched<T>(&self, why: &str, use_it: impl FnOnce(&mut Circuit) -> T) -> T {
-        let (used, was_open, is_open) = self.with_circuit(|circuit| {
+        let runtime = Handle::try_current().ok();
+        let now = self.clock.now();
+        let (used, was_open, is_open, task) = self.with_circuit(|circuit| {
             let was_open = circuit.is_open();
-            (use_it(circuit), was_open, circuit.is_open())
+            let used = use_it(circuit);
+            let task = runtime.as_ref().and_then(|_| circuit.needs_task(now));
+            (used, was_open, circuit.is_open(), task)
         });
         match (was_open, is_open) {
             (false, true) => log_opened(why),
             (true, false) => log_closed(),
             _ => {}
         }
+        if let Some((runtime, task)) = runtime.zip(task) {
+            drop(runtime.spawn(self.clone().tries(task)));
+        }
         used
+    }
+
+    /// Makes calls of its own until the store answers again.
+    async fn tries(self, task: u64) {
+        for key in 0_u64.. {
+            let sent = loop {
+                let now = self.clock.now();
+                match self.with_circuit(|circuit| circuit.next_try(task, now)) {
+                    Next::Wait(time) => sleep(time).await,
+                    Next::Try(sent) => break sent,
+                    Next::Nothing => return,
+                }
+            };
+            let Some(limit) = &*TRY else { return };
+            // Keys that lie on all nodes of a cluster, one after the other.
+            let call = self
+                .store
+                .decide(Request::consume(Check::new(limit, key, 1)));
+            let mut ending = Ending::new(&self, sent);
+            let outcome = self.waits(call, &mut ending.sent, true).await;
+            // What the store refuses to try is for the callers to find out.
+            ending.ends(&outcome, End::Answered);
+        }
+    }
+
+    /// Waits for an answer, and looks at the call when it may be slow. If it `gives_up`, that is an error.
+    async fn waits<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+        sent: &mut Sent,
+        gives_up: bool,
+    ) -> Result<T, StoreError> {
+        let mut call = pin!(call);
+        let mut timer = pin!(None);
+        let mut is_watched = true;
+        poll_fn(|context| {
+            let answer = call.as_mut().poll(context);
+            if answer.is_pending() && is_watched {
+                is_watched = self.look_at(sent, timer.as_mut(), context);
+                if !is_watched && gives_up {
+                    let slow = "the store did not answer in time";
+                    return Poll::Ready(Err(StoreError::new(ErrorKind::Unavailable, slow)));
+                }
+            }
+            answer
+        })
+        .await
+    }
+
+    /// Looks at a call that waits, if it is time for that; returns whether to do so again.
+    fn look_at(
+        &self,
+        sent: &mut Sent,
+        mut timer: Pin<&mut Option<Sleep>>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        while timer
+            .as_mut()
+            .as_pin_mut()
+            .is_none_or(|timer| timer.poll(context).is_ready())
+        {
+            if Handle::try_current().is_err() {
+                return false;
+            }
+            let now = self.clock.now();
+            let left = self.watched("nobody is answered", |circuit| {
+                circuit.still_waits(sent, now)
+            });
+            let Some(left) = left else { return false };
+            timer.set(Some(sleep(left)));
+        }
+        true
     }
 }
 
@@ -182,67 +273,25 @@ impl<S: Sync> Breaker<S> {
         &self,
         call: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
-        let now = self.clock.now();
-        let sent = self.watched("it has not answered for too long", |circuit| {
-            circuit.send(now)
+        let now = self.judge.clock.now();
+        let sent = self.judge.watched("calls are not answered", |circuit| {
+            let sent = circuit.send(now);
+            sent.or_else(|| {
+                let no_task = Handle::try_current().is_err();
+                no_task.then(|| circuit.try_alone(now)).flatten()
+            })
         });
         let Some(sent) = sent else {
             return Err(StoreError::new(
                 ErrorKind::Unavailable,
-                "the store has failed or was slow, and is left alone for now: see to it",
+                "the server was not asked, because it failed or was slow a moment ago; it is tried again \
+                 every few hundred milliseconds: look at the server and at the connection to it",
             ));
         };
-        let mut ending = Ending {
-            breaker: self,
-            sent,
-            end: End::Dropped,
-            error: None,
-        };
-        let mut call = pin!(call);
-        let mut timer = pin!(None);
-        let answer = poll_fn(|context| {
-            let answer = call.as_mut().poll(context);
-            if answer.is_pending() {
-                self.look_at(&mut ending.sent, timer.as_mut(), context);
-            }
-            answer
-        })
-        .await;
-        ending.end = match &answer {
-            Err(error) if did_not_answer(error.kind()) => End::Failed,
-            Err(error) if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) => {
-                End::Unasked
-            }
-            _ => End::Answered,
-        };
-        if cfg!(feature = "tracing") {
-            ending.error = answer.as_ref().err().map(ToString::to_string);
-        }
+        let mut ending = Ending::new(&self.judge, sent);
+        let answer = self.judge.waits(call, &mut ending.sent, false).await;
+        ending.ends(&answer, End::Unasked);
         answer
-    }
-
-    /// Looks at a call that waits, if it is time for that.
-    fn look_at(
-        &self,
-        sent: &mut Sent,
-        mut timer: Pin<&mut Option<Sleep>>,
-        context: &mut Context<'_>,
-    ) {
-        while timer
-            .as_mut()
-            .as_pin_mut()
-            .is_none_or(|timer| timer.poll(context).is_ready())
-        {
-            if Handle::try_current().is_err() {
-                return;
-            }
-            let now = self.clock.now();
-            let interval = self.with_circuit(|circuit| {
-                circuit.still_waits(sent, now);
-                circuit.interval(sent)
-            });
-            timer.set(Some(sleep(interval)));
-        }
     }
 }
 
@@ -255,19 +304,44 @@ fn did_not_answer(kind: ErrorKind) -> bool {
 }
 
 /// Records how a call ended when it is dropped, also if its caller goes away.
-struct Ending<'b, S> {
-    breaker: &'b Breaker<S>,
+struct Ending<'b> {
+    judge: &'b Judge,
     sent: Sent,
     end: End,
     error: Option<String>,
 }
 
-impl<S> Drop for Ending<'_, S> {
+impl<'b> Ending<'b> {
+    fn new(judge: &'b Judge, sent: Sent) -> Self {
+        Self {
+            judge,
+            sent,
+            end: End::Dropped,
+            error: None,
+        }
+    }
+
+    /// Notes how the call ended, and how it did if it was refused before it reached the store.
+    fn ends<T>(&mut self, answer: &Result<T, StoreError>, refused: End) {
+        self.end = match answer {
+            Err(error) if did_not_answer(error.kind()) => End::Failed,
+            Err(error) if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) => {
+                refused
+            }
+            _ => End::Answered,
+        };
+        if cfg!(feature = "tracing") {
+            self.error = answer.as_ref().err().map(ToString::to_string);
+        }
+    }
+}
+
+impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        let now = self.breaker.clock.now();
+        let now = self.judge.clock.now();
         let (sent, end) = (self.sent, self.end);
         let why = self.error.as_deref().unwrap_or("it is slow");
-        self.breaker
+        self.judge
             .watched(why, |circuit| circuit.end(sent, end, now));
     }
 }

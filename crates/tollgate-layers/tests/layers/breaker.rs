@@ -1,15 +1,20 @@
 //! `Breaker` leaves a store alone, and comes back.
 
-use std::future::Future;
+use std::future::IntoFuture;
 use std::iter::repeat;
+use std::num::NonZeroU32;
 use std::pin::pin;
-use std::task::{Context, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate_core::store::Source;
-use tollgate_core::{ErrorKind, RateLimiter, Store};
-use tollgate_layers::{Breaker, Fallback, Lazy};
-use tollgate_memory::{ManualClock, MemoryStore};
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use tollgate_core::store::{Checks, Request, Source, Verdicts};
+use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
+use tollgate_layers::{Breaker, DenyCache, Fallback, Lazy, Share};
+use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
 
 use crate::support::{Counted, Jumping, in_jumps};
@@ -68,81 +73,78 @@ fn what_the_store_refuses_itself_is_no_sign_of_life() {
 }
 
 #[test]
-fn a_store_that_is_left_alone_is_not_asked_until_it_is_time() {
-    let clock = ManualClock::new();
-    let down = [Fault::Fail(ErrorKind::Unavailable); 3];
-    let store = Counted::new(FaultyStore::new(MemoryStore::new(), down));
-    let breaker = Breaker::new(&store).retry_every(Duration::from_secs(5));
-    let breaker = breaker.clock(clock.clone());
-    let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
+fn a_store_that_is_left_alone_is_asked_by_the_breaker_when_it_is_time() {
     in_jumps(async {
+        let clock = Jumping::new();
+        let down = [Fault::Fail(ErrorKind::Unavailable); 4];
+        let store = Arc::new(Counted::new(FaultyStore::new(clock.memory(), down)));
+        let breaker = Breaker::new(Arc::clone(&store)).clock(clock);
+        let breaker = breaker.retry_every(Duration::from_secs(5));
+        let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
         for _ in 0..3 {
             assert!(limiter.check("k").await.is_err());
         }
-        clock.advance(Duration::from_micros(4_999_999));
-        let refused = limiter.check("k").await.unwrap_err();
-        assert_eq!((refused.kind(), store.calls()), (ErrorKind::Unavailable, 3));
-        clock.advance(Duration::from_micros(1));
-        for _ in 0..3 {
-            assert!(breaker.is_open());
-            assert!(limiter.check("k").await.unwrap().is_allowed());
+        // The first try fails, too, and the next three answers close it.
+        for (seconds, calls) in [(4, 3), (9, 4), (11, 7)] {
+            let begun = clock.now();
+            tokio::time::sleep_until(clock.at(Duration::from_secs(seconds))).await;
+            assert_eq!((breaker.is_open(), store.calls()), (seconds < 11, calls));
+            let called = clock.now();
+            assert_eq!(limiter.check("k").await.is_ok(), seconds == 11);
+            assert!(begun < called && clock.now() == called, "nobody waits");
         }
-        assert!(!breaker.is_open());
+        assert_eq!(store.calls(), 8);
     });
 }
 
 #[test]
-fn what_is_slow_is_said_by_the_program() {
-    for (took, expected) in [(30, false), (31, true)] {
+fn what_is_slow_is_said_by_the_program_or_is_100_ms() {
+    for (set, took, expected) in [
+        (Some(30), 30, false),
+        (Some(30), 31, true),
+        (None, 100, false),
+        (None, 101, true),
+    ] {
         in_jumps(async {
             let clock = Jumping::new();
-            let delay = Fault::Delay(Duration::from_millis(took));
-            let store = FaultyStore::new(clock.memory(), [delay; 3]);
-            let breaker = Breaker::new(store).slow_after(Duration::from_millis(30));
-            let breaker = breaker.clock(clock);
+            let delays = repeat(Fault::Delay(Duration::from_millis(took)));
+            let mut breaker = Breaker::new(FaultyStore::new(clock.memory(), delays)).clock(clock);
+            if let Some(set) = set {
+                breaker = breaker.slow_after(Duration::from_millis(set));
+            }
             let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
             for _ in 0..3 {
                 assert!(limiter.check("k").await.unwrap().is_allowed());
             }
+            // A call of its own is as slow.
+            tokio::time::sleep(Duration::from_millis(took + 2)).await;
             assert_eq!(breaker.is_open(), expected, "{took}");
         });
     }
 }
 
+/// With a timeout of their own that is shorter than what the breaker calls slow, or longer.
 #[test]
-fn what_it_allows_is_100_ms_and_it_tries_every_200() {
-    for (took, retry, expected) in [(100, 200, true), (101, 199, false), (101, 200, true)] {
+fn callers_who_all_give_up_on_a_store_that_hangs_reach_the_fallback() {
+    for timeout in [1, 10, 50, 99, 101, 150] {
         in_jumps(async {
             let clock = Jumping::new();
-            let delay = Fault::Delay(Duration::from_millis(took));
-            let store = FaultyStore::new(clock.memory(), [delay; 3]);
-            let breaker = Breaker::new(store).clock(clock);
-            let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
-            for _ in 0..3 {
-                assert!(limiter.check("k").await.unwrap().is_allowed());
+            let hangs = repeat(Fault::Delay(Duration::from_secs(60)));
+            let breaker = Breaker::new(FaultyStore::new(clock.memory(), hangs)).clock(clock);
+            let limiter = RateLimiter::new(Fallback::allow(breaker), LIMIT).unwrap();
+            let mut gave_up = 0;
+            for call in 0..4_000 {
+                let answer = limiter.check(call).into_future();
+                let answer = tokio::time::timeout(timeout * MILLI, answer).await;
+                gave_up += u64::from(answer.is_err());
+                tokio::time::sleep(MILLI).await;
             }
-            assert_eq!(breaker.is_open(), took > 100);
-            tokio::time::sleep(Duration::from_millis(retry)).await;
-            assert_eq!(limiter.check("k").await.is_ok(), expected, "{took} {retry}");
+            assert!(
+                gave_up <= 2 + 400 / u64::from(timeout),
+                "{gave_up} of 4,000 after {timeout} ms"
+            );
         });
     }
-}
-
-#[test]
-fn callers_who_go_away_are_counted_as_gone() {
-    in_jumps(async {
-        let clock = Jumping::new();
-        let hangs = repeat(Fault::Delay(Duration::from_secs(60)));
-        let breaker = Breaker::new(FaultyStore::new(clock.memory(), hangs)).clock(clock);
-        let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
-        for _ in 0..3 {
-            assert!(!breaker.is_open());
-            let call = limiter.check("k");
-            let gave_up = tokio::time::timeout(Duration::from_millis(101), call).await;
-            assert!(gave_up.is_err());
-        }
-        assert!(breaker.is_open());
-    });
 }
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -206,8 +208,8 @@ fn callers_who_go_away_do_not_keep_a_store_left_alone() {
             let store = Fallback::allow(breaker);
             let (instead, allowed) =
                 beside_callers_who_go_away(store, others, gone_after * MILLI, 300).await;
-            // Half a second, of which 200 ms are the time in which nobody asks.
-            assert!((3..=100).contains(&instead), "{others}: {instead}");
+            // Nobody asks for 200 ms, and three tries take 60 ms.
+            assert!((3..=60).contains(&instead), "{others}: {instead}");
             assert_eq!(allowed, instead + 5);
         });
     }
@@ -227,27 +229,6 @@ fn callers_who_go_away_do_not_keep_a_store_from_connecting() {
     });
 }
 
-/// The program's timers are late, too, so what is late may be the program.
-#[test]
-fn a_program_that_stalls_does_not_open_it() {
-    in_jumps(async {
-        let clock = ManualClock::new();
-        let delays = repeat(Fault::Delay(MILLI));
-        let breaker =
-            Breaker::new(FaultyStore::new(MemoryStore::new(), delays)).clock(clock.clone());
-        let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
-        let mut left = pin!(limiter.check("left").into_future());
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(left.as_mut().poll(&mut context).is_pending());
-        for _ in 0..20 {
-            let stall = async { clock.advance(Duration::from_millis(150)) };
-            let (answer, ()) = tokio::join!(limiter.check("k").into_future(), stall);
-            assert!(answer.is_ok() && !breaker.is_open());
-        }
-        assert!(left.await.is_ok());
-    });
-}
-
 #[test]
 fn a_store_that_hangs_is_left_alone() {
     in_jumps(async {
@@ -257,7 +238,7 @@ fn a_store_that_hangs_is_left_alone() {
         let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
         let waits = async { limiter.check("a").await.is_ok() };
         let comes_later = async {
-            tokio::time::sleep(Duration::from_millis(114)).await;
+            tokio::time::sleep(Duration::from_millis(204)).await;
             let refused = limiter.check("b").await.unwrap_err();
             (refused.kind(), breaker.is_open())
         };
@@ -266,4 +247,106 @@ fn a_store_that_hangs_is_left_alone() {
             _ = waits => panic!("it does not hang"),
         }
     });
+}
+
+/// A runtime without tasks, so that no task tries.
+#[test]
+fn without_tokio_the_calls_themselves_try() {
+    let clock = ManualClock::new();
+    let down = [Fault::Fail(ErrorKind::Unavailable); 3];
+    let breaker = Breaker::new(FaultyStore::new(MemoryStore::new(), down)).clock(clock.clone());
+    let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
+    let check = || {
+        let mut call = pin!(limiter.check("k").into_future());
+        match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer.is_ok(),
+            Poll::Pending => panic!("it waits"),
+        }
+    };
+    for _ in 0..4 {
+        assert!(!check());
+    }
+    clock.advance(Duration::from_millis(200));
+    for _ in 0..4 {
+        assert!(check());
+    }
+    assert!(!breaker.is_open());
+}
+
+/// The network to a server: one round trip, or nothing.
+struct Net {
+    server: Arc<MemoryStore>,
+    is_down: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Store for Net {
+    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        tokio::time::sleep(MILLI).await;
+        match self.is_down.load(Ordering::Relaxed) {
+            true => Err(StoreError::new(ErrorKind::Unavailable, "down")),
+            false => self.server.decide(request).await,
+        }
+    }
+
+    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.server.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        self.server.supports(request)
+    }
+
+    fn answers_instead(&self) -> bool {
+        false
+    }
+}
+
+/// A fleet whose server was down: once it is back, and however long nobody calls then, it decides all calls of a
+/// burst; and while it is down, nobody waits for it.
+#[test]
+fn after_an_outage_and_a_silence_the_store_decides_the_first_burst() {
+    for processes in [1, 3, 8] {
+        for silence in [1, 60, 3_600] {
+            in_jumps(async {
+                let clock = Jumping::new();
+                let (server, is_down) =
+                    (Arc::new(clock.memory()), Arc::new(AtomicBool::new(false)));
+                let fleet = (0..processes).map(|_| {
+                    let net = Net {
+                        server: server.clone(),
+                        is_down: is_down.clone(),
+                    };
+                    let share = Share::new(clock.memory(), NonZeroU32::new(processes).unwrap());
+                    let cache = DenyCache::new(Breaker::new(net).clock(clock)).clock(clock);
+                    let store = Arc::new(Fallback::to(cache, share));
+                    RateLimiter::new(store, ["login=sliding-log:30/1m"]).unwrap()
+                });
+                let fleet: Vec<_> = fleet.collect();
+                is_down.store(true, Ordering::Relaxed);
+                for limiter in &fleet {
+                    for key in 0..100_u64 {
+                        let begun = clock.now();
+                        limiter.check(key).await.unwrap();
+                        let waited = clock.now().saturating_duration_since(begun);
+                        assert!(waited <= if key < 3 { MILLI } else { Duration::ZERO });
+                    }
+                }
+                is_down.store(false, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_secs(silence)).await;
+                let calls = fleet
+                    .iter()
+                    .flat_map(|limiter| (0..30).map(|_| limiter.check("new")));
+                let decisions = join_all(calls.map(IntoFuture::into_future)).await;
+                let decisions: Vec<_> = decisions.into_iter().map(Result::unwrap).collect();
+                let by = |source| decisions.iter().filter(|of| of.source() == source).count();
+                let allowed = decisions.iter().filter(|of| of.is_allowed()).count();
+                assert_eq!(
+                    (allowed, by(Source::Fallback)),
+                    (30, 0),
+                    "{processes} {silence}"
+                );
+            });
+        }
+    }
 }

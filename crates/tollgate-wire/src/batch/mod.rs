@@ -2,7 +2,7 @@
 //!
 //! While few calls are in flight, each is sent singly. Beyond that, new calls gather in a queue, and a
 //! task, the sender, sends all that wait as one batch; while it waits for the reply, the next batch
-//! gathers. No call waits for a timer. If a sender does not run, a thread of its own ends the calls at
+//! gathers. No call waits for a timer. If a sender does not run, a thread of its own wakes the callers at
 //! their deadlines.
 
 mod call;
@@ -17,6 +17,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
+
+use tollgate_core::store::Lateness;
 
 pub(super) use self::call::{BatchedCall, Packed};
 use self::calls::Batch;
@@ -82,11 +84,11 @@ impl InQueue {
 }
 
 /// Waits for the end of a call. The call was added to its batch in this same poll, with the waker of this
-/// poll.
-pub(super) async fn ended(member: &Member) -> Ended {
+/// poll. `now` is the time of its runtime.
+pub(super) async fn ended(member: &Member, now: fn() -> Instant) -> Ended {
     // The batch has this poll's waker already.
     next_poll().await;
-    poll_fn(|context| match member.poll(context.waker()) {
+    poll_fn(|context| match member.poll(context.waker(), now) {
         Some(ended) => Poll::Ready(ended),
         None => Poll::Pending,
     })
@@ -152,14 +154,17 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
         argument: &load.argument,
         ids: &[],
     };
+    let between = Lateness::between(runner.options().deadline);
     let mut work = pin!(runner.run(&call, batch.out()));
     let outcome = loop {
-        let left = deadline.saturating_duration_since((runtime.now)());
-        if let Some(outcome) = runner.engine().within(left, work.as_mut()).await {
+        let now = (runtime.now)();
+        let timer = deadline.saturating_duration_since(now).min(between);
+        if let Some(outcome) = runner.engine().within(timer, work.as_mut()).await {
             break Some(outcome);
         }
         // More deadlines may have passed than the one that the timer was set to.
-        match batch.expire(deadline.max((runtime.now)())) {
+        let due = now + timer;
+        match batch.expire(due, due.max((runtime.now)())) {
             Some(next) => deadline = next,
             None => break None,
         }

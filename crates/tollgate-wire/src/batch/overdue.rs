@@ -1,4 +1,4 @@
-//! `watch`: a thread that ends calls at their deadlines if their senders do not.
+//! `watch`: a thread that wakes callers at their deadlines if the senders of their calls do not.
 //!
 //! A sender ends the calls of its batch at their deadlines. But it is a task, and needs the timers of its
 //! runtime: if nobody drives that runtime, or other tasks keep all its threads, it does not run.
@@ -42,7 +42,7 @@ fn lock() -> MutexGuard<'static, Watched> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the calls of a batch at their deadlines, of which `first` is the earliest, if its sender does not.
+/// Wakes the callers of a batch at their deadlines, of which `first` is the earliest, if its sender does not.
 /// `now` is the time of the runtime that polls the calls.
 pub(super) fn watch(batch: &Arc<Batch>, first: Instant, now: Clock) {
     let mut watched = lock();
@@ -62,22 +62,22 @@ pub(super) fn watch(batch: &Arc<Batch>, first: Instant, now: Clock) {
     if !watched.is_running {
         let thread = thread::Builder::new().name("tollgate-overdue".to_owned());
         // Without a thread, senders are left to end calls.
-        watched.is_running = thread.spawn(end_overdue).is_ok();
+        watched.is_running = thread.spawn(wake_overdue).is_ok();
     } else if watched.wakes_at.is_none_or(|wakes_at| first < wakes_at) {
         CHANGED.notify_one();
     }
 }
 
-/// Ends calls at their deadlines, for ever.
-fn end_overdue() {
+/// Wakes callers at their deadlines, for ever.
+fn wake_overdue() {
     let mut batches = Vec::new();
     loop {
         let mut next = None;
         // Without the lock: whoever is woken may add a batch, or drop a call of one.
         batches.retain(|(batch, now): &(Weak<Batch>, Clock)| {
-            let end = || batch.upgrade()?.end_overdue(now());
+            let wake = || batch.upgrade()?.wake_overdue(now());
             // A waker that is dropped may panic.
-            let due = catch_unwind(AssertUnwindSafe(end)).unwrap_or_default();
+            let due = catch_unwind(AssertUnwindSafe(wake)).unwrap_or_default();
             next = earlier(next, due.map(|due| (due, *now)));
             due.is_some()
         });

@@ -181,7 +181,7 @@ impl<E: Engine> WireStore<E> {
         let waker = batch::waker().await;
         let (packed, hash) = self.packed(call).unzip();
         let member = self.join(call, queue, packed, waker);
-        let undecided = match batch::ended(&member).await {
+        let undecided = match batch::ended(&member, queue.runtime().now).await {
             Ended::Answered => {
                 match member.decide(&call.question(), |reply| call.decided(hash, reply)) {
                     Ok(decided) => return decided,

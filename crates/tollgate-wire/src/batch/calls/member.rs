@@ -52,8 +52,9 @@ impl Member {
         }
     }
 
-    /// Returns how the call ended, or `None` if it has not: then `waker` is woken when it has.
-    pub(in crate::batch) fn poll(&self, waker: &Waker) -> Option<Ended> {
+    /// Returns how the call ended, or `None` if it has not: then `waker` is woken when it has. `now` is the time
+    /// of the runtime that polls the call.
+    pub(in crate::batch) fn poll(&self, waker: &Waker, now: fn() -> Instant) -> Option<Ended> {
         if self.batch.is_answered.load(Ordering::Acquire) {
             return Some(Ended::Answered);
         }
@@ -62,6 +63,16 @@ impl Member {
         let mut calls = self.batch.lock();
         let calls = &mut *calls;
         let place = &mut calls.places[self.place];
+        if place.state == State::Overdue && calls.outcome.is_none() {
+            place.state = if !super::is_over(&mut calls.wait, place.deadline, now()) {
+                State::Waits
+            } else if calls.is_closed {
+                State::Late
+            } else {
+                State::Gone
+            };
+        }
+        let place = &calls.places[self.place];
         if place.state == State::Gone {
             return Some(Ended::Late(false));
         }
@@ -71,7 +82,7 @@ impl Member {
             Some(Outcome::Late(is_out)) => Ended::Late(*is_out),
             None if place.state == State::Late => Ended::Late(true),
             None => {
-                _replaced = place.waker.replace(waker.clone());
+                _replaced = calls.places[self.place].waker.replace(waker.clone());
                 return None;
             }
         })
@@ -99,7 +110,7 @@ impl Member {
         let mut locked = self.batch.lock();
         let calls = &mut *locked;
         let place = &calls.places[self.place];
-        let (Some(Outcome::Answered(reply, answers)), State::Waits | State::Late) =
+        let (Some(Outcome::Answered(reply, answers)), State::Waits | State::Overdue | State::Late) =
             (&calls.outcome, place.state)
         else {
             return Err(Undecided::Late(false));

@@ -14,10 +14,11 @@ use crate::codec::Series;
 use crate::failure::{Failure, SharedFailure};
 use crate::keyspace::Keys;
 use crate::script::set_of;
+use crate::wait::Wait;
 
 pub(crate) use self::member::{Ended, Member, Undecided};
 
-/// How long after a deadline its sender may end a call that it took: it knows whether it was sent.
+/// How long after a deadline the sender may end a call that it took: it knows whether that was sent.
 const GRACE: Duration = Duration::from_millis(20);
 
 /// Calls that are sent together, from the first one's arrival until the last one has its answer.
@@ -43,6 +44,8 @@ struct Calls {
     /// Whether several groups may use the same key.
     shares: bool,
     places: Vec<Place>,
+    /// The wait of the first one: all last longer if the process is late.
+    wait: Option<Wait>,
     /// Whether no more calls may join, because the batch was sent or all its calls are gone.
     is_closed: bool,
     outcome: Option<Outcome>,
@@ -71,6 +74,8 @@ struct Place {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waits,
+    /// Its deadline passed, and its caller was woken to say how late it is itself.
+    Overdue,
     /// Its deadline passed after it was sent.
     Late,
     /// It is not sent, or its caller no longer waits.
@@ -174,7 +179,7 @@ impl Batch {
         let mut calls = self.lock();
         let all = &mut *calls;
         for place in all.places.iter_mut().filter(|place| place.waits()) {
-            if place.deadline <= now {
+            if is_over(&mut all.wait, place.deadline, now) {
                 place.state = State::Gone;
                 late.extend(place.waker.take());
             } else {
@@ -190,46 +195,55 @@ impl Batch {
         closed
     }
 
-    /// Ends the sent calls whose deadlines are not after `now`, and returns the next deadline. After the
-    /// last deadline it ends none and returns `None`: [`end`](Self::end) ends them all.
-    pub(super) fn expire(&self, now: Instant) -> Option<Instant> {
-        let mut calls = self.lock();
+    /// Ends the sent calls whose deadlines are not after `now`, by a timer that was `due` before, and returns
+    /// the next deadline. After the last deadline it ends none and returns `None`: [`end`](Self::end) ends
+    /// them all.
+    pub(super) fn expire(&self, due: Instant, now: Instant) -> Option<Instant> {
+        let mut locked = self.lock();
+        let calls = &mut *locked;
+        if let Some(wait) = &mut calls.wait {
+            wait.note(due, now);
+        }
         let next = calls.first_deadline_after(Some(now))?;
+        let longer = calls.longer();
         let late = calls.places.iter_mut().filter(|place| place.waits());
-        let late = late.filter(|place| place.deadline <= now);
+        let late = late.filter(|place| place.deadline + longer <= now);
         let wakers: Vec<_> = late
             .filter_map(|place| {
                 place.state = State::Late;
                 place.waker.take()
             })
             .collect();
-        drop(calls);
+        drop(locked);
         wake(wakers);
         Some(next)
     }
 
-    /// Ends the calls whose deadlines have passed although its sender has not: the batch waits for one that
-    /// does not run, or [`GRACE`] has passed since. Returns when to look again, unless all have ended.
-    pub(super) fn end_overdue(&self, now: Instant) -> Option<Instant> {
+    /// Wakes the callers of calls whose deadlines have passed although its sender has not ended them: the batch
+    /// waits for one that does not run, or [`GRACE`] has passed since. They end the calls, unless they are
+    /// late themselves. Returns when to look again, unless all have ended.
+    pub(super) fn wake_overdue(&self, now: Instant) -> Option<Instant> {
         let mut calls = self.lock();
         if calls.outcome.is_some() {
             return None;
         }
         // A sender that has closed the batch may still send it.
-        let (grace, state) = match calls.is_closed {
-            true => (GRACE, State::Late),
-            false => (Duration::ZERO, State::Gone),
+        let grace = if calls.is_closed {
+            GRACE
+        } else {
+            Duration::ZERO
         };
+        let longer = calls.longer();
         let mut next: Option<Instant> = None;
         let mut wakers = Vec::new();
         for place in calls.places.iter_mut().filter(|place| place.waits()) {
-            let due = place.deadline + grace;
-            if due <= now {
-                place.state = state;
+            let mut look = place.deadline + longer + grace;
+            if look <= now {
+                place.state = State::Overdue;
                 wakers.extend(place.waker.take());
-            } else {
-                next = Some(next.map_or(due, |next| next.min(due)));
+                look = now + GRACE;
             }
+            next = Some(next.map_or(look, |next| next.min(look)));
         }
         calls.is_closed |= next.is_none();
         drop(calls);
@@ -300,7 +314,17 @@ fn wake(wakers: Vec<Waker>) {
     }
 }
 
+/// See [`Wait::is_over`].
+fn is_over(wait: &mut Option<Wait>, deadline: Instant, now: Instant) -> bool {
+    wait.as_mut().is_none_or(|wait| wait.is_over(deadline, now))
+}
+
 impl Calls {
+    /// Returns how much longer calls wait than until their deadlines.
+    fn longer(&self) -> Duration {
+        self.wait.map_or(Duration::ZERO, |wait| wait.extension())
+    }
+
     /// Returns what to send and the earliest deadline, or `None` if no call waits.
     fn load(&mut self) -> Option<(Load, Instant)> {
         let first = self.first_deadline_after(None)?;
@@ -321,7 +345,8 @@ impl Calls {
     /// Returns the earliest deadline of the calls that wait, after `now` if that is given.
     fn first_deadline_after(&self, now: Option<Instant>) -> Option<Instant> {
         let waiting = self.places.iter().filter(|place| place.waits());
-        let deadlines = waiting.map(|place| place.deadline);
+        let longer = self.longer();
+        let deadlines = waiting.map(|place| place.deadline + longer);
         deadlines.filter(|deadline| Some(*deadline) > now).min()
     }
 
@@ -334,6 +359,8 @@ impl Calls {
 
     /// Adds a call to a group, and returns the index of its place.
     fn place(&mut self, call: &mut BatchedCall<'_>, group: usize) -> usize {
+        let begun = call.deadline.checked_sub(call.options.deadline);
+        self.wait = self.wait.or(begun.map(Wait::begun));
         self.places.push(Place {
             group,
             number: 0,
@@ -367,6 +394,6 @@ impl Calls {
 
 impl Place {
     fn waits(&self) -> bool {
-        self.state == State::Waits
+        matches!(self.state, State::Waits | State::Overdue)
     }
 }
