@@ -164,7 +164,7 @@ pub(crate) async fn send_once(
 async fn in_turn<F: Future>(timeout: Duration, work: F) -> F::Output {
     let now = || Instant::now().into_std();
     let begun = now();
-    let (mut work, mut wait) = (pin!(work), Wait::begun(begun));
+    let (mut work, mut wait) = (pin!(work), Wait::since(begun));
     let mut looked = begun;
     while looked < begun + timeout {
         let due = (begun + timeout).min(looked + wait.timer(timeout, looked));

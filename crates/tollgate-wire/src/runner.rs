@@ -92,8 +92,8 @@ async fn within<T: Send>(
             .map_or_else(Instant::now, |runtime| (runtime.now)())
     };
     let mut work = pin!(work);
-    let mut wait = Wait::begun(now());
-    let mut looked = now();
+    let mut wait = Wait::since(now());
+    let mut looked = wait.begun();
     loop {
         let timer = wait.timer(limit, looked);
         if let Some(output) = engine.within(timer, work.as_mut()).await {
@@ -103,7 +103,7 @@ async fn within<T: Send>(
         // An engine's timers may run by another clock.
         looked = due.max(now());
         wait.note(due, looked);
-        if wait.end(limit) <= looked {
+        if wait.timer(limit, looked).is_zero() {
             return None;
         }
     }

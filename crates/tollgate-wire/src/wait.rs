@@ -17,19 +17,25 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Returns a wait that begins now.
+    /// Returns a wait that began at this instant.
     #[must_use]
-    pub fn begun(begun: Instant) -> Self {
+    pub fn since(begun: Instant) -> Self {
         Self {
             begun,
             lateness: Lateness::begun(begun.saturating_duration_since(DELAYS.0)),
         }
     }
 
-    /// Returns the time until the next timer, while a reply may take `limit`.
+    /// Returns when it began.
+    pub(super) fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// Returns the time until the next timer, or zero if a reply has taken longer than `limit`.
     #[must_use]
     pub fn timer(&self, limit: Duration, now: Instant) -> Duration {
-        let left = self.end(limit).saturating_duration_since(now);
+        let waited = now.saturating_duration_since(self.begun);
+        let left = self.lateness.extend(limit).saturating_sub(waited);
         left.min(Lateness::between(limit))
     }
 
@@ -39,12 +45,6 @@ impl Wait {
         let [due, noticed] = [due, noticed].map(|at| at.saturating_duration_since(*origin));
         let mut delays = delays.lock().unwrap_or_else(PoisonError::into_inner);
         self.lateness.note(&mut delays, due, noticed);
-    }
-
-    /// Returns when the wait ends, if a reply may take `limit`.
-    #[must_use]
-    pub fn end(&self, limit: Duration) -> Instant {
-        self.begun + limit + self.extension()
     }
 
     /// Returns how much longer a reply may take, because the process was late.

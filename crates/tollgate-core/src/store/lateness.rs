@@ -93,7 +93,7 @@ impl Lateness {
     /// Returns the time between timers while an answer is waited for that may take `limit`.
     #[must_use]
     pub fn between(limit: Duration) -> Duration {
-        (limit / TIMERS).max(Duration::from_millis(1))
+        (limit / TIMERS).clamp(Duration::from_millis(1), Duration::from_secs(1))
     }
 
     /// Records when a timer was noticed that was `due` before, and learns what others have recorded in

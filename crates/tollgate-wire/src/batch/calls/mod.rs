@@ -316,7 +316,8 @@ fn wake(wakers: Vec<Waker>) {
 
 /// See [`Wait::is_over`].
 fn is_over(wait: &mut Option<Wait>, deadline: Instant, now: Instant) -> bool {
-    wait.as_mut().is_none_or(|wait| wait.is_over(deadline, now))
+    let wait = wait.as_mut();
+    wait.map_or(deadline <= now, |wait| wait.is_over(deadline, now))
 }
 
 impl Calls {
@@ -360,7 +361,7 @@ impl Calls {
     /// Adds a call to a group, and returns the index of its place.
     fn place(&mut self, call: &mut BatchedCall<'_>, group: usize) -> usize {
         let begun = call.deadline.checked_sub(call.options.deadline);
-        self.wait = self.wait.or(begun.map(Wait::begun));
+        self.wait = self.wait.or(begun.map(Wait::since));
         self.places.push(Place {
             group,
             number: 0,

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Mutex;
 use std::task::{Poll, Waker};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tollgate_core::Limit;
 use tollgate_core::store::{Check, Request};
@@ -61,11 +61,12 @@ struct State {
     sent: Vec<Sent>,
     loaded: usize,
     replies: VecDeque<Result<Vec<u8>, &'static str>>,
-    timeouts: usize,
-    /// What happens when the next time is over, before anyone finds out.
+    /// When the calls are late that have begun.
+    deadlines: Vec<Instant>,
+    /// Time passes until then.
+    until: Option<Instant>,
+    /// What happens then, before anyone finds out.
     meanwhile: Option<fn()>,
-    /// How long the last time was that is over.
-    waited: Duration,
     holds_loads: bool,
     /// The time by the engine's clock, if it stands still.
     now: Option<SystemTime>,
@@ -126,16 +127,23 @@ impl Scene {
     }
 
     pub(crate) fn begin<'a>(&'a self, request: &'a Request<'a>) -> Deciding<'a> {
+        self.note_deadline();
         begin(&self.store, request)
+    }
+
+    fn note_deadline(&self) {
+        let deadline = time().checked_add(self.store.options().deadline());
+        self.state.lock().unwrap().deadlines.extend(deadline);
     }
 
     /// Begins a call, which waits, or is on its way.
     pub(crate) fn call(&self) -> Deciding<'_> {
-        begin(&self.store, &self.request)
+        self.begin(&self.request)
     }
 
     /// The same; `waker` is woken when the call has ended.
     pub(crate) fn call_with(&self, waker: &Waker) -> Deciding<'_> {
+        self.note_deadline();
         begin_with(&self.store, &self.request, waker)
     }
 
@@ -183,7 +191,7 @@ impl Scene {
         run_tasks();
     }
 
-    /// The time of what waits passes; tasks run.
+    /// The next deadline passes; tasks run.
     pub(crate) fn timed_out(&self) {
         self.time_out();
         run_tasks();
@@ -256,20 +264,18 @@ impl Gate {
         self.state.lock().unwrap().replies.push_back(Err(why));
     }
 
-    /// The time of what is polled next passes, unless it has an answer.
+    /// The next deadline passes for what is polled next.
     pub(crate) fn time_out(&self) {
-        self.state.lock().unwrap().timeouts += 1;
+        let mut state = self.state.lock().unwrap();
+        let now = state.until.max(Some(time()));
+        let later = state.deadlines.iter().copied();
+        state.until = later.filter(|deadline| Some(*deadline) > now).min();
     }
 
     /// The same, and `meanwhile` happens before whoever waits finds out.
     pub(crate) fn time_out_while(&self, meanwhile: fn()) {
         self.state.lock().unwrap().meanwhile = Some(meanwhile);
         self.time_out();
-    }
-
-    /// Returns how long the last time was that is over.
-    pub(crate) fn waited(&self) -> Duration {
-        self.state.lock().unwrap().waited
     }
 }
 
@@ -318,14 +324,14 @@ impl Engine for Gate {
                 return Poll::Ready(Some(outcome));
             }
             let mut state = self.state.lock().unwrap();
-            if state.timeouts == 0 {
+            let until = state.until.unwrap_or_else(time);
+            let left = |to: Instant| to.saturating_duration_since(time());
+            let Some(end) = end.filter(|end| *end <= until) else {
+                pass(left(until));
                 return Poll::Pending;
-            }
-            state.timeouts -= 1;
-            state.waited = limit;
-            let left = end.unwrap().saturating_duration_since(time());
-            pass(left);
-            let meanwhile = state.meanwhile.take();
+            };
+            pass(left(end));
+            let meanwhile = state.meanwhile.take_if(|_| end == until);
             drop(state);
             if let Some(meanwhile) = meanwhile {
                 meanwhile();

@@ -93,7 +93,7 @@ fn errors(store: &WireStore<Stalled>, calls: usize) -> Vec<ErrorKind> {
                 assert!(begun.elapsed() >= DEADLINE);
                 return outcome.unwrap_err().kind();
             }
-            let left = (100 * DEADLINE).saturating_sub(begun.elapsed());
+            let left = (600 * DEADLINE).saturating_sub(begun.elapsed());
             assert!(!left.is_zero(), "the call waits beyond its deadline");
             thread::park_timeout(left);
         }
@@ -117,5 +117,25 @@ fn call_whose_sender_hangs_may_have_been_counted() {
     let store = store(true);
     for _ in 0..2 {
         assert_eq!(errors(&store, 1), [ErrorKind::Unknown]);
+    }
+}
+
+/// Perhaps its sender is as late, and the reply is there.
+#[test]
+fn call_whose_caller_is_late_waits_longer() {
+    for polls_once in [false, true] {
+        let store = store(polls_once);
+        let limit = limit("gcra:1000/1s");
+        let request = Request::consume(Check::new(&limit, "alice", 1));
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let mut call = begin(&store, &request);
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        thread::sleep(4 * DEADLINE);
+        let looked = Instant::now();
+        while call.as_mut().poll(&mut context).is_pending() {
+            thread::park_timeout(Duration::from_secs(30));
+        }
+        assert!(looked.elapsed() >= 8 * DEADLINE, "{:?}", looked.elapsed());
     }
 }
