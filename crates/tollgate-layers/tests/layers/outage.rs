@@ -2,13 +2,15 @@
 
 use std::iter;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinSet;
 use tollgate_core::store::Source;
 use tollgate_core::{ErrorKind, RateLimiter, Store, Timestamp};
-use tollgate_layers::{DenyCache, Lazy, Share, usual};
+use tollgate_fred::FredStore;
+use tollgate_layers::{AllowAll, DenyCache, Lazy, Share, usual};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 use tollgate_redis::RedisStore;
@@ -64,6 +66,57 @@ async fn a_service_decides_whatever_its_server_does() {
     until(Source::Fallback, &limiter).await;
     server.restart();
     until(Source::Store, &limiter).await;
+}
+
+/// Tasks that check and then use 2 ms of a thread each, so that a turn of the run queue takes as long as the
+/// deadline of a call: the server decides all calls, until it really hangs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_keeps_its_threads_busy_keeps_its_limits() {
+    for number in (0..4).take(rounds(4).max(2) as usize) {
+        let server = Server::start(Flavor::System);
+        let batches = number < 2;
+        let store: Box<dyn Store> = if number % 2 == 0 {
+            let builder = RedisStore::builder().batches(batches);
+            Box::new(builder.connect(server.url()).await.unwrap())
+        } else {
+            let builder = FredStore::builder().batches(batches);
+            Box::new(builder.connect(server.url()).await.unwrap())
+        };
+        let limiter = RateLimiter::new(Arc::new(usual(store, AllowAll)), ["a=gcra:1000000/1s"]);
+        let limiter = limiter.unwrap();
+        let (checks, fallbacks) = <(Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+        let mut tasks = JoinSet::new();
+        for key in 0..400_u64 {
+            let (limiter, checks, fallbacks) =
+                (limiter.clone(), Arc::clone(&checks), Arc::clone(&fallbacks));
+            tasks.spawn(async move {
+                loop {
+                    let source = limiter.check(key).await.unwrap().source();
+                    let is_fallback = source == Source::Fallback;
+                    let _ = fallbacks.fetch_add(usize::from(is_fallback), Ordering::Relaxed);
+                    let _ = checks.fetch_add(1, Ordering::Relaxed);
+                    let begun = Instant::now();
+                    while begun.elapsed() < Duration::from_millis(2) {
+                        std::hint::spin_loop();
+                    }
+                }
+            });
+        }
+        let until = async |counter: &AtomicUsize, count: usize| {
+            for _ in 0..6_000 {
+                if counter.load(Ordering::Relaxed) >= count {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            panic!("{count} is not reached");
+        };
+        until(&checks, 2_000).await;
+        assert_eq!(fallbacks.load(Ordering::Relaxed), 0, "{number}");
+        server.pause();
+        until(&fallbacks, 1_000).await;
+        server.resume();
+    }
 }
 
 /// What is done to the server.
