@@ -346,7 +346,11 @@ fn send_through<S: Store + 'static>(
 #[test]
 fn an_outer_limit_lengthens_the_wait_of_an_inner_refusal() {
     let zero = || by_user().into();
-    let settled = |cost| Policy::new(by_user()).settle(move |_| Some(cost));
+    let settled = |cost| {
+        let of = move |is_refused| if is_refused { cost } else { 1 };
+        Policy::new(by_user())
+            .settle(move |head| Some(of(head.headers.contains_key("retry-after"))))
+    };
     for (outer, policy, wait) in [
         ("sliding-log:2/1h", zero(), 3_600),
         ("gcra:2/1h", zero(), 1_800),
