@@ -379,7 +379,7 @@ fn an_outer_limit_lengthens_the_wait_of_an_inner_refusal() {
         let details = headers["grpc-status-details-bin"].as_bytes();
         let details = BASE64_STANDARD_NO_PAD.decode(details).unwrap();
         // The last is the duration, whose first field is the seconds.
-        let seconds = [0x80 | wait % 128, wait / 128].map(|byte| u8::try_from(byte).unwrap());
+        let seconds = [128 + wait % 128, wait / 128].map(|byte| u8::try_from(byte).unwrap());
         let expected = if wait < 128 { &[60][..] } else { &seconds };
         assert!(details.ends_with(expected), "{details:x?}");
     }
