@@ -88,6 +88,7 @@ pub trait Store: Send + Sync {
     ///   [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for a valid request; otherwise it
     ///   MUST NOT fail as unsupported because of the request alone (checked by
     ///   `says_what_it_supports`).
+    /// - A layer with a fallback MAY decide what only the fallback does not support, until that is asked.
     /// - It MAY still fail so because of what it finds: a sliding log on a server that is too long
     ///   for a refund, or a server that does not know a command.
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError>;

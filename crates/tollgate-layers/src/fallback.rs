@@ -27,6 +27,9 @@ use crate::observed::metered::{KINDS, label};
 /// whoever sends one must not get around the limits by it. So do errors that are
 /// [excluded](Self::fail_on).
 ///
+/// What the other store could never decide works while this one does, but is not
+/// [supported](tollgate_core::call::Check::supported), so that a program can find it when it starts.
+///
 /// # How much is admitted
 ///
 /// Of a limit of `N`, in a window in which the store fails for all processes alike, and comes back with
@@ -123,7 +126,7 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         if request.validate_checks().is_err() || request.split_id().is_err() {
             return self.store.decide(request).await;
         }
-        self.supports(&request)?;
+        self.store.supports(&request)?;
         match request.operation() {
             Operation::Consume
             | Operation::Peek
@@ -157,10 +160,13 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         match self.instead.decide(now).await {
             Ok(verdicts) => {
                 self.hidden.count(error.kind());
-                self.hidden.log(&error);
+                self.hidden.log(&error, None);
                 Ok(self.of_instead(verdicts))
             }
-            Err(_) => Err(error),
+            Err(why) => {
+                self.hidden.log(&error, Some(&why));
+                Err(error)
+            }
         }
     }
 
@@ -174,7 +180,14 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.store.supports(request)
+        self.store.supports(request)?;
+        match request.operation() {
+            Operation::Block(_) | Operation::Lower => Ok(()),
+            _ => {
+                let instead = request.clone().with_prefetch(Prefetch::NOTHING);
+                self.instead.supports(&instead)
+            }
+        }
     }
 }
 
@@ -192,16 +205,25 @@ struct Hidden {
 
 #[cfg(feature = "tracing")]
 impl Hidden {
-    fn log(&self, error: &StoreError) {
+    fn log(&self, error: &StoreError, instead: Option<&StoreError>) {
         let bit = match error.kind() {
+            _ if instead.is_some() => 16,
             ErrorKind::Misconfigured => 1,
             ErrorKind::Full => 2,
             ErrorKind::Protocol => 4,
             // The server is down, in one way or another.
             _ => 8,
         };
-        if self.logged.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-            tracing::warn!(name: "tollgate.fallback", "the fallback decides, since the store cannot: {error}");
+        if self.logged.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+            return;
+        }
+        match instead {
+            None => {
+                tracing::warn!(name: "tollgate.fallback", "the fallback decides, since the store cannot: {error}");
+            }
+            Some(why) => {
+                tracing::warn!(name: "tollgate.fallback", %error, "neither the store nor the fallback decides a call: {why}");
+            }
         }
     }
 
@@ -214,7 +236,7 @@ impl Hidden {
 
 #[cfg(not(feature = "tracing"))]
 impl Hidden {
-    fn log(&self, _: &StoreError) {}
+    fn log(&self, _: &StoreError, _: Option<&StoreError>) {}
 
     fn end(&self) {}
 }

@@ -4,11 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate_core::{ErrorKind, RateLimiter};
-use tollgate_layers::{Breaker, Fallback};
+use tollgate_layers::{Breaker, Fallback, Share};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 
@@ -84,4 +85,15 @@ async fn outages_are_logged_once() {
     let said: Vec<_> = said.collect();
     let expected = ["Misconfigured", "Unavailable", "Misconfigured"];
     assert_eq!(said, expected, "{lines:#?}");
+
+    // Which limit the fallback cannot decide, either, is in the log, too.
+    let part = Share::new(MemoryStore::new(), NonZeroU32::new(100).unwrap());
+    let down = FaultyStore::new(MemoryStore::new(), down);
+    let limiter = RateLimiter::new(Fallback::to(down, part), limits).unwrap();
+    for _ in 0..3 {
+        assert!(limiter.check("k").await.is_err());
+    }
+    let lines = log.lines();
+    let is_said = lines[0].contains("parts of the limit a=gcra:99/1s");
+    assert!(lines.len() == 1 && is_said, "{lines:#?}");
 }

@@ -9,15 +9,15 @@ use tollgate_http::inbound::ClientIp;
 /// Returns the client with the address in `text`: an IPv4 address, or the network of an IPv6 address
 /// that has so many bits, as the HTTP layer spells it; `None` if it is not an address.
 ///
-/// The port and the zone are removed, an IPv6 address that stands for an IPv4 address becomes that one,
-/// and a list, such as `X-Forwarded-For` has it, stands for its first address.
+/// The port, the zone and quotes are removed, an IPv6 address that stands for an IPv4 address becomes that
+/// one, and a list, such as `X-Forwarded-For` has it, stands for its first address.
 #[inline]
 pub(crate) fn client(text: &[u8], ipv6_prefix: u8) -> Option<Cow<'_, [u8]>> {
     if is_ipv4(text) {
         return Some(Cow::Borrowed(text));
     }
     let layer = ClientIp::peer().ipv6_prefix(ipv6_prefix);
-    let key = layer.key_of(unusual(text)?);
+    let key = layer.key_of(read(text)?);
     let key = key.as_key();
     let spelling = match key.rest() {
         [] => key.partition().to_vec(),
@@ -29,7 +29,7 @@ pub(crate) fn client(text: &[u8], ipv6_prefix: u8) -> Option<Cow<'_, [u8]>> {
 /// Returns whether `text` is an address, perhaps with a port, or a list of them.
 #[inline]
 pub(crate) fn is_address(text: &[u8]) -> bool {
-    is_ipv4(text) || unusual(text).is_some()
+    is_ipv4(text) || read(text).is_some()
 }
 
 /// Removes the port that always follows the address in some formats, which write
@@ -64,9 +64,15 @@ fn is_ipv4(text: &[u8]) -> bool {
     str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok())
 }
 
-/// Reads every spelling but that of a bare IPv4 address.
-fn unusual(text: &[u8]) -> Option<IpAddr> {
-    let first = text.split(|&byte| byte == b',').next()?.trim_ascii();
+/// Reads every spelling of an address.
+pub(crate) fn read(text: &[u8]) -> Option<IpAddr> {
+    let mut entries = text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    let first = entries.find(|entry| !entry.is_empty())?;
+    let unquoted = first.strip_prefix(b"\"");
+    let first = match unquoted {
+        Some(quoted) => quoted.strip_suffix(b"\"")?,
+        None => first,
+    };
     let bare = match first.strip_prefix(b"[") {
         Some(bracketed) => {
             let end = memchr::memchr(b']', bracketed)?;
@@ -76,22 +82,43 @@ fn unusual(text: &[u8]) -> Option<IpAddr> {
             }
             &bracketed[..end]
         }
-        // More than one colon without brackets belongs to the address itself.
-        None if first.iter().filter(|&&byte| byte == b':').count() == 1 => without_port(first),
         None => first,
     };
     let bare = match memchr::memchr(b'%', bare) {
         Some(zone) if bare[..zone].contains(&b':') => &bare[..zone],
         _ => bare,
     };
-    str::from_utf8(bare).ok()?.parse().ok()
+    let parsed = |text: &[u8]| str::from_utf8(text).ok()?.parse().ok();
+    // What may be the end of an IPv6 address is no port.
+    parsed(bare).or_else(|| parsed(without_port(bare)).filter(|_| bare == first))
+}
+
+/// Reads an address as an operator finds it, also with a port, or as a network of IPv6 with so many bits,
+/// as tables show it.
+///
+/// # Errors
+///
+/// What to write instead.
+pub(crate) fn typed_address(text: &str) -> Result<(IpAddr, Option<u8>), String> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits)),
+        None => (text, None),
+    };
+    let address = read(address.as_bytes()).filter(|_| !address.contains(','));
+    let address = address.ok_or("write one address, such as 203.0.113.7 or 2001:db8:1:2::7")?;
+    let bits = match bits.map(str::parse) {
+        None => None,
+        Some(Ok(bits @ 1..=128)) if address.is_ipv6() => Some(bits),
+        Some(_) => return Err("write the address without what follows the slash".to_owned()),
+    };
+    Ok((address, bits))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Option<String> {
+    fn spelled(text: &str) -> Option<String> {
         of(text, 128)
     }
 
@@ -130,6 +157,13 @@ mod tests {
             ("203.0.113.7, 10.0.0.1", "203.0.113.7"),
             ("203.0.113.7,10.0.0.1", "203.0.113.7"),
             ("203.0.113.7,", "203.0.113.7"),
+            (", ,203.0.113.7", "203.0.113.7"),
+            ("\"203.0.113.7:40000\", 10.0.0.1", "203.0.113.7"),
+            ("\"[2001:db8::1]:443\"", "2001:db8::1"),
+            ("2001:db8:1:2:3:4:5:6:46532", "2001:db8:1:2:3:4:5:6"),
+            ("2001:db8:1:2:3:4:5:6:80", "2001:db8:1:2:3:4:5:6"),
+            ("2001:db8::1:46532", "2001:db8::1"),
+            ("2001:db8::1:4653", "2001:db8::1:4653"),
             ("2001:DB8:0:0::1", "2001:db8::1"),
             ("2001:db8::1", "2001:db8::1"),
             ("[2001:db8::1]", "2001:db8::1"),
@@ -138,7 +172,7 @@ mod tests {
             ("[fe80::1%25eth0]:80", "fe80::1"),
             ("::1", "::1"),
         ] {
-            assert_eq!(read(text).as_deref(), Some(expected), "{text}");
+            assert_eq!(spelled(text).as_deref(), Some(expected), "{text}");
         }
     }
 
@@ -162,12 +196,34 @@ mod tests {
             "[::1]:",
             "unix:",
             "shop.example:443",
-            ",1.2.3.4",
+            "\"1.2.3.4",
+            "[1.2.3.4:1]",
+            "1:2:3:4:5:6:7:8:9:10",
             "1.2.3.4 5.6.7.8",
             "[pod/web/nginx]",
             "1.2.3.4%1",
         ] {
-            assert_eq!(read(text), None, "{text}");
+            assert_eq!(spelled(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_operator_types_what_a_log_or_a_table_shows() {
+        for (text, expected) in [
+            ("203.0.113.7", Some(("203.0.113.7", None))),
+            ("203.0.113.7:123", Some(("203.0.113.7", None))),
+            ("[2001:db8::1]:80", Some(("2001:db8::1", None))),
+            ("2001:db8:1:2::/64", Some(("2001:db8:1:2::", Some(64)))),
+            ("203.0.113.0/24", None),
+            ("2001:db8::/129", None),
+            ("2001:db8::/", None),
+            ("203.0.113.7, 10.0.0.1", None),
+            ("alice", None),
+        ] {
+            let read = typed_address(text).ok();
+            let read = read.map(|(address, bits)| (address.to_string(), bits));
+            let expected = expected.map(|(address, bits)| (address.to_owned(), bits));
+            assert_eq!(read, expected, "{text}");
         }
     }
 

@@ -18,9 +18,10 @@ mod w3c;
 mod wanted;
 
 pub(crate) use account::ReadAs;
+pub(crate) use address::typed_address;
 pub(crate) use callers::{Caller, Callers};
 pub(crate) use key::KeyParts;
-pub(crate) use options::LogOptions;
+pub(crate) use options::{IPV6_PREFIX, LogOptions};
 
 use std::io::{self, BufReader};
 use std::path::PathBuf;

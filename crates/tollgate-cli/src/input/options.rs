@@ -50,7 +50,7 @@ pub(crate) struct LogOptions {
 }
 
 /// How many bits of an IPv6 address its key has, unless the user gives another number.
-pub(super) const IPV6_PREFIX: u8 = 64;
+pub(crate) const IPV6_PREFIX: u8 = 64;
 
 impl LogOptions {
     /// Returns the parts of the key.

@@ -17,6 +17,7 @@ use super::hashing::hashing;
 use super::remote::PATIENCE;
 use super::server::{Location, Server, is_address};
 use crate::failure::Failure;
+use crate::input::{IPV6_PREFIX, typed_address};
 use crate::text::readable;
 
 /// The options for a live server and the output format.
@@ -63,12 +64,13 @@ pub(crate) struct KeyOptions {
     named: Option<String>,
 
     /// Instead of KEY, a client's address, as tollgate-http counts it: IPv6 by its network
-    #[arg(long, value_name = "ADDRESS", group = "whom")]
-    address: Option<IpAddr>,
+    #[arg(long, value_name = "ADDRESS", group = "whom", value_parser = typed_address)]
+    address: Option<(IpAddr, Option<u8>)>,
 
-    /// With --address: how many bits of an IPv6 address the service counts by
-    #[arg(long, value_name = "BITS", default_value_t = 64, requires = "address", value_parser = clap::value_parser!(u8).range(1..=128))]
-    ipv6_prefix: u8,
+    /// With --address: how many bits of an IPv6 address the service counts by, 64 unless the address is a
+    /// network such as 2001:db8:1:2::/56
+    #[arg(long, value_name = "BITS", requires = "address", value_parser = clap::value_parser!(u8).range(1..=128))]
+    ipv6_prefix: Option<u8>,
 
     /// Instead of KEY, an API key on standard input, as tollgate-http counts it: by its hash; of a header
     /// like Authorization the whole value, such as Bearer abc
@@ -323,13 +325,14 @@ impl KeyOptions {
         }
         let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
         let of_key = |key: Key<'_>, client| (text(&key.partition()), text(key.rest()), client);
-        let (partition, rest, client) = if let Some(address) = self.address {
+        let (partition, rest, client) = if let Some((address, network)) = self.address {
             let of = |bits| ClientIp::peer().ipv6_prefix(bits).key_of(address);
-            let key = of(self.ipv6_prefix);
+            let prefix = self.ipv6_prefix.or(network).unwrap_or(IPV6_PREFIX);
+            let key = of(prefix);
             let partition = key.as_key().partition().to_vec();
             // IPv4 addresses have no networks.
             let client = if partition.contains(&b':') {
-                let networks = (1..=128).filter(|&bits| bits != self.ipv6_prefix).map(of);
+                let networks = (1..=128).filter(|&bits| bits != prefix).map(of);
                 let networks = networks.filter(|key| *key.as_key().partition() == *partition);
                 let networks = networks.map(|key| text(key.as_key().rest()));
                 Client::InNetwork(networks.collect())

@@ -22,6 +22,9 @@ fn an_address_is_counted_by_its_network() {
         0 check --key 203.0.113.7 --cost 3 LOGIN
         0 explain SEVEN => states.*.rest=["2001:db8:1:2::/64", "2|2001:db8:1:2::/64"]
         1 peek SEVEN LOGIN => remaining=0
+        1 peek --address [2001:db8:1:2::7]:80 LOGIN => remaining=0
+        1 peek --address 2001:db8:1:2::/64 LOGIN => remaining=0
+        0 peek --address 2001:db8:1:2::/56 LOGIN => remaining=5
         0 peek SEVEN LOGIN --or 2 => remaining=1
         0 peek SEVEN LOGIN --or 1 => remaining=5
         0 peek SEVEN LOGIN --ipv6-prefix 56 => remaining=5
@@ -35,6 +38,7 @@ fn an_address_is_counted_by_its_network() {
         0 explain SEVEN => states=[]
         1 reset SEVEN => other_states=none
         0 peek --address 203.0.113.7 LOGIN => remaining=2
+        0 peek --address 203.0.113.7:123 LOGIN => remaining=2
         0 peek --address ::ffff:203.0.113.7 LOGIN => remaining=2
         0 peek --address 64:ff9b::cb00:7107 LOGIN => remaining=2
     "#;

@@ -549,6 +549,11 @@ fn the_header_of_cloudfront_has_a_port_after_the_last_colon() {
         for (text, field) in [
             (json.to_string(), "headers.CloudFront-Viewer-Address.0"),
             (fields, "x-cloudfront_viewer_address"),
+            // Under another name, too, where the end can only be a port.
+            (
+                json!({"time": START, "viewer": viewer}).to_string(),
+                "viewer",
+            ),
         ] {
             let log = file("viewer.log", text);
             let options = format!("--ip-field {field} --ipv6-prefix 128 --limit fixed-window:0/1m");

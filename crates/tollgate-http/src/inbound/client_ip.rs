@@ -9,6 +9,7 @@ use http::request::Parts;
 
 use super::client_key::ClientKey;
 use super::forwarded::{self, CLOUDFRONT_VIEWER_ADDRESS, Chain, X_FORWARDED_FOR};
+use super::key_by::NoKey;
 use super::prefix::{PrefixError, Prefixes, canonical};
 
 /// The address that the connection came from, in the extensions of a request: for servers that set
@@ -53,17 +54,6 @@ enum Model {
     Behind(Chain, Prefixes),
     Hops(Chain, usize),
     Header(HeaderName),
-}
-
-/// What is known of a request's client.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Client {
-    /// Is limited.
-    At(IpAddr),
-    /// Is never limited.
-    Allowed,
-    /// Is never served.
-    Denied,
 }
 
 /// Why the address of a client is not known.
@@ -242,22 +232,20 @@ impl ClientIp {
         ClientKey::of_address(address, self.ipv6_prefix)
     }
 
-    /// Finds the client of a request.
-    pub(super) fn find(&self, parts: &Parts) -> Result<Client, Unknown> {
-        let address = canonical(self.address(parts)?);
-        Ok(match address {
-            _ if self.allowed.contain(address) => Client::Allowed,
-            _ if self.denied.contain(address) => Client::Denied,
-            _ => Client::At(address),
-        })
+    /// Returns whether the client of a request is allowed or denied.
+    pub(super) fn listed(&self, parts: &Parts) -> Result<(), NoKey> {
+        if self.allowed.is_empty() && self.denied.is_empty() {
+            return Ok(());
+        }
+        match self.address(parts) {
+            Ok(address) if self.allowed.contain(address) => Err(NoKey::Allowed),
+            Ok(address) if self.denied.contain(address) => Err(NoKey::Denied),
+            _ => Ok(()),
+        }
     }
 
-    /// Returns whether some addresses are allowed or denied.
-    pub(super) fn has_lists(&self) -> bool {
-        !self.allowed.is_empty() || !self.denied.is_empty()
-    }
-
-    fn address(&self, parts: &Parts) -> Result<IpAddr, Unknown> {
+    /// Finds the address of the client of a request.
+    pub(super) fn address(&self, parts: &Parts) -> Result<IpAddr, Unknown> {
         if let Some(proxies) = &self.only_from {
             let peer = self.peer_of(parts)?;
             if !proxies.contain(peer) {

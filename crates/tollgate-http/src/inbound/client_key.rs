@@ -68,15 +68,16 @@ impl ClientKey {
     pub(super) fn of_value(value: Part) -> Self {
         // What is spelled like a hash is hashed, or it would be the one that it spells.
         if value.len() > LONGEST_PART || value.starts_with(HASHED) {
-            return Self::of_secret(&value);
+            return Self::of_secret(b"", &value);
         }
         Self::of_partition(value)
     }
 
-    /// Returns the key of a secret: its hash.
-    pub(super) fn of_secret(secret: &[u8]) -> Self {
+    /// Returns the key of a secret: the hash of the scheme before it and of itself.
+    pub(super) fn of_secret(scheme: &[u8], secret: &[u8]) -> Self {
         let mut part = Part::from_slice(HASHED);
-        for byte in &Sha256::digest(secret)[..HASH_BYTES] {
+        let hash = Sha256::new_with_prefix(scheme).chain_update(secret);
+        for byte in &hash.finalize()[..HASH_BYTES] {
             append(&mut part, format_args!("{byte:02x}"));
         }
         Self::of_partition(part)

@@ -3,13 +3,15 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use http::HeaderMap;
+use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, Response};
 use smallvec::SmallVec;
 use tollgate_core::store::{Source, Verdict};
 use tollgate_core::{Algorithm, Decision, Limit, Wait};
 
 use super::text::append_number;
+use super::{grpc, refusal};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(super) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -161,6 +163,50 @@ impl Fields {
         self.write_verdicts(decision.verdicts(), decision.source(), headers);
     }
 
+    /// Returns the response that refuses a denied call, as [`InboundLayer`](super::InboundLayer) refuses
+    /// requests: the status 429 with what [`write`](Self::write) writes, and problem details (RFC 9457) as
+    /// its body. `None` if the call was allowed.
+    ///
+    /// For decisions on what only a handler knows. A handler of gRPC returns a status instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::Form;
+    /// use axum::response::{IntoResponse, Response};
+    /// use tollgate_http::inbound::Fields;
+    /// use tollgate_memory::{MemoryStore, RateLimiter, StoreError};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Login {
+    ///     name: String,
+    /// }
+    ///
+    /// fn login(limiter: &RateLimiter<MemoryStore>, login: Form<Login>) -> Result<Response, StoreError> {
+    ///     if let Some(refusal) = Fields::new().refuse(&limiter.check(&login.name).run()?) {
+    ///         return Ok(refusal);
+    ///     }
+    ///     Ok("welcome".into_response())
+    /// }
+    ///
+    /// let limiter = RateLimiter::new(MemoryStore::new(), ["login=sliding-log:1/1m"])?;
+    /// let alice = || Form(Login { name: "alice".into() });
+    /// assert_eq!(login(&limiter, alice())?.status(), 200);
+    /// let refused = login(&limiter, alice())?;
+    /// assert_eq!(refused.status(), 429);
+    /// assert_eq!(refused.headers()["retry-after"], "60");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn refuse<B: From<Bytes>>(&self, decision: &Decision<'_>) -> Option<Response<B>> {
+        if decision.is_allowed() {
+            return None;
+        }
+        let mut response = refusal::denied(decision.verdicts(), decision.retry_after(), self);
+        self.write(decision, response.headers_mut());
+        Some(response.map(B::from))
+    }
+
     /// Returns whether fields say anything about this limit.
     pub(super) fn shows(&self, limit: &Limit) -> bool {
         !limit.is_shadow() && !self.hidden.iter().any(|name| **name == *limit.name())
@@ -212,8 +258,7 @@ impl Fields {
         let waits = verdicts.clone().map(|(_, verdict)| verdict.retry_after());
         let retry_after = waits.max().unwrap_or(Wait::ZERO);
         if let Some(micros) = self.with_jitter(retry_after) {
-            let seconds = micros.div_ceil(1_000_000);
-            let _ = headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            write_retry_after(micros, headers);
         }
         let shown = verdicts.filter(|(limit, _)| self.shows(limit));
         let said = shown.filter_map(|(limit, verdict)| Said::of(limit, verdict, source));
@@ -250,6 +295,19 @@ impl Fields {
         }
     }
 
+    /// Makes a response that asks for a wait, such as that of a layer inside, ask for this one if it is longer:
+    /// the limits that admitted the request must admit it again.
+    pub(super) fn lengthen_wait(&self, wait: impl FnOnce() -> Wait, headers: &mut HeaderMap) {
+        let said = headers.get(RETRY_AFTER);
+        if let Some(said) = said.and_then(|said| number(said.as_bytes()))
+            && let Some(micros) = self.with_jitter(wait())
+            && micros.div_ceil(1_000_000) > said
+        {
+            write_retry_after(micros, headers);
+            grpc::lengthen_wait(micros, headers);
+        }
+    }
+
     /// Returns the microseconds of `Retry-After`: none if there is nothing to wait for, or if waiting
     /// does not help.
     pub(super) fn with_jitter(&self, wait: Wait) -> Option<u64> {
@@ -258,6 +316,11 @@ impl Fields {
         let later = if most > 0 { random(most) } else { 0 };
         Some(micros.saturating_add(later))
     }
+}
+
+fn write_retry_after(micros: u64, headers: &mut HeaderMap) {
+    let seconds = HeaderValue::from(micros.div_ceil(1_000_000));
+    let _ = headers.insert(RETRY_AFTER, seconds);
 }
 
 /// Returns a random number up to `most`.
@@ -322,10 +385,10 @@ impl<'v> Said<'v> {
         let until_more = match verdict.retry_after() {
             _ if verdict.capacity() == 0 => Wait::NEVER,
             Wait::NEVER if is_full => Wait::NEVER,
-            Wait::ZERO | Wait::NEVER => until_one_more(limit, &verdict),
+            Wait::ZERO | Wait::NEVER => until(limit, &verdict, verdict.remaining() + 1),
             wait => wait,
         };
-        // Requests that cost less may have used up what a cache remembers.
+        // Others may have used up what a cache remembers.
         let remaining = if denied_by_cache {
             0
         } else {
@@ -350,8 +413,11 @@ impl<'v> Said<'v> {
     }
 }
 
-/// Returns how long it takes at most until one more than what remains is available.
-fn until_one_more(limit: &Limit, verdict: &Verdict) -> Wait {
+/// Returns how long it takes at most until so many units are available.
+pub(super) fn until(limit: &Limit, verdict: &Verdict, units: u64) -> Wait {
+    if units <= verdict.remaining() {
+        return Wait::ZERO;
+    }
     let reset = verdict.reset_after();
     let (Algorithm::Gcra(gcra), Some(reset_us)) = (limit.algorithm(), reset.as_micros()) else {
         return reset;
@@ -360,9 +426,8 @@ fn until_one_more(limit: &Limit, verdict: &Verdict) -> Wait {
         // A part of the limit: its units return at another rate.
         return reset;
     }
-    // The others return after that one, at the rate of the quota.
-    let others = gcra.burst().saturating_sub(verdict.remaining());
-    let others = u128::from(others.saturating_sub(1));
+    // The others return after these, at the rate of the quota.
+    let others = u128::from(gcra.burst().saturating_sub(units));
     let quota = limit.algorithm().quota();
     let later_us = others * u128::from(quota.window_us()) / u128::from(quota.amount().max(1));
     let later_us = u64::try_from(later_us).unwrap_or(u64::MAX);

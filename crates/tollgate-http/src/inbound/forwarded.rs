@@ -1,6 +1,7 @@
 //! Reads the chain of addresses that proxies write, from its end: each proxy appends the address it
 //! was called from, so only what a trusted proxy appended is ever read.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
@@ -28,49 +29,44 @@ impl Chain {
         }
     }
 
-    /// Returns the addresses, the last first; `None` is an entry that holds no address.
+    /// Returns the addresses, the last first; `None` is an entry that holds no address. Empty entries are
+    /// none, as in all lists of HTTP.
     pub(super) fn addresses(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
         // Lines are in the order in which they were appended.
         let lines = headers.get_all(self.header()).iter().rev();
         lines.flat_map(move |line| {
-            let entries = Entries {
-                rest: Some(line.as_bytes()),
-                quotes: self == Self::Forwarded,
-            };
+            let entries = Entries(Some(line.as_bytes())).map(<[u8]>::trim_ascii);
+            let entries = entries.filter(|entry| !entry.is_empty());
             entries.map(move |entry| match self {
-                Self::XForwardedFor => address(trim(entry)),
+                Self::XForwardedFor => address(entry),
                 Self::Forwarded => address_of_element(entry),
             })
         })
     }
 }
 
-/// What stands between commas, the last first.
-struct Entries<'h> {
-    rest: Option<&'h [u8]>,
-    /// Whether a comma between quotes separates nothing.
-    quotes: bool,
-}
+/// What stands between commas, the last first; a comma between quotes separates nothing.
+struct Entries<'h>(Option<&'h [u8]>);
 
 impl<'h> Iterator for Entries<'h> {
     type Item = &'h [u8];
 
     fn next(&mut self) -> Option<&'h [u8]> {
-        let rest = self.rest?;
+        let rest = self.0?;
         // Read backwards: what a client wrote, such as a quote that never ends, comes first in the
         // line and cannot hide what a proxy appended.
         let mut is_quoted = false;
         for (index, byte) in rest.iter().enumerate().rev() {
             match byte {
-                b'"' if self.quotes && !is_escaped(rest, index) => is_quoted = !is_quoted,
+                b'"' if !is_escaped(rest, index) => is_quoted = !is_quoted,
                 b',' if !is_quoted => {
-                    self.rest = Some(&rest[..index]);
+                    self.0 = Some(&rest[..index]);
                     return Some(&rest[index + 1..]);
                 }
                 _ => {}
             }
         }
-        self.rest = None;
+        self.0 = None;
         Some(rest)
     }
 }
@@ -93,23 +89,17 @@ fn address_of_element(element: &[u8]) -> Option<IpAddr> {
         index += 1;
         *byte == b';' && !is_quoted
     });
-    let value = pairs.find_map(|pair| {
-        let pair = trim(pair);
-        let (name, value) = pair.split_at_checked(4)?;
-        name.eq_ignore_ascii_case(b"for=").then_some(value)
-    })?;
-    let quoted = value.strip_prefix(b"\"");
-    let value = match quoted {
-        Some(quoted) => quoted.strip_suffix(b"\"")?,
-        None => value,
-    };
-    address(value)
+    pairs.find_map(|pair| {
+        let (name, value) = pair.trim_ascii().split_at_checked(4)?;
+        name.eq_ignore_ascii_case(b"for=").then(|| address(value))
+    })?
 }
 
-/// Reads an address, with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
-/// `[2001:db8::1]` or `[2001:db8::1]:80`.
+/// Reads an address, with or without a port, and perhaps in quotes: `192.0.2.1`, `192.0.2.1:80`,
+/// `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`.
 pub(super) fn address(text: &[u8]) -> Option<IpAddr> {
-    let text = str::from_utf8(text).ok()?;
+    let text = unquoted(text)?;
+    let text = str::from_utf8(&text).ok()?;
     if let Ok(address) = text.parse() {
         return Some(address);
     }
@@ -133,6 +123,21 @@ pub(super) fn address_before_port(text: &[u8]) -> Option<IpAddr> {
     address.parse().ok()
 }
 
-fn trim(text: &[u8]) -> &[u8] {
-    text.trim_ascii()
+/// Returns what a string in quotes says, or other text as it is; `None` if the quotes do not end.
+fn unquoted(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let Some(quoted) = text.strip_prefix(b"\"") else {
+        return Some(Cow::Borrowed(text));
+    };
+    let quoted = quoted.strip_suffix(b"\"")?;
+    if !quoted.contains(&b'\\') {
+        return Some(Cow::Borrowed(quoted));
+    }
+    // A backslash stands for the byte after it.
+    let mut bytes = quoted.iter();
+    let next = || match bytes.next()? {
+        // Without one, the last quote is part of the text.
+        b'\\' => Some(bytes.next().copied().unwrap_or(b'"')),
+        byte => Some(*byte),
+    };
+    Some(std::iter::from_fn(next).collect())
 }

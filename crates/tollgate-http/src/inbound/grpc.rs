@@ -44,14 +44,28 @@ pub(super) fn response(
         // A negative number asks not to call again.
         let _ = headers.insert(PUSHBACK, HeaderValue::from_static("-1"));
     } else if let Some(micros) = fields.with_jitter(wait) {
-        let _ = headers.insert(PUSHBACK, HeaderValue::from(micros.div_ceil(1_000)));
-        let status = status(code, refusal.detail(), micros);
-        let details = BASE64_STANDARD_NO_PAD.encode(status);
-        if let Ok(details) = HeaderValue::try_from(details) {
-            let _ = headers.insert(DETAILS, details);
-        }
+        write_wait(code, refusal.detail(), micros, headers);
     }
     response
+}
+
+fn write_wait(code: u16, message: &str, micros: u64, headers: &mut HeaderMap) {
+    let _ = headers.insert(PUSHBACK, HeaderValue::from(micros.div_ceil(1_000)));
+    let details = BASE64_STANDARD_NO_PAD.encode(status(code, message, micros));
+    if let Ok(details) = HeaderValue::try_from(details) {
+        let _ = headers.insert(DETAILS, details);
+    }
+}
+
+/// Writes a longer wait into a response that another layer has refused so.
+pub(super) fn lengthen_wait(micros: u64, headers: &mut HeaderMap) {
+    let text = |name| headers.get(name)?.to_str().ok();
+    if let (Some(_), Some(code)) = (text(PUSHBACK), text(STATUS))
+        && let Ok(code) = code.parse()
+    {
+        let message = text(MESSAGE).unwrap_or_default().to_owned();
+        write_wait(code, &message, micros, headers);
+    }
 }
 
 fn code(cause: Cause) -> u16 {

@@ -1,16 +1,23 @@
 //! `KeyBy`: what requests are counted by.
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
-use http::header::HeaderName;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue, PROXY_AUTHORIZATION};
 use http::request::Parts;
 
-use super::client_ip::{Client, ClientIp, Unknown};
+use super::client_ip::{ClientIp, Unknown};
 use super::client_key::{ClientKey, Part};
 
 /// What requests are counted by: the client's address, a header such as an API key, the route, a
 /// value that earlier layers left in the extensions, or what a function returns.
+///
+/// What is empty or only spaces is no key: otherwise, all who send it would share one.
+///
+/// Count by what a layer before this one has [found](Self::extension), such as the user, rather than by
+/// the header that it read: what that layer takes for one user may be spelled in many ways, and each
+/// would have limits of its own.
 ///
 /// # Examples
 ///
@@ -28,12 +35,16 @@ use super::client_key::{ClientKey, Part};
 #[derive(Clone)]
 pub struct KeyBy(Source);
 
-type Find = dyn Fn(&Parts, &mut Part) -> bool + Send + Sync;
+/// Appends what was found; nothing if nothing was.
+type Find = dyn Fn(&Parts, &mut Part) + Send + Sync;
 
 #[derive(Clone)]
 enum Source {
     ClientIp(ClientIp),
     Header(HeaderName),
+    Bearer,
+    #[cfg(feature = "axum")]
+    Route,
     Found(Arc<Find>),
     Both(Arc<[KeyBy; 2]>),
     Either(Arc<[KeyBy; 2]>),
@@ -66,10 +77,37 @@ impl KeyBy {
     /// 401.
     ///
     /// Whoever sends the header chooses the key: let a layer before this one refuse what is no valid
-    /// API key, or count by address, too.
+    /// API key, or count by address, too. If that layer takes several spellings for one key, such as
+    /// capitals for small letters, count by what it [found](Self::extension).
+    ///
+    /// Of `Authorization` and `Proxy-Authorization`, neither the case of the scheme nor how many spaces
+    /// follow it make another key: `bearer  abc` is `Bearer abc`. The credentials are compared byte by
+    /// byte, also those of `Basic`, of which every password is a key of its own, and so may be every way to
+    /// write it in Base64.
     #[must_use]
     pub fn header(name: HeaderName) -> Self {
         Self(Source::Header(name))
+    }
+
+    /// Counts by the token of `Authorization: Bearer TOKEN` (RFC 6750), by its hash. A request without one
+    /// token, or with another scheme, is answered with the status 401.
+    ///
+    /// The key is that of an API key that is the token: see [`key_of_header`](Self::key_of_header).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate_http::inbound::KeyBy;
+    ///
+    /// let key = KeyBy::bearer();
+    /// let (request, ()) = Request::get("/").header("authorization", "bearer abc").body(())?.into_parts();
+    /// assert_eq!(key.key_of(&request), Some(KeyBy::key_of_header("abc")));
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    #[must_use]
+    pub fn bearer() -> Self {
+        Self(Source::Bearer)
     }
 
     /// Counts by the route's pattern, such as `/users/{id}`, which axum's router leaves in the
@@ -78,12 +116,7 @@ impl KeyBy {
     #[cfg(feature = "axum")]
     #[must_use]
     pub fn route() -> Self {
-        Self(Source::Found(Arc::new(|parts, part| {
-            if let Some(route) = parts.extensions.get::<axum::extract::MatchedPath>() {
-                part.extend_from_slice(route.as_str().as_bytes());
-            }
-            true
-        })))
+        Self(Source::Route)
     }
 
     /// Counts by a value that an earlier layer left in the extensions of the request, such as the
@@ -109,11 +142,9 @@ impl KeyBy {
         K: AsRef<[u8]> + ?Sized,
     {
         Self(Source::Found(Arc::new(move |parts, part| {
-            let found = parts.extensions.get::<T>();
-            found.is_some_and(|found| {
+            if let Some(found) = parts.extensions.get::<T>() {
                 part.extend_from_slice(name(found).as_ref());
-                true
-            })
+            }
         })))
     }
 
@@ -124,10 +155,9 @@ impl KeyBy {
         name: impl Fn(&Parts) -> Option<K> + Send + Sync + 'static,
     ) -> Self {
         Self(Source::Found(Arc::new(move |parts, part| {
-            name(parts).is_some_and(|name| {
+            if let Some(name) = name(parts) {
                 part.extend_from_slice(name.as_ref().as_bytes());
-                true
-            })
+            }
         })))
     }
 
@@ -142,8 +172,8 @@ impl KeyBy {
 
     /// Counts a request that has no such key by another: never together with a request that has one.
     ///
-    /// Addresses that the other [allows](ClientIp::allow) or [denies](ClientIp::deny) stay allowed or
-    /// denied if the request has such a key.
+    /// Addresses that one of both [allows](ClientIp::allow) or [denies](ClientIp::deny) are allowed or
+    /// denied whichever key the request has.
     #[must_use]
     pub fn or(self, other: impl Into<Self>) -> Self {
         Self(Source::Either(Arc::new([self, other.into()])))
@@ -174,62 +204,91 @@ impl KeyBy {
         self.find(request).ok()
     }
 
-    /// Returns the key that requests with this value of [a header](Self::header) are counted under.
+    /// Returns the key that requests with this value of [a header](Self::header) are counted under, or with
+    /// this token under [`bearer`](Self::bearer).
     ///
-    /// Spaces around a value are no part of it in a request, nor is the end of a line.
+    /// Spaces around a value and ends of lines are no part of it. Nor are the case of `Basic` and `Bearer`
+    /// at its beginning, and how many spaces follow these; write another scheme of `Authorization` like
+    /// them, with a capital and one space: `Digest`, `Dpop`.
     #[must_use]
     pub fn key_of_header(value: impl AsRef<[u8]>) -> ClientKey {
-        ClientKey::of_secret(value.as_ref())
+        key_of_value(value.as_ref().trim_ascii(), is_known)
     }
 
     /// Finds who a request is counted for.
     pub(super) fn find(&self, parts: &Parts) -> Result<ClientKey, NoKey> {
+        // No header makes an address one that is denied or allowed, or another.
+        self.listed(parts)?;
+        self.key(parts)
+    }
+
+    /// Returns whether one of its addresses is allowed or denied.
+    fn listed(&self, parts: &Parts) -> Result<(), NoKey> {
         match &self.0 {
-            Source::ClientIp(client) => match client.find(parts) {
-                Ok(Client::At(address)) => Ok(client.key_of(address)),
-                Ok(Client::Allowed) => Err(NoKey::Allowed),
-                Ok(Client::Denied) => Err(NoKey::Denied),
-                Err(unknown) => Err(NoKey::Unknown(unknown)),
-            },
+            Source::ClientIp(client) => client.listed(parts),
+            Source::Both(both) | Source::Either(both) => {
+                both.iter().try_for_each(|one| one.listed(parts))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn key(&self, parts: &Parts) -> Result<ClientKey, NoKey> {
+        let only = |name: &HeaderName| {
+            let mut values = parts.headers.get_all(name).iter();
+            let value = values.next().map(HeaderValue::as_bytes);
+            let value = value
+                .map(<[u8]>::trim_ascii)
+                .filter(|_| values.next().is_none());
+            value.ok_or_else(|| NoKey::Header(name.clone()))
+        };
+        match &self.0 {
+            Source::ClientIp(client) => {
+                let address = client.address(parts).map_err(NoKey::Unknown)?;
+                Ok(client.key_of(address))
+            }
             Source::Header(name) => {
-                let mut values = parts.headers.get_all(name).iter();
-                match (values.next(), values.next()) {
-                    (Some(value), None) => Ok(Self::key_of_header(value)),
-                    _ => Err(NoKey::Header(name.clone())),
+                let value = only(name)?;
+                let has_scheme = [AUTHORIZATION, PROXY_AUTHORIZATION].contains(name);
+                let is_scheme = |scheme: &[u8]| has_scheme || is_known(scheme);
+                // A known scheme alone has no credentials.
+                if value.is_empty() || is_known(value) {
+                    return Err(NoKey::Header(name.clone()));
                 }
+                Ok(key_of_value(value, is_scheme))
+            }
+            Source::Bearer => {
+                let token = credentials(only(&AUTHORIZATION)?);
+                let token = token.filter(|(scheme, token)| {
+                    scheme.eq_ignore_ascii_case(b"Bearer") && is_token(token)
+                });
+                let token = token.map(|(_, token)| ClientKey::of_secret(b"", token));
+                token.ok_or(NoKey::Header(AUTHORIZATION))
+            }
+            #[cfg(feature = "axum")]
+            Source::Route => {
+                let route = parts.extensions.get::<axum::extract::MatchedPath>();
+                let route = route.map_or("", |route| route.as_str());
+                Ok(ClientKey::of_value(Part::from_slice(route.as_bytes())))
             }
             Source::Found(find) => {
                 let mut part = Part::new();
-                let is_found = find(parts, &mut part);
-                is_found
-                    .then(|| ClientKey::of_value(part))
-                    .ok_or(NoKey::Nothing)
+                find(parts, &mut part);
+                match part.trim_ascii() {
+                    [] => Err(NoKey::Nothing),
+                    _ => Ok(ClientKey::of_value(part)),
+                }
             }
             Source::Both(both) => {
                 let [first, second] = &**both;
-                Ok(ClientKey::of_both(
-                    &first.find(parts)?,
-                    &second.find(parts)?,
-                ))
+                Ok(ClientKey::of_both(&first.key(parts)?, &second.key(parts)?))
             }
             Source::Either(either) => {
                 let [first, second] = &**either;
-                let (key, of) = match first.find(parts) {
-                    Err(NoKey::Header(_) | NoKey::Nothing) => (second.find(parts)?, b"2|"),
-                    found => {
-                        let found = found?;
-                        // No header makes an address one that is denied or allowed, or another.
-                        if let Some(client) = second.client().filter(|client| client.has_lists()) {
-                            match client.find(parts) {
-                                Ok(Client::Denied) => return Err(NoKey::Denied),
-                                Ok(Client::Allowed) => return Err(NoKey::Allowed),
-                                Ok(Client::At(_)) | Err(_) => {}
-                            }
-                        }
-                        (found, b"1|")
-                    }
-                };
-                Ok(key.chosen(of))
+                match first.key(parts) {
+                    Err(NoKey::Header(_) | NoKey::Nothing) => Ok(second.key(parts)?.chosen(b"2|")),
+                    found => Ok(found?.chosen(b"1|")),
+                }
             }
         }
     }
@@ -243,12 +302,9 @@ impl KeyBy {
             (Source::Either(either), _) => either.iter().any(|one| one.may_share_partition(other)),
             (_, Source::Either(either)) => either.iter().any(|one| self.may_share_partition(one)),
             (Source::Found(_), _) | (_, Source::Found(_)) => true,
-            (Source::ClientIp(_), Source::ClientIp(_)) => true,
             // Two headers hardly have the same value.
             (Source::Header(one), Source::Header(other)) => one == other,
-            (Source::ClientIp(_), Source::Header(_)) | (Source::Header(_), Source::ClientIp(_)) => {
-                false
-            }
+            (one, other) => mem::discriminant(one) == mem::discriminant(other),
         }
     }
 
@@ -256,8 +312,8 @@ impl KeyBy {
     pub(super) fn client(&self) -> Option<&ClientIp> {
         match &self.0 {
             Source::ClientIp(client) => Some(client),
-            Source::Header(_) | Source::Found(_) => None,
             Source::Both(both) | Source::Either(both) => both.iter().find_map(Self::client),
+            _ => None,
         }
     }
 }
@@ -273,6 +329,9 @@ impl fmt::Debug for KeyBy {
         match &self.0 {
             Source::ClientIp(client) => client.fmt(f),
             Source::Header(name) => f.debug_tuple("Header").field(name).finish(),
+            Source::Bearer => f.write_str("Bearer"),
+            #[cfg(feature = "axum")]
+            Source::Route => f.write_str("Route"),
             Source::Found(_) => f.write_str("Function"),
             Source::Both(both) => f
                 .debug_tuple("Both")
@@ -285,4 +344,38 @@ impl fmt::Debug for KeyBy {
             }
         }
     }
+}
+
+/// Returns a scheme and its credentials, which follow one or more spaces.
+fn credentials(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = value.iter().position(u8::is_ascii_whitespace)?;
+    let (scheme, credentials) = value.split_at(end);
+    Some((scheme, credentials.trim_ascii_start()))
+}
+
+/// Returns whether it is a scheme of credentials in every header.
+fn is_known(scheme: &[u8]) -> bool {
+    scheme.eq_ignore_ascii_case(b"Basic") || scheme.eq_ignore_ascii_case(b"Bearer")
+}
+
+/// Returns the key of a header's value: a scheme counts as one with a capital, and one space after it.
+fn key_of_value(value: &[u8], is_scheme: impl Fn(&[u8]) -> bool) -> ClientKey {
+    let Some((scheme, credentials)) = credentials(value).filter(|(scheme, _)| is_scheme(scheme))
+    else {
+        return ClientKey::of_secret(b"", value);
+    };
+    let mut one = Part::from_slice(scheme);
+    one.make_ascii_lowercase();
+    one[..1].make_ascii_uppercase();
+    one.push(b' ');
+    ClientKey::of_secret(&one, credentials)
+}
+
+/// Returns whether it is a token of RFC 6750.
+fn is_token(text: &[u8]) -> bool {
+    let end = text.iter().rposition(|byte| *byte != b'=');
+    end.is_some_and(|end| {
+        let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte);
+        text[..=end].iter().all(is_allowed)
+    })
 }

@@ -12,7 +12,6 @@ use tollgate_tokio::LeaseGuard;
 
 use super::body::UntilEnd;
 use super::extensions::{Charge, Decided};
-use super::fields::RATE_LIMIT_POLICY;
 use super::policy::SettleBy;
 use super::question::Question;
 use super::shared::Shared;
@@ -41,19 +40,6 @@ impl<S: Store + 'static> Passing<S> {
             return until_end;
         };
         let shared = &self.shared;
-        for header in question.headers() {
-            let _ = head.headers.append(RATE_LIMIT_POLICY, header.clone());
-        }
-        shared.fields.write_verdicts(
-            question
-                .verdicts(verdicts)
-                .map(|(limit, said)| (limit, *said)),
-            verdicts.source(),
-            &mut head.headers,
-        );
-        if shared.inserts_decision {
-            let _ = head.extensions.insert(Decided::new(question, verdicts));
-        }
         let mut per_bytes = false;
         let costs: SmallVec<_> = shared
             .rules
@@ -67,6 +53,12 @@ impl<S: Store + 'static> Passing<S> {
                 }
             })
             .collect();
+        let wait = || question.wait(verdicts, &costs);
+        shared.fields.lengthen_wait(wait, &mut head.headers);
+        question.write(verdicts, &shared.fields, &mut head.headers);
+        if shared.inserts_decision {
+            let _ = head.extensions.insert(Decided::new(question, verdicts));
+        }
         if (per_bytes || costs.iter().any(Option::is_some))
             && let Some((question, verdicts)) = self.decided.take()
             && let Some(receipt) = verdicts.into_receipt()

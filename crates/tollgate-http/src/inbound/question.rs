@@ -3,12 +3,13 @@
 use std::iter;
 use std::sync::Arc;
 
-use http::header::HeaderValue;
+use http::HeaderMap;
 use smallvec::SmallVec;
 use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
-use tollgate_core::{Limit, RateLimiter, Receipt};
+use tollgate_core::{Limit, RateLimiter, Receipt, Wait};
 
 use super::client_key::ClientKey;
+use super::fields::{Fields, RATE_LIMIT_POLICY, until};
 use super::key_by::NoKey;
 use super::rule::Described;
 
@@ -87,11 +88,31 @@ impl Question {
         limits.zip(verdicts.as_slice())
     }
 
-    /// Returns the values of `RateLimit-Policy`.
-    pub(super) fn headers(&self) -> impl Iterator<Item = &HeaderValue> {
-        self.0
-            .iter()
-            .filter_map(|asked| asked.limits.header.as_ref())
+    /// Writes what the limits said into the headers of the response.
+    pub(super) fn write(&self, verdicts: &Verdicts, fields: &Fields, headers: &mut HeaderMap) {
+        let policies = self.0.iter();
+        for policy in policies.filter_map(|asked| asked.limits.header.as_ref()) {
+            let _ = headers.append(RATE_LIMIT_POLICY, policy.clone());
+        }
+        let each = self.verdicts(verdicts).map(|(limit, said)| (limit, *said));
+        fields.write_verdicts(each, verdicts.source(), headers);
+    }
+
+    /// Returns how long to wait at most until limits that allowed the request allow it again, if it is
+    /// settled at these costs: of each rule at its cost, or at what it was checked at.
+    pub(super) fn wait(&self, verdicts: &Verdicts, costs: &[Option<u64>]) -> Wait {
+        if !verdicts.source().tells_what_is_left() {
+            return Wait::ZERO;
+        }
+        let costs = self.0.iter().zip(costs).flat_map(|(asked, settled)| {
+            let cost = settled.unwrap_or(asked.cost);
+            asked.limits.limits.iter().map(move |_| cost)
+        });
+        let in_force = self.verdicts(verdicts).zip(costs);
+        let counts = |limit: &Limit| !limit.is_shadow() && !limit.algorithm().can_block();
+        let in_force = in_force.filter(|((limit, _), _)| counts(limit));
+        let waits = in_force.map(|((limit, verdict), cost)| until(limit, verdict, cost));
+        waits.max().unwrap_or(Wait::ZERO)
     }
 }
 

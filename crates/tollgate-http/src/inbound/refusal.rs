@@ -1,6 +1,7 @@
 //! `Refusal`: why a request is refused, and the response that says so.
 
 use std::fmt::Write;
+use std::iter;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -11,7 +12,7 @@ use tollgate_core::{Limit, Wait};
 
 use super::client_ip::Unknown;
 use super::extensions::Decided;
-use super::fields::{Fields, RATE_LIMIT_POLICY};
+use super::fields::Fields;
 use super::grpc;
 use super::key_by::NoKey;
 use super::question::{NotAsked, Question};
@@ -76,15 +77,10 @@ impl<'r> Refusal<'r> {
         verdicts: &'r Verdicts,
     ) -> Self {
         let retry_after = verdicts.retry_after();
-        let detail = if retry_after.is_never() {
-            "The request costs more than its limit ever allows."
-        } else {
-            "Try again later."
-        };
         Self {
             decided: Some((question, verdicts)),
             retry_after,
-            ..Self::new(request, Cause::Denied, detail)
+            ..Self::new(request, Cause::Denied, detail_of(retry_after))
         }
     }
 
@@ -206,7 +202,11 @@ impl<'r> Refusal<'r> {
     pub(super) fn response(&self, fields: &Fields) -> Response<Bytes> {
         let mut response = match grpc::content_type(&self.request.headers) {
             Some(content_type) => grpc::response(self.cause, content_type, self, fields),
-            None => self.problem(fields),
+            None if self.cause == Cause::Denied => {
+                let verdicts = self.verdicts().map(|(limit, said)| (limit, *said));
+                denied(verdicts, self.retry_after, fields)
+            }
+            None => problem(self.cause, &self.detail, iter::empty()),
         };
         self.write_fields(fields, &mut response);
         response
@@ -217,16 +217,7 @@ impl<'r> Refusal<'r> {
         let status = response.status();
         let headers = response.headers_mut();
         if let Some((question, verdicts)) = self.decided {
-            for header in question.headers() {
-                let _ = headers.append(RATE_LIMIT_POLICY, header.clone());
-            }
-            fields.write_verdicts(
-                question
-                    .verdicts(verdicts)
-                    .map(|(limit, said)| (limit, *said)),
-                verdicts.source(),
-                headers,
-            );
+            question.write(verdicts, fields, headers);
             return;
         }
         // A response of one's own may know better.
@@ -244,46 +235,66 @@ impl<'r> Refusal<'r> {
                 .or_insert_with(|| challenge.clone());
         }
     }
+}
 
-    fn problem(&self, fields: &Fields) -> Response<Bytes> {
-        let status = self.status();
-        let (kind, title) = match self.cause {
-            Cause::Denied | Cause::TooManyAtOnce => (
-                QUOTA_EXCEEDED,
-                "Request cannot be satisfied as assigned quota has been exceeded",
-            ),
-            Cause::StoreFailed => (
-                REDUCED_CAPACITY,
-                "Request cannot be satisfied due to temporary server capacity constraints",
-            ),
-            Cause::Forbidden | Cause::NoKey | Cause::Misconfigured => (
-                "about:blank",
-                status.canonical_reason().unwrap_or("Refused"),
-            ),
-        };
-        let code = status.as_u16();
-        // No text here has a character that JSON escapes: names are letters, digits, `-`, `_`, `.`.
-        let mut body = format!(
-            r#"{{"type":"{kind}","title":"{title}","status":{code},"detail":"{}""#,
-            self.detail
-        );
-        if self.cause == Cause::Denied {
-            body.push_str(r#","violated-policies":["#);
-            let denied = self
-                .verdicts()
-                .filter(|(limit, verdict)| !verdict.is_allowed() && fields.shows(limit));
-            for (index, (limit, _)) in denied.enumerate() {
-                let comma = if index == 0 { "" } else { "," };
-                // Writing to a string cannot fail.
-                let _ = write!(body, "{comma}\"{}\"", limit.name());
-            }
-            body.push(']');
-        }
-        body.push('}');
-        let mut response = Response::new(Bytes::from(body));
-        *response.status_mut() = status;
-        let json = HeaderValue::from_static("application/problem+json");
-        let _ = response.headers_mut().insert(CONTENT_TYPE, json);
-        response
+/// Returns why a request that limits denied is refused, for the client.
+fn detail_of(retry_after: Wait) -> &'static str {
+    if retry_after.is_never() {
+        "The request costs more than its limit ever allows."
+    } else {
+        "Try again later."
     }
+}
+
+/// Returns the response to a call that limits denied, without its fields.
+pub(super) fn denied<'v>(
+    verdicts: impl Iterator<Item = (&'v Limit, Verdict)>,
+    retry_after: Wait,
+    fields: &Fields,
+) -> Response<Bytes> {
+    let denied = verdicts.filter(|(limit, said)| !said.is_allowed() && fields.shows(limit));
+    let denied = denied.map(|(limit, _)| limit.name());
+    problem(Cause::Denied, detail_of(retry_after), denied)
+}
+
+/// Returns problem details, with the names of the limits that denied the request.
+fn problem<'v>(
+    cause: Cause,
+    detail: &str,
+    denied: impl Iterator<Item = &'v str>,
+) -> Response<Bytes> {
+    let status = cause.status();
+    let (kind, title) = match cause {
+        Cause::Denied | Cause::TooManyAtOnce => (
+            QUOTA_EXCEEDED,
+            "Request cannot be satisfied as assigned quota has been exceeded",
+        ),
+        Cause::StoreFailed => (
+            REDUCED_CAPACITY,
+            "Request cannot be satisfied due to temporary server capacity constraints",
+        ),
+        Cause::Forbidden | Cause::NoKey | Cause::Misconfigured => (
+            "about:blank",
+            status.canonical_reason().unwrap_or("Refused"),
+        ),
+    };
+    let code = status.as_u16();
+    // No text here has a character that JSON escapes: names are letters, digits, `-`, `_`, `.`.
+    let mut body =
+        format!(r#"{{"type":"{kind}","title":"{title}","status":{code},"detail":"{detail}""#);
+    if cause == Cause::Denied {
+        body.push_str(r#","violated-policies":["#);
+        for (index, name) in denied.enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            // Writing to a string cannot fail.
+            let _ = write!(body, "{comma}\"{name}\"");
+        }
+        body.push(']');
+    }
+    body.push('}');
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/problem+json");
+    let _ = response.headers_mut().insert(CONTENT_TYPE, json);
+    response
 }

@@ -2,6 +2,7 @@
 
 mod costs;
 mod error;
+mod host;
 mod refusals;
 mod report;
 mod service;
@@ -20,6 +21,7 @@ use tower_layer::Layer;
 
 use self::costs::{CostBy, Costs};
 pub use self::error::OutboundRequestError;
+pub use self::host::host;
 use self::refusals::Refusals;
 pub use self::service::OutboundService;
 
@@ -120,8 +122,7 @@ struct Settings {
 impl<S, F> OutboundLayer<S, F> {
     /// Returns a layer that waits for the permits of `outbound`.
     ///
-    /// `key` returns the key of a request, such as the name of the service or of your account
-    /// there. A request waits for its permits, also those of its retries, until `longest` after it was made
+    /// `key` returns the key of a request, such as its [`host`], or the name of your account there. A request waits for its permits, also those of its retries, until `longest` after it was made
     /// at most, and is not sent again after that.
     ///
     /// If requests are [settled](Self::settle), let `longest` be more than the limit's window, its margin

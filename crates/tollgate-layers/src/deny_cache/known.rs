@@ -47,17 +47,22 @@ impl Known {
         now.saturating_duration_since(self.asked_at)
     }
 
-    /// Returns the store's denial of `cost` as it would be now, or `None` if it may allow that.
+    /// Returns whether the store would deny `cost` now.
+    pub(super) fn denies(&self, cost: u64, now: Timestamp) -> bool {
+        cost >= self.cost && now < self.until
+    }
+
+    /// Returns the store's denial of `cost` as it would be now, or `None` if the store may say a longer wait
+    /// than that of the cost that it denied.
     pub(super) fn denial(&self, cost: u64, now: Timestamp) -> Option<Verdict> {
-        if cost < self.cost || now >= self.until {
-            return None;
-        }
         let before = &self.verdict;
         let age = self.age(now);
         let retry_after = if cost > before.capacity() {
             Wait::NEVER
-        } else {
+        } else if cost == self.cost || before.retry_after() == before.reset_after() {
             less(before.retry_after(), age)
+        } else {
+            return None;
         };
         let verdict = Verdict::deny(before.capacity(), before.remaining(), retry_after);
         let reset_after = less(before.reset_after(), age).max(verdict.retry_after());

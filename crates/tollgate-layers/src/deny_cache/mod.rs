@@ -29,8 +29,8 @@ const DEFAULT_KEYS: usize = 100_000;
 const DEFAULT_AGE: Duration = Duration::from_secs(1);
 
 /// Wraps a store, and remembers what it denied: until the earliest instant at which the store could
-/// allow it, the same limit denies the same key here, at that cost or more, alone or together with
-/// other limits.
+/// allow it, the same limit denies the same key here, at that cost, alone or together with other limits;
+/// and at more, where the wait is known to be the same, as that of a fixed window is.
 ///
 /// So a client that keeps calling costs the store one call per
 /// [`retry_after`](tollgate_core::Decision::retry_after), and those of callers who call at the same
@@ -41,8 +41,6 @@ const DEFAULT_AGE: Duration = Duration::from_secs(1);
 /// older than its own window. What this value itself gives back (a refund, a settlement, a reset, a
 /// block that ends) is known at once; what other processes do is known within
 /// [`max_age`](Self::max_age). A limit with another amount is another limit.
-///
-/// At a cost above the one that was denied, the wait that it says is the least that is possible.
 ///
 /// A decision's [`source`](tollgate_core::Decision::source) says whether it came from here, and its
 /// [`age`](tollgate_core::Decision::age) how long ago the store was asked. Of the call's limits that are
@@ -153,28 +151,29 @@ impl<S> DenyCache<S> {
             return None;
         }
         let now = self.clock.now();
-        let mut age = None;
+        let (mut age, mut is_known) = (None, true);
         let verdicts = request.checks().iter().map(|check| {
             let capacity = check.limit().algorithm().capacity();
             let is_shadow = check.limit().is_shadow();
             let known = with_state(check, |state| self.known.get(&state));
             let known = known.as_ref();
             let known = known.filter(|known| known.is_about(check.limit()));
-            let denial =
-                known.and_then(|known| Some((known.age(now), known.denial(check.cost(), now)?)));
-            let verdict = match denial {
-                None => Verdict::allow(capacity, 0),
-                Some((asked, denial)) => {
-                    // A limit in shadow denies no call, but tells that it would.
-                    age = age.max((!is_shadow).then_some(asked));
-                    denial
-                }
-            };
+            let known = known.filter(|known| known.denies(check.cost(), now));
+            let denial = known.map(|known| {
+                // A limit in shadow denies no call, but tells that it would.
+                age = age.max((!is_shadow).then_some(known.age(now)));
+                known.denial(check.cost(), now)
+            });
+            // What is denied for longer than is known is asked.
+            is_known &= denial != Some(None);
+            let verdict = denial.flatten();
+            let verdict = verdict.unwrap_or_else(|| Verdict::allow(capacity, 0));
             verdict.in_shadow(is_shadow)
         });
         // Nothing was consumed, so there is no receipt that needs a fingerprint.
         let verdicts = Verdicts::new(Fingerprint::new(0), verdicts);
-        Some(verdicts.with_source(Source::Cache).with_age(age?))
+        let verdicts = verdicts.with_source(Source::Cache).with_age(age?);
+        is_known.then_some(verdicts)
     }
 
     /// Asks the store, and remembers what it denies.
@@ -185,7 +184,9 @@ impl<S> DenyCache<S> {
         let _changing = gives_back(request.operation())
             .then(|| self.changing(request.checks().iter().copied().collect()));
         if !can_remember(&request) {
-            return self.store.decide(request).await;
+            let verdicts = self.store.decide(request.clone()).await?;
+            self.forget_consumed(&request, &verdicts);
+            return Ok(verdicts);
         }
         let asked_at = self.clock.now();
         let mut changes = SmallVec::<[u64; 4]>::new();
@@ -193,6 +194,7 @@ impl<S> DenyCache<S> {
             changes.push(self.group(&state).load(Ordering::SeqCst));
         });
         let verdicts = self.store.decide(request.clone()).await?;
+        self.forget_consumed(&request, &verdicts);
         if verdicts.is_denied() {
             let mut answers = verdicts.as_slice().iter().zip(changes);
             for_each(request.checks(), |check, state| {
@@ -217,6 +219,17 @@ impl<S> DenyCache<S> {
             });
         }
         Ok(verdicts)
+    }
+
+    /// Forgets what is known of limits that a call has consumed from: whoever was denied at a higher cost
+    /// may have to wait longer now.
+    fn forget_consumed(&self, request: &Request<'_>, verdicts: &Verdicts) {
+        let mut verdicts = verdicts.as_slice().iter();
+        for_each(request.checks(), |_, state| {
+            if verdicts.next().is_some_and(|said| said.consumed() > 0) {
+                let _ = self.known.remove(&state);
+            }
+        });
     }
 
     fn group(&self, state: &State<'_>) -> &AtomicU64 {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tollgate_core::{Algorithm, LimitErrorKind, RateLimiter, Store, Timestamp};
-use tollgate_layers::Share;
 use tollgate_layers::limits::{Change, LimitSet, Limiters, Limits, WatchError};
+use tollgate_layers::{Fallback, Share};
 use tollgate_memory::MemoryStore;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, Server};
@@ -537,6 +537,11 @@ fn calls_that_can_never_work_are_found_without_making_them() {
         ["a=gcra:3/1m"],
     )
     .unwrap();
+    let beside = |amount| {
+        let part = Share::new(MemoryStore::new(), NonZeroU32::new(4).unwrap());
+        let limits = [format!("a=gcra:{amount}/1m"), "ban=block:1m".to_owned()];
+        RateLimiter::new(Fallback::to(MemoryStore::new(), part), limits).unwrap()
+    };
     let delay = Duration::from_secs(1);
     for (supported, reason) in [
         (gcra.reserve("k").within(delay).supported(), ""),
@@ -554,6 +559,10 @@ fn calls_that_can_never_work_are_found_without_making_them() {
         (gcra.check("k").id("").supported(), "id"),
         (small.check("k").cost(4).supported(), ""),
         (small.check("k").supported(), "use fewer parts"),
+        (beside(3).check("k").supported(), "use fewer parts"),
+        (beside(4).check("k").supported(), ""),
+        (beside(4).take_up_to("k", 3).supported(), "whole units"),
+        (beside(3).block("k").supported(), ""),
         (small.take_up_to("k", 3).supported(), "whole units"),
     ] {
         let error = supported

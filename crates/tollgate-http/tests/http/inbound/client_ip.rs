@@ -115,6 +115,14 @@ async fn several_lines_are_one_list() {
             &["6.6.6.6,203.0.113.7", "10.0.0.2"],
             "203.0.113.7",
         ),
+        ("10.0.0.1", &["6.6.6.6, 203.0.113.7, "], "203.0.113.7"),
+        ("10.0.0.1", &["6.6.6.6, 203.0.113.7", ""], "203.0.113.7"),
+        (
+            "10.0.0.1",
+            &["203.0.113.7,, \t,", " , ", "", "10.0.0.2,"],
+            "203.0.113.7",
+        ),
+        ("10.0.0.1", &["", ", ,"], "10.0.0.1"),
     ])
     .await;
 }
@@ -125,8 +133,8 @@ async fn an_entry_that_is_no_address_is_not_skipped() {
     check_behind(&[
         ("10.0.0.1", &["6.6.6.6, unknown"], "10.0.0.1"),
         ("10.0.0.1", &["6.6.6.6, unknown, 10.0.0.2"], "10.0.0.2"),
-        ("10.0.0.1", &["6.6.6.6, "], "10.0.0.1"),
-        ("10.0.0.1", &["6.6.6.6", ""], "10.0.0.1"),
+        ("10.0.0.1", &["6.6.6.6, \"203.0.113.7"], "10.0.0.1"),
+        ("10.0.0.1", &["6.6.6.6, \"203.0.113.7\\\""], "10.0.0.1"),
         ("10.0.0.1", &["6.6.6.6, fe80::1%eth0"], "10.0.0.1"),
         ("10.0.0.1", &["1.2.3.4.5, 999.1.1.1"], "10.0.0.1"),
     ])
@@ -143,13 +151,16 @@ async fn of_proxies_alone_the_first_counts() {
 }
 
 #[tokio::test]
-async fn entries_may_have_ports_and_brackets() {
+async fn entries_may_have_ports_brackets_and_quotes() {
     let ipv6 = "2001:db8:1::/48 2001:db8:1:2::/64";
     check_behind(&[
         ("10.0.0.1", &["203.0.113.7:4711"], "203.0.113.7"),
         ("10.0.0.1", &["[2001:db8:1:2::5]:4711"], ipv6),
         ("10.0.0.1", &["[2001:db8:1:2::5]"], ipv6),
         ("10.0.0.1", &["2001:db8:1:2::5"], ipv6),
+        ("10.0.0.1", &["\"2001:db8:1:2::5\""], ipv6),
+        ("10.0.0.1", &["\"203.0.113.7\""], "203.0.113.7"),
+        ("10.0.0.1", &["\"203.0.113\\.7:4711\""], "203.0.113.7"),
     ])
     .await;
 }
@@ -169,6 +180,8 @@ async fn forwarded_is_read_from_its_end() {
     let client = ClientIp::behind(["10.0.0.0/8"]).unwrap().forwarded();
     for (line, expected) in [
         ("for=6.6.6.6, for=203.0.113.7", "203.0.113.7"),
+        ("for=6.6.6.6, for=203.0.113.7, ,", "203.0.113.7"),
+        ("for=6.6.6.6, for=\"203.0.113\\.7\"", "203.0.113.7"),
         (
             "for=6.6.6.6, For=\"203.0.113.7:4711\";proto=https;by=10.0.0.1",
             "203.0.113.7",
@@ -206,7 +219,11 @@ async fn hops_count_from_the_end() {
     let request = || {
         from(
             "10.0.0.1",
-            &[(XFF, "6.6.6.6, 203.0.113.7"), (XFF, "10.0.0.2")],
+            &[
+                (XFF, "6.6.6.6, 203.0.113.7,"),
+                (XFF, "10.0.0.2, "),
+                (XFF, ""),
+            ],
         )
     };
     assert_eq!(key_of(&one, request()).await.unwrap(), "10.0.0.2");
@@ -225,11 +242,14 @@ async fn hops_count_from_the_end() {
 
 #[tokio::test]
 async fn whoever_comes_past_the_proxies_is_counted_by_its_connection() {
-    let hops = ClientIp::hops(1).only_from(["10.0.0.0/8"]).unwrap();
-    let past = from("192.0.2.1", &[(XFF, "203.0.113.7")]);
-    assert_eq!(key_of(&hops, past).await.unwrap(), "192.0.2.1");
-    let through = from("10.0.0.1", &[(XFF, "203.0.113.7")]);
-    assert_eq!(key_of(&hops, through).await.unwrap(), "203.0.113.7");
+    let proxies = ["10.0.0.0/8", "192.0.2.0/24"];
+    for client in [ClientIp::hops(1), ClientIp::behind(proxies).unwrap()] {
+        let client = client.only_from(["10.0.0.0/8"]).unwrap();
+        for (peer, expected) in [("192.0.2.1", "192.0.2.1"), ("10.0.0.1", "203.0.113.7")] {
+            let request = from(peer, &[(XFF, "203.0.113.7")]);
+            assert_eq!(key_of(&client, request).await.unwrap(), expected);
+        }
+    }
 }
 
 #[tokio::test]
@@ -292,6 +312,7 @@ async fn a_proxys_header_must_occur_once_and_come_from_it() {
     };
     for (peer, values, expected) in [
         ("10.0.0.1", &["203.0.113.7"][..], Ok("203.0.113.7")),
+        ("10.0.0.1", &["\"203.0.113.7\""], Ok("203.0.113.7")),
         ("10.0.0.1", &["203.0.113.7", "6.6.6.6"], Err(500)),
         ("10.0.0.1", &["203.0.113.7, 6.6.6.6"], Err(500)),
         ("10.0.0.1", &[], Err(500)),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD_NO_PAD;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
@@ -12,7 +14,7 @@ use sfv::{BareItem, Dictionary, List, ListEntry, Parser};
 use tollgate_core::store::{Checks, Fingerprint, Request, Source, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp, Wait};
 use tollgate_http::Hints;
-use tollgate_http::inbound::{Draft, Fields, InboundLayer, Reset};
+use tollgate_http::inbound::{Draft, Fields, InboundLayer, Policy, Reset};
 use tollgate_layers::{DenyCache, Fallback, Share};
 use tollgate_memory::{ManualClock, MemoryStore};
 
@@ -196,15 +198,15 @@ fn nothing_is_said_of_a_limit_that_was_not_counted() {
     let headers = check(cache(), &Fields::new(), &limits, &[1]);
     assert_eq!(text(&headers, "ratelimit"), r#""b";r=0;t=20"#);
     assert_eq!(text(&headers, "retry-after"), "20");
-    // Calls that cost less than a remembered one may have used up what it left.
+    // Calls of others may have used up what a remembered denial left.
     let cache = || {
         let (memory, clock) = store();
         Arc::new(DenyCache::new(memory).clock(clock))
     };
     let limit = ["a=sliding-log:5/1m"];
-    let headers = check(cache(), &Fields::new(), &limit, &[3, 3, 1, 1, 3]);
+    let headers = check(cache(), &Fields::new(), &limit, &[3, 3, 3]);
     assert_eq!(text(&headers, "ratelimit"), r#""a";r=0;t=60"#);
-    let headers = check(cache(), &Fields::new(), &limit, &[3, 6, 1, 1, 6]);
+    let headers = check(cache(), &Fields::new(), &limit, &[3, 6, 6]);
     assert_eq!(text(&headers, "ratelimit"), "");
 }
 
@@ -315,6 +317,71 @@ async fn of_nested_layers_the_one_with_the_least_left_is_heard() {
                 }
             }
         }
+    }
+}
+
+/// Sends a request of Alice through two layers, with this content type.
+fn send_through<S: Store + 'static>(
+    [outer, inner]: [&InboundLayer<S>; 2],
+    content_type: &'static str,
+) -> HeaderMap {
+    use tower::{Layer, ServiceExt, service_fn};
+    let service = service_fn(|_: http::Request<Body>| async {
+        Ok::<_, std::convert::Infallible>(http::Response::new(Body::default()))
+    });
+    let mut request = request("alice");
+    let content_type = HeaderValue::from_static(content_type);
+    let _ = request.headers_mut().insert("content-type", content_type);
+    let service = outer.layer(inner.layer(service)).oneshot(request);
+    service
+        .now_or_never()
+        .unwrap()
+        .unwrap()
+        .into_parts()
+        .0
+        .headers
+}
+
+/// The outer layer has admitted what the inner one refuses, and may have nothing left.
+#[test]
+fn an_outer_limit_lengthens_the_wait_of_an_inner_refusal() {
+    let zero = || by_user().into();
+    let settled = |cost| {
+        let of = move |is_refused| if is_refused { cost } else { 1 };
+        Policy::new(by_user())
+            .settle(move |head| Some(of(head.headers.contains_key("retry-after"))))
+    };
+    for (outer, policy, wait) in [
+        ("sliding-log:2/1h", zero(), 3_600),
+        ("gcra:2/1h", zero(), 1_800),
+        ("gcra:4/1h", Policy::new(by_user()).cost(|_| 2), 1_800),
+        ("gcra:3/1h", zero(), 60),
+        ("sliding-log:2/1h,shadow", zero(), 60),
+        ("block:1h", zero(), 60),
+        // What the refused request gives back is left to the next one.
+        ("sliding-log:2/1h", settled(0), 60),
+        ("gcra:2/1h", settled(1), 1_800),
+    ] {
+        let layer =
+            |limit: &str, policy: Policy| InboundLayer::new(limiter(store().0, [limit]), policy);
+        let (outer, inner) = (
+            layer(&format!("outer={outer}"), policy),
+            layer("inner=gcra:1/1m", zero()),
+        );
+        let layers = [&outer, &inner];
+        let _ = send_through(layers, "text/plain");
+        let headers = send_through(layers, "application/grpc");
+        assert_eq!(headers["retry-after"], wait.to_string(), "{outer:?}");
+        assert_eq!(
+            headers["grpc-retry-pushback-ms"],
+            (wait * 1_000).to_string()
+        );
+        let details = headers["grpc-status-details-bin"].as_bytes();
+        let details = BASE64_STANDARD_NO_PAD.decode(details).unwrap();
+        // The last is the duration, whose first field is the seconds.
+        let seconds = [128 + wait % 128, wait / 128].map(|byte| u8::try_from(byte).unwrap());
+        let expected = if wait < 128 { &[60][..] } else { &seconds };
+        assert!(details.ends_with(expected), "{details:x?}");
     }
 }
 
@@ -574,6 +641,34 @@ proptest! {
             prop_assert!(seconds == 1 || !at(now + (seconds - 1) * 1_000_000));
             prop_assert!(at(now + seconds * 1_000_000));
             clock.set(Timestamp::from_micros(now).unwrap());
+        }
+    }
+
+    /// So is that of a layer inside another one: when it is over, both admit the request.
+    #[test]
+    fn a_refusal_by_an_inner_layer_says_when_both_admit(
+        limits in [limit(), limit()],
+        costs in [1_u64..4, 1..4],
+        passes in prop::collection::vec(0_u64..700_000, 1..30),
+    ) {
+        let clock = ManualClock::at(Timestamp::from_micros(START).unwrap());
+        let store = Arc::new(MemoryStore::builder().clock(clock.clone()).build());
+        let layer = |index: usize| {
+            let limit = [format!("l{index}={}", limits[index])];
+            let policy = Policy::new(by_user()).cost(move |_| costs[index]);
+            InboundLayer::new(limiter(Arc::clone(&store), limit), policy)
+        };
+        let (outer, inner) = (layer(0), layer(1));
+        for pass in passes {
+            clock.advance(Duration::from_micros(pass));
+            let headers = send_through([&outer, &inner], "application/grpc");
+            // Only the inner layer's refusals say anything of both.
+            let Some(wait) = headers.get("retry-after").filter(|_| text(&headers, "ratelimit").contains("l1")) else {
+                continue;
+            };
+            clock.advance(Duration::from_secs(wait.to_str().unwrap().parse().unwrap()));
+            let headers = send_through([&outer, &inner], "application/grpc");
+            prop_assert!(!headers.contains_key("retry-after"), "{:?}", headers);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What requests are counted by.
 
+use http::header::AUTHORIZATION;
 use http::{HeaderName, Request};
 use tollgate_http::inbound::{ClientIp, InboundLayer, KeyBy, Peer};
 
@@ -38,10 +39,134 @@ async fn api_keys_are_stored_as_hashes() {
     for (headers, status) in [
         (&[][..], 401),
         (&[("x-api-key", "a"), ("x-api-key", "b")][..], 401),
-        (&[("x-api-key", "")][..], 200),
+        (&[("x-api-key", " \t")][..], 401),
     ] {
         let found = send(&layer, request_with(headers)).await.status;
         assert_eq!(found, status, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_spelling_of_credentials_is_one_key() {
+    let spellings = (0..64_u8).map(|capitals| {
+        let letters = "bearer".chars().zip(0..);
+        let spell = |(letter, bit): (char, u8)| match capitals >> bit & 1 {
+            1 => letter.to_ascii_uppercase(),
+            _ => letter,
+        };
+        letters.map(spell).collect::<String>()
+    });
+    let schemes: Vec<String> = spellings.collect();
+    let of = |value: &str| request_with(&[("authorization", value)]);
+    for key in [KeyBy::header(AUTHORIZATION), KeyBy::bearer()] {
+        let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:3/1m"]), key);
+        let mut admitted = 0;
+        for (scheme, spaces) in schemes.iter().zip((1..=60).cycle()) {
+            let value = format!("{scheme}{}x", " ".repeat(spaces));
+            admitted += u32::from(send(&layer, of(&value)).await.status == 200);
+        }
+        assert_eq!(admitted, 3);
+    }
+    for (name, one, other, is_one) in [
+        ("authorization", "Bearer abc", " bearer \t abc ", true),
+        ("authorization", "Basic YWJj", "BASIC  YWJj", true),
+        ("authorization", "Token abc", "token  abc", true),
+        ("proxy-authorization", "Bearer abc", "bearer abc", true),
+        (
+            "x-forwarded-authorization",
+            "Bearer abc",
+            "bearer abc",
+            true,
+        ),
+        ("x-api-key", "abc", " abc\t", true),
+        ("authorization", "Bearer abc", "Bearer Abc", false),
+        ("authorization", "Bearer abc", "Basic abc", false),
+        ("authorization", "Bearer abc", "Bearerabc", false),
+        ("authorization", "abc", "Abc", false),
+        ("x-api-key", "my key", "My key", false),
+        ("x-api-key", "my key", "my  key", false),
+    ] {
+        let key = KeyBy::header(name.parse().unwrap());
+        let found = [one, other].map(|value| {
+            let (parts, _) = request_with(&[(name, value)]).into_parts();
+            key.key_of(&parts).unwrap()
+        });
+        assert_eq!(found[0] == found[1], is_one, "{name}: {one} {other}");
+        // An operator may paste what a client sent.
+        let known = [one, other].map(|value| KeyBy::key_of_header(format!("{value}\r\n")));
+        assert_eq!(known[0], found[0], "{one}");
+        let is_known = found[1] == known[1];
+        assert!(
+            is_known || name == "authorization" && other == "token  abc",
+            "{other}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_bearer_token_is_that_of_the_standard() {
+    for (values, token) in [
+        (&["Bearer abc"][..], Some("abc")),
+        (&["bEARER  a.b-c_d~e+f/9=="], Some("a.b-c_d~e+f/9==")),
+        (&[], None),
+        (&["abc"], None),
+        (&["Bearer"], None),
+        (&["Bearer "], None),
+        (&["Basic abc"], None),
+        (&["Bearer ="], None),
+        (&["Bearer a=b"], None),
+        (&["Bearer a b"], None),
+        (&["Bearer \"a\""], None),
+        (&["Bearer abc", "Bearer abd"], None),
+    ] {
+        let headers: Vec<_> = values
+            .iter()
+            .map(|value| ("authorization", *value))
+            .collect();
+        let (parts, _) = request_with(&headers).into_parts();
+        let found = KeyBy::bearer().key_of(&parts);
+        assert_eq!(found, token.map(KeyBy::key_of_header), "{values:?}");
+    }
+    let layer = InboundLayer::new(limiter(store().0, ["a=gcra:1/1m"]), KeyBy::bearer());
+    let answer = send(&layer, request_with(&[])).await;
+    let found = (answer.status, answer.header("www-authenticate"));
+    assert_eq!(found, (401, "Bearer".to_owned()));
+}
+
+#[derive(Clone)]
+struct User(&'static str);
+
+/// Otherwise, all who send it would share one limit.
+#[test]
+fn what_is_blank_is_no_key() {
+    let header = |name| KeyBy::header(HeaderName::from_static(name));
+    for key in [
+        header("x-api-key"),
+        KeyBy::header(AUTHORIZATION),
+        KeyBy::bearer(),
+        by_user(),
+        KeyBy::extension(|user: &User| user.0),
+    ] {
+        let key = key.or(ClientIp::peer());
+        let of = |value: &'static str| {
+            let names = ["x-api-key", "authorization", "user"];
+            let mut request = request_with(&names.map(|name| (name, value)));
+            let _ = request.extensions_mut().insert(User(value));
+            key.key_of(&request.into_parts().0)
+        };
+        assert_ne!(of("Bearer abc"), of(""));
+        for blank in ["", " ", "\t \t"] {
+            assert_eq!(
+                text_of(of(blank).unwrap().as_key()),
+                "203.0.113.7 2|",
+                "{key:?}"
+            );
+        }
+    }
+    // A scheme without credentials is none, either.
+    for scheme in ["Bearer", "basic "] {
+        let (parts, _) = request_with(&[("authorization", scheme)]).into_parts();
+        assert_eq!(KeyBy::header(AUTHORIZATION).key_of(&parts), None);
     }
 }
 
@@ -56,9 +181,7 @@ async fn parts_never_flow_into_each_other() {
     let two = part("a").and(part("b"));
     let three = part("a").and(part("b")).and(part("c"));
     let nested = part("a").and(part("b").and(part("c")));
-    let texts = [
-        "", "x", "xy", "|", "1|", "0|1|", "0|0|", "2|x", "1|1|x", "y",
-    ];
+    let texts = ["x", "xy", "|", "1|", "0|1|", "0|0|", "2|x", "1|1|x", "y"];
     let mut all = Vec::new();
     for a in texts {
         for b in texts {
@@ -90,7 +213,7 @@ async fn an_address_and_a_path_never_flow_into_each_other() {
         request
     };
     assert!(!are_one(&key, [request(1, "/2/login"), request(12, "/login")]).await);
-    assert!(!are_one(&key, [request(1, "/2"), request(12, "/")]).await);
+    assert!(!are_one(&key, [request(1, "/2"), request(12, "/x")]).await);
     assert!(are_one(&key, [request(1, "/2"), request(1, "/2/")]).await);
 }
 
@@ -133,12 +256,10 @@ async fn a_key_that_stands_in_for_another_is_never_equal_to_it() {
 
 #[tokio::test]
 async fn values_in_extensions_are_keys() {
-    #[derive(Clone)]
-    struct User(String);
-    let key = KeyBy::extension(|user: &User| &user.0);
-    let of = |name: &str| {
+    let key = KeyBy::extension(|user: &User| user.0);
+    let of = |name| {
         let mut request = request_from(ALICE);
-        let _ = request.extensions_mut().insert(User(name.to_owned()));
+        let _ = request.extensions_mut().insert(User(name));
         request
     };
     assert!(are_one(&key, [of("a"), of("a")]).await);
@@ -152,9 +273,14 @@ async fn no_header_makes_an_address_another() {
     let by_key = || KeyBy::header(HeaderName::from_static("x-api-key"));
     let listed = ClientIp::peer().allow(["203.0.113.7"]).unwrap();
     let listed = listed.deny(["203.0.113.0/24"]).unwrap();
+    let listed = || KeyBy::client_ip(listed.clone());
     for key in [
-        by_key().or(listed.clone()),
-        by_user().or(by_key()).or(listed),
+        by_key().or(listed()),
+        by_user().or(by_key()).or(listed()),
+        by_key().or(listed().and(by_user())),
+        by_key().or(KeyBy::client_ip(ClientIp::peer()).and(listed())),
+        by_key().and(listed()).or(by_user()),
+        by_key().and(by_user()).and(listed()),
     ] {
         let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), key);
         for headers in [&[][..], &[("x-api-key", "a")][..], &[("user", "a")][..]] {

@@ -3,6 +3,7 @@
 use base64::Engine;
 use http::Response;
 use http::header::RETRY_AFTER;
+use http_body_util::BodyExt;
 use tollgate_core::ErrorKind;
 use tollgate_http::inbound::{Cause, ClientIp, Fields, InboundLayer, Policy};
 use tollgate_mock::{Fault, FaultyStore};
@@ -46,6 +47,30 @@ async fn a_denial_is_a_problem_with_the_policies_that_were_violated() {
             let holds = said.contains(r#""minute";"#) && !said.contains("day");
             assert!(holds, "{said}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_handler_refuses_as_the_layer_does() {
+    let limits = ["minute=sliding-log:1/1m", "hidden=sliding-log:1/1d"];
+    let fields = Fields::new().hide("hidden");
+    let limiter = limiter(store().0, limits);
+    let policy =
+        Policy::new(by_user()).cost(|parts| parts.headers.iter().count().try_into().unwrap());
+    let layer = InboundLayer::new(limiter.clone(), policy);
+    let layer = layer.fields(fields.clone()).unwrap();
+    let check = |cost| limiter.check("alice").cost(cost).run().unwrap();
+    assert!(fields.refuse::<Body>(&check(1)).is_none());
+    for cost in [1, 2] {
+        let mut request = request("alice");
+        let more = (1..cost).map(|_| (RETRY_AFTER, "0".parse().unwrap()));
+        request.headers_mut().extend(more);
+        let of_layer = send(&layer, request).await;
+        let refusal = fields.refuse::<Body>(&check(cost)).unwrap();
+        assert_eq!(refusal.status(), of_layer.status);
+        assert_eq!(*refusal.headers(), of_layer.headers);
+        let body = refusal.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, of_layer.body);
     }
 }
 
@@ -150,7 +175,7 @@ async fn grpc_gets_a_status_of_grpc() {
     assert_eq!(answer.header("grpc-status-details-bin"), "");
 }
 
-/// A cache remembers that a request was denied, but not what cheaper ones have used since.
+/// A cache remembers that a request was denied, but not what others have used since.
 #[tokio::test]
 async fn a_denial_from_a_cache_says_that_nothing_is_left() {
     let (store, clock) = store();
@@ -163,7 +188,7 @@ async fn a_denial_from_a_cache_says_that_nothing_is_left() {
         limiter(cache, ["a=sliding-log:5/1m"]),
         Policy::new(by_user()).cost(cost),
     );
-    for (cost, status, left) in [(3, 200, 2), (3, 429, 2), (2, 200, 0), (3, 429, 0)] {
+    for (cost, status, left) in [(3, 200, 2), (3, 429, 2), (3, 429, 0)] {
         let mut request = request("alice");
         *request.uri_mut() = format!("/{cost}").parse().unwrap();
         let answer = send(&layer, request).await;

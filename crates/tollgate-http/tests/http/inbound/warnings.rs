@@ -126,7 +126,7 @@ async fn a_listed_proxy_that_names_nobody_is_warned_of() {
         &[],
         &[("forwarded", "for=203.0.113.7")],
         &[(XFF, "203.0.113.7, unknown")],
-        &[(XFF, "203.0.113.7"), (XFF, "")],
+        &[(XFF, " , "), (XFF, "")],
     ];
     for headers in unnamed {
         check(client(), &[named, ("10.0.0.1", headers)], &parts).await;

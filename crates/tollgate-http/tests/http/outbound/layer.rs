@@ -6,12 +6,13 @@ use std::iter;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use http::header::HOST;
 use http::{HeaderMap, Request, Response};
 use tokio::time::{Instant, sleep};
 use tollgate_core::ErrorKind;
 use tollgate_core::store::Source;
 use tollgate_http::Hints;
-use tollgate_http::outbound::{OutboundLayer, OutboundRequestError};
+use tollgate_http::outbound::{OutboundLayer, OutboundRequestError, host};
 use tollgate_layers::Prefetch;
 use tollgate_memory::MemoryStore;
 use tollgate_tokio::Outbound;
@@ -33,6 +34,33 @@ async fn requests_wait_for_their_permits() {
     assert!(calls[9] < 5 * TICK);
     assert!(calls[10] >= 10 * SECOND + MARGIN && calls[10] <= 11 * SECOND);
     assert!(calls[20] >= 20 * SECOND + 2 * MARGIN && calls[24] <= 21 * SECOND);
+}
+
+#[test]
+fn a_host_is_one_key_however_it_is_written() {
+    for (url, header, key) in [
+        ("https://api.example.com/a", None, "api.example.com"),
+        ("http://user@API.Example.com.:80/b", None, "api.example.com"),
+        (
+            "https://api.example.com:443",
+            Some("other.example"),
+            "api.example.com",
+        ),
+        ("/a", Some("Api.example.com.:443"), "api.example.com"),
+        (
+            "https://api.example.com.:8443/a",
+            None,
+            "api.example.com:8443",
+        ),
+        ("https://[2001:DB8::1]:443/", None, "[2001:db8::1]"),
+        ("/a", Some("a b"), ""),
+        ("/a", None, ""),
+    ] {
+        let mut request = Request::get(url).body(()).unwrap();
+        let header = header.map(|header| (HOST, header.parse().unwrap()));
+        request.headers_mut().extend(header);
+        assert_eq!(host(&request), key, "{url}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
