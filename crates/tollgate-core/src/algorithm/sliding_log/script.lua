@@ -176,28 +176,25 @@ if returned > 0 then
   -- Subtracting from the totals of this entry and all later ones is equivalent to adding to the
   -- totals of all earlier ones: the smaller group is rewritten. Entries that have left the window
   -- stay, because they count again if the clock steps back.
-  local push, changed = 'RPUSH', {}
+  local is_before = low < newest - low - 1
+  local first, final, change = low + 1 + emptied, newest, -returned
+  if is_before then first, final, change = 1, low, returned end
+  local elements, changed = call('LRANGE', key, first, final), {}
+  for i = 1, #elements do
+    local probed, reached = unpack('<dI4', elements[i])
+    -- LPUSH puts the last one first.
+    changed[is_before and final + 1 - i or i] = pack('<dI4', probed, reached + change) .. sub(elements[i], 13)
+  end
   local _, header = unpack('<dI4', front[1])
-  if low < newest - low - 1 then
-    local earlier_ones = call('LRANGE', key, '1', low)
-    for i = low, 1, -1 do
-      local probed, reached = unpack('<dI4', earlier_ones[i])
-      changed[#changed + 1] = pack('<dI4', probed, reached + returned)
-    end
+  if is_before then
     changed[low + 1] = pack('<dI4', latest, header + returned)
-    push = 'LPUSH'
     -- LTRIM removes this element again. If the server refuses LPUSH, it must do so before LTRIM.
     call('LPUSH', key, front[1])
     call('LTRIM', key, low + 2 + emptied, '-1')
   else
-    local later_ones = call('LRANGE', key, low + 1 + emptied, '-1')
-    for i = 1, #later_ones do
-      local probed, reached = unpack('<dI4', later_ones[i])
-      changed[i] = pack('<dI4', probed, reached - returned) .. sub(later_ones[i], 13)
-    end
     call('LSET', key, '0', pack('<dI4', latest, header))
     call('LTRIM', key, '0', low)
   end
-  if changed[1] then call(push, key, table_unpack(changed)) end
+  if changed[1] then call(is_before and 'LPUSH' or 'RPUSH', key, table_unpack(changed)) end
   call('PEXPIRE', key, ceil(reset / 1000) + 1 + slack)
 end
