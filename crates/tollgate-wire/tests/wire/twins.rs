@@ -265,10 +265,11 @@ fn said_by_server(algorithm: &Algorithm, value: &[Vec<u8>]) -> Vec<u64> {
             (at, u32::from_le_bytes(total.try_into().unwrap()), recorded)
         })
         .collect();
-    let Some((&(_, before, header), rest)) = entries.split_first() else {
+    let Some((&(_, before, _), rest)) = entries.split_first() else {
         return Vec::new();
     };
-    let latest = rest.last().map_or(header, |&(_, _, at)| at.max(header));
+    // None is recorded later than the latest: any of them may become the newest.
+    let latest = entries.iter().map(|&(_, _, at)| at).max().unwrap();
     let sum = |total: u32| total.wrapping_sub(before).into();
     log(rest.iter().map(|&(at, total, _)| (at, sum(total))), latest)
 }
