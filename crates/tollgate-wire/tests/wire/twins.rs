@@ -1054,6 +1054,16 @@ fn cancelled_reservations_of_one_limit_leave_the_states_of_the_machine() {
     let [one, most_of_all] = [Reserve(1), Consume(MAX_EXACT - 1)];
     let steps = [most_of_all, one, Refund(1), one, Refund(3)];
     pair.tell(&[&most], &steps.map(|step| (START, 0, step)));
+    // One that is not the last, the last, and the one that is the last then.
+    let steps = [
+        Consume(1),
+        Reserve(1),
+        Reserve(1),
+        Refund(1),
+        Refund(2),
+        Refund(1),
+    ];
+    pair.tell(&["gcra:2/1s,burst=1"], &steps.map(|step| (START, 0, step)));
     let steps = [(0, 0, Consume(1)), (2, 0, Reserve(1)), (2, 1, Refund(1))];
     pair.tell(&["gcra:1/3us", "gcra:1/2us"], &steps);
 }
