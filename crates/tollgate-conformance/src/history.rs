@@ -19,6 +19,18 @@ pub(crate) struct Step {
     pub(crate) planned: Vec<PlannedCheck>,
 }
 
+impl Step {
+    /// Returns a step for the first limit and key.
+    fn of_first(time: Move, act: Act, cost: u64) -> Self {
+        let planned = vec![PlannedCheck {
+            limit: 0,
+            key: 0,
+            cost,
+        }];
+        Self { time, act, planned }
+    }
+}
+
 /// How the clock moves before a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Move {
@@ -221,6 +233,27 @@ fn ahead() -> impl Strategy<Value = Prefetch> {
     })
 }
 
+/// Returns steps that use some units, ask several times for others ahead just before the first leave the window,
+/// give all of these back but the first, and take what is left.
+fn given_back(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<> {
+    let window_us = limit.algorithm().quota().window_us();
+    let used = limit.algorithm().capacity() / 5 * 3;
+    let ahead = move |most| Prefetch::new(most, Duration::from_micros(window_us / 10));
+    vec(2..=5_u64, 5..=8).prop_map(move |most| {
+        let first = [
+            (0, Act::Consume, used),
+            (window_us - window_us / 20, Act::Peek, 1),
+        ];
+        let grants = most.iter().map(|&most| (1, Act::Prefetch(ahead(most)), 1));
+        // The second grant, and then the newest, whose receipt takes the place of the one before.
+        let refunds = most[1..].iter().map(|_| (1, Act::Refund(2), 0));
+        let all = first.into_iter().chain(grants).chain(refunds);
+        let all = all.chain([(0, Act::TakeUpTo, u64::MAX)]);
+        all.map(|(micros, act, cost)| Step::of_first(Move::Forward(micros), act, cost))
+            .collect()
+    })
+}
+
 /// Returns histories of calls under one limit for `keys` keys.
 pub(crate) fn histories(
     limit: &Limit,
@@ -236,7 +269,15 @@ pub(crate) fn histories(
     });
     let step = (moves(limit, kind.back), acts(kind), planned)
         .prop_map(|(time, act, planned)| Step { time, act, planned });
-    vec(step, 0..=LONGEST)
+    let first = prop_oneof![
+        1 => Just(Vec::new()),
+        3 * u32::from(kind.ahead && kind.refunds) => given_back(limit),
+    ];
+    (first, vec(step, 0..=LONGEST)).prop_map(|(mut first, steps)| {
+        first.extend(steps);
+        first.truncate(LONGEST);
+        first
+    })
 }
 
 /// Returns histories of reservations and other calls, each with one to all of `limits`, each limit
@@ -286,15 +327,7 @@ pub(crate) fn assaults(limit: &Limit) -> impl Strategy<Value = Vec<Step>> + use<
         2 => (0..LONGEST).prop_map(|index| (Act::Refund(index), 0)),
         2 => (0..LONGEST, 0..=most).prop_map(|(index, cost)| (Act::Settle(index), cost)),
     ];
-    let one = |(time, (act, cost))| Step {
-        time,
-        act,
-        planned: vec![PlannedCheck {
-            limit: 0,
-            key: 0,
-            cost,
-        }],
-    };
+    let one = |(time, (act, cost))| Step::of_first(time, act, cost);
     // Refund the first call of a window at the window's end, then take what that frees.
     let take = (Act::TakeUpTo, u64::MAX);
     let worst = [

@@ -1,13 +1,14 @@
 //! Tests of what all algorithms have in common, and how the tests of each ask its machine.
 
 use std::fmt::{self, Write};
+use std::time::Duration;
 
 use super::{
     Algorithm, FixedWindow, Gcra, Machine, SlidingBuckets, SlidingCounter, SlidingLog, State,
 };
 use crate::Limit;
 use crate::quota::Quota;
-use crate::store::{Check, Request};
+use crate::store::{Check, Operation, Prefetch, Request};
 use crate::time::{Timestamp, Wait};
 
 /// Returns the microseconds that a call of `cost` waits.
@@ -222,22 +223,47 @@ fn a_limit_decides_alike_alone_and_beside_an_unlimited_one() {
 /// Processes may count by different amounts at once, while one replaces the other or by plan.
 #[test]
 fn a_smaller_amount_forgets_nothing_that_a_larger_one_counted() {
+    let time = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000).unwrap();
+    let then = [65, 66, 119, 121, 124, 126, 183].map(time);
     for algorithm in all() {
-        let [large, small] = [40, 4].map(|amount| algorithm.with_amount(amount).unwrap());
-        let time = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000).unwrap();
-        for then in [time(61), time(62), time(121)] {
-            let mut state = State::default();
-            let at = large.commit(&mut state, time(61), 40);
-            let before = large.status(&state, then).remaining;
-            small.refund(&mut state, then, at, 1);
-            let after = large.status(&state, then).remaining;
-            assert!(after <= before + 1, "{algorithm}: {after}, not {before}");
-            // As a limit in shadow does, which would deny. A log never keeps more units than its amount.
-            if !matches!(algorithm, Algorithm::SlidingLog(_)) {
-                small.commit(&mut state, then, 1);
+        let [large, small, none] = [40, 4, 0].map(|amount| {
+            // A bucket keeps its burst, and one that never refills has none.
+            let other = algorithm.with_amount(amount);
+            Limit::new("limit", other.unwrap_or(algorithm)).unwrap()
+        });
+        let left = |state: &State, at| large.algorithm().status(state, at).remaining;
+        let mut counted = State::default();
+        let first = Request::consume(Check::new(&large, "k", 1)).decide_on(&mut counted, time(61));
+        let receipt = first.into_receipt().unwrap();
+        for (at, cost) in [(62, 20), (65, 16)] {
+            large.algorithm().commit(&mut counted, time(at), cost);
+        }
+        for (limit, at) in [&small, &none]
+            .into_iter()
+            .flat_map(|limit| then.map(|at| (limit, at)))
+        {
+            let ahead = Prefetch::new(9, Duration::from_secs(5));
+            for (operation, cost) in [
+                (Operation::Consume, 1),
+                (Operation::Prefetch(ahead), 1),
+                (Operation::TakeUpTo, 3),
+                (Operation::Lower, 0),
+                (Operation::Refund(&receipt), 0),
+                (Operation::Settle(&receipt), 3),
+                (Operation::Settle(&receipt), 99),
+            ] {
+                let returned = u64::from(matches!(operation, Operation::Refund(_)));
+                let mut state = counted.clone();
+                let checks = [Check::new(limit, "k", cost)];
+                let _ = Request::new(operation, &checks).decide_on(&mut state, at);
+                for later in then.into_iter().filter(|later| *later >= at) {
+                    let (before, after) = (left(&counted, later), left(&state, later));
+                    assert!(
+                        after <= before + returned,
+                        "{limit}, {operation:?} at {at:?}: {after} at {later:?}, not {before}"
+                    );
+                }
             }
-            let last = large.status(&state, then).remaining;
-            assert!(last <= after, "{algorithm}: {last}, not {after}");
         }
     }
 }

@@ -48,7 +48,7 @@ pub(super) enum Take {
     /// By the store, which is also asked for this many units.
     Ask(Asking, u64),
     /// Another caller asks for units: to be waited for, for so long.
-    Later(Arc<Hot>, Duration),
+    Later(Duration),
     /// By the store.
     Directly,
 }
@@ -195,6 +195,14 @@ impl State {
         self.asking.is_some() || self.grant.is_some() || !self.unused.is_empty()
     }
 
+    /// Takes `cost` of the units in hand, if there are as many.
+    fn take(&mut self, cost: u64, now: Moment) -> Option<Verdicts> {
+        let enough = |grant: &&mut Grant| grant.left >= cost && grant.is_live(now);
+        let grant = self.grant.as_mut().filter(enough)?;
+        grant.left -= cost;
+        Some(grant.answer(cost, now))
+    }
+
     /// Lets nobody ask for this `time`; twice as long after each further time, up to 32 times as long.
     fn rest(&mut self, time: Duration, now: Moment) {
         let pause = time * (1 << self.in_vain);
@@ -264,18 +272,14 @@ impl Hot {
         let within = self.within;
         self.with(|state| {
             state.called_at = now.at;
-            if let Some(grant) = &mut state.grant
-                && grant.left >= cost
-                && grant.is_live(now)
-            {
-                grant.left -= cost;
+            if let Some(verdicts) = state.take(cost, now) {
                 state.demand = state.demand.saturating_add(cost);
-                return Take::Now(grant.answer(cost, now));
+                return Take::Now(verdicts);
             }
             if let Some((_, since)) = state.asking {
                 // Otherwise its units would be over: it may never be polled again.
                 if now.at.saturating_duration_since(since) < within {
-                    return Take::Later(Arc::clone(self), state.patience);
+                    return Take::Later(state.patience);
                 }
                 state.asking = None;
             }
@@ -305,6 +309,11 @@ impl Hot {
             // The call that asks is one of those.
             Take::Ask(Asking(Arc::clone(self), state.asked), expected - cost)
         })
+    }
+
+    /// Takes `cost` of the units in hand, for a call that has been counted as demand.
+    pub(super) fn take_in_hand(&self, cost: u64, now: Moment) -> Option<Verdicts> {
+        self.with(|state| state.take(cost, now))
     }
 
     /// Waits until the caller that asks has its answer, or goes away.
@@ -337,12 +346,11 @@ impl Hot {
         now: Moment,
     ) -> Option<(Verdicts, u64)> {
         let is_anchored = |check: &Check<'_>| matches!(check.limit().algorithm(), Algorithm::FixedWindow(of) if of.is_anchored());
-        let (first, others) = receipt.consumed().split_first()?;
+        let was = receipt.consumed().first()?.cost();
         let cost = request.checks().first()?.cost();
-        let is_one = others.iter().all(|of| of.cost() == first.cost());
         let is_settled_alike = request.checks().iter().all(|check| check.cost() == cost);
         let is_plain = !request.has_id() && request.caller_time().is_none();
-        if !is_plain || !is_one || request.checks().iter().any(is_anchored) {
+        if !is_plain || request.checks().iter().any(is_anchored) {
             return None;
         }
         let kept = match request.operation() {
@@ -351,24 +359,21 @@ impl Hot {
             _ => return None,
         };
         self.with(|state| {
-            let grant = state.grant.as_mut()?;
-            let mut recorded = receipt.consumed().iter().zip(&grant.verdicts);
-            let is_of_grant = receipt.fingerprint() == grant.fingerprint
-                && receipt.consumed().len() == grant.verdicts.len()
-                && recorded.all(|(consumed, of)| consumed.at() == of.decided_at());
-            if !is_of_grant || !grant.is_live(now) {
+            let grant = state.grant.as_mut().filter(|grant| grant.is_live(now))?;
+            // Also a reservation may start when the units end: its receipt says so.
+            if grant.answer(was, now).into_receipt().as_ref() != Some(receipt) {
                 return None;
             }
-            let left = match kept.checked_sub(first.cost()) {
+            let left = match kept.checked_sub(was) {
                 Some(more) => grant.left.checked_sub(more)?,
-                None => grant.left.checked_add(first.cost() - kept)?,
+                None => grant.left.checked_add(was - kept)?,
             };
             // What the call that asked has consumed is none of them.
             if left > grant.units {
                 return None;
             }
             grant.left = left;
-            Some((grant.answer(0, now), kept.saturating_sub(first.cost())))
+            Some((grant.answer(0, now), kept.saturating_sub(was)))
         })
     }
 

@@ -54,10 +54,10 @@ const DRIFT_PPM: u32 = 500;
 ///
 /// A key is prefetched while it is called more than a few times within that time; others cost one lookup
 /// more. One call of a key asks for units; those that come meanwhile wait for it, but no longer than twice
-/// as long as the last answer took, and then have the store decide them. A call that costs more than what is
-/// in hand is the store's, as is every denial, and each call with an [id](tollgate_core::CallId), at a caller's instant, with keys
-/// of more than 256 bytes, with more than eight limits or one that counts denied calls, or with different
-/// costs for them.
+/// as long as the last answer took, and then have the store decide them. What the store denies is admitted by
+/// units that have come into hand meanwhile. A call that costs more than what is in hand is the store's, as is
+/// each call with an [id](tollgate_core::CallId), at a caller's instant, with keys of more than 256 bytes, with
+/// more than eight limits or one that counts denied calls, or with different costs for them.
 ///
 /// A decision's [`source`](tollgate_core::Decision::source) says whether it came from here, and its
 /// [`age`](tollgate_core::Decision::age) how long ago the store was asked. It says as
@@ -203,11 +203,11 @@ impl<S: Store + 'static> Shared<S> {
     }
 
     /// Decides by units in hand, if there are enough; otherwise returns whom to ask for what.
-    fn take(&self, (hot, cost, now): Found) -> Take {
-        let may_ask = |places: &Places| self.table.changes.permit(places, now);
-        let taken = hot.take(cost, self.moment(now), may_ask);
+    fn take(&self, (hot, cost, now): &Found) -> Take {
+        let may_ask = |places: &Places| self.table.changes.permit(places, *now);
+        let taken = hot.take(*cost, self.moment(*now), may_ask);
         if let Take::Now(_) = taken {
-            self.units.count(USED, cost);
+            self.units.count(USED, *cost);
         }
         taken
     }
@@ -249,27 +249,37 @@ impl<S: Store + 'static> Shared<S> {
         Ok(Verdicts::new(verdicts.fingerprint(), own))
     }
 
+    /// Decides a call of a busy key that units in hand did not admit at first.
     async fn decide(
         self: &Arc<Self>,
+        mut found: Found,
         mut taken: Take,
         request: Request<'_>,
     ) -> Result<Verdicts, StoreError> {
         // Otherwise nobody could wait or give back.
-        if !self.has_timers() {
-            drop(taken);
-            return self.store.decide(request).await;
+        if !matches!(taken, Take::Directly) && !self.has_timers() {
+            taken = Take::Directly;
         }
-        if let Take::Later(hot, patience) = &taken {
+        if let Take::Later(patience) = taken {
             // Whoever asks may have gone away.
-            let _ = timeout(*patience, hot.answered()).await;
-            let found = self.find(&request);
-            taken = found.map_or(Take::Directly, |found| self.take(found));
+            let _ = timeout(patience, found.0.answered()).await;
+            found.2 = self.clock.now();
+            taken = self.take(&found);
         }
-        match taken {
-            Take::Now(verdicts) => Ok(verdicts),
-            Take::Ask(asking, most) => self.ask(asking, most, request).await,
-            Take::Later(..) | Take::Directly => self.store.decide(request).await,
+        let verdicts = match taken {
+            Take::Now(verdicts) => return Ok(verdicts),
+            Take::Ask(asking, most) => self.ask(asking, most, request).await?,
+            Take::Later(..) | Take::Directly => self.store.decide(request).await?,
+        };
+        // What the store had too little of may be in hand by now.
+        let (hot, cost, _) = found;
+        if verdicts.is_denied()
+            && let Some(admitted) = hot.take_in_hand(cost, self.now())
+        {
+            self.units.count(USED, cost);
+            return Ok(admitted);
         }
+        Ok(verdicts)
     }
 
     /// Corrects the cost of a call that was admitted by units in hand, with those that still are.
@@ -538,10 +548,9 @@ impl<S: Store + 'static> Store for Prefetch<S> {
         let Some(found) = self.shared.find(&request) else {
             return self.shared.store.decide(request);
         };
-        match self.shared.take(found) {
+        match self.shared.take(&found) {
             Take::Now(verdicts) => Box::pin(std::future::ready(Ok(verdicts))),
-            Take::Directly => self.shared.store.decide(request),
-            taken => Box::pin(self.shared.decide(taken, request)),
+            taken => Box::pin(self.shared.decide(found, taken, request)),
         }
     }
 

@@ -207,6 +207,27 @@ fn nobody_is_denied_for_units_that_a_grant_has_replaced() {
     }
 }
 
+/// The answer to the call that asks for units comes after others have asked the store, and before their denials.
+#[test]
+fn nobody_is_denied_while_units_are_in_hand() {
+    for limit in &LIMITS[2..] {
+        in_jumps(async {
+            let clock = Jumping::new();
+            let slow = std::iter::repeat_n(Fault::Delay(MS * 19), 1_000);
+            let store = FaultyStore::new(clock.memory(), slow);
+            let store = Prefetch::with_clock(store, L, clock);
+            let limiter = RateLimiter::new(store, [limit.replace("10000", "100")]).unwrap();
+            for _ in 0..3 {
+                let _ = allowed(&limiter).await;
+            }
+            let all = (0..120).map(async |_| limiter.check("k").await.unwrap());
+            let all = futures_util::future::join_all(all).await;
+            let allowed = all.iter().filter(|of| of.is_allowed()).count();
+            assert_eq!(allowed, 97, "{limit}");
+        });
+    }
+}
+
 #[test]
 fn a_cost_that_is_always_denied_is_no_demand() {
     in_jumps(async {
@@ -770,6 +791,40 @@ fn no_more_comes_back_into_the_hand_than_was_granted() {
         let error = limiter.store().decide(at).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
     });
+}
+
+/// Its receipt has the instant at which the units end, since it starts then.
+#[test]
+fn a_pending_reservation_never_comes_into_the_hand() {
+    for cost in [0, 3, 12] {
+        in_jumps(async {
+            let (limiter, _) = prefetched(&["a=gcra:1000/1s,burst=400"]);
+            while allowed(&limiter).await.source() == Source::Store {}
+            let rest = limiter.peek("k").await.unwrap().remaining();
+            assert!(limiter.check("k").cost(rest).await.unwrap().is_allowed());
+            let pending = loop {
+                let next = limiter.reserve("k").cost(10).within(L).await.unwrap();
+                if next.delay().as_micros() == Some(L.as_micros().try_into().unwrap()) {
+                    break next.into_receipt().unwrap();
+                }
+            };
+            let in_hand = allowed(&limiter).await.remaining();
+            let source = match cost {
+                0 => limiter
+                    .refund("k", pending)
+                    .await
+                    .unwrap()
+                    .decision()
+                    .source(),
+                _ => {
+                    let settled = limiter.settle("k", pending, cost).await.unwrap();
+                    settled.decision().source()
+                }
+            };
+            assert_eq!(source, Source::Store);
+            assert_eq!(allowed(&limiter).await.remaining(), in_hand - 1);
+        });
+    }
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn scripts_have_not_changed() {
             "c3b63c4327cea3669490149eb0223c7434be1f8b",
         ],
         [
-            "e63311fc813a19e3946cfbe424a5921ceb3a2de4",
+            "9e6883ca814dbf38eac835f9c7747335c5a1bfae",
             "aee694497e00b2a2d57208108f67a4384cfa7f73",
         ],
     ];
@@ -104,7 +104,7 @@ fn scripts_have_not_changed() {
         (
             consume,
             &two[..],
-            "d43852dd33dde9419f6ee98378bdfdd10da1d07e",
+            "9849a52c53843e4ed1b0f0c7a531458d4133fdee",
         ),
         (peek, &two, "dc8432c411e8f6cfc251c031b4accb0aeb8906c9"),
         (
@@ -118,12 +118,12 @@ fn scripts_have_not_changed() {
             "968917326fd20a954cd85dc3f3f337f267534837",
         ),
         (within, &gcra, "5feaea1f1ca883b0f01246060b7d71858c4b3148"),
-        (consume, &ALL, "361d832c89fcc45f4c296f01defb7b0a11ffbc52"),
-        (peek, &ALL, "361d832c89fcc45f4c296f01defb7b0a11ffbc52"),
+        (consume, &ALL, "699ac14be48d34fa739d42787f99354db9348035"),
+        (peek, &ALL, "699ac14be48d34fa739d42787f99354db9348035"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "361d832c89fcc45f4c296f01defb7b0a11ffbc52",
+            "699ac14be48d34fa739d42787f99354db9348035",
         ),
     ];
     let alone = ALL

@@ -265,10 +265,11 @@ fn said_by_server(algorithm: &Algorithm, value: &[Vec<u8>]) -> Vec<u64> {
             (at, u32::from_le_bytes(total.try_into().unwrap()), recorded)
         })
         .collect();
-    let Some((&(_, before, header), rest)) = entries.split_first() else {
+    let Some((&(_, before, _), rest)) = entries.split_first() else {
         return Vec::new();
     };
-    let latest = rest.last().map_or(header, |&(_, _, at)| at.max(header));
+    // None is recorded later than the latest: any of them may become the newest.
+    let latest = entries.iter().map(|&(_, _, at)| at).max().unwrap();
     let sum = |total: u32| total.wrapping_sub(before).into();
     log(rest.iter().map(|&(at, total, _)| (at, sum(total))), latest)
 }
@@ -373,7 +374,7 @@ enum Act {
     /// Lowers what remains to a cost.
     Lower(Cost),
     /// Gives back one of the calls so far, perhaps once more.
-    Refund(Index),
+    Refund(usize),
     /// Settles one of the calls so far, perhaps once more.
     Settle(Index, Cost),
     /// Reserves a start, at most this many tenths of the first limit's window away. Where a limit
@@ -389,13 +390,37 @@ fn act() -> impl Strategy<Value = Act> {
         3 => cost().prop_map(Act::TakeUpTo),
         5 => (cost(), 0..12_u64, reach(), 0..4_u32)
             .prop_map(|(cost, most, tenths, parts)| Act::Prefetch(cost, most, tenths, parts)),
-        6 => any::<Index>().prop_map(Act::Refund),
+        6 => any::<usize>().prop_map(Act::Refund),
         4 => (any::<Index>(), cost()).prop_map(|(index, cost)| Act::Settle(index, cost)),
         2 => cost().prop_map(Act::Lower),
         6 => (cost(), reach()).prop_map(|(cost, tenths)| Act::Reserve(cost, tenths)),
         1 => Just(Act::Reset),
         4 => (0..3_u8, span()).prop_map(|(kind, span)| Act::Block(kind, span)),
     ]
+}
+
+/// How the clock moves, which limit of each family takes its place, which limit is asked for how much more or
+/// less, and for what.
+type Step = (Moves, usize, Option<(usize, i64)>, Act);
+
+/// Steps that ask several times for units ahead, and give some of them back: one from the middle, and then the
+/// newest.
+fn given_back() -> impl Strategy<Value = Vec<Step>> {
+    let grants = prop::collection::vec(2..5_u64, 4..9);
+    (any::<Index>(), grants, 1..4_usize, 0..8_usize).prop_map(|(limit, grants, middle, times)| {
+        let newest = (0..grants.len()).rev().filter(|of| *of != middle);
+        let refunds = [middle].into_iter().chain(newest).take(times);
+        let ahead = |most| Act::Prefetch(Cost::Units(1), most, 4, 1);
+        let all = grants.iter().copied().map(ahead);
+        let moves = Moves {
+            limit,
+            tenths: 0,
+            micros: 1,
+        };
+        all.chain(refunds.map(Act::Refund))
+            .map(|act| (moves.clone(), 0, None, act))
+            .collect()
+    })
 }
 
 fn span() -> impl Strategy<Value = u64> {
@@ -431,19 +456,23 @@ fn every_script_has_a_family() {
 
 #[test]
 fn scripts_leave_the_states_of_the_machine() {
-    play(usize::MAX);
+    play(|_| true);
 }
 
-/// Histories of only those limits that have reservations.
 #[test]
 fn scripts_of_reservations_leave_the_states_of_the_machine() {
-    play(3);
+    play(Algorithm::can_reserve);
 }
 
-/// Plays histories of limits of the first `most` families.
-fn play(most: usize) {
-    let all = all_families();
-    let most = most.min(all.len());
+#[test]
+fn scripts_of_logs_leave_the_states_of_the_machine() {
+    play(|algorithm| matches!(algorithm, Algorithm::SlidingLog(_)));
+}
+
+/// Plays histories of the limits of which this holds.
+fn play(is_played: fn(&Algorithm) -> bool) {
+    let mut all = all_families();
+    all.retain(|family| is_played(family[0].algorithm()));
     let config = config(300);
     // Of logs, the running total to begin at.
     let total = prop_oneof![Just(0), any::<u32>(), u32::MAX - 40..=u32::MAX];
@@ -454,8 +483,10 @@ fn play(most: usize) {
     let other = (0..4_usize, select(&[0, 1, -1_i64][..]));
     let other = prop_oneof![3 => Just(None), 2 => other.prop_map(Some)];
     let steps = prop::collection::vec((moves(), switched, other, act()), 1..24);
+    let first = prop_oneof![Just(Vec::new()), given_back()];
+    let steps = (first, steps).prop_map(|(first, steps)| [first, steps].concat());
     let histories = (
-        families(most),
+        families(all.len()),
         total,
         select(&INSTANTS[..]),
         0..5_usize,
@@ -545,7 +576,7 @@ fn play(most: usize) {
                     Act::TakeUpTo(_) => Operation::TakeUpTo,
                     Act::Lower(_) => Operation::Lower,
                     Act::Refund(_) | Act::Settle(..) if receipts.is_empty() => continue,
-                    Act::Refund(index) => Operation::Refund(index.get(&receipts)),
+                    Act::Refund(of) => Operation::Refund(&receipts[of % receipts.len()]),
                     Act::Settle(index, _) => Operation::Settle(index.get(&receipts)),
                     Act::Reset => {
                         pair.reset(&checks);
@@ -1023,6 +1054,16 @@ fn cancelled_reservations_of_one_limit_leave_the_states_of_the_machine() {
     let [one, most_of_all] = [Reserve(1), Consume(MAX_EXACT - 1)];
     let steps = [most_of_all, one, Refund(1), one, Refund(3)];
     pair.tell(&[&most], &steps.map(|step| (START, 0, step)));
+    // One that is not the last, the last, and the one that is the last then.
+    let steps = [
+        Consume(1),
+        Reserve(1),
+        Reserve(1),
+        Refund(1),
+        Refund(2),
+        Refund(1),
+    ];
+    pair.tell(&["gcra:2/1s,burst=1"], &steps.map(|step| (START, 0, step)));
     let steps = [(0, 0, Consume(1)), (2, 0, Reserve(1)), (2, 1, Refund(1))];
     pair.tell(&["gcra:1/3us", "gcra:1/2us"], &steps);
 }

@@ -212,11 +212,12 @@ impl Machine for SlidingLog {
         let place = state.place((at + within).min(MAX_EXACT));
         let amount = self.quota.amount();
         let gone = state.total_until(self.expired(at));
+        let used = state.total() - gone;
         // An attempt too large to be admitted counts as the full amount.
         let total = state.total() + cost.min(amount);
         // Only the newest units affect decisions, so older ones are forgotten: denied calls cannot
-        // make the log grow without bound.
-        state.forget_until(gone.max(total.saturating_sub(amount)));
+        // make the log grow without bound. But as many are kept as a limit of a larger amount has counted.
+        state.forget_until(total - (total - gone).min(amount.max(used)));
         match state.entries.back_mut() {
             Some(last) if last.at == place => last.total = total,
             // A quota of zero counts nothing, so nothing keeps later calls from their own instant.

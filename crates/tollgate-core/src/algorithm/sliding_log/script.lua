@@ -107,36 +107,41 @@ raw = pack('<ddddd', used, first, second, last, latest)
 --@ commit
 -- A server that is out of memory refuses only the first write of a script, and only if that command
 -- may allocate memory. So RPUSH or LSET come before LTRIM and PEXPIRE, which it never refuses.
-local units = amount
-if units > amount_per_window then units = amount_per_window end
-local element = pack('<dI4', place, total + units)
-if place > at then element = element .. pack('<d', at) end
-if not front[1] then
-  call('RPUSH', key, pack('<dI4', latest, before), element)
-elseif front[2] and last == place then
-  call('LSET', key, '-1', element)
-else
-  call('RPUSH', key, element)
+local units, newest = min(amount, amount_per_window), last
+if units > 0 then
+  newest = place
+  local element = pack('<dI4', place, total + units)
+  if place > at then element = element .. pack('<d', at) end
+  if not front[1] then
+    call('RPUSH', key, pack('<dI4', latest, before), element)
+  elseif front[2] and last == place then
+    call('LSET', key, '-1', element)
+  else
+    call('RPUSH', key, element)
+  end
+elseif not front[1] then
+  call('RPUSH', key, pack('<dI4', at, before))
 end
-local excess = used + units - amount_per_window
--- A millisecond more than needed: if a new one begins while PEXPIRE runs, a key of one millisecond is
--- deleted at once.
-local ends = format('%d', ceil(((place - now) + window) / 1000) + 1 + slack)
-if units == 0 then
-  -- A settlement under a quota of zero counts no units, but later calls must not be decided before
-  -- it: the element just written becomes the header, which keeps its instant.
-  gone, ends = -1, format('%d', 1 + slack)
-elseif excess > 0 then
-  -- Only the newest units affect decisions, so older ones are removed: denied calls cannot make the
-  -- log grow without bound.
+-- Only the newest units affect decisions, so older ones are removed: denied calls cannot make the log
+-- grow without bound. But as many stay as a limit of a larger amount has counted.
+local excess = min(used + units - amount_per_window, units)
+if excess > 0 then
   @search
   gone = search(gone, before, function(_, reached)
     return (reached - before) % 4294967296 > excess
   end, excess + 1)
 end
--- The last entry that has left becomes the header.
+-- The last entry that has left becomes the header. A settlement under a quota of zero counts no units, but
+-- later calls must not be decided before it.
+if excess > 0 or units == 0 then
+  call('LSET', key, format('%d', gone), pack('<dI4', at, before + excess))
+end
 if gone ~= 0 then call('LTRIM', key, format('%d', gone), '-1') end
-if excess > 0 then call('LSET', key, '0', pack('<dI4', at, before + excess)) end
+-- A millisecond more than needed: if a new one begins while PEXPIRE runs, a key of one millisecond is
+-- deleted at once.
+local ends = 1 + slack
+if used + units > 0 then ends = ends + ceil(((newest - now) + window) / 1000) end
+ends = format('%d', ends)
 if pcall('PEXPIRE', key, ends) ~= 1 then
   -- The server's user may not run PEXPIRE. A new key would never expire, so it is removed.
   if not front[1] then call('LTRIM', key, '1', '0') end
@@ -171,28 +176,25 @@ if returned > 0 then
   -- Subtracting from the totals of this entry and all later ones is equivalent to adding to the
   -- totals of all earlier ones: the smaller group is rewritten. Entries that have left the window
   -- stay, because they count again if the clock steps back.
-  local push, changed = 'RPUSH', {}
+  local is_before = low < newest - low - 1
+  local first, final, change = low + 1 + emptied, newest, -returned
+  if is_before then first, final, change = 1, low, returned end
+  local elements, changed = call('LRANGE', key, first, final), {}
+  for i = 1, #elements do
+    local probed, reached = unpack('<dI4', elements[i])
+    -- LPUSH puts the last one first.
+    changed[is_before and final + 1 - i or i] = pack('<dI4', probed, reached + change) .. sub(elements[i], 13)
+  end
   local _, header = unpack('<dI4', front[1])
-  if low < newest - low - 1 then
-    local earlier_ones = call('LRANGE', key, '1', low)
-    for i = low, 1, -1 do
-      local probed, reached = unpack('<dI4', earlier_ones[i])
-      changed[#changed + 1] = pack('<dI4', probed, reached + returned)
-    end
+  if is_before then
     changed[low + 1] = pack('<dI4', latest, header + returned)
-    push = 'LPUSH'
     -- LTRIM removes this element again. If the server refuses LPUSH, it must do so before LTRIM.
     call('LPUSH', key, front[1])
     call('LTRIM', key, low + 2 + emptied, '-1')
   else
-    local later_ones = call('LRANGE', key, low + 1 + emptied, '-1')
-    for i = 1, #later_ones do
-      local probed, reached = unpack('<dI4', later_ones[i])
-      changed[i] = pack('<dI4', probed, reached - returned) .. sub(later_ones[i], 13)
-    end
     call('LSET', key, '0', pack('<dI4', latest, header))
     call('LTRIM', key, '0', low)
   end
-  if changed[1] then call(push, key, table_unpack(changed)) end
+  if changed[1] then call(is_before and 'LPUSH' or 'RPUSH', key, table_unpack(changed)) end
   call('PEXPIRE', key, ceil(reset / 1000) + 1 + slack)
 end
