@@ -12,8 +12,6 @@ mod program;
 mod proxy;
 mod sentinel;
 mod server;
-#[cfg(feature = "service")]
-mod service;
 pub mod shared;
 mod tls;
 
@@ -25,6 +23,4 @@ pub use program::Program;
 pub use proxy::Proxy;
 pub use sentinel::{SentinelGroup, SentinelOptions};
 pub use server::{Server, ServerOptions};
-#[cfg(feature = "service")]
-pub use service::{Counts, Rule, Service, clock_micros};
 pub use tls::{Authority, Identity};

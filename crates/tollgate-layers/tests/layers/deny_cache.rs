@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use tokio::sync::Notify;
 use tollgate_core::store::{Check, Checks, Operation, Prefetch, Request, Source, Verdicts};
@@ -385,7 +386,7 @@ async fn it_keeps_no_more_than_its_capacity() {
     assert!((1..=100).contains(&known), "{known}");
 }
 
-/// A store whose answers are late until it is notified.
+/// A store whose denials, and all answers to what gives something back, are late until it is notified.
 struct Late {
     store: MemoryStore,
     decided: Notify,
@@ -400,21 +401,28 @@ impl Late {
             answers: Notify::new(),
         })
     }
+
+    async fn answer(&self) {
+        self.decided.notify_one();
+        self.answers.notified().await;
+    }
 }
 
 #[async_trait::async_trait]
 impl Store for Late {
     async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let consumes = matches!(request.operation(), Operation::Consume);
         let verdicts = self.store.decide(request).await;
-        if verdicts.as_ref().is_ok_and(Verdicts::is_denied) {
-            self.decided.notify_one();
-            self.answers.notified().await;
+        if !consumes || verdicts.as_ref().is_ok_and(Verdicts::is_denied) {
+            self.answer().await;
         }
         verdicts
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.store.reset(checks).await
+        let reset = self.store.reset(checks).await;
+        self.answer().await;
+        reset
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
@@ -424,6 +432,11 @@ impl Store for Late {
     fn answers_instead(&self) -> bool {
         false
     }
+}
+
+/// Sends a call whose caller does not wait for the answer.
+fn goes_away(call: impl IntoFuture) {
+    assert!(call.into_future().now_or_never().is_none());
 }
 
 /// The store decided between the call and the answer, so a denial may end that much earlier.
@@ -470,9 +483,31 @@ async fn a_denial_from_before_a_reset_is_not_remembered() {
         async move { limiter.check("alice").await.unwrap().is_denied() }
     });
     store.decided.notified().await;
-    limiter.reset("alice").await.unwrap();
+    goes_away(limiter.reset("alice"));
     store.answers.notify_one();
     assert!(late.await.unwrap());
+    assert!(limiter.check("alice").await.unwrap().is_allowed());
+}
+
+/// The store gave back what it was asked to, and the answer was never read.
+#[tokio::test]
+async fn what_a_caller_gave_back_who_went_away_is_known() {
+    let clock = ManualClock::new();
+    let store = Late::new(&clock);
+    let limits = ["a=sliding-log:1/1h"];
+    let limiter = RateLimiter::new(cache(Arc::clone(&store), &clock), limits).unwrap();
+    for gives_back in 0..3 {
+        let decision = limiter.check("alice").await.unwrap();
+        assert!(decision.is_allowed(), "{gives_back}");
+        let receipt = decision.into_receipt().unwrap();
+        store.answers.notify_one();
+        assert!(limiter.check("alice").await.unwrap().is_denied());
+        match gives_back {
+            0 => goes_away(limiter.refund("alice", receipt)),
+            1 => goes_away(limiter.settle("alice", receipt, 0)),
+            _ => goes_away(limiter.reset("alice")),
+        }
+    }
     assert!(limiter.check("alice").await.unwrap().is_allowed());
 }
 

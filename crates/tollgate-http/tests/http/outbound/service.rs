@@ -1,59 +1,66 @@
-//! Several processes of a fleet, played by as many `Outbound`s on one store, call a real service
-//! over HTTP, which refuses none of their requests.
+//! Several processes of a fleet, played by as many `Outbound`s on one store, call a service that
+//! enforces a limit of its own when their requests arrive. It refuses none of them.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::{HeaderValue, Request};
-use http_body_util::Empty;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use http::{Request, Response};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
+use tollgate_conformance::naive::Naive;
 use tollgate_http::outbound::OutboundLayer;
-use tollgate_memory::MemoryStore;
-use tollgate_testkit::{Counts, Rule, Service, clock_micros};
 use tollgate_tokio::Outbound;
 use tower::{Layer, Service as _, ServiceExt, service_fn};
 
+use super::remote::{key, request, store};
+
 const PROCESSES: usize = 4;
 /// How many requests of each process wait at a time.
-const WAITING: usize = 3;
-const SPAN: Duration = Duration::from_millis(1_500);
-/// By how much the service makes journeys differ.
-const JITTER: Duration = Duration::from_millis(20);
+const WAITING: usize = 20;
+const SPAN: Duration = Duration::from_secs(3);
+/// By how much journeys to the service differ.
 const MARGIN: Duration = Duration::from_millis(150);
-/// A permit is at most this old, and the rest of the margin is for the journey.
-const AGE: Duration = Duration::from_millis(50);
-/// A machine that is busy may delay a request for longer than the margin. Then nothing is shown,
-/// and the measurement is repeated.
-const ATTEMPTS: usize = 10;
 
-/// Calls a service with this rule for a while from all processes, which keep to `limit`.
-async fn call(rule: Rule, limit: &str) -> Counts {
-    let service = Service::start(rule, JITTER);
-    let store = Arc::new(MemoryStore::new());
-    let end = Instant::now() + SPAN;
+/// What the service has counted, how many requests it has accepted, and the latest random number.
+struct Counted(Naive, u64, u64);
+
+/// Calls a service that enforces `rule` from all processes, which keep to `limit`. Returns how many
+/// requests it accepted.
+async fn accepted(rule: &str, limit: &str) -> u64 {
+    let counted = Naive::of(&rule.parse().unwrap()).unwrap();
+    let counted = Arc::new(Mutex::new(Counted(counted, 0, 1)));
+    let (store, started) = (store(), Instant::now());
     let mut calling = JoinSet::new();
     for _ in 0..PROCESSES {
         let outbound = Outbound::builder(Arc::clone(&store), [limit]);
-        let outbound = outbound.margin(MARGIN).permit_age(AGE).build().unwrap();
-        let http = Client::builder(TokioExecutor::new()).build_http::<Empty<&'static [u8]>>();
-        let departing = service_fn(move |mut request: Request<_>| {
-            let now = HeaderValue::from(clock_micros());
-            request.headers_mut().insert("x-departed", now);
-            http.clone().call(request)
-        });
-        let layer = OutboundLayer::new(outbound, |_: &Request<_>| "service", SPAN);
+        let outbound = outbound.margin(MARGIN).build().unwrap();
+        let layer = OutboundLayer::new(outbound, key, SPAN);
         for _ in 0..WAITING {
-            let mut client = layer.layer(departing.clone());
-            let uri = service.url();
+            let counted = Arc::clone(&counted);
+            let mut client = layer.layer(service_fn(move |_: Request<String>| {
+                let counted = Arc::clone(&counted);
+                async move {
+                    let random = {
+                        let random = &mut counted.lock().unwrap().2;
+                        *random = random
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1);
+                        u32::try_from(*random >> 32).unwrap()
+                    };
+                    sleep(MARGIN * (random % 151) / 150).await;
+                    let now = u64::try_from(started.elapsed().as_micros()).unwrap();
+                    let mut counted = counted.lock().unwrap();
+                    assert!(counted.0.consume(now, 1).allowed, "refused at {now} us");
+                    counted.1 += 1;
+                    Ok::<_, Infallible>(Response::new(()))
+                }
+            }));
             calling.spawn(async move {
                 loop {
-                    let request = Request::get(&uri).body(Empty::new()).unwrap();
-                    let response = client.ready().await.unwrap().call(request);
+                    let response = client.ready().await.unwrap().call(request("GET"));
                     // The last permits would come after the end.
-                    let Ok(Ok(_)) = timeout_at(end, response).await else {
+                    let Ok(Ok(_)) = timeout_at(started + SPAN, response).await else {
                         return;
                     };
                 }
@@ -63,48 +70,18 @@ async fn call(rule: Rule, limit: &str) -> Counts {
     while let Some(done) = calling.join_next().await {
         done.unwrap();
     }
-    service.counts()
+    counted.lock().unwrap().1
 }
 
-/// Checks that no request is refused, and that at least `least` requests are accepted unless the
-/// machine is too busy to send them.
-async fn keeps_to(rule: Rule, limit: &str, least: u64) {
-    for _ in 0..ATTEMPTS {
-        let counts = call(rule, limit).await;
-        let journey = Duration::from_micros(counts.longest_journey_us);
-        if journey <= MARGIN - AGE {
-            assert_eq!(counts.refused, 0, "{counts:?}");
-            if counts.accepted >= least {
-                return;
-            }
-        }
+#[tokio::test(start_paused = true)]
+async fn a_service_refuses_nothing_whatever_journeys_take() {
+    for (rule, limit, least) in [
+        // 40 per 400 ms; the end of the last window may be missed.
+        ("fixed-window:40/250ms", "sliding-log:40/250ms", 280),
+        ("sliding-log:40/250ms", "sliding-log:40/250ms", 280),
+        ("gcra:200/1s,burst=40", "gcra:200/1s,burst=40", 550),
+    ] {
+        let accepted = accepted(&format!("service={rule}"), &format!("api={limit}")).await;
+        assert!(accepted >= least, "{rule}: {accepted}");
     }
-    panic!(
-        "{ATTEMPTS} times, journeys took longer than the margin, or fewer than {least} requests were sent"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_aligned_window_refuses_nothing() {
-    let (amount, window_us) = (40, 250_000);
-    let rule = Rule::Window { amount, window_us };
-    // 40 per 400 ms; the end of the last window may be missed.
-    keeps_to(rule, "service=sliding-log:40/250ms", 90).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sliding_log_refuses_nothing() {
-    let (amount, window_us) = (40, 250_000);
-    let rule = Rule::Log { amount, window_us };
-    keeps_to(rule, "service=sliding-log:40/250ms", 90).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_bucket_refuses_nothing() {
-    let rule = Rule::Bucket {
-        amount: 200,
-        window_us: 1_000_000,
-        burst: 40,
-    };
-    keeps_to(rule, "service=gcra:200/1s,burst=40", 150).await;
 }

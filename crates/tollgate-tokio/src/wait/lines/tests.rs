@@ -52,3 +52,19 @@ fn a_line_ends_with_the_runtime_that_would_remove_it() {
     });
     assert_eq!(lines(&limiter), 0);
 }
+
+#[test]
+fn no_line_is_kept_for_a_call_that_is_refused_as_it_enters() {
+    let limiter = RateLimiter::new(MemoryStore::new(), ["l=gcra:100/1s,burst=1"]).unwrap();
+    Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(async {
+            for (cost, most) in [(2, None), (1, Some(0))] {
+                let caller = Caller::new(limiter.clone(), OwnedKey::from(Key::from("alice")), cost);
+                let patience = Patience::new(Duration::MAX, most);
+                assert!(shared(&limiter).enter(&caller, patience).is_err());
+                assert_eq!(lines(&limiter), 0);
+            }
+        });
+}

@@ -141,20 +141,28 @@ fn what_is_given_back_lets_the_first_call_ask_at_once() {
 }
 
 #[test]
-fn a_call_does_not_ask_before_what_its_line_gives_back() {
-    let (mut scene, callers) = with_starts();
-    for caller in &callers {
-        scene.leave(caller);
+fn calls_ask_when_their_line_has_given_back_or_its_runtime_has_ended() {
+    for ends in [Line::gave_back, |line: &mut Line| {
+        line.lost_keeper(Instant::now())
+    }] {
+        let (mut scene, callers) = with_starts();
+        for caller in &callers {
+            scene.leave(caller);
+        }
+        scene.now += SECOND;
+        let given_back = scene.line.keep(scene.now);
+        assert!(matches!(given_back, Kept::GiveBack(starts) if starts.len() == 3));
+        let (first, hurried) = (scene.enter(1), scene.try_enter(1, MS).unwrap());
+        assert_eq!(scene.waits(&first), None);
+        scene.now += MS;
+        // Its deadline has come, and it is not the first.
+        assert_eq!(scene.waits(&hurried), None);
+        assert!(!first.was_woken() && !hurried.was_woken());
+        ends(&mut scene.line);
+        assert!(first.was_woken() && hurried.was_woken());
+        scene.asks(&first);
+        scene.asks(&hurried);
     }
-    scene.now += SECOND;
-    assert!(
-        matches!(scene.line.keep(scene.now), super::super::Kept::GiveBack(starts) if starts.len() == 3)
-    );
-    let caller = scene.enter(1);
-    assert_eq!(scene.waits(&caller), None);
-    scene.line.gave_back();
-    assert!(caller.was_woken());
-    scene.asks(&caller);
 }
 
 #[test]

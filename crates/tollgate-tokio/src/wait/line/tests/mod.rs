@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tollgate_core::store::{Operation, State, Verdict, Verdicts};
 use tollgate_core::{Key, Limit, Timestamp, Wait};
 
-use super::{Line, Position, Start, Starts, TICK, Turn};
+use super::{Kept, Line, Position, Start, Starts, TICK, Turn};
 use crate::wait::Patience;
 use crate::wait::caller::Asker;
 use crate::wait::costs::LimitCosts;
