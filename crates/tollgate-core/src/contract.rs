@@ -109,10 +109,11 @@ pub trait Store: Send + Sync {
 
     /// Returns whether some answers come from elsewhere than the store that has the states.
     ///
-    /// A store with states returns `false`; a cache or a fallback, which answers instead of the store
-    /// inside, returns `true`; any other layer returns what the store inside returns. A layer that
-    /// judges a store by its answers, such as a circuit breaker, cannot be around one that returns
-    /// `true`, and finds out when it is made.
+    /// A store with states returns `false`; a layer that answers some calls instead of the store inside,
+    /// such as a cache, a fallback or a kill switch, returns `true`, also if it only denies them; any other
+    /// layer, also one that only fails calls, returns what the store inside returns. A layer that
+    /// judges a store by its answers, such as a circuit breaker, or remembers them, cannot be around one
+    /// that returns `true`, and finds out when it is made.
     fn answers_instead(&self) -> bool;
 }
 

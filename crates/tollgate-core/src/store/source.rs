@@ -15,6 +15,8 @@ pub enum Source {
     Prefetched,
     /// The store failed, and something else decided.
     Fallback,
+    /// A layer decided by itself without asking the store, such as a kill switch that denies every call.
+    Layer,
 }
 
 impl Source {

@@ -1,6 +1,11 @@
 //! The layer behind nginx, which appends to a header's last line, or sets one of its own.
 
-use http::HeaderName;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::any;
+use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_stream::wrappers::TcpListenerStream;
 use tollgate_http::inbound::{ClientIp, InboundLayer};
@@ -12,6 +17,13 @@ use tonic_types::StatusExt;
 use crate::client::*;
 use crate::connections::*;
 use crate::proxies::*;
+
+#[allow(dead_code, reason = "`main` is for the example alone")]
+#[path = "../../../tollgate-http/examples/forward_auth.rs"]
+mod forward_auth;
+
+/// A client that calls past the proxy.
+const CAROL: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 
 #[tokio::test]
 async fn clients_of_one_proxy_are_counted_apart() {
@@ -113,6 +125,53 @@ async fn grpc_refusals_pass() {
         assert!(delay.as_secs() > 3_000);
         assert!(denied.metadata().contains_key("grpc-retry-pushback-ms"));
     }
+}
+
+/// The configuration is that of `docs/recipes.md`.
+#[tokio::test]
+async fn services_behind_forward_auth_are_limited() {
+    let service = any(async || (StatusCode::FORBIDDEN, "the service's own"));
+    let service = serve(Router::new().route("/", service)).await;
+    let (listener, limits) = listener().await;
+    drop(tokio::spawn(async move {
+        let store = Arc::new(MemoryStore::new());
+        let served = forward_auth::serve(listener, store, NGINX).await;
+        served.map_err(|error| error.to_string()).unwrap();
+    }));
+    let page = include_str!("../../../../docs/recipes.md");
+    let (_, locations) = page.split_once("```nginx\nlocation / {").unwrap();
+    let (locations, _) = locations.split_once("}\n```").unwrap();
+    let locations = locations
+        .replace("127.0.0.1:8080", &service.to_string())
+        .replace(
+            "http://127.0.0.1:3000/nginx;",
+            &format!("http://{limits}/nginx; proxy_bind {NGINX};"),
+        );
+    let nginx = nginx_with("", &locations);
+    for client in [ALICE, BOB] {
+        for call in 0..102 {
+            let mut request = get(nginx.address(), "/");
+            let forged = HeaderValue::try_from(format!("203.0.113.{call}")).unwrap();
+            let _ = request.headers_mut().insert("x-forwarded-for", forged);
+            let answer = send_from(client, request).await;
+            let wait: u64 = answer.header("retry-after").parse().unwrap_or(0);
+            if call < 100 {
+                assert_eq!((answer.status, wait), (403, 0));
+                assert_eq!(answer.body, "the service's own");
+            } else {
+                assert!(answer.status == 429 && (1..=60).contains(&wait));
+            }
+        }
+    }
+    // Who comes past nginx is not believed; Traefik and Caddy pass the answer on.
+    for path in ["/traefik", "/nginx"] {
+        let mut request = get(limits, path);
+        let alice = HeaderValue::try_from(ALICE.to_string()).unwrap();
+        let _ = request.headers_mut().insert("x-forwarded-for", alice);
+        assert_eq!(send_from(CAROL, request).await.status, 204);
+    }
+    assert_eq!(send_from(ALICE, get(limits, "/traefik")).await.status, 429);
+    assert_eq!(send_from(ALICE, get(limits, "/nginx")).await.status, 403);
 }
 
 /// Serves each address once an hour.

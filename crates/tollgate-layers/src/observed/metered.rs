@@ -18,7 +18,7 @@ const LIMITS: usize = 32;
 
 /// The kinds of errors that a store has while it is down or slow.
 pub(crate) const KINDS: [ErrorKind; 2] = [ErrorKind::Unavailable, ErrorKind::Unknown];
-const SOURCES: [&str; 4] = ["store", "cache", "prefetched", "fallback"];
+const SOURCES: [&str; 5] = ["store", "cache", "prefetched", "fallback", "layer"];
 const OUTCOMES: [&str; 5] = [
     "allowed",
     "denied",
@@ -166,6 +166,7 @@ fn index(source: Source) -> usize {
         Source::Cache => 1,
         Source::Prefetched => 2,
         Source::Fallback => 3,
+        Source::Layer => 4,
         _ => 0,
     }
 }

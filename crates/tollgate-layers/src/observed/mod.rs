@@ -30,7 +30,7 @@ use tollgate_memory::{Clock, SystemClock};
 /// An outcome is `allowed`, `denied`, `denied_by_other` if another limit of the call denied it,
 /// `shadow_denied` if a limit in [shadow](tollgate_core::Limit::shadow) would have, or `abandoned` if the caller went
 /// away before it had the answer, so that its cost may have been consumed. A limit's counters are there
-/// from its first call on. A source is `store`, `cache`, `prefetched` or `fallback`. A key is never a label, since there may be any number of
+/// from its first call on. A source is `store`, `cache`, `prefetched`, `fallback` or `layer`. A key is never a label, since there may be any number of
 /// keys; a limit's name is. A kind is the name of an [`ErrorKind`] in lower case, but
 /// for `unknown_outcome`. Install the recorder before the first call: what is counted goes to the
 /// one that is there then.

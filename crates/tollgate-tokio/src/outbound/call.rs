@@ -113,7 +113,7 @@ impl<'k, S> OutboundCall<'k, S> {
         self
     }
 
-    /// Gives this call a low priority: it leaves what is
+    /// Makes this a call in the background: it leaves what is
     /// [kept for urgent calls](super::OutboundBuilder::keep_for_urgent) to
     /// other calls.
     pub fn background(mut self) -> Self {
