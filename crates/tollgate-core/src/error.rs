@@ -1,5 +1,6 @@
 //! `LimitError` and `StoreError`: invalid limits, and failures to reach a decision.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
@@ -63,6 +64,7 @@ impl LimitError {
             | Problem::UnknownZone { .. } => LimitErrorKind::Name,
             Problem::BadValue { error, .. } => error.kind(),
             Problem::NeverOpen => LimitErrorKind::NeverOpen,
+            Problem::Off => LimitErrorKind::Off,
             Problem::NoLimits
             | Problem::NoQuotas
             | Problem::TooManyLimits { .. }
@@ -103,6 +105,8 @@ pub enum LimitErrorKind {
     Name,
     /// The closed times of a schedule leave no time open.
     NeverOpen,
+    /// The text `off`, which switches a limit off where that is possible, is here no limit.
+    Off,
     /// A text cannot be read as a limit, an algorithm or a quota.
     Syntax,
 }
@@ -226,6 +230,11 @@ pub(crate) enum Problem {
         /// The burst that was requested.
         burst: u64,
     },
+    /// A limit is switched off where there must be one.
+    #[error(
+        "`off` is no limit: only a plan, or an entry in a file of limits, can be switched off by it"
+    )]
+    Off,
     /// What another crate refuses.
     #[error("{message}")]
     Other {
@@ -248,7 +257,7 @@ pub(crate) enum Problem {
         /// The byte offset of the first part that could not be read.
         at: usize,
         /// What was expected there.
-        expected: &'static str,
+        expected: Cow<'static, str>,
     },
     /// An instant is before the Unix epoch, or more than 2^53 - 1 microseconds after it.
     #[error("an instant must lie between the Unix epoch and 2^53 - 1 microseconds after it")]

@@ -101,6 +101,8 @@ struct Inner {
 
 /// The option of a limit in shadow.
 const SHADOW: &str = "shadow";
+/// The text of a limit that is switched off.
+const OFF: &str = "off";
 
 impl Limit {
     /// Returns a limit called `name`.
@@ -274,13 +276,17 @@ impl FromStr for Limit {
     /// Reads `NAME=ALGORITHM:N/WINDOW[,OPTION...]`, such as `login=gcra:10/1m,burst=3`, as
     /// `Display` writes it. `FromStr` of [`Algorithm`] lists the options.
     fn from_str(text: &str) -> Result<Self, LimitError> {
-        let name = text.split_once('=').map(|(name, _)| name);
         // An `=` after a colon belongs to an option.
-        let Some(name) = name.filter(|name| !name.contains(':')) else {
+        let named = text.split_once('=').filter(|(name, _)| !name.contains(':'));
+        if named.map_or(text, |(_, algorithm)| algorithm) == OFF {
+            named.map_or(Ok(()), |(name, _)| check_name(name))?;
+            return Err(LimitError(Problem::Off));
+        }
+        let Some((name, _)) = named else {
             return Err(LimitError(Problem::Syntax {
                 text: text.to_owned(),
                 at: 0,
-                expected: "a name and `=` before the algorithm, such as `login=gcra:10/1m`",
+                expected: "a name and `=` before the algorithm, such as `login=gcra:10/1m`".into(),
             }));
         };
         let reader = Reader::new(text, name.len() + 1);

@@ -1,5 +1,7 @@
 //! `Reader`: reads the text of a limit from left to right, and tracks its position. `from_texts`: conversions.
 
+use std::borrow::Cow;
+
 use crate::error::{LimitError, Problem};
 
 /// Reads a type from owned and borrowed texts, as its `FromStr` does.
@@ -120,11 +122,11 @@ impl<'t> Reader<'t> {
     }
 
     /// Returns the error that `expected` is missing at the byte `at`.
-    pub(crate) fn expected(&self, at: usize, expected: &'static str) -> LimitError {
+    pub(crate) fn expected(&self, at: usize, expected: impl Into<Cow<'static, str>>) -> LimitError {
         LimitError(Problem::Syntax {
             text: self.text.to_owned(),
             at,
-            expected,
+            expected: expected.into(),
         })
     }
 }

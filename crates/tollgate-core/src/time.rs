@@ -212,10 +212,12 @@ impl Wait {
     }
 }
 
+/// Writes the wait to the millisecond, rounded up, such as `12.001s`, or `never`.
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.duration() {
-            Some(duration) => write!(f, "{duration:?}"),
+        match self.as_micros() {
+            Some(0) => f.write_str("0s"),
+            Some(micros) => write!(f, "{:?}", Duration::from_millis(micros.div_ceil(1_000))),
             None => f.write_str("never"),
         }
     }

@@ -1,5 +1,7 @@
 //! `FredStore`: a store on Redis or Valkey through fred.
 
+use std::sync::Arc;
+
 use fred::clients::Client;
 use fred::interfaces::ClientLike;
 use tollgate_core::{ErrorKind, StoreError};
@@ -13,6 +15,8 @@ use crate::engine::FredEngine;
 /// Each call is one `EVALSHA`, written once, whatever the client's own settings are. A call whose
 /// outcome is unknown fails with [`ErrorKind::Unknown`], and is never sent again.
 ///
+/// A clone is a handle on the same store, for a limiter, leases and an `Outbound` on the same connections.
+///
 /// # The runtime
 ///
 /// fred's tasks run on the Tokio runtime on which the client was connected, and end with it. A store
@@ -21,7 +25,7 @@ use crate::engine::FredEngine;
 /// [`ErrorKind::Unavailable`]. So do not keep a store in a `static` that several `#[tokio::test]`s
 /// share, because each of them has a runtime of its own: connect one store in each.
 #[derive(Debug)]
-pub struct FredStore<C = Client>(WireStore<FredEngine<C>>);
+pub struct FredStore<C = Client>(Arc<WireStore<FredEngine<C>>>);
 
 impl<C: Clients> FredStore<C> {
     /// Returns a store that sends its commands through `clients`, with the default options.
@@ -57,11 +61,10 @@ impl<C: Clients> FredStore<C> {
 
     pub(crate) fn of(clients: C, options: Options, connections: Vec<Connection>) -> Self {
         let engine = FredEngine::new(clients, options.deadline(), connections);
-        Self(WireStore::new(engine, options))
+        Self(Arc::new(WireStore::new(engine, options)))
     }
 
     /// Returns the store that this wraps.
-    #[cfg(feature = "operate")]
     pub(crate) fn wire(&self) -> &WireStore<FredEngine<C>> {
         &self.0
     }
@@ -77,8 +80,14 @@ impl<C: Clients> FredStore<C> {
     }
 }
 
-tollgate_wire::__decides!(FredStore<C: Clients> 0);
-tollgate_wire::__plans_and_leases!(FredStore<C: Clients> 0);
+tollgate_wire::__decides!(FredStore<C: Clients> .wire());
+tollgate_wire::__plans_and_leases!(FredStore<C: Clients> .wire());
+
+impl<C> Clone for FredStore<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 /// Fails if fred would follow redirections by itself.
 pub(crate) fn follows_nothing(clients: &impl Clients) -> Result<(), StoreError> {

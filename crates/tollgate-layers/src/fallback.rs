@@ -21,8 +21,8 @@ use crate::observed::metered::{KINDS, label};
 /// A decision's [`source`](tollgate_core::Decision::source) says whether it did. Denials and errors stay apart: a
 /// store that denies has not failed.
 ///
-/// Only calls that consume, and peeks, are decided so; a refund, a settlement, a block, a reset and
-/// a lowering need the store itself. A request that no store could decide
+/// Only calls that consume, and peeks, are decided so. A refund and a settlement are made by what counted the
+/// call; a block, a reset and a lowering need the store itself. A request that no store could decide
 /// ([`Malformed`](ErrorKind::Malformed), [`Unsupported`](ErrorKind::Unsupported)) stays an error:
 /// whoever sends one must not get around the limits by it. So do errors that are
 /// [excluded](Self::fail_on).

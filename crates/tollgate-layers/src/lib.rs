@@ -20,7 +20,7 @@ pub use breaker::Breaker;
 pub use deny_cache::DenyCache;
 pub use fallback::{AllowAll, Fallback};
 pub use lazy::Lazy;
-pub use observed::Observed;
+pub use observed::{Observed, key_hash};
 pub use prefetch::Prefetch;
 pub use share::Share;
 pub use stack::{Usual, usual};

@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate_core::{ErrorKind, RateLimiter};
-use tollgate_layers::{Breaker, Fallback, Share};
+use tollgate_layers::{Breaker, Fallback, Observed, Share};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
+use tracing::Level;
+use tracing::subscriber::DefaultGuard;
 
 /// What is written to a log.
 #[derive(Clone, Default)]
@@ -36,13 +38,34 @@ impl Log {
     }
 }
 
-#[tokio::test]
-async fn outages_are_logged_once() {
+/// Returns what is logged until the guard is dropped.
+fn logged() -> (Log, DefaultGuard) {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time();
+    let subscriber = subscriber.with_max_level(Level::DEBUG);
     let subscriber = subscriber.with_writer(move || writer.clone()).finish();
-    let _logs = tracing::subscriber::set_default(subscriber);
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+#[test]
+fn a_denied_call_is_logged_with_the_hash_of_its_key() {
+    let (log, _guard) = logged();
+    let store = Observed::new(MemoryStore::new());
+    let limiter = RateLimiter::new(store, ["a=gcra:0/1s"]).unwrap();
+    for (key, hash) in [
+        (("alice", ""), "1504cb571759afdb"),
+        (("alic", "e"), "da2a5f97a8bf39b5"),
+    ] {
+        assert!(limiter.check(key).run().unwrap().is_denied());
+        let said = format!(" key_hash={hash}");
+        assert!(log.lines().concat().contains(&said), "{hash}");
+    }
+}
+
+#[tokio::test]
+async fn outages_are_logged_once() {
+    let (log, _guard) = logged();
     let limits = ["a=gcra:99/1s"];
 
     let down = [Fault::Fail(ErrorKind::Unavailable); 3];

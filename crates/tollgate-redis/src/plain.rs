@@ -119,7 +119,7 @@ impl<C: Connection> Transact for RedisEngine<C> {
     }
 }
 
-tollgate_wire::__decides!(PlainStore<C: ToOneServer> 0);
+tollgate_wire::__decides!(PlainStore<C: ToOneServer> .0);
 
 /// Leaves the connection out, because it may not implement `Debug`.
 impl<C> fmt::Debug for PlainStore<C> {

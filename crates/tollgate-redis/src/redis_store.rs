@@ -1,6 +1,7 @@
 //! `RedisStore`: a store on Redis or Valkey through redis-rs.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tollgate_wire::{Options, WireStore};
 
@@ -11,7 +12,9 @@ use crate::engine::RedisEngine;
 ///
 /// Each call is one `EVALSHA`, sent once. A call whose outcome is unknown fails with
 /// [`ErrorKind::Unknown`](tollgate_core::ErrorKind::Unknown), and is never sent again.
-pub struct RedisStore<C = ServerConnection>(WireStore<RedisEngine<C>>);
+///
+/// A clone is a handle on the same store, for a limiter, leases and an `Outbound` on one connection.
+pub struct RedisStore<C = ServerConnection>(Arc<WireStore<RedisEngine<C>>>);
 
 impl<C: ToOneServer> RedisStore<C> {
     /// Returns a store that sends its commands through `connection`, with the default options.
@@ -59,11 +62,10 @@ impl<C: ToOneServer> RedisStore<C> {
 
 impl<C: Connection> RedisStore<C> {
     pub(crate) fn of(engine: RedisEngine<C>, options: Options) -> Self {
-        Self(WireStore::new(engine, options))
+        Self(Arc::new(WireStore::new(engine, options)))
     }
 
     /// Returns the store that this wraps.
-    #[cfg(feature = "operate")]
     pub(crate) fn wire(&self) -> &WireStore<RedisEngine<C>> {
         &self.0
     }
@@ -79,8 +81,14 @@ impl<C: Connection> RedisStore<C> {
     }
 }
 
-tollgate_wire::__decides!(RedisStore<C: Connection> 0);
-tollgate_wire::__plans_and_leases!(RedisStore<C: Connection> 0);
+tollgate_wire::__decides!(RedisStore<C: Connection> .wire());
+tollgate_wire::__plans_and_leases!(RedisStore<C: Connection> .wire());
+
+impl<C> Clone for RedisStore<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 /// Leaves the connection out, because it may not implement `Debug`.
 impl<C: Connection> fmt::Debug for RedisStore<C> {

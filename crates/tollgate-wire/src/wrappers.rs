@@ -1,11 +1,11 @@
 //! The traits of stores, for [`WireStore`](crate::WireStore) and for the stores of client crates, which
 //! wrap one in a field: each method calls the inherent one.
 
-/// Implements [`Store`](tollgate_core::Store), by the type itself or by its field.
+/// Implements [`Store`](tollgate_core::Store), by the type itself, or by what follows it, such as `.0`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __decides {
-    ($name:ident<$of:ident: $bound:path> $($field:tt)?) => {
+    ($name:ident<$of:ident: $bound:path> $($inner:tt)*) => {
         const _: () = {
             use std::pin::Pin;
 
@@ -26,15 +26,15 @@ macro_rules! __decides {
                     'store: 'call,
                     Self: 'call,
                 {
-                    Box::pin(async move { self$(.$field)?.execute(&request).await })
+                    Box::pin(async move { self$($inner)*.execute(&request).await })
                 }
 
                 async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-                    self$(.$field)?.reset(&checks).await
+                    self$($inner)*.reset(&checks).await
                 }
 
                 fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-                    self$(.$field)?.supports(request)
+                    self$($inner)*.supports(request)
                 }
 
                 fn as_sync(&self) -> Option<&dyn SyncStore> {
@@ -53,7 +53,7 @@ macro_rules! __decides {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __plans_and_leases {
-    ($name:ident<$of:ident: $bound:path> $($field:tt)?) => {
+    ($name:ident<$of:ident: $bound:path> $($inner:tt)*) => {
         const _: () = {
             use async_trait::async_trait;
             use tollgate_core::{Key, StoreError, lease, schedule};
@@ -65,7 +65,7 @@ macro_rules! __plans_and_leases {
                     &self,
                     request: &schedule::Request<'a>,
                 ) -> Result<schedule::Answer, StoreError> {
-                    self$(.$field)?.schedule(request).await
+                    self$($inner)*.schedule(request).await
                 }
 
                 async fn reset_schedule<'a>(
@@ -73,7 +73,7 @@ macro_rules! __plans_and_leases {
                     terms: &'a schedule::Terms,
                     key: Key<'a>,
                 ) -> Result<(), StoreError> {
-                    self$(.$field)?.reset_schedule(terms, key).await
+                    self$($inner)*.reset_schedule(terms, key).await
                 }
             }
 
@@ -84,7 +84,7 @@ macro_rules! __plans_and_leases {
                     &self,
                     request: lease::Request<'a>,
                 ) -> Result<lease::Answer, StoreError> {
-                    self$(.$field)?.lease(&request).await
+                    self$($inner)*.lease(&request).await
                 }
 
                 async fn reset_leases<'a>(
@@ -92,7 +92,7 @@ macro_rules! __plans_and_leases {
                     terms: &'a lease::Terms,
                     key: Key<'a>,
                 ) -> Result<(), StoreError> {
-                    self$(.$field)?.reset_leases(terms, key).await
+                    self$($inner)*.reset_leases(terms, key).await
                 }
             }
         };

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ops::Not;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,7 +13,7 @@ use tollgate_wire::operate::{FoundState, Search};
 use crate::doubt::{doubt, is_same};
 use crate::failure::Failure;
 use crate::limits::LimitsFile;
-use crate::output::{Output, say};
+use crate::output::{Output, say, status};
 use crate::store::{Remote, TimeSource};
 use crate::subject::{Subject, SubjectOptions, ask, find};
 use crate::text::{micros, wait};
@@ -30,7 +31,7 @@ pub(crate) struct BlockOptions {
     pub(crate) lasting: Option<String>,
 }
 
-pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure> {
+pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<ExitCode, Failure> {
     let BlockOptions {
         subject: about,
         lasting,
@@ -86,13 +87,16 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<(), Failure
         }
     }
     say(about.server.json, output, &answer, || {
-        format!(
-            "block {}: blocked for {} by {}\n",
-            subject.whom,
-            wait(answer.wait),
-            answer.limits.join(", ")
-        )
-    })
+        let (whom, limits) = (&subject.whom, answer.limits.join(", "));
+        let lasting = wait(answer.wait);
+        match answer.seen.denies_nobody() {
+            true => {
+                format!("block {whom}: {limits} stands for {lasting}, but seems to deny nobody\n")
+            }
+            false => format!("block {whom}: blocked for {lasting} by {limits}\n"),
+        }
+    })?;
+    Ok(status(!answer.seen.denies_nobody()))
 }
 
 /// What the server's states tell of a block that was just written.
@@ -113,6 +117,11 @@ struct Seen {
 }
 
 impl Seen {
+    /// Returns whether the service counts the key, but not as it is blocked.
+    fn denies_nobody(&self) -> bool {
+        self.rest_differs || self.clock_differs || self.doubt.is_some()
+    }
+
     fn warnings(&self) -> impl Iterator<Item = String> {
         let unread = (!self.unread.is_empty()).then(|| {
             format!(
@@ -201,7 +210,8 @@ comes after the block, and its failure is no failure of the block.
 
 A hash that `tollgate top` shows, # and hex digits, is taken as KEY or --rest without the secret.
 
-Exit status: 0 if the key is blocked, 2 if not.
+Exit status: 0 if the key is blocked; 1 if the block stands, but seems to deny nobody, because the
+server counts the key with other rests, by the other clock or hashed; 2 if nothing is blocked.
 
 Examples:
   tollgate block alice --store redis://127.0.0.1:6379 --limit ban=block:15m

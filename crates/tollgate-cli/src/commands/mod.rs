@@ -60,7 +60,7 @@ enum Command {
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<ExitCode, Failure> {
     match &cli.command {
         Command::Advise(options) => advise::run(options, output).map(|()| ExitCode::SUCCESS),
-        Command::Block(options) => block::run(options, output).map(|()| ExitCode::SUCCESS),
+        Command::Block(options) => block::run(options, output),
         Command::Check(options) => check::check(options, output),
         Command::Demo(options) => demo::run(options, output).map(|()| ExitCode::SUCCESS),
         Command::Doctor(options) => doctor::run(options, output),

@@ -1,15 +1,17 @@
 //! `Source`: an input file, plain or gzip, or standard input.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, BufReader, Cursor, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 use std::time::SystemTime;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use super::content::{GZIP, NotText, START, not_text, unreadable};
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::progress::Progress;
+use crate::text::grouped;
 
 /// An input file before it is opened for reading.
 pub(crate) struct Source<'p> {
@@ -102,7 +104,12 @@ impl<'p> Source<'p> {
         if !is_gzip {
             return Ok(Box::new(raw));
         }
-        let mut text = MultiGzDecoder::new(BufReader::with_capacity(64 * 1024, raw));
+        let raw = BufReader::with_capacity(64 * 1024, raw);
+        let mut text = Members {
+            member: Some(GzDecoder::new(raw)),
+            name: self.path.display().to_string(),
+            progress,
+        };
         let start = start_of(&mut text)?;
         if start.starts_with(GZIP) {
             return Err(io::Error::new(ErrorKind::InvalidData, NotText::GzipTwice));
@@ -119,6 +126,52 @@ fn start_of(file: &mut impl Read) -> io::Result<Vec<u8>> {
     match not_text(&start) {
         Some(found) => Err(io::Error::new(ErrorKind::InvalidData, found)),
         None => Ok(start),
+    }
+}
+
+/// The members of a gzip file, as `cat a.gz b.gz` writes them. Zeros after one, as on tapes and at the end
+/// of files of a fixed size, are ignored with a warning.
+struct Members<'g, R> {
+    /// `None` once the last one has ended.
+    member: Option<GzDecoder<R>>,
+    name: String,
+    progress: &'g Progress,
+}
+
+impl<R: BufRead> Read for Members<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(mut member) = self.member.take() {
+            let read = member.read(buffer);
+            if !matches!(read, Ok(0)) || buffer.is_empty() {
+                self.member = Some(member);
+                return read;
+            }
+            let mut packed = member.into_inner();
+            let mut zeros = 0_u64;
+            while next(&mut packed)? == Some(0) {
+                packed.consume(1);
+                zeros += 1;
+            }
+            if zeros > 0 {
+                self.progress.finish();
+                let (name, zeros) = (&self.name, grouped(zeros));
+                let said = format!("{name}: ignored zeros after the end of its gzip data: {zeros}");
+                Output::new().complain(&said);
+            }
+            let is_followed = next(&mut packed)?.is_some();
+            self.member = is_followed.then(|| GzDecoder::new(packed));
+        }
+        Ok(0)
+    }
+}
+
+/// Returns the next byte of a file, without taking it.
+fn next(packed: &mut impl BufRead) -> io::Result<Option<u8>> {
+    loop {
+        match packed.fill_buf() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => return read.map(|bytes| bytes.first().copied()),
+        }
     }
 }
 

@@ -88,9 +88,16 @@ impl fmt::Display for Span {
     }
 }
 
-/// Formats a wait, or `never`.
+/// Formats a wait to the millisecond, rounded up, or `never`.
 pub(crate) fn wait(wait: Option<Duration>) -> String {
-    wait.map_or_else(|| "never".to_owned(), |wait| Span(wait).to_string())
+    let Some(wait) = wait else {
+        return "never".to_owned();
+    };
+    let millis = wait.as_nanos().div_ceil(1_000_000);
+    Span(Duration::from_millis(
+        u64::try_from(millis).unwrap_or(u64::MAX),
+    ))
+    .to_string()
 }
 
 /// Serializes whole microseconds, or `null` for never.
@@ -120,12 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_exact() {
+    fn spans_are_exact_and_waits_to_the_millisecond() {
         let text = |micros| Span(Duration::from_micros(micros)).to_string();
         assert_eq!(text(0), "0s");
         assert_eq!(text(1), "0.000001s");
         assert_eq!(text(5_400_000), "5.4s");
         assert_eq!(text(60_000_000), "1m");
         assert_eq!(text(90_061_500_000), "1d 1h 1m 1.5s");
+        assert_eq!(wait(Some(Duration::from_micros(59_999_974))), "1m");
+        assert_eq!(wait(Some(Duration::from_micros(5_400_001))), "5.401s");
     }
 }

@@ -84,7 +84,7 @@ fn a_key_that_the_service_writes_otherwise_is_doubted() {
             ("peek", 0, "--limit login=gcra:5/1d"),
             ("explain", 0, ""),
             ("reset", 1, ""),
-            ("block", 0, "--limit ban=block:15m"),
+            ("block", 1, "--limit ban=block:15m"),
         ] {
             let line = format!("{command} {asked} {limit} --time-source {clock}");
             let answer = says(&desk, status, &line, secret);
@@ -155,7 +155,14 @@ fn a_block_tells_whose_states_it_does_not_deny() {
     };
     let block = |whom: &str, fields: &str| {
         let line = format!("block --limit ban=block:15m {whom}");
-        has_fields(&says(&desk, 0, &line, None), fields);
+        let is_idle = fields.contains("true");
+        has_fields(&says(&desk, is_idle.into(), &line, None), fields);
+        let said = if is_idle {
+            ", but seems to deny nobody\n"
+        } else {
+            "blocked for 1"
+        };
+        has(&stdout(&desk.ask(&line)), said);
     };
     let neither = "rest_differs=none & clock_differs=none";
     let rest = "rest_differs=true & clock_differs=none";

@@ -354,6 +354,8 @@ fn the_same_log_may_be_packed_marked_or_from_standard_input() {
         packed(&text),
         // As written by `cat a.gz b.gz`.
         [packed(one), packed(two)].concat(),
+        // As on a tape, or in a file of a fixed size.
+        [packed(one), vec![0; 512], packed(two), vec![0; 100_000]].concat(),
         [b"\xef\xbb\xbf", &*text].concat(),
     ] {
         // Under any name.
@@ -362,6 +364,9 @@ fn the_same_log_may_be_packed_marked_or_from_standard_input() {
         let output = from_standard_input(&content);
         let found = serde_json::from_slice::<Value>(&output.stdout).unwrap();
         assert_eq!(found, sample);
+        let warning = "-: ignored zeros after the end of its gzip data: 512\n";
+        let has_zeros = content.ends_with(&[0; 100]);
+        assert_eq!(stderr(&output).contains(warning), has_zeros);
     }
 }
 

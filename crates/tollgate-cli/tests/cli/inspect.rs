@@ -54,6 +54,9 @@ fn explain_lists_every_algorithm_of_a_key() {
                 "login=sliding-log:N/WINDOW",
             ]
         );
+        has_fields(&answer, r#"key_hashes={"": "1504cb571759afdb"}"#);
+        let said = "\nIn events of denied calls, key_hash is 1504cb571759afdb.\n";
+        has(&desk.text("explain alice"), said);
         // Without an amount, nothing is said to be left.
         has_fields(&answer, "limits=[] & states.2.remaining=none");
         has_fields(&answer, "states.*.consumed=[null, 3, 3, 3, 3, 3]");

@@ -17,9 +17,6 @@ pub(super) trait Written: Machine + Into<Algorithm> {
     const HAS_ZONE: bool = false;
     /// The options, and whether each takes a number.
     const OPTIONS: &'static [(&'static str, bool)];
-    /// What an error says was expected instead of an unknown or repeated option.
-    const EXPECTED: &'static str;
-
     /// What an error says was expected instead of a quota.
     const EXPECTED_QUOTA: &'static str = "`:` and a quota, such as `:20/1h`";
 
@@ -45,7 +42,6 @@ pub(super) struct Spelling {
     name: &'static str,
     has_zone: bool,
     options: &'static [(&'static str, bool)],
-    expected: &'static str,
     expected_quota: &'static str,
     read_quota: fn(&mut Reader<'_>) -> Result<Quota, LimitError>,
     read: fn(Quota, &Options<'_>) -> Result<Algorithm, LimitError>,
@@ -57,10 +53,22 @@ impl Spelling {
             name: M::WORD,
             has_zone: M::HAS_ZONE,
             options: M::OPTIONS,
-            expected: M::EXPECTED,
             expected_quota: M::EXPECTED_QUOTA,
             read_quota: M::read_quota,
             read: |quota, options| M::read(quota, options).map(Into::into),
+        }
+    }
+
+    /// Returns what an error says was expected instead of an unknown or repeated option.
+    fn expected_options(&self, also: Option<&str>) -> String {
+        let numbers = |takes| if takes { "=NUMBER" } else { "" };
+        let own = self.options.iter();
+        let own = own.map(|&(name, takes)| format!("`{name}{}`", numbers(takes)));
+        let all: Vec<_> = own.chain(also.map(|also| format!("`{also}`"))).collect();
+        match all.len() {
+            0 => "the end: there are no options".to_owned(),
+            1 => format!("the option {}, once", all[0]),
+            _ => format!("one of the options {}, once", listed(&all)),
         }
     }
 }
@@ -138,7 +146,8 @@ impl Algorithm {
             .find(|spelling| spelling.has_zone == zone_at.is_some());
         let spelling = spelling.or_else(|| named.next()).ok_or_else(|| {
             let is_named = reader.skip('=');
-            reader.expected(start, if is_named { UNNAMED } else { &NAMES })
+            let expected: &'static str = if is_named { UNNAMED } else { &NAMES };
+            reader.expected(start, expected)
         })?;
         if !reader.skip(':') {
             return Err(reader.expected(reader.at(), spelling.expected_quota));
@@ -164,17 +173,18 @@ impl Algorithm {
             }
             let start = reader.at();
             let option = reader.word();
-            let number = if reader.skip('=') {
+            let has_number = reader.skip('=');
+            let is_known = spelling.options.contains(&(option, has_number))
+                || also == Some(option) && !has_number;
+            if !is_known || given.iter().any(|(given, _)| *given == option) {
+                return Err(reader.expected(start, spelling.expected_options(also)));
+            }
+            let number = if has_number {
                 number_at = reader.at();
                 Some(reader.number("a number")?)
             } else {
                 None
             };
-            let is_known = spelling.options.contains(&(option, number.is_some()))
-                || also == Some(option) && number.is_none();
-            if !is_known || given.iter().any(|(given, _)| *given == option) {
-                return Err(reader.expected(start, spelling.expected));
-            }
             given.push((option, number));
         }
         let options = Options {
@@ -199,12 +209,17 @@ const UNNAMED: &str = "an algorithm without a name before it, such as `gcra:10/1
 /// What an error says was expected instead of an unknown algorithm.
 static NAMES: LazyLock<String> = LazyLock::new(|| {
     let spellings = SPELLINGS.iter().filter(|spelling| !spelling.has_zone);
-    let names: Vec<_> = spellings.map(|spelling| spelling.name).collect();
+    let names: Vec<_> = spellings.map(|spelling| spelling.name.to_owned()).collect();
+    format!("an algorithm: {}", listed(&names))
+});
+
+/// Writes the names one after the other, and `or` before the last.
+fn listed(names: &[String]) -> String {
     match names.split_last() {
-        Some((last, names)) => format!("an algorithm: {} or {last}", names.join(", ")),
+        Some((last, names)) => format!("{} or {last}", names.join(", ")),
         None => String::new(),
     }
-});
+}
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

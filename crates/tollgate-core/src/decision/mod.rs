@@ -300,9 +300,9 @@ impl Denied {
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.limit.name();
-        match self.verdict.retry_after().duration() {
-            Some(wait) => write!(f, "limit `{name}`: retry in {wait:?}"),
-            None => write!(
+        match self.retry_after() {
+            wait if !wait.is_never() => write!(f, "limit `{name}`: retry in {wait}"),
+            _ => write!(
                 f,
                 "limit `{name}`: never allowed, because the cost exceeds the capacity of {}",
                 self.verdict.capacity

@@ -159,7 +159,11 @@ fn text_says_what_is_wrong_with_a_calendar() {
         ),
         (
             "a=fixed-window:5/month@UTC,anchored",
-            "a window of a calendar has no options",
+            "expected the option `shadow`, once",
+        ),
+        (
+            "a=fixed-window:5/week@UTC,start=sunday",
+            "(\"start=sunday\"): expected the option `shadow`, once",
         ),
         ("a=gcra:5/1d@UTC", "`,` and an option, or the end"),
         (

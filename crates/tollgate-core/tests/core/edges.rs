@@ -328,9 +328,18 @@ fn the_last_instant_is_the_last_exact_double() {
 }
 
 #[test]
-fn a_wait_displays_as_a_duration_or_never() {
-    assert_eq!(Wait::from_micros(1_500).to_string(), "1.5ms");
-    assert_eq!(Wait::NEVER.to_string(), "never");
+fn a_wait_is_written_to_the_millisecond() {
+    for (micros, text) in [
+        (0, "0s"),
+        (1, "1ms"),
+        (1_500, "2ms"),
+        (12_000_001, "12.001s"),
+        (59_999_974, "60s"),
+        (u64::MAX - 1, "18446744073709.552s"),
+        (u64::MAX, "never"),
+    ] {
+        assert_eq!(Wait::from_micros(micros).to_string(), text);
+    }
 }
 
 /// A program may derive `Debug` for what holds them.

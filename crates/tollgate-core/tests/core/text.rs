@@ -7,6 +7,8 @@ use std::time::Duration;
 use tollgate_core::Algorithm;
 use tollgate_core::{Limit, LimitError, LimitErrorKind, Quota, lease, schedule};
 
+const BURST: &str = "one of the options `burst=NUMBER` or `shadow`, once";
+
 const LIMITS: [&str; 14] = [
     "a=fixed-window:20/1h",
     "a=fixed-window:20/1h,anchored",
@@ -77,11 +79,18 @@ fn errors_point_at_the_character_that_is_wrong() {
         ("a=gcra:5/1w", 10, "a unit"),
         ("a=gcra:5/1.5s", 10, "a unit"),
         ("a=gcra:5+/1s", 8, "`/` and a window"),
-        ("a=fixed-window:5/1m,anchored=1", 20, "an option"),
+        (
+            "a=fixed-window:5/1m,anchored=1",
+            20,
+            "one of the options `anchored`, `count-denied` or `shadow`, once",
+        ),
         ("a=gcra:10/1day", 11, "a unit"),
         ("a=gcra:10/1m:", 12, "`,` and an option"),
-        ("a=gcra:10/1m,", 13, "the option `burst=NUMBER`"),
-        ("a=gcra:10/1m,burst", 13, "the option `burst=NUMBER`"),
+        ("a=gcra:10/1m,", 13, BURST),
+        ("a=gcra:5/1s,delay=8", 12, BURST),
+        ("a=gcra:10/1m,shadow,shadow", 20, BURST),
+        ("a=gcra:10/1m,shadow=1", 13, BURST),
+        ("a=gcra:10/1m,burst", 13, BURST),
         ("a=gcra:10/1m,burst=", 19, "a number"),
         ("a=gcra:10/1m,burst=+3", 19, "a number"),
         (
@@ -90,38 +99,42 @@ fn errors_point_at_the_character_that_is_wrong() {
             "a smaller number",
         ),
         ("a=b=gcra:10/1m", 2, "an algorithm without a name"),
-        (
-            "a=gcra:10/1m,burst=3,burst=3",
-            21,
-            "the option `burst=NUMBER`",
-        ),
-        ("a=gcra:10/1m,anchored", 13, "the option `burst=NUMBER`"),
+        ("a=gcra:10/1m,burst=3,burst=3", 21, BURST),
+        ("a=gcra:10/1m,anchored", 13, BURST),
         (
             "a=sliding-log:5/1m,burst=3",
             19,
-            "the option `count-denied`",
+            "one of the options `count-denied` or `shadow`, once",
         ),
         (
             "a=sliding-log:5/1m,count-denied=1",
             19,
-            "the option `count-denied`",
+            "one of the options `count-denied` or `shadow`, once",
         ),
-        ("a=sliding-counter:5/1m,x", 23, "the end"),
+        ("a=sliding-counter:5/1m,x", 23, "the option `shadow`, once"),
         ("a=block", 7, "`:` and how long a block lasts"),
         ("a=block:5", 9, "a unit"),
         ("a=block:1/5m", 9, "a unit"),
-        ("a=block:5m,burst=3", 11, "the option `doublings=NUMBER`"),
+        (
+            "a=block:5m,burst=3",
+            11,
+            "one of the options `doublings=NUMBER` or `shadow`, once",
+        ),
         ("a=sliding-buckets:5/1m", 22, "`,buckets=NUMBER`"),
-        ("a=fixed-window:5/1m,anchored,anchored", 29, "an option"),
+        (
+            "a=fixed-window:5/1m,anchored,anchored",
+            29,
+            "one of the options `anchored`, ",
+        ),
         (
             "a=sliding-log:5/1m,count-denied,count-denied",
             32,
-            "the option `count-denied`",
+            "one of the options `count-denied` or `shadow`, once",
         ),
         (
             "a=sliding-buckets:5/1m,buckets=2,buckets=2",
             33,
-            "the option `buckets=NUMBER`",
+            "one of the options `buckets=NUMBER` or `shadow`, once",
         ),
     ] {
         expects::<Limit>(text, at, expected);
@@ -129,7 +142,7 @@ fn errors_point_at_the_character_that_is_wrong() {
     let error = "a=gcra:10/1m,brust=3".parse::<Limit>().unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#""a=gcra:10/1m,brust=3" is wrong at character 14 ("brust=3"): expected the option `burst=NUMBER`, once"#
+        r#""a=gcra:10/1m,brust=3" is wrong at character 14 ("brust=3"): expected one of the options `burst=NUMBER` or `shadow`, once"#
     );
     let error = "a=gcra:10/1".parse::<Limit>().unwrap_err();
     assert_eq!(
@@ -220,6 +233,10 @@ fn values_that_are_not_possible_are_pointed_at() {
         r#""login=gcra:5/0s" is wrong at character 14 ("0s"): a window of 0ns is not possible: use whole microseconds, from 1 µs to 9007199254.740991s"#
     );
     assert!("20/1h,anchored".parse::<Quota>().is_err());
+    for text in ["off", "login=off"] {
+        let error = text.parse::<Limit>().unwrap_err();
+        assert_eq!(error.kind(), LimitErrorKind::Off, "{text}: {error}");
+    }
 }
 
 /// Schedules have quotas with bounds of their own.

@@ -132,7 +132,8 @@ impl<S> InboundLayer<S> {
     }
 
     /// Returns a layer that checks each request against the limits of its plan, whose name `plan`
-    /// finds, such as that of the user's contract, the route or the method.
+    /// finds, such as that of the user's contract, the route or the method. A plan of `["off"]` has no
+    /// limits: its requests are not counted.
     ///
     /// Limits of two plans that have the same name and window share their states: whoever changes the
     /// plan keeps what was counted. A request without a plan, or with one that is not there, is
@@ -178,11 +179,28 @@ impl<S> InboundLayer<S> {
         let mut described = HashMap::new();
         for (name, limits) in plans {
             let name = name.into();
-            let limits = RateLimiter::new((), limits)?;
+            let (mut on, mut is_empty) = (Vec::new(), true);
+            for limit in limits {
+                is_empty = false;
+                match limit.try_into().map_err(LimitError::from) {
+                    Ok(limit) => on.push(limit),
+                    Err(error) if error.kind() == LimitErrorKind::Off => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if is_empty {
+                let problem = format!(
+                    "the plan {name:?} needs at least one limit, such as `requests=gcra:10/1m`, or `off`"
+                );
+                return Err(LimitError::new(LimitErrorKind::Count, problem).into());
+            }
+            if !on.is_empty() {
+                check_together(&on)?;
+            }
             if described.contains_key(&name) {
                 return Err(LayerError::duplicate_plan(&name));
             }
-            let _ = described.insert(name, Described::new(limits.limits(), &fields));
+            let _ = described.insert(name, Described::new(on, &fields));
         }
         if described.is_empty() {
             let problem = "a layer needs at least one plan, with its limits";
@@ -503,6 +521,11 @@ impl<S: Store> InboundLayer<S> {
         let plan = Described::new(limiter.limits(), &Fields::new());
         self.shared.supported(&plan)
     }
+}
+
+/// Checks that these limits can decide together.
+fn check_together(limits: &[Limit]) -> Result<(), LimitError> {
+    RateLimiter::new((), limits).map(drop)
 }
 
 impl<T, S> Layer<T> for InboundLayer<S> {

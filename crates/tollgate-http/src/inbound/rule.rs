@@ -128,30 +128,27 @@ impl Rule {
         needs_key: bool,
     ) -> Result<Asked, NotAsked> {
         let key = self.policy.key.find(parts);
-        let (limits, key) = match &self.choice {
-            Choice::Always(limits) => (Arc::clone(limits), key?),
+        let limits = match &self.choice {
+            Choice::Always(limits) => Ok(Arc::clone(limits)),
             Choice::ByPlan(plan_of, plans) => {
-                let key = key?;
                 let plan = plan_of(parts);
-                let limits = plan.and_then(|plan| plans.get(plan));
-                let limits = limits.ok_or_else(|| NotAsked::Plan(plan.map(str::to_owned)))?;
-                (Arc::clone(limits), key)
+                let limits = plan.and_then(|plan| plans.get(plan)).cloned();
+                limits.ok_or_else(|| NotAsked::Plan(plan.map(str::to_owned)))
             }
-            Choice::ByRequest(limits_of) => {
-                let limits = limits_of(parts).map_err(NotAsked::Limits)?;
-                let key = match key {
-                    // Who is not counted need not say who they are.
-                    Err(NoKey::Header(_) | NoKey::Nothing | NoKey::Unknown(_))
-                        if limits.is_empty() && !needs_key =>
-                    {
-                        ClientKey::default()
-                    }
-                    key => key?,
-                };
-                (Described::new(limits, fields), key)
-            }
+            Choice::ByRequest(limits_of) => match limits_of(parts) {
+                Ok(limits) => Ok(Described::new(limits, fields)),
+                Err(error) => return Err(NotAsked::Limits(error)),
+            },
         };
-        let limits = limits.in_zone_of(&self.policy, Some(parts));
+        let is_off = limits.as_ref().is_ok_and(|it| it.limits.is_empty());
+        let key = match key {
+            // Who is not counted need not say who they are.
+            Err(NoKey::Header(_) | NoKey::Nothing | NoKey::Unknown(_)) if is_off && !needs_key => {
+                ClientKey::default()
+            }
+            key => key?,
+        };
+        let limits = limits?.in_zone_of(&self.policy, Some(parts));
         if limits.needs_zone() {
             return Err(NotAsked::Zone);
         }

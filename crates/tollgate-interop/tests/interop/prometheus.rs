@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const PHASE: Duration = Duration::from_secs(8);
 /// What the rules look at, and what they look at here.
 const WINDOWS: [(&str, &str); 4] = [
-    ("[1m]", "[4s]"),
+    ("[2m]", "[4s]"),
     ("[5m]", "[4s]"),
     ("[1h]", "[4s]"),
     ("offset 1d", "offset 8s"),

@@ -31,7 +31,7 @@ use tollgate_core::{Gcra, Limit, LimitError, LimitErrorKind, Quota, RateLimiter}
 /// assert_eq!(set.get("logout"), None);
 ///
 /// let error = toml::from_str::<LimitSet>(r#"api = "gcra:100/1m,brust=20""#).unwrap_err();
-/// assert!(error.to_string().contains("expected the option `burst=NUMBER`, once"));
+/// assert!(error.to_string().contains("one of the options `burst=NUMBER` or `shadow`, once"));
 /// # Ok::<(), toml::de::Error>(())
 /// ```
 ///
@@ -114,12 +114,15 @@ impl LimitSet {
 /// Reads a limit of the entry called `entry`, or `None` if it is switched off.
 pub(super) fn limit(entry: &str, text: &str) -> Result<Option<Limit>, LimitError> {
     // An `=` after a colon belongs to an option.
-    let named = text.split_once('=').filter(|(name, _)| !name.contains(':'));
-    match named {
-        _ if text == OFF => Ok(None),
-        Some((name, algorithm)) if algorithm == OFF => check_name(name).map(|()| None),
-        Some(_) => text.parse().map(Some),
-        None => format!("{entry}={text}").parse().map(Some),
+    let is_named = |(name, _): (&str, &str)| !name.contains(':');
+    let is_whole = text == OFF || text.split_once('=').is_some_and(is_named);
+    let read = match is_whole {
+        true => text.parse(),
+        false => format!("{entry}={text}").parse(),
+    };
+    match read {
+        Err(error) if LimitError::kind(&error) == LimitErrorKind::Off => Ok(None),
+        read => read.map(Some),
     }
 }
 

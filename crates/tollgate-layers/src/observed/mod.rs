@@ -4,11 +4,11 @@
 pub(crate) mod metered;
 
 use std::fmt;
-#[cfg(feature = "tracing")]
-use std::hash::{BuildHasher, RandomState};
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use siphasher::sip::SipHasher13;
 use tollgate_core::store::{Check, Checks, Limits, Operation, Request, Source, Verdict, Verdicts};
 use tollgate_core::{Decision, ErrorKind, Key, Store, StoreError, SyncStore};
 use tollgate_memory::{Clock, SystemClock};
@@ -36,7 +36,7 @@ use tollgate_memory::{Clock, SystemClock};
 /// one that is there then.
 ///
 /// An event (level `DEBUG`, name `tollgate.denied`) tells of each denied call: `limit`, `cost`,
-/// `retry_after_us`, `source`, and `key_hash`, which is the same for the same key in one process.
+/// `retry_after_us`, `source`, and the [`key_hash`], by which `tollgate explain` finds a key's events.
 /// Another (`WARN`, `tollgate.store_failed`) tells of each call that was not decided: `kind`, `error`.
 ///
 /// # Examples
@@ -59,8 +59,6 @@ struct Seen<S> {
     clock: Arc<dyn Clock>,
     #[cfg(feature = "metrics")]
     metered: metered::Metered,
-    #[cfg(feature = "tracing")]
-    hasher: RandomState,
 }
 
 impl<S> Observed<S> {
@@ -72,8 +70,6 @@ impl<S> Observed<S> {
                 clock: Arc::new(SystemClock::new()),
                 #[cfg(feature = "metrics")]
                 metered: metered::Metered::default(),
-                #[cfg(feature = "tracing")]
-                hasher: RandomState::new(),
             },
         }
     }
@@ -95,6 +91,31 @@ impl<S> Observed<S> {
     pub fn inner(&self) -> &S {
         &self.seen.store
     }
+}
+
+/// Returns the hash by which events tell `key`, as 16 hex digits, for logs of your own: it is the same in all
+/// processes and releases. It hides no key that can be guessed, such as an address.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_layers::key_hash;
+///
+/// assert_eq!(format!("{:016x}", key_hash("alice")), "1504cb571759afdb");
+/// ```
+pub fn key_hash<'k>(key: impl Into<Key<'k>>) -> u64 {
+    let key = key.into();
+    let partition = key.partition();
+    let mut hasher = SipHasher13::new();
+    // So that partition and rest are told apart.
+    hasher.write(
+        &u64::try_from(partition.len())
+            .unwrap_or(u64::MAX)
+            .to_le_bytes(),
+    );
+    hasher.write(&partition);
+    hasher.write(key.rest());
+    hasher.finish()
 }
 
 /// How a call ended for one of its limits.
@@ -145,7 +166,7 @@ impl<S> Seen<S> {
                 cost = check.cost(),
                 retry_after_us = verdict.retry_after().as_micros(),
                 ?source,
-                key_hash = format_args!("{:016x}", self.hasher.hash_one(check.key())),
+                key_hash = format_args!("{:016x}", key_hash(check.key())),
                 "a call was denied"
             );
         }

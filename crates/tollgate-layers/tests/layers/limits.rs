@@ -64,10 +64,10 @@ a = { algorithm = "gcra", amount = 5 } => missing field `window`
 a = { algorithm = "gcra", window = "1m" } => missing field `amount`
 a = { algorithm = "gcra", amount = -5, window = "1m" } => invalid value: integer `-5`
 a = { algorithm = "gcra", amount = 5, window = 60 } => invalid type: integer `60`
-a = { algorithm = "gcra", amount = 5, window = "1m", brust = 3 } => expected the option `burst=NUMBER`, once
+a = { algorithm = "gcra", amount = 5, window = "1m", brust = 3 } => expected one of the options `burst=NUMBER` or `shadow`, once
 a = { algorithm = "gcra", amount = 5, window = "1m", burst = -3 } => a number must not be negative
 a = { algorithm = "gcra", amount = 5, window = "1m", burst = "3" } => expected a whole number, `true` or `false`
-a = { algorithm = "gcra", amount = 5, window = "1m", brust = false } => expected the option `burst=NUMBER`, once
+a = { algorithm = "gcra", amount = 5, window = "1m", brust = false } => expected one of the options `burst=NUMBER` or `shadow`, once
 a = { algorithm = "gcrra", amount = 5, window = "1m", off = true } => expected an algorithm: 
 a = { algorithm = "gcra", amount = 5, window = "1m,shadow" } => limits of "a": "1m,shadow" is not one word
 a = { algorithm = "x=gcra", amount = 5, window = "1m" } => "x=gcra" is not one word

@@ -105,7 +105,7 @@ fn a_decision_names_the_limit_that_binds() {
     assert_eq!(error.limit().name(), "burst");
     assert_eq!(error.retry_after(), denied.retry_after());
     assert_eq!(error.verdict().capacity(), 3);
-    assert_eq!(error.to_string(), "limit `burst`: retry in 333.334ms");
+    assert_eq!(error.to_string(), "limit `burst`: retry in 334ms");
     clock.advance(Duration::from_secs(1));
     let denied = limiter.check("k").cost(51).run().unwrap();
     let error = denied.permit().unwrap_err();

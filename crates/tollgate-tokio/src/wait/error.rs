@@ -80,12 +80,14 @@ impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.limit.name();
         match self.wait.duration() {
-            Some(wait) => write!(
-                f,
-                "limit `{name}`: would wait {:?}, but may wait {:?}",
-                rounded(wait),
-                rounded(self.longest)
-            ),
+            Some(wait) => {
+                let would = millis(wait);
+                // What is shown is never as long.
+                let may = millis(self.longest).min(would.saturating_sub(1));
+                let [would, may] =
+                    [would, may].map(|it| Wait::from_micros(it.saturating_mul(1_000)));
+                write!(f, "limit `{name}`: would wait {would}, but may wait {may}")
+            }
             None => write!(
                 f,
                 "limit `{name}`: never allowed, because the cost exceeds the capacity of {}",
@@ -97,15 +99,9 @@ impl fmt::Display for TooLong {
 
 impl Error for TooLong {}
 
-/// Returns a time for people: to the millisecond from a second on, and otherwise to the microsecond.
-fn rounded(time: Duration) -> Duration {
-    let nanos = if time < Duration::from_secs(1) {
-        1_000
-    } else {
-        1_000_000
-    };
-    let shown = time.as_nanos().div_ceil(nanos).saturating_mul(nanos);
-    u64::try_from(shown).map_or(time, Duration::from_nanos)
+/// Returns a time in milliseconds, rounded up.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -115,13 +111,15 @@ mod tests {
     #[test]
     fn times_are_rounded_for_people() {
         let limit: Limit = "mail=gcra:1/1s".parse().unwrap();
-        let told = |wait, longest| {
+        for (wait, longest, expected) in [
+            (12_000_001_000, 9_999_997_786, "12.001s, but may wait 10s"),
+            (5_001_000, 4_999, "6ms, but may wait 1ms"),
+            (5_001_000, 5_000_999, "6ms, but may wait 5ms"),
+            (1_000, 0, "1ms, but may wait 0s"),
+        ] {
             let [wait, longest] = [wait, longest].map(Duration::from_nanos);
-            TooLong::new(&limit, Some(wait), longest).to_string()
-        };
-        let found = told(12_000_001_000, 9_999_997_786);
-        assert_eq!(found, "limit `mail`: would wait 12.001s, but may wait 10s");
-        let found = told(5_001_000, 4_999);
-        assert_eq!(found, "limit `mail`: would wait 5.001ms, but may wait 5µs");
+            let said = TooLong::new(&limit, Some(wait), longest).to_string();
+            assert_eq!(said, format!("limit `mail`: would wait {expected}"));
+        }
     }
 }

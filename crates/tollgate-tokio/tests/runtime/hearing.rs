@@ -259,7 +259,7 @@ async fn a_refusal_says_how_long_the_call_may_wait_and_no_more() {
     drop(outbound.call("k").await.unwrap());
     advance(Duration::from_nanos(20)).await;
     let refused = too_long(outbound.call("k").wait_up_to(Duration::ZERO).await);
-    let said = "but may wait 0ns";
+    let said = "but may wait 0s";
     assert!(refused.to_string().ends_with(said), "{refused}");
 }
 

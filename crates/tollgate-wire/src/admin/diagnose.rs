@@ -27,6 +27,8 @@ const TOO_LONG: Duration = Duration::from_millis(100);
 const APART: Duration = Duration::from_secs(1);
 /// Clocks that are further apart than this are worth a warning.
 const FAR_APART: Duration = Duration::from_secs(60);
+/// A server that has run for so long has states, if a service counts calls there.
+const LONG_UP: Duration = Duration::from_secs(86_400);
 /// About how many states to sample, in at most [`SCANS`] scans: a server may hold few of them among
 /// many other keys.
 const SAMPLED: usize = 1_000;
@@ -91,7 +93,7 @@ impl<E: Nodes> WireStore<E> {
         }
         findings.extend(setup.findings());
         findings.extend(probe::probe(self, sender, master).await?);
-        findings.push(sample(sender, node, self.options().prefix()).await?);
+        findings.push(sample(sender, node, self.options().prefix(), setup.uptime()).await?);
         Ok(())
     }
 }
@@ -234,11 +236,12 @@ async fn clocks<E: Nodes>(
     })
 }
 
-/// Counts how many of a sample of states lie ahead of the server's clock.
+/// Counts how many of a sample of states lie ahead of the server's clock, which has run for `uptime`.
 async fn sample<E: Nodes>(
     sender: &Sender<'_, E>,
     node: &Node,
     prefix: &str,
+    uptime: Duration,
 ) -> Result<Finding, StoreError> {
     const CHECK: &str = "states ahead";
     let unknown = |error: &StoreError| {
@@ -253,7 +256,7 @@ async fn sample<E: Nodes>(
     let (mut sampled, mut unread, mut ahead, mut furthest) = (0_usize, 0_usize, 0, Duration::ZERO);
     let mut cursor = Some(b"0".to_vec());
     for _ in 0..SCANS {
-        let Some(from) = cursor.filter(|_| sampled < SAMPLED) else {
+        let Some(from) = cursor.take().filter(|_| sampled < SAMPLED) else {
             break;
         };
         let scan = match sender.scan(node, &from, &pattern).await {
@@ -284,6 +287,16 @@ async fn sample<E: Nodes>(
     }
     let states = counted(sampled, "state", "states");
     Ok(match (ahead, unread) {
+        (0, 0) if sampled == 0 && cursor.is_none() && uptime >= LONG_UP => Finding::new(
+            Severity::Note,
+            CHECK,
+            format!(
+                "no states, though the server has run for {}",
+                readable(uptime)
+            ),
+            "if the service counts calls here, their states were deleted, or have another prefix or \
+             database",
+        ),
         (0, 0) => Finding::ok(CHECK, format!("none of {states}")),
         (0, _) => Finding::new(
             Severity::Unknown,

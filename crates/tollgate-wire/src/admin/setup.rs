@@ -2,6 +2,7 @@
 //! `CONFIG GET`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::finding::{Finding, Severity};
 use super::{Command, Reply, command};
@@ -67,6 +68,11 @@ impl Setup {
     /// Returns whether the server is a node of a cluster.
     pub(super) fn is_cluster_node(&self) -> bool {
         self.info("cluster_enabled") == Some("1") || self.info("redis_mode") == Some("cluster")
+    }
+
+    /// Returns how long the server has run.
+    pub(super) fn uptime(&self) -> Duration {
+        Duration::from_secs(self.number("uptime_in_seconds").unwrap_or_default())
     }
 
     /// Returns one finding for each part of the setup.
@@ -256,8 +262,8 @@ impl Setup {
             (0, ..) => Finding::new(
                 Severity::Note,
                 CHECK,
-                "no replica: while the server is down, no call is decided",
-                "add a replica, with Sentinels or in a cluster, if that is too long",
+                "no replica: while the server is down, calls fail, or a fallback decides",
+                "add a replica, with Sentinels or in a cluster, if that may not last until the server is up again",
             ),
             (_, Some(0), _) => Finding::new(
                 Severity::Warning,

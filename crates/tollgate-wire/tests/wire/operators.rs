@@ -191,11 +191,18 @@ fn only_states_of_services_are_sampled() {
     let ahead = "1 of 1 state lies ahead of the server's clock, the furthest by 9.0s: they deny \
                  until then";
     let unread = "none of 0 states, but 1 key could not be read";
-    for (value, severity, shown) in [
-        (bucket(Duration::ZERO), Severity::Ok, "none of 1 state"),
-        (Reply::Nil, Severity::Ok, "none of 0 states"),
-        (bytes("x"), Severity::Unknown, unread),
-        (bucket(Duration::from_secs(9)), Severity::Serious, ahead),
+    let gone = "no states, though the server has run for 24 hours";
+    for (value, uptime, severity, shown) in [
+        (
+            bucket(Duration::ZERO),
+            86_400,
+            Severity::Ok,
+            "none of 1 state",
+        ),
+        (Reply::Nil, 86_399, Severity::Ok, "none of 0 states"),
+        (Reply::Nil, 86_400, Severity::Note, gone),
+        (bytes("x"), 86_400, Severity::Unknown, unread),
+        (bucket(Duration::from_secs(9)), 0, Severity::Serious, ahead),
     ] {
         let names = [
             KEY,
@@ -203,8 +210,14 @@ fn only_states_of_services_are_sampled() {
             "tollgate:session:{k}",
             "session:k",
         ];
-        let store = Fake::saying([("SCAN", keys(&names)), ("GET", value), ("TIME", time(0))]);
-        finds(&store, "states ahead", severity, shown);
+        let info = bytes(format!("uptime_in_seconds:{uptime}\r\n"));
+        let said = [
+            ("SCAN", keys(&names)),
+            ("GET", value),
+            ("TIME", time(0)),
+            ("INFO", info),
+        ];
+        finds(&Fake::saying(said), "states ahead", severity, shown);
     }
 }
 

@@ -1,5 +1,6 @@
 //! `Answer`: what `tollgate explain` says, as JSON or as text.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -18,6 +19,8 @@ pub(super) struct Answer<'a> {
     pub(super) key: &'a str,
     pub(super) rest: &'a str,
     pub(super) limits: Vec<Asked>,
+    /// By rests: the hash of the key in the events of its denied calls.
+    pub(super) key_hashes: BTreeMap<String, String>,
     pub(super) states: Vec<State>,
     /// Why the service may write the key in another way, if it has no states.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,6 +241,17 @@ impl Answer<'_> {
         }
         if !self.limits.is_empty() {
             text += &format!("\n{}", self.verdicts());
+        }
+        if self.limits.iter().any(|asked| asked.perhaps) {
+            text += "\nPerhaps denied: plans share this state, and only that of the key decides. Give it as --limit PLAN.\n";
+        }
+        if !self.key_hashes.is_empty() {
+            let of = |(rest, hash): (&String, &String)| format!("{hash}{}", of_rest(rest));
+            let hashes: Vec<_> = self.key_hashes.iter().map(of).collect();
+            text += &format!(
+                "\nIn events of denied calls, key_hash is {}.\n",
+                hashes.join(", ")
+            );
         }
         let silent: Vec<_> = self.states.iter().filter_map(State::silence).collect();
         if !silent.is_empty() {

@@ -7,7 +7,9 @@ pub(super) use options::ExplainOptions;
 
 use futures_util::future::try_join_all;
 use tollgate_core::store::{Check, Request};
-use tollgate_core::{Limit, StoreError};
+use tollgate_core::{Key, Limit, StoreError};
+use tollgate_layers::key_hash;
+use tollgate_wire::inside::is_hash;
 use tollgate_wire::operate::{Encoding, Facts, FoundState};
 
 use self::answer::{Answer, Asked, State};
@@ -78,8 +80,20 @@ pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failu
         let why = is_silent.then(|| silence(state, facts, &limits, (clock, is_meant(state))));
         State::new(state, facts, whom.is_of_network(state), why)
     });
+    let rests = held.iter().map(|(state, _)| &*state.rest);
+    let rests = rests.chain([whom.rest.as_bytes()]);
+    // Of a hash, the key is not known.
+    let is_known = |rest: &&[u8]| !is_hash(rest) && !is_hash(whom.partition.as_bytes());
+    let hash = |rest: &[u8]| {
+        let hash = key_hash(Key::new(&whom.partition).with_rest(rest));
+        (
+            String::from_utf8_lossy(rest).into_owned(),
+            format!("{hash:016x}"),
+        )
+    };
     let answer = Answer {
         command: "explain",
+        key_hashes: rests.filter(is_known).map(hash).collect(),
         key: &whom.partition,
         rest: &whom.rest,
         states: states.collect(),

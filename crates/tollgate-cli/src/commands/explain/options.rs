@@ -39,6 +39,8 @@ limit of the file decides by, the answer says why.
 `2|` at its beginning if the service counts by one thing or else another: give that as --or to commands
 that decide. States of other networks of at least 48 bits that hold the address are listed, too.
 
+key_hash is that of the events that the service logs of the key's denied calls.
+
 If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
 
 Exit status: 0 if it is answered, whatever the limits say; 2 if not.

@@ -10,7 +10,6 @@ use crate::text::Reader;
 
 impl Written for Block {
     const OPTIONS: &'static [(&'static str, bool)] = &[("doublings", true)];
-    const EXPECTED: &'static str = "the option `doublings=NUMBER`, once";
     const EXPECTED_QUOTA: &'static str = "`:` and how long a block lasts, such as `:5m`";
 
     /// Reads how long a block lasts.

@@ -14,7 +14,6 @@ impl Written for CalendarWindow {
     const WORD: &'static str = WITH_ZONE;
     const HAS_ZONE: bool = true;
     const OPTIONS: &'static [(&'static str, bool)] = &[];
-    const EXPECTED: &'static str = "the end: a window of a calendar has no options";
 
     /// Reads the amount and the unit, whose length tells [`read`](Self::read) which one it is.
     fn read_quota(reader: &mut Reader<'_>) -> Result<Quota, LimitError> {

@@ -10,7 +10,6 @@ use crate::quota::Quota;
 impl Written for FixedWindow {
     const OPTIONS: &'static [(&'static str, bool)] =
         &[("anchored", false), ("count-denied", false)];
-    const EXPECTED: &'static str = "an option: `anchored` or `count-denied`, each once";
 
     fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
         let window = if options.has("anchored") {

@@ -9,7 +9,6 @@ use crate::quota::Quota;
 
 impl Written for Gcra {
     const OPTIONS: &'static [(&'static str, bool)] = &[("burst", true)];
-    const EXPECTED: &'static str = "the option `burst=NUMBER`, once";
 
     fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
         match options.number("burst") {

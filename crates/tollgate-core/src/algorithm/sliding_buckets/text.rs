@@ -9,7 +9,6 @@ use crate::quota::Quota;
 
 impl Written for SlidingBuckets {
     const OPTIONS: &'static [(&'static str, bool)] = &[("buckets", true)];
-    const EXPECTED: &'static str = "the option `buckets=NUMBER`, once";
 
     fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
         let buckets = options

@@ -9,7 +9,6 @@ use crate::quota::Quota;
 
 impl Written for SlidingCounter {
     const OPTIONS: &'static [(&'static str, bool)] = &[];
-    const EXPECTED: &'static str = "the end: a sliding counter has no options";
 
     fn read(quota: Quota, _options: &Options<'_>) -> Result<Self, LimitError> {
         Self::new(quota)

@@ -9,7 +9,6 @@ use crate::quota::Quota;
 
 impl Written for SlidingLog {
     const OPTIONS: &'static [(&'static str, bool)] = &[("count-denied", false)];
-    const EXPECTED: &'static str = "the option `count-denied`, once";
 
     fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
         let log = Self::new(quota)?;

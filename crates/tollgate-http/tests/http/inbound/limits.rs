@@ -103,7 +103,9 @@ async fn a_layer_that_could_never_work_is_an_error() {
     assert!(none.to_string().contains("at least one plan"), "{none}");
     let empty = by_plan(&[("free", vec!["a=gcra:1/1s"]), ("pro", vec![])]);
     let empty = empty.unwrap_err();
-    assert!(empty.to_string().contains("at least one limit"), "{empty}");
+    let said =
+        r#"the plan "pro" needs at least one limit, such as `requests=gcra:10/1m`, or `off`"#;
+    assert_eq!(empty.to_string(), said);
     // The second would silently replace the first.
     let twice = by_plan(&[("free", vec!["a=gcra:1/1s"]), ("free", vec!["a=gcra:9/1s"])]);
     let twice = twice.unwrap_err().to_string();
@@ -181,6 +183,7 @@ async fn a_plan_chooses_the_limits_and_keeps_what_was_counted() {
     let plans = [
         ("free", ["requests=sliding-log:1/1m"]),
         ("pro", ["requests=sliding-log:3/1m"]),
+        ("unlimited", ["off"]),
     ];
     let layer = InboundLayer::by_plan(store, plans, by_user(), |parts| {
         parts.headers.get("plan")?.to_str().ok()
@@ -199,6 +202,13 @@ async fn a_plan_chooses_the_limits_and_keeps_what_was_counted() {
     assert!(answer.header("ratelimit").starts_with(r#""requests";r=1;"#));
     for unknown in [of_plan("gold"), request("alice")] {
         assert_eq!(send(&layer, unknown).await.status, 500);
+    }
+    let mut nobody = of_plan("unlimited");
+    nobody.headers_mut().remove("user");
+    for unlimited in [of_plan("unlimited"), of_plan("unlimited"), nobody] {
+        let answer = send(&layer, unlimited).await;
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.header("ratelimit-policy"), "");
     }
 }
 
