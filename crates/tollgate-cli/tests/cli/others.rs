@@ -41,8 +41,8 @@ fn peek_names_states_of_other_clocks_and_kinds() {
     let desk = Desk::new("redis");
     desk.plays(
         "
-        0 check alice --limit login=gcra:1/1h --time-source caller
         0 block alice --limit login=block:5m
+        0 check alice --limit login=gcra:1/1h --time-source caller
         0 check alice --limit mail=gcra:1/1h
         0 check alice --limit other=gcra:1/1h
         ",
