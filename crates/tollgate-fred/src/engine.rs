@@ -181,7 +181,7 @@ async fn in_turn<F: Future>(timeout: Duration, work: F) -> F::Output {
         wait.note(due, noticed);
         waited = noticed.saturating_duration_since(begun);
     }
-    time::sleep(wait.longest_delay()).await;
+    time::sleep(wait.longest_delay().min(timeout)).await;
     work.await
 }
 

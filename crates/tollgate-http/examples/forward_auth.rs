@@ -32,20 +32,25 @@ pub(crate) async fn serve(
 ) -> Result<(), Box<dyn Error>> {
     let limiter = RateLimiter::new(store, ["calls=sliding-log:100/1m"])?;
     let client = ClientIp::behind(proxies.split(','))?;
-    // Traefik and Caddy pass any answer but 2xx on to the client, with its headers.
     let limits = InboundLayer::new(limiter, client);
+    let answering = |denied| {
+        limits.clone().respond(move |refusal| {
+            let mut response = Response::default();
+            *response.status_mut() = match refusal.cause() {
+                Cause::Denied => denied,
+                _ => refusal.status(),
+            };
+            response
+        })
+    };
+    // Traefik and Caddy pass any answer but 2xx on to the client, with its headers: also for gRPC, whose own
+    // refusals have the status 200.
+    let for_traefik = answering(StatusCode::TOO_MANY_REQUESTS);
     // For nginx, 401 and 403 are refusals, and everything else is an error of this server.
-    let for_nginx = limits.clone().respond(|refusal| {
-        let mut response = Response::default();
-        *response.status_mut() = match refusal.cause() {
-            Cause::Denied => StatusCode::FORBIDDEN,
-            _ => refusal.status(),
-        };
-        response
-    });
+    let for_nginx = answering(StatusCode::FORBIDDEN);
     let admitted = || any(async || StatusCode::NO_CONTENT);
     let app = Router::new()
-        .route("/traefik", admitted().layer(limits))
+        .route("/traefik", admitted().layer(for_traefik))
         .route("/nginx", admitted().layer(for_nginx));
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     Ok(axum::serve(listener, app).await?)

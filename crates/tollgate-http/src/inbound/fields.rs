@@ -301,9 +301,11 @@ impl Fields {
         let said = headers.get(RETRY_AFTER);
         if let Some(said) = said.and_then(|said| number(said.as_bytes()))
             && let Some(micros) = self.with_jitter(wait())
-            && micros.div_ceil(1_000_000) > said
         {
-            write_retry_after(micros, headers);
+            if micros.div_ceil(1_000_000) > said {
+                write_retry_after(micros, headers);
+            }
+            // To the millisecond.
             grpc::lengthen_wait(micros, headers);
         }
     }
@@ -426,12 +428,21 @@ pub(super) fn until(limit: &Limit, verdict: &Verdict, units: u64) -> Wait {
         // A part of the limit: its units return at another rate.
         return reset;
     }
-    // The others return after these, at the rate of the quota.
-    let others = u128::from(gcra.burst().saturating_sub(units));
     let quota = limit.algorithm().quota();
-    let later_us = others * u128::from(quota.window_us()) / u128::from(quota.amount().max(1));
-    let later_us = u64::try_from(later_us).unwrap_or(u64::MAX);
-    Wait::from_micros(reset_us.saturating_sub(later_us))
+    let (window, amount) = (
+        u128::from(quota.window_us()),
+        u128::from(quota.amount().max(1)),
+    );
+    let micros = |units: u128| u64::try_from(units).unwrap_or(u64::MAX);
+    // The others return after these, at the rate of the quota. A settlement may have counted more than all.
+    let others = u128::from(gcra.burst().saturating_sub(units));
+    let more = u128::from(units.saturating_sub(gcra.burst()));
+    let more_us = micros((more * window).div_ceil(amount));
+    Wait::from_micros(
+        reset_us
+            .saturating_sub(micros(others * window / amount))
+            .saturating_add(more_us),
+    )
 }
 
 /// Returns what is said where only one limit can be: a client that keeps to it is refused by no other

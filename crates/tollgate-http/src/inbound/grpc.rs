@@ -4,7 +4,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{HeaderMap, Response};
+use http::request::Parts;
+use http::{HeaderMap, Method, Response, Version};
 
 use super::fields::Fields;
 use super::refusal::{Cause, Refusal};
@@ -16,8 +17,14 @@ const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// Returns the content type of a gRPC request, also one of gRPC-Web.
-pub(super) fn content_type(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let content_type = headers.get(CONTENT_TYPE)?;
+///
+/// gRPC is HTTP/2 or `POST`: another request is none, whatever it says, since the status 200 of a refusal would let
+/// it in where a proxy asks whether it may pass.
+pub(super) fn content_type(request: &Parts) -> Option<&HeaderValue> {
+    if request.version < Version::HTTP_2 && request.method != Method::POST {
+        return None;
+    }
+    let content_type = request.headers.get(CONTENT_TYPE)?;
     let rest = content_type.as_bytes().strip_prefix(b"application/grpc")?;
     let ends = matches!(rest.first(), None | Some(b'+' | b'-' | b';' | b' '));
     ends.then_some(content_type)
@@ -60,8 +67,9 @@ fn write_wait(code: u16, message: &str, micros: u64, headers: &mut HeaderMap) {
 /// Writes a longer wait into a response that another layer has refused so.
 pub(super) fn lengthen_wait(micros: u64, headers: &mut HeaderMap) {
     let text = |name| headers.get(name)?.to_str().ok();
-    if let (Some(_), Some(code)) = (text(PUSHBACK), text(STATUS))
-        && let Ok(code) = code.parse()
+    if let (Some(said), Some(code)) = (text(PUSHBACK), text(STATUS))
+        && let (Ok(said), Ok(code)) = (said.parse::<u64>(), code.parse())
+        && micros.div_ceil(1_000) > said
     {
         let message = text(MESSAGE).unwrap_or_default().to_owned();
         write_wait(code, &message, micros, headers);

@@ -200,7 +200,7 @@ impl<'r> Refusal<'r> {
     /// Returns the usual response: problem details (RFC 9457), or a gRPC status if the request is
     /// one of gRPC.
     pub(super) fn response(&self, fields: &Fields) -> Response<Bytes> {
-        let mut response = match grpc::content_type(&self.request.headers) {
+        let mut response = match grpc::content_type(self.request) {
             Some(content_type) => grpc::response(self.cause, content_type, self, fields),
             None if self.cause == Cause::Denied => {
                 let verdicts = self.verdicts().map(|(limit, said)| (limit, *said));

@@ -170,7 +170,13 @@ async fn services_behind_forward_auth_are_limited() {
         let _ = request.headers_mut().insert("x-forwarded-for", alice);
         assert_eq!(send_from(CAROL, request).await.status, 204);
     }
-    assert_eq!(send_from(ALICE, get(limits, "/traefik")).await.status, 429);
+    let mut grpc = get(limits, "/traefik");
+    *grpc.method_mut() = http::Method::POST;
+    let content_type = HeaderValue::from_static("application/grpc");
+    let _ = grpc.headers_mut().insert("content-type", content_type);
+    for request in [grpc, get(limits, "/traefik")] {
+        assert_eq!(send_from(ALICE, request).await.status, 429);
+    }
     assert_eq!(send_from(ALICE, get(limits, "/nginx")).await.status, 403);
 }
 

@@ -13,7 +13,7 @@ const SUCCESSES: u32 = 3;
 /// How much longer a call may take for each that was pending before it: a server decides ten
 /// thousand calls a second, or more.
 const EACH_BEFORE: Duration = Duration::from_micros(100);
-/// A task that should have tried this long ago has ended with its runtime, or stands still with it.
+/// A task whose try should have ended this long ago has ended with its runtime, or stands still with it.
 const OVERDUE: Duration = Duration::from_secs(1);
 
 /// What is known of a store, by the calls to it.
@@ -160,7 +160,7 @@ impl Circuit {
         if now <= self.tries_until || !self.is_open() && now <= due {
             return None;
         }
-        self.tries_until = now.max(due).saturating_add(OVERDUE);
+        self.tries_until = self.overdue(now.max(due));
         self.tasks += 1;
         Some(self.tasks)
     }
@@ -171,7 +171,7 @@ impl Circuit {
             return Next::Nothing;
         };
         let wait = due.saturating_duration_since(now);
-        self.tries_until = now.max(due).saturating_add(OVERDUE);
+        self.tries_until = self.overdue(now.max(due));
         if wait.is_zero() {
             Next::Try(self.sent(now, Duration::ZERO, true))
         } else if self.is_open() {
@@ -182,12 +182,18 @@ impl Circuit {
         }
     }
 
+    /// Returns until when a try is waited for that begins at this instant.
+    fn overdue(&self, begins: Timestamp) -> Timestamp {
+        let lasts = self.slow_after.saturating_add(OVERDUE);
+        begins.saturating_add(lasts)
+    }
+
     /// Lets a call try a store that is left alone if no task can, or returns `None`.
     pub(super) fn try_alone(&mut self, now: Timestamp) -> Option<Sent> {
         if self.due()? > now || now < self.tries_until {
             return None;
         }
-        self.tries_until = now.saturating_add(OVERDUE);
+        self.tries_until = self.overdue(now);
         Some(self.sent(now, Duration::ZERO, true))
     }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::runtime::Handle;
+use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep};
 use tollgate_core::store::{Check, Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Limit, Store, StoreError};
@@ -199,6 +200,8 @@ impl Judge {
             let outcome = self.waits(call, &mut ending.sent, true).await;
             // What the store refuses to try is for the callers to find out.
             ending.ends(&outcome, End::Answered);
+            drop(ending);
+            yield_now().await;
         }
     }
 

@@ -306,7 +306,7 @@ fn a_task_tries_until_three_answers_close_it() {
 fn a_task_that_ended_with_its_runtime_is_replaced() {
     let mut scene = Scene::open();
     let gone = scene.task().unwrap();
-    scene.pass(RETRY + Duration::from_secs(1));
+    scene.pass(RETRY + SLOW + Duration::from_secs(1));
     assert!(scene.task().is_none());
     scene.pass(MICRO);
     let next = scene.task().unwrap();

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use tollgate_core::store::{
     Check, Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts,
 };
-use tollgate_core::{Store, StoreError};
+use tollgate_core::{Store, StoreError, Wait};
 use tollgate_memory::{Clock, SystemClock};
 
 use known::{Known, OwnedState, State, for_each, with_state};
@@ -167,7 +167,10 @@ impl<S> DenyCache<S> {
             // What is denied for longer than is known is asked.
             is_known &= denial != Some(None);
             let verdict = denial.flatten();
-            let verdict = verdict.unwrap_or_else(|| Verdict::allow(capacity, 0));
+            let verdict = verdict.unwrap_or_else(|| match check.cost() > capacity {
+                true => Verdict::deny(capacity, 0, Wait::NEVER),
+                false => Verdict::allow(capacity, 0),
+            });
             verdict.in_shadow(is_shadow)
         });
         // Nothing was consumed, so there is no receipt that needs a fingerprint.

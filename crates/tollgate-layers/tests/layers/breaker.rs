@@ -249,6 +249,20 @@ fn a_store_that_hangs_is_left_alone() {
     });
 }
 
+/// However often it tries: the rest of the program goes on.
+#[test]
+fn a_store_that_fails_at_once_is_tried_without_end_and_without_harm() {
+    in_jumps(async {
+        let down = repeat(Fault::Fail(ErrorKind::Unavailable)).take(1_000);
+        let breaker = Breaker::new(FaultyStore::new(MemoryStore::new(), down));
+        let breaker = breaker.retry_every(Duration::ZERO);
+        let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
+        while limiter.check("k").await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
 #[test]
 fn a_breaker_that_is_dropped_tries_no_more() {
     in_jumps(async {

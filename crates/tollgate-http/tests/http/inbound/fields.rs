@@ -330,6 +330,7 @@ fn send_through<S: Store + 'static>(
         Ok::<_, std::convert::Infallible>(http::Response::new(Body::default()))
     });
     let mut request = request("alice");
+    *request.method_mut() = http::Method::POST;
     let content_type = HeaderValue::from_static(content_type);
     let _ = request.headers_mut().insert("content-type", content_type);
     let service = outer.layer(inner.layer(service)).oneshot(request);
@@ -361,6 +362,7 @@ fn an_outer_limit_lengthens_the_wait_of_an_inner_refusal() {
         // What the refused request gives back is left to the next one.
         ("sliding-log:2/1h", settled(0), 60),
         ("gcra:2/1h", settled(1), 1_800),
+        ("gcra:3/3h", settled(4), 10_800),
     ] {
         let layer =
             |limit: &str, policy: Policy| InboundLayer::new(limiter(store().0, [limit]), policy);

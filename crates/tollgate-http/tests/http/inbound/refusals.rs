@@ -141,6 +141,7 @@ async fn grpc_gets_a_status_of_grpc() {
     let layer = InboundLayer::new(limiter(store, ["a=gcra:1/1m"]), by_user());
     let of = |content_type: &str| {
         let mut request = request("alice");
+        *request.method_mut() = http::Method::POST;
         let _ = request
             .headers_mut()
             .insert("content-type", content_type.parse().unwrap());
@@ -167,6 +168,17 @@ async fn grpc_gets_a_status_of_grpc() {
         "text/application/grpc",
     ] {
         assert_eq!(send(&layer, of(content_type)).await.status, 429);
+    }
+    // Whoever only says so gets no status that lets it in.
+    for (method, version, status) in [
+        ("GET", http::Version::HTTP_11, 429),
+        ("OPTIONS", http::Version::HTTP_10, 429),
+        ("OPTIONS", http::Version::HTTP_2, 200),
+    ] {
+        let mut request = of("application/grpc");
+        *request.method_mut() = method.parse().unwrap();
+        *request.version_mut() = version;
+        assert_eq!(send(&layer, request).await.status, status, "{method}");
     }
     let too_costly = Policy::new(by_user()).cost(|_| 2);
     let impossible = layer.also(["b=gcra:1/1m"], too_costly).unwrap();
@@ -211,6 +223,7 @@ async fn a_missing_place_or_store_asks_for_a_second() {
     assert!(held.is_granted());
     let grpc = || {
         let mut request = request("alice");
+        *request.method_mut() = http::Method::POST;
         let content_type = "application/grpc".parse().unwrap();
         let _ = request.headers_mut().insert("content-type", content_type);
         request
@@ -287,6 +300,7 @@ async fn clients_of_grpc_do_not_come_back_all_at_once() {
     let mut waits = std::collections::BTreeSet::new();
     for _ in 0..20 {
         let mut request = request("alice");
+        *request.method_mut() = http::Method::POST;
         let content_type = "application/grpc".parse().unwrap();
         let _ = request.headers_mut().insert("content-type", content_type);
         let answer = send(&layer, request).await;
