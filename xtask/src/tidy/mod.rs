@@ -1,12 +1,8 @@
 //! `cargo xtask tidy`: checks what the compiler does not, and prints how many lines each room has.
 
-mod algorithms;
 mod facts;
-mod features;
 mod heads;
 mod links;
-mod manifests;
-mod promises;
 
 use std::collections::BTreeMap;
 
@@ -24,18 +20,10 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
 }
 
 fn findings(files: &Files) -> Vec<String> {
-    [
-        heads::findings,
-        algorithms::findings,
-        facts::findings,
-        features::findings,
-        links::findings,
-        manifests::findings,
-        promises::findings,
-    ]
-    .into_iter()
-    .flat_map(|check| check(files))
-    .collect()
+    [heads::findings, facts::findings, links::findings]
+        .into_iter()
+        .flat_map(|check| check(files))
+        .collect()
 }
 
 /// Returns the number of lines in each room, without lock files: two folders deep, or three in `crates`.
