@@ -165,9 +165,10 @@ async fn in_turn<F: Future>(timeout: Duration, work: F) -> F::Output {
     let now = || Instant::now().into_std();
     let begun = now();
     let (mut work, mut wait) = (pin!(work), Wait::since(begun));
-    let mut looked = begun;
-    while looked < begun + timeout {
-        let due = (begun + timeout).min(looked + wait.timer(timeout, looked));
+    let mut waited = Duration::ZERO;
+    while waited < timeout {
+        let looked = begun + waited;
+        let due = looked + wait.timer(timeout, looked).min(timeout - waited);
         let mut timer = pin!(time::sleep_until(due.into()));
         let answer = future::poll_fn(|context| match timer.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(None),
@@ -176,8 +177,9 @@ async fn in_turn<F: Future>(timeout: Duration, work: F) -> F::Output {
         if let Some(answer) = answer.await {
             return answer;
         }
-        looked = now();
-        wait.note(due, looked);
+        let noticed = now();
+        wait.note(due, noticed);
+        waited = noticed.saturating_duration_since(begun);
     }
     time::sleep(wait.longest_delay()).await;
     work.await

@@ -28,7 +28,7 @@ use crate::observed::metered::{KINDS, label};
 /// [excluded](Self::fail_on).
 ///
 /// What the other store could never decide works while this one does, but is not
-/// [supported](tollgate_core::call::Check::supported), so that a program can find it when it starts.
+/// [supported](tollgate_core::call::Call::supported), so that a program can find it when it starts.
 ///
 /// # How much is admitted
 ///

@@ -44,10 +44,14 @@ mod failure;
 mod file;
 #[path = "../../../crates/tollgate-cli/src/input/mod.rs"]
 mod input;
+#[path = "../../../crates/tollgate-cli/src/output.rs"]
+mod output;
 #[path = "../../../crates/tollgate-cli/src/commands/schedule/plan/messages/mod.rs"]
 mod planned;
 #[path = "../../../crates/tollgate-cli/src/progress.rs"]
 mod progress;
+#[path = "../../../crates/tollgate-cli/src/secrets.rs"]
+mod secrets;
 #[path = "../../../crates/tollgate-cli/src/signals.rs"]
 mod signals;
 #[path = "../../../crates/tollgate-cli/src/text/mod.rs"]

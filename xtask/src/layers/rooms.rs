@@ -19,7 +19,7 @@ const HOUSES: [House; 4] = [
     },
     House {
         sources: "crates/tollgate-wire/src/",
-        rooms: "hash pauses redact script options failure engine fault no_connection keyspace \
+        rooms: "hash pauses wait redact script options failure engine fault no_connection keyspace \
                 codec runner batch wrappers store plain lease schedule admin",
     },
     House {

@@ -291,7 +291,7 @@ impl FromStr for Quota {
             return Err(LimitError(Problem::Syntax {
                 text: text.to_owned(),
                 at,
-                expected: "no closed times: they need the feature `calendar`",
+                expected: "no closed times: they need the feature `calendar`".into(),
             }));
         }
         if let Some(at) = text.find('@') {
@@ -304,7 +304,7 @@ impl FromStr for Quota {
             return Err(LimitError(Problem::Syntax {
                 text: text.to_owned(),
                 at,
-                expected: "no time zone: quotas per local day need the feature `calendar`",
+                expected: "no time zone: quotas per local day need the feature `calendar`".into(),
             }));
         }
         let mut reader = Reader::new(text, start);

@@ -122,8 +122,9 @@ struct Settings {
 impl<S, F> OutboundLayer<S, F> {
     /// Returns a layer that waits for the permits of `outbound`.
     ///
-    /// `key` returns the key of a request, such as its [`host`], or the name of your account there. A request waits for its permits, also those of its retries, until `longest` after it was made
-    /// at most, and is not sent again after that.
+    /// `key` returns the key of a request, such as its [`host()`], or the name of your account there. A request
+    /// waits for its permits, also those of its retries, until `longest` after it was made at most, and is not
+    /// sent again after that.
     ///
     /// If requests are [settled](Self::settle), let `longest` be more than the limit's window, its margin
     /// and one bucket, or estimate low: until a request is settled, it counts at its estimate, and others

@@ -178,12 +178,13 @@ impl Judge {
         used
     }
 
-    /// Makes calls of its own until the store answers again.
+    /// Makes calls of its own until the store answers again, or nobody has the breaker any more.
     async fn tries(self, task: u64) {
         for key in 0_u64.. {
             let sent = loop {
                 let now = self.clock.now();
                 match self.with_circuit(|circuit| circuit.next_try(task, now)) {
+                    _ if Arc::strong_count(&self.circuit) == 1 => return,
                     Next::Wait(time) => sleep(time).await,
                     Next::Try(sent) => break sent,
                     Next::Nothing => return,

@@ -249,6 +249,26 @@ fn a_store_that_hangs_is_left_alone() {
     });
 }
 
+#[test]
+fn a_breaker_that_is_dropped_tries_no_more() {
+    in_jumps(async {
+        let clock = Jumping::new();
+        let down = repeat(Fault::Fail(ErrorKind::Unavailable));
+        let store = Arc::new(Counted::new(FaultyStore::new(clock.memory(), down)));
+        let breaker = Breaker::new(Arc::clone(&store)).clock(clock);
+        let limiter = RateLimiter::new(breaker, LIMIT).unwrap();
+        for _ in 0..3 {
+            assert!(limiter.check("k").await.is_err());
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let calls = store.calls();
+        assert!(calls > 3);
+        drop(limiter);
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        assert_eq!((store.calls(), Arc::strong_count(&store)), (calls, 1));
+    });
+}
+
 /// A runtime without tasks, so that no task tries.
 #[test]
 fn without_tokio_the_calls_themselves_try() {
@@ -327,7 +347,7 @@ fn after_an_outage_and_a_silence_the_store_decides_the_first_burst() {
                 for limiter in &fleet {
                     for key in 0..100_u64 {
                         let begun = clock.now();
-                        limiter.check(key).await.unwrap();
+                        let _ = limiter.check(key).await.unwrap();
                         let waited = clock.now().saturating_duration_since(begun);
                         assert!(waited <= if key < 3 { MILLI } else { Duration::ZERO });
                     }

@@ -272,7 +272,10 @@ impl Expectation<'_, ConcurrencyLimiter<MockStore>> {
     ///
     /// A weight above the amount is denied forever: [`Wait::NEVER`].
     pub fn denied(self, held: u64, ends_within: Wait) {
-        let text = format!("denied({held}, {ends_within})");
+        // Exactly, since it may be refused for a microsecond.
+        let wait = ends_within.as_micros().map(Duration::from_micros);
+        let wait = wait.map_or_else(|| ends_within.to_string(), |wait| format!("{wait:?}"));
+        let text = format!("denied({held}, {wait})");
         self.answer(text, Reply::Denied(held, ends_within));
     }
 

@@ -361,7 +361,7 @@ impl Calls {
     /// Adds a call to a group, and returns the index of its place.
     fn place(&mut self, call: &mut BatchedCall<'_>, group: usize) -> usize {
         let begun = call.deadline.checked_sub(call.options.deadline);
-        self.wait = self.wait.or(begun.map(Wait::since));
+        self.wait = self.wait.or_else(|| begun.map(Wait::since));
         self.places.push(Place {
             group,
             number: 0,
