@@ -2,7 +2,6 @@
 
 pub mod admitted;
 mod cores;
-pub mod prefetch;
 mod processor;
 pub mod ratios;
 pub mod servers;

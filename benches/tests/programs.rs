@@ -13,8 +13,6 @@ fn each_program_measures() {
             env!("CARGO_BIN_EXE_servers"),
             &["--quick", "--flavor", "redis_system"],
         ),
-        (env!("CARGO_BIN_EXE_costliest"), &["--rounds", "1", "lease"]),
-        (env!("CARGO_BIN_EXE_prefetch"), &["--quick"]),
     ] {
         let output = Command::new(program).args(arguments).output();
         let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));

@@ -71,7 +71,7 @@ enum Command {
     /// Runs the tests of the limiter, including the examples of the documents; installs `redis-server`
     /// first if it is missing and that is permitted.
     Test(test::Arguments),
-    /// Checks what the compiler does not: file heads, folders, promises, links. Prints how many lines there are.
+    /// Checks file heads, links, and the compiler that the README names.
     Tidy,
 }
 

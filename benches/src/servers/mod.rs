@@ -8,7 +8,6 @@ mod afterwards;
 pub(crate) mod clients;
 mod keys;
 mod measure;
-mod originals;
 mod peers;
 mod points;
 mod raw;

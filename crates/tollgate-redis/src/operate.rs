@@ -6,8 +6,6 @@
 //!   [`Finding`]s, each with a [`Severity`] and advice;
 //! - [`clear`](Operate::clear) to delete the states of all keys, of some limits, or only those ahead
 //!   of the server's clock, as a [`Clear`] says; [`Cleared`] counts them;
-//! - [`other_states`](Operate::other_states) to find states of a key that your limits do not read,
-//!   because they belong to another algorithm, window or clock: [`OtherState`]s;
 //! - [`find`](Operate::find) to list states: a [`Search`] selects them, and returns [`FoundState`]s
 //!   page by page, which [`read`](Operate::read) and [`peek_at`](Operate::peek_at) ask about, and
 //!   [`forget`](Operate::forget) deletes;
@@ -34,8 +32,7 @@ use redis::{Pipeline, Value};
 use tollgate_wire::Failure;
 use tollgate_wire::inside::{Command, Node, Nodes, Reply};
 pub use tollgate_wire::operate::{
-    Clear, Cleared, Diagnosis, Encoding, Facts, Finding, FoundState, Operate, OtherState, Search,
-    Severity,
+    Clear, Cleared, Diagnosis, Encoding, Facts, Finding, FoundState, Operate, Search, Severity,
 };
 
 use crate::connection::Connection;

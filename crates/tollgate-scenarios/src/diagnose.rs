@@ -1,9 +1,8 @@
 //! Diagnoses servers, each of which is misconfigured in one way.
 
 use std::slice;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use tollgate_core::{Gcra, Limit, Quota, RateLimiter, Timestamp};
 use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
 use tollgate_wire::Options;
 use tollgate_wire::operate::{Diagnosis, Finding, Severity};
@@ -224,12 +223,9 @@ pub async fn finds_what_a_user_lacks(client: &dyn Client) {
 /// Finds a server with a long round trip, and one that does not answer.
 pub async fn finds_slow_servers(client: &dyn Client) {
     let server = Server::start(Flavor::System);
-    is(&of(client, &server).await, "round trip", Fine, &[]);
     let proxy = Proxy::start(server.address());
     let options = options().with_deadline(Duration::from_secs(3));
     let store = client.server(&proxy.url(), options).await.unwrap();
-    proxy.delay_replies(Duration::from_millis(20));
-    is(&store.diagnose().await, "round trip", Note, &["nearer"]);
     proxy.delay_replies(Duration::from_millis(120));
     let diagnosis = store.diagnose().await;
     is(&diagnosis, "round trip", Warning, &["deadline"]);
@@ -241,30 +237,7 @@ pub async fn finds_slow_servers(client: &dyn Client) {
     is(&diagnosis, "connection", Serious, &words);
 }
 
-/// Finds states written while a clock was ahead.
-pub async fn finds_states_ahead(client: &dyn Client) {
-    let server = Server::start(Flavor::System);
-    let store = client.server(&server.url(), options()).await.unwrap();
-    let limit = Limit::new("pace", Gcra::new(Quota::per_minute(3)).unwrap()).unwrap();
-    let limiter = RateLimiter::new(store, [limit]).unwrap();
-    let _ = limiter.check("alice").await.unwrap();
-    let diagnosis = limiter.store().diagnose().await;
-    is(&diagnosis, "states ahead", Fine, &["none of 1 state"]);
-    let now = Timestamp::try_from(SystemTime::now()).unwrap();
-    let wrong = now.saturating_add(Duration::from_secs(10 * 365 * 86_400 + 3_600));
-    let _ = limiter.check("bob").at(wrong).await.unwrap();
-    let diagnosis = limiter.store().diagnose().await;
-    let words = ["1 of 2 states", "3650 days", "reset --all --ahead"];
-    is(&diagnosis, "states ahead", Serious, &words);
-    // A value that no limit has written.
-    server.command(&["SET", "shop:pace:gcra:v1:{carol}", "theirs"]);
-    server.command(&["DEL", "shop:pace:gcra:v1-caller:{bob}"]);
-    let diagnosis = limiter.store().diagnose().await;
-    let words = ["1 key could not be read"];
-    is(&diagnosis, "states ahead", Unknown, &words);
-}
-
-/// Finds nothing wrong with a healthy cluster; finds missing slots and masters, and a cluster that
+/// Finds nothing wrong with a healthy cluster; finds a missing master, and a cluster that
 /// is used as a single server.
 pub async fn finds_what_a_cluster_lacks(client: &dyn Client) {
     let options = || options().with_deadline(Duration::from_secs(1));
@@ -294,18 +267,7 @@ pub async fn finds_what_a_cluster_lacks(client: &dyn Client) {
     let words = ["a node of a cluster", "redis-cluster://"];
     is(&diagnosis, "cluster", Serious, &words);
 
-    // A slot far from those of the diagnosis's test keys.
-    let [slot, master] = [16_000_u16; 2];
-    let master = cluster.master_of(master);
-    // Until its master, too, has given the slot up, its messages can make other nodes take it back.
-    let delete = ["CLUSTER", "DELSLOTS", &slot.to_string()];
-    let deletes = |node: &Server| node.command(&delete).text() == Some("OK");
-    while cluster.nodes().iter().any(deletes) {}
-    let other = client.cluster(&urls, options()).await.unwrap();
-    let diagnosis = other.diagnose().await;
-    is(&diagnosis, "slots", Serious, &["1 of 16384", "no master"]);
-    master.command(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
-
+    let master = &cluster.nodes()[1];
     master.kill();
     let diagnosis = store.diagnose().await;
     let findings = diagnosis.findings().iter();

@@ -53,7 +53,6 @@ macro_rules! scenarios {
                     finds_nothing_wrong
                     finds_replicas_that_are_not_waited_for
                     finds_slow_servers
-                    finds_states_ahead
                     finds_what_a_cluster_lacks
                     finds_what_a_user_lacks;
                 extremes:

@@ -139,8 +139,7 @@ pub use store::WireStore;
 #[cfg(feature = "operate")]
 pub mod operate {
     pub use super::admin::{
-        Clear, Cleared, Diagnosis, Encoding, Facts, Finding, FoundState, Operate, OtherState,
-        Search, Severity,
+        Clear, Cleared, Diagnosis, Encoding, Facts, Finding, FoundState, Operate, Search, Severity,
     };
 }
 

@@ -125,14 +125,6 @@ macro_rules! __operates {
                     self.wire().diagnose().await
                 }
 
-                async fn other_states(
-                    &self,
-                    limits: &[Limit],
-                    key: Key<'_>,
-                ) -> Result<Vec<OtherState>, StoreError> {
-                    self.wire().other_states(limits, key).await
-                }
-
                 async fn find(
                     &self,
                     search: &mut Search,

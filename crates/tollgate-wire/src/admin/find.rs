@@ -3,18 +3,18 @@
 use std::cell::LazyCell;
 use std::collections::VecDeque;
 use std::fmt;
+use std::time::Duration;
 
 use tollgate_core::inside::encoding::{LEASES, SCHEDULE};
 use tollgate_core::store::{Check, Operation, Request, Uncovered, Verdict};
-use tollgate_core::{ErrorKind, Key, Limit, StoreError};
+use tollgate_core::{ErrorKind, Key, Limit, Quota, StoreError};
 
 use super::clear::UNLINKED;
 use super::facts::{self, Facts};
 use super::names::{Held, Name, name, pattern, pattern_of};
-use super::others::{kind_of, node_of};
 use super::slot::slot_of;
 use super::states::READ;
-use super::{Node, Nodes, Reply, command, refusal};
+use super::{Node, Nodes, Reply, Sender, accepted, command, refusal};
 use crate::codec::{self, Question};
 use crate::fault::{self, Effect};
 use crate::keyspace::{ANSWER, CALLER, Keyspace, unescaped};
@@ -24,6 +24,16 @@ use crate::store::WireStore;
 
 /// What a script answers about a state that no limit writes.
 const FOREIGN: [&str; 2] = ["WRONGTYPE", "data string too short"];
+
+/// How many keys are asked for in one round trip.
+const ASKED: usize = 1_000;
+
+/// Limits whose keys do not depend on the window, and what stands for their numbers.
+const WITHOUT_WINDOW: [(&str, &str); 3] = [
+    ("gcra", "gcra:N/WINDOW"),
+    ("sliding-log", "sliding-log:N/WINDOW"),
+    ("block", "block:LENGTH"),
+];
 
 /// Selects the states that [`Operate::find`](super::Operate::find) returns, and keeps its place
 /// among them.
@@ -434,4 +444,98 @@ impl<E: Nodes> WireStore<E> {
 fn pages(states: &[FoundState]) -> impl Iterator<Item = &[FoundState]> {
     let of_nodes = states.chunk_by(|one, other| one.node == other.node);
     of_nodes.flat_map(|states| states.chunks(READ))
+}
+
+impl<E: Nodes> Sender<'_, E> {
+    /// Returns which of `keys`, which all have the same hash tag, exist.
+    async fn exist(&self, keys: &[&[u8]]) -> Result<Vec<bool>, StoreError> {
+        let mut exist = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(ASKED) {
+            let node = node_of(self.engine, keys[0]);
+            let commands: Vec<_> = keys.iter().map(|key| command([b"EXISTS", key])).collect();
+            for reply in self.send(&node, &commands, Effect::Nothing).await? {
+                let said = "the server's reply to EXISTS is not understood";
+                let count = accepted(reply)?.number();
+                let count = count.ok_or_else(|| StoreError::new(ErrorKind::Protocol, said))?;
+                exist.push(count > 0);
+            }
+        }
+        Ok(exist)
+    }
+}
+
+/// Returns the server that has `key`.
+fn node_of(engine: &impl Nodes, key: &[u8]) -> Node {
+    if engine.is_clustered() {
+        Node::Serving(slot_of(key))
+    } else {
+        Node::Any
+    }
+}
+
+/// Returns the [kind](FoundState::kind) of states whose keys have this `shape`.
+fn kind_of(shape: &str) -> Option<String> {
+    if let Some((_, kind)) = WITHOUT_WINDOW.iter().find(|(name, _)| *name == shape) {
+        return Some((*kind).to_owned());
+    }
+    if let Some(calendar) = shape.strip_prefix("calendar-window-") {
+        let (unit, zone) = calendar.split_once('-')?;
+        return Some(format!("fixed-window:N/{unit}@{zone}"));
+    }
+    let (algorithm, numbers, options) = [
+        ("fixed-window", "fixed-window-aligned-", ""),
+        ("fixed-window", "fixed-window-anchored-", ",anchored"),
+        ("sliding-counter", "sliding-counter-", ""),
+        ("sliding-buckets", "sliding-buckets-", ",buckets="),
+    ]
+    .iter()
+    .find_map(|&(algorithm, start, options)| {
+        Some((algorithm, shape.strip_prefix(start)?, options))
+    })?;
+    let (window, buckets) = numbers.split_once('-').unwrap_or((numbers, ""));
+    let window = window_text(Duration::from_micros(window.parse().ok()?))?;
+    Some(format!("{algorithm}:N/{window}{options}{buckets}"))
+}
+
+/// Returns `window` as the text of a limit has it.
+fn window_text(window: Duration) -> Option<String> {
+    let text = Quota::new(1, window).ok()?.to_string();
+    Some(text.trim_start_matches("1/").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::inside::twins::TWINS;
+
+    use super::*;
+
+    #[test]
+    fn every_algorithm_has_a_kind() {
+        let mut shapes = Vec::new();
+        for (limit, kind) in [
+            ("gcra:5/1h", "gcra:N/WINDOW"),
+            ("sliding-log:5/1h", "sliding-log:N/WINDOW"),
+            ("block:5m", "block:LENGTH"),
+            ("fixed-window:5/7s", "fixed-window:N/7s"),
+            ("fixed-window:5/1h,anchored", "fixed-window:N/1h,anchored"),
+            (
+                "fixed-window:5/day@America/Port-au-Prince",
+                "fixed-window:N/day@America/Port-au-Prince",
+            ),
+            ("sliding-counter:5/1h", "sliding-counter:N/1h"),
+            (
+                "sliding-buckets:5/7s,buckets=9",
+                "sliding-buckets:N/7s,buckets=9",
+            ),
+        ] {
+            let limit: Limit = format!("login={limit}").parse().unwrap();
+            let shape = limit.identity().strip_prefix("login:").unwrap();
+            assert_eq!(kind_of(shape).as_deref(), Some(kind));
+            shapes.push(shape.to_owned());
+        }
+        for twin in &TWINS {
+            let is_here = shapes.iter().any(|shape| twin.numbers(shape).is_some());
+            assert!(is_here, "no {} is tried", twin.name);
+        }
+    }
 }

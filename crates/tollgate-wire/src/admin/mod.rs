@@ -11,7 +11,6 @@ mod find;
 mod finding;
 mod latest;
 mod names;
-mod others;
 mod probe;
 mod setup;
 mod slot;
@@ -21,7 +20,6 @@ pub use clear::{Clear, Cleared};
 pub use facts::Facts;
 pub use find::{Encoding, FoundState, Search};
 pub use finding::{Diagnosis, Finding, Severity};
-pub use others::OtherState;
 
 use std::fmt;
 use std::future;
@@ -91,22 +89,6 @@ pub trait Operate: Store {
     /// they expire within a minute; under [`TimeSource::Caller`](super::TimeSource::Caller), within a minute
     /// after the caller slack.
     async fn diagnose(&self) -> Diagnosis;
-
-    /// Returns the states that the server holds for `key` under the names of `limits`, but that
-    /// these limits do not read, because they have another algorithm, window or clock.
-    ///
-    /// Whoever gives a limit differently from the service sees a key that was never counted, while
-    /// the service denies it. Looked for are every algorithm, schedules and leases, for both clocks,
-    /// with the windows of `limits` and common ones. It writes nothing, and scans no keys.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Store::decide`].
-    async fn other_states(
-        &self,
-        limits: &[Limit],
-        key: Key<'_>,
-    ) -> Result<Vec<OtherState>, StoreError>;
 
     /// Returns the next states that `search` selects, on the server or on every master of a
     /// cluster, or `None` at the end. It writes nothing.

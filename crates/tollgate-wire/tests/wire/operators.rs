@@ -600,7 +600,7 @@ fn severities_are_padded_in_columns() {
 }
 
 #[test]
-fn replies_about_other_states_that_are_not_numbers_are_errors() {
+fn replies_about_held_states_that_are_not_numbers_are_errors() {
     let denied = "NOPERM this user has no permissions to run the 'exists' command";
     let limits = ["login=gcra:5/1m".parse().unwrap()];
     for (reply, kind) in [
@@ -610,12 +610,12 @@ fn replies_about_other_states_that_are_not_numbers_are_errors() {
         (Reply::List(vec![]), ErrorKind::Protocol),
     ] {
         let store = Fake::saying([("EXISTS", reply)]);
-        let error = now(store.other_states(&limits, "alice".into())).unwrap_err();
+        let error = now(store.held(&limits, "alice".into())).unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
     }
     // Nothing but whether each key is there is asked, and each once.
     let store = Fake::saying([("EXISTS", Reply::Integer(1))]);
-    let found = now(store.other_states(&limits, "alice".into())).unwrap();
+    let found = now(store.held(&limits, "alice".into())).unwrap();
     let mut asked: Vec<_> = store.engine().sent("EXISTS");
     asked.dedup();
     assert_eq!(found.len(), asked.len());

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tollgate_core::Limit;
 use tollgate_core::store::Verdicts;
 use tollgate_tokio::wait::TooLong;
-use tollgate_wire::operate::{FoundState, OtherState};
+use tollgate_wire::operate::FoundState;
 
 use crate::limits::of_other_rest;
 use crate::store::{TimeSource, Whom};
@@ -99,10 +99,10 @@ pub(super) struct Other {
 }
 
 impl Other {
-    pub(super) fn new(other: &OtherState) -> Self {
+    pub(super) fn new(state: &FoundState) -> Self {
         Self {
-            state: other.to_string(),
-            clock: other.clock.into(),
+            state: state.to_string(),
+            clock: state.clock.into(),
             rest: None,
         }
     }

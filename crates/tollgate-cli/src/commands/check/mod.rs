@@ -12,16 +12,17 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use tokio::join;
-use tollgate_core::{ErrorKind, RateLimiter, StoreError};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, StoreError};
 use tollgate_tokio::WaitUpTo;
 use tollgate_tokio::wait::WaitError;
+use tollgate_wire::operate::Search;
 
 use self::answer::{Answer, Other, Refused};
 use crate::doubt::doubt;
 use crate::failure::{Failure, WithCauses};
 use crate::output::{Output, say, status};
 use crate::store::{Remote, TimeSource};
-use crate::subject::{Subject, SubjectOptions, ask};
+use crate::subject::{Subject, SubjectOptions, ask, find};
 use crate::time::length;
 
 pub(super) fn check(options: &CheckOptions, output: &Output) -> Result<ExitCode, Failure> {
@@ -92,11 +93,14 @@ async fn look(
     let held = store.held(limits, key).await?;
     let is_read = held.iter().any(|it| TimeSource::from(it.clock) == clock);
     let mut others = Vec::new();
-    if is_peek {
-        let states = store.other_states(limits, key).await?;
-        others.extend(states.iter().map(Other::new));
-    }
     if !is_read {
+        if is_peek {
+            let names = limits.iter().map(Limit::name);
+            let search = names.fold(whom.search(), Search::with_limit);
+            let mut states = find(&**store, search).await?;
+            states.retain(|state| state.is_exact && !state.is_answer());
+            others.extend(states.iter().map(Other::new));
+        }
         let found = rests
             .iter()
             .map(|rest| store.held(limits, key.with_rest(rest)));
