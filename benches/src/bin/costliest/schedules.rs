@@ -199,9 +199,9 @@ impl<'e> Held<'e> {
             Ok(())
         })
         .await?;
-        let name = format!("refuse an event amid {events}, with both free times");
+        let name = format!("refuse an event amid {events}");
         self.row(table, &name, self.events, async |schedule| {
-            let call = schedule.add(KEY, "new", middle).at(at).with_latest();
+            let call = schedule.add(KEY, "new", middle).at(at);
             assert!(!call.await?.is_planned());
             Ok(())
         })
@@ -266,7 +266,7 @@ impl<'e> Held<'e> {
                 let ids: Vec<_> = (0..100).map(|event| format!("new-{event}")).collect();
                 let events = ids.iter().zip(&added);
                 let events = events.map(|(id, time)| Event::new(id, *time));
-                let call = schedule.add_all(KEY, events).at(now).with_latest();
+                let call = schedule.add_all(KEY, events).at(now);
                 assert_eq!(call.await?.is_planned(), !refused);
                 Ok(())
             })
