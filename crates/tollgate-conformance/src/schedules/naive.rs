@@ -72,13 +72,9 @@ impl NaiveSchedule {
                             if (time, weight) == (event.time().as_micros(), event.weight()) => {}
                         Some((_, time, _)) => return taken(index, time),
                         None => {
-                            if let Some(refused) = scene.refusal(
-                                &next,
-                                event,
-                                event.weight(),
-                                request.wants_latest(),
-                                index,
-                            ) {
+                            if let Some(refused) =
+                                scene.refusal(&next, event, event.weight(), index)
+                            {
                                 return refused;
                             }
                             next.push((
@@ -97,16 +93,14 @@ impl NaiveSchedule {
             }
             schedule::Operation::Reschedule(event) => {
                 let Some((_, time, weight)) = find(event.id()) else {
-                    return refused(0, Reason::UnknownId, None, None);
+                    return refused(0, Reason::UnknownId, None);
                 };
                 if time == event.time().as_micros() {
                     return planned(time, false);
                 }
                 let others = visible.iter().filter(|held| held.0 != event.id());
                 let others: Vec<Held> = others.cloned().collect();
-                if let Some(refused) =
-                    scene.refusal(&others, event, weight, request.wants_latest(), 0)
-                {
+                if let Some(refused) = scene.refusal(&others, event, weight, 0) {
                     return refused;
                 }
                 let mut next = others;
@@ -124,12 +118,12 @@ impl NaiveSchedule {
                 }
                 let from = event.time().as_micros().max(scene.earliest);
                 if from > scene.latest {
-                    return refused(0, Reason::BeyondHorizon(stamp(scene.latest)), None, None);
+                    return refused(0, Reason::BeyondHorizon(stamp(scene.latest)), None);
                 }
                 let Some(time) = scene.next_free(&visible, from, event.weight()) else {
                     let quota = scene.in_the_way(&visible, (from, event.time()), event.weight());
                     let quota = quota.unwrap();
-                    return refused(0, Reason::Quota(quota), None, None);
+                    return refused(0, Reason::Quota(quota), None);
                 };
                 let mut next = visible;
                 next.push((event.id().to_vec(), time, event.weight()));
@@ -147,10 +141,6 @@ impl NaiveSchedule {
             schedule::Operation::NextFree { from, weight } => {
                 let from = from.as_micros().max(scene.earliest);
                 schedule::Answer::Found(scene.next_free(&visible, from, *weight).map(stamp))
-            }
-            schedule::Operation::LatestFree { until, weight } => {
-                let until = until.as_micros().min(scene.latest);
-                schedule::Answer::Found(scene.latest_free(&visible, until, *weight).map(stamp))
             }
             schedule::Operation::List { from, until } => {
                 let mut listed: Vec<Held> = visible
@@ -200,19 +190,6 @@ impl Scene<'_> {
         times.into_iter().filter(within).find(free)
     }
 
-    fn latest_free(&self, events: &[Held], until: u64, weight: u64) -> Option<u64> {
-        let free = |time: &u64| self.has_room(events, *time, weight);
-        if until.saturating_sub(self.earliest) <= TRIED {
-            return (self.earliest..=until).rev().find(free);
-        }
-        let times = self.rules.iter();
-        let mut times: Vec<u64> = times.flat_map(|rule| rule.starts(events)).collect();
-        times.push(until);
-        times.sort_unstable();
-        let within = |time: &u64| (self.earliest..=until).contains(time);
-        times.into_iter().rev().filter(within).find(free)
-    }
-
     /// Returns the quota that alone would have room again last. All closed times are one, in the place
     /// of the first. The search is from a time on, for an event at another.
     fn in_the_way(
@@ -252,45 +229,23 @@ impl Scene<'_> {
         events: &[Held],
         event: &Event<'_>,
         weight: u64,
-        wants_latest: bool,
         index: usize,
     ) -> Option<schedule::Answer> {
         let time = event.time().as_micros();
-        let latest = || {
-            let until = time.min(self.latest);
-            let wanted = wants_latest && time >= self.earliest;
-            wanted
-                .then(|| self.latest_free(events, until, weight))
-                .flatten()
-        };
         if time > self.latest {
-            return Some(refused(
-                index,
-                Reason::BeyondHorizon(stamp(self.latest)),
-                None,
-                latest(),
-            ));
+            let reason = Reason::BeyondHorizon(stamp(self.latest));
+            return Some(refused(index, reason, None));
         }
         if time < self.earliest {
             let next = self.next_free(events, self.earliest, weight);
-            return Some(refused(
-                index,
-                Reason::Past(stamp(self.earliest)),
-                next,
-                None,
-            ));
+            return Some(refused(index, Reason::Past(stamp(self.earliest)), next));
         }
         if self.has_room(events, time, weight) {
             return None;
         }
         let quota = self.in_the_way(events, (time, event.time()), weight);
-        let quota = quota.unwrap();
-        Some(refused(
-            index,
-            Reason::Quota(quota),
-            self.next_free(events, time, weight),
-            latest(),
-        ))
+        let next = self.next_free(events, time, weight);
+        Some(refused(index, Reason::Quota(quota.unwrap()), next))
     }
 }
 
@@ -359,21 +314,6 @@ impl Rule {
             Self::Closed(_, _, edges) => edges.clone(),
         }
     }
-
-    /// Returns the last times before something that is full can begin.
-    fn starts(&self, events: &[Held]) -> Vec<u64> {
-        match self {
-            Self::Sliding(quota) => events
-                .iter()
-                .filter_map(|event| event.1.checked_sub(quota.window_us()))
-                .collect(),
-            Self::Calendar(_, periods) => periods
-                .iter()
-                .filter_map(|period| period.start().as_micros().checked_sub(1))
-                .collect(),
-            Self::Closed(_, _, edges) => edges.iter().map(|edge| edge - 1).collect(),
-        }
-    }
 }
 
 fn planned(time: u64, is_new: bool) -> schedule::Answer {
@@ -384,18 +324,11 @@ fn planned(time: u64, is_new: bool) -> schedule::Answer {
 }
 
 fn taken(index: usize, time: u64) -> schedule::Answer {
-    refused(index, Reason::IdTaken(stamp(time)), None, None)
+    refused(index, Reason::IdTaken(stamp(time)), None)
 }
 
-fn refused(
-    index: usize,
-    reason: Reason,
-    next_free: Option<u64>,
-    latest_free: Option<u64>,
-) -> schedule::Answer {
-    let refusal = schedule::Refusal::new(reason)
-        .with_next_free(next_free.map(stamp))
-        .with_latest_free(latest_free.map(stamp));
+fn refused(index: usize, reason: Reason, next_free: Option<u64>) -> schedule::Answer {
+    let refusal = schedule::Refusal::new(reason).with_next_free(next_free.map(stamp));
     schedule::Answer::Refused { index, refusal }
 }
 

@@ -152,7 +152,6 @@ impl BatchRefusal {
 pub struct Refusal {
     pub(crate) reason: Reason,
     pub(crate) next_free: Option<Timestamp>,
-    pub(crate) latest_free: Option<Timestamp>,
     is_too_heavy: bool,
 }
 
@@ -163,7 +162,6 @@ impl Refusal {
         Self {
             reason,
             next_free: None,
-            latest_free: None,
             is_too_heavy: false,
         }
     }
@@ -185,13 +183,6 @@ impl Refusal {
     #[must_use]
     pub fn with_next_free(mut self, time: Option<Timestamp>) -> Self {
         self.next_free = time;
-        self
-    }
-
-    /// Sets the last free time before the time that was asked for.
-    #[must_use]
-    pub fn with_latest_free(mut self, time: Option<Timestamp>) -> Self {
-        self.latest_free = time;
         self
     }
 
@@ -224,13 +215,6 @@ impl Refusal {
     #[must_use]
     pub fn next_free(&self) -> Option<Timestamp> {
         self.next_free
-    }
-
-    /// Returns the last free time before the time that was asked for, if the caller
-    /// [asked for it](crate::schedule::Call::with_latest) and there is one.
-    #[must_use]
-    pub fn latest_free(&self) -> Option<Timestamp> {
-        self.latest_free
     }
 }
 
@@ -366,7 +350,7 @@ pub enum Answer {
     },
     /// To `Cancel`: whether there was such an event.
     Cancelled(bool),
-    /// To `NextFree` and `LatestFree`: the free time, if there is one.
+    /// To `NextFree`: the free time, if there is one.
     Found(Option<Timestamp>),
     /// To `List`: the events, by time, then by id.
     Events(Vec<PlannedEvent>),

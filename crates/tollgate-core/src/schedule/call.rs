@@ -34,7 +34,6 @@ pub struct Call<'s, 'k, S, A> {
     schedule: &'s Schedule<S>,
     key: Key<'k>,
     operation: Operation<'k>,
-    wants_latest: bool,
     zone: Option<CallZone>,
     at: Option<Timestamp>,
     answer: PhantomData<fn() -> A>,
@@ -46,7 +45,6 @@ impl<'s, 'k, S, A> Call<'s, 'k, S, A> {
             schedule,
             key,
             operation,
-            wants_latest: false,
             zone: None,
             at: None,
             answer: PhantomData,
@@ -66,13 +64,7 @@ impl<'s, 'k, S, A> Call<'s, 'k, S, A> {
     where
         's: 'k,
     {
-        let request = Request::of(
-            self.schedule.terms(),
-            self.key,
-            self.operation,
-            self.wants_latest,
-            self.zone,
-        );
+        let request = Request::of(self.schedule.terms(), self.key, self.operation, self.zone);
         match self.at {
             Some(now) => request.at(now),
             None => request,
@@ -103,9 +95,7 @@ impl<S, A: Weighted> Call<'_, '_, S, A> {
             Operation::ReserveNext(event) | Operation::Reschedule(event) => {
                 *event = event.with_weight(of);
             }
-            Operation::NextFree { weight, .. } | Operation::LatestFree { weight, .. } => {
-                *weight = of
-            }
+            Operation::NextFree { weight, .. } => *weight = of,
             Operation::Cancel(_) | Operation::List { .. } => {}
         }
         self
@@ -137,15 +127,6 @@ impl<S, A: Placing> Call<'_, '_, S, A> {
     /// ```
     pub fn zone(mut self, zone: CallZone) -> Self {
         self.zone = Some(zone);
-        self
-    }
-}
-
-impl<S, A: Refusable> Call<'_, '_, S, A> {
-    /// Asks that a refusal also names the last free time before the time that was asked for:
-    /// [`Refusal::latest_free`](crate::schedule::Refusal::latest_free).
-    pub fn with_latest(mut self) -> Self {
-        self.wants_latest = true;
         self
     }
 }
@@ -278,8 +259,6 @@ impl FromAnswer for Move {
     }
 }
 
-impl Refusable for Move {}
-
 /// Answers of calls that look for room, in the recipient's time zone if they bring one.
 #[cfg(feature = "calendar")]
 #[doc(hidden)]
@@ -297,10 +276,6 @@ impl Placing for Option<Timestamp> {}
 /// Answers of calls that take a weight.
 #[doc(hidden)]
 pub trait Weighted: FromAnswer {}
-
-/// Answers that can be a refusal.
-#[doc(hidden)]
-pub trait Refusable: FromAnswer {}
 
 impl FromAnswer for Placement {
     type Output = Self;
@@ -321,7 +296,6 @@ impl FromAnswer for Placement {
 }
 
 impl Weighted for Placement {}
-impl Refusable for Placement {}
 
 impl FromAnswer for BatchPlacement {
     type Output = Self;
@@ -351,8 +325,6 @@ fn told(refusal: Refusal, index: usize, request: &Request<'_>) -> Refusal {
         None => refusal,
     }
 }
-
-impl Refusable for BatchPlacement {}
 
 impl FromAnswer for Option<Timestamp> {
     type Output = Self;

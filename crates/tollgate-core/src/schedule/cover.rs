@@ -24,13 +24,6 @@ impl Request<'_> {
                 true => from,
                 false => until,
             };
-            let looks_back =
-                self.wants_latest() || matches!(self.operation(), Operation::LatestFree { .. });
-            let from = if looks_back {
-                before(from, FIRST_SPAN)
-            } else {
-                from
-            };
             self.cover = self.cover_within(from, until.saturating_add(FIRST_SPAN));
         }
     }
@@ -89,9 +82,7 @@ impl Request<'_> {
             Operation::Reschedule(event) | Operation::ReserveNext(event) => {
                 Some((event.time(), event.time()))
             }
-            Operation::NextFree { from: at, .. } | Operation::LatestFree { until: at, .. } => {
-                Some((*at, *at))
-            }
+            Operation::NextFree { from: at, .. } => Some((*at, *at)),
             Operation::Cancel(_) | Operation::List { .. } => None,
         }
     }
@@ -142,7 +133,7 @@ mod tests {
         ] {
             let events = vec![Event::new("a", first), Event::new("b", second)];
             let add = Operation::Add(events);
-            let mut request = Request::new(&terms, "alice", add).with_latest();
+            let mut request = Request::new(&terms, "alice", add);
             assert!(days(&request) < 100, "{}", days(&request));
             request.widen(Uncovered(now));
             assert!(days(&request) < 200, "{}", days(&request));
@@ -159,39 +150,28 @@ mod tests {
         let day = Duration::from_secs(86_400);
         let later = |days: u32| now.saturating_add(days * day);
         let mut state = State::default();
-        let mut decide = |operation, wants_latest| {
-            let request = Request::new(&terms, "alice", operation);
-            let request = if wants_latest {
-                request.with_latest()
-            } else {
-                request
-            };
-            request.decide_on(&mut state, now)
-        };
+        let mut decide =
+            |operation| Request::new(&terms, "alice", operation).decide_on(&mut state, now);
         let ids = ["a", "b", "c"];
         let events = [3, 1, 2].map(later);
         let events = ids
             .iter()
             .zip(events)
             .map(|(id, time)| Event::new(id, time));
-        let answer = decide(Operation::Add(events.collect()), false);
+        let answer = decide(Operation::Add(events.collect()));
         assert_eq!(answer, Answer::Added(3));
         let add = Operation::Add(vec![Event::new("d", later(2))]);
-        let Answer::Refused { refusal, .. } = decide(add, true) else {
+        let Answer::Refused { refusal, .. } = decide(add) else {
             panic!("two events on a day");
         };
         assert!(refusal.next_free() > Some(later(3)));
-        assert!(refusal.latest_free() < Some(later(1)) && refusal.latest_free().is_some());
-        let (until, weight) = (later(3), 1);
-        let answer = decide(Operation::LatestFree { until, weight }, false);
-        assert_eq!(answer, Answer::Found(refusal.latest_free()));
-        let from = later(1);
-        let answer = decide(Operation::NextFree { from, weight }, false);
+        let (from, weight) = (later(1), 1);
+        let answer = decide(Operation::NextFree { from, weight });
         assert_eq!(answer, Answer::Found(refusal.next_free()));
         let reserve = Operation::ReserveNext(Event::new("e", later(1)));
-        assert!(matches!(decide(reserve, false), Answer::Planned { .. }));
+        assert!(matches!(decide(reserve), Answer::Planned { .. }));
         let moved = Operation::Reschedule(Event::new("a", later(9)));
-        assert!(matches!(decide(moved, false), Answer::Planned { .. }));
+        assert!(matches!(decide(moved), Answer::Planned { .. }));
         assert_eq!(state.len(), 4);
     }
 
@@ -205,23 +185,6 @@ mod tests {
         let days = [day(first.start()), day(last.end())];
         assert_eq!(u64::try_from(periods.len()).unwrap(), days[1] - days[0]);
         days
-    }
-
-    #[test]
-    fn a_request_brings_forty_days_and_earlier_ones_only_to_look_back() {
-        let terms = Terms::new("plans", ["1/day@UTC"]).unwrap();
-        let at = day(20_000);
-        let weight = 1;
-        let latest = Operation::LatestFree { until: at, weight };
-        let next = Operation::NextFree { from: at, weight };
-        let latest = Request::new(&terms, "k", latest);
-        let next = Request::new(&terms, "k", next);
-        assert!(!next.wants_latest());
-        assert_eq!(days(&next), [20_000, 20_041]);
-        assert_eq!(days(&latest), [19_960, 20_041]);
-        let next = next.with_latest();
-        assert!(next.wants_latest());
-        assert_eq!(days(&next), [19_960, 20_041]);
     }
 
     #[test]

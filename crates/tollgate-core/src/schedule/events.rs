@@ -6,7 +6,7 @@ use crate::schedule::event::Event;
 use crate::schedule::operation::Operation;
 use crate::schedule::quota::Quota;
 use crate::schedule::request::Request;
-use crate::schedule::search::{Direction, Search};
+use crate::schedule::search::{Found, Search};
 use crate::schedule::terms::Terms;
 use crate::time::{MAX_EXACT, Timestamp};
 
@@ -157,11 +157,9 @@ impl<'a> Request<'a> {
             Operation::ReserveNext(event) => self.reserve(state, limits, now, event),
             Operation::NextFree { from, weight } => {
                 let from = from.as_micros().max(limits.earliest);
-                self.find(state, limits, Direction::Later, *weight, from)
-            }
-            Operation::LatestFree { until, weight } => {
-                let until = until.as_micros().min(limits.latest);
-                self.find(state, limits, Direction::Earlier, *weight, until)
+                let found = self.search(state, limits, *weight, from);
+                let found = found.map(|found| Answer::Found(found.time.map(stamp)));
+                found.map_err(|uncovered| (0, uncovered.into()))
             }
             Operation::Cancel(id) => {
                 let index = state.index(id, limits);
@@ -230,35 +228,18 @@ impl<'a> Request<'a> {
     /// Checks that `event` can take place at its own time.
     fn check(&self, state: &State, limits: Limits, event: &Event<'_>) -> Result<(), Failed> {
         let time = event.time().as_micros();
-        let search = |direction, from| Search {
-            direction,
-            weight: event.weight(),
-            from,
-            last: match direction {
-                Direction::Later => limits.latest,
-                Direction::Earlier => limits.earliest,
-            },
-        };
-        let entries = &state.entries;
         let (reason, next) = if time > limits.latest {
             (Reason::BeyondHorizon(stamp(limits.latest)), None)
         } else {
             let from = time.max(limits.earliest);
-            let found = search(Direction::Later, from).run(self, entries)?;
+            let found = self.search(state, limits, event.weight(), from)?;
             match found.in_the_way {
                 _ if time < limits.earliest => (Reason::Past(stamp(from)), found.time),
                 None => return Ok(()),
                 Some(quota) => (self.quota_in_the_way(quota, event), found.time),
             }
         };
-        let mut latest = None;
-        if self.wants_latest() {
-            let until = time.min(limits.latest);
-            latest = search(Direction::Earlier, until).run(self, entries)?.time;
-        }
-        let refusal = Refusal::new(reason)
-            .with_next_free(next.map(stamp))
-            .with_latest_free(latest.map(stamp));
+        let refusal = Refusal::new(reason).with_next_free(next.map(stamp));
         Err(Failed::Refused(refusal))
     }
 
@@ -341,14 +322,8 @@ impl<'a> Request<'a> {
             let reason = Reason::BeyondHorizon(stamp(limits.latest));
             return Err((0, refused(reason)));
         }
-        let search = Search {
-            direction: Direction::Later,
-            weight: event.weight(),
-            from,
-            last: limits.latest,
-        };
-        let found = search
-            .run(self, &state.entries)
+        let found = self
+            .search(state, limits, event.weight(), from)
             .map_err(|uncovered| (0, uncovered.into()))?;
         let Some(time) = found.time else {
             let reason = self.quota_in_the_way(found.in_the_way.unwrap_or(0), event);
@@ -360,28 +335,20 @@ impl<'a> Request<'a> {
         Ok(Answer::Planned { time, is_new: true })
     }
 
-    fn find(
+    /// Searches room for `weight` from `from` on.
+    fn search(
         &self,
         state: &State,
         limits: Limits,
-        direction: Direction,
         weight: u64,
         from: u64,
-    ) -> Result<Answer, (usize, Failed)> {
-        let last = match direction {
-            Direction::Later => limits.latest,
-            Direction::Earlier => limits.earliest,
-        };
+    ) -> Result<Found, Uncovered> {
         let search = Search {
-            direction,
             weight,
             from,
-            last,
+            last: limits.latest,
         };
-        let found = search
-            .run(self, &state.entries)
-            .map_err(|uncovered| (0, uncovered.into()))?;
-        Ok(Answer::Found(found.time.map(stamp)))
+        search.run(self, &state.entries)
     }
 }
 

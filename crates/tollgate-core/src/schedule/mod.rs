@@ -31,8 +31,7 @@ pub use answer::{Answer, BatchPlacement, BatchRefusal, Placement, PlannedEvent, 
 pub use calendar::CalendarQuota;
 #[cfg(feature = "calendar")]
 pub use call::Placing;
-pub use call::{Call, Move, Reset};
-pub use call::{FromAnswer, Refusable, Weighted};
+pub use call::{Call, FromAnswer, Move, Reset, Weighted};
 #[cfg(feature = "calendar")]
 pub use closed::ClosedTimes;
 pub use event::{Event, LONGEST_ID};
@@ -153,9 +152,9 @@ impl<S> Schedule<S> {
     /// # use tollgate_core::schedule::{self, Schedule};
     /// # use tollgate_core::{StoreError, Timestamp};
     /// # async fn remind(schedule: &Schedule<impl schedule::Store>, noon: Timestamp) -> Result<(), StoreError> {
-    /// let placement = schedule.add("alice", "msg-17", noon).weight(2).with_latest().await?;
+    /// let placement = schedule.add("alice", "msg-17", noon).weight(2).await?;
     /// if let Err(refusal) = placement.permit() {
-    ///     println!("free before: {:?}, after: {:?}", refusal.latest_free(), refusal.next_free());
+    ///     println!("the next free time: {:?}", refusal.next_free());
     /// }
     /// # Ok(())
     /// # }
@@ -212,16 +211,6 @@ impl<S> Schedule<S> {
         from: Timestamp,
     ) -> Call<'s, 'k, S, Option<Timestamp>> {
         self.call(key.into(), Operation::NextFree { from, weight: 1 })
-    }
-
-    /// Returns the last free time that is neither after `until` nor in the past, or `None` if
-    /// there is none. It reserves nothing.
-    pub fn latest_free<'s, 'k>(
-        &'s self,
-        key: impl Into<Key<'k>>,
-        until: Timestamp,
-    ) -> Call<'s, 'k, S, Option<Timestamp>> {
-        self.call(key.into(), Operation::LatestFree { until, weight: 1 })
     }
 
     /// Plans the event `id` at the first free time that is neither before `from` nor in the past.

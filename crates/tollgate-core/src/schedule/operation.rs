@@ -22,13 +22,6 @@ pub enum Operation<'a> {
         /// The weight to find room for.
         weight: u64,
     },
-    /// Finds the last free time for this weight that is not after `until`.
-    LatestFree {
-        /// The latest time.
-        until: Timestamp,
-        /// The weight to find room for.
-        weight: u64,
-    },
     /// Adds this event at the first free time that is not before its own.
     ReserveNext(Event<'a>),
     /// Lists the events from `from` until before `until`.
@@ -53,11 +46,6 @@ impl fmt::Debug for Operation<'_> {
             Self::NextFree { from, weight } => f
                 .debug_struct("NextFree")
                 .field("from", from)
-                .field("weight", weight)
-                .finish(),
-            Self::LatestFree { until, weight } => f
-                .debug_struct("LatestFree")
-                .field("until", until)
                 .field("weight", weight)
                 .finish(),
             Self::ReserveNext(event) => f.debug_tuple("ReserveNext").field(event).finish(),

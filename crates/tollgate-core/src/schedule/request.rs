@@ -21,7 +21,6 @@ pub struct Request<'a> {
     terms: &'a Terms,
     key: Key<'a>,
     operation: Operation<'a>,
-    wants_latest: bool,
     at: Option<Timestamp>,
     /// The recipient's time zone.
     pub(super) zone: Option<CallZone>,
@@ -41,35 +40,25 @@ impl<'a> Request<'a> {
     /// Returns a request to apply `operation` to the events of `key`.
     #[must_use]
     pub fn new(terms: &'a Terms, key: impl Into<Key<'a>>, operation: Operation<'a>) -> Self {
-        Self::of(terms, key.into(), operation, false, None)
+        Self::of(terms, key.into(), operation, None)
     }
 
     pub(super) fn of(
         terms: &'a Terms,
         key: Key<'a>,
         operation: Operation<'a>,
-        wants_latest: bool,
         zone: Option<CallZone>,
     ) -> Self {
         let mut request = Self {
             terms,
             key,
             operation,
-            wants_latest,
             at: None,
             zone,
             cover: Cover::default(),
         };
         request.bring_periods();
         request
-    }
-
-    /// Asks that a refusal also names the last free time before the time that was asked for.
-    #[must_use]
-    pub fn with_latest(mut self) -> Self {
-        self.wants_latest = true;
-        self.bring_periods();
-        self
     }
 
     /// Sets the recipient's time zone: see [`Call::zone`](crate::schedule::Call::zone).
@@ -105,12 +94,6 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn operation(&self) -> &Operation<'a> {
         &self.operation
-    }
-
-    /// Returns whether a refusal names the last free time, too.
-    #[must_use]
-    pub fn wants_latest(&self) -> bool {
-        self.wants_latest
     }
 
     /// Returns the caller's instant, or `None` to use the store's clock.
@@ -196,9 +179,7 @@ impl<'a> Request<'a> {
                 weight(event.weight())
             }
             Operation::Cancel(event) => id(event),
-            Operation::NextFree { weight: of, .. } | Operation::LatestFree { weight: of, .. } => {
-                weight(*of)
-            }
+            Operation::NextFree { weight: of, .. } => weight(*of),
             Operation::List { .. } => Ok(()),
         }
     }

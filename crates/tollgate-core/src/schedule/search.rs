@@ -1,7 +1,4 @@
 //! Finds free times: the proof is in `README.md` beside this file.
-//!
-//! Times are searched in one of two directions. A search into the past mirrors all times, so that
-//! both directions run the same code: what is called earlier here comes earlier in the search.
 
 use crate::cover::{Period, Uncovered, period_of};
 use crate::schedule::events::Entry;
@@ -15,28 +12,11 @@ const NEVER: i64 = i64::MAX;
 /// Where to search, and for what.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
-    pub(super) direction: Direction,
     /// The weight to find room for.
     pub(super) weight: u64,
     /// The first time to look at, and the last.
     pub(super) from: u64,
     pub(super) last: u64,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Direction {
-    Later,
-    Earlier,
-}
-
-impl Direction {
-    /// Converts a time to one of the search, or back.
-    fn mirror(self, time: i64) -> i64 {
-        match self {
-            Self::Later => time,
-            Self::Earlier => -time,
-        }
-    }
 }
 
 /// The result of a search.
@@ -51,12 +31,8 @@ pub(super) struct Found {
 impl Search {
     /// Returns the first free time among `entries`, which are sorted by time.
     pub(super) fn run(&self, request: &Request<'_>, entries: &[Entry]) -> Result<Found, Uncovered> {
-        let from = self.direction.mirror(exact(self.from));
-        let last = self.direction.mirror(exact(self.last));
-        let view = View {
-            direction: self.direction,
-            entries,
-        };
+        let (from, last) = (exact(self.from), exact(self.last));
+        let view = View(entries);
         let quotas = request.searched();
         let mut quotas: Vec<_> = quotas
             .map(|(index, quota, periods)| {
@@ -82,47 +58,31 @@ impl Search {
                 break;
             }
         }
-        let time = (time <= last).then(|| self.direction.mirror(time));
         Ok(Found {
-            time: time.and_then(|time| u64::try_from(time).ok()),
+            time: (time <= last).then(|| time.unsigned_abs()),
             in_the_way,
         })
     }
 }
 
-/// The entries in the order of the search.
+/// The entries, sorted by time.
 #[derive(Clone, Copy)]
-struct View<'e> {
-    direction: Direction,
-    entries: &'e [Entry],
-}
+struct View<'e>(&'e [Entry]);
 
-impl<'e> View<'e> {
-    fn entry(self, index: usize) -> Option<&'e Entry> {
-        match self.direction {
-            Direction::Later => self.entries.get(index),
-            Direction::Earlier => self.entries.iter().nth_back(index),
-        }
-    }
-
+impl View<'_> {
     fn time(self, index: usize) -> Option<i64> {
-        let entry = self.entry(index)?;
-        Some(self.direction.mirror(exact(entry.time.as_micros())))
+        let entry = self.0.get(index)?;
+        Some(exact(entry.time.as_micros()))
     }
 
     fn weight(self, index: usize) -> u64 {
-        self.entry(index).map_or(0, Entry::weight)
+        self.0.get(index).map_or(0, Entry::weight)
     }
 
     /// Returns the index of the first entry after `time`.
     fn first_after(self, time: i64) -> usize {
-        let time_of = |entry: &Entry| exact(entry.time.as_micros());
-        match self.direction {
-            Direction::Later => self.entries.partition_point(|entry| time_of(entry) <= time),
-            Direction::Earlier => {
-                self.entries.len() - self.entries.partition_point(|entry| time_of(entry) < -time)
-            }
-        }
+        self.0
+            .partition_point(|entry| exact(entry.time.as_micros()) <= time)
     }
 }
 
@@ -176,13 +136,13 @@ impl<'e> Cursor<'e> {
     /// that comes later. `time` never decreases from one call to the next.
     fn free_from(&mut self, time: i64, last: i64) -> Result<i64, Uncovered> {
         match (&mut self.kind, self.spare) {
-            (Kind::Closed(open), _) => open_from(self.view.direction, open, time, last),
+            (Kind::Closed(open), _) => open_from(open, time, last),
             (_, None) => Ok(NEVER),
             (Kind::Sliding(window), Some(spare)) => {
                 Ok(window.free_from(self.view, spare, time, last))
             }
             (Kind::Calendar(periods), Some(spare)) => {
-                free_of(self.view, periods, spare, time, last)
+                free_of(self.view.0, periods, spare, time, last)
             }
         }
     }
@@ -226,26 +186,14 @@ impl Window {
 /// Returns the first time from `time` that is in one of the `open` times.
 ///
 /// What is between two of them is closed. What lies beyond the first or the last is not known.
-fn open_from(
-    direction: Direction,
-    open: &[Period],
-    mut time: i64,
-    last: i64,
-) -> Result<i64, Uncovered> {
+fn open_from(open: &[Period], mut time: i64, last: i64) -> Result<i64, Uncovered> {
     while time <= last {
-        let real = direction.mirror(time);
-        let next = open.partition_point(|period| exact(period.end().as_micros()) <= real);
-        let after = open.get(next);
-        if after.is_some_and(|period| exact(period.start().as_micros()) <= real) {
-            break;
-        }
-        let before = open.get(next.wrapping_sub(1));
-        let (Some(before), Some(after)) = (before, after) else {
-            return Err(Uncovered(stamp(real)));
-        };
-        time = match direction {
-            Direction::Later => exact(after.start().as_micros()),
-            Direction::Earlier => 1 - exact(before.end().as_micros()),
+        let next = open.partition_point(|period| exact(period.end().as_micros()) <= time);
+        let start = open.get(next).map(|after| exact(after.start().as_micros()));
+        time = match start {
+            Some(start) if start <= time => break,
+            Some(start) if next > 0 => start,
+            _ => return Err(Uncovered(stamp(time))),
         };
     }
     Ok(time)
@@ -253,28 +201,21 @@ fn open_from(
 
 /// Returns the first time from `time` whose period has room.
 fn free_of(
-    view: View<'_>,
+    entries: &[Entry],
     periods: &[Period],
     spare: u64,
     mut time: i64,
     last: i64,
 ) -> Result<i64, Uncovered> {
     while time <= last {
-        let period = period_of(periods, stamp(view.direction.mirror(time)))?;
-        let start = view
-            .entries
-            .partition_point(|entry| entry.time < period.start());
-        let end = view
-            .entries
-            .partition_point(|entry| entry.time < period.end());
-        let held: u64 = view.entries[start..end].iter().map(Entry::weight).sum();
+        let period = period_of(periods, stamp(time))?;
+        let start = entries.partition_point(|entry| entry.time < period.start());
+        let end = entries.partition_point(|entry| entry.time < period.end());
+        let held: u64 = entries[start..end].iter().map(Entry::weight).sum();
         if held <= spare {
             break;
         }
-        time = match view.direction {
-            Direction::Later => exact(period.end().as_micros()),
-            Direction::Earlier => 1 - exact(period.start().as_micros()),
-        };
+        time = exact(period.end().as_micros());
     }
     Ok(time)
 }

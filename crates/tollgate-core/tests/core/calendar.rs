@@ -162,31 +162,8 @@ fn an_event_at_midnight_is_one_of_the_next_day() {
     );
 }
 
-/// The request brings the days before the time that is asked for, which nothing can be planned on.
-#[test]
-fn the_last_free_time_is_found_from_beyond_the_horizon() {
-    let terms = schedule::Terms::new("plans", ["1/day@UTC"]).unwrap();
-    let terms = terms.with_horizon(9 * DAY + DAY / 2).unwrap();
-    let mut state = schedule::State::default();
-    let now = at("2026-06-01T00:00Z");
-    let add = schedule::Operation::Add(vec![Event::new("a", at("2026-06-10T06:00Z"))]);
-    let added = ask(&mut state, schedule::Request::new(&terms, "k", add), now).answer;
-    assert_eq!(added, schedule::Answer::Added(1));
-    for until in [
-        "2026-06-10T12:00Z",
-        "2026-07-30T00:00Z",
-        "2030-01-01T00:00Z",
-    ] {
-        let (until, weight) = (at(until), 1);
-        let latest = schedule::Operation::LatestFree { until, weight };
-        let answer = ask(&mut state, schedule::Request::new(&terms, "k", latest), now).answer;
-        let free = at("2026-06-09T23:59:59.999999Z");
-        assert_eq!(answer, schedule::Answer::Found(Some(free)), "{until}");
-    }
-}
-
 /// A call needs no second round trip, also where quotas of windows come first, for events as far
-/// apart as any that can be planned, and near the epoch.
+/// apart as any that can be planned.
 #[test]
 fn a_request_brings_the_days_of_all_of_its_events() {
     let quotas = ["1/1m", "1/day@UTC"];
@@ -214,15 +191,4 @@ fn a_request_brings_the_days_of_all_of_its_events() {
             assert_eq!(answer, expected, "{apart:?}");
         }
     }
-    let (until, weight) = (later(Timestamp::UNIX_EPOCH, DAY / 2), 1);
-    let latest = schedule::Operation::LatestFree { until, weight };
-    let request = schedule::Request::new(&terms, "k", latest);
-    let found = ask(&mut schedule::State::default(), request, until);
-    assert_eq!(
-        found,
-        Answer {
-            answer: schedule::Answer::Found(Some(until)),
-            widened: 0
-        }
-    );
 }

@@ -201,10 +201,6 @@ fn debug_output_of_schedules_shows_the_length_of_ids_only() {
             format!("NextFree {{ from: {time:?}, weight: 3 }}"),
         ),
         (
-            schedule::Operation::LatestFree { until, weight },
-            format!("LatestFree {{ until: {time:?}, weight: 3 }}"),
-        ),
-        (
             schedule::Operation::List { from, until },
             format!("List {{ from: {time:?}, until: {time:?} }}"),
         ),
@@ -232,13 +228,10 @@ fn debug_output_of_schedules_shows_the_length_of_ids_only() {
 fn a_call_becomes_the_request_that_it_names() {
     let schedule = Schedule::with_terms((), terms("1/1m"));
     let request = schedule.add("k", "a", at(NOW)).into_request();
-    assert!(!request.wants_latest());
     assert_eq!(request.caller_time(), None);
-    let request = schedule.add("k", "a", at(NOW)).with_latest().at(at(9));
-    let request = request.into_request();
-    assert!(request.wants_latest());
+    let request = schedule.add("k", "a", at(NOW)).at(at(9)).into_request();
     assert_eq!(request.caller_time(), Some(at(9)));
-    let request = schedule.latest_free("k", at(NOW)).into_request();
+    let request = schedule.next_free("k", at(NOW)).into_request();
     let operation = format!("{:?}", request.operation());
     assert!(operation.ends_with("weight: 1 }"), "{operation}");
 }

@@ -212,20 +212,16 @@ fn calendars_reach_to_the_end_of_time() {
         let planned =
             |placement: Result<Placement, tollgate_core::StoreError>| placement.unwrap().permit();
         let now = before(300);
-        let free = schedule.latest_free(key, end).at(now);
-        assert_eq!(free.run().unwrap(), Some(end));
         let free = schedule.next_free(key, end).at(now);
         assert_eq!(free.run().unwrap(), Some(end));
         assert_eq!(planned(schedule.add(key, "a", end).at(now).run()), Ok(end));
         let third = |weight| {
-            let add = schedule.add(key, "c", end).with_latest();
+            let add = schedule.add(key, "c", end);
             planned(add.weight(weight).at(now).run())
         };
         // The last day, week, month or year has room for one more.
         let refusal = third(2).unwrap_err();
         assert_eq!(refusal.next_free(), None);
-        let latest = refusal.latest_free();
-        assert!(latest < Some(end) && latest > Some(before(40)));
         let reserved = schedule.reserve_next(key, "b", end).at(end).run();
         assert_eq!(planned(reserved), Ok(end));
         let free = schedule.next_free(key, end).at(end);

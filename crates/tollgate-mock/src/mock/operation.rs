@@ -156,9 +156,6 @@ operations! {
         /// Expects a search for the next free time of the schedule `name` for `key`.
         NextFree = expect_next_free(time) -> found;
 
-        /// Expects a search for the latest free time of the schedule `name` for `key`.
-        LatestFree = expect_latest_free(time) -> found;
-
         /// Expects a list of the events of the schedule `name` for `key`.
         List = expect_list(time) -> events;
 

@@ -61,9 +61,6 @@ fn received<'r>(request: &'r schedule::Request<'r>) -> Option<Received<'r>> {
             let more = format!(", event {}", literal(id));
             (Verb::Cancel, vec![detail(Some(id), None)], more)
         }
-        Operation::LatestFree { until, .. } => {
-            (Verb::LatestFree, of_time(until), format!(", until {until}"))
-        }
         Operation::List { from, until } => {
             let more = format!(", from {from} until {until}");
             (Verb::List, of_time(from), more)
@@ -130,12 +127,8 @@ fn reply(
         }
     };
     let found = |found: Timestamp| {
-        let is_behind = match received.verb {
-            Verb::LatestFree => found > time,
-            _ => found < time,
-        };
-        if is_behind {
-            refuse("the search goes the other way: name another time");
+        if found < time {
+            refuse("it is before the time that the search begins at: name a later one");
         }
     };
     let listed = |event: &PlannedEvent| {

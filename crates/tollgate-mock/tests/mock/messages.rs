@@ -137,7 +137,7 @@ fn unexpected() -> Messages {
             let events = [Event::new("b", NOON).with_weight(2), Event::new("c", LATER)];
             drop(on.plans.add_all("k", events).run());
         },
-        |on| drop(on.plans.latest_free("k", NOON).run()),
+        |on| drop(on.plans.next_free("k", NOON).run()),
         |on| drop(on.uploads.acquire("k", "a").weight(2).at(LATER).run()),
         |on| drop(on.uploads.renew("k", &lease("a", 7, 1)).run()),
         |on| drop(on.uploads.peek("k").run()),
@@ -267,13 +267,6 @@ fn impossible() -> Messages {
         failing(
             |store| store.expect_next_free("reminders", "k").found(Some(NOON)),
             |on| drop(on.plans.next_free("k", LATER).run()),
-        ),
-        failing(
-            |store| {
-                let expected = store.expect_latest_free("reminders", "k");
-                expected.found(Some(LATER));
-            },
-            |on| drop(on.plans.latest_free("k", NOON).run()),
         ),
         failing(
             |store| {

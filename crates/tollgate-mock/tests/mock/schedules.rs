@@ -59,7 +59,7 @@ async fn schedules_search_reserve_and_list_what_the_test_says() {
     store.expect_cancel("reminders", "k").cancelled(false);
     let expected = store.expect_next_free("reminders", "k");
     expected.time(NOON).found(Some(LATER));
-    store.expect_latest_free("reminders", "k").found(None);
+    store.expect_next_free("reminders", "k").found(None);
     let [first, second, third] = [("a", LATER), ("c", NOON), ("b", NOON)]
         .map(|(id, time)| PlannedEvent::new(id.as_bytes(), time, 2));
     store
@@ -81,7 +81,7 @@ async fn schedules_search_reserve_and_list_what_the_test_says() {
     assert!(schedule.cancel("k", "a").await.unwrap());
     assert!(!schedule.cancel("k", "b").await.unwrap());
     assert_eq!(schedule.next_free("k", NOON).await.unwrap(), Some(LATER));
-    assert_eq!(schedule.latest_free("k", NOON).await.unwrap(), None);
+    assert_eq!(schedule.next_free("k", LATER).await.unwrap(), None);
     // As every store lists them: by time, and then by id.
     let all = schedule.list("k", Timestamp::UNIX_EPOCH, Timestamp::MAX);
     assert_eq!(all.await.unwrap(), [third, second, first]);
@@ -139,7 +139,6 @@ fn schedules_get_answers_that_are_just_possible() {
     // A time that is free already.
     store.expect_reserve_next("reminders", "k").planned_at(NOON);
     store.expect_next_free("reminders", "k").found(Some(NOON));
-    store.expect_latest_free("reminders", "k").found(Some(NOON));
     // Reasons that only some operations have.
     let unknown = Refusal::new(Reason::UnknownId);
     store.expect_reschedule("reminders", "k").refused(unknown);
@@ -149,7 +148,6 @@ fn schedules_get_answers_that_are_just_possible() {
     let reserved = schedule.reserve_next("k", "a", NOON).run().unwrap();
     assert_eq!(reserved.permit(), Ok(NOON));
     assert_eq!(schedule.next_free("k", NOON).run().unwrap(), Some(NOON));
-    assert_eq!(schedule.latest_free("k", NOON).run().unwrap(), Some(NOON));
     let moved = schedule.reschedule("k", "a", NOON).run().unwrap();
     let refusal = moved.permit().unwrap_err();
     assert_eq!(*refusal.reason(), Reason::UnknownId);

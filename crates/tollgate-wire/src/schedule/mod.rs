@@ -119,9 +119,7 @@ impl<E: Engine> WireStore<E> {
 /// Returns what the script does for `request`.
 fn effect(request: &schedule::Request<'_>) -> Effect {
     match request.operation() {
-        schedule::Operation::NextFree { .. }
-        | schedule::Operation::LatestFree { .. }
-        | schedule::Operation::List { .. } => Effect::Nothing,
+        schedule::Operation::NextFree { .. } | schedule::Operation::List { .. } => Effect::Nothing,
         _ => Effect::Plans,
     }
 }
@@ -154,11 +152,8 @@ fn argument(
         schedule::Operation::NextFree { from, weight } => {
             (4, vec![point(*from).with_weight(*weight)])
         }
-        schedule::Operation::LatestFree { until, weight } => {
-            (5, vec![point(*until).with_weight(*weight)])
-        }
-        schedule::Operation::ReserveNext(event) => (6, vec![*event]),
-        schedule::Operation::List { from, until } => (7, vec![point(*from), point(*until)]),
+        schedule::Operation::ReserveNext(event) => (5, vec![*event]),
+        schedule::Operation::List { from, until } => (6, vec![point(*from), point(*until)]),
         _ => return Err(unknown_operation()),
     };
     let mut text = Vec::with_capacity(256);
@@ -169,7 +164,6 @@ fn argument(
         micros_ceil(terms.tolerance()),
         micros_ceil(terms.horizon()),
         retention_us(terms),
-        u64::from(request.wants_latest()),
         u64::from(options.small_schedule),
         u64::from(options.schedule_chunk),
         count(quotas(request).count()),

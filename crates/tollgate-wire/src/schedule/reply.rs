@@ -51,7 +51,6 @@ struct Reply<'r> {
     /// The index of a quota, or the bound that was missed.
     quota: Option<u64>,
     time: Option<Timestamp>,
-    other: Option<Timestamp>,
     events: &'r [u8],
 }
 
@@ -61,15 +60,13 @@ impl<'r> Reply<'r> {
         let (now, rest) = rest.split_first_chunk()?;
         let (index, rest) = rest.split_first_chunk()?;
         let (quota, rest) = rest.split_first_chunk()?;
-        let (time, rest) = rest.split_first_chunk()?;
-        let (other, events) = rest.split_first_chunk()?;
+        let (time, events) = rest.split_first_chunk()?;
         Some(Self {
             status,
             now: Timestamp::from_micros(integer(*now)?).ok()?,
             index: optional(*index)?,
             quota: optional(*quota)?,
             time: instant(*time)?,
-            other: instant(*other)?,
             events,
         })
     }
@@ -80,9 +77,8 @@ impl<'r> Reply<'r> {
             self.index.is_some(),
             self.quota.is_some(),
             self.time.is_some(),
-            self.other.is_some(),
         ];
-        let has = |index, quota, time, other| given == [index, quota, time, other];
+        let has = |index, quota, time| given == [index, quota, time];
         let operation = request.operation();
         if !self.events.is_empty() {
             return None;
@@ -92,8 +88,7 @@ impl<'r> Reply<'r> {
                 operation,
                 schedule::Operation::Cancel(_) | schedule::Operation::List { .. }
             );
-            let is_right =
-                searches && has_calendar(request.terms()) && has(false, false, true, false);
+            let is_right = searches && has_calendar(request.terms()) && has(false, false, true);
             let uncovered = Uncovered(self.time?);
             return is_right.then_some(schedule::Answer::Uncovered(uncovered));
         }
@@ -103,7 +98,7 @@ impl<'r> Reply<'r> {
         match operation {
             schedule::Operation::Add(given) => {
                 let added = usize::try_from(self.index?).ok()?;
-                let is_right = added <= given.len() && has(true, false, false, false);
+                let is_right = added <= given.len() && has(true, false, false);
                 is_right.then_some(schedule::Answer::Added(added))
             }
             schedule::Operation::Reschedule(event) | schedule::Operation::ReserveNext(event) => {
@@ -112,21 +107,17 @@ impl<'r> Reply<'r> {
                     schedule::Operation::Reschedule(_) => time == event.time(),
                     _ => time >= event.time() || !is_new,
                 };
-                let is_right = is_possible && has(true, false, true, false);
+                let is_right = is_possible && has(true, false, true);
                 is_right.then_some(schedule::Answer::Planned { time, is_new })
             }
             schedule::Operation::Cancel(_) => {
                 let was_planned = flag(self.index?)?;
-                let is_right = has(true, false, false, false);
+                let is_right = has(true, false, false);
                 is_right.then_some(schedule::Answer::Cancelled(was_planned))
             }
-            schedule::Operation::NextFree { from: bound, .. }
-            | schedule::Operation::LatestFree { until: bound, .. } => {
-                let is_possible = self.time.is_none_or(|time| match operation {
-                    schedule::Operation::NextFree { .. } => time >= *bound,
-                    _ => time <= *bound,
-                });
-                let is_right = is_possible && has(false, false, self.time.is_some(), false);
+            schedule::Operation::NextFree { from, .. } => {
+                let is_possible = self.time.is_none_or(|time| time >= *from);
+                let is_right = is_possible && has(false, false, self.time.is_some());
                 is_right.then_some(schedule::Answer::Found(self.time))
             }
             _ => None,
@@ -146,7 +137,7 @@ impl<'r> Reply<'r> {
             let is_later = events.last().is_some_and(|last| last.time() < next);
             is_later && next <= until
         });
-        let is_right = is_whole && goes_on && (self.quota, self.other) == (None, None);
+        let is_right = is_whole && goes_on && self.quota.is_none();
         is_right.then_some((schedule::Answer::Events(events), self.time))
     }
 
@@ -159,50 +150,39 @@ impl<'r> Reply<'r> {
         };
         let moves = matches!(request.operation(), schedule::Operation::Reschedule(_));
         if self.status == UNKNOWN {
-            let is_bare =
-                self.index.is_none() && (self.quota, self.time, self.other) == (None, None, None);
+            let is_bare = (self.index, self.quota, self.time) == (None, None, None);
             let refusal = Refusal::new(Reason::UnknownId);
             return (moves && is_bare).then_some(schedule::Answer::Refused { index: 0, refusal });
         }
         let index = usize::try_from(self.index?).ok()?;
         let time = events.get(index)?.time();
         let bound = || Timestamp::from_micros(self.quota?).ok();
-        let (next, latest) = (self.time, self.other);
-        // A search that reserves what it finds names no time when it fails.
-        let names_latest = latest.is_none() || (request.wants_latest() && !reserves);
+        let next = self.time;
         let (reason, is_right) = match self.status {
             QUOTA => {
                 let quota = usize::try_from(self.quota?).ok()?;
                 let quota = in_the_way(request, quota, time)?.clone();
-                let is_later = next.is_none_or(|next| next > time && !reserves);
-                let is_earlier = latest.is_none_or(|latest| latest < time);
-                let is_right = is_later && is_earlier && names_latest;
+                // A search that reserves what it finds names no time when it fails.
+                let is_right = next.is_none_or(|next| next > time && !reserves);
                 (Reason::Quota(quota), is_right)
             }
             PAST => {
                 let bound = bound()?;
-                let is_right = bound > time
-                    && next.is_none_or(|next| next >= bound)
-                    && latest.is_none()
-                    && !reserves;
+                let is_right = bound > time && next.is_none_or(|next| next >= bound) && !reserves;
                 (Reason::Past(bound), is_right)
             }
             BEYOND => {
                 let bound = bound()?;
-                let is_earlier = latest.is_none_or(|latest| latest <= bound);
-                let is_right = bound < time && next.is_none() && is_earlier && names_latest;
-                (Reason::BeyondHorizon(bound), is_right)
+                (Reason::BeyondHorizon(bound), bound < time && next.is_none())
             }
             TAKEN => {
                 let refusal = Refusal::new(Reason::IdTaken(next?));
-                let is_right = self.quota.is_none() && latest.is_none() && !moves;
+                let is_right = self.quota.is_none() && !moves;
                 return is_right.then_some(schedule::Answer::Refused { index, refusal });
             }
             _ => return None,
         };
-        let refusal = Refusal::new(reason)
-            .with_next_free(next)
-            .with_latest_free(latest);
+        let refusal = Refusal::new(reason).with_next_free(next);
         is_right.then_some(schedule::Answer::Refused { index, refusal })
     }
 }

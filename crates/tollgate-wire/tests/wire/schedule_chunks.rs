@@ -40,7 +40,7 @@ fn ask(
     clock: u64,
     operation: schedule::Operation<'static>,
 ) -> schedule::Answer {
-    let request = schedule::Request::new(terms, "k", operation).with_latest();
+    let request = schedule::Request::new(terms, "k", operation);
     now(store.schedule(&request.at(stamp(clock)))).unwrap()
 }
 
@@ -64,7 +64,7 @@ impl<'t> Pair<'t> {
 
     /// Decides `operation` on both, and compares the answers and all that is held.
     fn decide(&mut self, operation: schedule::Operation<'static>) -> schedule::Answer {
-        let request = schedule::Request::new(self.terms, "k", operation.clone()).with_latest();
+        let request = schedule::Request::new(self.terms, "k", operation.clone());
         let expected = request.decide_on(&mut self.state, stamp(self.clock));
         let answer = ask(&self.store, self.terms, self.clock, operation.clone());
         assert_eq!(answer, expected, "{operation:?} at {}", self.clock);
@@ -270,7 +270,7 @@ fn garbled_chunks_are_an_error_and_stay() {
     let terms = schedule::Terms::new("plans", ["9/1h", "20/day@UTC"]).unwrap();
     let at = START + 200 * MINUTE;
     let calls = || {
-        let (from, until, weight) = (stamp(START), stamp(at), 2);
+        let (from, weight) = (stamp(START), 2);
         [
             schedule::Operation::Add(vec![event(50, at)]),
             schedule::Operation::Add((60..99).map(|new| event(new, at + new)).collect()),
@@ -279,7 +279,6 @@ fn garbled_chunks_are_an_error_and_stay() {
             schedule::Operation::Cancel(b"id1"),
             schedule::Operation::ReserveNext(event(50, START)),
             schedule::Operation::NextFree { from, weight },
-            schedule::Operation::LatestFree { until, weight },
             everything(),
         ]
     };
@@ -336,7 +335,7 @@ fn garbled_chunks_are_an_error_and_stay() {
                 };
                 raw.command(&[b"HSET", &key, field, &garble(value)]);
                 let before = families::everything(&store);
-                let request = schedule::Request::new(&terms, "k", operation).with_latest();
+                let request = schedule::Request::new(&terms, "k", operation);
                 // An answer or a clear error, but soon.
                 if let Err(error) = now(store.schedule(&request.at(stamp(START)))) {
                     let message = error.to_string();

@@ -103,7 +103,6 @@ struct Step {
     terms: usize,
     moved: i64,
     act: Act,
-    wants_latest: bool,
 }
 
 /// An operation, with times relative to the clock.
@@ -113,7 +112,6 @@ enum Act {
     Reschedule(u8, i64),
     Cancel(u8),
     NextFree(i64, u64),
-    LatestFree(i64, u64),
     ReserveNext(u8, i64, u64),
     List(i64, i64),
 }
@@ -134,7 +132,6 @@ fn act() -> impl Strategy<Value = Act> {
         3 => (id.clone(), time()).prop_map(|(id, time)| Act::Reschedule(id, time)),
         3 => id.clone().prop_map(Act::Cancel),
         2 => (time(), weight()).prop_map(|(from, weight)| Act::NextFree(from, weight)),
-        2 => (time(), weight()).prop_map(|(until, weight)| Act::LatestFree(until, weight)),
         5 => (id, time(), weight()).prop_map(|(id, from, weight)| Act::ReserveNext(id, from, weight)),
         1 => (time(), time()).prop_map(|(from, until)| Act::List(from, until)),
     ]
@@ -154,13 +151,8 @@ fn many(
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let moved = prop_oneof![5 => Just(0_i64), 4 => 1_i64..8, 2 => 8_i64..60, 2 => -12_i64..0];
     let terms = prop_oneof![6 => Just(0_usize), 2 => 1_usize..5];
-    let step = (terms, moved, act(), any::<bool>());
-    let step = step.prop_map(|(terms, moved, act, wants_latest)| Step {
-        terms,
-        moved,
-        act,
-        wants_latest,
-    });
+    let step = (terms, moved, act());
+    let step = step.prop_map(|(terms, moved, act)| Step { terms, moved, act });
     prop::collection::vec(step, 1..30)
 }
 
@@ -186,10 +178,6 @@ fn operation(act: &Act, time: impl Fn(i64) -> Timestamp) -> Operation<'static> {
         Act::Cancel(id) => Operation::Cancel(id_of(id).as_bytes()),
         Act::NextFree(from, weight) => Operation::NextFree {
             from: time(from),
-            weight,
-        },
-        Act::LatestFree(until, weight) => Operation::LatestFree {
-            until: time(until),
             weight,
         },
         Act::ReserveNext(id, from, weight) => Operation::ReserveNext(event(id, from, weight)),
@@ -379,9 +367,6 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
         };
         let at = time(0);
         let mut request = schedule::Request::new(terms, "k", operation(&step.act, time)).at(at);
-        if step.wants_latest {
-            request = request.with_latest();
-        }
         let mut widenings = 0;
         loop {
             let what = format!("{step:?} at {clock} by {terms:?}, {flavor}");
@@ -535,7 +520,7 @@ impl Stores {
             now(store.reset_schedule(calls[0].0, "k".into())).unwrap();
             for (terms, clock, operation) in calls {
                 let request = schedule::Request::new(terms, "k", operation.clone());
-                let request = request.with_latest().at(stamp(*clock));
+                let request = request.at(stamp(*clock));
                 let expected = request.decide_on(&mut state, stamp(*clock));
                 let answer = now(store.schedule(&request)).unwrap();
                 let prefix = store.options().prefix();
@@ -578,11 +563,6 @@ fn add(events: impl IntoIterator<Item = Event<'static>>) -> Operation<'static> {
 fn next(micros: u64, weight: u64) -> Operation<'static> {
     let from = stamp(micros);
     Operation::NextFree { from, weight }
-}
-
-fn latest(micros: u64, weight: u64) -> Operation<'static> {
-    let until = stamp(micros);
-    Operation::LatestFree { until, weight }
 }
 
 fn list(from: u64, until: u64) -> Operation<'static> {
@@ -709,17 +689,13 @@ fn weights_and_ids_tell_events_apart() {
 fn more_events_than_are_read_at_once_are_counted_and_listed() {
     let stores = Stores::open();
     let all = add((0..65).map(|number| event(id(number), START + number)));
-    let calls = [all, latest(START + HOUR - 1, 1), next(START, 1)];
+    let calls = [all, next(START, 1)];
     assert_eq!(stores.at(&["65/1h"], START, calls), found(START + HOUR));
     // A search follows a chain of events that is longer, and finds its end.
     let quotas = &["1/10us", "1000/100ms"];
     let chain = || add((0..70).map(|number| event(id(number), START + 10 * number)));
-    for (search, end) in [
-        (next(START + 5, 1), START + 700),
-        (latest(START + 695, 1), START - 10),
-    ] {
-        assert_eq!(stores.at(quotas, START, [chain(), search]), found(end));
-    }
+    let answer = stores.at(quotas, START, [chain(), next(START + 5, 1)]);
+    assert_eq!(answer, found(START + 700));
     // Events of this call come in between, before and after.
     for first in [START + 2_000, START - 15] {
         let batch = add([event("a", first), event("b", START + 655)]);
@@ -770,39 +746,25 @@ fn a_day_does_not_count_the_event_that_is_moved() {
     }
 }
 
-/// A search moves to the last time there is by the second quota, where the first has no room; and it
-/// finds the epoch, but nothing before it.
+/// A search moves to the last time there is by the second quota, where the first has no room.
 #[test]
-fn searches_end_with_the_first_and_the_last_time_there_is() {
+fn searches_end_with_the_last_time_there_is() {
     let stores = Stores::open();
     let short = schedule::Terms::new("plans", ["2/10us", "3/25us"]).unwrap();
     let short = short.with_tolerance(micros(100, 1)).unwrap();
     let short = short.with_horizon(micros(100, 1)).unwrap();
-    for (events, search) in [
-        ([75, 95, 95], next(START + 80, 1)),
-        ([-75, -95, -95], latest(START - 80, 1)),
-    ] {
-        let events = ["a", "b", "c"].into_iter().zip(events);
-        let events = events.map(|(id, at)| event(id, START.saturating_add_signed(at)));
-        let answer = stores.by(&[(&short, START, add(events)), (&short, START, search)]);
-        assert_eq!(answer, Answer::Found(None));
-    }
-    for (quota, at, until, expected) in [
-        ("1/10us", 7, 14, Answer::Found(None)),
-        ("1/10us", 10, 5, found(0)),
-        ("1/day@UTC", DAY, 0, found(0)),
-    ] {
-        let calls = [add([event("a", at)]), latest(until, 1)];
-        assert_eq!(stores.at(&[quota], 15, calls), expected, "{quota} {at}");
-    }
+    let events = [("a", 75), ("b", 95), ("c", 95)].map(|(id, at)| event(id, START + at));
+    let calls = [add(events), next(START + 80, 1)];
+    let answer = stores.by(&calls.map(|operation| (&short, START, operation)));
+    assert_eq!(answer, Answer::Found(None));
     // What a server holds beside events is no event, not even at the epoch; and once no event is left
     // whose weight is not 1, each of the others counts once.
     let heavy = || add([event("a", 40).with_weight(2)]);
-    let answer = stores.at(&["2/10us"], 15, [heavy(), latest(5, 2)]);
+    let answer = stores.at(&["2/10us"], 15, [heavy(), next(5, 2)]);
     assert_eq!(answer, found(5));
     let light = add([event("b", 80), event("c", 81)]);
-    let calls = [heavy(), light, Operation::Cancel(b"a"), latest(85, 1)];
-    assert_eq!(stores.at(&["2/10us"], 0, calls), found(71));
+    let calls = [heavy(), light, Operation::Cancel(b"a"), next(72, 1)];
+    assert_eq!(stores.at(&["2/10us"], 0, calls), found(90));
 }
 
 /// A list begins with its first instant and the first event that still counts, and ends before its
@@ -836,7 +798,7 @@ fn lists_have_what_still_counts_to_the_microsecond() {
 
 /// Searches pass closed times over, from one to the next and to where none is known.
 #[test]
-fn closed_times_are_passed_over_in_both_directions() {
+fn closed_times_are_passed_over() {
     let stores = Stores::open();
     let midnight = START / DAY * DAY;
     let hour = |of: u64| midnight + of * HOUR;
@@ -852,10 +814,8 @@ fn closed_times_are_passed_over_in_both_directions() {
     for (before, search, expected) in [
         (none(), next(hour(22), 1), hour(33)),
         (none(), next(hour(22) - 1, 1), hour(22) - 1),
-        (none(), latest(hour(32), 1), hour(22) - 1),
-        (none(), latest(hour(33), 1), hour(33)),
+        (none(), next(hour(33), 1), hour(33)),
         (full(), next(hour(24), 1), hour(57)),
-        (full(), latest(hour(56), 1), hour(22) - 1),
     ] {
         let answer = stores.at(rules, hour(10), [before, search.clone()]);
         assert_eq!(answer, found(expected), "{search:?}");

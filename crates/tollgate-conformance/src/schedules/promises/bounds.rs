@@ -176,10 +176,6 @@ pub async fn malformed_requests_change_nothing(harness: &Schedules, _plan: &Plan
             from: now,
             weight: 0,
         },
-        schedule::Operation::LatestFree {
-            until: now,
-            weight: 0,
-        },
     ] {
         let request = schedule::Request::new(&terms, key.key(), operation).at(now);
         let error = store.schedule(&request).await.unwrap_err();

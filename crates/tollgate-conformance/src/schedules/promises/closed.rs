@@ -102,22 +102,19 @@ async fn check(schedule: &Schedule<Arc<dyn schedule::Store>>, closes: u64, opens
         let name = refusal.quota().map(schedule::Quota::name);
         assert_eq!(name.as_deref(), Some("quiet"), "{case}");
         assert_eq!(refusal.next_free(), Some(first), "{case}");
-        assert_eq!(refusal.latest_free(), Some(last), "{case}");
         assert!(!refusal.is_too_heavy(), "{case}");
     };
     for time in [stamp(closes), middle, stamp(opens - 1)] {
-        let add = schedule.add(key.key(), "a", time).at(now).with_latest();
+        let add = schedule.add(key.key(), "a", time).at(now);
         refused(add.await.unwrap());
         let next = schedule.next_free(key.key(), time).at(now).await.unwrap();
         assert_eq!(next, Some(first), "{case}");
-        let latest = schedule.latest_free(key.key(), time).at(now).await.unwrap();
-        assert_eq!(latest, Some(last), "{case}");
     }
     // The open ends, and an event that moves.
     let add = schedule.add(key.key(), "last", last).at(now);
     assert!(add.await.unwrap().is_planned(), "{case}");
     let moves = schedule.reschedule(key.key(), "last", middle).at(now);
-    refused(moves.with_latest().await.unwrap());
+    refused(moves.await.unwrap());
     let weighs_two = schedule.reserve_next(key.key(), "first", middle).weight(2);
     let found = weighs_two.at(now).await.unwrap().permit();
     assert_eq!(found, Ok(first), "{case}");
@@ -145,19 +142,14 @@ async fn nothing_is_open_up_to_the_horizon(store: Arc<dyn schedule::Store>) {
     let (now, time) = (stamp(start), stamp(start + HOUR_US));
     let next = schedule.next_free(key.key(), time).at(now).await.unwrap();
     assert_eq!(next, None);
-    let latest = schedule.latest_free(key.key(), time).at(now).await.unwrap();
-    assert_eq!(latest, Some(stamp(start - 1)));
     let later = stamp(start + 2 * HOUR_US);
-    let latest = schedule.latest_free(key.key(), time);
-    let latest = latest.at(later).await.unwrap();
-    assert_eq!(latest, None);
     let reserved = schedule.reserve_next(key.key(), "a", time).at(now);
     let refusal = reserved.await.unwrap().permit().unwrap_err();
     let name = refusal.quota().map(schedule::Quota::name);
     assert_eq!(name.as_deref(), Some(quotas[1]));
-    let add = schedule.add(key.key(), "a", time).at(later).with_latest();
+    let add = schedule.add(key.key(), "a", time).at(later);
     let refusal = add.await.unwrap().permit().unwrap_err();
-    assert_eq!((refusal.next_free(), refusal.latest_free()), (None, None));
+    assert_eq!(refusal.next_free(), None);
 }
 
 /// A call is decided by the days and closed times of the zone that it brings. What calls of other zones
@@ -169,13 +161,8 @@ pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
     let [berlin, tokyo, havana] = ZONES.map(|zone| zone.parse_zone());
     let now = at("2026-06-01T00:00Z");
     let add = |id: &'static str, time| schedule.add(key.key(), id, time).at(now);
-    let plan = async |id, time, zone: &jiff::tz::TimeZone| {
-        add(id, time)
-            .zone(zone.clone())
-            .with_latest()
-            .await
-            .unwrap()
-    };
+    let plan =
+        async |id, time, zone: &jiff::tz::TimeZone| add(id, time).zone(zone.clone()).await.unwrap();
 
     // Without a zone, no call finds room, and nothing changes.
     let time = at("2026-06-02T12:00Z");
@@ -192,8 +179,6 @@ pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
     malformed(reserves.await.unwrap_err());
     let next = schedule.next_free(key.key(), time).at(now);
     malformed(next.await.unwrap_err());
-    let latest = schedule.latest_free(key.key(), time).at(now);
-    malformed(latest.await.unwrap_err());
     let cancel = schedule.cancel(key.key(), "a").at(now);
     assert!(!cancel.await.unwrap());
     let list = schedule.list(key.key(), now, Timestamp::MAX).at(now);
@@ -223,8 +208,6 @@ pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
         Some("night")
     );
     assert_eq!(refusal.next_free(), Some(at("2026-06-03T08:00+02")));
-    let expected = Some(stamp(at("2026-06-02T22:00+02").as_micros() - 1));
-    assert_eq!(refusal.latest_free(), expected);
     // It counts on the third of June in Berlin, and on the second in Havana.
     assert!(
         plan("b", at("2026-06-03T12:00+02"), &berlin)
@@ -245,9 +228,7 @@ pub async fn a_call_brings_its_time_zone(harness: &Schedules, _plan: &Plan) {
     let zone = || berlin.clone();
     let next = schedule.next_free(key.key(), full).zone(zone()).at(now);
     assert_eq!(next.await.unwrap(), Some(at("2026-06-04T08:00+02")));
-    let latest = schedule.latest_free(key.key(), full).zone(zone()).at(now);
     let last = stamp(at("2026-06-02T22:00+02").as_micros() - 1);
-    assert_eq!(latest.await.unwrap(), Some(last));
     let moves = schedule.reschedule(key.key(), "c", evening);
     let moves = moves.zone(zone()).at(now);
     assert!(!moves.await.unwrap().is_planned());

@@ -21,7 +21,6 @@ pub async fn days_follow_the_time_zone(harness: &Schedules, _plan: &Plan) {
             schedule
                 .add(key.key(), id, stamp(time))
                 .at(now)
-                .with_latest()
                 .await
                 .unwrap()
         };
@@ -31,7 +30,6 @@ pub async fn days_follow_the_time_zone(harness: &Schedules, _plan: &Plan) {
             panic!("{day}: a third event was planned");
         };
         assert_eq!(refusal.next_free(), Some(stamp(end)), "{day}");
-        assert_eq!(refusal.latest_free(), Some(stamp(start - 1)), "{day}");
         assert!(add("next", end).await.is_planned(), "{day}");
         assert!(add("before", start - 1).await.is_planned(), "{day}");
         // Room is far away: the store asks for more days than the first request brings.
@@ -56,17 +54,13 @@ async fn has_a_last_day(store: Arc<dyn schedule::Store>) {
     let schedule = Schedule::new(store, "plans", ["2/day@Europe/Berlin"]).unwrap();
     let (key, end) = (OwnedKey::fresh("alice"), Timestamp::MAX);
     let now = stamp(end.as_micros() - 300 * DAY_US);
-    let free = schedule.latest_free(key.key(), end).at(now);
-    assert_eq!(free.await.unwrap(), Some(end));
     let first = schedule.add(key.key(), "first", end).at(now);
     assert!(first.await.unwrap().is_planned());
     let second = schedule.reserve_next(key.key(), "second", end).at(now);
     assert_eq!(second.await.unwrap().permit(), Ok(end));
-    let third = schedule.add(key.key(), "third", end).with_latest().at(now);
+    let third = schedule.add(key.key(), "third", end).at(now);
     let refusal = third.await.unwrap().permit().unwrap_err();
     assert_eq!(refusal.next_free(), None);
-    let latest = refusal.latest_free();
-    assert!(latest < Some(end) && latest > Some(stamp(end.as_micros() - DAY_US)));
     let free = schedule.next_free(key.key(), end).at(now);
     assert_eq!(free.await.unwrap(), None);
 }

@@ -56,17 +56,15 @@ enum Act {
     Reschedule(u8, u64),
     Cancel(u8),
     NextFree(u64, u64),
-    LatestFree(u64, u64),
     ReserveNext(u8, u64, u64),
     List(u64, u64),
 }
 
-/// An operation, how far the clock has moved before, and whether refusals name earlier times.
+/// An operation, and how far the clock has moved before.
 #[derive(Clone, Debug)]
 struct Step {
     moved: i64,
     act: Act,
-    wants_latest: bool,
     /// The index of the zone that the call brings.
     zone: usize,
 }
@@ -294,7 +292,6 @@ fn acts(span: u64) -> impl Strategy<Value = Act> {
         2 => (id.clone(), time.clone()).prop_map(|(id, time)| Act::Reschedule(id, time)),
         2 => id.clone().prop_map(Act::Cancel),
         2 => (time.clone(), weight()).prop_map(|(from, weight)| Act::NextFree(from, weight)),
-        1 => (time.clone(), weight()).prop_map(|(until, weight)| Act::LatestFree(until, weight)),
         4 => (id, time.clone(), weight()).prop_map(|(id, from, weight)| Act::ReserveNext(id, from, weight)),
         1 => (time.clone(), time).prop_map(|(from, until)| Act::List(from, until)),
     ]
@@ -303,15 +300,8 @@ fn acts(span: u64) -> impl Strategy<Value = Act> {
 fn steps(span: u64) -> impl Strategy<Value = Vec<Step>> {
     let moved = prop_oneof![5 => Just(0_i64), 3 => 1_i64..6, 1 => 6_i64..40, 1 => -8_i64..0];
     let zone = 0..ZONES.len();
-    let step =
-        (moved, acts(span), any::<bool>(), zone).prop_map(|(moved, act, wants_latest, zone)| {
-            Step {
-                moved,
-                act,
-                wants_latest,
-                zone,
-            }
-        });
+    let step = (moved, acts(span), zone);
+    let step = step.prop_map(|(moved, act, zone)| Step { moved, act, zone });
     vec(step, 1..40)
 }
 
@@ -341,10 +331,6 @@ fn request<'a>(
             from: time(*from),
             weight: *weight,
         },
-        Act::LatestFree(until, weight) => schedule::Operation::LatestFree {
-            until: time(*until),
-            weight: *weight,
-        },
         Act::ReserveNext(id, from, weight) => {
             schedule::Operation::ReserveNext(event(*id, *from, *weight))
         }
@@ -354,12 +340,7 @@ fn request<'a>(
         },
     };
     let request = schedule::Request::new(terms, key, operation);
-    let request = request.zone(ZONES[step.zone].parse_zone());
-    if step.wants_latest {
-        request.with_latest()
-    } else {
-        request
-    }
+    request.zone(ZONES[step.zone].parse_zone())
 }
 
 fn ids() -> Vec<String> {

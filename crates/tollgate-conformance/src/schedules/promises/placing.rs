@@ -113,8 +113,7 @@ pub async fn the_order_of_additions_makes_no_difference(harness: &Schedules, pla
     });
 }
 
-/// `NextFree` names a time that is free, and no earlier one is; `LatestFree` the same in the other
-/// direction. A refusal names the same times.
+/// `NextFree` names a time that is free, and no earlier one is. A refusal names the same time.
 pub async fn next_free_is_the_first_free_time(harness: &Schedules, plan: &Plan) {
     let times = vec(0_u64..60, 1..20);
     plan.check(
@@ -144,31 +143,16 @@ pub async fn next_free_is_the_first_free_time(harness: &Schedules, plan: &Plan) 
             }
             let from = stamp(START + from);
             let next = free.iter().copied().find(|time| *time >= from);
-            let latest = free.iter().copied().rev().find(|time| *time <= from);
-            let weight = 1;
-            for (operation, expected) in [
-                (schedule::Operation::NextFree { from, weight }, next),
-                (
-                    schedule::Operation::LatestFree {
-                        until: from,
-                        weight,
-                    },
-                    latest,
-                ),
-            ] {
-                let answer = ask(&*store, of(operation.clone())).await;
-                if answer != schedule::Answer::Found(expected) {
-                    return Err(Stop::Broken(format!(
-                        "{operation:?}: {answer:?}, but free are {free:?}"
-                    )));
-                }
+            let search = schedule::Operation::NextFree { from, weight: 1 };
+            let answer = ask(&*store, of(search)).await;
+            if answer != schedule::Answer::Found(next) {
+                return Err(Stop::Broken(format!("{answer:?}, but free are {free:?}")));
             }
             let add = schedule::Operation::Add(vec![Event::new("probe", from)]);
-            match ask(&*store, of(add).with_latest()).await {
+            match ask(&*store, of(add)).await {
                 schedule::Answer::Added(1) if next == Some(from) => Ok(()),
                 schedule::Answer::Refused { refusal, .. }
-                    if (refusal.next_free(), refusal.latest_free()) == (next, latest)
-                        && refusal.quota().is_some() =>
+                    if refusal.next_free() == next && refusal.quota().is_some() =>
                 {
                     Ok(())
                 }

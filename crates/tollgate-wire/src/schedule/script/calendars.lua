@@ -27,32 +27,27 @@ if periods_at then
 
   -- Returns the first time from `time` whose period of the calendar `q` has room, or that is open.
   -- `cursors` keeps the period, its place, and the weight of its events.
-  free_in_calendar = function(sign, q, time, last, spare, cursors)
+  free_in_calendar = function(q, time, last, spare, cursors)
     local cursor, counts = cursors[q], quota[3 * q - 2] >= 0
     local start, stop, period, sum = cursor.start, cursor.stop, cursor.period, cursor.sum
     while time <= last do
-      local real = sign * time + 0
-      if not start or real >= stop or real < start then
-        start, stop, period = find_period(q, real, period and period + sign or not counts and 0)
+      if not start or time >= stop then
+        start, stop, period = find_period(q, time, period and period + 1 or not counts and 0)
         if start then
           sum = counts and weight_within(start, stop, 1) or spare
         elseif counts or period == 0 or period == quota[3 * q] then
-          uncovered = uncovered or real
+          uncovered = uncovered or time
           return NEVER
         end
       end
       if not start then
-        -- Closed: on to the next open time, or to the end of the one before.
-        if sign == -1 then period = period - 1 end
+        -- Closed: on to the next open time.
         start, stop = unpack('<dd', argument, periods_at[q] + 16 * period)
-        if sign == 1 then time = start else time = 1 - stop end
-        sum = spare
+        time, sum = start, spare
       elseif sum <= spare then
         break
-      elseif sign == 1 then
-        time = stop
       else
-        time = 1 - start
+        time = stop
       end
     end
     cursor.start, cursor.stop, cursor.period, cursor.sum = start, stop, period, sum

@@ -100,7 +100,7 @@ if added > 0 then
 end
 
 if uncovered then
-  status, index, bound, free, before = UNCOVERED, nil, nil, uncovered, nil
+  status, index, bound, free = UNCOVERED, nil, nil, uncovered
 elseif status == DONE then
   index = changed
 end
@@ -198,4 +198,4 @@ else
   call_with('HSET', set)
   if newest < removed then call('PEXPIRE', key, lifetime(newest)) end
 end
-return pack('<bddddd', status, now, index or -1, bound or -1, free or -1, before or -1)
+return pack('<bdddd', status, now, index or -1, bound or -1, free or -1)

@@ -7,7 +7,7 @@ local function lifetime(newest)
 end
 
 -- The answer.
-local status, index, bound, free, before = DONE, nil, nil, nil, nil
+local status, index, bound, free = DONE, nil, nil, nil
 local changed = 0
 
 if operation ~= CANCEL and not is_hash and held > 0 and unpack('<d', times, times_at) <= gone then
@@ -54,7 +54,7 @@ local function seek(order, time, weight)
   if from > latest then
     status, bound = BEYOND, latest
   else
-    free, bound = search(1, weight, from, latest)
+    free, bound = search(weight, from)
     if operation == RESERVE then
       if free then
         bound = nil
@@ -67,12 +67,7 @@ local function seek(order, time, weight)
       status, bound = QUOTA, bound - 1
     end
   end
-  if status ~= DONE then
-    index = order - 1
-    if wants_latest == 1 and status ~= PAST and operation ~= RESERVE then
-      before = search(-1, weight, min(time, latest), earliest)
-    end
-  end
+  if status ~= DONE then index = order - 1 end
 end
 
 -- Returns the place in the call of the first of the added events that has no room beside those before
@@ -133,7 +128,7 @@ local function first_without_room()
       if places[nearest] + nearest < first then
         nearest = nearest + 1
       elseif view_times[first] <= own_times[nearest] - length then
-        first = skip(1, first + 1, own_times[nearest] - length)
+        first = skip(first + 1, own_times[nearest] - length)
       else
         -- The first event for which the window has no room.
         if view_sums then
@@ -141,7 +136,7 @@ local function first_without_room()
           if stop < first then stop = first end
           if view_sums[stop] <= most then
             stop = stop + 1
-            if view_sums[stop] <= most then stop = first_above(1, stop, most) end
+            if view_sums[stop] <= most then stop = first_above(stop, most) end
           end
         else
           stop = first + amount
@@ -151,7 +146,7 @@ local function first_without_room()
         if newest < oldest + length then
           -- Goes on without as many events of the call, from its end on, as are too many in it.
           local over, among, before = 0, {}, from_order
-          local behind = after(1, oldest + length - 1)
+          local behind = after(oldest + length - 1)
           if view_sums then
             over = view_sums[behind - 1] - view_sums[first - 1] - amount
           else
@@ -168,10 +163,10 @@ local function first_without_room()
           end
           if from_order == before then garbled() end
           keep()
-          nearest, first, stop = 1, after(1, oldest - 1), 1
+          nearest, first, stop = 1, after(oldest - 1), 1
         else
           first = first + 1
-          if view_times[first] <= newest - length then first = skip(1, first, newest - length) end
+          if view_times[first] <= newest - length then first = skip(first, newest - length) end
         end
       end
     end

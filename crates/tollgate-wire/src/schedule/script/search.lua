@@ -1,13 +1,10 @@
 -- Searches a free time, and answers what changes nothing.
 
--- Returns the first free time, or nil, and the quota in the way of the first time.
--- Searches for room for `weight` from `from` to `last`, into the future if `sign` is 1, or into the
--- past if it is -1: all times of a search are multiplied by its sign.
-local function search(sign, weight, from, last)
+-- Searches for room for `weight` from `from` on. Returns the first free time, or nil, and the quota in
+-- the way of the first time.
+local function search(weight, from)
   if viewed ~= added then view(added_times, added_weights, added) end
-  local times, sums, base, origin, offset = view_times, view_sums, 0, 0, 0
-  if sign == -1 then base, origin, offset = total + 1, total, all end
-  from, last = sign * from, sign * last
+  local times, sums, last = view_times, view_sums, latest
   local time, in_the_way, alone = from, nil, true
   -- For each quota, how far it has come: to the runs of events that begin with `first`.
   local cursors = {}
@@ -21,46 +18,44 @@ local function search(sign, weight, from, last)
       if spare < 0 and amount >= 0 then
         free = NEVER
       elseif quota[3 * q] > 0 then
-        free = free_in_calendar(sign, q, free, last, spare, cursors)
+        free = free_in_calendar(q, free, last, spare, cursors)
       else
         local length = quota[3 * q - 1]
         local first, stop
         if alone then
-          first = after(sign, from - length)
+          first = after(from - length)
           stop = first
         else
           first, stop = cursors[q].first, cursors[q].stop
         end
         while free <= last do
-          local oldest = sign * times[base + sign * first]
+          local oldest = times[first]
           if oldest <= free - length then
-            first = skip(sign, first, free - length)
-            oldest = sign * times[base + sign * first]
+            first = skip(first, free - length)
+            oldest = times[first]
           end
           if oldest - length >= free then break end
           -- The last of the fewest events from `first` on that leave no room.
           if sums then
-            local most = offset + sign * sums[origin + sign * (first - 1)] + spare
+            local most = sums[first - 1] + spare
             if stop < first then stop = first end
-            if offset + sign * sums[origin + sign * stop] <= most then
+            if sums[stop] <= most then
               stop = stop + 1
-              if offset + sign * sums[origin + sign * stop] <= most then
-                stop = first_above(sign, stop, most)
-              end
+              if sums[stop] <= most then stop = first_above(stop, most) end
             end
           else
             stop = first + spare
           end
           if stop > total then break end
           -- They leave none at times within a window of all of them. What begins later ends later.
-          local newest = sign * times[base + sign * stop]
+          local newest = times[stop]
           if newest - length >= free then break end
           first = first + 1
           if newest < oldest + length then
             free = oldest + length
-          elseif sign * times[base + sign * first] <= newest - length then
+          elseif times[first] <= newest - length then
             -- Events that begin a window before the newest one, or earlier, leave room, too.
-            first = skip(sign, first, newest - length)
+            first = skip(first, newest - length)
           end
         end
         cursors[q].first, cursors[q].stop = first, stop
@@ -77,22 +72,16 @@ local function search(sign, weight, from, last)
     alone = false
   until time == start or time > last
   if time > last then return nil, in_the_way end
-  -- Minus zero becomes zero.
-  return sign * time + 0, in_the_way
+  return time, in_the_way
 end
 
--- Statuses of an answer, which has up to four numbers beside, -1 where there is none.
+-- Statuses of an answer, which has up to three numbers beside, -1 where there is none.
 local DONE, QUOTA, PAST, BEYOND, TAKEN, UNKNOWN, UNCOVERED = 0, 1, 2, 3, 4, 5, 6
-if operation == NEXT or operation == LATEST then
+if operation == NEXT then
   local time, weight = unpack('<dd', argument, place)
-  local free
-  if operation == NEXT then
-    free = search(1, weight, max(time, earliest), latest)
-  else
-    free = search(-1, weight, min(time, latest), earliest)
-  end
+  local free = search(weight, max(time, earliest))
   local status = uncovered and UNCOVERED or DONE
-  return pack('<bddddd', status, now, -1, -1, uncovered or free or -1, -1)
+  return pack('<bdddd', status, now, -1, -1, uncovered or free or -1)
 elseif operation == LIST then
   local low = max(unpack('<d', argument, place), gone + 1)
   local high = unpack('<d', argument, place + 17)
@@ -105,7 +94,7 @@ elseif operation == LIST then
     local page = first_after(last)
     if page < after then after, next = page, last + 1 end
   end
-  local texts = { pack('<bddddd', DONE, now, max(after - first, 0), -1, next, -1) }
+  local texts = { pack('<bdddd', DONE, now, max(after - first, 0), -1, next) }
   while first < after do
     local some, packed, from, heavy, heavy_from = packed_from(first, after - first)
     local packed_ids, size, ids_from = ids, 1 + width, ids_at + (1 + width) * first

@@ -14,9 +14,9 @@
 -- The fields `h` and a byte find events by their ids: for each id whose hash has this lowest byte, they
 -- hold the hash, and the time of its event. Entries of events that were dropped may stay behind there.
 local argument = ARGV[1]
-local operation, now, slack, tolerance, horizon, retention, wants_latest, small, most, quotas, count,
-  place = unpack('<ddddddddddd', argument)
-local ADD, RESCHEDULE, CANCEL, NEXT, LATEST, RESERVE, LIST = 1, 2, 3, 4, 5, 6, 7
+local operation, now, slack, tolerance, horizon, retention, small, most, quotas, count, place =
+  unpack('<dddddddddd', argument)
+local ADD, RESCHEDULE, CANCEL, NEXT, RESERVE, LIST = 1, 2, 3, 4, 5, 6
 local NEVER = 9007199254740992
 local AFTER_ALL = 2 * NEVER
 -- A list ends with the first time after so many events.

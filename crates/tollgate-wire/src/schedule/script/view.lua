@@ -63,11 +63,11 @@ end
 local places_of = {}
 
 -- All held events with the first `viewed` ones of the call: a table of their times; one of how much all
--- up to each weigh together, if not all weigh 1; how many there are; how much they weigh together; and
--- of the events of the call, their times, and the number of held events that are not after each; and
--- whether all have been read. If not, the tables read what they do not hold yet. What is beyond either
--- end is farther away than any window, and too heavy for any.
-local view_times, view_sums, total, all, own_times, places, viewed, is_read
+-- up to each weigh together, if not all weigh 1; how many there are; of the events of the call, their
+-- times, and the number of held events that are not after each; and whether all have been read. If not,
+-- the tables read what they do not hold yet. What is behind the last event is farther away than any
+-- window, and too heavy for any.
+local view_times, view_sums, total, own_times, places, viewed, is_read
 
 -- Prepares these tables, with the `own` events of the call that are given.
 local function view(times_of_own, own_weights, own)
@@ -77,16 +77,15 @@ local function view(times_of_own, own_weights, own)
   if own == 0 and held > 0 and is_read then
     local format = '<' .. rep('d', held)
     view_times = { unpack(format, times, times_at) }
-    view_times[0], view_times[held + 1] = -AFTER_ALL, AFTER_ALL
+    view_times[held + 1] = AFTER_ALL
     if weighted == 1 then
       view_sums = { unpack(format, weights, weights_at) }
-      view_sums[-1], view_sums[0], view_sums[held + 1] = -AFTER_ALL, 0, AFTER_ALL
+      view_sums[0], view_sums[held + 1] = 0, AFTER_ALL
       for i = 1, held do view_sums[i] = view_sums[i - 1] + view_sums[i] end
-      all = view_sums[held]
     end
     return
   end
-  view_times = { [0] = -AFTER_ALL, [total + 1] = AFTER_ALL }
+  view_times = { [total + 1] = AFTER_ALL }
   local own_sums = { [0] = 0 }
   for j = 1, own do
     local time = own_times[j]
@@ -94,8 +93,7 @@ local function view(times_of_own, own_weights, own)
     places[j], own_sums[j] = places_of[time], own_sums[j - 1] + own_weights[j]
   end
   if weighted == 1 or own_sums[own] > own then
-    all = sum_before(held) + own_sums[own]
-    view_sums = { [-1] = -AFTER_ALL, [0] = 0, [total + 1] = AFTER_ALL }
+    view_sums = { [0] = 0, [total + 1] = AFTER_ALL }
   end
   local times, sums, places = view_times, view_sums, places
 
@@ -154,9 +152,8 @@ local function view(times_of_own, own_weights, own)
   if sums then setmetatable(sums, { __index = read }) end
 end
 
--- Returns the place in the order of a search of the first event after `time`.
-local function after(sign, time)
-  if sign == -1 then time = -time - 1 end
+-- Returns the place of the first event after `time`.
+local function after(time)
   local n
   if is_read then
     n = 0
@@ -171,34 +168,28 @@ local function after(sign, time)
       if own_times[j] <= time then n = n + 1 end
     end
   end
-  if sign == 1 then return n + 1 end
-  return total + 1 - n
+  return n + 1
 end
 
 -- Returns the first place from `place` on whose time is after `time`.
-local function skip(sign, place, time)
-  local base = sign == 1 and 0 or total + 1
+local function skip(place, time)
   for i = place, place + 64 do
-    if sign * view_times[base + sign * i] > time then return i end
+    if view_times[i] > time then return i end
   end
   -- Never back, whatever another program has written.
-  return max(after(sign, time), place)
+  return max(after(time), place)
 end
 
 -- Returns the first place after `place` up to which the events weigh more than `sum` together.
-local function first_above(sign, place, sum)
-  local function sum_to(sign, place)
-    if sign == 1 then return view_sums[place] end
-    return all - view_sums[total - place]
-  end
+local function first_above(place, sum)
   local step = 1
-  while place + step <= total and sum_to(sign, place + step) <= sum do
+  while place + step <= total and view_sums[place + step] <= sum do
     place, step = place + step, 2 * step
   end
   local low, high = place + 1, min(place + step, total + 1)
   while low < high do
     local middle = floor((low + high) / 2)
-    if sum_to(sign, middle) <= sum then low = middle + 1 else high = middle end
+    if view_sums[middle] <= sum then low = middle + 1 else high = middle end
   end
   return low
 end

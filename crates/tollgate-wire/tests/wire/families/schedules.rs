@@ -51,10 +51,6 @@ fn calls() -> Vec<(Operation<'static>, bool)> {
         from: stamp(second),
         weight,
     };
-    let latest = |second, weight| Operation::LatestFree {
-        until: stamp(second),
-        weight,
-    };
     let both = |last| Operation::Add(vec![event("x", 3_710), event("y", 3_730), last]);
     vec![
         (add("new", 3_700, 1), true),
@@ -76,7 +72,6 @@ fn calls() -> Vec<(Operation<'static>, bool)> {
         (Operation::Reschedule(event("later", 0)), false),
         (Operation::ReserveNext(event("far", 400 * 86_400)), false),
         (next(4_000, 2), false),
-        (latest(4_000, 2), false),
         (list(), false),
     ]
 }
@@ -131,7 +126,7 @@ impl Family for Schedules {
             needs_memory,
             is_read: matches!(
                 operation,
-                Operation::LatestFree { .. } | Operation::List { .. } | Operation::NextFree { .. }
+                Operation::List { .. } | Operation::NextFree { .. }
             ),
         });
         calls.collect()
