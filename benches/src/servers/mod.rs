@@ -8,6 +8,7 @@ mod afterwards;
 pub(crate) mod clients;
 mod keys;
 mod measure;
+mod originals;
 mod peers;
 mod points;
 mod raw;

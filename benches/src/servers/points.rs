@@ -9,6 +9,7 @@ use super::afterwards;
 use super::clients::{Client, Clients, RedisRs, options};
 use super::keys::Keys;
 use super::measure::Plan;
+use super::originals;
 use super::raw::{Command, Decides, NOTHING, What};
 use super::run::{Runs, Subject, erase};
 use super::schedules;
@@ -132,6 +133,7 @@ pub(crate) async fn all(
     }
     afterwards::add(&mut points, &clients.redis, plan)?;
     afterwards::add(&mut points, &clients.fred, plan)?;
+    points.extend(originals::all(&clients.redis, plan));
     points.retain(|point| wanted(&point.row));
     Ok(points)
 }
