@@ -2,6 +2,7 @@
 
 pub mod admitted;
 mod cores;
+pub mod prefetch;
 mod processor;
 pub mod ratios;
 pub mod servers;

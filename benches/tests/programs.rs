@@ -13,6 +13,7 @@ fn each_program_measures() {
             env!("CARGO_BIN_EXE_servers"),
             &["--quick", "--flavor", "redis_system"],
         ),
+        (env!("CARGO_BIN_EXE_prefetch"), &["--quick"]),
     ] {
         let output = Command::new(program).args(arguments).output();
         let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));

@@ -41,9 +41,13 @@ pub(crate) struct Arguments {
     /// selects subjects, such as `gcra`, and `--help` after it lists more options.
     #[arg(long, group = "which")]
     servers: bool,
+    /// Measures units ahead instead, next to calls that each ask the server; an argument selects a table,
+    /// such as `hot`.
+    #[arg(long, group = "which")]
+    prefetch: bool,
     /// Counts what other rate limiters admit instead, next to the most that they should; with `--ratios`
     /// or `--servers`, measures them beside the algorithms.
-    #[arg(long, conflicts_with_all = ["test", "replay", "report"])]
+    #[arg(long, conflicts_with_all = ["test", "replay", "prefetch", "report"])]
     peers: bool,
     /// Measures all that `docs/benchmarks.md` and `docs/benchmarks-servers.md` show instead, and writes their
     /// tables and charts.
@@ -78,6 +82,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let programs = [
         ("ratios", arguments.ratios),
         ("servers", arguments.servers),
+        ("prefetch", arguments.prefetch),
         ("admitted", arguments.peers),
     ];
     let Some((program, _)) = programs.into_iter().find(|(_, is_chosen)| *is_chosen) else {
