@@ -1,7 +1,7 @@
 //! `Breaker` leaves a store alone, and comes back.
 
 use std::future::IntoFuture;
-use std::iter::repeat;
+use std::iter::{repeat, repeat_n};
 use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::Arc;
@@ -253,7 +253,7 @@ fn a_store_that_hangs_is_left_alone() {
 #[test]
 fn a_store_that_fails_at_once_is_tried_without_end_and_without_harm() {
     in_jumps(async {
-        let down = repeat(Fault::Fail(ErrorKind::Unavailable)).take(1_000);
+        let down = repeat_n(Fault::Fail(ErrorKind::Unavailable), 1_000);
         let breaker = Breaker::new(FaultyStore::new(MemoryStore::new(), down));
         let breaker = breaker.retry_every(Duration::ZERO);
         let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
