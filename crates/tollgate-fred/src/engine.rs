@@ -159,8 +159,11 @@ pub(crate) async fn send_once(
     }
 }
 
-/// Waits for `work`, which gives up after `timeout`: if the program was late until then, it is polled again only
-/// when its answer has had another turn to be read.
+/// The longest that a late program leaves fred alone to read an answer.
+const LONGEST_TURNS: Duration = Duration::from_secs(3);
+
+/// Waits for `work`, which gives up when it is polled after `timeout`: if the program was late until then, it is
+/// polled again only when its answer has had a few more turns to be read.
 async fn in_turn<F: Future>(timeout: Duration, work: F) -> F::Output {
     let now = || Instant::now().into_std();
     let begun = now();
@@ -181,7 +184,8 @@ async fn in_turn<F: Future>(timeout: Duration, work: F) -> F::Output {
         wait.note(due, noticed);
         waited = noticed.saturating_duration_since(begun);
     }
-    time::sleep(wait.longest_delay().min(timeout)).await;
+    let turns = wait.longest_delay().saturating_mul(3);
+    time::sleep(turns.min(LONGEST_TURNS)).await;
     work.await
 }
 
