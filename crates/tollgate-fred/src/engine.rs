@@ -25,6 +25,8 @@ use crate::places::Places;
 /// How long before the deadline fred's own timeout fires. Only that makes fred drop a command that
 /// it has not written yet.
 const MARGIN: Duration = Duration::from_millis(2);
+/// The longest that a late program leaves fred alone to read an answer.
+const LONGEST_TURNS: Duration = Duration::from_secs(3);
 /// The first pause before a call is sent again because its key is moving to another node; each
 /// further one is twice as long. fred knows the new routes by then: it reads them before it reports
 /// a `MOVED`.
@@ -158,9 +160,6 @@ pub(crate) async fn send_once(
         Err(error) => Err(failure::no_reply(error)),
     }
 }
-
-/// The longest that a late program leaves fred alone to read an answer.
-const LONGEST_TURNS: Duration = Duration::from_secs(3);
 
 /// Waits for `work`, which gives up when it is polled after `timeout`: if the program was late until then, it is
 /// polled again only when its answer has had a few more turns to be read.

@@ -73,7 +73,7 @@ pub(super) struct Sent {
 
 impl Sent {
     /// Returns whether the call takes too long.
-    pub(super) fn is_slow(&self, now: Timestamp) -> bool {
+    fn is_slow(&self, now: Timestamp) -> bool {
         now.saturating_duration_since(self.at) > self.lateness.extend(self.allowed)
     }
 }
@@ -205,9 +205,7 @@ impl Circuit {
         if sent.era != self.era {
             return None;
         }
-        if self.alive_at > sent.quiet_since {
-            sent.quiet_since = self.alive_at;
-        }
+        sent.quiet_since = sent.quiet_since.max(self.alive_at);
         let allowed = sent.lateness.extend(sent.allowed);
         let quiet = now.saturating_duration_since(sent.quiet_since);
         if quiet > allowed {

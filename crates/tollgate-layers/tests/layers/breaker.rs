@@ -1,7 +1,7 @@
 //! `Breaker` leaves a store alone, and comes back.
 
 use std::future::IntoFuture;
-use std::iter::{repeat, repeat_n};
+use std::iter::{from_fn, repeat, repeat_n};
 use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::future::join_all;
-use tollgate_core::store::{Checks, Request, Source, Verdicts};
-use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
+use tollgate_core::store::Source;
+use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_layers::{Breaker, DenyCache, Fallback, Lazy, Share};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
@@ -307,35 +306,6 @@ fn without_tokio_the_calls_themselves_try() {
     assert!(!breaker.is_open());
 }
 
-/// The network to a server: one round trip, or nothing.
-struct Net {
-    server: Arc<MemoryStore>,
-    is_down: Arc<AtomicBool>,
-}
-
-#[async_trait]
-impl Store for Net {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        tokio::time::sleep(MILLI).await;
-        match self.is_down.load(Ordering::Relaxed) {
-            true => Err(StoreError::new(ErrorKind::Unavailable, "down")),
-            false => self.server.decide(request).await,
-        }
-    }
-
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.server.reset(checks).await
-    }
-
-    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.server.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
-    }
-}
-
 /// A fleet whose server was down: once it is back, and however long nobody calls then, it decides all calls of a
 /// burst; and while it is down, nobody waits for it.
 #[test]
@@ -347,10 +317,13 @@ fn after_an_outage_and_a_silence_the_store_decides_the_first_burst() {
                 let (server, is_down) =
                     (Arc::new(clock.memory()), Arc::new(AtomicBool::new(false)));
                 let fleet = (0..processes).map(|_| {
-                    let net = Net {
-                        server: server.clone(),
-                        is_down: is_down.clone(),
-                    };
+                    let is_down = Arc::clone(&is_down);
+                    // One round trip, or nothing.
+                    let faults = from_fn(move || match is_down.load(Ordering::Relaxed) {
+                        true => Some(Fault::Fail(ErrorKind::Unavailable)),
+                        false => Some(Fault::Delay(MILLI)),
+                    });
+                    let net = FaultyStore::new(Arc::clone(&server), faults);
                     let share = Share::new(clock.memory(), NonZeroU32::new(processes).unwrap());
                     let cache = DenyCache::new(Breaker::new(net).clock(clock)).clock(clock);
                     let store = Arc::new(Fallback::to(cache, share));
