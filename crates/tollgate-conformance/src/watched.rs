@@ -95,7 +95,7 @@ struct WatchedStore {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Store for WatchedStore {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let answer = self.store.decide(request).await;
         if answer.is_ok() {
             self.tally.decided.fetch_add(1, Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl Store for WatchedStore {
         answer
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.store.reset(checks).await
     }
 
@@ -113,10 +113,6 @@ impl Store for WatchedStore {
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         self.store.as_sync()
-    }
-
-    fn answers_instead(&self) -> bool {
-        self.store.answers_instead()
     }
 }
 

@@ -41,21 +41,17 @@ struct BusyStore {
 
 #[async_trait]
 impl Store for BusyStore {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         tokio::time::sleep_until(self.busy_until.into()).await;
         self.store.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.store.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        self.store.answers_instead()
     }
 }
 

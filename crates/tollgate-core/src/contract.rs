@@ -11,8 +11,37 @@ use crate::key::Key;
 use crate::limit::Limits;
 use crate::store::{Check, Checks, Request, Verdicts};
 
-/// The future of a store's method.
-pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
+/// The future of a store's method, in the box that `async_trait` makes.
+///
+/// A layer that only passes a call on needs no second box around it:
+///
+/// ```
+/// use async_trait::async_trait;
+/// use tollgate_core::store::{BoxFuture, Checks, Request, Verdicts};
+/// use tollgate_core::{Store, StoreError};
+///
+/// struct Wrapped<S>(S);
+///
+/// #[async_trait]
+/// impl<S: Store> Store for Wrapped<S> {
+///     fn decide<'a: 'f, 'f>(
+///         &'a self,
+///         request: Request<'a>,
+///     ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
+///         self.0.decide(request)
+///     }
+///
+///     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
+///         self.0.reset(checks).await
+///     }
+///
+///     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+///         self.0.supports(request)
+///     }
+/// }
+/// ```
+pub type BoxFuture<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
+pub(crate) use BoxFuture as Boxed;
 
 /// Decides requests against shared state, atomically.
 ///
@@ -59,7 +88,7 @@ pub trait Store: Send + Sync {
     /// # Cancel safety
     ///
     /// If the future is dropped before it completes, the request may or may not have been counted.
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError>;
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError>;
 
     /// Forgets everything consumed from each check's limit for its key, at the store's clock and at
     /// callers' instants. Costs are ignored.
@@ -73,7 +102,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been forgotten.
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError>;
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError>;
 
     /// Returns an error if this store cannot decide requests like `request`, without deciding it
     /// or reading any state.
@@ -106,15 +135,6 @@ pub trait Store: Send + Sync {
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
     }
-
-    /// Returns whether some answers come from elsewhere than the store that has the states.
-    ///
-    /// A store with states returns `false`; a layer that answers some calls instead of the store inside,
-    /// such as a cache, a fallback or a kill switch, returns `true`, also if it only denies them; any other
-    /// layer, also one that only fails calls, returns what the store inside returns. A layer that
-    /// judges a store by its answers, such as a circuit breaker, or remembers them, cannot be around one
-    /// that returns `true`, and finds out when it is made.
-    fn answers_instead(&self) -> bool;
 }
 
 /// A store that can decide on the calling thread, without waiting for anything.
@@ -163,20 +183,13 @@ impl Request<'_> {
     }
 }
 
-/// Forwards a method of `Store` to the store that a pointer points to, as `async_trait` would expand
-/// it, but without a second box around the store's future.
+/// Forwards a method of a store to the store that a pointer points to, in the store's own box.
 macro_rules! forward_async {
-    (fn $name:ident$(<$more:lifetime>)?($($argument:ident: $type:ty),+) -> $answer:ty) => {
-        fn $name<'a, 'store, $($more,)? 'call>(
-            &'store self,
+    (fn $name:ident($($argument:ident: $type:ty),+) -> $answer:ty) => {
+        fn $name<'a: 'f, 'f>(
+            &'a self,
             $($argument: $type),+
-        ) -> $crate::contract::Boxed<'call, Result<$answer, StoreError>>
-        where
-            'a: 'call,
-            'store: 'call,
-            $($more: 'call,)?
-            Self: 'call,
-        {
+        ) -> $crate::contract::BoxFuture<'f, Result<$answer, StoreError>> {
             (**self).$name($($argument),+)
         }
     };
@@ -197,10 +210,6 @@ macro_rules! forward {
 
             fn as_sync(&self) -> Option<&dyn SyncStore> {
                 (**self).as_sync()
-            }
-
-            fn answers_instead(&self) -> bool {
-                (**self).answers_instead()
             }
         }
 

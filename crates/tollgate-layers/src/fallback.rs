@@ -112,16 +112,11 @@ impl<S, L> Fallback<S, L> {
     fn of_instead(&self, verdicts: Verdicts) -> Verdicts {
         verdicts.marked(self.mark).with_source(Source::Fallback)
     }
-
-    /// Leases and schedules are the store's.
-    fn pass_on<F>(&self, call: F) -> F {
-        call
-    }
 }
 
 #[async_trait]
 impl<S: Store, L: Store> Store for Fallback<S, L> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         // What no store could decide must not get around the limits while this one is down.
         if request.validate_checks().is_err() || request.split_id().is_err() {
             return self.store.decide(request).await;
@@ -170,13 +165,9 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         }
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.instead.reset(checks.clone()).await?;
         self.store.reset(checks).await
-    }
-
-    fn answers_instead(&self) -> bool {
-        true
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
@@ -280,7 +271,7 @@ const COUNTED_NOTHING: Fingerprint = Fingerprint::new(0);
 
 #[async_trait]
 impl Store for AllowAll {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let is_take = matches!(request.operation(), Operation::TakeUpTo);
         if let Operation::Refund(receipt) | Operation::Settle(receipt) = request.operation()
             && receipt.fingerprint() != COUNTED_NOTHING
@@ -301,15 +292,11 @@ impl Store for AllowAll {
         Ok(Verdicts::new(COUNTED_NOTHING, verdicts))
     }
 
-    async fn reset<'a>(&self, _: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, _: Checks<'a>) -> Result<(), StoreError> {
         Ok(())
     }
 
     fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
         Ok(())
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }

@@ -1,48 +1,59 @@
 //! `forward!`: a layer's leases and schedules are those of its store.
 
-/// Implements the traits of leases and schedules for a layer: each call is the store's, made by
-/// the layer's `pass_on`.
+/// Implements the traits of leases and schedules for a layer: each call is the store's, made by a method of
+/// the layer if one is named.
 macro_rules! forward {
-    ($layer:ident<S $(, $other:ident)?>, $($store:ident).+) => {
-        #[async_trait::async_trait]
-        impl<S: tollgate_core::lease::Store $(, $other: Send + Sync)?> tollgate_core::lease::Store
-            for $layer<S $(, $other)?>
-        {
-            async fn lease<'a>(
-                &self,
-                request: tollgate_core::lease::Request<'a>,
-            ) -> Result<tollgate_core::lease::Answer, tollgate_core::StoreError> {
-                self.pass_on(self.$($store).+.lease(request)).await
+    ($layer:ident<S $(, $other:ident)?>, $($store:ident).+ $(, by $pass_on:ident)?) => {
+        const _: () = {
+            use tollgate_core::store::BoxFuture;
+            use tollgate_core::{Key, StoreError, lease, schedule};
+
+            #[async_trait::async_trait]
+            impl<S: lease::Store $(, $other: Send + Sync)?> lease::Store for $layer<S $(, $other)?> {
+                fn lease<'a: 'f, 'f>(
+                    &'a self,
+                    request: lease::Request<'a>,
+                ) -> BoxFuture<'f, Result<lease::Answer, StoreError>> {
+                    let call = self.$($store).+.lease(request);
+                    $(let call = Box::pin(self.$pass_on(call));)?
+                    call
+                }
+
+                fn reset_leases<'a: 'f, 'f>(
+                    &'a self,
+                    terms: &'a lease::Terms,
+                    key: Key<'a>,
+                ) -> BoxFuture<'f, Result<(), StoreError>> {
+                    let call = self.$($store).+.reset_leases(terms, key);
+                    $(let call = Box::pin(self.$pass_on(call));)?
+                    call
+                }
             }
 
-            async fn reset_leases<'a>(
-                &self,
-                terms: &'a tollgate_core::lease::Terms,
-                key: tollgate_core::Key<'a>,
-            ) -> Result<(), tollgate_core::StoreError> {
-                self.pass_on(self.$($store).+.reset_leases(terms, key)).await
-            }
-        }
+            #[async_trait::async_trait]
+            impl<S: schedule::Store $(, $other: Send + Sync)?> schedule::Store
+                for $layer<S $(, $other)?>
+            {
+                fn schedule<'a: 'f, 'f>(
+                    &'a self,
+                    request: schedule::Request<'a>,
+                ) -> BoxFuture<'f, Result<schedule::Answer, StoreError>> {
+                    let call = self.$($store).+.schedule(request);
+                    $(let call = Box::pin(self.$pass_on(call));)?
+                    call
+                }
 
-        #[async_trait::async_trait]
-        impl<S: tollgate_core::schedule::Store $(, $other: Send + Sync)?>
-            tollgate_core::schedule::Store for $layer<S $(, $other)?>
-        {
-            async fn schedule<'a>(
-                &self,
-                request: &tollgate_core::schedule::Request<'a>,
-            ) -> Result<tollgate_core::schedule::Answer, tollgate_core::StoreError> {
-                self.pass_on(self.$($store).+.schedule(request)).await
+                fn reset_schedule<'a: 'f, 'f>(
+                    &'a self,
+                    terms: &'a schedule::Terms,
+                    key: Key<'a>,
+                ) -> BoxFuture<'f, Result<(), StoreError>> {
+                    let call = self.$($store).+.reset_schedule(terms, key);
+                    $(let call = Box::pin(self.$pass_on(call));)?
+                    call
+                }
             }
-
-            async fn reset_schedule<'a>(
-                &self,
-                terms: &'a tollgate_core::schedule::Terms,
-                key: tollgate_core::Key<'a>,
-            ) -> Result<(), tollgate_core::StoreError> {
-                self.pass_on(self.$($store).+.reset_schedule(terms, key)).await
-            }
-        }
+        };
     };
 }
 

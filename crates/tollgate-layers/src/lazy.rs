@@ -24,9 +24,7 @@ type Attempt = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 /// share its error. It goes on while one of them waits, whoever goes away. Put the store into a
 /// [`Breaker`](crate::Breaker), so that not every call tries, and into a
 /// [`Fallback`](crate::Fallback), which decides meanwhile. Wrong settings are found when a call
-/// connects, too: see what [`connect`](Self::connect) returns at the start. A store with a cache or a
-/// fallback inside is such a setting: put these around the `Lazy`, so that they also work before it has
-/// connected, and are seen by layers that must be inside them.
+/// connects, too: see what [`connect`](Self::connect) returns at the start.
 ///
 /// Before it has connected, [`supported`](tollgate_core::call::Call::supported) finds what no store could
 /// decide, such as a block without a limit that blocks, and not what this one cannot: keys of several slots
@@ -79,9 +77,7 @@ impl<S, F> Lazy<S, F> {
     ///
     /// # Errors
     ///
-    /// - What `connect` returned, to all who waited for that attempt.
-    /// - [`Misconfigured`](ErrorKind::Misconfigured) if the store
-    ///   [answers instead](Store::answers_instead) of another one.
+    /// What `connect` returned, to all who waited for that attempt.
     pub async fn connect<C>(&self) -> Result<&S, StoreError>
     where
         S: Store + 'static,
@@ -121,9 +117,6 @@ impl<S, F> Lazy<S, F> {
         let new = async move {
             let connected = AssertUnwindSafe(connecting).catch_unwind().await;
             let connected = connected.unwrap_or_else(|_| Err(panicked()))?;
-            if connected.answers_instead() {
-                return Err(answers_instead());
-            }
             let _ = store.set(connected);
             Ok(())
         };
@@ -147,15 +140,6 @@ fn panicked() -> StoreError {
     )
 }
 
-/// Layers have asked the `Lazy` before it had a store: what they were told must stay true.
-fn answers_instead() -> StoreError {
-    StoreError::new(
-        ErrorKind::Misconfigured,
-        "the store that `Lazy` has connected to has a cache or a fallback inside: put it around the \
-         `Lazy`, as `usual` does",
-    )
-}
-
 #[async_trait]
 impl<S, F, C> Store for Lazy<S, F>
 where
@@ -163,17 +147,12 @@ where
     F: Fn() -> C + Send + Sync,
     C: Future<Output = Result<S, StoreError>> + Send + 'static,
 {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         self.connect().await?.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.connect().await?.reset(checks).await
-    }
-
-    // It does not connect to a store that does.
-    fn answers_instead(&self) -> bool {
-        false
     }
 
     // Before it is connected, it is known what no store supports.
@@ -192,12 +171,12 @@ where
     F: Fn() -> C + Send + Sync,
     C: Future<Output = Result<S, StoreError>> + Send + 'static,
 {
-    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
+    async fn lease<'a>(&'a self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.connect().await?.lease(request).await
     }
 
     async fn reset_leases<'a>(
-        &self,
+        &'a self,
         terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
@@ -213,14 +192,14 @@ where
     C: Future<Output = Result<S, StoreError>> + Send + 'static,
 {
     async fn schedule<'a>(
-        &self,
-        request: &schedule::Request<'a>,
+        &'a self,
+        request: schedule::Request<'a>,
     ) -> Result<schedule::Answer, StoreError> {
         self.connect().await?.schedule(request).await
     }
 
     async fn reset_schedule<'a>(
-        &self,
+        &'a self,
         terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {

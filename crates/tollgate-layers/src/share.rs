@@ -88,7 +88,7 @@ impl<S> Share<S> {
 
 #[async_trait]
 impl<S: Store> Store for Share<S> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         self.can_divide(&request)?;
         let of_store = |cost: u64| cost.saturating_mul(self.parts);
         let receipt = request.receipt().map(|own| own.map_costs(of_store));
@@ -103,12 +103,8 @@ impl<S: Store> Store for Share<S> {
         Ok(verdicts.map_costs(|cost| cost / self.parts))
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.store.reset(checks).await
-    }
-
-    fn answers_instead(&self) -> bool {
-        self.store.answers_instead()
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {

@@ -1,10 +1,9 @@
 //! `usual`: the layers that most stores on a server need.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::store::{BoxFuture, Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Store, StoreError};
 
 use crate::{AllowAll, Breaker, DenyCache, Fallback, Observed, Prefetch};
@@ -32,11 +31,6 @@ use crate::{AllowAll, Breaker, DenyCache, Fallback, Observed, Prefetch};
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Panics
-///
-/// If there is a cache or a fallback in `store`: see [`Breaker::new`].
-#[track_caller]
 pub fn usual<S: Store + 'static, L>(store: S, instead: L) -> Usual<S, L> {
     Usual {
         layers: Observed::new(Fallback::to(DenyCache::new(Breaker::new(store)), instead)),
@@ -144,38 +138,23 @@ impl<S, L> Usual<S, L> {
     fn breaker(self, change: impl FnOnce(Breaker<S>) -> Breaker<S>) -> Self {
         self.deny_cache(|cache| cache.map_inside(change))
     }
-
-    /// Leases and schedules are the store's.
-    fn pass_on<F>(&self, call: F) -> F {
-        call
-    }
 }
 
 #[async_trait]
 impl<S: Store, L: Store> Store for Usual<S, L> {
-    // Written as `async_trait` would expand it, but without a box around that of the layers.
-    fn decide<'a, 'store, 'call>(
-        &'store self,
+    fn decide<'a: 'f, 'f>(
+        &'a self,
         request: Request<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
-    where
-        'a: 'call,
-        'store: 'call,
-        Self: 'call,
-    {
+    ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
         self.layers.decide(request)
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.layers.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.layers.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        self.layers.answers_instead()
     }
 }
 

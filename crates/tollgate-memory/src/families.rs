@@ -38,14 +38,14 @@ impl schedule::SyncStore for MemoryStore {
 #[async_trait]
 impl schedule::Store for MemoryStore {
     async fn schedule<'a>(
-        &self,
-        request: &schedule::Request<'a>,
+        &'a self,
+        request: schedule::Request<'a>,
     ) -> Result<schedule::Answer, StoreError> {
-        self.schedule_now(request)
+        self.schedule_now(&request)
     }
 
     async fn reset_schedule<'a>(
-        &self,
+        &'a self,
         terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
@@ -76,12 +76,12 @@ impl lease::SyncStore for MemoryStore {
 
 #[async_trait]
 impl lease::Store for MemoryStore {
-    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
+    async fn lease<'a>(&'a self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.lease_now(&request)
     }
 
     async fn reset_leases<'a>(
-        &self,
+        &'a self,
         terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {

@@ -4,13 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use allocation_counter::measure;
-use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::store::{BoxFuture, Checks, Request, Verdicts};
 use tollgate_core::{
     Algorithm, FixedWindow, Gcra, Limit, Quota, RateLimiter, SlidingBuckets, SlidingCounter,
     SlidingLog, Store, StoreError, Timestamp,
@@ -77,36 +77,19 @@ fn a_call_about_four_limits_allocates_nothing() {
 struct Hidden(MemoryStore);
 
 impl Store for Hidden {
-    fn decide<'a, 'store, 'call>(
-        &'store self,
+    fn decide<'a: 'f, 'f>(
+        &'a self,
         request: Request<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
-    where
-        'a: 'call,
-        'store: 'call,
-        Self: 'call,
-    {
+    ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
         self.0.decide(request)
     }
 
-    fn reset<'a, 'store, 'call>(
-        &'store self,
-        checks: Checks<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'call>>
-    where
-        'a: 'call,
-        'store: 'call,
-        Self: 'call,
-    {
+    fn reset<'a: 'f, 'f>(&'a self, checks: Checks<'a>) -> BoxFuture<'f, Result<(), StoreError>> {
         self.0.reset(checks)
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.0.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        self.0.answers_instead()
     }
 }
 

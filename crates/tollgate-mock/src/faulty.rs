@@ -159,12 +159,12 @@ impl Fault {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: Store> Store for FaultyStore<S> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let is_decided = self.accepts(&request);
         self.pass_on(is_decided, self.store.decide(request)).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.pass_on(true, self.store.reset(checks)).await
     }
 
@@ -175,10 +175,6 @@ impl<S: Store> Store for FaultyStore<S> {
     // Awaited calls may have to wait for a delay.
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         None
-    }
-
-    fn answers_instead(&self) -> bool {
-        self.store.answers_instead()
     }
 }
 
@@ -208,8 +204,8 @@ impl<S: SyncStore> SyncStore for FaultyStore<S> {
 #[async_trait]
 impl<S: schedule::Store> schedule::Store for FaultyStore<S> {
     async fn schedule<'a>(
-        &self,
-        request: &schedule::Request<'a>,
+        &'a self,
+        request: schedule::Request<'a>,
     ) -> Result<schedule::Answer, StoreError> {
         let is_valid = request.validate().is_ok();
         let call = self.store.schedule(request);
@@ -217,7 +213,7 @@ impl<S: schedule::Store> schedule::Store for FaultyStore<S> {
     }
 
     async fn reset_schedule<'a>(
-        &self,
+        &'a self,
         terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {
@@ -244,13 +240,13 @@ impl<S: schedule::SyncStore> schedule::SyncStore for FaultyStore<S> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: lease::Store> lease::Store for FaultyStore<S> {
-    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
+    async fn lease<'a>(&'a self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         let is_valid = request.validate().is_ok();
         self.pass_on(is_valid, self.store.lease(request)).await
     }
 
     async fn reset_leases<'a>(
-        &self,
+        &'a self,
         terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {

@@ -7,29 +7,19 @@
 macro_rules! __decides {
     ($name:ident<$of:ident: $bound:path> $($inner:tt)*) => {
         const _: () = {
-            use std::pin::Pin;
-
             use async_trait::async_trait;
-            use tollgate_core::store::{Checks, Request, Verdicts};
+            use tollgate_core::store::{BoxFuture, Checks, Request, Verdicts};
             use tollgate_core::{Store, StoreError, SyncStore};
 
             #[deny(clippy::missing_trait_methods)]
             #[async_trait]
             impl<$of: $bound> Store for $name<$of> {
-                // Written as `async_trait` would expand it, but without a second copy of the request.
-                fn decide<'a, 'store, 'call>(
-                    &'store self,
-                    request: Request<'a>,
-                ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
-                where
-                    'a: 'call,
-                    'store: 'call,
-                    Self: 'call,
-                {
+                // The future holds the request once.
+                fn decide<'a: 'f, 'f>(&'a self, request: Request<'a>) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
                     Box::pin(async move { self$($inner)*.execute(&request).await })
                 }
 
-                async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+                async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
                     self$($inner)*.reset(&checks).await
                 }
 
@@ -39,10 +29,6 @@ macro_rules! __decides {
 
                 fn as_sync(&self) -> Option<&dyn SyncStore> {
                     None
-                }
-
-                fn answers_instead(&self) -> bool {
-                    false
                 }
             }
         };
@@ -62,14 +48,14 @@ macro_rules! __plans_and_leases {
             #[async_trait]
             impl<$of: $bound> schedule::Store for $name<$of> {
                 async fn schedule<'a>(
-                    &self,
-                    request: &schedule::Request<'a>,
+                    &'a self,
+                    request: schedule::Request<'a>,
                 ) -> Result<schedule::Answer, StoreError> {
-                    self$($inner)*.schedule(request).await
+                    self$($inner)*.schedule(&request).await
                 }
 
                 async fn reset_schedule<'a>(
-                    &self,
+                    &'a self,
                     terms: &'a schedule::Terms,
                     key: Key<'a>,
                 ) -> Result<(), StoreError> {
@@ -81,14 +67,14 @@ macro_rules! __plans_and_leases {
             #[async_trait]
             impl<$of: $bound> lease::Store for $name<$of> {
                 async fn lease<'a>(
-                    &self,
+                    &'a self,
                     request: lease::Request<'a>,
                 ) -> Result<lease::Answer, StoreError> {
                     self$($inner)*.lease(&request).await
                 }
 
                 async fn reset_leases<'a>(
-                    &self,
+                    &'a self,
                     terms: &'a lease::Terms,
                     key: Key<'a>,
                 ) -> Result<(), StoreError> {

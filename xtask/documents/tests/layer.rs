@@ -29,7 +29,7 @@ impl<S: Store, T: Store> Standby<S, T> {
 
 #[async_trait]
 impl<S: Store, T: Store> Store for Standby<S, T> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         match request.operation() {
             Operation::Consume | Operation::Peek => {}
             // A store refuses the receipt of another one, and changes nothing.
@@ -47,17 +47,13 @@ impl<S: Store, T: Store> Store for Standby<S, T> {
         }
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.second.reset(checks.clone()).await?;
         self.first.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.first.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        true
     }
 }
 

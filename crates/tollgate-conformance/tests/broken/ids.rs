@@ -43,7 +43,7 @@ struct BrokenStore {
 
 #[async_trait]
 impl Store for BrokenStore {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let (Some(id), plain) = request.split_id()? else {
             return self.store.decide(request).await;
         };
@@ -83,15 +83,11 @@ impl Store for BrokenStore {
         }
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.store.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }

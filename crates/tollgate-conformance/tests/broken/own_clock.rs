@@ -49,20 +49,16 @@ impl TwoStores {
 
 #[async_trait]
 impl Store for TwoStores {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         self.of(&request).decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.by_the_caller.reset(checks.clone()).await?;
         self.by_its_own_clock.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.of(request).supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }

@@ -175,7 +175,7 @@ impl BrokenStore {
 
 #[async_trait]
 impl Store for BrokenStore {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let request = &request;
         let operation = request.operation();
         if self.is(Fault::AcceptsOtherReceipts) {
@@ -228,7 +228,7 @@ impl Store for BrokenStore {
         Ok(decision)
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         let mut held = self.held.lock().unwrap();
         for check in checks.iter() {
             if !self.is(Fault::IgnoresResets) {
@@ -246,10 +246,6 @@ impl Store for BrokenStore {
             )),
             false => Ok(()),
         }
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {

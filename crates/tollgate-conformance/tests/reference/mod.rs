@@ -67,12 +67,12 @@ pub(crate) struct WithoutInstants<S>(pub(crate) S);
 
 #[async_trait]
 impl<S: Store> Store for WithoutInstants<S> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         self.supports(&request)?;
         self.0.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.0.reset(checks).await
     }
 
@@ -81,10 +81,6 @@ impl<S: Store> Store for WithoutInstants<S> {
             None => self.0.supports(request),
             Some(_) => Err(StoreError::new(ErrorKind::Unsupported, "no instants")),
         }
-    }
-
-    fn answers_instead(&self) -> bool {
-        self.0.answers_instead()
     }
 }
 
@@ -172,14 +168,14 @@ fn now(request: &Request<'_>) -> Timestamp {
 
 #[async_trait]
 impl Store for ReferenceStore {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         match request.split_id()? {
             (Some(id), request) => self.decide_once(id, &request),
             (None, request) => self.decide_plain(&request),
         }
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         let mut held = self.states.lock().unwrap();
         for check in checks.iter() {
             held.remove(&state_key(check));
@@ -190,10 +186,6 @@ impl Store for ReferenceStore {
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         let (_, request) = request.split_id()?;
         request.validate_operation()
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

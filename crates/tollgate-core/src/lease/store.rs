@@ -39,14 +39,14 @@ pub trait Store: Send + Sync {
     ///
     /// If the future is dropped before it completes, the lease may or may not have been acquired.
     /// Acquire again with the same id: that returns the same lease. Or let it end by itself.
-    async fn lease<'a>(&self, request: Request<'a>) -> Result<Answer, StoreError>;
+    async fn lease<'a>(&'a self, request: Request<'a>) -> Result<Answer, StoreError>;
 
     /// Ends all leases of `key`, those acquired at the store's clock and at callers' instants.
     ///
     /// # Errors
     ///
     /// The error's [`ErrorKind`](crate::ErrorKind) says whether any may have ended.
-    async fn reset_leases<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError>;
+    async fn reset_leases<'a>(&'a self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError>;
 }
 
 /// A store of leases that can decide on the calling thread, without waiting for anything.

@@ -159,7 +159,7 @@ impl<'s: 'k, 'k, S: Store, A: FromAnswer + 'k> IntoFuture for Call<'s, 'k, S, A>
         let mut request = self.into_request();
         Box::pin(async move {
             for _ in 0..MOST_WIDENINGS {
-                match store.schedule(&request).await? {
+                match store.schedule(request.clone()).await? {
                     Answer::Uncovered(at) => request.widen(at),
                     answer => {
                         return A::of(answer, &request).ok_or_else(StoreError::another_answer);

@@ -38,14 +38,15 @@ pub trait Store: Send + Sync {
     ///
     /// If the future is dropped before it completes, events may or may not have been planned. Ask
     /// again with the same ids: an event is planned once.
-    async fn schedule<'a>(&self, request: &Request<'a>) -> Result<Answer, StoreError>;
+    async fn schedule<'a>(&'a self, request: Request<'a>) -> Result<Answer, StoreError>;
 
     /// Forgets all events of `key`, those planned at the store's clock and at callers' instants.
     ///
     /// # Errors
     ///
     /// The error's [`ErrorKind`](crate::ErrorKind) says whether anything may have been forgotten.
-    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError>;
+    async fn reset_schedule<'a>(&'a self, terms: &'a Terms, key: Key<'a>)
+    -> Result<(), StoreError>;
 }
 
 /// A store of schedules that can decide on the calling thread, without waiting for anything.
@@ -69,7 +70,7 @@ macro_rules! forward {
     ($pointer:ty) => {
         #[deny(clippy::missing_trait_methods)]
         impl<S: Store + ?Sized> Store for $pointer {
-            forward_async! { fn schedule<'request>(request: &'request Request<'a>) -> Answer }
+            forward_async! { fn schedule(request: Request<'a>) -> Answer }
 
             forward_async! { fn reset_schedule(terms: &'a Terms, key: Key<'a>) -> () }
         }

@@ -22,8 +22,7 @@
 //! To write a layer, a store around a store, forward each request to the store inside, or change it
 //! first: its costs by [`Request::map_costs`], its receipt by [`Request::with_receipt`]. Change the
 //! answer back by [`Verdicts::map_costs`]; [mark](Verdicts::marked) it if there are several stores
-//! inside, and say where it is from by [`Verdicts::with_source`]. Forward
-//! [`answers_instead`](crate::Store::answers_instead), unless the layer does.
+//! inside, and say where it is from by [`Verdicts::with_source`].
 //!
 //! To call a store without a limiter, such as with keys of several kinds in one request, make a
 //! [`Request`] and pass it to [`Store::decide`](crate::Store::decide).
@@ -39,6 +38,7 @@ mod source;
 pub(crate) mod verdicts;
 
 pub use crate::algorithm::{BlockSpan, State, States};
+pub use crate::contract::BoxFuture;
 pub use crate::cover::{Cover, Uncovered};
 pub use crate::key::Partition;
 pub use crate::limit::Limits;

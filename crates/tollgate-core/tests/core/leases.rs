@@ -72,11 +72,11 @@ struct Careless;
 
 #[async_trait::async_trait]
 impl lease::Store for Careless {
-    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
+    async fn lease<'a>(&'a self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.lease_now(&request)
     }
 
-    async fn reset_leases<'a>(&self, _: &'a lease::Terms, _: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_leases<'a>(&'a self, _: &'a lease::Terms, _: Key<'a>) -> Result<(), StoreError> {
         Ok(())
     }
 }

@@ -39,14 +39,14 @@ struct OneKey {
 #[async_trait]
 impl schedule::Store for OneKey {
     async fn schedule<'a>(
-        &self,
-        request: &schedule::Request<'a>,
+        &'a self,
+        request: schedule::Request<'a>,
     ) -> Result<schedule::Answer, StoreError> {
-        self.schedule_now(request)
+        self.schedule_now(&request)
     }
 
     async fn reset_schedule<'a>(
-        &self,
+        &'a self,
         terms: &'a schedule::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep};
-use tollgate_core::store::{Check, Checks, Request, Verdicts};
+use tollgate_core::store::{Check, Checks, Request, Source, Verdicts};
 use tollgate_core::{ErrorKind, Limit, Store, StoreError};
 use tollgate_memory::{Clock, SystemClock};
 
@@ -95,19 +95,7 @@ struct Judge {
 
 impl<S: Store + 'static> Breaker<S> {
     /// Wraps `store`, with the default durations.
-    ///
-    /// # Panics
-    ///
-    /// If a [`DenyCache`](crate::DenyCache) or a [`Fallback`](crate::Fallback) is inside: their answers
-    /// hide whether the store answers. Put them around the breaker, as [`usual`](crate::usual) does.
-    /// A [`Lazy`](crate::Lazy) does not connect to a store that has one inside.
-    #[track_caller]
     pub fn new(store: S) -> Self {
-        assert!(
-            !store.answers_instead(),
-            "a cache or a fallback inside a breaker hides whether the store answers: put it around \
-             the breaker, as `usual` does"
-        );
         let circuit = Circuit::new(Duration::from_millis(100), Duration::from_millis(200));
         let store = Arc::new(store);
         let judge = Judge {
@@ -199,7 +187,7 @@ impl Judge {
             let mut ending = Ending::new(&self, sent);
             let outcome = self.waits(call, &mut ending.sent, true).await;
             // What the store refuses to try is for the callers to find out.
-            ending.ends(&outcome, End::Answered);
+            ending.ends(&outcome, Verdicts::source, End::Answered);
             drop(ending);
             yield_now().await;
         }
@@ -277,6 +265,15 @@ impl<S: Sync> Breaker<S> {
         &self,
         call: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
+        self.pass_on_from(call, |_| Source::Store).await
+    }
+
+    /// Does so, and judges the store by an answer only if that is from the store.
+    async fn pass_on_from<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+        source: impl Fn(&T) -> Source,
+    ) -> Result<T, StoreError> {
         let now = self.judge.clock.now();
         let sent = self.judge.watched("calls are not answered", |circuit| {
             let sent = circuit.send(now);
@@ -294,7 +291,7 @@ impl<S: Sync> Breaker<S> {
         };
         let mut ending = Ending::new(&self.judge, sent);
         let answer = self.judge.waits(call, &mut ending.sent, false).await;
-        ending.ends(&answer, End::Unasked);
+        ending.ends(&answer, source, End::Unasked);
         answer
     }
 }
@@ -325,14 +322,20 @@ impl<'b> Ending<'b> {
         }
     }
 
-    /// Notes how the call ended, and how it did if it was refused before it reached the store.
-    fn ends<T>(&mut self, answer: &Result<T, StoreError>, refused: End) {
-        self.end = match answer {
-            Err(error) if did_not_answer(error.kind()) => End::Failed,
-            Err(error) if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported) => {
-                refused
-            }
-            _ => End::Answered,
+    /// Notes how the call ended, and that it `did_not_reach` the store if it was refused before, or a layer
+    /// answered.
+    fn ends<T>(
+        &mut self,
+        answer: &Result<T, StoreError>,
+        source: impl Fn(&T) -> Source,
+        did_not_reach: End,
+    ) {
+        self.end = match answer.as_ref().map(source).map_err(StoreError::kind) {
+            Ok(Source::Store) => End::Answered,
+            Ok(Source::Fallback) => End::Failed,
+            Ok(_) | Err(ErrorKind::Malformed | ErrorKind::Unsupported) => did_not_reach,
+            Err(kind) if did_not_answer(kind) => End::Failed,
+            Err(_) => End::Answered,
         };
         if cfg!(feature = "tracing") {
             self.error = answer.as_ref().err().map(ToString::to_string);
@@ -352,24 +355,21 @@ impl Drop for Ending<'_> {
 
 #[async_trait]
 impl<S: Store> Store for Breaker<S> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.pass_on(self.store.decide(request)).await
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        let call = self.store.decide(request);
+        self.pass_on_from(call, Verdicts::source).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.pass_on(self.store.reset(checks)).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
     }
-
-    fn answers_instead(&self) -> bool {
-        self.store.answers_instead()
-    }
 }
 
-crate::forward::forward!(Breaker<S>, store);
+crate::forward::forward!(Breaker<S>, store, by pass_on);
 
 impl<S: fmt::Debug> fmt::Debug for Breaker<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -81,28 +81,12 @@ pub struct DenyCache<S> {
 
 impl<S: Store> DenyCache<S> {
     /// Wraps `store`, and remembers up to 100,000 limits of keys.
-    ///
-    /// # Panics
-    ///
-    /// If a [`Fallback`](crate::Fallback) or another cache is inside: its denials are not the store's,
-    /// and must not outlast it. Put it around this, as [`usual`](crate::usual) does.
-    #[track_caller]
     pub fn new(store: S) -> Self {
         Self::with_capacity(store, DEFAULT_KEYS)
     }
 
     /// Wraps `store`, and remembers as many limits of keys as `capacity`, each in some 300 bytes.
-    ///
-    /// # Panics
-    ///
-    /// As [`new`](Self::new) does.
-    #[track_caller]
     pub fn with_capacity(store: S, capacity: usize) -> Self {
-        assert!(
-            !store.answers_instead(),
-            "a cache would remember what a fallback or a cache inside it denied as what the store \
-             does: put the fallback around the cache, as `usual` does, and use one cache"
-        );
         let hasher = RandomState::default();
         Self {
             store,
@@ -198,7 +182,7 @@ impl<S> DenyCache<S> {
         });
         let verdicts = self.store.decide(request.clone()).await?;
         self.forget_consumed(&request, &verdicts);
-        if verdicts.is_denied() {
+        if verdicts.is_denied() && verdicts.source() == Source::Store {
             let mut answers = verdicts.as_slice().iter().zip(changes);
             for_each(request.checks(), |check, state| {
                 let Some((verdict, changes)) = answers.next() else {
@@ -247,11 +231,6 @@ impl<S> DenyCache<S> {
             cache: self,
             checks,
         }
-    }
-
-    /// Leases and schedules are the store's.
-    fn pass_on<F>(&self, call: F) -> F {
-        call
     }
 }
 
@@ -304,7 +283,7 @@ impl<S> Drop for Changing<'_, '_, S> {
 
 #[async_trait]
 impl<S: Store> Store for DenyCache<S> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         if let Some(verdicts) = self.remembered(&request) {
             // Its parts may be known from requests that the store could decide.
             return self.store.supports(&request).map(|()| verdicts);
@@ -313,13 +292,9 @@ impl<S: Store> Store for DenyCache<S> {
         Box::pin(self.ask(request)).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         let _changing = self.changing(checks.clone());
         self.store.reset(checks).await
-    }
-
-    fn answers_instead(&self) -> bool {
-        true
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {

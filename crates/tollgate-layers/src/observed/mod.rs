@@ -234,20 +234,16 @@ impl<S> Seen<S> {
 
 #[async_trait]
 impl<S: Store> Store for Observed<S> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         self.seen.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.seen.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.seen.store.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        self.seen.store.answers_instead()
     }
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {
@@ -257,7 +253,7 @@ impl<S: Store> Store for Observed<S> {
 
 #[async_trait]
 impl<S: Store> Store for Seen<S> {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let operation = request.operation();
         let checks: Checks<'a> = request.checks().iter().copied().collect();
         let call = self.store.decide(request);
@@ -272,16 +268,12 @@ impl<S: Store> Store for Seen<S> {
         Ok(verdicts)
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.pass_on(self.store.reset(checks), of_store).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        self.store.answers_instead()
     }
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {
@@ -404,7 +396,7 @@ impl<S> Observed<S> {
     }
 }
 
-crate::forward::forward!(Observed<S>, seen.store);
+crate::forward::forward!(Observed<S>, seen.store, by pass_on);
 
 impl<S: fmt::Debug> fmt::Debug for Observed<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,7 +9,6 @@ mod table;
 
 use std::fmt;
 use std::panic::catch_unwind;
-use std::pin::Pin;
 #[cfg(feature = "metrics")]
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +19,9 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
-use tollgate_core::store::{Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts};
+use tollgate_core::store::{
+    BoxFuture, Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts,
+};
 use tollgate_core::{Store, StoreError, Timestamp};
 use tollgate_memory::{Clock, SystemClock};
 
@@ -529,16 +530,11 @@ impl Units {
 
 #[async_trait]
 impl<S: Store + 'static> Store for Prefetch<S> {
-    // Written as `async_trait` would expand it, so that a call that only passes through has one box.
-    fn decide<'a, 'store, 'call>(
-        &'store self,
+    // A call that only passes through has one box.
+    fn decide<'a: 'f, 'f>(
+        &'a self,
         request: Request<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
-    where
-        'a: 'call,
-        'store: 'call,
-        Self: 'call,
-    {
+    ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
         if let Some(verdicts) = self.shared.correct(&request) {
             return Box::pin(std::future::ready(Ok(verdicts)));
         }
@@ -554,7 +550,7 @@ impl<S: Store + 'static> Store for Prefetch<S> {
         }
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         // Given back later, they would be subtracted from what is counted afresh.
         let (_changing, unused, of) = self.shared.change(&checks);
         drop(Returning(Arc::clone(&self.shared), unused));
@@ -564,17 +560,6 @@ impl<S: Store + 'static> Store for Prefetch<S> {
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.shared.store.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        true
-    }
-}
-
-impl<S> Prefetch<S> {
-    /// Leases and schedules are the store's.
-    fn pass_on<F>(&self, call: F) -> F {
-        call
     }
 }
 

@@ -154,7 +154,7 @@ impl Connection {
 
 #[async_trait]
 impl Store for Connection {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let (weather, asked) = self.ask();
         let server = &self.server;
         let lost = StoreError::new(ErrorKind::Unknown, "no reply before the deadline");
@@ -181,16 +181,12 @@ impl Store for Connection {
         server.decide_now(request).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.server.store().reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.server.store().supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

@@ -66,12 +66,12 @@ struct OneLimit(MemoryStore);
 
 #[async_trait]
 impl Store for OneLimit {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         self.supports(&request)?;
         self.0.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.0.reset(checks).await
     }
 
@@ -83,10 +83,6 @@ impl Store for OneLimit {
                 "one limit at a time",
             )),
         }
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 
@@ -410,7 +406,7 @@ impl Late {
 
 #[async_trait::async_trait]
 impl Store for Late {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let consumes = matches!(request.operation(), Operation::Consume);
         let verdicts = self.store.decide(request).await;
         if !consumes || verdicts.as_ref().is_ok_and(Verdicts::is_denied) {
@@ -419,7 +415,7 @@ impl Store for Late {
         verdicts
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         let reset = self.store.reset(checks).await;
         self.answer().await;
         reset
@@ -427,10 +423,6 @@ impl Store for Late {
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

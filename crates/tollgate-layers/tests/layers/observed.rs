@@ -280,22 +280,18 @@ struct KillSwitch(MemoryStore);
 
 #[async_trait::async_trait]
 impl Store for KillSwitch {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let denied = |_: &_| Verdict::deny(1, 0, Wait::NEVER);
         let verdicts = request.checks().iter().map(denied);
         Ok(Verdicts::new(Fingerprint::of(&request), verdicts).with_source(Source::Layer))
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.0.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.0.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        true
     }
 }
 

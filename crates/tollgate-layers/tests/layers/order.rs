@@ -1,60 +1,102 @@
-//! Which layers may be around which.
+//! What layers learn from the answers of the layers inside them.
 
-use std::num::NonZeroU32;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tollgate_core::{ErrorKind, RateLimiter, Store};
-use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Lazy, Observed, Share, usual};
+use async_trait::async_trait;
+use tollgate_core::store::{Checks, Fingerprint, Request, Source, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Wait};
+use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, usual};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
+
+const DOWN: Fault = Fault::Fail(ErrorKind::Unavailable);
 
 fn store() -> MemoryStore {
     MemoryStore::new()
 }
 
-/// Returns the message of the panic of `make`.
-fn refused<T>(make: impl FnOnce() -> T) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(make)).err().expect("a panic");
-    let message = panic.downcast::<&str>().expect("a message without values");
-    (*message).to_owned()
-}
+/// Denies every call while it is on.
+struct KillSwitch<S>(S, AtomicBool);
 
-#[test]
-fn a_breaker_sees_the_answers_of_the_store() {
-    let inside: [Box<dyn Store>; 7] = [
-        Box::new(DenyCache::new(store())),
-        Box::new(Fallback::allow(store())),
-        Box::new(Observed::new(Fallback::allow(store()))),
-        Box::new(Share::new(DenyCache::new(store()), NonZeroU32::MIN)),
-        Box::new(Arc::new(DenyCache::new(store()))),
-        Box::new(usual(store(), AllowAll)),
-        Box::new(Box::new(Fallback::allow(Breaker::new(store())))),
-    ];
-    for inside in inside {
-        assert!(refused(|| Breaker::new(inside)).contains("put it around the breaker"));
+#[async_trait]
+impl<S: Store> Store for KillSwitch<S> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        if !self.1.load(Ordering::Relaxed) {
+            return self.0.decide(request).await;
+        }
+        let denied = request
+            .checks()
+            .iter()
+            .map(|_| Verdict::deny(1, 0, Wait::NEVER));
+        let verdicts = Verdicts::new(Fingerprint::new(0), denied);
+        Ok(verdicts.with_source(Source::Layer))
+    }
+
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.0.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        self.0.supports(request)
     }
 }
 
-#[test]
-fn a_cache_remembers_the_denials_of_the_store() {
-    let fallback = Fallback::allow(store());
-    assert!(refused(|| DenyCache::new(&fallback)).contains("put the fallback around the cache"));
-    let cache = DenyCache::new(store());
-    assert!(refused(|| DenyCache::with_capacity(&cache, 9)).contains("use one cache"));
+#[tokio::test]
+async fn a_breaker_takes_the_answers_of_a_fallback_for_failures() {
+    let down = FaultyStore::new(store(), [DOWN; 9]);
+    let breaker = Breaker::new(Fallback::allow(down));
+    let limiter = RateLimiter::new(&breaker, ["api=gcra:1/1s"]).unwrap();
+    for _ in 0..3 {
+        assert!(!breaker.is_open());
+        assert!(limiter.check("k").await.unwrap().is_allowed());
+    }
+    assert!(breaker.is_open());
 }
 
 #[tokio::test]
-async fn a_store_that_is_connected_later_has_no_cache_or_fallback_inside() {
-    let cached = Lazy::new(async || Ok(DenyCache::new(store())));
-    let error = cached.connect().await.err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Misconfigured);
-    let breaker = Breaker::new(Lazy::new(async || Ok(Fallback::allow(store()))));
-    let limiter = RateLimiter::new(breaker, ["api=gcra:1/1s"]).unwrap();
-    let error = limiter.check("alice").await.unwrap_err();
-    let said = "put it around the `Lazy`";
-    assert!(error.to_string().contains(said), "{error}");
+async fn a_breaker_learns_nothing_from_what_the_store_was_not_asked() {
+    let faults = [Fault::None, Fault::None, DOWN, DOWN, DOWN];
+    let cached = DenyCache::new(FaultyStore::new(store(), faults));
+    let switch = Arc::new(KillSwitch(cached, AtomicBool::new(false)));
+    let breaker = Breaker::new(Arc::clone(&switch));
+    let limiter = RateLimiter::new(&breaker, ["api=gcra:1/1h"]).unwrap();
+    assert!(limiter.check("denied").await.unwrap().is_allowed());
+    assert!(limiter.check("denied").await.unwrap().is_denied());
+    for key in 0..3_u64 {
+        for (is_on, source) in [(false, Source::Cache), (true, Source::Layer)] {
+            switch.1.store(is_on, Ordering::Relaxed);
+            let denied = limiter.check("denied").await.unwrap();
+            assert_eq!(denied.source(), source);
+        }
+        switch.1.store(false, Ordering::Relaxed);
+        assert!(!breaker.is_open());
+        limiter.check(key).await.unwrap_err();
+    }
+    assert!(breaker.is_open());
+}
+
+#[tokio::test]
+async fn a_cache_remembers_only_the_denials_of_the_store() {
+    let down = FaultyStore::new(store(), [DOWN, DOWN]);
+    let switch = KillSwitch(Fallback::to(down, store()), AtomicBool::new(true));
+    let limiter = RateLimiter::new(DenyCache::new(&switch), ["api=gcra:1/1h"]).unwrap();
+    assert!(limiter.check("k").await.unwrap().is_denied());
+    switch.1.store(false, Ordering::Relaxed);
+    for (is_allowed, source) in [
+        (true, Source::Fallback),
+        (false, Source::Fallback),
+        (true, Source::Store),
+        (false, Source::Store),
+        (false, Source::Cache),
+    ] {
+        let decision = limiter.check("k").await.unwrap();
+        assert_eq!(
+            (decision.is_allowed(), decision.source()),
+            (is_allowed, source)
+        );
+    }
 }
 
 #[tokio::test]
@@ -69,15 +111,4 @@ async fn options_of_the_usual_layers_reach_them() {
     let limiter = RateLimiter::new(usual, ["api=gcra:1/1s"]).unwrap();
     let error = limiter.check("alice").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-}
-
-#[test]
-fn the_orders_that_make_sense_are_possible() {
-    let observed = || Observed::new(store());
-    let _ = Breaker::new(Share::new(observed(), NonZeroU32::MIN));
-    let _ = DenyCache::new(Breaker::new(observed()));
-    let _ = DenyCache::new(Lazy::new(async || Ok(store())));
-    // A second server before the process decides by itself.
-    let _ = Fallback::allow(Fallback::to(Breaker::new(store()), Breaker::new(store())));
-    let _ = usual(Breaker::new(store()), usual(store(), AllowAll));
 }

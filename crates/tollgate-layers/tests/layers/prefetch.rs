@@ -11,7 +11,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::{sleep, sleep_until};
 use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
 use tollgate_core::{Decision, Limit, RateLimiter, Store, StoreError, Timestamp};
-use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Prefetch, Share, usual};
+use tollgate_layers::{Fallback, Prefetch, Share};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_mock::{ErrorKind, Fault, FaultyStore};
 use tollgate_tokio::WaitUpTo;
@@ -732,21 +732,6 @@ fn keys_beyond_the_most_ask_the_store() {
     });
 }
 
-#[test]
-fn orders_that_hide_a_store_are_refused() {
-    let ahead = || Prefetch::new(MemoryStore::new(), L);
-    for make in [
-        (|of| drop(Breaker::new(of))) as fn(Prefetch<MemoryStore>),
-        |of| drop(DenyCache::new(of)),
-        |of| drop(Breaker::new(Share::new(of, NonZeroU32::MIN))),
-    ] {
-        let ahead = std::panic::AssertUnwindSafe(ahead());
-        assert!(std::panic::catch_unwind(move || make({ ahead }.0)).is_err());
-    }
-    let _ = Fallback::allow(ahead());
-    let _ = usual(MemoryStore::new(), AllowAll).prefetch(L);
-}
-
 /// Two plans share the states of one name, so each has units of its own in hand.
 #[test]
 fn a_smaller_amount_of_the_same_name_is_a_limit_of_its_own() {
@@ -857,14 +842,14 @@ struct Odd(Asked, bool, Duration);
 
 #[async_trait::async_trait]
 impl Store for Odd {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         if let Operation::Refund(_) | Operation::Lower | Operation::Block(_) = request.operation() {
             sleep(self.2).await;
         }
         self.0.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         sleep(self.2).await;
         self.0.reset(checks).await
     }
@@ -876,10 +861,6 @@ impl Store for Odd {
             }
             _ => self.0.supports(request),
         }
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

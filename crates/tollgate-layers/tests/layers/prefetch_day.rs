@@ -134,7 +134,7 @@ struct Connection {
 
 #[async_trait]
 impl Store for Connection {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let server = &self.server;
         let (id, asked) = (self.process.asked(Duration::ZERO), server.clock.now());
         let lost = StoreError::new(ErrorKind::Unknown, "no reply");
@@ -166,17 +166,13 @@ impl Store for Connection {
         verdicts
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         let store = Arc::clone(&self.server.store.lock().unwrap());
         store.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.server.store.lock().unwrap().supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

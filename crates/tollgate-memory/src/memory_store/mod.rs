@@ -5,7 +5,6 @@ mod room;
 #[cfg(test)]
 mod tests;
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::{fmt, future};
@@ -13,7 +12,7 @@ use std::{fmt, future};
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::store::{
-    Check, Checks, Fingerprint, Limits, Operation, Request, State, Verdict, Verdicts,
+    BoxFuture, Check, Checks, Fingerprint, Limits, Operation, Request, State, Verdict, Verdicts,
 };
 use tollgate_core::{
     Decision, Key, Store, StoreError, SyncStore, Timestamp, inside, lease, schedule,
@@ -398,33 +397,23 @@ impl SyncStore for MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    // Written as `async_trait` would expand it, but with a future that holds the request once: the
-    // future of an `async fn` holds its arguments and its variables.
-    fn decide<'a, 'store, 'call>(
-        &'store self,
+    // The future holds the request once: that of an `async fn` holds its arguments and its variables.
+    fn decide<'a: 'f, 'f>(
+        &'a self,
         request: Request<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send + 'call>>
-    where
-        'a: 'call,
-        'store: 'call,
-        Self: 'call,
-    {
+    ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
         Box::pin(future::poll_fn(move |_| {
             Poll::Ready(self.decide_now(&request))
         }))
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.reset_now(&checks)
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         let (_, request) = request.split_id()?;
         request.validate_operation()
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {

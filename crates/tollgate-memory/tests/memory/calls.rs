@@ -159,20 +159,16 @@ macro_rules! awaitable {
     ($($store:ty)+) => {$(
         #[async_trait]
         impl Store for $store {
-            async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+            async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
                 self.decide_now(&request)
             }
 
-            async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+            async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
                 self.reset_now(&checks)
             }
 
             fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
                 request.validate_operation()
-            }
-
-            fn answers_instead(&self) -> bool {
-                false
             }
         }
     )+};

@@ -12,11 +12,11 @@ use super::received::{Detail, Received, literal, unsupported};
 
 #[async_trait]
 impl lease::Store for MockStore {
-    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
+    async fn lease<'a>(&'a self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.lease_now(&request)
     }
 
-    async fn reset_leases<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_leases<'a>(&'a self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
         self.reset_leases_now(terms, key)
     }
 }

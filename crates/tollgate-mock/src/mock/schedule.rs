@@ -15,13 +15,17 @@ use super::received::{Detail, Received, literal, unsupported};
 #[async_trait]
 impl schedule::Store for MockStore {
     async fn schedule<'a>(
-        &self,
-        request: &schedule::Request<'a>,
+        &'a self,
+        request: schedule::Request<'a>,
     ) -> Result<schedule::Answer, StoreError> {
-        self.schedule_now(request)
+        self.schedule_now(&request)
     }
 
-    async fn reset_schedule<'a>(&self, terms: &'a Terms, key: Key<'a>) -> Result<(), StoreError> {
+    async fn reset_schedule<'a>(
+        &'a self,
+        terms: &'a Terms,
+        key: Key<'a>,
+    ) -> Result<(), StoreError> {
         self.reset_schedule_now(terms, key)
     }
 }

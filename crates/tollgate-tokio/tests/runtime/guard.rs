@@ -55,7 +55,7 @@ impl Troubled {
 
 #[async_trait]
 impl lease::Store for Troubled {
-    async fn lease<'a>(&self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
+    async fn lease<'a>(&'a self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         if self.fails.load(Ordering::SeqCst) {
             return Err(StoreError::new(ErrorKind::Unavailable, "down"));
@@ -77,7 +77,7 @@ impl lease::Store for Troubled {
     }
 
     async fn reset_leases<'a>(
-        &self,
+        &'a self,
         terms: &'a lease::Terms,
         key: Key<'a>,
     ) -> Result<(), StoreError> {

@@ -37,7 +37,7 @@ pub(crate) struct Ledger {
 
 #[async_trait]
 impl Store for Ledger {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         if !matches!(request.operation(), Operation::Settle(_)) {
             return self.store.decide_now(&request);
         }
@@ -54,16 +54,12 @@ impl Store for Ledger {
         arrives(self.store.decide_now(&request), &self.loses)
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.store.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

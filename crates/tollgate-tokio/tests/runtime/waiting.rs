@@ -75,7 +75,7 @@ impl Remote {
 
 #[async_trait]
 impl Store for Remote {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         if !matches!(request.operation(), Operation::Refund(_)) {
             self.calls.fetch_add(1, Ordering::SeqCst);
         }
@@ -85,16 +85,12 @@ impl Store for Remote {
         arrives(answer, &self.loses)
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.store.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

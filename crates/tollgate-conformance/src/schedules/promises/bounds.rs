@@ -178,7 +178,7 @@ pub async fn malformed_requests_change_nothing(harness: &Schedules, _plan: &Plan
         },
     ] {
         let request = schedule::Request::new(&terms, key.key(), operation).at(now);
-        let error = store.schedule(&request).await.unwrap_err();
+        let error = store.schedule(request.clone()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{request:?}: {error}");
     }
     let of = |operation| schedule::Request::new(&terms, key.key(), operation).at(now);

@@ -352,7 +352,7 @@ fn ids() -> Vec<String> {
 /// Asks the store, with more of the calendars' periods as often as it needs them.
 async fn ask(store: &dyn schedule::Store, mut request: schedule::Request<'_>) -> schedule::Answer {
     for _ in 0..24 {
-        match store.schedule(&request).await.unwrap() {
+        match store.schedule(request.clone()).await.unwrap() {
             schedule::Answer::Uncovered(at) => request.widen(at),
             answer => return answer,
         }

@@ -494,7 +494,7 @@ struct InHand;
 
 #[async_trait]
 impl Store for InHand {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let checks = request.checks().iter();
         let each = checks.map(|check| {
             let capacity = check.limit().algorithm().capacity();
@@ -503,35 +503,27 @@ impl Store for InHand {
         Ok(Verdicts::new(Fingerprint::of(&request), each).with_source(Source::Prefetched))
     }
 
-    async fn reset<'a>(&self, _: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, _: Checks<'a>) -> Result<(), StoreError> {
         Ok(())
     }
 
     fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
         Ok(())
-    }
-
-    fn answers_instead(&self) -> bool {
-        true
     }
 }
 
 #[async_trait]
 impl Store for Down {
-    async fn decide<'a>(&self, _: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, _: Request<'a>) -> Result<Verdicts, StoreError> {
         Err(StoreError::new(ErrorKind::Unavailable, "down"))
     }
 
-    async fn reset<'a>(&self, _: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, _: Checks<'a>) -> Result<(), StoreError> {
         Ok(())
     }
 
     fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
         Ok(())
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

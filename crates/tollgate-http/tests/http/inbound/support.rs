@@ -61,7 +61,7 @@ pub(crate) struct Keys {
 
 #[async_trait]
 impl Store for Keys {
-    async fn decide<'a>(&self, request: Question<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Question<'a>) -> Result<Verdicts, StoreError> {
         let [check] = request.checks() else {
             panic!("one policy with one limit")
         };
@@ -69,16 +69,12 @@ impl Store for Keys {
         self.store.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.store.reset(checks).await
     }
 
     fn supports<'a>(&self, request: &Question<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

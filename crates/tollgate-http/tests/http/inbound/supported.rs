@@ -29,12 +29,12 @@ impl Partly {
 
 #[async_trait]
 impl Store for Partly {
-    async fn decide<'a>(&self, request: Question<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Question<'a>) -> Result<Verdicts, StoreError> {
         self.supports(&request)?;
         self.store.decide(request).await
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.store.reset(checks).await
     }
 
@@ -43,10 +43,6 @@ impl Store for Partly {
             true => Err(StoreError::new(ErrorKind::Unsupported, "refused")),
             false => self.store.supports(request),
         }
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 

@@ -12,11 +12,11 @@ use super::received::{Detail, Part, Received, unsupported};
 
 #[async_trait]
 impl Store for MockStore {
-    async fn decide<'a>(&self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         self.decide_now(&request)
     }
 
-    async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
         self.reset_now(&checks)
     }
 
@@ -25,10 +25,6 @@ impl Store for MockStore {
         let (_, request) = request.split_id()?;
         request.validate_operation()?;
         received(&request).map(|_| ()).ok_or_else(unsupported)
-    }
-
-    fn answers_instead(&self) -> bool {
-        false
     }
 }
 
