@@ -23,7 +23,7 @@ impl Machine {
         let mut states: Vec<_> = checks.iter().map(|c| held(c).unwrap_or_default()).collect();
         let evaluation = request.evaluate(&states[..], now);
         let written: Vec<_> = (0..checks.len())
-            .map(|index| evaluation.writes_to(request, index))
+            .map(|index| evaluation.writes_to(index))
             .collect();
         let decision = request.decide_on(&mut states[..], now);
         for ((check, state), written) in checks.iter().zip(states).zip(written) {

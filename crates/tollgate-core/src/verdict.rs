@@ -24,19 +24,6 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// A verdict to be overwritten.
-    pub(crate) const BLANK: Self = Self {
-        allowed: false,
-        capacity: 0,
-        remaining: 0,
-        wait: Wait::ZERO,
-        starts_later: false,
-        reset_after: Wait::ZERO,
-        consumed: 0,
-        at: Timestamp::UNIX_EPOCH,
-        shadow: false,
-    };
-
     /// Returns the verdict of a limit with this `capacity` that allows a call and has `remaining`
     /// left after it.
     ///

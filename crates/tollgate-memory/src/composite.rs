@@ -171,10 +171,10 @@ impl MemoryStore {
             let evaluation = request.evaluate(&locked, now);
             let new_keys = new
                 .iter()
-                .filter(|&&index| evaluation.writes_to(request, index))
+                .filter(|&&index| evaluation.writes_to(index))
                 .count();
             if new_keys == 0 || self.reserve(new_keys) {
-                let decision = evaluation.apply(request, fingerprint, &mut locked, now);
+                let decision = evaluation.apply(fingerprint, &mut locked);
                 if new_keys > 0 {
                     for shard in &mut locked.shards {
                         self.sweep_some(shard, now, timeline);

@@ -211,9 +211,9 @@ impl Store for BrokenStore {
         }
         let evaluation = request.evaluate(&states[..], now);
         let mut written: Vec<_> = (0..states.len())
-            .map(|index| evaluation.writes_to(request, index))
+            .map(|index| evaluation.writes_to(index))
             .collect();
-        let decision = evaluation.apply(request, fingerprint, &mut states[..], now);
+        let decision = evaluation.apply(fingerprint, &mut states[..]);
         let spoilt = self.spoil(request, &decision, &mut states, now);
         for (written, spoilt) in written.iter_mut().zip(spoilt) {
             *written |= spoilt;

@@ -147,9 +147,9 @@ impl ReferenceStore {
             .collect();
         let evaluation = request.evaluate(&states[..], now);
         let written: Vec<_> = (0..checks.len())
-            .map(|index| evaluation.writes_to(request, index))
+            .map(|index| evaluation.writes_to(index))
             .collect();
-        let decision = evaluation.apply(request, fingerprint, &mut states[..], now);
+        let decision = evaluation.apply(fingerprint, &mut states[..]);
         for ((check, state), written) in checks.iter().zip(states).zip(written) {
             if written {
                 held.insert(state_key(check), state);

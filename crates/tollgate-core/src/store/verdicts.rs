@@ -78,19 +78,6 @@ impl Verdicts {
         }
     }
 
-    /// Returns `length` verdicts to be overwritten.
-    #[inline]
-    pub(crate) fn blank(fingerprint: Fingerprint, length: usize) -> Self {
-        Self {
-            allowed: false,
-            verdicts: OneOrMany::from_fn(length, |_| Verdict::BLANK),
-            fingerprint,
-            reserved: None,
-            source: Source::Store,
-            age_us: 0,
-        }
-    }
-
     /// Returns the verdicts on a request with one check and this `fingerprint`.
     // Always inlined: otherwise the space for several verdicts is copied, too.
     #[inline(always)]

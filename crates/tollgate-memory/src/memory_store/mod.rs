@@ -315,11 +315,11 @@ impl MemoryStore {
             }
             let evaluation = request.evaluate(State::FRESH, now);
             let mut state = State::default();
-            if !evaluation.writes_to(request, 0) {
-                return Ok(evaluation.apply(request, fingerprint, &mut state, now));
+            if !evaluation.writes_to(0) {
+                return Ok(evaluation.apply(fingerprint, &mut state));
             }
             if self.reserve(1) {
-                let decision = evaluation.apply(request, fingerprint, &mut state, now);
+                let decision = evaluation.apply(fingerprint, &mut state);
                 shard.insert(probe, state, &self.hasher);
                 self.sweep_some(&mut shard, now, timeline);
                 return Ok(decision);

@@ -161,7 +161,7 @@ impl Pair {
                 Operation::Settle(receipt) if receipt.consumed()[index].cost() > check.cost() => {
                     said != said_by_machine(algorithm, &before[index])
                 }
-                _ => evaluation.writes_to(&request, index),
+                _ => evaluation.writes_to(index),
             };
             wrote |= writes;
             if !writes {
