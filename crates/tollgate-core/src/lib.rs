@@ -5,6 +5,7 @@ mod algorithm;
 #[cfg(feature = "calendar")]
 mod calendar;
 mod call_id;
+mod clock;
 mod companion;
 mod contract;
 mod cover;
@@ -32,6 +33,7 @@ pub use algorithm::named::*;
 #[cfg(feature = "calendar")]
 pub use calendar::CalendarUnit;
 pub use call_id::CallId;
+pub use clock::{Clock, ManualClock};
 pub use contract::{Store, SyncStore};
 pub use decision::{Decision, Denied};
 pub use error::{ErrorKind, LimitError, LimitErrorKind, StoreError};

@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod breaker;
+mod clock;
 mod deny_cache;
 mod fallback;
 mod forward;

@@ -1,21 +1,12 @@
-//! The clocks of a store: `SystemClock`, and `ManualClock` for tests.
+//! `SystemClock`: the clock of a store, unless another one is set.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use tollgate_core::Timestamp;
+use tollgate_core::{Clock, Timestamp};
 
 use crate::counter::{Counter, TimeStampCounter, nanos_since};
-
-/// A source of the current time for a [`MemoryStore`](crate::MemoryStore).
-pub trait Clock: Send + Sync + 'static {
-    /// Returns the current instant.
-    ///
-    /// The store calls this while it holds a lock, so it must not call the store.
-    fn now(&self) -> Timestamp;
-}
 
 /// A clock that starts at the system's time and never steps back.
 ///
@@ -99,70 +90,6 @@ impl Clock for SystemClock {
 impl fmt::Debug for SystemClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SystemClock").field(&self.now()).finish()
-    }
-}
-
-/// A clock for tests that moves only when you set or advance it. Clones share one time.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// use tollgate_memory::{Gcra, Limit, ManualClock, MemoryStore, Quota, RateLimiter};
-///
-/// let clock = ManualClock::new();
-/// let store = MemoryStore::builder().clock(clock.clone()).build();
-/// let limit = Limit::new("api", Gcra::new(Quota::per_second(1))?)?;
-/// let limiter = RateLimiter::new(store, [limit])?;
-/// assert!(limiter.check("alice").run()?.is_allowed());
-/// assert!(limiter.check("alice").run()?.is_denied());
-/// clock.advance(Duration::from_secs(1));
-/// assert!(limiter.check("alice").run()?.is_allowed());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct ManualClock(Arc<AtomicU64>);
-
-impl ManualClock {
-    /// Returns a clock set to a fixed instant in 2020.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::at(Timestamp::saturating_from_micros(1_600_000_000_000_000))
-    }
-
-    /// Returns a clock set to `now`.
-    #[must_use]
-    pub fn at(now: Timestamp) -> Self {
-        Self(Arc::new(AtomicU64::new(now.as_micros())))
-    }
-
-    /// Moves the clock to `now`, forwards or back.
-    pub fn set(&self, now: Timestamp) {
-        self.0.store(now.as_micros(), Ordering::SeqCst);
-    }
-
-    /// Moves the clock forwards by `by`, truncated to microseconds.
-    pub fn advance(&self, by: Duration) {
-        let moved = |micros| {
-            let now = Timestamp::saturating_from_micros(micros);
-            Some(now.saturating_add(by).as_micros())
-        };
-        // The closure always returns `Some`, so this always stores.
-        let _ = self
-            .0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, moved);
-    }
-}
-
-impl Default for ManualClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Clock for ManualClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::saturating_from_micros(self.0.load(Ordering::SeqCst))
     }
 }
 

@@ -10,7 +10,7 @@ mod probe;
 mod shard;
 mod tables;
 
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::SystemClock;
 pub use memory_store::{MemoryStore, MemoryStoreBuilder};
 #[doc(inline)]
 pub use tollgate_core::*;

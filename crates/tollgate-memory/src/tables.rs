@@ -340,7 +340,7 @@ mod tests {
     use tollgate_core::{Key, Timestamp};
 
     use super::SHARDS;
-    use crate::clock::{Clock, ManualClock};
+    use tollgate_core::{Clock, ManualClock};
     use crate::memory_store::MemoryStore;
     use crate::probe::{KeyHasher, StoredKey, shard_bits};
 

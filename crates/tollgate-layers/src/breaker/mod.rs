@@ -16,11 +16,11 @@ use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep};
 use tollgate_core::store::{Check, Checks, Request, Source, Verdicts};
-use tollgate_core::{ErrorKind, Limit, Store, StoreError};
-use tollgate_memory::{Clock, SystemClock};
+use tollgate_core::{Clock, ErrorKind, Limit, Store, StoreError};
 
 use circuit::{Circuit, End, Next, Sent};
 
+use crate::clock;
 use crate::sync::Mutex;
 
 /// What is asked to find out whether the store answers. It writes, as most calls do: a replica answers only
@@ -101,7 +101,7 @@ impl<S: Store + 'static> Breaker<S> {
         let judge = Judge {
             store: Arc::clone(&store) as Arc<dyn Store>,
             circuit: Arc::new(Mutex::new(circuit)),
-            clock: Arc::new(SystemClock::new()),
+            clock: clock::running(),
         };
         Self { store, judge }
     }

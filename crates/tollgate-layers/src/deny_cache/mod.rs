@@ -15,13 +15,12 @@ use smallvec::SmallVec;
 use tollgate_core::store::{
     Check, Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts,
 };
-use tollgate_core::{Store, StoreError, Wait};
-use tollgate_memory::{Clock, SystemClock};
+use tollgate_core::{Clock, Store, StoreError, Wait};
 
 use known::{Known, OwnedState, State, for_each, with_state};
 
-use crate::LONGEST_KEY;
 use crate::sync::{AtomicU64, Ordering, may_take_over};
+use crate::{LONGEST_KEY, clock};
 
 /// How many groups of keys tell of changes apart.
 const GROUPS: usize = 64;
@@ -100,7 +99,7 @@ impl<S: Store> DenyCache<S> {
             hasher,
             changes: [(); GROUPS].map(|()| AtomicU64::new(0)),
             max_age: DEFAULT_AGE,
-            clock: Arc::new(SystemClock::new()),
+            clock: clock::running(),
         }
     }
 }

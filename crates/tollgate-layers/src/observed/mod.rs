@@ -10,8 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use siphasher::sip::SipHasher13;
 use tollgate_core::store::{Check, Checks, Limits, Operation, Request, Source, Verdict, Verdicts};
-use tollgate_core::{Decision, ErrorKind, Key, Store, StoreError, SyncStore};
-use tollgate_memory::{Clock, SystemClock};
+use tollgate_core::{Clock, Decision, ErrorKind, Key, Store, StoreError, SyncStore};
 
 /// Wraps a store, and tells how it decides: numbers through the facade
 /// [`metrics`](https://docs.rs/metrics), with the feature `metrics`, and events through
@@ -67,7 +66,7 @@ impl<S> Observed<S> {
         Self {
             seen: Seen {
                 store,
-                clock: Arc::new(SystemClock::new()),
+                clock: crate::clock::running(),
                 #[cfg(feature = "metrics")]
                 metered: metered::Metered::default(),
             },

@@ -22,15 +22,14 @@ use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::store::{
     BoxFuture, Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts,
 };
-use tollgate_core::{Store, StoreError, Timestamp};
-use tollgate_memory::{Clock, SystemClock};
+use tollgate_core::{Clock, Store, StoreError, Timestamp};
 
 use changes::Places;
 use hot::{Asking, Grant, Hot, Moment, Take, Unused};
 use sweeper::Sweepers;
 use table::Table;
 
-use crate::LONGEST_KEY;
+use crate::{LONGEST_KEY, clock};
 
 /// One of how many parts of what is left is asked for at most.
 const PARTS: u32 = 4;
@@ -133,7 +132,7 @@ impl<S: Store + 'static> Prefetch<S> {
     /// a good choice. Zero asks for none.
     #[must_use]
     pub fn new(store: S, within: Duration) -> Self {
-        Self::of(store, within, Arc::new(SystemClock::new()), true)
+        Self::of(store, within, clock::running(), true)
     }
 
     /// Wraps `store` with another clock, for tests.

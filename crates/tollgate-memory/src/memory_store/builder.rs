@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::{fmt, thread};
 
+use tollgate_core::Clock;
+
 use super::{MemoryStore, Padded};
 use crate::answers::Answers;
-use crate::clock::{Clock, Source, SystemClock};
+use crate::clock::{Source, SystemClock};
 use crate::probe::KeyHasher;
 use crate::tables::Tables;
 
