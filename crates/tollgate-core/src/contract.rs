@@ -1,6 +1,5 @@
 //! `Store` and `SyncStore`: what a backend implements.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -9,39 +8,8 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::Limits;
+pub(crate) use crate::store::BoxFuture as Boxed;
 use crate::store::{Check, Checks, Request, Verdicts};
-
-/// The future of a store's method, in the box that `async_trait` makes.
-///
-/// A layer that only passes a call on needs no second box around it:
-///
-/// ```
-/// use async_trait::async_trait;
-/// use tollgate_core::store::{BoxFuture, Checks, Request, Verdicts};
-/// use tollgate_core::{Store, StoreError};
-///
-/// struct Wrapped<S>(S);
-///
-/// #[async_trait]
-/// impl<S: Store> Store for Wrapped<S> {
-///     fn decide<'a: 'f, 'f>(
-///         &'a self,
-///         request: Request<'a>,
-///     ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
-///         self.0.decide(request)
-///     }
-///
-///     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
-///         self.0.reset(checks).await
-///     }
-///
-///     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-///         self.0.supports(request)
-///     }
-/// }
-/// ```
-pub type BoxFuture<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
-pub(crate) use BoxFuture as Boxed;
 
 /// Decides requests against shared state, atomically.
 ///
@@ -189,7 +157,7 @@ macro_rules! forward_async {
         fn $name<'a: 'f, 'f>(
             &'a self,
             $($argument: $type),+
-        ) -> $crate::contract::BoxFuture<'f, Result<$answer, StoreError>> {
+        ) -> $crate::store::BoxFuture<'f, Result<$answer, StoreError>> {
             (**self).$name($($argument),+)
         }
     };

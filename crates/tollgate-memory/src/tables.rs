@@ -337,10 +337,9 @@ impl MemoryStore {
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
     use tollgate_core::schedule::Schedule;
-    use tollgate_core::{Key, Timestamp};
+    use tollgate_core::{Clock, Key, ManualClock, Timestamp};
 
     use super::SHARDS;
-    use tollgate_core::{Clock, ManualClock};
     use crate::memory_store::MemoryStore;
     use crate::probe::{KeyHasher, StoredKey, shard_bits};
 

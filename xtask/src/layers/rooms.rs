@@ -13,7 +13,7 @@ struct House {
 const HOUSES: [House; 4] = [
     House {
         sources: "crates/tollgate-core/src/",
-        rooms: "error time instants text cover calendar key one_or_many quota call_id companion \
+        rooms: "error time clock instants text cover calendar key one_or_many quota call_id companion \
                 verdict algorithm limit store decision contract limiter lease schedule serde \
                 inside",
     },

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::contract::Boxed;
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::lease::ConcurrencyLimiter;
 use crate::lease::answer::{Acquisition, Answer, Lease, Occupancy};
 use crate::lease::request::{Operation, Request};
 use crate::lease::store::{Store, SyncStore};
+use crate::store::BoxFuture;
 use crate::time::Timestamp;
 
 /// A pending call to a [`ConcurrencyLimiter`], which answers with an `A`.
@@ -117,7 +117,7 @@ fn answered<S, A: FromAnswer>(
 
 impl<'l: 'k, 'k, S: Store, A: FromAnswer + 'k> IntoFuture for Call<'l, 'k, S, A> {
     type Output = Result<A, StoreError>;
-    type IntoFuture = Boxed<'k, Self::Output>;
+    type IntoFuture = BoxFuture<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self {
@@ -174,7 +174,7 @@ impl<S: SyncStore> Reset<'_, '_, S> {
 
 impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
     type Output = Result<(), StoreError>;
-    type IntoFuture = Boxed<'k, Self::Output>;
+    type IntoFuture = BoxFuture<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { limiter, key } = self;

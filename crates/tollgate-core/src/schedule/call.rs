@@ -3,7 +3,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::contract::Boxed;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::schedule::Schedule;
@@ -11,6 +10,7 @@ use crate::schedule::answer::{Answer, BatchPlacement, Placement, PlannedEvent, R
 use crate::schedule::operation::Operation;
 use crate::schedule::request::{CallZone, Request};
 use crate::schedule::store::{Store, SyncStore};
+use crate::store::BoxFuture;
 use crate::time::Timestamp;
 
 /// How often a request brings more of a calendar's periods: enough for the longest horizon.
@@ -152,7 +152,7 @@ impl<S: SyncStore, A: FromAnswer> Call<'_, '_, S, A> {
 
 impl<'s: 'k, 'k, S: Store, A: FromAnswer + 'k> IntoFuture for Call<'s, 'k, S, A> {
     type Output = Result<A::Output, StoreError>;
-    type IntoFuture = Boxed<'k, Self::Output>;
+    type IntoFuture = BoxFuture<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         let store = self.schedule.store();
@@ -214,7 +214,7 @@ impl<S: SyncStore> Reset<'_, '_, S> {
 
 impl<'s: 'k, 'k, S: Store> IntoFuture for Reset<'s, 'k, S> {
     type Output = Result<(), StoreError>;
-    type IntoFuture = Boxed<'k, Self::Output>;
+    type IntoFuture = BoxFuture<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         let terms = self.schedule.terms();

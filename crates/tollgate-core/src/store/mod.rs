@@ -38,7 +38,6 @@ mod source;
 pub(crate) mod verdicts;
 
 pub use crate::algorithm::{BlockSpan, State, States};
-pub use crate::contract::BoxFuture;
 pub use crate::cover::{Cover, Uncovered};
 pub use crate::key::Partition;
 pub use crate::limit::Limits;
@@ -56,3 +55,34 @@ pub use verdicts::Verdicts;
 
 pub use crate::verdict::Verdict;
 pub(crate) use receipt::Receipt;
+
+/// The future of a store's method, in the box that `async_trait` makes.
+///
+/// A layer that only passes a call on needs no second box around it:
+///
+/// ```
+/// use async_trait::async_trait;
+/// use tollgate_core::store::{BoxFuture, Checks, Request, Verdicts};
+/// use tollgate_core::{Store, StoreError};
+///
+/// struct Wrapped<S>(S);
+///
+/// #[async_trait]
+/// impl<S: Store> Store for Wrapped<S> {
+///     fn decide<'a: 'f, 'f>(
+///         &'a self,
+///         request: Request<'a>,
+///     ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
+///         self.0.decide(request)
+///     }
+///
+///     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
+///         self.0.reset(checks).await
+///     }
+///
+///     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+///         self.0.supports(request)
+///     }
+/// }
+/// ```
+pub type BoxFuture<'f, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'f>>;
