@@ -219,9 +219,10 @@ fn a_state_of_another_release_is_left_to_it() {
 #[test]
 fn a_reset_says_that_nothing_is_there() {
     let desk = Desk::new("redis");
-    desk.says(0, "check alice --limit login=sliding-log:5/1d");
-    let other = json!([{"state": "login=sliding-log:N/WINDOW", "clock": "server", "rest": ""}]);
+    desk.says(0, "check alice --rest /b --limit login=sliding-log:5/1d");
+    let other = json!([{"state": "login=sliding-log:N/WINDOW", "clock": "server", "rest": "/b"}]);
     for line in [
+        "reset alice --limit login=sliding-log:5/1d",
         "reset alice --limit login=gcra:5/1d",
         "reset alice --limit logon=gcra:5/1d",
         "reset alice --rest /a",
@@ -229,11 +230,14 @@ fn a_reset_says_that_nothing_is_there() {
         let answer = desk.says(1, line);
         let found = (&answer["forgotten"], &answer["other_states"]);
         assert_eq!(found, (&json!(0), &other));
+        let next = ", such as with --limit 'login=sliding-log:N/WINDOW'.\n";
+        assert!(desk.text(line).ends_with(next));
     }
     let text = desk.text("reset bob");
     let said = "reset bob: there is nothing to forget\nThe server holds no state of this key. ";
     assert!(text.starts_with(said), "{text}");
-    let expected = "reset alice: 1 state would be forgotten\n- login=sliding-log:N/WINDOW\n";
+    let expected =
+        "reset alice: 1 state would be forgotten\n- login=sliding-log:N/WINDOW of the rest /b\n";
     let text = desk.text("reset alice --limit login=sliding-log:N/WINDOW --dry-run");
     assert_eq!(text, expected);
     assert_eq!(desk.keys().len(), 1);

@@ -1,15 +1,17 @@
 //! The layer behind nginx, which appends to a header's last line, or sets one of its own.
 
+use std::iter::{repeat, repeat_n};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::any;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_stream::wrappers::TcpListenerStream;
 use tollgate_http::inbound::{ClientIp, InboundLayer};
-use tollgate_memory::{MemoryStore, RateLimiter};
+use tollgate_memory::{ErrorKind, MemoryStore, RateLimiter};
+use tollgate_mock::{Fault, FaultyStore};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt;
@@ -134,8 +136,10 @@ async fn services_behind_forward_auth_are_limited() {
     let service = serve(Router::new().route("/", service)).await;
     let (listener, limits) = listener().await;
     drop(tokio::spawn(async move {
-        let store = Arc::new(MemoryStore::new());
-        let served = forward_auth::serve(listener, store, NGINX).await;
+        // It fails after the calls that must be counted.
+        let faults = repeat_n(Fault::None, 209).chain(repeat(Fault::Fail(ErrorKind::Unavailable)));
+        let store = Arc::new(FaultyStore::new(MemoryStore::new(), faults));
+        let served = forward_auth::serve(listener, store, &format!("192.0.2.1,{NGINX}")).await;
         served.map_err(|error| error.to_string()).unwrap();
     }));
     let page = include_str!("../../../../docs/recipes.md");
@@ -159,25 +163,33 @@ async fn services_behind_forward_auth_are_limited() {
                 assert_eq!((answer.status, wait), (403, 0));
                 assert_eq!(answer.body, "the service's own");
             } else {
-                assert!(answer.status == 429 && (1..=60).contains(&wait));
+                assert!(answer.status == 429 && (30..=60).contains(&wait));
             }
         }
     }
     // Who comes past nginx is not believed; Traefik and Caddy pass the answer on.
-    for path in ["/traefik", "/nginx"] {
+    for (path, method) in [("/traefik", Method::POST), ("/nginx", Method::GET)] {
         let mut request = get(limits, path);
+        *request.method_mut() = method;
         let alice = HeaderValue::try_from(ALICE.to_string()).unwrap();
         let _ = request.headers_mut().insert("x-forwarded-for", alice);
         assert_eq!(send_from(CAROL, request).await.status, 204);
     }
     let mut grpc = get(limits, "/traefik");
-    *grpc.method_mut() = http::Method::POST;
+    *grpc.method_mut() = Method::POST;
     let content_type = HeaderValue::from_static("application/grpc");
     let _ = grpc.headers_mut().insert("content-type", content_type);
     for request in [grpc, get(limits, "/traefik")] {
         assert_eq!(send_from(ALICE, request).await.status, 429);
     }
     assert_eq!(send_from(ALICE, get(limits, "/nginx")).await.status, 403);
+    for (address, path, status) in [
+        (limits, "/traefik", 503),
+        (limits, "/nginx", 503),
+        (nginx.address(), "/", 500),
+    ] {
+        assert_eq!(send_from(ALICE, get(address, path)).await.status, status);
+    }
 }
 
 /// Serves each address once an hour.

@@ -170,8 +170,11 @@ impl Answer<'_> {
         } else {
             text += "The server holds other states of this key:\n";
             text += &list(&self.other_states);
-            if !self.other_states.iter().all(|state| state.is_foreign) {
-                text += "Reset all of them without --limit and --rest, or one with --limit, as it is written here.\n";
+            if let Some(state) = self.other_states.iter().find(|state| !state.is_foreign) {
+                let limit = &state.state;
+                text += &format!(
+                    "Reset all of them without --limit and --rest, or those of one limit, whatever their rests, such as with --limit '{limit}'.\n"
+                );
             }
             if self.other_states.iter().any(|state| state.is_foreign) {
                 text += "Those of another release are reset by its own `tollgate`; left alone, they expire.\n";

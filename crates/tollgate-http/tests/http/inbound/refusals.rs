@@ -5,7 +5,7 @@ use http::Response;
 use http::header::RETRY_AFTER;
 use http_body_util::BodyExt;
 use tollgate_core::ErrorKind;
-use tollgate_http::inbound::{Cause, ClientIp, Fields, InboundLayer, Policy};
+use tollgate_http::inbound::{Cause, ClientIp, Draft, Fields, InboundLayer, Policy, Reset};
 use tollgate_mock::{Fault, FaultyStore};
 
 use super::support::*;
@@ -52,8 +52,14 @@ async fn a_denial_is_a_problem_with_the_policies_that_were_violated() {
 
 #[tokio::test]
 async fn a_handler_refuses_as_the_layer_does() {
-    let limits = ["minute=sliding-log:1/1m", "hidden=sliding-log:1/1d"];
-    let fields = Fields::new().hide("hidden");
+    let limits = [
+        "minute=sliding-log:1/1m",
+        "hidden=sliding-log:1/1d",
+        "hour=sliding-log:1/1h",
+        "none=sliding-log:0/1d,shadow",
+    ];
+    let fields = Fields::new().draft(Draft::Seven).hide("hidden");
+    let fields = fields.x_rate_limit(Reset::After);
     let limiter = limiter(store().0, limits);
     let policy =
         Policy::new(by_user()).cost(|parts| parts.headers.iter().count().try_into().unwrap());
