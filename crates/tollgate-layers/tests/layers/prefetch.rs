@@ -696,6 +696,31 @@ fn keys_that_are_counted_in_one_place_are_prefetched_one_after_another() {
     });
 }
 
+/// With so many, some quiet keys share their places with busy ones.
+#[test]
+fn a_key_that_is_forgotten_leaves_what_is_in_hand_of_others() {
+    in_jumps(async {
+        let (limiter, asked) = prefetched(&["a=fixed-window:64/1h"]);
+        let call = async |keys: std::ops::Range<u32>, calls| {
+            for key in keys {
+                for _ in 0..calls {
+                    assert!(limiter.check(key).await.unwrap().is_allowed());
+                }
+            }
+        };
+        call(0..3_000, 4).await;
+        sleep(L * 7 / 4).await;
+        call(3_000..3_100, 6).await;
+        // Meanwhile the quiet ones are forgotten, and another process takes what the store has left.
+        sleep(L * 9 / 10).await;
+        let other = RateLimiter::new(asked, ["a=fixed-window:64/1h"]).unwrap();
+        for key in 3_000..3_100_u32 {
+            assert!(other.take_up_to(key, 64).await.unwrap().is_allowed());
+        }
+        call(3_000..3_100, 1).await;
+    });
+}
+
 #[test]
 fn an_answer_at_the_end_of_a_window_stops_nobody_in_the_next() {
     in_jumps(async {
