@@ -191,6 +191,33 @@ fn what_is_not_used_of_a_short_log_is_given_back_as_soon() {
     });
 }
 
+/// Also beside a log whose units last nearly as long.
+#[test]
+fn what_is_not_used_is_given_back_in_time() {
+    in_jumps(async {
+        let (limiter, _) = prefetched(&["a=fixed-window:1000/1h"]);
+        let log: Limit = "b=sliding-log:1000/3900ms".parse().unwrap();
+        let log_is_busy = async {
+            loop {
+                let call = Request::consume(Check::new(&log, "k", 1));
+                assert!(limiter.store().decide(call).await.unwrap().is_allowed());
+                sleep(MS * 7).await;
+            }
+        };
+        let in_time = async {
+            for key in 0..10 {
+                sleep(MS * 13 * key).await;
+                for _ in 0..100 {
+                    assert!(limiter.check(key).await.unwrap().is_allowed());
+                }
+                sleep(L + L / 2 + MS * 2).await;
+                assert_eq!(limiter.peek(key).await.unwrap().remaining(), 900);
+            }
+        };
+        tokio::select! { () = log_is_busy => {}, () = in_time => {} }
+    });
+}
+
 /// A process that is alone with a key uses all of its quota, but for less than a call.
 #[test]
 fn nobody_is_denied_for_units_that_a_grant_has_replaced() {
