@@ -21,7 +21,7 @@ use futures_util::StreamExt;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tollgate_core::store::{Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts};
-use tollgate_core::{Store, StoreError, Timestamp};
+use tollgate_core::{ErrorKind, Store, StoreError, Timestamp};
 use tollgate_memory::{Clock, SystemClock};
 
 use changes::Places;
@@ -223,12 +223,15 @@ impl<S: Store + 'static> Shared<S> {
         let asked = request.clone().with_prefetch(ahead);
         let sent = self.now();
         self.sweep_later(sent, asking.within());
-        if self.store.supports(&asked).is_err() {
-            asking.unsupported(sent);
-            drop(asking);
-            return self.store.decide(request).await;
-        }
-        let verdicts = self.store.decide(asked.clone()).await?;
+        let verdicts = match self.store.decide(asked.clone()).await {
+            // Not found out by `supports`: a `Lazy` knows only once it has connected.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                asking.unsupported(sent);
+                drop(asking);
+                return self.store.decide(request).await;
+            }
+            answer => answer?,
+        };
         let received = self.now();
         // What answers in the store's place grants nothing.
         let Some((units, lasts)) = asked.granted(&verdicts) else {

@@ -904,7 +904,7 @@ fn without_a_runtime_or_timers_every_call_asks_the_store() {
     assert_eq!(asked.calls(), 1_000);
 }
 
-/// A store that may have no units ahead, and takes so long to take anything back, and to change a key.
+/// A store that may have no units ahead, which it tells only when it is asked, and takes so long to take anything back, and to change a key.
 struct Odd(Asked, bool, Duration);
 
 #[async_trait::async_trait]
@@ -913,7 +913,12 @@ impl Store for Odd {
         if let Operation::Refund(_) | Operation::Lower | Operation::Block(_) = request.operation() {
             sleep(self.2).await;
         }
-        self.0.decide(request).await
+        match request.operation() {
+            Operation::Prefetch(_) if !self.1 => {
+                Err(StoreError::new(ErrorKind::Unsupported, "only one by one"))
+            }
+            _ => self.0.decide(request).await,
+        }
     }
 
     async fn reset<'a>(&self, checks: Checks<'a>) -> Result<(), StoreError> {
@@ -922,12 +927,7 @@ impl Store for Odd {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        match request.operation() {
-            Operation::Prefetch(_) if !self.1 => {
-                Err(StoreError::new(ErrorKind::Unsupported, "only one by one"))
-            }
-            _ => self.0.supports(request),
-        }
+        self.0.supports(request)
     }
 
     fn answers_instead(&self) -> bool {
