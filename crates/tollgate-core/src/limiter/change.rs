@@ -24,8 +24,6 @@ use crate::time::{Timestamp, Wait};
 /// repeat the call: once or twice makes no difference.
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Lower<'l, 'k, S> {
-    root: &'l RateLimiter<S>,
-    /// The same, in the zone of the call.
     limiter: &'l RateLimiter<S>,
     key: Key<'k>,
     remaining: u64,
@@ -36,7 +34,6 @@ impl<'l, 'k, S> Lower<'l, 'k, S> {
     #[inline]
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, remaining: u64) -> Self {
         Self {
-            root: limiter,
             limiter,
             key,
             remaining,
@@ -51,15 +48,10 @@ impl<'l, 'k, S> Lower<'l, 'k, S> {
         self
     }
 
-    /// Brings the time zone of limits `@local`. See [`Call::zone`](super::Call::zone).
-    #[cfg(feature = "calendar")]
-    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limiter = self.root.within(&zone);
-        self
-    }
-
     fn request(&self) -> Result<Request<'_>, StoreError> {
-        let checks = self.remaining.checks(self.limiter.zoneless(), self.key)?;
+        let checks = self
+            .remaining
+            .checks(&self.limiter.shared.limits, self.key)?;
         Ok(Request::of_parts(Operation::Lower, checks, self.at))
     }
 }
@@ -84,7 +76,7 @@ impl<'l, S: SyncStore> Lower<'l, '_, S> {
     /// Returns the store's errors.
     pub fn run(self) -> Result<Left<'l>, StoreError> {
         let verdicts = self.limiter.store().decide_now(&self.request()?)?;
-        Left::new(self.limiter.zoneless(), verdicts)
+        Left::new(&self.limiter.shared.limits, verdicts)
     }
 }
 
@@ -95,7 +87,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Lower<'l, 'k, S> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let verdicts = self.limiter.store().decide(self.request()?).await?;
-            Left::new(self.limiter.zoneless(), verdicts)
+            Left::new(&self.limiter.shared.limits, verdicts)
         })
     }
 }
@@ -103,7 +95,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Lower<'l, 'k, S> {
 impl<S> fmt::Debug for Lower<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lower")
-            .field("limits", &self.root.limits())
+            .field("limits", &self.limiter.limits())
             .field("key", &self.key)
             .field("remaining", &self.remaining)
             .field("at", &self.at)
@@ -263,8 +255,6 @@ impl<S> fmt::Debug for BlockCall<'_, '_, S> {
 /// reset again.
 #[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
 pub struct Reset<'l, 'k, S> {
-    root: &'l RateLimiter<S>,
-    /// The same, in the zone of the call.
     limiter: &'l RateLimiter<S>,
     key: Key<'k>,
 }
@@ -272,19 +262,16 @@ pub struct Reset<'l, 'k, S> {
 impl<'l, 'k, S> Reset<'l, 'k, S> {
     #[inline]
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
-        Self {
-            root: limiter,
-            limiter,
-            key,
-        }
+        Self { limiter, key }
     }
 
-    /// Brings the time zone of limits `@local`, in which everything is forgotten. See
-    /// [`Call::zone`](super::Call::zone).
-    #[cfg(feature = "calendar")]
-    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limiter = self.root.within(&zone);
-        self
+    fn checks(&self) -> Result<Checks<'k>, StoreError>
+    where
+        'l: 'k,
+    {
+        let checks = Checks::of_key(&self.limiter.shared.limits, self.key, 0);
+        let request = Request::of_parts(Operation::Peek, checks.clone(), None);
+        request.validate_checks().map(|()| checks)
     }
 }
 
@@ -295,8 +282,7 @@ impl<S: SyncStore> Reset<'_, '_, S> {
     ///
     /// Returns the store's errors.
     pub fn run(self) -> Result<(), StoreError> {
-        let checks = 0.checks(self.limiter.zoneless(), self.key)?;
-        self.limiter.store().reset_now(&checks)?;
+        self.limiter.store().reset_now(&self.checks()?)?;
         self.limiter.given_back(self.key);
         Ok(())
     }
@@ -307,7 +293,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
     type IntoFuture = Boxed<'k, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let checks = match 0.checks(self.limiter.zoneless(), self.key) {
+        let checks = match self.checks() {
             Ok(checks) => checks,
             Err(error) => return Box::pin(ready(Err(error))),
         };
@@ -326,7 +312,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
 impl<S> fmt::Debug for Reset<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reset")
-            .field("limits", &self.root.limits())
+            .field("limits", &self.limiter.limits())
             .field("key", &self.key)
             .finish()
     }

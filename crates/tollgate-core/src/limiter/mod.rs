@@ -5,12 +5,9 @@ mod change;
 mod left;
 mod refund;
 mod settle;
-#[cfg(feature = "calendar")]
 mod zones;
 
 use std::fmt;
-#[cfg(not(feature = "calendar"))]
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use call::{Call, Check, Consume, Consumes, Costs, Deciding, Kind, Peek, Reserve};
@@ -107,13 +104,12 @@ pub struct RateLimiter<S> {
 
 struct Shared<S> {
     limits: Limits,
-    /// The same, or none if one of them needs the time zone of each call.
-    zoneless: Limits,
-    #[cfg(feature = "calendar")]
+    /// Also without the feature, so that lifetimes in `S` are the same.
+    #[cfg_attr(
+        not(feature = "calendar"),
+        expect(dead_code, reason = "no call is in a zone")
+    )]
     zones: zones::Zones<S>,
-    /// No lifetime in `S` can be shortened, with the feature or without.
-    #[cfg(not(feature = "calendar"))]
-    zones: PhantomData<fn(S) -> S>,
     companions: Arc<Companions>,
 }
 
@@ -167,14 +163,8 @@ impl<S> RateLimiter<S> {
     }
 
     fn of(limits: Vec<Limit>, store: Arc<S>, companions: Arc<Companions>) -> Self {
-        let needs_zone = limits.iter().any(Limit::needs_zone);
-        let zoneless = match needs_zone {
-            true => Limits::new([]),
-            false => Limits::new(limits.iter().cloned()),
-        };
         let shared = Shared {
             limits: Limits::new(limits),
-            zoneless,
             zones: Default::default(),
             companions,
         };
@@ -189,52 +179,6 @@ impl<S> RateLimiter<S> {
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.shared.limits
-    }
-
-    /// Returns the limits of a call that brings no zone: none if one of them needs it. Such a call fails.
-    #[inline]
-    fn zoneless(&self) -> &Limits {
-        &self.shared.zoneless
-    }
-
-    /// Returns this limiter in a time zone: with the same store, and each limit of the zone `@local` as the
-    /// one of this zone. A limiter without such a limit is itself in every zone.
-    ///
-    /// Calls of the returned limiter are those that bring the zone with [`Call::zone`]. It is for
-    /// functions that take a limiter, such as those of the crate `tollgate-tokio` for streams.
-    ///
-    /// # Errors
-    ///
-    /// If a limit is `@local`, and the zone has no name in the database of time zones.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use jiff::tz::TimeZone;
-    /// use tollgate_core::RateLimiter;
-    ///
-    /// # fn example<S>(store: S) -> Result<(), Box<dyn std::error::Error>> {
-    /// let limiter = RateLimiter::new(store, ["bill=fixed-window:2000000/month@local"])?;
-    /// let in_berlin = limiter.in_zone(&TimeZone::get("Europe/Berlin")?)?;
-    /// let limit = in_berlin.limits()[0].to_string();
-    /// assert_eq!(limit, "bill=fixed-window:2000000/month@Europe/Berlin");
-    /// # Ok(())
-    /// # }
-    /// # example(()).unwrap();
-    /// ```
-    #[cfg(feature = "calendar")]
-    pub fn in_zone(&self, zone: &jiff::tz::TimeZone) -> Result<&Self, LimitError> {
-        if !self.zoneless().is_empty() {
-            return Ok(self);
-        }
-        self.shared.zones.of(zone, self)
-    }
-
-    /// Returns the limiter of a call that brings `zone`: this one, without whose zone a call fails, if the
-    /// zone has no name.
-    #[cfg(feature = "calendar")]
-    fn within(&self, zone: &jiff::tz::TimeZone) -> &Self {
-        self.in_zone(zone).unwrap_or(self)
     }
 
     /// Returns the store.

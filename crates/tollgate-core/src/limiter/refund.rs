@@ -37,8 +37,6 @@ use crate::time::Timestamp;
 /// ```
 #[must_use = "a refund does nothing until it is awaited, or ended by `run`"]
 pub struct Refund<'l, 'k, S> {
-    root: &'l RateLimiter<S>,
-    /// The same, in the zone of the call.
     limiter: &'l RateLimiter<S>,
     key: Key<'k>,
     receipt: Receipt,
@@ -49,7 +47,6 @@ impl<'l, 'k, S> Refund<'l, 'k, S> {
     #[inline]
     pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, receipt: Receipt) -> Self {
         Self {
-            root: limiter,
             limiter,
             key,
             receipt,
@@ -63,16 +60,8 @@ impl<'l, 'k, S> Refund<'l, 'k, S> {
         self
     }
 
-    /// Brings the time zone of limits `@local`: that of the call that consumed. See
-    /// [`Call::zone`](super::Call::zone).
-    #[cfg(feature = "calendar")]
-    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limiter = self.root.within(&zone);
-        self
-    }
-
     fn request(&self) -> Result<Request<'_>, StoreError> {
-        let checks = 0.checks(self.limiter.zoneless(), self.key)?;
+        let checks = 0.checks(&self.limiter.shared.limits, self.key)?;
         let operation = Operation::Refund(&self.receipt);
         Ok(Request::of_parts(operation, checks, self.at))
     }
@@ -122,7 +111,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Refund<'l, 'k, S> {
 impl<S> fmt::Debug for Refund<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refund")
-            .field("limits", &self.root.limits())
+            .field("limits", &self.limiter.limits())
             .field("key", &self.key)
             .field("receipt", &self.receipt)
             .field("at", &self.at)

@@ -28,8 +28,6 @@ use crate::time::Timestamp;
 ///   until it leaves the window.
 #[must_use = "a settlement does nothing until it is awaited, or ended by `run`"]
 pub struct Settle<'l, 'k, S> {
-    root: &'l RateLimiter<S>,
-    /// The same, in the zone of the call.
     limiter: &'l RateLimiter<S>,
     key: Key<'k>,
     receipt: Receipt,
@@ -49,7 +47,6 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
         cost: u64,
     ) -> Self {
         Self {
-            root: limiter,
             limiter,
             key,
             receipt,
@@ -98,18 +95,10 @@ impl<'l, 'k, S> Settle<'l, 'k, S> {
         self
     }
 
-    /// Brings the time zone of limits `@local`: that of the call that consumed. See
-    /// [`Call::zone`](super::Call::zone).
-    #[cfg(feature = "calendar")]
-    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limiter = self.root.within(&zone);
-        self
-    }
-
     fn request(&self) -> Result<Request<'_>, StoreError> {
         let checks = match &self.costs {
-            None => self.cost.checks(self.limiter.zoneless(), self.key)?,
-            Some(costs) => costs.checks(self.limiter.zoneless(), self.key)?,
+            None => self.cost.checks(&self.limiter.shared.limits, self.key)?,
+            Some(costs) => costs.checks(&self.limiter.shared.limits, self.key)?,
         };
         let operation = Operation::Settle(&self.receipt);
         Ok(Request::of_parts(operation, checks, self.at))
@@ -128,7 +117,7 @@ pub(super) fn finish<'l, S>(
         limiter.given_back(key);
     }
     verdicts
-        .and_then(|verdicts| Left::new(limiter.zoneless(), verdicts))
+        .and_then(|verdicts| Left::new(&limiter.shared.limits, verdicts))
         .map_err(|error| SettleError::new(error, receipt))
 }
 
@@ -176,7 +165,7 @@ impl<'l: 'k, 'k, S: Store> IntoFuture for Settle<'l, 'k, S> {
 impl<S> fmt::Debug for Settle<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settle")
-            .field("limits", &self.root.limits())
+            .field("limits", &self.limiter.limits())
             .field("key", &self.key)
             .field("receipt", &self.receipt)
             .field("cost", &self.cost)

@@ -6,7 +6,7 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
-use crate::store::{Checks, Operation, Request, without_zone};
+use crate::store::{Checks, Operation, Request};
 use crate::time::Timestamp;
 
 /// What a call asks of a limiter.
@@ -35,10 +35,7 @@ pub(in crate::limiter) trait Charge: Sized {
 impl Charge for u64 {
     #[inline(always)]
     fn checks<'c>(&self, limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError> {
-        match limits {
-            [] => Err(without_zone()),
-            limits => Ok(Checks::of_key(limits, key, *self)),
-        }
+        Ok(Checks::of_key(limits, key, *self))
     }
 
     // The store is known only at run time: it writes its result where it is wanted, because
@@ -109,9 +106,6 @@ fn consume<'l>(
     key: Key<'_>,
     cost: u64,
 ) -> Result<Decision<'l>, StoreError> {
-    if limits.is_empty() {
-        return Err(without_zone());
-    }
     store.consume_now(limits, key, cost)
 }
 

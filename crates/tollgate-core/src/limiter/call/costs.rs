@@ -6,7 +6,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
 use crate::one_or_many::OneOrMany;
-use crate::store::{Check, Checks, Request, without_zone};
+use crate::store::{Check, Checks, Request};
 
 use super::Call;
 use super::asked::{Asked, Charge, decide_checks};
@@ -44,9 +44,6 @@ impl Charge for Costs {
     fn checks<'c>(&self, limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError> {
         if let Some(unknown) = &self.unknown {
             return Err(unknown_limit(limits, unknown));
-        }
-        if limits.is_empty() {
-            return Err(without_zone());
         }
         let check = |index: usize| Check::new(&limits[index], key, self.each[index]);
         Ok(Checks::from_fn(limits.len(), check))
@@ -113,7 +110,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
             at,
             id,
         } = self.asked;
-        let (root, limiter) = (self.root, self.limiter);
+        let limiter = self.limiter;
         let asked = Asked {
             operation,
             key,
@@ -123,7 +120,6 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
         };
         let kind = self.kind;
         Call {
-            root,
             limiter,
             asked,
             kind,
@@ -168,7 +164,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V, Costs> {
         let checks = self
             .asked
             .cost
-            .checks(self.limiter.zoneless(), self.asked.key)?;
+            .checks(&self.limiter.shared.limits, self.asked.key)?;
         Ok(self.asked.request(checks))
     }
 }
@@ -182,7 +178,7 @@ impl<S: Store, V> Call<'_, '_, S, V, Costs> {
     /// [`ErrorKind::Unsupported`] or [`ErrorKind::Malformed`], with what to do instead.
     pub fn supported(&self) -> Result<(), StoreError> {
         self.asked
-            .supported(self.limiter.zoneless(), self.limiter.store())
+            .supported(&self.limiter.shared.limits, self.limiter.store())
     }
 }
 
@@ -194,6 +190,10 @@ impl<'l, S: SyncStore, V> Call<'l, '_, S, V, Costs> {
     /// Returns the store's errors, and [`ErrorKind::Malformed`] if [`cost_of`](Self::cost_of) named
     /// a limit that the limiter does not have.
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        decide_checks(self.limiter.zoneless(), self.limiter.store(), &self.asked)
+        decide_checks(
+            &self.limiter.shared.limits,
+            self.limiter.store(),
+            &self.asked,
+        )
     }
 }

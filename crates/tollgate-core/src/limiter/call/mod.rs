@@ -47,8 +47,6 @@ use crate::time::Timestamp;
 /// - `C` is the cost: a number for all limits, or [`Costs`] after [`cost_of`](Self::cost_of).
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Call<'l, 'k, S, V, C = u64> {
-    root: &'l RateLimiter<S>,
-    /// The same, in the zone of the call.
     limiter: &'l RateLimiter<S>,
     asked: Asked<'k, C>,
     kind: PhantomData<fn() -> V>,
@@ -63,7 +61,6 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
         cost: u64,
     ) -> Self {
         Self {
-            root: limiter,
             limiter,
             asked: Asked {
                 operation,
@@ -94,7 +91,6 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     where
         'l: 'k,
     {
-        // Stores refuse limits that need a zone.
         let limits = self.limiter.limits();
         let checks = Checks::of_key(limits, self.asked.key, self.asked.cost);
         self.asked.request(checks)
@@ -102,7 +98,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
 }
 
 impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
-    /// Returns the limiter that is called, in the time zone of the call if it brings one.
+    /// Returns the limiter that is called.
     ///
     /// For code that makes the call itself: [`into_request`](Call::into_request) says what to ask
     /// the limiter's [store](RateLimiter::store).
@@ -134,50 +130,10 @@ impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
     #[inline(always)]
     fn of_kind<K>(self) -> Call<'l, 'k, S, K, C> {
         Call {
-            root: self.root,
             limiter: self.limiter,
             asked: self.asked,
             kind: PhantomData,
         }
-    }
-}
-
-#[cfg(feature = "calendar")]
-impl<S, V, C> Call<'_, '_, S, V, C> {
-    /// Brings the time zone in which limits of the zone `@local` count, such as
-    /// `fixed-window:10000/month@local`.
-    ///
-    /// A call without it is an error if a limit of the limiter is `@local`; if none is, the zone changes
-    /// nothing. In this call, the limit is the one of the zone's name, with its states: if one key is
-    /// called in two zones, each of them counts apart, and the key may use up the amount in both. So take
-    /// the zone from what you know of the key, not from whoever calls; a tenant that moves starts afresh
-    /// in its new zone. Bring the same zone to give back or to settle what the call consumed.
-    ///
-    /// # Errors
-    ///
-    /// If a limit is `@local` and the zone has no name in the database of time zones, the call fails with
-    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed), as it does without a zone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use jiff::tz::TimeZone;
-    /// use tollgate_core::{ErrorKind, RateLimiter, StoreError, SyncStore};
-    ///
-    /// // With the limit "bill=fixed-window:2000000/month@local".
-    /// fn send(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
-    ///     let zone = TimeZone::get("Europe/Berlin").expect("a name in the database");
-    ///     let decision = limiter.check("tenant-7").zone(zone).run()?;
-    ///     assert_eq!(decision.remaining(), 1_999_999);
-    ///
-    ///     let error = limiter.check("tenant-7").run().unwrap_err();
-    ///     assert_eq!(error.kind(), ErrorKind::Malformed);
-    ///     Ok(())
-    /// }
-    /// ```
-    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limiter = self.root.within(&zone);
-        self
     }
 }
 
@@ -255,7 +211,7 @@ impl<S: Store, V> Call<'_, '_, S, V> {
     /// ```
     pub fn supported(&self) -> Result<(), StoreError> {
         self.asked
-            .supported(self.limiter.zoneless(), self.limiter.store())
+            .supported(&self.limiter.shared.limits, self.limiter.store())
     }
 }
 
@@ -269,7 +225,11 @@ impl<'l, S: SyncStore, V> Call<'l, '_, S, V> {
     // away. Taken apart, because a call whose address is passed on would be written to memory first.
     #[inline(always)]
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        decide_now(self.limiter.zoneless(), self.limiter.store(), self.asked)
+        decide_now(
+            &self.limiter.shared.limits,
+            self.limiter.store(),
+            self.asked,
+        )
     }
 }
 
@@ -282,7 +242,11 @@ where
 
     #[inline]
     fn into_future(self) -> Deciding<'l, 'k, C> {
-        Deciding::new(self.limiter.zoneless(), self.limiter.store(), self.asked)
+        Deciding::new(
+            &self.limiter.shared.limits,
+            self.limiter.store(),
+            self.asked,
+        )
     }
 }
 
@@ -290,7 +254,7 @@ impl<S, V, C: fmt::Debug> fmt::Debug for Call<'_, '_, S, V, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("operation", &self.asked.operation)
-            .field("limits", &self.root.limits())
+            .field("limits", &self.limiter.limits())
             .field("key", &self.asked.key)
             .field("cost", &self.asked.cost)
             .field("at", &self.asked.at)
