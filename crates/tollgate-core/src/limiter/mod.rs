@@ -2,26 +2,29 @@
 
 mod call;
 mod change;
+mod cost;
 mod left;
-mod refund;
-mod settle;
+mod settle_error;
 mod zones;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-pub use call::{Call, Check, Consume, Consumes, Costs, Deciding, Kind, Peek, Reserve};
-pub use change::{BlockCall, Lower, Reset};
+pub use call::{Call, Check, Consume, Consumes, Deciding, Kind, Peek, Reserve};
+use change::Act;
+pub use change::{Change, FromAnswer, Refund, Settle};
 pub use left::Left;
-pub use refund::Refund;
-pub use settle::{Settle, SettleError};
+pub use settle_error::SettleError;
 
+use crate::algorithm::BlockSpan;
 use crate::companion::{Companion, Companions};
 use crate::decision::Decision;
 use crate::error::{LimitError, Problem, StoreError};
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
 use crate::store::{MAX_CHECKS, Operation, Receipt, Verdicts};
+use crate::time::Wait;
 
 /// Limits how often something may happen for a key: one or more limits on one store.
 ///
@@ -36,7 +39,7 @@ use crate::store::{MAX_CHECKS, Operation, Receipt, Verdicts};
 ///     per_user: &RateLimiter<impl Store>,
 ///     (ip, user): (&str, &str),
 /// ) -> Result<bool, StoreError> {
-///     let mut request = per_ip.check(ip).into_request();
+///     let mut request = per_ip.check(ip).into_request()?;
 ///     for limit in per_user.limits() {
 ///         request = request.and(Check::new(limit, user, 1));
 ///     }
@@ -275,7 +278,7 @@ impl<S> RateLimiter<S> {
     /// Admits a call for `key` now, to start at once or after a delay, so that all starts keep to
     /// the limits: a leaky bucket as a queue.
     ///
-    /// Set the longest delay with [`within`](Reserve::within). If the decision is allowed, wait for
+    /// Set the longest delay with [`within`](Call::within). If the decision is allowed, wait for
     /// [`delay`](crate::Decision::delay), then go ahead: the call is counted, and nobody who calls
     /// later gets an earlier start. If it is denied, nothing was consumed, and
     /// [`retry_after`](crate::Decision::retry_after) says when the same reservation would be
@@ -287,7 +290,15 @@ impl<S> RateLimiter<S> {
     ///
     /// All limits must be [`Gcra`](crate::Gcra); with any other, the call fails with
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). [`Call::supported`] tells when the
-    /// program starts.
+    /// program starts. Without a longest delay, it does not compile:
+    ///
+    /// ```compile_fail,E0599
+    /// # use tollgate_core::{RateLimiter, StoreError, SyncStore};
+    /// # fn send(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    /// limiter.reserve("alice").run()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Examples
     ///
@@ -311,8 +322,9 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     #[inline]
-    pub fn reserve<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Reserve<'l, 'k, S> {
-        Reserve::new(self, key.into())
+    pub fn reserve<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Call<'l, 'k, S, Reserve> {
+        let max_delay = Duration::ZERO;
+        Call::new(self, Operation::Reserve { max_delay }, key.into(), 1)
     }
 
     /// Consumes as much as every limit allows for `key`, at most `most`;
@@ -345,6 +357,17 @@ impl<S> RateLimiter<S> {
     /// not refunded stay within the limit's bound. See [`Receipt`] for receipts from before a
     /// reset.
     ///
+    /// # Errors
+    ///
+    /// Awaiting and running return a [`SettleError`], which holds the receipt if nothing was changed.
+    ///
+    /// - [`Malformed`](crate::ErrorKind::Malformed): the receipt is from another key, another limit or
+    ///   the other clock.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported): on a server, a
+    ///   [`SlidingLog`](crate::SlidingLog) holds more than 2,000 entries before the entry of the call
+    ///   and more than 2,000 after it, or several hold as many together. The call then counts until it
+    ///   leaves the window.
+    ///
     /// # Examples
     ///
     /// ```
@@ -363,8 +386,8 @@ impl<S> RateLimiter<S> {
         &'l self,
         key: impl Into<Key<'k>>,
         receipt: Receipt,
-    ) -> Refund<'l, 'k, S> {
-        Refund::new(self, key.into(), receipt)
+    ) -> Change<'l, 'k, S, Refund> {
+        Change::new(self, key.into(), Act::Refund(receipt), 0)
     }
 
     /// Corrects what a call consumed for `key` from an estimate to its real `cost`, in each limit.
@@ -385,8 +408,14 @@ impl<S> RateLimiter<S> {
     /// | [`SlidingLog`](crate::SlidingLog) | the newest units, as many as the quota's amount |
     ///
     /// So the costs of all calls, as settled, exceed a limit's bound by at most what was counted
-    /// beyond the estimates. For a cost of its own under a limit, use [`Settle::cost_of`]. A call that is never settled counts at its estimate. Settle a
-    /// [reservation](Self::reserve) after its start; before that, nothing is given back.
+    /// beyond the estimates. For a cost of its own under a limit, use [`Change::cost_of`]. A call that
+    /// is never settled counts at its estimate. Settle a [reservation](Self::reserve) after its start;
+    /// before that, nothing is given back.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting and running return a [`SettleError`], as for a [refund](Self::refund), and with
+    /// [`Full`](crate::ErrorKind::Full) if more is to be counted for a key that the store has no room for.
     ///
     /// # Examples
     ///
@@ -409,8 +438,8 @@ impl<S> RateLimiter<S> {
         key: impl Into<Key<'k>>,
         receipt: Receipt,
         cost: u64,
-    ) -> Settle<'l, 'k, S> {
-        Settle::new(self, key.into(), receipt, cost)
+    ) -> Change<'l, 'k, S, Settle> {
+        Change::new(self, key.into(), Act::Settle(receipt), cost)
     }
 
     /// Lowers what remains for `key` to at most `remaining`, under each limit.
@@ -419,6 +448,11 @@ impl<S> RateLimiter<S> {
     /// `lower(key, 3)` makes this limiter admit no more than that. It counts the difference as if
     /// calls had consumed it now, so it returns at the limit's own rate. Where no more than
     /// `remaining` is left, nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting and running return the store's errors. After [`Unknown`](crate::ErrorKind::Unknown),
+    /// repeat the call: once or twice makes no difference.
     ///
     /// # Examples
     ///
@@ -433,17 +467,27 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     #[inline]
-    pub fn lower<'l, 'k>(&'l self, key: impl Into<Key<'k>>, remaining: u64) -> Lower<'l, 'k, S> {
-        Lower::new(self, key.into(), remaining)
+    pub fn lower<'l, 'k>(
+        &'l self,
+        key: impl Into<Key<'k>>,
+        remaining: u64,
+    ) -> Change<'l, 'k, S, Left<'l>> {
+        Change::new(self, key.into(), Act::Lower, remaining)
     }
 
     /// Denies every call for `key` for some time, whatever its other limits say.
     ///
-    /// One of the limits must be able to, such as `ban=block:5m`; without one, or if it is in shadow, the call fails
-    /// with [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). The block lasts as long as
-    /// that limit says, unless [`until`](BlockCall::until) or [`lasting`](BlockCall::lasting) says
+    /// One of the limits must be able to, such as `ban=block:5m`. The call returns how long the key is
+    /// blocked now. The block lasts as long as that limit says, unless [`until`](Change::until) or [`lasting`](Change::lasting) says
     /// how long. A block never ends earlier than an earlier one of the same key said;
     /// [`reset`](Self::reset) ends it, and forgets the other limits, too.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting and running return the store's errors, and
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit can block, or only limits in
+    /// [shadow](crate::Limit::shadow), which deny nobody. After [`Unknown`](crate::ErrorKind::Unknown),
+    /// block again: once or twice makes no difference.
     ///
     /// # Examples
     ///
@@ -462,12 +506,17 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     #[inline]
-    pub fn block<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> BlockCall<'l, 'k, S> {
-        BlockCall::new(self, key.into())
+    pub fn block<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, Wait> {
+        Change::new(self, key.into(), Act::Block(BlockSpan::Usual), 0)
     }
 
     /// Forgets everything consumed for `key`, at the store's clock and at callers' instants
     /// ([`Call::at`]).
+    ///
+    /// # Errors
+    ///
+    /// Awaiting and running return the store's errors. After [`Unknown`](crate::ErrorKind::Unknown),
+    /// reset again.
     ///
     /// # Examples
     ///
@@ -479,8 +528,8 @@ impl<S> RateLimiter<S> {
     /// # }
     /// ```
     #[inline]
-    pub fn reset<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Reset<'l, 'k, S> {
-        Reset::new(self, key.into())
+    pub fn reset<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, ()> {
+        Change::new(self, key.into(), Act::Reset, 0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::call::{Call, Check, Costs};
+use tollgate_core::call::{Call, Check};
 
 use super::Waiting;
 
@@ -121,17 +121,6 @@ impl<'l, S> WaitUpTo for Call<'l, '_, S, Check> {
         let limiter = self.limiter();
         let request = self.into_request();
         // Without the zone that a limit needs, nobody is asked.
-        let request = request.validate_checks().map(|()| request);
-        Waiting::new(limiter, request, longest)
-    }
-}
-
-impl<'l, S> WaitUpTo for Call<'l, '_, S, Check, Costs> {
-    type Waiting = Waiting<'l, S>;
-
-    fn wait_up_to(self, longest: Duration) -> Waiting<'l, S> {
-        let limiter = self.limiter();
-        let request = self.into_request();
         let request = request.and_then(|request| request.validate_checks().map(|()| request));
         Waiting::new(limiter, request, longest)
     }
