@@ -159,6 +159,7 @@ async fn refuses_without_zone(
 ) -> Outcome {
     let check = Check::new(&limiter.limits()[0], key.key(), 1);
     let calls = [
+        limiter.check(key.key()).await.map(drop),
         limiter.check(key.key()).at(now).await.map(drop),
         limiter.peek(key.key()).at(now).await.map(drop),
         limiter.lower(key.key(), 0).at(now).await.map(drop),

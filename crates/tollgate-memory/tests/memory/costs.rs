@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_memory::store::{Check, Verdict};
+use tollgate_memory::store::Verdict;
 use tollgate_memory::{Decision, ErrorKind, ManualClock, MemoryStore, RateLimiter, Timestamp};
 
 const LIMITS: [&str; 2] = ["requests=sliding-log:60/1m", "tokens=sliding-log:1000/1m"];
@@ -151,15 +151,4 @@ fn more_limits_than_are_held_in_place_have_costs_too() {
     let call = limiter.check("k").cost_of("l8", 3).cost_of("l1", 0);
     let costs = [1, 0, 1, 1, 1, 1, 1, 1, 3];
     assert_eq!(each(&call.run().unwrap(), Verdict::consumed), costs);
-}
-
-#[test]
-fn call_with_costs_becomes_a_request() {
-    let limiter = limiter(&LIMITS);
-    let now = Timestamp::saturating_from_micros(7);
-    let call = limiter.check("k").cost_of("tokens", 5).at(now);
-    assert!(format!("{call:?}").contains("[None, Some(5)]"), "{call:?}");
-    let request = call.into_request().unwrap();
-    let costs: Vec<_> = request.checks().iter().map(Check::cost).collect();
-    assert_eq!((costs, request.caller_time()), (vec![1, 5], Some(now)));
 }
