@@ -478,9 +478,9 @@ impl<S> RateLimiter<S> {
     /// Denies every call for `key` for some time, whatever its other limits say.
     ///
     /// One of the limits must be able to, such as `ban=block:5m`. The call returns how long the key is
-    /// blocked now. The block lasts as long as that limit says, unless [`until`](Change::until) or [`lasting`](Change::lasting) says
-    /// how long. A block never ends earlier than an earlier one of the same key said;
-    /// [`reset`](Self::reset) ends it, and forgets the other limits, too.
+    /// blocked now. The block lasts as long as that limit says, unless [`until`](Change::until) or
+    /// [`lasting`](Change::lasting) says how long. A block never ends earlier than an earlier one of the
+    /// same key said; [`reset`](Self::reset) ends it, and forgets the other limits, too.
     ///
     /// # Errors
     ///

@@ -92,8 +92,8 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     ///
     /// # Errors
     ///
-    /// If no limit of the limiter has this name, the call fails with [`ErrorKind::Malformed`](crate::ErrorKind::Malformed), and
-    /// the error lists the names.
+    /// If no limit of the limiter has this name, the call fails with
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed), and the error lists the names.
     ///
     /// # Examples
     ///
