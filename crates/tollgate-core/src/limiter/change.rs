@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::cost::Cost;
 use super::{Left, RateLimiter, SettleError};
 use crate::algorithm::BlockSpan;
-use crate::contract::{Boxed, Store, SyncStore};
+use crate::contract::{Store, SyncStore};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
-use crate::store::{Check, Checks, Operation, Receipt, Request, Verdicts};
+use crate::store::{BoxFuture, Check, Checks, Operation, Receipt, Request, Verdicts};
 use crate::time::{Timestamp, Wait};
 
 /// A pending call that changes what a key may do, and consumes nothing.
@@ -192,7 +192,7 @@ impl<'l, S: SyncStore, A: FromAnswer<'l>> Change<'l, '_, S, A> {
 
 impl<'l: 'k, 'k, S: Store, A: FromAnswer<'l> + 'k> IntoFuture for Change<'l, 'k, S, A> {
     type Output = A::Output;
-    type IntoFuture = Boxed<'k, A::Output>;
+    type IntoFuture = BoxFuture<'k, A::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {

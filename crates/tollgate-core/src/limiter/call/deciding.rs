@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::asked::{Asked, decide_in_place};
-use crate::contract::{Boxed, Store};
+use crate::contract::Store;
 use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::limit::Limits;
-use crate::store::Verdicts;
+use crate::store::{BoxFuture, Verdicts};
 
 /// The future of a [`Call`](super::Call).
 ///
@@ -24,7 +24,7 @@ pub struct Deciding<'l, 'k> {
 /// How far a call is.
 enum Stage<'k> {
     Asked(Asked<'k>),
-    Sent(Boxed<'k, Result<Verdicts, StoreError>>),
+    Sent(BoxFuture<'k, Result<Verdicts, StoreError>>),
     Over,
 }
 
