@@ -906,9 +906,10 @@ fn short_histories_leave_the_states_of_the_machine() {
     const APART: [u64; 7] = [
         1, 333_334, 999_999, 1_000_000, 1_000_001, 1_333_336, 2_000_000,
     ];
+    const MIDNIGHT: u64 = 1_780_012_800_000_000;
     let mut pair = Pair::on(Flavor::System);
     let start = START + 700_000;
-    for written in EACH {
+    for written in EACH.into_iter().chain(["fixed-window:10/day@UTC"]) {
         for back in [0, 1, 300_000, 2_000_000].map(|back| start - back) {
             let later = start + 400_000;
             let steps = [(start, Consume(2)), (later, Consume(3)), (later, Refund(0))];
@@ -917,7 +918,7 @@ fn short_histories_leave_the_states_of_the_machine() {
             let steps = steps.map(|(at, step)| (at, 0, step));
             pair.tell(&[written], &steps.collect::<Vec<_>>());
         }
-        for start in [START, start] {
+        for start in [START, start, MIDNIGHT - 1_000_000] {
             for apart in APART {
                 for then in [start - apart, start + apart] {
                     let steps = [(then, 0, Consume(2)), (then, 0, Reset)];
