@@ -110,20 +110,20 @@ fn scripts_have_not_changed() {
         (
             within,
             &gcra[..1],
-            "2a15f8e9c6cb7ae24bf7d741241650587ed6ea26",
+            "582d81328c339acbfae68a53e5e9b2cf6eaf98e7",
         ),
         (
             within,
             &gcra[..2],
-            "23fc9fc2aa5971ded2fdf2ee3ac7f93bf47e4d97",
+            "e3022e5a4c6d09c00e06f00c9f088ab55a451ecd",
         ),
-        (within, &gcra, "d8fd403af022d88883cfde760df51d7fb02a860a"),
-        (consume, &ALL, "891062026f9bc9e89d58763809c8018b3f0f9720"),
-        (peek, &ALL, "891062026f9bc9e89d58763809c8018b3f0f9720"),
+        (within, &gcra, "96ae967b39bdfacdc79d785f55d061ba2b91ab56"),
+        (consume, &ALL, "062a83f25a442ee85414c1593065e84bc1cca1be"),
+        (peek, &ALL, "062a83f25a442ee85414c1593065e84bc1cca1be"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "891062026f9bc9e89d58763809c8018b3f0f9720",
+            "062a83f25a442ee85414c1593065e84bc1cca1be",
         ),
     ];
     let alone = ALL

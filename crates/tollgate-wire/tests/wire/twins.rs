@@ -1088,6 +1088,45 @@ fn cancelled_reservations_of_one_limit_leave_the_states_of_the_machine() {
     pair.tell(&["gcra:2/1s,burst=1"], &steps.map(|step| (START, 0, step)));
     let steps = [(0, 0, Consume(1)), (2, 0, Reserve(1)), (2, 1, Refund(1))];
     pair.tell(&["gcra:1/3us", "gcra:1/2us"], &steps);
+    // None is the last, if another call was counted since under a larger burst; also if what another gave back
+    // was reserved again, for a later start.
+    let bursts = [
+        "gcra:1/1us,burst=1",
+        "gcra:1/1us,burst=4",
+        "gcra:1/1us,burst=10",
+    ];
+    for after in [0, 1] {
+        let steps = [
+            (0, 0, Consume(1)),
+            (0, 0, Reserve(1)),
+            (0, 2, Consume(1)),
+            (after, 0, Refund(1)),
+        ];
+        pair.tell(
+            &bursts,
+            &steps.map(|(after, limit, step)| (START + after, limit, step)),
+        );
+    }
+    let steps = [
+        (2, Consume(5)),
+        (1, Reserve(1)),
+        (2, Refund(0)),
+        (0, Reserve(1)),
+        (2, Consume(2)),
+        (2, Refund(1)),
+    ];
+    pair.tell(&bursts, &steps.map(|(limit, step)| (START, limit, step)));
+    // No call starts after the last instant there is.
+    let steps = [Consume(1), Reserve(1), Refund(1)];
+    pair.tell(
+        &["gcra:2/1s,burst=1"],
+        &steps.map(|step| (MAX_EXACT - 5, 0, step)),
+    );
+    // A debt of one unit, or none, by a clock that has stepped back.
+    for given_back in [Settle(0, 1), Refund(0)] {
+        let steps = [(START, 0, Consume(2)), (START - 300_000, 0, given_back)];
+        pair.tell(&bursts[2..], &steps);
+    }
 }
 
 /// Blocks of a few microseconds, at and around the ends of earlier ones, and when those are just

@@ -71,9 +71,7 @@ end
 
 --@ reserve
 local lead = delay - (at - now)
-if lead > 0 then
-  debt, starts = max(debt, lead * leak), max(starts, min(at + lead, 9007199254740991))
-end
+debt, starts = max(debt, lead * leak), max(starts, min(at + lead, 9007199254740991))
 @commit
 
 --@ refund
