@@ -64,8 +64,8 @@ pub(crate) struct Reserved {
     pub(crate) before: u64,
     /// The unit in which `before` is counted; zero if nothing was recorded.
     pub(crate) unit: u64,
-    /// Whether the state before was marked: an earlier call had not started yet.
-    pub(crate) marked: bool,
+    /// The latest start in the state before, if an earlier call had not started yet.
+    pub(crate) starts: u64,
 }
 
 /// A pure state machine that defines one algorithm.
