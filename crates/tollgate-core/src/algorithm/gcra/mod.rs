@@ -1,6 +1,6 @@
 //! `Gcra`: an exact token bucket with a burst.
 
-use super::{Machine, Outcome, Remembered, Reserved, Status};
+use super::{Ahead, Machine, Outcome, Remembered, Reserved, Status};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -257,7 +257,7 @@ impl Machine for Gcra {
 
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
-        self.commit_ahead(state, now, (0, cost), cost)
+        self.commit_ahead(state, now, Ahead::after(0, cost))
     }
 
     /// The units are due from the end of their use: what leaks until then is not there for them.
@@ -267,13 +267,8 @@ impl Machine for Gcra {
         self.tokens(self.full.saturating_sub(due))
     }
 
-    fn commit_ahead(
-        &self,
-        state: &mut State,
-        now: u64,
-        (within, _): (u64, u64),
-        units: u64,
-    ) -> u64 {
+    fn commit_ahead(&self, state: &mut State, now: u64, ahead: Ahead) -> u64 {
+        let Ahead { units, within, .. } = ahead;
         let (debt, at) = self.leaked(state, now);
         let start = (at + within).min(MAX_EXACT);
         let due = debt.max(within.saturating_mul(self.leak));
@@ -312,7 +307,7 @@ impl Machine for Gcra {
         // If the clock stepped back, the call may not start before the state's instant.
         let lead = delay.saturating_sub(at - now);
         // The debt of the call is due from its start: what other limits make it wait adds nothing.
-        let start = self.commit_ahead(state, now, (lead, cost), cost);
+        let start = self.commit_ahead(state, now, Ahead::after(lead, cost));
         Reserved {
             start,
             at,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::tests::{used, wait};
 use super::super::{Algorithm, Machine, Reserved};
-use super::{Gcra, State};
+use super::{Ahead, Gcra, State};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::MAX_EXACT;
@@ -443,7 +443,7 @@ fn a_grant_leaves_nothing_to_give_back_of_what_leaks_until_its_end() {
     let machine = Gcra::with_burst(Quota::new(1, Duration::from_micros(1)).unwrap(), 4).unwrap();
     let mut state = used(&machine, &[(0, 2)]);
     assert_eq!(machine.left_ahead(&state, 0, 2), 2);
-    let starts = machine.commit_ahead(&mut state, 0, (2, 1), 2);
+    let starts = machine.commit_ahead(&mut state, 0, Ahead::after(2, 2));
     assert_eq!(starts, 2);
     // The two units of the first call have leaked when those of the grant are due.
     machine.refund(&mut state, 0, 0, 2);
@@ -455,8 +455,8 @@ fn a_grant_leaves_nothing_to_give_back_of_what_leaks_until_its_end() {
 
     let machine = Gcra::with_burst(Quota::new(1, Duration::from_micros(1)).unwrap(), 8).unwrap();
     let mut state = State::default();
-    let first = machine.commit_ahead(&mut state, 0, (1, 1), 4);
-    machine.commit_ahead(&mut state, 0, (5, 1), 2);
+    let first = machine.commit_ahead(&mut state, 0, Ahead::after(1, 4));
+    machine.commit_ahead(&mut state, 0, Ahead::after(5, 2));
     machine.refund(&mut state, 0, first, 3);
     assert_eq!(machine.status(&state, 5).remaining, 6);
 }
