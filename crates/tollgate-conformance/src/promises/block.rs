@@ -13,9 +13,9 @@ use super::composite::{agree_at_its_own_clock_on, agree_on, keys};
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Act, Acts, LONGEST, PlannedCheck, Span, Step, composites, moves, starts};
 use crate::naive::Blocks;
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan};
 use crate::race::race;
-use crate::session::{Outcome, Session};
+use crate::session::Session;
 
 /// The number of concurrent callers.
 const CALLERS: usize = 24;

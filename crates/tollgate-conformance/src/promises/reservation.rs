@@ -18,9 +18,9 @@ use crate::history::{
 };
 use crate::machine::Machine;
 use crate::naive::{self, Starts};
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan};
 use crate::race::race;
-use crate::session::{Outcome, Session, checks, told};
+use crate::session::{Session, checks, told};
 
 /// The number of concurrent callers.
 const CALLERS: usize = 24;
