@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::measure::DEPTHS;
+use super::run::DEPTHS;
 
 /// How full a log should get if every call is to be admitted: speed varies, and a full log denies.
 const FULLNESS: f64 = 0.6;
