@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::address::client;
-use super::options::IPV6_PREFIX;
 use super::record::{Record, Skip};
 use crate::failure::Failure;
 use crate::text::{Short, printable};
@@ -28,6 +27,9 @@ const PARTS: [(Part, &str); 4] = [
     (Part::Path, "path"),
     (Part::User, "user"),
 ];
+
+/// How many bits of an IPv6 address its key has, unless the user gives another number.
+pub(crate) const IPV6_PREFIX: u8 = 64;
 
 /// The parts of a request that together form its key, in the given order.
 #[derive(Clone, Debug, Eq, PartialEq)]
