@@ -29,8 +29,9 @@ pub use change::{BlockSpan, Change};
 #[cfg(feature = "__twins")]
 pub use fixed_window::{CounterPlan, CounterReply};
 use list::algorithms;
-use machine::{Listed, Machine, Outcome, Remembered};
+use machine::{Listed, Machine, Outcome};
 pub(crate) use machine::{Reserved, Status};
+use state::Remembered;
 pub use state::{State, States};
 use text::{Options, Spelling, Written};
 #[cfg(feature = "__twins")]

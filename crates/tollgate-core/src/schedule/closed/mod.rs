@@ -1,6 +1,5 @@
 //! `ClosedTimes`: local times at which nothing is planned.
 
-mod request;
 mod text;
 
 use std::sync::Arc;
