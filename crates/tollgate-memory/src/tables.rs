@@ -310,7 +310,7 @@ mod tests {
     use crate::memory_store::MemoryStore;
     use crate::probe::{KeyHasher, StoredKey, shard_bits};
 
-    /// Returns a store with so many schedules by its own clock, and as many by callers' instants.
+    /// Returns a store with `keys` schedules by its own clock, and as many by callers' instants.
     fn planned(keys: usize) -> MemoryStore {
         let clock = ManualClock::new();
         let now = clock.now();

@@ -160,7 +160,7 @@ fn instant(whole: &str, fraction: &str) -> Option<Timestamp> {
     at(micros)
 }
 
-/// Returns the instant so many microseconds after the Unix epoch, if there is one.
+/// Returns the instant `micros` microseconds after the Unix epoch, if there is one.
 fn at(micros: u64) -> Option<Timestamp> {
     Timestamp::from_micros(micros).ok()
 }

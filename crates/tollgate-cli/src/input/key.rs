@@ -40,7 +40,7 @@ pub(crate) struct KeyParts {
 }
 
 impl KeyParts {
-    /// Returns these parts, with so many bits of an IPv6 address.
+    /// Returns these parts, with `ipv6_prefix` bits of an IPv6 address.
     pub(super) fn with_ipv6_prefix(self, ipv6_prefix: u8) -> Self {
         Self {
             ipv6_prefix,

@@ -71,7 +71,7 @@ pub async fn blocks_agree_with_the_definition(harness: &Stores, plan: &Plan) {
     );
 }
 
-/// Fails unless a call waits so long, and all is forgotten after `left`.
+/// Fails unless a call has to wait for `wait`, and all is forgotten after `left`.
 fn says(session: &Session, verdict: Verdict, wait: Option<u64>, left: u64) -> Outcome {
     let expected = (wait.map_or(Wait::NEVER, Wait::from_micros), Some(left));
     let said = (verdict.retry_after(), verdict.reset_after().as_micros());

@@ -37,7 +37,7 @@ enum Write<'r> {
     Nothing,
     /// Records what the call consumes.
     Commit,
-    /// Records what the call consumes, of which `cost` is used now, and the rest within this many microseconds.
+    /// Records what the call consumes, of which `cost` is used now, and the rest within `within` microseconds.
     Ahead {
         cost: u64,
         within: u64,

@@ -370,7 +370,7 @@ impl<'v> Said<'v> {
     }
 }
 
-/// Returns how long it takes at most until so many units are available.
+/// Returns how long it takes at most until `units` are available.
 pub(super) fn until(limit: &Limit, verdict: &Verdict, units: u64) -> Wait {
     if units <= verdict.remaining() {
         return Wait::ZERO;

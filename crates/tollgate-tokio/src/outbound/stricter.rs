@@ -61,7 +61,7 @@ pub(super) fn on_arrival(limit: &Limit, margin: u64) -> Result<Limit, OutboundEr
     Ok(Limit::new(limit.name(), algorithm)?)
 }
 
-/// Returns `quota` with a window that is longer by so many microseconds.
+/// Returns `quota` with a window that is longer by `by` microseconds.
 fn longer(quota: Quota, by: u128) -> Result<Quota, LimitError> {
     let window = u128::from(quota.window_us()) + by;
     let window = u64::try_from(window).unwrap_or(u64::MAX);
