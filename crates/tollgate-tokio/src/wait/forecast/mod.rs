@@ -33,7 +33,8 @@ impl Forecast {
     pub(super) fn learn(
         &mut self,
         asker: Asker<'_>,
-        (asked, decided): (Instant, Timestamp),
+        asked: Instant,
+        decided: Timestamp,
         consumed: Option<&LimitCosts>,
         answer: &Verdicts,
     ) {

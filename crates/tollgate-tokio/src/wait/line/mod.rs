@@ -180,7 +180,8 @@ impl Line {
     pub(super) fn enter(
         &mut self,
         asker: Asker<'_>,
-        (cost, patience): (LimitCosts, Patience),
+        cost: LimitCosts,
+        patience: Patience,
         now: Instant,
         wake: Arc<Notify>,
     ) -> Result<Position, WaitError> {
