@@ -50,10 +50,7 @@ mod tests {
     #[test]
     fn a_file_that_the_map_names_and_is_not_there_is_found() {
         for (map, wrong) in [
-            (
-                "Inside `a/src`, `b.rs` and `c/` are two.\n\n`c/d.rs`, `a/*/`",
-                0,
-            ),
+            ("Inside `a/src`, `b.rs`, `c/`.\n\n`c/d.rs`, `a/*/`", 0),
             ("Inside `a/src`, `d.rs` and `b/` are two.", 1),
             ("Inside `a/src/c`, `b.rs` is one.", 1),
             ("| `e.rs` | |", 1),

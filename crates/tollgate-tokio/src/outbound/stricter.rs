@@ -7,7 +7,11 @@ use tollgate_core::{
 };
 
 use super::OutboundError;
-use super::builder::counts;
+
+/// Returns whether `limit` counts calls. A block does not.
+pub(super) fn counts(limit: &Limit) -> bool {
+    !limit.algorithm().can_block()
+}
 
 /// Returns the limit to keep to at departure, so that calls keep to `limit` on arrival, if some of
 /// them take up to `margin` microseconds longer than others.
