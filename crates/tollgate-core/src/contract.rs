@@ -8,7 +8,6 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::Limits;
-pub(crate) use crate::store::BoxFuture as Boxed;
 use crate::store::{Check, Checks, Request, Verdicts};
 
 /// Decides requests against shared state, atomically.

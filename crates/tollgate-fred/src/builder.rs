@@ -1,7 +1,5 @@
 //! `FredStoreBuilder`: sets up a store, and connects it.
 
-use std::time::Duration;
-
 use fred::clients::{Client, Pool};
 use fred::error::{Error, ErrorKind as FredErrorKind};
 use fred::interfaces::ClientLike;
@@ -10,8 +8,8 @@ use fred::types::config::Server;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::StoreError;
+use tollgate_wire::Options;
 use tollgate_wire::inside::NoConnection;
-use tollgate_wire::{Options, TimeSource};
 
 use crate::connection::{self, Address, Clients, Connection};
 use crate::fred_store::{FredStore, follows_nothing};
@@ -86,57 +84,10 @@ impl From<Options> for FredStoreBuilder {
 }
 
 impl FredStoreBuilder {
-    /// Sets the prefix of every key, so that several programs can share a server: 1 to 64 ASCII
-    /// letters, digits, `-`, `_`, `.` or `:`. The default is `tollgate`.
-    pub fn prefix(self, prefix: &str) -> Self {
-        Self(self.0.and_then(|options| options.with_prefix(prefix)))
-    }
+    tollgate_wire::__sets_options!();
 
-    /// Sets how long a decision may take, including loading scripts and following redirections. The
-    /// default is 500 ms. With one of zero, which no call can meet, connecting returns an error.
-    pub fn deadline(self, deadline: Duration) -> Self {
-        let set = |options: Options| options.with_deadline(deadline).validated();
-        Self(self.0.and_then(set))
-    }
-
-    /// Sets which clock decides. The default is the server's.
-    pub fn time_source(self, source: TimeSource) -> Self {
-        Self(self.0.map(|options| options.with_time_source(source)))
-    }
-
-    /// Sets the extra TTL of states written at a caller's instant, rounded up to milliseconds. The
-    /// default is ten minutes.
-    ///
-    /// Redis expires keys by its own clock. If the caller's clock lags it by more than `slack` (in
-    /// a replay slower than real time, say), a key can expire while it still counts, and the
-    /// limiter admits more than the quota.
-    pub fn caller_slack(self, slack: Duration) -> Self {
-        Self(self.0.map(|options| options.with_caller_slack(slack)))
-    }
-
-    /// Replaces both parts of every key with a 128-bit SipHash-2-4, keyed with `secret`.
-    ///
-    /// Use this for addresses, names and tokens that nobody should read off the server. A plain
-    /// hash of these can be reversed by trying all inputs. All processes must use the same secret.
-    /// Long parts are replaced so, too, whatever [`hashed_long_keys`](Self::hashed_long_keys) says.
-    pub fn hashed_keys(self, secret: [u8; 16]) -> Self {
-        Self(self.0.map(|options| options.with_hashed_keys(secret)))
-    }
-
-    /// Replaces parts of keys longer than 64 bytes with a keyed hash, as
-    /// [`hashed_keys`](Self::hashed_keys) does for all parts.
-    pub fn hashed_long_keys(self, secret: [u8; 16]) -> Self {
-        Self(self.0.map(|options| options.with_hashed_long_keys(secret)))
-    }
-
-    /// Switches batches on or off: calls that are made while many others are in flight are sent
-    /// together. They are off by default.
-    ///
-    /// One script then decides many calls, and equal calls cost a server what one costs. If a reply is
-    /// lost, every call in that batch may have been counted. A task on the runtime that polls the calls
-    /// sends them; `docs/batches.md` tells the rest.
-    pub fn batches(self, batches: bool) -> Self {
-        Self(self.0.map(|options| options.with_batches(batches)))
+    fn set(self, with: impl FnOnce(Options) -> Result<Options, StoreError>) -> Self {
+        Self(self.0.and_then(with))
     }
 
     /// Connects to `url`, and returns a store on it.

@@ -1,5 +1,5 @@
 //! The traits of stores, for [`WireStore`](crate::WireStore) and for the stores of client crates, which
-//! wrap one in a field: each method calls the inherent one.
+//! wrap one in a field: each method calls the inherent one; and the options of their builders.
 
 /// Implements [`Store`](tollgate_core::Store), by the type itself, or by what follows it, such as `.0`.
 #[doc(hidden)]
@@ -146,5 +146,65 @@ macro_rules! __operates {
                 }
             }
         };
+    };
+}
+
+/// Writes the options that the builders of all stores have, each by the builder's method `set`, which changes
+/// its [`Options`](crate::Options).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sets_options {
+    () => {
+        /// Sets the prefix of every key, so that several programs can share a server: 1 to 64 ASCII
+        /// letters, digits, `-`, `_`, `.` or `:`. The default is `tollgate`.
+        pub fn prefix(self, prefix: &str) -> Self {
+            self.set(|options| options.with_prefix(prefix))
+        }
+
+        /// Sets how long a decision may take, including loading scripts and following redirections. The
+        /// default is 500 ms. With one of zero, which no call can meet, connecting returns an error.
+        pub fn deadline(self, deadline: std::time::Duration) -> Self {
+            self.set(|options| options.with_deadline(deadline).validated())
+        }
+
+        /// Sets which clock decides. The default is the server's.
+        pub fn time_source(self, source: $crate::TimeSource) -> Self {
+            self.set(|options| Ok(options.with_time_source(source)))
+        }
+
+        /// Sets the extra TTL of states written at a caller's instant, rounded up to milliseconds. The
+        /// default is ten minutes.
+        ///
+        /// Redis expires keys by its own clock. If the caller's clock lags it by more than `slack` (in
+        /// a replay slower than real time, say), a key can expire while it still counts, and the
+        /// limiter admits more than the quota.
+        pub fn caller_slack(self, slack: std::time::Duration) -> Self {
+            self.set(|options| Ok(options.with_caller_slack(slack)))
+        }
+
+        /// Replaces both parts of every key with a 128-bit SipHash-2-4, keyed with `secret`.
+        ///
+        /// Use this for addresses, names and tokens that nobody should read off the server. A plain
+        /// hash of these can be reversed by trying all inputs. All processes must use the same secret.
+        /// Long parts are replaced so, too, whatever [`hashed_long_keys`](Self::hashed_long_keys) says.
+        pub fn hashed_keys(self, secret: [u8; 16]) -> Self {
+            self.set(|options| Ok(options.with_hashed_keys(secret)))
+        }
+
+        /// Replaces parts of keys longer than 64 bytes with a keyed hash, as
+        /// [`hashed_keys`](Self::hashed_keys) does for all parts.
+        pub fn hashed_long_keys(self, secret: [u8; 16]) -> Self {
+            self.set(|options| Ok(options.with_hashed_long_keys(secret)))
+        }
+
+        /// Switches batches on or off: calls that are made while many others are in flight are sent
+        /// together. They are off by default.
+        ///
+        /// One script then decides many calls, and equal calls cost a server what one costs. If a reply is
+        /// lost, every call in that batch may have been counted. A task on the runtime that polls the calls
+        /// sends them; `docs/batches.md` tells the rest.
+        pub fn batches(self, batches: bool) -> Self {
+            self.set(|options| Ok(options.with_batches(batches)))
+        }
     };
 }

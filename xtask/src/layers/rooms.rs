@@ -17,7 +17,7 @@ crates/tollgate-core/src/ error time clock instants text cover calendar key one_
 crates/tollgate-core/src/algorithm/ change state machine text twin block calendar_window fixed_window gcra \
     sliding_buckets sliding_counter sliding_log list
 crates/tollgate-core/src/lease/ terms answer request store call state
-crates/tollgate-core/src/limiter/ left call change settle refund zones
+crates/tollgate-core/src/limiter/ cost left call settle_error change zones
 crates/tollgate-core/src/schedule/ zone calendar closed event operation quota terms request answer cover \
     store call search events
 crates/tollgate-core/src/store/ source check fingerprint receipt operation verdicts request evaluation \
@@ -36,7 +36,7 @@ crates/tollgate-scenarios/src/ client faults batches clear conformance diagnose 
     published redacted refusals secured waiting
 crates/tollgate-testkit/src/ connection folder flavor port process tls server cluster fake program proxy \
     sentinel shared
-crates/tollgate-tokio/src/ key random lease meter wait outbound pace
+crates/tollgate-tokio/src/ key random lease wait meter outbound pace
 crates/tollgate-wire/src/ hash pauses wait redact script options failure engine fault no_connection keyspace \
     codec runner batch wrappers store plain lease schedule admin
 crates/tollgate-wire/src/admin/ names latest states clear finding slot probe setup diagnose facts find

@@ -55,8 +55,29 @@ pub(crate) struct Reserved {
     pub(crate) before: u64,
     /// The unit in which `before` is counted; zero if nothing was recorded.
     pub(crate) unit: u64,
-    /// Whether the state before was marked: an earlier call had not started yet.
-    pub(crate) marked: bool,
+    /// The latest start in the state before, if an earlier call had not started yet.
+    pub(crate) starts: u64,
+}
+
+/// Units of which a call uses some now, and others are used until [`lasts`](Machine::lasts) says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) units: u64,
+    /// How many of them are used now.
+    pub(crate) own: u64,
+    /// For how many microseconds they were asked.
+    pub(crate) within: u64,
+}
+
+impl Ahead {
+    /// Returns units that are all used after this delay.
+    pub(crate) const fn after(within: u64, units: u64) -> Self {
+        Self {
+            units,
+            own: units,
+            within,
+        }
+    }
 }
 
 /// A pure state machine that defines one algorithm.
@@ -141,16 +162,10 @@ pub(crate) trait Machine: Copy + Listed {
         self.status(state, now).remaining
     }
 
-    /// Records `units`, which fit by [`left_ahead`](Self::left_ahead): `own` of them are used now, and the
-    /// others until [`lasts`](Self::lasts). Returns the instant at which they are recorded.
-    fn commit_ahead(
-        &self,
-        state: &mut Self::State,
-        now: u64,
-        (_within, _own): (u64, u64),
-        units: u64,
-    ) -> u64 {
-        self.commit(state, now, units)
+    /// Records units that fit by [`left_ahead`](Self::left_ahead). Returns the instant at which they are
+    /// recorded.
+    fn commit_ahead(&self, state: &mut Self::State, now: u64, ahead: Ahead) -> u64 {
+        self.commit(state, now, ahead.units)
     }
 
     /// Returns for how many microseconds units can be used that were asked for `within`: they were recorded

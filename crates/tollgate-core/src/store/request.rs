@@ -589,13 +589,12 @@ impl Fingerprint {
     }
 }
 
-/// Returns the error of a call without the time zone that one of its limits needs.
 #[cold]
-pub(crate) fn without_zone() -> StoreError {
+fn without_zone() -> StoreError {
     StoreError::new(
         ErrorKind::Malformed,
-        "a limit counts in the zone `@local`, which is that of the call: add one of the database of \
-         time zones, such as Europe/Berlin, with `zone`",
+        "a limit counts in the zone `@local`, which is that of each call: call the limiter in a zone \
+         of the database of time zones, such as `limiter.in_zone(&berlin)?.check(key)`",
     )
 }
 

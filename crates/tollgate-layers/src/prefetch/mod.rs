@@ -18,11 +18,11 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tollgate_core::store::{
     BoxFuture, Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts,
 };
-use tollgate_core::{Clock, Store, StoreError, Timestamp};
+use tollgate_core::{Clock, ErrorKind, Store, StoreError, Timestamp};
 
 use changes::Places;
 use hot::{Asking, Grant, Hot, Moment, Take, Unused};
@@ -223,12 +223,15 @@ impl<S: Store + 'static> Shared<S> {
         let asked = request.clone().with_prefetch(ahead);
         let sent = self.now();
         self.sweep_later(sent, asking.within());
-        if self.store.supports(&asked).is_err() {
-            asking.unsupported(sent);
-            drop(asking);
-            return self.store.decide(request).await;
-        }
-        let verdicts = self.store.decide(asked.clone()).await?;
+        let verdicts = match self.store.decide(asked.clone()).await {
+            // Not found out by `supports`: a `Lazy` knows only once it has connected.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                asking.unsupported(sent);
+                drop(asking);
+                return self.store.decide(request).await;
+            }
+            answer => answer?,
+        };
         let received = self.now();
         // What answers in the store's place grants nothing.
         let Some((units, lasts)) = asked.granted(&verdicts) else {
@@ -311,10 +314,12 @@ impl<S: Store + 'static> Shared<S> {
         let sweeper = Sweeper(Arc::downgrade(self), number);
         let (sooner, longest) = (self.sweepers.sooner(), self.within);
         tokio::spawn(async move {
-            let mut all_at = Instant::now() + longest / 2;
+            let after = |time: Duration| (time / 2).max(SHORTEST_PAUSE);
+            let mut looked_at = Instant::now();
+            let mut all_at = looked_at + after(longest);
             loop {
-                let pause = (within / 2).max(SHORTEST_PAUSE);
-                let is_sooner = timeout(pause, sooner.notified()).await.is_ok();
+                let next = all_at.min(looked_at + after(within));
+                let is_sooner = timeout_at(next, sooner.notified()).await.is_ok();
                 let Some(shared) = sweeper.0.upgrade() else {
                     return;
                 };
@@ -323,9 +328,10 @@ impl<S: Store + 'static> Shared<S> {
                     continue;
                 }
                 // For a short log, one looks often, but not at all keys.
-                let is_all = Instant::now() >= all_at;
+                looked_at = Instant::now();
+                let is_all = looked_at >= all_at;
                 if is_all {
-                    all_at = Instant::now() + longest / 2;
+                    all_at = looked_at + after(longest);
                 }
                 // One that takes long holds up no other.
                 shared.return_later(shared.sweep(is_all));

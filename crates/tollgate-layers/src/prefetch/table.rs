@@ -80,12 +80,13 @@ impl Table {
                 let places = self.changes.places(checks);
                 let hot = Arc::new(Hot::new(checks, places, demand, now, self.within));
                 shard.insert(hash, Arc::clone(&hot));
+                self.note_known(hash);
                 hot
             }
             None => return None,
         };
         if !is_known {
-            self.place(hash).fetch_or(KNOWN, Ordering::Relaxed);
+            self.note_known(hash);
         }
         hot.is_of(checks).then_some((hot, cost))
     }
@@ -112,6 +113,10 @@ impl Table {
         &self.places[index(hash >> 32, PLACES)]
     }
 
+    fn note_known(&self, hash: u64) {
+        self.place(hash).fetch_or(KNOWN, Ordering::Relaxed);
+    }
+
     /// Counts a call, and returns whether a key of its place is known, and whether its key has been called
     /// often in this period.
     fn count(&self, hash: u64, now: Timestamp) -> (bool, bool) {
@@ -131,24 +136,29 @@ impl Table {
         let calls = (before + 1).min(OFTEN);
         let counted = own | known | calls;
         if counted != word {
-            // Of calls at one time, one may be counted for both, or forget that a key is known: it is counted
-            // again, and known a little later.
-            place.store(counted, Ordering::Relaxed);
+            // Of calls at one time, one may be counted for both.
+            let _ = place.compare_exchange(word, counted, Ordering::Relaxed, Ordering::Relaxed);
         }
         (known != 0, calls == OFTEN)
     }
 
     /// Forgets what was not called for twice this time and has nothing in hand.
     pub(super) fn forget_quiet(&self, now: Timestamp) {
+        let mut forgets = false;
         for shard in &self.shards {
             lock(shard).retain(|hash, hot| {
                 // One that a call has found is about to be used.
                 let stays = Arc::strong_count(hot) > 1 || !hot.is_quiet(now, self.within * 2);
                 if !stays {
                     self.place(*hash).fetch_and(!KNOWN, Ordering::Relaxed);
+                    forgets = true;
                 }
                 stays
             });
+        }
+        // Those that stay may share a place with one that does not.
+        for shard in self.shards.iter().filter(|_| forgets) {
+            lock(shard).keys().for_each(|hash| self.note_known(*hash));
         }
     }
 

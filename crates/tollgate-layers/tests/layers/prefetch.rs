@@ -191,6 +191,33 @@ fn what_is_not_used_of_a_short_log_is_given_back_as_soon() {
     });
 }
 
+/// Also beside a log whose units last nearly as long.
+#[test]
+fn what_is_not_used_is_given_back_in_time() {
+    in_jumps(async {
+        let (limiter, _) = prefetched(&["a=fixed-window:1000/1h"]);
+        let log: Limit = "b=sliding-log:1000/3900ms".parse().unwrap();
+        let log_is_busy = async {
+            loop {
+                let call = Request::consume(Check::new(&log, "k", 1));
+                assert!(limiter.store().decide(call).await.unwrap().is_allowed());
+                sleep(MS * 7).await;
+            }
+        };
+        let in_time = async {
+            for key in 0..10 {
+                sleep(MS * 13 * key).await;
+                for _ in 0..100 {
+                    assert!(limiter.check(key).await.unwrap().is_allowed());
+                }
+                sleep(L + L / 2 + MS * 2).await;
+                assert_eq!(limiter.peek(key).await.unwrap().remaining(), 900);
+            }
+        };
+        tokio::select! { () = log_is_busy => {}, () = in_time => {} }
+    });
+}
+
 /// A process that is alone with a key uses all of its quota, but for less than a call.
 #[test]
 fn nobody_is_denied_for_units_that_a_grant_has_replaced() {
@@ -696,6 +723,31 @@ fn keys_that_are_counted_in_one_place_are_prefetched_one_after_another() {
     });
 }
 
+/// With so many, some quiet keys share their places with busy ones.
+#[test]
+fn a_key_that_is_forgotten_leaves_what_is_in_hand_of_others() {
+    in_jumps(async {
+        let (limiter, asked) = prefetched(&["a=fixed-window:64/1h"]);
+        let call = async |keys: std::ops::Range<u32>, calls| {
+            for key in keys {
+                for _ in 0..calls {
+                    assert!(limiter.check(key).await.unwrap().is_allowed());
+                }
+            }
+        };
+        call(0..3_000, 4).await;
+        sleep(L * 7 / 4).await;
+        call(3_000..3_100, 6).await;
+        // Meanwhile the quiet ones are forgotten, and another process takes what the store has left.
+        sleep(L * 9 / 10).await;
+        let other = RateLimiter::new(asked, ["a=fixed-window:64/1h"]).unwrap();
+        for key in 3_000..3_100_u32 {
+            assert!(other.take_up_to(key, 64).await.unwrap().is_allowed());
+        }
+        call(3_000..3_100, 1).await;
+    });
+}
+
 #[test]
 fn an_answer_at_the_end_of_a_window_stops_nobody_in_the_next() {
     in_jumps(async {
@@ -837,7 +889,7 @@ fn without_a_runtime_or_timers_every_call_asks_the_store() {
     assert_eq!(asked.calls(), 1_000);
 }
 
-/// A store that may have no units ahead, and takes so long to take anything back, and to change a key.
+/// A store that may have no units ahead, which it tells only when it is asked, and takes so long to take anything back, and to change a key.
 struct Odd(Asked, bool, Duration);
 
 #[async_trait::async_trait]
@@ -846,7 +898,12 @@ impl Store for Odd {
         if let Operation::Refund(_) | Operation::Lower | Operation::Block(_) = request.operation() {
             sleep(self.2).await;
         }
-        self.0.decide(request).await
+        match request.operation() {
+            Operation::Prefetch(_) if !self.1 => {
+                Err(StoreError::new(ErrorKind::Unsupported, "only one by one"))
+            }
+            _ => self.0.decide(request).await,
+        }
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
@@ -855,12 +912,7 @@ impl Store for Odd {
     }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        match request.operation() {
-            Operation::Prefetch(_) if !self.1 => {
-                Err(StoreError::new(ErrorKind::Unsupported, "only one by one"))
-            }
-            _ => self.0.supports(request),
-        }
+        self.0.supports(request)
     }
 }
 

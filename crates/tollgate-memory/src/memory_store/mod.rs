@@ -63,7 +63,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// | schedule of `E` events with ids of `L` bytes | 300 + 64 max(`E`, 4) + `E` `L` |
 /// | `E` leases with ids of `L` bytes | 300 + 80 max(`E`, 2) + `E` `L` |
 /// | answer to a call with an [id](tollgate_core::CallId), under `n` limits | 300 + 256, and 64 `n` more if `n` is above 4 |
-/// | the same, to a reservation that starts later | 160 more, and 40 `n` more if `n` is above 4 |
+/// | the same, to a reservation that starts later | 168 more, and 40 `n` more if `n` is above 4 |
 ///
 /// The 300 bytes are the hash table's share: 65 per bucket, and while keys come and go, a table
 /// that has just grown can be less than a quarter full. In a store that only fills up, the share is

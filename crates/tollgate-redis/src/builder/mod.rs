@@ -7,18 +7,16 @@ mod refused;
 mod sentinel;
 mod server;
 
-#[cfg(feature = "tls-rustls")]
-use std::fmt;
-use std::time::Duration;
-
 use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, ProtocolVersion, RedisResult};
+#[cfg(feature = "tls-rustls")]
+use std::fmt;
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
 use tollgate_core::{Limit, StoreError};
+use tollgate_wire::Options;
 #[cfg(feature = "tls-rustls")]
 use tollgate_wire::inside::NoConnection;
-use tollgate_wire::{Options, TimeSource};
 
 use crate::connection::{self, Address, ToOneServer};
 use crate::plain::PlainStore;
@@ -78,50 +76,7 @@ impl From<Options> for RedisStoreBuilder {
 }
 
 impl RedisStoreBuilder {
-    /// Sets the prefix of every key, so that several programs can share a server: 1 to 64 ASCII
-    /// letters, digits, `-`, `_`, `.` or `:`. The default is `tollgate`.
-    pub fn prefix(mut self, prefix: &str) -> Self {
-        self.options = self.options.and_then(|options| options.with_prefix(prefix));
-        self
-    }
-
-    /// Sets how long a decision may take, including loading scripts and following redirections. The
-    /// default is 500 ms. With one of zero, which no call can meet, connecting returns an error.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        let set = |options: Options| options.with_deadline(deadline).validated();
-        self.options = self.options.and_then(set);
-        self
-    }
-
-    /// Sets which clock decides. The default is the server's.
-    pub fn time_source(self, source: TimeSource) -> Self {
-        self.set(|options| options.with_time_source(source))
-    }
-
-    /// Sets the extra TTL of states written at a caller's instant, rounded up to milliseconds. The
-    /// default is ten minutes.
-    ///
-    /// Redis expires keys by its own clock. If the caller's clock lags it by more than `slack` (in
-    /// a replay slower than real time, say), a key can expire while it still counts, and the
-    /// limiter admits more than the quota.
-    pub fn caller_slack(self, slack: Duration) -> Self {
-        self.set(|options| options.with_caller_slack(slack))
-    }
-
-    /// Replaces both parts of every key with a 128-bit SipHash-2-4, keyed with `secret`.
-    ///
-    /// Use this for addresses, names and tokens that nobody should read off the server. A plain
-    /// hash of these can be reversed by trying all inputs. All processes must use the same secret.
-    /// Long parts are replaced so, too, whatever [`hashed_long_keys`](Self::hashed_long_keys) says.
-    pub fn hashed_keys(self, secret: [u8; 16]) -> Self {
-        self.set(|options| options.with_hashed_keys(secret))
-    }
-
-    /// Replaces parts of keys longer than 64 bytes with a keyed hash, as
-    /// [`hashed_keys`](Self::hashed_keys) does for all parts.
-    pub fn hashed_long_keys(self, secret: [u8; 16]) -> Self {
-        self.set(|options| options.with_hashed_long_keys(secret))
-    }
+    tollgate_wire::__sets_options!();
 
     /// Sets the version of the protocol, whatever the address says. Without this, and without a
     /// `?protocol=` in the text of an address, the store speaks RESP3, which tells it at once that its
@@ -142,16 +97,6 @@ impl RedisStoreBuilder {
     pub fn protocol(mut self, protocol: ProtocolVersion) -> Self {
         self.protocol = Some(protocol);
         self
-    }
-
-    /// Switches batches on or off: calls that are made while many others are in flight are sent
-    /// together. They are off by default.
-    ///
-    /// One script then decides many calls, and equal calls cost a server what one costs. If a reply is
-    /// lost, every call in that batch may have been counted. A task on the runtime that polls the calls
-    /// sends them; `docs/batches.md` tells the rest.
-    pub fn batches(self, batches: bool) -> Self {
-        self.set(|options| options.with_batches(batches))
     }
 
     /// Returns a store that sends its commands through `connection`, which the caller has set up.
@@ -194,8 +139,8 @@ impl RedisStoreBuilder {
         PlainStore::over(connection, self.options?, limits)
     }
 
-    fn set(mut self, with: impl FnOnce(Options) -> Options) -> Self {
-        self.options = self.options.map(with);
+    fn set(mut self, with: impl FnOnce(Options) -> Result<Options, StoreError>) -> Self {
+        self.options = self.options.and_then(with);
         self
     }
 

@@ -132,21 +132,19 @@ impl<E: Engine> WireStore<E> {
     ) -> Result<Verdicts, StoreError> {
         let (engine, deadline, effect) = (self.engine(), patience.deadline, call.effect);
         let is_out = AtomicBool::new(false);
-        let (hash, reply) = {
-            let work = pin!(async {
-                let (hash, reply) = self.send(call, patience.repeats, &is_out).await?;
-                match call.uncovered(hash, &reply) {
-                    Some(uncovered) => {
-                        call.widen(uncovered);
-                        self.send(call, patience.repeats, &is_out).await
-                    }
-                    None => Ok((hash, reply)),
-                }
-            });
-            let is_out = || is_out.load(Ordering::Relaxed);
-            until(deadline, engine, effect, is_out, work).await?
-        };
-        call.verdicts(hash, &reply)
+        let work = pin!(async {
+            let (hash, reply) = self.send(call, patience.repeats, &is_out).await?;
+            let uncovered = match call.decided(hash, &reply) {
+                Ok(decided) => return Ok(decided),
+                Err(uncovered) => uncovered,
+            };
+            call.widen(uncovered);
+            let (hash, reply) = self.send(call, patience.repeats, &is_out).await?;
+            let decided = call.decided(hash, &reply);
+            Ok(decided.unwrap_or_else(|_| Err(fault::still_uncovered())))
+        });
+        let is_out = || is_out.load(Ordering::Relaxed);
+        until(deadline, engine, effect, is_out, work).await?
     }
 
     /// Returns the reply to a call, and its hash if it has an id.
@@ -183,7 +181,11 @@ impl<E: Engine> WireStore<E> {
         let member = self.join(call, queue, packed, waker);
         let undecided = match batch::ended(&member, queue.runtime().now).await {
             Ended::Answered => {
-                match member.decide(&call.question(), |reply| call.decided(hash, reply)) {
+                let decided = |reply: &[u8]| {
+                    let decided = call.decided(hash, reply);
+                    decided.map_err(Undecided::Uncovered)
+                };
+                match member.decide(&call.question(), decided) {
                     Ok(decided) => return decided,
                     Err(undecided) => undecided,
                 }
@@ -285,50 +287,36 @@ impl<'r> Call<'r> {
         self.cover = Some(Box::new(self.request.cover(instant)));
     }
 
-    /// Returns whether the reply says that the call lacks a period; a call that has an id has this `hash`.
-    fn uncovered(&self, hash: Option<[u8; 8]>, reply: &[u8]) -> Option<Uncovered> {
-        // Most calls have no periods.
-        self.cover.as_ref()?;
-        let reply = match hash {
-            Some(hash) => codec::answer_to(hash, reply).ok()?,
-            None => reply,
-        };
-        codec::uncovered(&self.question(), reply)
-    }
-
-    /// Returns the verdicts that follow from the reply in a batch to this call alone.
+    /// Returns the verdicts that follow from the reply, or that the call lacks a period; a call that has an id
+    /// has this `hash`.
     fn decided(
         &self,
         hash: Option<[u8; 8]>,
         reply: &[u8],
-    ) -> Result<Result<Verdicts, StoreError>, Undecided> {
-        match self.uncovered(hash, reply) {
-            Some(uncovered) => Err(Undecided::Uncovered(uncovered)),
-            None => Ok(self.verdicts(hash, reply)),
+    ) -> Result<Result<Verdicts, StoreError>, Uncovered> {
+        let (mut question, mut reply) = (self.question(), reply);
+        if let Some(hash) = hash {
+            reply = match codec::answer_to(hash, reply) {
+                Ok(reply) => reply,
+                Err(error) => return Ok(Err(error)),
+            };
         }
+        // Most calls have no periods.
+        if self.cover.is_some()
+            && let Some(uncovered) = codec::uncovered(&question, reply)
+        {
+            return Err(uncovered);
+        }
+        if hash.is_some() {
+            // The answer may be one to an earlier call, at another instant.
+            question.instant = None;
+        }
+        Ok(codec::decision(&question, reply))
     }
 
     /// Returns whether the call is sent once more if it is lost.
     fn is_repeated(&self) -> bool {
         self.id.is_some_and(CallId::is_repeated)
-    }
-
-    /// Returns the verdicts that follow from the reply; a call that has an id has this `hash`.
-    fn verdicts(&self, hash: Option<[u8; 8]>, reply: &[u8]) -> Result<Verdicts, StoreError> {
-        if self.uncovered(hash, reply).is_some() {
-            return Err(fault::still_uncovered());
-        }
-        match hash {
-            None => codec::decision(&self.question(), reply),
-            // The answer may be one to an earlier call, at another instant.
-            Some(hash) => {
-                let question = Question {
-                    instant: None,
-                    ..self.question()
-                };
-                codec::decision(&question, codec::answer_to(hash, reply)?)
-            }
-        }
     }
 }
 

@@ -69,10 +69,9 @@ fn every_algorithm_has_a_latest_instant() {
         ("gcra:v1", &[state(&[9, NOW, 1])], NOT_AHEAD),
         ("gcra:v1-caller", &[state(&[9, NOW + 1, 1])], AHEAD),
         ("gcra:v1", &[state(&[9, NOW + 1])], UNREAD),
-        // A state with a mark.
-        ("gcra:v1", &[state(&[9, NOW + 1, 1, 1, 0])], AHEAD),
-        ("gcra:v1", &[state(&[9, NOW + 1, 1, 2, 0])], UNREAD),
-        ("gcra:v1", &[state(&[9, NOW + 1, 1, 1])], UNREAD),
+        // A state with a later start.
+        ("gcra:v1", &[state(&[9, NOW + 1, 1, NOW + 2])], AHEAD),
+        ("gcra:v1", &[state(&[9, NOW + 1, 1, NOW + 2, 0])], UNREAD),
         ("gcra:v1", &[Reply::Nil], NOT_AHEAD),
         ("gcra:v1", &[Reply::Integer(1)], UNREAD),
         ("gcra:v1", &[bytes([0; 25])], UNREAD),
