@@ -362,8 +362,8 @@ fn cost() -> impl Strategy<Value = Cost> {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// Blocks the keys under the limits that can, for their own time, or until or for so many
-    /// microseconds.
+    /// Blocks the keys under the limits that can, for their own time, or until or for a number
+    /// of microseconds.
     Block(u8, u64),
     Consume(Cost),
     Peek(Cost),
