@@ -65,7 +65,7 @@ pub(crate) enum Act {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Span {
     Usual,
-    /// Until so many microseconds after the step, or before it.
+    /// Until this number of microseconds after the step, or before it if negative.
     Until(i64),
     Lasting(Duration),
 }

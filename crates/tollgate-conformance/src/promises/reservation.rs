@@ -10,19 +10,19 @@ use proptest::strategy::Union;
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{Limit, Receipt, Timestamp};
 
-use super::change::{limit_of, with_quota};
 use super::composite::{agree_at_its_own_clock_on, agree_on, keys};
 use crate::bound::{Admitted, bound, most_within};
 use crate::clock::{at_or_now, takes, wall_clock};
+use crate::families::{limit_of, with_quota};
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{
     Act, Acts, LONGEST, Move, PlannedCheck, Start, Step, costs, moves, reservations, starts,
 };
 use crate::machine::Machine;
 use crate::naive::{self, Starts};
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan};
 use crate::race::race;
-use crate::session::{Outcome, Session, checks, told};
+use crate::session::{Session, checks, told};
 
 /// The number of concurrent callers.
 const CALLERS: usize = 24;

@@ -11,8 +11,8 @@ use crate::clock::takes;
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Act, Acts, LONGEST, Start, Step, histories, settled, starts};
 use crate::naive::{Answer, Naive};
-use crate::plan::Plan;
-use crate::session::{Outcome, Session, Stop};
+use crate::plan::{Outcome, Plan, Stop};
+use crate::session::Session;
 
 /// The zones that calls are made in. Two of them have other days at every instant.
 const ZONES: [&str; 3] = ["Europe/Berlin", "Pacific/Kiritimati", "Pacific/Pago_Pago"];

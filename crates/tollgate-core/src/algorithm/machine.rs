@@ -1,19 +1,10 @@
 //! `Machine`: the trait of the state machines that define the algorithms.
 
-use super::State;
-use crate::algorithm::BlockSpan;
+use super::{BlockSpan, Remembered, State};
 use crate::cover::Period;
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{Timestamp, Wait};
-
-/// The state that a machine keeps for one key.
-pub(crate) trait Remembered: Default {
-    /// Returns the bytes that this state has allocated on the heap.
-    fn heap_bytes(&self) -> usize {
-        0
-    }
-}
 
 /// Finds a machine's own state in a [`State`]; implemented by `algorithms!`.
 pub(crate) trait Listed: Sized {

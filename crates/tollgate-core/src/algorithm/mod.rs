@@ -30,7 +30,8 @@ pub use change::{BlockSpan, Change};
 pub use fixed_window::{CounterPlan, CounterReply};
 use list::algorithms;
 pub(crate) use machine::{Ahead, Reserved, Status};
-use machine::{Listed, Machine, Outcome, Remembered};
+use machine::{Listed, Machine, Outcome};
+use state::Remembered;
 pub use state::{State, States};
 use text::{Options, Spelling, Written};
 #[cfg(feature = "__twins")]

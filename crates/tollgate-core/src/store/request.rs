@@ -1,6 +1,7 @@
 //! `Request`: one or more checks for a store to decide together.
 
 use std::borrow::Borrow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::check::{Check, Checks};
@@ -568,6 +569,23 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn decide_on(&self, states: &mut (impl States + ?Sized), now: Timestamp) -> Verdicts {
         self.decide_with(Fingerprint::of(self), states, now)
+    }
+}
+
+impl Fingerprint {
+    /// Returns the fingerprint of `request`: equal for equal limits, keys and clock in one process.
+    ///
+    /// Do not store it or send it elsewhere: another compiler may hash otherwise.
+    #[must_use]
+    pub fn of(request: &Request<'_>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        // The store's clock and a caller's count in different states.
+        request.caller_time().is_some().hash(&mut hasher);
+        for check in request.checks() {
+            check.limit().identity().hash(&mut hasher);
+            check.key().hash(&mut hasher);
+        }
+        Self::new(hasher.finish())
     }
 }
 

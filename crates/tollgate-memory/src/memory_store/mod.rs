@@ -18,11 +18,10 @@ use tollgate_core::{
     Decision, Key, Store, StoreError, SyncStore, Timestamp, inside, lease, schedule,
 };
 
-use crate::answers::Answers;
-use crate::clock::Source;
+use crate::clock::{Source, Timeline};
 use crate::probe::{KeyHasher, Probe, shard_bits};
 use crate::shard::Shard;
-use crate::tables::Tables;
+use crate::tables::{Answers, Tables};
 
 use builder::DEFAULT_MAX_KEYS;
 pub use builder::MemoryStoreBuilder;
@@ -125,23 +124,6 @@ pub struct MemoryStore {
     held: AtomicUsize,
     /// The next shard in which to make room.
     hand: AtomicUsize,
-}
-
-/// The clock that a state's instants come from.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) enum Timeline {
-    Caller,
-    Store,
-}
-
-impl Timeline {
-    #[inline]
-    pub(crate) fn of(request: &Request<'_>) -> Self {
-        match request.caller_time() {
-            Some(_) => Self::Caller,
-            None => Self::Store,
-        }
-    }
 }
 
 /// Aligned to cache lines of its own, so that neighbouring locks do not share one.

@@ -134,7 +134,7 @@ fn a_call_can_be_read_as_its_request() {
     );
 }
 
-/// Returns this many verdicts, and fails refunds with an error of this kind.
+/// Returns this number of verdicts, and fails refunds with an error of this kind.
 #[derive(Debug)]
 struct Scripted(usize, ErrorKind);
 

@@ -13,9 +13,8 @@ use tollgate_core::call::SettleError;
 use tollgate_core::store::{Operation, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Key, Limit, RateLimiter, Receipt, Store, StoreError};
 
-use super::builder::counts;
 use super::client::Outbound;
-use super::stricter;
+use super::stricter::{self, counts};
 use crate::key::OwnedKey;
 use crate::wait::{Caller, LimitCosts, Patience, WaitError, stand_in_line};
 

@@ -116,7 +116,7 @@ impl Reply {
         })
     }
 
-    /// Returns whether the request was allowed, when it was decided, and so many states.
+    /// Returns whether the request was allowed, when it was decided, and `count` states.
     fn parts(count: usize, reply: &[u8]) -> Option<(bool, Timestamp, Parts<'_>)> {
         let (&[allowed], rest) = reply.split_first_chunk()?;
         let (now, mut rest) = rest.split_first_chunk()?;

@@ -259,7 +259,7 @@ impl<E: Engine> WireStore<E> {
         let mut keys = self.keyspace.of(request.checks(), instant.is_some());
         let hash = call.id.map(|id| {
             let slack = codec::slack_at(instant, self.options().caller_slack);
-            let hash = codec::push_id(&mut argument, request, &keys, (id, slack));
+            let hash = codec::push_id(&mut argument, request, &keys, id, slack);
             let first = &request.checks()[0];
             keys.push(self.keyspace.answer(first, id.bytes(), instant.is_some()));
             hash

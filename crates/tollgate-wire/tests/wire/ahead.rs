@@ -17,7 +17,7 @@ fn state(numbers: &[u64]) -> Reply {
     bytes(doubles(numbers))
 }
 
-/// Returns what a server holds for so many leases after these numbers.
+/// Returns what a server holds for `records` leases after these numbers.
 fn leases(numbers: &[u64], records: usize) -> Reply {
     match state(numbers) {
         Reply::Bytes(header) => bytes([header, vec![7; 34 * records]].concat()),
@@ -30,7 +30,7 @@ fn another() -> Reply {
     Reply::Error("WRONGTYPE of another".to_owned())
 }
 
-/// Returns an element of a list: an instant, and so many bytes of a running total.
+/// Returns an element of a list: an instant, and a running total of `total` bytes.
 fn element(at: u64, total: usize) -> Reply {
     bytes([doubles(&[at]), vec![0; total]].concat())
 }

@@ -362,13 +362,13 @@ fn cost() -> impl Strategy<Value = Cost> {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// Blocks the keys under the limits that can, for their own time, or until or for so many
-    /// microseconds.
+    /// Blocks the keys under the limits that can, for their own time, or until or for a number
+    /// of microseconds.
     Block(u8, u64),
     Consume(Cost),
     Peek(Cost),
-    /// Asks for so many units ahead, to use them within this many tenths of the first limit's window, of one
-    /// in so many parts of what is left.
+    /// Consumes, and asks for units ahead: how many, within how many tenths of the first limit's window, and what part of
+    /// what is left, one in the last number.
     Prefetch(Cost, u64, u64, u32),
     TakeUpTo(Cost),
     /// Lowers what remains to a cost.
@@ -774,7 +774,7 @@ fn a_search_of_a_long_log_reads_few_entries() {
 /// A step of a written history: what is done about one key.
 #[derive(Clone, Copy, Debug)]
 enum Do {
-    /// Consumes, and asks for so many units at most, with those ahead, to use them within so many tenths of the
+    /// Consumes, and asks for units ahead: the cost, the most units together, and within how many tenths of the
     /// limit's window.
     Ahead(u64, u64, u64),
     Block(BlockSpan),
