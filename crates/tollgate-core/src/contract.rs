@@ -93,7 +93,7 @@ pub trait Store: Send + Sync {
     ///
     /// Awaited calls on such a store are decided in place: they allocate nothing, and take little
     /// longer than calls that are [run](crate::call::Call::run). The default is that the store may have to
-    /// wait, which is never wrong: a store that wraps another one need not forward this.
+    /// wait, which is never wrong. A layer MUST NOT return the store inside: calls would bypass it.
     ///
     /// # Behavior
     ///

@@ -192,9 +192,9 @@ impl<'a> Request<'a> {
 
     /// Changes the cost of each check to what `other` returns for it.
     ///
-    /// For layers in whose store a unit costs something else than outside. If the request has a
-    /// [receipt](Self::receipt), its costs change alike, by [`Receipt::map_costs`], and those of the
-    /// answer change back, by [`Verdicts::map_costs`].
+    /// For layers in whose store a unit costs something else than outside. This leaves the
+    /// [receipt](Self::receipt) as it is: set [that](Self::with_receipt) of [`Receipt::map_costs`], too, and
+    /// change the answer back by [`Verdicts::map_costs`].
     ///
     /// # Examples
     ///
@@ -515,9 +515,9 @@ impl<'a> Request<'a> {
         u64::try_from(max_delay.as_micros()).map_or(exact, |most| most.min(exact))
     }
 
-    /// Does the same as [`validate`](Self::validate), but does not compare a receipt's fingerprint.
+    /// Does what [`validate`](Self::validate) does, but accepts ids, undefined operations, any fingerprint.
     ///
-    /// For stores that forward requests to another store, whose fingerprints they do not know.
+    /// For layers: the store inside knows its fingerprints, and what it supports.
     ///
     /// # Errors
     ///
