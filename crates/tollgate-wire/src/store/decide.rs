@@ -185,7 +185,8 @@ impl<E: Engine> WireStore<E> {
                     let decided = call.decided(hash, reply);
                     decided.map_err(Undecided::Uncovered)
                 };
-                match member.decide(&call.question(), decided) {
+                let now = (queue.runtime().now)();
+                match member.decide(&call.question(), now, decided) {
                     Ok(decided) => return decided,
                     Err(undecided) => undecided,
                 }
