@@ -75,7 +75,9 @@ async fn a_service_that_keeps_its_threads_busy_keeps_its_limits() {
     let goes_on = Arc::new(());
     for _ in 0..4 {
         let goes_on = Arc::downgrade(&goes_on);
-        drop(std::thread::spawn(move || while goes_on.strong_count() > 0 {}));
+        drop(std::thread::spawn(
+            move || while goes_on.strong_count() > 0 {},
+        ));
     }
     for number in (0..4).take(rounds(4).max(2) as usize) {
         let server = Server::start(Flavor::System);
@@ -118,7 +120,7 @@ async fn a_service_that_keeps_its_threads_busy_keeps_its_limits() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        until(&checks, 2_000).await;
+        until(&checks, 1_200).await;
         assert_eq!(fallbacks.load(Ordering::Relaxed), 0, "{number}");
         server.pause();
         until(&fallbacks, 300).await;
