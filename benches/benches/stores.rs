@@ -73,7 +73,7 @@ async fn stores(url: &str) -> Vec<(&'static str, Arc<dyn Store>)> {
     ]
 }
 
-/// Returns how long `calls` calls take, so many at once.
+/// Returns how long `calls` calls take, `in_flight` at once.
 async fn time(limiter: &Limiter, keys: &Arc<Vec<String>>, in_flight: u64, calls: u64) -> Duration {
     let begun = Instant::now();
     let mut tasks = JoinSet::new();

@@ -44,7 +44,7 @@ pub struct Arguments {
 }
 
 /// Counts what the limiters of this library admit, and those that `in_memory` and `on_server` return
-/// for a quota of so many calls a second.
+/// for a number of calls a second.
 ///
 /// # Errors
 ///

@@ -43,7 +43,7 @@ pub struct Arguments {
     /// Checks within seconds that everything works; the numbers mean nothing.
     #[arg(long)]
     quick: bool,
-    /// Calls once for each of so many keys, for valgrind: by a client, with the layer or without, on a server.
+    /// Calls once for each key, for valgrind: a client, with the layer or without, a server, how many keys.
     #[arg(long, hide = true, num_args = 4)]
     calls: Vec<String>,
 }

@@ -77,7 +77,7 @@ impl Step {
         outcome.map_err(|error| format!("{name}: {error}").into())
     }
 
-    /// Returns whether the step builds so much again that `.ci/run` has no time for it, and finds only what few
+    /// Returns whether the step builds more than `.ci/run` has time for, and finds only what few
     /// changes break. The workflow runs it.
     fn is_rare(self) -> bool {
         match self {

@@ -76,7 +76,7 @@ fn counts(shell: &Shell) -> Result<BTreeMap<String, Count>, Box<dyn Error>> {
     each.collect()
 }
 
-/// Counts what a run takes that makes so many decisions of a kind.
+/// Counts what a run takes that makes this number of decisions of this kind.
 type Counter = fn(&Shell, &Path, &str, u64) -> Result<u64, Box<dyn Error>>;
 
 /// Counts the instructions of the program itself in a run.

@@ -7,8 +7,7 @@ use tollgate_core::{CallId, Gcra, Limit, Quota, RateLimiter, Store};
 
 use super::clients::{Client, options};
 use super::keys::Keys;
-use super::measure::Plan;
-use super::points::{KEYS, Point, row};
+use super::measure::{KEYS, Plan, Point, row};
 use super::run::{Subject, erase};
 use crate::{Outcome, Problem};
 

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::measure::DEPTHS;
+use super::run::DEPTHS;
 
 /// How full a log should get if every call is to be admitted: speed varies, and a full log denies.
 const FULLNESS: f64 = 0.6;
@@ -34,7 +34,7 @@ impl Keys {
         }
     }
 
-    /// Returns at most `count` keys, and uses only so many that each gets nearly as many calls as
+    /// Returns at most `count` keys, and uses only as many as get nearly as many calls each as
     /// `amount` per `window` admits.
     pub(crate) fn of_log(count: usize, amount: u32, window: Duration) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Log {
         locked.unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Returns how many keys are needed for so many calls per second.
+    /// Returns how many keys are needed for `per_second` calls per second.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

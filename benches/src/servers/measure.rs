@@ -1,16 +1,35 @@
 //! Measures every point in turn, round after round.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_testkit::Server;
 
-use super::points::Point;
-use super::run::{Run, percentile};
+use super::keys::Keys;
+use super::run::{DEPTHS, Run, Runs, percentile};
 use crate::{Outcome, Problem, processor};
 
-/// How many numbers of calls in flight are measured.
-pub(crate) const DEPTHS: usize = 3;
+/// The default number of keys.
+pub(crate) const KEYS: usize = 1_000;
+
+/// One subject through one client.
+pub(crate) struct Point {
+    pub(crate) row: String,
+    /// The name of the client.
+    pub(crate) client: &'static str,
+    pub(crate) runs: Box<dyn Runs>,
+    pub(crate) keys: Arc<Keys>,
+    /// How long the subject runs before each measurement.
+    pub(crate) warm_up: Duration,
+    /// The expected outcome of every call.
+    pub(crate) expected: Option<Outcome>,
+}
+
+/// Returns the name of a row of decisions.
+pub(crate) fn row(case: &str, outcome: Outcome) -> String {
+    format!("{case}, {outcome:?}").to_lowercase()
+}
 
 /// The number and duration of measurements.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,7 @@ use tollgate_scenarios::published as systems;
 
 use super::clients::{Client, RedisRs};
 use super::keys::Keys;
-use super::measure::Plan;
-use super::points::Point;
+use super::measure::{Plan, Point};
 use super::run::{Subject, erase};
 use crate::Problem;
 

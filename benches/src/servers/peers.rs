@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::Connect;
 use super::clients::{Client, RedisRs};
 use super::keys::Keys;
-use super::measure::Plan;
-use super::points::{KEYS, Point, row};
+use super::measure::{KEYS, Plan, Point, row};
 use super::run::{Subject, erase};
 use crate::{Outcome, Peer, Problem};
 

@@ -8,10 +8,10 @@ use tollgate_core::{Limit, LimitError, RateLimiter};
 use super::afterwards;
 use super::clients::{Client, Clients, RedisRs, options};
 use super::keys::Keys;
-use super::measure::Plan;
+use super::measure::{KEYS, Plan, Point, row};
 use super::originals;
 use super::raw::{Command, Decides, NOTHING, What};
-use super::run::{Runs, Subject, erase};
+use super::run::{Subject, erase};
 use super::schedules;
 use crate::{Outcome, Problem};
 
@@ -19,27 +19,6 @@ pub(crate) const INCREMENT: &str = "INCR";
 const ONE: &str = "gcra";
 const IN_BATCHES: &str = "gcra in batches";
 const PLAIN: &str = "fixed window without scripts";
-
-/// The default number of keys.
-pub(crate) const KEYS: usize = 1_000;
-
-/// One subject through one client.
-pub(crate) struct Point {
-    pub(crate) row: String,
-    /// The name of the client.
-    pub(crate) client: &'static str,
-    pub(crate) runs: Box<dyn Runs>,
-    pub(crate) keys: Arc<Keys>,
-    /// How long the subject runs before each measurement.
-    pub(crate) warm_up: Duration,
-    /// The expected outcome of every call.
-    pub(crate) expected: Option<Outcome>,
-}
-
-/// Returns the name of a row of decisions.
-pub(crate) fn row(case: &str, outcome: Outcome) -> String {
-    format!("{case}, {outcome:?}").to_lowercase()
-}
 
 /// Limits that decide together, and the keys to call.
 struct Case {

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::Problem;
 
+/// How many numbers of calls in flight are measured.
+pub(crate) const DEPTHS: usize = 3;
+
 /// Something that is called repeatedly.
 pub(crate) trait Subject: Send + Sync + 'static {
     /// Makes call number `turn`, and returns whether it was allowed.

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::clients::{Client, Fred, RedisRs};
-use super::measure::{Measured, Plan, Sample};
-use super::points::{INCREMENT, Point};
+use super::measure::{Measured, Plan, Point, Sample};
+use super::points::INCREMENT;
 use crate::median;
 
 const NOTHING: &str = "–";

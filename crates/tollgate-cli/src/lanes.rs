@@ -77,7 +77,8 @@ impl Run {
     pub(crate) fn finish<W: Work>(
         &self,
         begin: impl FnOnce(Box<dyn Remote>) -> Result<W, Failure>,
-        (output, progress): (&Output, &Progress),
+        output: &Output,
+        progress: &Progress,
         doing: &'static str,
         mut see: impl FnMut(&W::Item, W::Answer),
     ) -> Result<(), Failure> {

@@ -5,9 +5,9 @@ use std::time::SystemTime;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{Limit, Store, Timestamp};
 
+use crate::families::{limit_of, with_quota};
 use crate::harness::{OwnedKey, Stores};
 use crate::plan::Plan;
-use crate::promises::{limit_of, with_quota};
 
 /// The largest amount per day for which no unit comes back while a case runs.
 const MOST: u64 = 1_000;

@@ -1,6 +1,6 @@
 //! The limits that each promise is checked on: one family per algorithm.
 
-use tollgate_core::Limit;
+use tollgate_core::{Algorithm, Limit};
 
 /// Token buckets: full and small bursts, and rates whose interval is not a whole number of
 /// microseconds.
@@ -179,4 +179,39 @@ fn family(algorithms: &[&str]) -> Vec<Limit> {
         .enumerate()
         .map(|(index, text)| format!("conformance-{index}={text}").parse().unwrap());
     limits.collect()
+}
+
+/// Returns `limit` with another algorithm, if one is given.
+pub(crate) fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
+    Limit::new(
+        limit.name(),
+        algorithm.unwrap_or_else(|| *limit.algorithm()),
+    )
+    .unwrap()
+}
+
+/// Returns `algorithm` with another quota, and a bucket with another burst, if that is valid. A unit of
+/// the calendar keeps its length.
+///
+/// It changes the text, which has the options of every algorithm.
+pub(crate) fn with_quota(
+    algorithm: &Algorithm,
+    amount: u64,
+    window_us: u64,
+    burst: u64,
+) -> Option<Algorithm> {
+    let text = algorithm.to_string();
+    let (name, rest) = text.split_once(':')?;
+    let (quota, options) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
+    let (_, window) = quota.split_once('/')?;
+    let window = if window.contains('@') {
+        window.to_owned()
+    } else {
+        format!("{window_us}us")
+    };
+    let options = match algorithm {
+        Algorithm::Gcra(_) => format!(",burst={burst}"),
+        _ => options.to_owned(),
+    };
+    format!("{name}:{amount}/{window}{options}").parse().ok()
 }

@@ -65,7 +65,7 @@ pub(crate) enum Act {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Span {
     Usual,
-    /// Until so many microseconds after the step, or before it.
+    /// Until this number of microseconds after the step, or before it if negative.
     Until(i64),
     Lasting(Duration),
 }
@@ -303,10 +303,32 @@ pub(crate) fn reservations(
     let reserve = within.prop_map(Act::Reserve);
     let act = prop_oneof![3 => reserve, 2 => acts(kind)];
     let calls = composites(limits, keys, kind);
-    (calls, vec(act, LONGEST)).prop_map(|(calls, acts)| {
+    let calls = (calls, vec(act, LONGEST)).prop_map(|(calls, acts)| {
         let calls = calls.into_iter().zip(acts);
         calls.map(|(step, act)| Step { act, ..step }).collect()
-    })
+    });
+    let lines = limits
+        .iter()
+        .enumerate()
+        .map(|(index, limit)| line(index, limit, kind).boxed());
+    prop_oneof![calls, Union::new(lines)]
+}
+
+/// Returns steps of one limit at one instant: calls that start at once or wait for each other, of which some are
+/// given back.
+fn line(index: usize, limit: &Limit, kind: Acts) -> impl Strategy<Value = Vec<Step>> + use<> {
+    let within = limit.algorithm().quota().window_us() * 10;
+    let act = prop_oneof![
+        2 => Just(Act::Consume),
+        3 => Just(Act::Reserve(within)),
+        3 * u32::from(kind.refunds) => (0..LONGEST).prop_map(Act::Refund),
+    ];
+    let step = (act, prop_oneof![1..=3_u64, costs(limit)]).prop_map(move |(act, cost)| {
+        let mut step = Step::of_first(Move::Stay, act, cost);
+        step.planned[0].limit = index;
+        step
+    });
+    vec(step, 2..=12)
 }
 
 /// Returns histories that try to break the bound: they take everything around window boundaries,

@@ -10,11 +10,31 @@ use tokio::runtime::Handle;
 use tollgate_core::Limit;
 
 use crate::harness::HISTORIES;
-use crate::session::{Outcome, Stop};
 use crate::watched::Tally;
 
 /// How often histories are run again that asked the store nothing.
 const MOST_RUNS: u32 = 20;
+
+/// Why a history ended early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The store broke the promise.
+    Broken(String),
+    /// The store does not support what the history needs, or the clock cannot move as needed.
+    Moot,
+}
+
+/// The result of a history.
+pub(crate) type Outcome<T = ()> = Result<T, Stop>;
+
+/// Turns a moot outcome into `None`.
+pub(crate) fn unless_moot<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(Stop::Moot) => Ok(None),
+        Err(broken) => Err(broken),
+    }
+}
 
 /// The limits to check a promise on, the number of histories, and the file for failing seeds.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use tollgate_core::{Limit, Receipt};
 
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Move, PlannedCheck, Start, Step, starts};
-use crate::plan::Plan;
-use crate::session::{Outcome, Session};
+use crate::plan::{Outcome, Plan};
+use crate::session::Session;
 
 /// The key that most promises are checked on.
 pub(crate) const ALICE: usize = 0;

@@ -11,18 +11,7 @@ use crate::clock::takes;
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Act, Move, PlannedCheck, Step, settled};
 use crate::machine::Machine;
-
-/// Why a history ended early.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// The store broke the promise.
-    Broken(String),
-    /// The store does not support what the history needs, or the clock cannot move as needed.
-    Moot,
-}
-
-/// The result of a history.
-pub(crate) type Outcome<T = ()> = Result<T, Stop>;
+use crate::plan::{Outcome, Stop, unless_moot};
 
 /// A sequence of requests to one store, at the caller's instants or by the store's own clock.
 pub(crate) struct Session {
@@ -37,15 +26,6 @@ pub(crate) struct Session {
     pub(crate) by_its_own_clock: bool,
     transcript: String,
     receipts: Vec<(Vec<PlannedCheck>, Receipt)>,
-}
-
-/// Turns a moot outcome into `None`.
-pub(crate) fn unless_moot<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
-    match outcome {
-        Ok(value) => Ok(Some(value)),
-        Err(Stop::Moot) => Ok(None),
-        Err(broken) => Err(broken),
-    }
 }
 
 /// The answers of the store and of the reference machine to one request.

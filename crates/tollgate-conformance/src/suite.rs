@@ -85,7 +85,7 @@ impl Suite for Limits {
     }
 
     fn check(promise: &Promise<Self>, harness: &Shared<Self>, plan: &Plan) {
-        let harness = Watched::new(Arc::clone(harness), plan);
+        let harness = Watched::new(Arc::clone(harness), Arc::clone(plan.tally()));
         block_on((promise.check)(&harness, plan));
         harness.tell(promise.name);
     }

@@ -8,7 +8,6 @@ use tollgate_core::store::{Checks, Request, Verdicts};
 use tollgate_core::{Store, StoreError, SyncStore};
 
 use crate::harness::{Harness, Stores};
-use crate::plan::Plan;
 
 /// Counts of a promise's decided requests and of its histories.
 #[derive(Debug, Default)]
@@ -49,9 +48,8 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Wraps `harness`, to record what happens while `plan` is followed.
-    pub(crate) fn new(harness: Arc<Stores>, plan: &Plan) -> Self {
-        let tally = Arc::clone(plan.tally());
+    /// Wraps `harness`, to record in `tally` what its stores decide.
+    pub(crate) fn new(harness: Arc<Stores>, tally: Arc<Tally>) -> Self {
         tally.is_kept.store(true, Ordering::Relaxed);
         Self { harness, tally }
     }
@@ -121,7 +119,7 @@ mod tests {
     use proptest::prelude::Just;
 
     use super::*;
-    use crate::session::Stop;
+    use crate::plan::{Plan, Stop};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn moot_histories_of_a_store_that_decides_are_followed_by_others() {

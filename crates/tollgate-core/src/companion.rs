@@ -59,10 +59,6 @@ struct Entry {
 }
 
 impl Companions {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.get().is_none()
-    }
-
     /// Returns the companion of this type; `make` makes it if there is none.
     pub(crate) fn of<T: Companion>(&self, make: impl Fn() -> T) -> &T {
         let mut at = self;

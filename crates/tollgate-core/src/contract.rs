@@ -8,7 +8,6 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::Limits;
-pub(crate) use crate::store::BoxFuture as Boxed;
 use crate::store::{Check, Checks, Request, Verdicts};
 
 /// Decides requests against shared state, atomically.
@@ -94,7 +93,7 @@ pub trait Store: Send + Sync {
     ///
     /// Awaited calls on such a store are decided in place: they allocate nothing, and take little
     /// longer than calls that are [run](crate::call::Call::run). The default is that the store may have to
-    /// wait, which is never wrong: a store that wraps another one need not forward this.
+    /// wait, which is never wrong. A layer MUST NOT return the store inside: calls would bypass it.
     ///
     /// # Behavior
     ///

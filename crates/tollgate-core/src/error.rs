@@ -271,7 +271,7 @@ pub(crate) enum Problem {
     TooManyEvents {
         /// The events that the quotas allow.
         events: u64,
-        /// The most that are possible with so many quotas.
+        /// The most that are possible with this number of quotas.
         most: u64,
         /// Whether more are possible with fewer quotas.
         fewer_quotas: bool,

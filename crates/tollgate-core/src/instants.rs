@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeZone, Utc};
 use crate::error::{LimitError, Problem};
 use crate::time::Timestamp;
 
-/// Returns the instant so many microseconds after the Unix epoch.
+/// Returns the instant `micros` microseconds after the Unix epoch.
 fn from_micros(micros: i64) -> Result<Timestamp, LimitError> {
     let micros = u64::try_from(micros).map_err(|_| LimitError(Problem::TimeOutOfRange))?;
     Timestamp::from_micros(micros)

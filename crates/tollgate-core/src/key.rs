@@ -139,12 +139,10 @@ impl<'a> Key<'a> {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "an IPv4 address has 32 bits"
-)]
-fn ipv4(value: u128) -> u32 {
-    value as u32
+/// Returns the address in the last four bytes.
+fn ipv4(value: u128) -> Ipv4Addr {
+    let [.., a, b, c, d] = value.to_be_bytes();
+    Ipv4Addr::new(a, b, c, d)
 }
 
 impl PartialEq for Key<'_> {
@@ -188,7 +186,7 @@ impl Partition<'_> {
             Kind::Bytes => Ok(()),
             Kind::Unsigned => write!(written, "{value}"),
             Kind::Signed => write!(written, "{}", value.cast_signed()),
-            Kind::Ipv4 => write!(written, "{}", Ipv4Addr::from_bits(ipv4(value))),
+            Kind::Ipv4 => write!(written, "{}", ipv4(value)),
             Kind::Ipv6 => write!(written, "{}", Ipv6Addr::from_bits(value)),
         };
         Self(Part::Written(written))

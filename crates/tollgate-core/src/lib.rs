@@ -49,7 +49,7 @@ pub use time::{Timestamp, Wait};
 pub mod call {
     pub use crate::companion::Companion;
     pub use crate::limiter::{
-        BlockCall, Call, Costs, Deciding, Left, Lower, Refund, Reserve, Reset, Settle, SettleError,
+        Call, Change, Check, Consume, Consumes, Deciding, FromAnswer, Kind, Left, Peek, Refund,
+        Reserve, Settle, SettleError,
     };
-    pub use crate::limiter::{Check, Consume, Consumes, Kind, Peek};
 }

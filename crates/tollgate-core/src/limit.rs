@@ -166,7 +166,7 @@ impl Limit {
     }
 
     /// Returns whether this limit counts in the time zone of the call, as `fixed-window:10/day@local`
-    /// does. It admits nothing without one: [`Call::zone`](crate::call::Call::zone) brings it.
+    /// does. It admits nothing before [`in_zone`](Self::in_zone) has put it in one.
     #[inline]
     #[must_use]
     pub fn needs_zone(&self) -> bool {
@@ -176,8 +176,8 @@ impl Limit {
     /// Returns the same limit in `zone`, if it counts in [that of the call](Self::needs_zone), and
     /// otherwise this one.
     ///
-    /// For a [`Request`](crate::store::Request) that is made by hand: a limiter's call does it with
-    /// [`zone`](crate::call::Call::zone).
+    /// For a [`Request`](crate::store::Request) that is made by hand: a limiter does it for all of its
+    /// limits, with [`RateLimiter::in_zone`](crate::RateLimiter::in_zone).
     ///
     /// # Errors
     ///

@@ -109,7 +109,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Returns the year, month and day that begin so many days after the Unix epoch.
+/// Returns the year, month and day that begin `days` days after the Unix epoch.
 ///
 /// Years are counted from March, so that a leap day is the last of its year.
 fn date(days: u64) -> (u64, u64, u64) {

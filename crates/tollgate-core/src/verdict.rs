@@ -153,8 +153,8 @@ impl Verdict {
 
     /// Returns the instant of the decision, on the store's clock or the caller's.
     ///
-    /// If the clock stepped back, a call is counted at the latest instant recorded for the key, and
-    /// this returns that instant.
+    /// If the clock stepped back, this returns the latest instant recorded for the key, at which the call is
+    /// counted. Of a verdict that a layer made, it is what [`with_consumed`](Self::with_consumed) set.
     #[must_use]
     pub fn decided_at(&self) -> Timestamp {
         self.at

@@ -4,10 +4,12 @@
 mod hints;
 #[cfg(feature = "inbound")]
 pub mod inbound;
+mod limit_hint;
 #[cfg(feature = "outbound")]
 pub mod outbound;
 mod spelled;
 mod standard;
 mod times;
 
-pub use hints::{Hints, LimitHint};
+pub use hints::Hints;
+pub use limit_hint::LimitHint;

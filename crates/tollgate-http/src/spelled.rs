@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 
-use crate::{LimitHint, times};
+use crate::limit_hint::LimitHint;
+use crate::times;
 
 /// The spellings that are known: the words that a header's name has after `ratelimit-` or
 /// `rate-limit-`, and the part of a limit that it tells. The first that fits counts; what else is in

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor};
 use sfv::{BareItem, BareItemFromInput, Item, KeyRef, List, ListEntry, Parser};
 
-use crate::LimitHint;
+use crate::limit_hint::LimitHint;
 
 /// What `RateLimit` and `RateLimit-Policy` are called: by all who write them, and at Atlassian.
 const NAMES: [[&str; 2]; 2] = [

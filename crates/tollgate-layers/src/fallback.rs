@@ -116,22 +116,17 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
             return self.store.decide(request).await;
         }
         self.store.supports(&request)?;
-        match request.operation() {
-            Operation::Consume
-            | Operation::Peek
-            | Operation::Prefetch(_)
-            | Operation::Reserve { .. }
-            | Operation::TakeUpTo => {}
-            Operation::Refund(receipt) | Operation::Settle(receipt) => {
-                let receipt = receipt.marked(self.mark);
-                let instead = request.clone().with_receipt(&receipt);
-                // A store refuses the receipts of another, and changes nothing.
-                return match self.instead.decide(instead).await {
-                    Ok(verdicts) => Ok(self.of_instead(verdicts)),
-                    Err(_) => self.store.decide(request).await,
-                };
-            }
-            _ => return self.store.decide(request).await,
+        if let Some(receipt) = request.receipt() {
+            let receipt = receipt.marked(self.mark);
+            let instead = request.clone().with_receipt(&receipt);
+            // A store refuses the receipts of another, and changes nothing.
+            return match self.instead.decide(instead).await {
+                Ok(verdicts) => Ok(self.of_instead(verdicts)),
+                Err(_) => self.store.decide(request).await,
+            };
+        }
+        if !request.operation().decides_a_call() {
+            return self.store.decide(request).await;
         }
         self.hidden.describe();
         let error = match self.store.decide(request.clone()).await {
@@ -166,13 +161,11 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)?;
-        match request.operation() {
-            Operation::Block(_) | Operation::Lower => Ok(()),
-            _ => {
-                let instead = request.clone().with_prefetch(Prefetch::NOTHING);
-                self.instead.supports(&instead)
-            }
+        if request.receipt().is_none() && !request.operation().decides_a_call() {
+            return Ok(());
         }
+        let instead = request.clone().with_prefetch(Prefetch::NOTHING);
+        self.instead.supports(&instead)
     }
 }
 
@@ -267,9 +260,8 @@ const COUNTED_NOTHING: Fingerprint = Fingerprint::new(0);
 impl Store for AllowAll {
     async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let is_take = matches!(request.operation(), Operation::TakeUpTo);
-        if let Operation::Refund(receipt) | Operation::Settle(receipt) = request.operation()
-            && receipt.fingerprint() != COUNTED_NOTHING
-        {
+        let receipt = request.receipt();
+        if receipt.is_some_and(|receipt| receipt.fingerprint() != COUNTED_NOTHING) {
             return Err(StoreError::new(
                 ErrorKind::Malformed,
                 "the receipt is another store's",

@@ -13,7 +13,9 @@ use tollgate_memory::{ManualClock, MemoryStore};
 
 use crate::limits::{LimitSet, Limits};
 
-use crate::{Breaker, DenyCache, Lazy};
+use crate::breaker::Breaker;
+use crate::deny_cache::DenyCache;
+use crate::lazy::Lazy;
 
 const ORDERS: usize = 10_000;
 /// Unoptimized code needs more than the default.

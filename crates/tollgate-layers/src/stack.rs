@@ -8,7 +8,11 @@ use async_trait::async_trait;
 use tollgate_core::store::{BoxFuture, Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Store, StoreError};
 
-use crate::{AllowAll, Breaker, DenyCache, Fallback, Observed, Prefetch};
+use crate::breaker::Breaker;
+use crate::deny_cache::DenyCache;
+use crate::fallback::{AllowAll, Fallback};
+use crate::observed::Observed;
+use crate::prefetch::Prefetch;
 
 /// Wraps `store` in the usual layers, in the order that makes sense, with their defaults: what failed is
 /// left alone, what was denied is remembered, `instead` decides while the store cannot, and all of

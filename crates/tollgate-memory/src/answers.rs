@@ -2,66 +2,11 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use parking_lot::Mutex;
 use tollgate_core::store::{Fingerprint, Operation, Request, Verdicts};
-use tollgate_core::{CallId, Key, Limit, StoreError, SyncStore, Timestamp, inside};
+use tollgate_core::{CallId, Key, Limit, StoreError, SyncStore, Timestamp};
 
 use crate::memory_store::MemoryStore;
-use crate::tables::{Kept, Tables};
-
-/// Locks that make repeated calls wait for each other.
-const LOCKS: usize = 64;
-
-/// The answers of a store by id.
-#[derive(Default)]
-pub(crate) struct Answers {
-    pub(crate) tables: Tables<Answer>,
-    /// Held from before a call looks for an answer until it has kept its own.
-    locks: Locks,
-}
-
-struct Locks([Mutex<()>; LOCKS]);
-
-impl Default for Locks {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Mutex::default()))
-    }
-}
-
-/// The answer to one id.
-#[derive(Default)]
-pub(crate) struct Answer {
-    /// A hash of the call, which is the same if the call is repeated.
-    call: u64,
-    /// When the answer is forgotten, in microseconds; zero if there is none.
-    ends: u64,
-    /// `None` while the call is being decided.
-    verdicts: Option<Box<Verdicts>>,
-}
-
-impl Kept for Answer {
-    /// The first limit of the call, whose name is part of the key.
-    type Terms = Limit;
-
-    fn identity(first: &Limit) -> &str {
-        first.name()
-    }
-
-    fn is_fresh(&self, _: &Limit, now: Timestamp) -> bool {
-        self.ends <= now.as_micros()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.ends == 0
-    }
-
-    fn heap_bytes(&self) -> usize {
-        let verdicts = self.verdicts.as_ref();
-        verdicts.map_or(0, |verdicts| {
-            size_of::<Verdicts>() + inside::bytes_beside(verdicts)
-        })
-    }
-}
+use crate::tables::{Answer, LOCKS};
 
 impl MemoryStore {
     /// Decides a request that has an id: returns the answer to an earlier call with that id, or

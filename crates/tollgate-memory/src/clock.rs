@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use tollgate_core::store::Request;
 use tollgate_core::{Clock, Timestamp};
 
 use crate::counter::{Counter, TimeStampCounter, nanos_since};
@@ -114,6 +115,23 @@ impl Source {
         match self {
             Self::System(clock) => clock.early_now(),
             Self::Other(clock) => clock.now(),
+        }
+    }
+}
+
+/// The clock that a state's instants come from.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Timeline {
+    Caller,
+    Store,
+}
+
+impl Timeline {
+    #[inline]
+    pub(crate) fn of(request: &Request<'_>) -> Self {
+        match request.caller_time() {
+            Some(_) => Self::Caller,
+            None => Self::Store,
         }
     }
 }

@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 use tollgate_core::store::{Check, Limits, Operation, Request, State, States, Verdicts};
 use tollgate_core::{Decision, Key, Limit, StoreError, SyncStore, inside};
 
-use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
+use crate::clock::Timeline;
+use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore};
 use crate::probe::{KeyHasher, Probe, StoredKey};
 use crate::shard::{Entry, Shard};
 

@@ -10,7 +10,7 @@ use tollgate_core::Key;
 use tollgate_core::inside::{self, Kind, RawPartition};
 use tollgate_core::store::{Check, Fingerprint};
 
-use crate::memory_store::Timeline;
+use crate::clock::Timeline;
 
 /// The longest key that is stored as it is.
 const SHORT: usize = 16;

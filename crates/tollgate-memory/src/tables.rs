@@ -1,19 +1,20 @@
-//! `Tables`: the schedules or the leases of a store.
+//! `Tables`: the schedules, the leases or the answers of a store.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
-use tollgate_core::{Key, StoreError, Timestamp, lease, schedule};
+use tollgate_core::store::Verdicts;
+use tollgate_core::{Limit, Timestamp, inside, lease, schedule};
 
-use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore, Timeline};
+use crate::clock::Timeline;
 use crate::probe::{KeyHasher, StoredKey, shard_bits};
 
 /// Shards for each clock. Schedules and leases change less often than limits are checked.
 const SHARDS: usize = 32;
 
-/// How many buckets a new key checks for states that no longer matter.
-const PLACES_PER_INSERTION: usize = 4;
+/// Locks that make repeated calls wait for each other.
+pub(crate) const LOCKS: usize = 64;
 
 /// What is kept for one key.
 pub(crate) trait Kept: Default {
@@ -92,6 +93,41 @@ impl Kept for lease::State {
     }
 }
 
+/// The answer to one id.
+#[derive(Default)]
+pub(crate) struct Answer {
+    /// A hash of the call, which is the same if the call is repeated.
+    pub(crate) call: u64,
+    /// When the answer is forgotten, in microseconds; zero if there is none.
+    pub(crate) ends: u64,
+    /// `None` while the call is being decided.
+    pub(crate) verdicts: Option<Box<Verdicts>>,
+}
+
+impl Kept for Answer {
+    /// The first limit of the call, whose name is part of the key.
+    type Terms = Limit;
+
+    fn identity(first: &Limit) -> &str {
+        first.name()
+    }
+
+    fn is_fresh(&self, _: &Limit, now: Timestamp) -> bool {
+        self.ends <= now.as_micros()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ends == 0
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let verdicts = self.verdicts.as_ref();
+        verdicts.map_or(0, |verdicts| {
+            size_of::<Verdicts>() + inside::bytes_beside(verdicts)
+        })
+    }
+}
+
 /// States by key: first those kept by the store's clock, then those kept by callers' instants.
 pub(crate) struct Tables<K: Kept> {
     shards: [[Mutex<Table<K>>; SHARDS]; 2],
@@ -99,35 +135,51 @@ pub(crate) struct Tables<K: Kept> {
     hand: AtomicUsize,
 }
 
+/// The answers of a store by id.
+#[derive(Default)]
+pub(crate) struct Answers {
+    pub(crate) tables: Tables<Answer>,
+    /// Held from before a call looks for an answer until it has kept its own.
+    pub(crate) locks: Locks,
+}
+
+pub(crate) struct Locks(pub(crate) [Mutex<()>; LOCKS]);
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Mutex::default()))
+    }
+}
+
 /// The states behind one lock.
-struct Table<K: Kept> {
-    entries: HashTable<Entry<K>>,
+pub(crate) struct Table<K: Kept> {
+    pub(crate) entries: HashTable<Entry<K>>,
     /// The next bucket to check for a state that no longer matters.
     hand: usize,
     /// The largest mark of a state that was dropped.
-    mark: u64,
+    pub(crate) mark: u64,
 }
 
-struct Entry<K: Kept> {
+pub(crate) struct Entry<K: Kept> {
     /// The terms of the last change, by which the state expires.
-    terms: K::Terms,
-    key: StoredKey,
-    state: K,
+    pub(crate) terms: K::Terms,
+    pub(crate) key: StoredKey,
+    pub(crate) state: K,
 }
 
 /// Where a state is kept.
-struct Place<'r, K: Kept> {
-    terms: &'r K::Terms,
-    key: StoredKey,
-    hash: u64,
+pub(crate) struct Place<'r, K: Kept> {
+    pub(crate) terms: &'r K::Terms,
+    pub(crate) key: StoredKey,
+    pub(crate) hash: u64,
 }
 
 impl<K: Kept> Entry<K> {
-    fn is_at(&self, place: &Place<'_, K>) -> bool {
+    pub(crate) fn is_at(&self, place: &Place<'_, K>) -> bool {
         self.key == place.key && K::identity(&self.terms) == K::identity(place.terms)
     }
 
-    fn hash(&self, hasher: &KeyHasher) -> u64 {
+    pub(crate) fn hash(&self, hasher: &KeyHasher) -> u64 {
         hasher.hash_text(K::identity(&self.terms), &self.key)
     }
 }
@@ -152,7 +204,11 @@ impl<K: Kept> Default for Table<K> {
 }
 
 impl<K: Kept> Tables<K> {
-    fn lock(&self, place: &Place<'_, K>, timeline: Timeline) -> MutexGuard<'_, Table<K>> {
+    pub(crate) fn lock(
+        &self,
+        place: &Place<'_, K>,
+        timeline: Timeline,
+    ) -> MutexGuard<'_, Table<K>> {
         self.of(timeline)[shard_bits(place.hash) % SHARDS].lock()
     }
 
@@ -224,7 +280,7 @@ impl<K: Kept> Tables<K> {
 
 impl<K: Kept> Table<K> {
     /// Checks the next `places` buckets, and returns how many states it dropped.
-    fn sweep(&mut self, places: usize, now: Timestamp) -> usize {
+    pub(crate) fn sweep(&mut self, places: usize, now: Timestamp) -> usize {
         let mut dropped = 0;
         for _ in 0..places.min(self.entries.num_buckets()) {
             if self.hand >= self.entries.num_buckets() {
@@ -244,95 +300,6 @@ impl<K: Kept> Table<K> {
     }
 }
 
-impl MemoryStore {
-    fn place<'r, K: Kept>(&self, terms: &'r K::Terms, key: Key<'_>) -> Place<'r, K> {
-        let key = StoredKey::new(&key, &self.hasher);
-        let hash = self.hasher.hash_text(K::identity(terms), &key);
-        Place { terms, key, hash }
-    }
-
-    /// Calls `decide` with the state of `key` and the time; `has_changed` says whether that changed
-    /// the state.
-    pub(crate) fn decide_kept<K: Kept, A>(
-        &self,
-        tables: &Tables<K>,
-        terms: &K::Terms,
-        key: Key<'_>,
-        caller: Option<Timestamp>,
-        decide: impl Fn(&mut K, Timestamp) -> A,
-        has_changed: impl Fn(&A) -> bool,
-    ) -> Result<A, StoreError> {
-        let place = self.place(terms, key);
-        let timeline = match caller {
-            Some(_) => Timeline::Caller,
-            None => Timeline::Store,
-        };
-        let mut has_room = true;
-        for _ in 0..LOOKS_FOR_ROOM {
-            let mut table = tables.lock(&place, timeline);
-            let now = self.time(caller);
-            let found = table
-                .entries
-                .find_entry(place.hash, |entry| entry.is_at(&place));
-            if let Ok(mut found) = found {
-                let entry = found.get_mut();
-                let answer = decide(&mut entry.state, now);
-                if entry.state.is_empty() {
-                    found.remove();
-                    self.release(1);
-                } else if has_changed(&answer) && entry.terms != *terms {
-                    entry.terms = terms.clone();
-                }
-                return Ok(answer);
-            }
-            let mut state = K::after(table.mark);
-            let answer = decide(&mut state, now);
-            // A state of leases is never empty again, but its mark grows with the first one.
-            if state.is_empty() || (table.mark > 0 && state.mark() == table.mark) {
-                return Ok(answer);
-            }
-            if self.reserve(1) {
-                let entry = Entry {
-                    terms: terms.clone(),
-                    key: place.key,
-                    state,
-                };
-                table
-                    .entries
-                    .insert_unique(place.hash, entry, |entry| entry.hash(&self.hasher));
-                if timeline == Timeline::Store {
-                    self.release(table.sweep(PLACES_PER_INSERTION, now));
-                }
-                return Ok(answer);
-            }
-            drop(table);
-            // If there was no room, another call may have used the last of it to insert this key:
-            // look once more.
-            if !has_room {
-                break;
-            }
-            has_room = self.make_room(1, now, timeline);
-        }
-        Err(self.full())
-    }
-
-    /// Drops the states of `key` on both clocks.
-    pub(crate) fn reset_kept<K: Kept>(&self, tables: &Tables<K>, terms: &K::Terms, key: Key<'_>) {
-        let place = self.place(terms, key);
-        for timeline in [Timeline::Store, Timeline::Caller] {
-            let mut table = tables.lock(&place, timeline);
-            let found = table
-                .entries
-                .find_entry(place.hash, |entry| entry.is_at(&place));
-            if let Ok(found) = found {
-                let (entry, _) = found.remove();
-                table.mark = table.mark.max(entry.state.mark());
-                self.release(1);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod tests {
@@ -343,7 +310,7 @@ mod tests {
     use crate::memory_store::MemoryStore;
     use crate::probe::{KeyHasher, StoredKey, shard_bits};
 
-    /// Returns a store with so many schedules by its own clock, and as many by callers' instants.
+    /// Returns a store with `keys` schedules by its own clock, and as many by callers' instants.
     fn planned(keys: usize) -> MemoryStore {
         let clock = ManualClock::new();
         let now = clock.now();

@@ -114,11 +114,12 @@ fn a_call_that_is_awaited_allocates_one_box_if_the_store_may_have_to_wait() {
             assert_eq!(count(&|| drop(done(limiter.check("k")))), boxes);
             let at = || drop(done(limiter.check("k").cost(2).at(now)));
             assert_eq!(count(&at), boxes);
+            // A cost of its own for a limit takes another one.
             let costs = || drop(done(limiter.check("k").cost_of("limit-0", 2)));
-            assert_eq!(count(&costs), boxes);
+            assert_eq!(count(&costs), boxes + 1);
             assert_eq!(count(&|| drop(done(limiter.peek("k")))), boxes);
             assert_eq!(count(&|| drop(done(limiter.take_up_to("k", 3)))), boxes);
-            assert_eq!(count(&|| done(limiter.reset("other")).unwrap()), 1);
+            assert_eq!(count(&|| done(limiter.reset("other")).unwrap()), 2);
             assert_eq!(count(&|| drop(limiter.clone())), 0);
         }
     }

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use crate::cluster::until;
+use crate::connection::{Connection, Reply};
+use crate::flavor::Flavor;
+use crate::server::{Server, ServerOptions};
 use crate::server::{field, tail};
-use crate::{Authority, Connection, Flavor, Reply, Server, ServerOptions};
+use crate::tls::Authority;
 
 /// The sentinels' name for the primary.
 const NAME: &str = "tollgate";

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::connection::{Connection, Reply};
+use crate::flavor::Flavor;
 use crate::port::Port;
 use crate::process::{LOG, Process};
+use crate::tls::{Authority, Identity};
 use crate::tls::{SOCKET, Tls};
-use crate::{Authority, Connection, Flavor, Identity, Reply};
 
 /// How long a server may take to answer after its start.
 const PATIENCE: Duration = Duration::from_secs(10);

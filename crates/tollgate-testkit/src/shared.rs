@@ -18,10 +18,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use crate::cluster::Cluster;
 use crate::cluster::{NODE_TIMEOUT, arguments, form, is_ok};
+use crate::connection::{Connection, Reply};
+use crate::flavor::Flavor;
+use crate::folder;
 use crate::port::Port;
 use crate::server::{PAUSE, command, connect, process_id, read_log, tail};
-use crate::{Cluster, Connection, Flavor, Reply, folder};
 
 /// How long a server may take to answer after its start.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -45,7 +45,7 @@ pub struct Options {
     pub(super) batch_limits: usize,
 }
 
-/// A script with so many limits holds the server for 0.1 to 0.5 ms, and for 3 ms at most.
+/// The most limits of a script: it then holds the server for 0.1 to 0.5 ms, and for 3 ms at most.
 const BATCH_LIMITS: usize = 64;
 
 /// A server decides some twenty calls in this time.

@@ -9,6 +9,9 @@ use tollgate_core::store::{Delays, Lateness};
 static DELAYS: LazyLock<(Instant, Mutex<Delays>)> =
     LazyLock::new(|| (Instant::now(), Mutex::default()));
 
+/// Most callers are polled sooner than this after they were woken.
+const SHORTEST_TURN: Duration = Duration::from_millis(2);
+
 /// A wait for a reply: it lasts longer than its limit if the process is late.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
@@ -45,6 +48,13 @@ impl Wait {
         let [due, noticed] = [due, noticed].map(|at| at.saturating_duration_since(*origin));
         let mut delays = delays.lock().unwrap_or_else(PoisonError::into_inner);
         self.lateness.note(&mut delays, due, noticed);
+    }
+
+    /// Records when a caller was polled that was woken before: what is shorter than a timer's accuracy is none.
+    pub(super) fn note_turn(woken: Instant, polled: Instant) {
+        if polled > woken + SHORTEST_TURN {
+            Self::since(woken).note(woken, polled);
+        }
     }
 
     /// Returns how much longer a reply may take, because the process was late.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tollgate_conformance::{Harness, conformance};
-use tollgate_core::store::{Checks, Operation, Request, Source, Verdicts};
+use tollgate_core::store::{Checks, Request, Source, Verdicts};
 use tollgate_core::{ErrorKind, Store, StoreError};
 
 /// Asks `first`, and `second` while that is unavailable.
@@ -30,16 +30,15 @@ impl<S: Store, T: Store> Standby<S, T> {
 #[async_trait]
 impl<S: Store, T: Store> Store for Standby<S, T> {
     async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        match request.operation() {
-            Operation::Consume | Operation::Peek => {}
+        if request.receipt().is_some() {
             // A store refuses the receipt of another one, and changes nothing.
-            Operation::Refund(_) | Operation::Settle(_) => {
-                return match self.ask_second(request.clone()).await {
-                    Ok(verdicts) => Ok(verdicts),
-                    Err(_) => self.first.decide(request).await,
-                };
-            }
-            _ => return self.first.decide(request).await,
+            return match self.ask_second(request.clone()).await {
+                Ok(verdicts) => Ok(verdicts),
+                Err(_) => self.first.decide(request).await,
+            };
+        }
+        if !request.operation().decides_a_call() {
+            return self.first.decide(request).await;
         }
         match self.first.decide(request.clone()).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => self.ask_second(request).await,

@@ -2,48 +2,72 @@
 
 use crate::project::Files;
 
-/// The rooms of a crate.
-struct House {
-    /// The folder with its sources.
-    sources: &'static str,
-    /// From the ground up, separated by spaces; each is a file or a folder.
-    rooms: &'static str,
-}
+/// Folders with the sources of crates, or of large rooms, each with its rooms from the ground up: its files
+/// and folders.
+const HOUSES: &str = "\
+benches/src/servers/ clients run keys measure raw afterwards originals peers schedules points tables
+crates/tollgate-cli/src/ signals text failure secrets output progress file trace input decisions store \
+    doubt lanes time limits report subject verdict commands
+crates/tollgate-cli/src/input/ record address key options instant wanted pattern table account callers \
+    json lines w3c parser
+crates/tollgate-conformance/src/ bound families harness watched plan clock history race machine naive \
+    session scene promises leases list schedules suite
+crates/tollgate-core/src/ error time clock instants text cover calendar key one_or_many quota call_id \
+    companion verdict algorithm limit store decision contract limiter lease schedule serde inside
+crates/tollgate-core/src/algorithm/ change state machine text twin block calendar_window fixed_window gcra \
+    sliding_buckets sliding_counter sliding_log list
+crates/tollgate-core/src/lease/ terms answer request store call state
+crates/tollgate-core/src/limiter/ cost left call settle_error change zones
+crates/tollgate-core/src/schedule/ zone calendar closed event operation quota terms request answer cover \
+    store call search events
+crates/tollgate-core/src/store/ source check fingerprint receipt operation verdicts request evaluation \
+    lateness
+crates/tollgate-fred/src/ connection failure places engine fred_store builder operate
+crates/tollgate-http/src/ limit_hint times spelled standard hints inbound outbound
+crates/tollgate-http/src/inbound/ body prefix text client_key forwarded client_ip key_by grpc fields policy \
+    question extensions warning outage refusal rule shared diagnosis error passing service
+crates/tollgate-http/src/outbound/ costs error host refusals report unsent service
+crates/tollgate-layers/src/ clock forward sync breaker deny_cache observed fallback lazy limits shuttle \
+    prefetch share stack
+crates/tollgate-memory/src/ counter clock probe shard tables memory_store answers composite families
+crates/tollgate-redis/src/ lock home failure connection commands cluster no_cluster engine redis_store \
+    plain builder operate
+crates/tollgate-scenarios/src/ client faults batches clear conformance diagnose extremes leases outage \
+    published redacted refusals secured waiting
+crates/tollgate-testkit/src/ connection folder flavor port process tls server cluster fake program proxy \
+    sentinel shared
+crates/tollgate-tokio/src/ key random lease wait meter outbound pace
+crates/tollgate-wire/src/ hash pauses wait redact script options failure engine fault no_connection keyspace \
+    codec runner batch wrappers store plain lease schedule admin
+crates/tollgate-wire/src/admin/ names latest states clear finding slot probe setup diagnose facts find
+xtask/src/ outcome project servers layers names tidy results replay bench instructions lint features readme \
+    release fuzz mutants test ci";
 
-const HOUSES: [House; 4] = [
-    House {
-        sources: "crates/tollgate-core/src/",
-        rooms: "error time clock instants text cover calendar key one_or_many quota call_id companion \
-                verdict algorithm limit store decision contract limiter lease schedule serde \
-                inside",
-    },
-    House {
-        sources: "crates/tollgate-wire/src/",
-        rooms: "hash pauses wait redact script options failure engine fault no_connection keyspace \
-                codec runner batch wrappers store plain lease schedule admin",
-    },
-    House {
-        sources: "crates/tollgate-redis/src/",
-        rooms: "lock home failure connection commands cluster no_cluster engine redis_store \
-                plain builder operate",
-    },
-    House {
-        sources: "xtask/src/",
-        rooms: "outcome project servers layers names tidy results replay bench instructions lint \
-                features readme release fuzz mutants test ci",
-    },
-];
+/// The rooms of a folder.
+struct House<'a> {
+    sources: &'a str,
+    rooms: Vec<&'a str>,
+}
 
 /// Returns the rooms that use one above them, and those that are not listed.
 pub(super) fn findings(files: &Files) -> Vec<String> {
-    HOUSES
-        .iter()
-        .flat_map(|house| house.findings(files))
-        .collect()
+    let houses = HOUSES.lines().map(House::of);
+    houses.flat_map(|house| house.findings(files)).collect()
 }
 
-impl House {
+impl<'a> House<'a> {
+    fn of(line: &'a str) -> Self {
+        let (sources, rooms) = line.split_once(' ').unwrap_or((line, ""));
+        let rooms = rooms.split(' ').collect();
+        Self { sources, rooms }
+    }
+
     fn findings(&self, files: &Files) -> Vec<String> {
+        let (_, folder) = self.sources.split_once("/src/").unwrap_or_default();
+        let root = format!("crate::{}", folder.replace('/', "::"));
+        let roots = ["lib.rs", "main.rs", "mod.rs"].map(|file| format!("{}{file}", self.sources));
+        let roots = roots.iter().filter_map(|path| files.text(path));
+        let exports: Vec<_> = roots.flat_map(|text| exports(text, &root)).collect();
         let mut findings = Vec::new();
         let mut seen: Vec<&str> = Vec::new();
         for (path, text) in files.iter() {
@@ -54,43 +78,53 @@ impl House {
                 continue;
             };
             let module: Vec<&str> = module.split('/').filter(|part| *part != "mod").collect();
-            let room = module[0];
-            if matches!(module[..], ["lib" | "main"]) || module.last() == Some(&"tests") {
+            if matches!(module[..], [] | ["lib" | "main"]) || module.last() == Some(&"tests") {
                 continue;
             }
+            let room = module[0];
             let Some(floor) = self.floor(room) else {
                 findings.push(format!("{path} is in no room: list `{room}`"));
                 continue;
             };
             seen.push(room);
-            for used in used(text, module.len()) {
-                let above = match self.floor(&used) {
-                    Some(other) => other > floor,
-                    None => {
-                        findings.push(format!("{path} uses `{used}`, which is no room"));
-                        continue;
-                    }
-                };
-                if above {
+            for used in used(text, &root, module.len()) {
+                let export = exports.iter().find(|(name, _)| *name == used);
+                // What is in no room is the root's own.
+                let other = self.floor(&used).or_else(|| self.floor(export?.1));
+                if other > Some(floor) {
                     findings.push(format!("{path} uses `{used}`, which is above `{room}`"));
                 }
             }
         }
-        let empty = self.rooms.split(' ').filter(|room| !seen.contains(room));
+        let empty = self.rooms.iter().filter(|room| !seen.contains(room));
         findings
             .extend(empty.map(|room| format!("{}{room} is listed, but not there", self.sources)));
         findings
     }
 
     fn floor(&self, room: &str) -> Option<usize> {
-        self.rooms.split(' ').position(|other| other == room)
+        self.rooms.iter().position(|other| *other == room)
     }
 }
 
-/// Returns what the code of a module at this `depth` uses from the root of its crate. Tests and
-/// comments may use anything.
-fn used(text: &str, depth: usize) -> Vec<String> {
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+/// Returns what a root re-exports, each with the room that it is in.
+fn exports<'t>(text: &'t str, root: &str) -> impl Iterator<Item = (&'t str, &'t str)> {
+    let uses = text.split("use ").skip(1);
+    let paths = uses.filter_map(move |used| {
+        let (path, _) = used.split_once(';')?;
+        let path = path.strip_prefix("self::").unwrap_or(path);
+        path.strip_prefix(root).unwrap_or(path).split_once("::")
+    });
+    paths.flat_map(|(room, names)| {
+        let names = names.split(|c: char| c != '_' && !c.is_alphanumeric());
+        names.map(move |name| (name, room))
+    })
+}
+
+/// Returns what the code of a module at this `depth` uses from its `root`. Tests and comments may use
+/// anything.
+fn used(text: &str, root: &str, depth: usize) -> Vec<String> {
+    let code = text.split("\nmod tests {").next().unwrap_or_default();
     let code: Vec<&str> = code
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
@@ -98,7 +132,7 @@ fn used(text: &str, depth: usize) -> Vec<String> {
     let code = code.join("\n");
     let mut used = Vec::new();
     let supers = "super::".repeat(depth);
-    for root in ["crate::", &supers] {
+    for root in [root, &supers] {
         for (at, _) in code.match_indices(root) {
             let before = code[..at].chars().next_back();
             // What an exported macro names with `$crate` is used where the macro is.
@@ -148,20 +182,21 @@ fn first_names(path: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const HOUSE: House = House {
-        sources: "a/src/",
-        rooms: "low middle high",
-    };
-
-    /// Returns the findings in a house whose middle room has this code, in this file.
+    /// Returns the findings in the house of this file, which has this code.
     fn found(path: &str, code: &str) -> usize {
         let all = [
-            ("a/src/lib.rs", "mod low;"),
+            (
+                "a/src/lib.rs",
+                "mod low;\npub use self::high::{Other,\n    Thing};",
+            ),
             ("a/src/low.rs", ""),
-            ("a/src/high.rs", "use crate::middle;"),
+            ("a/src/high/mod.rs", "pub use two::Two;"),
+            ("a/src/high/two.rs", "use crate::middle;"),
             (path, code),
         ];
-        HOUSE.findings(&Files::of(&all)).len()
+        let houses = ["a/src/high/ one two", "a/src/ low middle high"].map(House::of);
+        let house = houses.iter().find(|house| path.starts_with(house.sources));
+        house.unwrap().findings(&Files::of(&all)).len()
     }
 
     #[test]
@@ -176,7 +211,7 @@ mod tests {
             ),
             (
                 "a/src/middle.rs",
-                "// use crate::high;\n#[cfg(test)]\nuse crate::high;",
+                "// use crate::high;\n#[cfg(test)]\nmod tests {\nuse crate::high;",
                 0,
             ),
             ("a/src/middle.rs", "use tollgate_crate::high;", 0),
@@ -186,7 +221,18 @@ mod tests {
             ("a/src/middle.rs", "fn f() { super::high::g() }", 1),
             ("a/src/middle.rs", "use crate::{low::{A, B},\n    high};", 1),
             ("a/src/middle/part.rs", "use super::super::high;", 1),
-            ("a/src/middle.rs", "use crate::Thing;", 1),
+            (
+                "a/src/middle.rs",
+                "#[cfg(test)]\nmod tests;\nuse crate::high;",
+                1,
+            ),
+            // The root's own, and what it re-exports.
+            ("a/src/middle.rs", "use crate::{Own, low};", 0),
+            ("a/src/middle.rs", "use crate::{Own, Thing};", 1),
+            // Rooms in a room.
+            ("a/src/high/one.rs", "use crate::{low, two};", 0),
+            ("a/src/high/one.rs", "use super::{Own, Two};", 1),
+            ("a/src/high/one.rs", "use crate::high::two::Own;", 1),
             // Not listed, and the middle room is not there.
             ("a/src/other.rs", "", 2),
         ] {

@@ -84,11 +84,12 @@ pub(crate) struct DeniedKey {
 }
 
 impl Summary {
-    /// Summarizes the tally of `trace`, with the `top` most denied keys, which `name` formats.
+    /// Summarizes the tally of `trace`, for which every line was read, with the `top` most denied keys, which
+    /// `name` formats.
     pub(crate) fn new(
         tally: Tally,
-        (trace, algorithms): (&Trace, &[Algorithm]),
-        (skipped_lines, read_as): (u64, ReadAs),
+        trace: &Trace,
+        algorithms: &[Algorithm],
         top: usize,
         name: impl Fn(&[u8]) -> String,
     ) -> Self {
@@ -111,8 +112,8 @@ impl Summary {
         top_denied.truncate(top);
         Self {
             requests: trace.requests(),
-            skipped_lines,
-            read_as,
+            skipped_lines: 0,
+            read_as: ReadAs::default(),
             keys: u64::try_from(trace.keys().len()).unwrap_or(u64::MAX),
             allowed: trace.requests() - tally.denied,
             denied: tally.denied,

@@ -7,7 +7,7 @@ use std::str;
 use tollgate_http::inbound::ClientIp;
 
 /// Returns the client with the address in `text`: an IPv4 address, or the network of an IPv6 address
-/// that has so many bits, as the HTTP layer spells it; `None` if it is not an address.
+/// of `ipv6_prefix` bits, as the HTTP layer spells it; `None` if it is not an address.
 ///
 /// The port, the zone and quotes are removed, an IPv6 address that stands for an IPv4 address becomes that
 /// one, and a list, such as `X-Forwarded-For` has it, stands for its first address.
@@ -93,7 +93,7 @@ pub(crate) fn read(text: &[u8]) -> Option<IpAddr> {
     parsed(bare).or_else(|| parsed(without_port(bare)).filter(|_| bare == first))
 }
 
-/// Reads an address as an operator finds it, also with a port, or as a network of IPv6 with so many bits,
+/// Reads an address as an operator finds it, also with a port, or as a network of IPv6 with its bits,
 /// as tables show it.
 ///
 /// # Errors

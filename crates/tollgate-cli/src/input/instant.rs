@@ -31,7 +31,7 @@ const ZONE: usize = 6;
 /// How much later than the last change of a log its times may be: their zone is unknown.
 const SLACK: SignedDuration = SignedDuration::from_hours(24);
 
-/// Within so many years, there is a 29 February, also around 1900 and 2100.
+/// A number of years within which there is a 29 February, also around 1900 and 2100.
 const LEAP: i16 = 8;
 
 impl Clock {
@@ -160,7 +160,7 @@ fn instant(whole: &str, fraction: &str) -> Option<Timestamp> {
     at(micros)
 }
 
-/// Returns the instant so many microseconds after the Unix epoch, if there is one.
+/// Returns the instant `micros` microseconds after the Unix epoch, if there is one.
 fn at(micros: u64) -> Option<Timestamp> {
     Timestamp::from_micros(micros).ok()
 }

@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::address::client;
-use super::options::IPV6_PREFIX;
 use super::record::{Record, Skip};
 use crate::failure::Failure;
 use crate::text::{Short, printable};
@@ -29,6 +28,9 @@ const PARTS: [(Part, &str); 4] = [
     (Part::User, "user"),
 ];
 
+/// How many bits of an IPv6 address its key has, unless the user gives another number.
+pub(crate) const IPV6_PREFIX: u8 = 64;
+
 /// The parts of a request that together form its key, in the given order.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct KeyParts {
@@ -38,7 +40,7 @@ pub(crate) struct KeyParts {
 }
 
 impl KeyParts {
-    /// Returns these parts, with so many bits of an IPv6 address.
+    /// Returns these parts, with `ipv6_prefix` bits of an IPv6 address.
     pub(super) fn with_ipv6_prefix(self, ipv6_prefix: u8) -> Self {
         Self {
             ipv6_prefix,

@@ -20,8 +20,8 @@ mod wanted;
 pub(crate) use account::ReadAs;
 pub(crate) use address::typed_address;
 pub(crate) use callers::{Caller, Callers};
-pub(crate) use key::KeyParts;
-pub(crate) use options::{IPV6_PREFIX, LogOptions};
+pub(crate) use key::{IPV6_PREFIX, KeyParts};
+pub(crate) use options::LogOptions;
 
 use std::io::{self, BufReader};
 use std::path::PathBuf;

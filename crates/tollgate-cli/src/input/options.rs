@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
-use super::key::KeyParts;
-use super::table::Format;
+use super::key::{IPV6_PREFIX, KeyParts};
 use crate::failure::Failure;
 
 /// What to read, and by what to count it.
@@ -49,15 +48,34 @@ pub(crate) struct LogOptions {
     pub(crate) fields: FieldNames,
 }
 
-/// How many bits of an IPv6 address its key has, unless the user gives another number.
-pub(crate) const IPV6_PREFIX: u8 = 64;
-
 impl LogOptions {
     /// Returns the parts of the key.
     pub(crate) fn key_parts(&self) -> Result<KeyParts, Failure> {
         let parts: KeyParts = self.key.parse()?;
         Ok(parts.with_ipv6_prefix(self.ipv6_prefix))
     }
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Format {
+    /// Recognized from the first lines; besides, lines that start with `{` are JSON
+    Auto,
+    /// Apache and nginx: common, combined or vhost_combined, which start alike; the rest is not needed
+    #[value(name = "combined", aliases = ["common", "vhost_combined"])]
+    AccessLog,
+    /// HAProxy's HTTP log
+    Haproxy,
+    /// One JSON object per line
+    Json,
+    /// AWS load balancers, application (ALB) or classic (ELB)
+    #[value(name = "elb", alias = "alb")]
+    LoadBalancer,
+    #[value(skip)]
+    Pattern,
+    /// The W3C extended format of IIS and CloudFront
+    #[value(aliases = ["iis", "cloudfront"])]
+    W3c,
 }
 
 /// Which requests are counted: those that are like one of each list, or of any list that is empty.

@@ -1,30 +1,7 @@
 //! The formats that are read: a pattern for each kind of line, and for what may stand before it.
 
-use clap::ValueEnum;
-
+use super::options::Format;
 use super::pattern::Pattern;
-
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum Format {
-    /// Recognized from the first lines; besides, lines that start with `{` are JSON
-    Auto,
-    /// Apache and nginx: common, combined or vhost_combined, which start alike; the rest is not needed
-    #[value(name = "combined", aliases = ["common", "vhost_combined"])]
-    AccessLog,
-    /// HAProxy's HTTP log
-    Haproxy,
-    /// One JSON object per line
-    Json,
-    /// AWS load balancers, application (ALB) or classic (ELB)
-    #[value(name = "elb", alias = "alb")]
-    LoadBalancer,
-    #[value(skip)]
-    Pattern,
-    /// The W3C extended format of IIS and CloudFront
-    #[value(aliases = ["iis", "cloudfront"])]
-    W3c,
-}
 
 /// The lines of each format, and how the program names them. Of the lines of one format, the first
 /// that fits counts.

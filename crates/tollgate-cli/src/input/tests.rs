@@ -8,10 +8,10 @@ use clap::{Parser as _, ValueEnum};
 use super::instant::Clock;
 use super::key::KeyParts;
 use super::lines::Line;
-use super::options::LogOptions;
+use super::options::{Format, LogOptions};
 use super::parser::{Layout, Parser};
 use super::record::Skip;
-use super::table::{Format, Prefix};
+use super::table::Prefix;
 
 /// The options of a command that reads logs.
 #[derive(clap::Parser)]

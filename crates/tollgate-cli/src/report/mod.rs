@@ -36,11 +36,15 @@ pub(crate) struct Report<'r> {
 impl Report<'_> {
     /// Writes the report to `path`.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
-        let mut page = page_about(
-            (&self.title, &self.conclusion),
-            (&self.source, &self.key, &self.summary.read_as),
-            self.summary.span,
-        );
+        let about = About {
+            title: &self.title,
+            conclusion: &self.conclusion,
+            source: &self.source,
+            key: &self.key,
+            read_as: &self.summary.read_as,
+            span: self.summary.span,
+        };
+        let mut page = about.page();
         let limits = self.limits_named();
         let by = Escaped(&limits);
         page.add(&format!("<p class=\"sub\">Decided by <b>{by}</b>:</p>"));
@@ -133,19 +137,27 @@ impl Report<'_> {
 /// What a tile says of lines that are no requests.
 pub(crate) const SKIPPED: [&str; 2] = ["line skipped", "lines skipped"];
 
-/// Begins a page about requests from `source`, counted by `key`.
-pub(crate) fn page_about(
-    (title, conclusion): (&str, &str),
-    (source, key, read_as): (&str, &str, &ReadAs),
-    (first, last): (Timestamp, Timestamp),
-) -> Page {
-    let about = format!(
-        "{} · counted by <b>{}</b> · {} to {} UTC. {}",
-        Escaped(source),
-        Escaped(key),
-        utc_second(first),
-        utc_second(last),
-        Escaped(&read_as.remarks()),
-    );
-    Page::new(title, conclusion, &about)
+/// What the head of a page says of its requests.
+pub(crate) struct About<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) conclusion: &'a str,
+    pub(crate) source: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) read_as: &'a ReadAs,
+    pub(crate) span: (Timestamp, Timestamp),
+}
+
+impl About<'_> {
+    /// Begins the page.
+    pub(crate) fn page(&self) -> Page {
+        let about = format!(
+            "{} · counted by <b>{}</b> · {} to {} UTC. {}",
+            Escaped(self.source),
+            Escaped(self.key),
+            utc_second(self.span.0),
+            utc_second(self.span.1),
+            Escaped(&self.read_as.remarks()),
+        );
+        Page::new(self.title, self.conclusion, &about)
+    }
 }

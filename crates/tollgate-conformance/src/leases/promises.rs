@@ -13,9 +13,8 @@ use super::Leases;
 use super::naive::NaiveLeases;
 use crate::clock::wall_clock;
 use crate::harness::{OwnedKey, fresh_key};
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan, Stop};
 use crate::race::race;
-use crate::session::{Outcome, Stop};
 
 const START: u64 = 1_780_000_123_456_789;
 const MILLI: u64 = 1_000;

@@ -178,16 +178,8 @@ impl Definition {
             Self::Counter { window, .. } => now / window <= at / window + 1,
             Self::Log { window, .. } => at + window > now,
             // What has leaked since the call is not given back again.
-            Self::Bucket {
-                burst,
-                amount,
-                window,
-            } => {
+            Self::Bucket { amount, window, .. } => {
                 let level = level(events, amount, now);
-                // Beyond the burst, calls may be waiting for what the others leave.
-                if level > burst * window {
-                    return;
-                }
                 // What leaks until the last use of another is not there to be given back.
                 let starts = events.iter().map(|event| event.starts);
                 let starts = starts.max().unwrap_or(0).max(now);

@@ -5,9 +5,8 @@ use tollgate_core::Limit;
 use crate::harness::Stores;
 use crate::history::{Act, Acts, Step, histories, settled};
 use crate::naive::{Answer, Naive};
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan};
 use crate::scene::Scene;
-use crate::session::Outcome;
 
 /// Every decision equals the machine's for the same history.
 ///

@@ -13,9 +13,9 @@ use super::composite::{agree_at_its_own_clock_on, agree_on, keys};
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Act, Acts, LONGEST, PlannedCheck, Span, Step, composites, moves, starts};
 use crate::naive::Blocks;
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan};
 use crate::race::race;
-use crate::session::{Outcome, Session};
+use crate::session::Session;
 
 /// The number of concurrent callers.
 const CALLERS: usize = 24;
@@ -71,7 +71,7 @@ pub async fn blocks_agree_with_the_definition(harness: &Stores, plan: &Plan) {
     );
 }
 
-/// Fails unless a call waits so long, and all is forgotten after `left`.
+/// Fails unless a call has to wait for `wait`, and all is forgotten after `left`.
 fn says(session: &Session, verdict: Verdict, wait: Option<u64>, left: u64) -> Outcome {
     let expected = (wait.map_or(Wait::NEVER, Wait::from_micros), Some(left));
     let said = (verdict.retry_after(), verdict.reset_after().as_micros());

@@ -6,9 +6,8 @@ use tollgate_core::{Algorithm, Limit, Timestamp};
 use crate::bound::{Admitted, bound, most_within};
 use crate::harness::Stores;
 use crate::history::{Act, Acts, Move, Start, Step, assaults, histories, settled};
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan};
 use crate::scene::{ALICE, Scene};
-use crate::session::Outcome;
 
 /// No half-open span of any length holds more than the algorithm's bound.
 ///

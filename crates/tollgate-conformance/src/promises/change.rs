@@ -1,10 +1,11 @@
 //! Promises about limits that change while in use, and about limits with extreme values.
 
 use proptest::collection::vec;
+use tollgate_core::Limit;
 use tollgate_core::store::{Check, MAX_EXACT};
-use tollgate_core::{Algorithm, Limit};
 
 use super::agreement::agree_on;
+use crate::families::{limit_of, with_quota};
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Acts, LONGEST, Move, histories, starts};
 use crate::plan::Plan;
@@ -120,39 +121,4 @@ fn changed(limit: &Limit, times: u64, part: u64) -> Limit {
         limit,
         with_quota(limit.algorithm(), amount.max(1), window_us, burst),
     )
-}
-
-/// Returns `limit` with another algorithm, if one is given.
-pub(crate) fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
-    Limit::new(
-        limit.name(),
-        algorithm.unwrap_or_else(|| *limit.algorithm()),
-    )
-    .unwrap()
-}
-
-/// Returns `algorithm` with another quota, and a bucket with another burst, if that is valid. A unit of
-/// the calendar keeps its length.
-///
-/// It changes the text, which has the options of every algorithm.
-pub(crate) fn with_quota(
-    algorithm: &Algorithm,
-    amount: u64,
-    window_us: u64,
-    burst: u64,
-) -> Option<Algorithm> {
-    let text = algorithm.to_string();
-    let (name, rest) = text.split_once(':')?;
-    let (quota, options) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
-    let (_, window) = quota.split_once('/')?;
-    let window = if window.contains('@') {
-        window.to_owned()
-    } else {
-        format!("{window_us}us")
-    };
-    let options = match algorithm {
-        Algorithm::Gcra(_) => format!(",burst={burst}"),
-        _ => options.to_owned(),
-    };
-    format!("{name}:{amount}/{window}{options}").parse().ok()
 }

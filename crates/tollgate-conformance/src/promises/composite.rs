@@ -11,8 +11,8 @@ use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use crate::clock::wall_clock;
 use crate::harness::{OwnedKey, Stores, fresh_key};
 use crate::history::{Act, Acts, Move, PlannedCheck, Step, composites, costs, starts};
-use crate::plan::Plan;
-use crate::session::{Outcome, Session, checks};
+use crate::plan::{Outcome, Plan};
+use crate::session::{Session, checks};
 
 /// How many crossing requests each round makes, and how many rounds there are.
 const CALLS: usize = 100;

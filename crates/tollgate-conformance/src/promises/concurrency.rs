@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tollgate_core::store::{Check, Request, Verdicts};
 use tollgate_core::{Limit, Store, Timestamp};
 
-use super::change::{limit_of, with_quota};
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
+use crate::families::{limit_of, with_quota};
 use crate::harness::{OwnedKey, Stores};
 use crate::machine::Machine;
 use crate::plan::Plan;

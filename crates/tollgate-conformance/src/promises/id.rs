@@ -13,9 +13,9 @@ use super::composite::keys;
 use crate::clock::{by_the_day, wall_clock};
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Act, Acts, LONGEST, Step, composites, starts};
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan, Stop};
 use crate::race::race;
-use crate::session::{Outcome, Session, Stop, checks};
+use crate::session::{Session, checks};
 
 /// The number of concurrent callers.
 const CALLERS: usize = 24;

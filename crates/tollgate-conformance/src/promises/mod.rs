@@ -39,7 +39,6 @@ pub use bounds::{
     never_over_admits, reaches_its_bound, refunds_keep_the_bound, units_ahead_keep_the_bound,
 };
 pub use change::{a_changed_limit_applies_at_once, extremes_are_exact, zero_denies_everything};
-pub(crate) use change::{limit_of, with_quota};
 pub use composite::{
     composites_agree_with_the_machine, crossing_requests_do_not_deadlock, is_all_or_nothing,
     waits_for_the_slowest_limit,

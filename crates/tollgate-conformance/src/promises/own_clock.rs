@@ -5,9 +5,9 @@ use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
 use super::composite::keys;
 use crate::clock::by_the_day;
 use crate::harness::Stores;
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan, unless_moot};
 use crate::scene::{ALICE, BOB, Scene};
-use crate::session::{Outcome, Session, unless_moot};
+use crate::session::Session;
 
 /// The amount that each limit admits per day.
 const AMOUNT: u64 = 10;

@@ -1,9 +1,10 @@
 //! Promises about calls that are admitted now and start after a delay.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
@@ -12,15 +13,16 @@ use tollgate_core::{Limit, Receipt, Timestamp};
 use super::composite::{agree_at_its_own_clock_on, agree_on, keys};
 use crate::bound::{Admitted, bound, most_within};
 use crate::clock::{at_or_now, takes, wall_clock};
+use crate::families::{limit_of, with_quota};
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{
-    Act, Acts, Move, PlannedCheck, Start, Step, costs, moves, reservations, starts,
+    Act, Acts, LONGEST, Move, PlannedCheck, Start, Step, costs, moves, reservations, starts,
 };
 use crate::machine::Machine;
 use crate::naive::{self, Starts};
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan};
 use crate::race::race;
-use crate::session::{Outcome, Session, checks, told};
+use crate::session::{Session, checks, told};
 
 /// The number of concurrent callers.
 const CALLERS: usize = 24;
@@ -103,19 +105,32 @@ async fn follows(harness: &Stores, limits: &[Limit], start: Start, history: &[St
     Ok(())
 }
 
-/// Whatever is cancelled, refunded or settled, the starts that are kept stay within each limit's bound.
+/// Whatever is cancelled, refunded or settled, the starts that are kept stay within each limit's bound; also if
+/// some calls are made under a burst and others under a larger one.
 pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &Stores, plan: &Plan) {
-    let limits = plan.limits();
-    let history = reservations(limits, 1, Acts::FORWARD_REFUNDS);
+    let narrow = plan.limits();
+    let widened = narrow.iter().map(|limit| {
+        let (algorithm, quota) = (limit.algorithm(), limit.algorithm().quota());
+        let burst = 4 * algorithm.capacity();
+        let wide = with_quota(algorithm, quota.amount(), quota.window_us(), burst);
+        limit_of(limit, wide)
+    });
+    let wide: Vec<_> = widened.collect();
+    let history = reservations(&wide, 1, Acts::FORWARD_REFUNDS);
     plan.check(
-        &(earlier_starts(&limits[0]), history),
-        async |(start, history)| {
+        &(
+            earlier_starts(&wide[0]),
+            history,
+            vec(any::<bool>(), LONGEST),
+        ),
+        async |(start, history, are_wide)| {
             let mut session = Session::open(harness, start.0).await;
             let keys = keys();
             let mut kept: Vec<(Vec<PlannedCheck>, Receipt)> = Vec::new();
             // What is left of calls that were settled, and their limits.
             let mut settled: Vec<(usize, Admitted)> = Vec::new();
-            for step in &history {
+            for (step, is_wide) in history.iter().zip(are_wide) {
+                let limits = if is_wide { &wide } else { narrow };
                 session.travel(step.time);
                 let operation = match step.act {
                     Act::Refund(index) if !kept.is_empty() => {
@@ -147,9 +162,25 @@ pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &Stores, plan:
                 if let Some(receipt) = answer.into_receipt() {
                     kept.push((step.planned.clone(), receipt));
                 }
-                within_bounds(&session, limits, &kept, &settled)?;
+                within_bounds(&session, &wide, &kept, &settled)?;
             }
-            Ok(())
+            // All that is left at the starts to come is taken.
+            let receipts = kept.iter().flat_map(|(_, receipt)| receipt.consumed());
+            let starts: BTreeSet<_> = receipts.map(|consumed| consumed.at()).collect();
+            for start in starts.range(session.now..).copied().collect::<Vec<_>>() {
+                session.travel(Move::Forward(start.as_micros() - session.now.as_micros()));
+                for limit in 0..wide.len() {
+                    let planned = vec![PlannedCheck {
+                        limit,
+                        key: 0,
+                        cost: u64::MAX,
+                    }];
+                    let request = Request::new(Operation::TakeUpTo, checks(&wide, &keys, &planned));
+                    let receipt = session.call(&request).await?.into_receipt();
+                    kept.extend(receipt.map(|receipt| (planned, receipt)));
+                }
+            }
+            within_bounds(&session, &wide, &kept, &settled)
         },
     );
 }
@@ -257,7 +288,7 @@ pub async fn cancelling_the_last_reservation_undoes_it(harness: &Stores, plan: &
     let cost = |limit: &Limit| prop_oneof![Just(1), costs(limit)];
     let all: Vec<_> = limits.iter().map(cost).collect();
     let moves = Union::new(limits.iter().map(|limit| moves(limit, false).boxed()));
-    let reserved = proptest::collection::vec(all, 1..4);
+    let reserved = vec(all, 1..4);
     let values = (
         earlier_starts(&limits[0]),
         reservations(limits, 1, Acts::FORWARD),

@@ -6,8 +6,8 @@ use tollgate_core::store::Verdicts;
 use super::composite::{agree_at_its_own_clock_on, agree_on, keys};
 use crate::harness::Stores;
 use crate::history::{Act, Acts, Move, PlannedCheck, Step, composites, starts};
-use crate::plan::Plan;
-use crate::session::{Outcome, Session};
+use crate::plan::{Outcome, Plan};
+use crate::session::Session;
 
 /// Every decision on limits in shadow, alone and beside others, equals the machine's.
 pub async fn shadows_agree_with_the_machine(harness: &Stores, plan: &Plan) {

@@ -7,10 +7,9 @@ use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{ErrorKind, Limit, RateLimiter, Store, Timestamp};
 
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
-use crate::families;
+use crate::families::{self, limit_of, with_quota};
 use crate::harness::{OwnedKey, Stores, fresh_key};
 use crate::plan::Plan;
-use crate::promises::{limit_of, with_quota};
 
 /// A store decides every request that it says it supports, and fails all others with
 /// `ErrorKind::Unsupported`.

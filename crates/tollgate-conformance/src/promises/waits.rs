@@ -5,9 +5,8 @@ use tollgate_core::Limit;
 
 use crate::harness::Stores;
 use crate::history::{Acts, Move, Start, Step, histories, starts};
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan};
 use crate::scene::{ALICE, BOB, Scene};
-use crate::session::Outcome;
 
 /// A denied call is allowed after exactly its `retry_after`, and not a microsecond earlier.
 pub async fn retry_after_is_exact(harness: &Stores, plan: &Plan) {

@@ -11,14 +11,14 @@ use crate::clock::takes;
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Act, Acts, LONGEST, Start, Step, histories, settled, starts};
 use crate::naive::{Answer, Naive};
-use crate::plan::Plan;
-use crate::session::{Outcome, Session, Stop};
+use crate::plan::{Outcome, Plan, Stop};
+use crate::session::Session;
 
-/// The zones that calls bring. Two of them have other days at every instant.
+/// The zones that calls are made in. Two of them have other days at every instant.
 const ZONES: [&str; 3] = ["Europe/Berlin", "Pacific/Kiritimati", "Pacific/Pago_Pago"];
 
-/// A call counts in the zone that it brings, by the local dates there, whatever calls for the same key
-/// have counted in others; one that brings none fails and changes nothing.
+/// A call counts in the zone that it is made in, by the local dates there, whatever calls for the same key
+/// have counted in others; one without a zone fails and changes nothing.
 pub async fn a_call_counts_in_its_own_zone(harness: &Stores, plan: &Plan) {
     let zones = ZONES.map(|name| TimeZone::get(name).unwrap());
     plan.check_each(
@@ -54,6 +54,7 @@ async fn follows(
     }
     let mut naive = fixed.each_ref().map(|limit| Naive::of(limit).unwrap());
     let limiter = RateLimiter::new(Arc::clone(&session.store), [limit]).unwrap();
+    let within = zones.each_ref().map(|zone| limiter.in_zone(zone).unwrap());
     let alice = OwnedKey::fresh("alice");
     let mut held: Vec<Held> = Vec::new();
     for (step, &place) in history.iter().zip(places) {
@@ -62,20 +63,19 @@ async fn follows(
         refuses_without_zone(&session, &limiter, &alice, now).await?;
         let key = alice.key();
         let micros = now.as_micros();
-        let zone = |place: usize| zones[place].clone();
         let (answer, defined) = match step.act {
             Act::Consume | Act::Peek | Act::TakeUpTo => {
                 let (call, defined) = match step.act {
                     Act::Consume => {
-                        let call = limiter.check(key).cost(cost).at(now).zone(zone(place));
+                        let call = within[place].check(key).cost(cost).at(now);
                         (call.await, naive[place].consume(micros, cost))
                     }
                     Act::Peek => {
-                        let call = limiter.peek(key).cost(cost).at(now).zone(zone(place));
+                        let call = within[place].peek(key).cost(cost).at(now);
                         (call.await, naive[place].peek(micros, cost))
                     }
                     _ => {
-                        let call = limiter.take_up_to(key, cost).at(now).zone(zone(place));
+                        let call = within[place].take_up_to(key, cost).at(now);
                         (call.await, naive[place].take_up_to(micros, cost))
                     }
                 };
@@ -95,28 +95,27 @@ async fn follows(
                     verdict,
                 } = held.swap_remove(index % held.len());
                 let (at, was) = (verdict.decided_at().as_micros(), verdict.consumed());
-                let another = zone((place + 1) % ZONES.len());
+                let another = within[(place + 1) % ZONES.len()];
                 // In another zone, it is the receipt of another limit.
-                let refused = limiter.refund(key, receipt).at(now).zone(another).await;
+                let refused = another.refund(key, receipt).at(now).await;
                 let receipt = match refused {
                     Err(error) if error.kind() == ErrorKind::Malformed => error.into_receipt(),
                     other => return Err(session.failure(&format!("another zone: {other:?}"))),
                 };
                 let receipt = receipt.ok_or_else(|| session.failure("the receipt is lost"))?;
                 let (left, defined) = if let Act::Refund(_) = step.act {
-                    let call = limiter.refund(key, receipt).at(now).zone(zone(place));
+                    let call = within[place].refund(key, receipt).at(now);
                     (call.await, naive[place].refund(micros, at, was))
                 } else {
                     let cost = settled(&fixed[place], cost);
-                    let call = limiter.settle(key, receipt, cost).at(now);
-                    let left = call.zone(zone(place)).await;
-                    (left, naive[place].settle(micros, at, was, cost))
+                    let call = within[place].settle(key, receipt, cost).at(now);
+                    (call.await, naive[place].settle(micros, at, was, cost))
                 };
                 let left = done(&session, left.map_err(StoreError::from))?;
                 (left.decision().binding().1, defined)
             }
             Act::Lower => {
-                let call = limiter.lower(key, cost).at(now).zone(zone(place));
+                let call = within[place].lower(key, cost).at(now);
                 let left = done(&session, call.await)?;
                 let defined = naive[place].lower(micros, cost);
                 (left.decision().binding().1, defined)
@@ -131,13 +130,10 @@ async fn follows(
     }
     // A reset forgets what was counted in its zone alone.
     let now = session.now.as_micros();
-    done(
-        &session,
-        limiter.reset(alice.key()).zone(zones[0].clone()).await,
-    )?;
+    done(&session, within[0].reset(alice.key()).await)?;
     naive[0] = Naive::of(&fixed[0]).unwrap();
-    for (zone, naive) in zones.iter().zip(&naive) {
-        let peek = limiter.peek(alice.key()).at(session.now).zone(zone.clone());
+    for (limiter, naive) in within.iter().zip(&naive) {
+        let peek = limiter.peek(alice.key()).at(session.now);
         let remaining = done(&session, peek.await)?.remaining();
         let defined = naive.peek(now, 1).remaining;
         session.ensure(i128::from(remaining) == defined, || {
@@ -151,7 +147,7 @@ async fn follows(
 }
 
 fn done<T>(session: &Session, answer: Result<T, StoreError>) -> Outcome<T> {
-    answer.map_err(|error| session.failure(&format!("a call with a zone failed: {error:?}")))
+    answer.map_err(|error| session.failure(&format!("a call in a zone failed: {error:?}")))
 }
 
 /// A limiter and a store both refuse a call without the zone.
@@ -163,6 +159,7 @@ async fn refuses_without_zone(
 ) -> Outcome {
     let check = Check::new(&limiter.limits()[0], key.key(), 1);
     let calls = [
+        limiter.check(key.key()).await.map(drop),
         limiter.check(key.key()).at(now).await.map(drop),
         limiter.peek(key.key()).at(now).await.map(drop),
         limiter.lower(key.key(), 0).at(now).await.map(drop),

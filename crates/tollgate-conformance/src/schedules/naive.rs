@@ -7,7 +7,7 @@ use tollgate_core::{Quota, Timestamp};
 
 use super::closed::ClosedRule;
 
-/// Up to so many microseconds are tried one by one; beyond, only the ends of what is full.
+/// How many microseconds are tried one by one; of more, only the ends of what is full.
 const TRIED: u64 = 400;
 
 /// An event: id, time and weight.

@@ -1,19 +1,10 @@
 //! `Machine`: the trait of the state machines that define the algorithms.
 
-use super::State;
-use crate::algorithm::BlockSpan;
+use super::{BlockSpan, Remembered, State};
 use crate::cover::Period;
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{Timestamp, Wait};
-
-/// The state that a machine keeps for one key.
-pub(crate) trait Remembered: Default {
-    /// Returns the bytes that this state has allocated on the heap.
-    fn heap_bytes(&self) -> usize {
-        0
-    }
-}
 
 /// Finds a machine's own state in a [`State`]; implemented by `algorithms!`.
 pub(crate) trait Listed: Sized {
@@ -64,8 +55,29 @@ pub(crate) struct Reserved {
     pub(crate) before: u64,
     /// The unit in which `before` is counted; zero if nothing was recorded.
     pub(crate) unit: u64,
-    /// Whether the state before was marked: an earlier call had not started yet.
-    pub(crate) marked: bool,
+    /// The latest start in the state before, if an earlier call had not started yet.
+    pub(crate) starts: u64,
+}
+
+/// Units of which a call uses some now, and others are used until [`lasts`](Machine::lasts) says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) units: u64,
+    /// How many of them are used now.
+    pub(crate) own: u64,
+    /// For how many microseconds they were asked.
+    pub(crate) within: u64,
+}
+
+impl Ahead {
+    /// Returns units that are all used after this delay.
+    pub(crate) const fn after(within: u64, units: u64) -> Self {
+        Self {
+            units,
+            own: units,
+            within,
+        }
+    }
 }
 
 /// A pure state machine that defines one algorithm.
@@ -150,16 +162,10 @@ pub(crate) trait Machine: Copy + Listed {
         self.status(state, now).remaining
     }
 
-    /// Records `units`, which fit by [`left_ahead`](Self::left_ahead): `own` of them are used now, and the
-    /// others until [`lasts`](Self::lasts). Returns the instant at which they are recorded.
-    fn commit_ahead(
-        &self,
-        state: &mut Self::State,
-        now: u64,
-        (_within, _own): (u64, u64),
-        units: u64,
-    ) -> u64 {
-        self.commit(state, now, units)
+    /// Records units that fit by [`left_ahead`](Self::left_ahead). Returns the instant at which they are
+    /// recorded.
+    fn commit_ahead(&self, state: &mut Self::State, now: u64, ahead: Ahead) -> u64 {
+        self.commit(state, now, ahead.units)
     }
 
     /// Returns for how many microseconds units can be used that were asked for `within`: they were recorded

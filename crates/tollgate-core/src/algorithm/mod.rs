@@ -29,8 +29,9 @@ pub use change::{BlockSpan, Change};
 #[cfg(feature = "__twins")]
 pub use fixed_window::{CounterPlan, CounterReply};
 use list::algorithms;
-use machine::{Listed, Machine, Outcome, Remembered};
-pub(crate) use machine::{Reserved, Status};
+pub(crate) use machine::{Ahead, Reserved, Status};
+use machine::{Listed, Machine, Outcome};
+use state::Remembered;
 pub use state::{State, States};
 use text::{Options, Spelling, Written};
 #[cfg(feature = "__twins")]
@@ -224,11 +225,10 @@ impl Algorithm {
         &self,
         state: &mut State,
         now: Timestamp,
-        ahead: (u64, u64),
-        units: u64,
+        ahead: Ahead,
     ) -> Timestamp {
         let at = with_machine!(self, machine => {
-            machine.commit_ahead(open(machine, state), now.as_micros(), ahead, units)
+            machine.commit_ahead(open(machine, state), now.as_micros(), ahead)
         });
         Timestamp::saturating_from_micros(at)
     }

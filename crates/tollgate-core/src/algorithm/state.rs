@@ -1,6 +1,6 @@
 //! `State`: what a limit remembers for one key.
 
-use super::{Kind, Remembered};
+use super::Kind;
 
 /// What a limit remembers for one key. A fresh one remembers nothing.
 ///
@@ -34,6 +34,14 @@ impl State {
     /// Returns the bytes that this state has allocated on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.0.heap_bytes()
+    }
+}
+
+/// The state that a machine keeps for one key.
+pub(crate) trait Remembered: Default {
+    /// Returns the bytes that this state has allocated on the heap.
+    fn heap_bytes(&self) -> usize {
+        0
     }
 }
 

@@ -25,7 +25,7 @@
 //! | `delay` | statements (optional) | | `own`, how long this limit alone delays a call of `cost`; writes nothing |
 //! | `reserve` | statements (optional) | `amount`, and `delay`, at least `own` | the new state, with a TTL |
 //! | `locate` | statements (optional) | `amount`, the cost to give back, and `since`, when it was counted | what `refund` needs; writes nothing, and fails if `refund` would |
-//! | `refund` | statements | as `locate`, but `amount` is not 0; for a reservation, `taken`, `before` and `was_marked`, from [`Paired::reserved`] | the new state, with a TTL, unless nothing is given back |
+//! | `refund` | statements | as `locate`, but `amount` is not 0; for a reservation, `taken`, `before` and `starts_before`, from [`Paired::reserved`] | the new state, with a TTL, unless nothing is given back |
 //! | `search` | functions (optional) | | inserted wherever another section says `@search`; so is `commit` |
 //!
 //! An algorithm without `delay` has no reservations, and one without `block` blocks no key.
@@ -78,8 +78,8 @@ pub(super) trait Paired: Machine {
     fn decode(&self, reply: &[u64], call: CallContext) -> Option<State>;
 
     /// Returns the numbers that the script needs to cancel a reservation: `taken`, when it was
-    /// recorded; `before`, what was counted then; and `was_marked`. Called only if there is a
-    /// [longest delay](Machine::longest_delay).
+    /// recorded; `before`, what was counted then; and `starts_before`, the latest start then. Called only
+    /// if there is a [longest delay](Machine::longest_delay).
     fn reserved(&self, _reserved: &Reserved) -> [u64; 3] {
         Default::default()
     }
@@ -245,8 +245,8 @@ mod tests {
             Some(fresh.clone())
         );
         assert_eq!(gcra.decode(&[], call).map(shown), Some(fresh));
-        // No debt is counted in units of nothing, with a mark or without.
-        for reply in [&[5, 6, 0][..], &[5, 6, 0, 1], &[5, 6, 7, 2]] {
+        // No debt is counted in units of nothing, with a later start or without.
+        for reply in [&[5, 6, 0][..], &[5, 6, 0, 7], &[5, 6, 7, 8, 9]] {
             assert!(gcra.decode(reply, call).is_none(), "{reply:?}");
         }
     }

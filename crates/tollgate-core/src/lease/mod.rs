@@ -1,4 +1,4 @@
-//! Leases: at most so many at once.
+//! Leases: a limited number at once.
 
 mod answer;
 mod call;

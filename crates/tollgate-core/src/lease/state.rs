@@ -156,7 +156,7 @@ impl Request<'_> {
     }
 }
 
-/// Returns how long until so many of `live` end that `weight` fits.
+/// Returns how long until enough of `live` have ended for `weight` to fit.
 fn ends(live: &[Held], mut sum: u64, weight: u64, amount: u64, now: Timestamp) -> Wait {
     if weight > amount {
         return Wait::NEVER;

@@ -22,9 +22,9 @@ use crate::lease::terms::Terms;
 ///   `concurrent_holders_never_exceed_the_amount`).
 /// - A denied request MUST change nothing, and neither must a peek (checked by
 ///   `agrees_with_the_machine`).
-/// - A request with [`Request::at`] MUST be decided at that instant (checked by
-///   `agrees_with_the_machine`), and any other at the store's own clock (checked by
-///   `ends_by_itself_at_its_own_clock`). Callers MUST NOT use one key with both.
+/// - A request with [`Request::at`] MUST be decided at that instant (checked by `agrees_with_the_machine`),
+///   any other at the store's own clock (checked by `ends_by_itself_at_its_own_clock`), and the
+///   leases of the two MUST be kept apart (checked by `keys_are_independent`).
 /// - A request that is not [valid](Request::validate) MUST fail and change nothing (checked by
 ///   `malformed_requests_change_nothing`).
 #[async_trait]

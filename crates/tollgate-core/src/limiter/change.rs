@@ -1,183 +1,240 @@
-//! `Lower`, `BlockCall` and `Reset`: calls that change what a key may do, and consume nothing.
+//! `Change`: a call that changes what a key may do, and consumes nothing.
 
 use std::fmt;
-use std::future::ready;
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::Left;
-use super::call::Charge;
+use super::cost::Cost;
+use super::{Left, RateLimiter, SettleError};
 use crate::algorithm::BlockSpan;
-use crate::contract::{Boxed, Store, SyncStore};
+use crate::contract::{Store, SyncStore};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
-use crate::limit::Limit;
-use crate::limiter::RateLimiter;
-use crate::store::{Check, Checks, Operation, Request};
+use crate::limit::{Limit, Limits};
+use crate::store::{BoxFuture, Check, Checks, Operation, Receipt, Request, Verdicts};
 use crate::time::{Timestamp, Wait};
 
-/// A pending [`RateLimiter::lower`], which lowers what remains for a key. End it with `.await` or
-/// [`run`](Self::run).
+/// A pending call that changes what a key may do, and consumes nothing.
 ///
-/// # Errors
+/// Made by [`RateLimiter::refund`], [`RateLimiter::settle`], [`RateLimiter::lower`],
+/// [`RateLimiter::block`] and [`RateLimiter::reset`], which say what it returns and how it fails. End it
+/// with `.await` or [`run`](Self::run).
 ///
-/// Awaiting and running return the store's errors. After [`Unknown`](crate::ErrorKind::Unknown),
-/// repeat the call: once or twice makes no difference.
+/// The type `A` is the answer: a [`Left`], a [`Wait`] or nothing; [`Refund`] and [`Settle`] stand for a
+/// [`Left`] beside which a failure has the receipt.
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
-pub struct Lower<'l, 'k, S> {
-    root: &'l RateLimiter<S>,
-    /// The same, in the zone of the call.
+pub struct Change<'l, 'k, S, A> {
     limiter: &'l RateLimiter<S>,
     key: Key<'k>,
-    remaining: u64,
+    act: Act,
+    cost: Cost,
     at: Option<Timestamp>,
+    answer: PhantomData<fn() -> A>,
 }
 
-impl<'l, 'k, S> Lower<'l, 'k, S> {
+/// What a call does.
+#[derive(Debug)]
+pub(super) enum Act {
+    Block(BlockSpan),
+    Lower,
+    Refund(Receipt),
+    Reset,
+    Settle(Receipt),
+}
+
+impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
     #[inline]
-    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, remaining: u64) -> Self {
+    pub(super) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>, act: Act, cost: u64) -> Self {
         Self {
-            root: limiter,
             limiter,
             key,
-            remaining,
+            act,
+            cost: Cost::Same(cost),
             at: None,
+            answer: PhantomData,
         }
     }
 
     /// Sets the instant to decide at, instead of the store's own clock. See [`Request::at`] for its
     /// restrictions.
+    ///
+    /// Set it for a refund or a settlement if and only if the call that consumed had one. A reset forgets
+    /// what was consumed at either clock, whatever is set here.
     pub fn at(mut self, now: Timestamp) -> Self {
         self.at = Some(now);
         self
     }
 
-    /// Brings the time zone of limits `@local`. See [`Call::zone`](super::Call::zone).
-    #[cfg(feature = "calendar")]
-    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limiter = self.root.within(&zone);
-        self
+    fn request(&self) -> Result<Request<'_>, StoreError> {
+        let limits = self.limiter.limits();
+        let operation = match &self.act {
+            Act::Block(span) => Operation::Block(*span),
+            Act::Lower => Operation::Lower,
+            Act::Refund(receipt) => Operation::Refund(receipt),
+            Act::Settle(receipt) => Operation::Settle(receipt),
+            // Only its checks are passed on.
+            Act::Reset => Operation::Peek,
+        };
+        let checks = match operation {
+            Operation::Block(_) => blocks(limits, self.key)?,
+            _ => self.cost.checks(limits, self.key)?,
+        };
+        let request = Request::of_parts(operation, checks, self.at);
+        request.validate_checks()?;
+        Ok(request)
     }
 
-    fn request(&self) -> Result<Request<'_>, StoreError> {
-        let checks = self.remaining.checks(self.limiter.zoneless(), self.key)?;
-        Ok(Request::of_parts(Operation::Lower, checks, self.at))
+    /// Returns what the caller gets for the store's answer, which is nothing to a reset.
+    fn finish(self, answer: Result<Option<Verdicts>, StoreError>) -> A::Output
+    where
+        A: FromAnswer<'l>,
+    {
+        if answer.is_ok() && !matches!(self.act, Act::Block(_) | Act::Lower) {
+            self.limiter.given_back(self.key);
+        }
+        let receipt = match self.act {
+            Act::Refund(receipt) | Act::Settle(receipt) => Some(receipt),
+            Act::Block(_) | Act::Lower | Act::Reset => None,
+        };
+        let answer = answer.map_err(|error| SettleError::new(error, receipt));
+        A::of(&self.limiter.shared.limits, answer)
     }
 }
 
-impl<S: Store> Lower<'_, '_, S> {
+impl<S: Store, A> Change<'_, '_, S, A> {
     /// Returns the error that this call fails with whatever was counted, if there is one:
     /// [`Call::supported`](super::Call::supported).
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](crate::ErrorKind::Unsupported), with what to do instead.
+    /// [`Unsupported`](ErrorKind::Unsupported) or [`Malformed`](ErrorKind::Malformed), with what to do
+    /// instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{ErrorKind, RateLimiter, Store};
+    ///
+    /// // With the limit "login=gcra:10/1m", and none that blocks.
+    /// fn at_start(limiter: &RateLimiter<impl Store>) {
+    ///     let error = limiter.block("any").supported().unwrap_err();
+    ///     assert_eq!(error.kind(), ErrorKind::Unsupported);
+    ///     assert!(error.to_string().contains("`ban=block:5m`"));
+    /// }
+    /// ```
     pub fn supported(&self) -> Result<(), StoreError> {
-        self.request()?.supported_by(self.limiter.store())
+        self.limiter.store().supports(&self.request()?)
     }
 }
 
-impl<'l, S: SyncStore> Lower<'l, '_, S> {
-    /// Runs this call without waiting.
+impl<S> Change<'_, '_, S, Settle> {
+    /// Settles at another cost for the limit called `name`. All other limits are settled at the
+    /// cost that was passed to [`settle`](RateLimiter::settle).
     ///
     /// # Errors
     ///
-    /// Returns the store's errors.
-    pub fn run(self) -> Result<Left<'l>, StoreError> {
-        let verdicts = self.limiter.store().decide_now(&self.request()?)?;
-        Left::new(self.limiter.zoneless(), verdicts)
+    /// If no limit of the limiter has this name, the settlement fails with
+    /// [`ErrorKind::Malformed`], and the error lists the names and holds the receipt.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use tollgate_core::{RateLimiter, SyncStore};
+    ///
+    /// // With the limits "requests=sliding-log:60/1m" and "tokens=sliding-log:1000/1m".
+    /// fn complete(limiter: &RateLimiter<impl SyncStore>) -> Result<(), Box<dyn Error>> {
+    ///     let decision = limiter.check("alice").cost_of("tokens", 800).run()?;
+    ///     let receipt = decision.into_receipt().ok_or("denied")?;
+    ///     // It was one request, and took 335 tokens.
+    ///     let left = limiter.settle("alice", receipt, 1).cost_of("tokens", 335).run()?;
+    ///     let remaining = |name| left.decision().verdict(name).map(|verdict| verdict.remaining());
+    ///     assert_eq!(remaining("requests"), Some(59));
+    ///     assert_eq!(remaining("tokens"), Some(665));
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
+        self.cost.set_own(self.limiter.limits(), name, cost);
+        self
     }
 }
 
-impl<'l: 'k, 'k, S: Store> IntoFuture for Lower<'l, 'k, S> {
-    type Output = Result<Left<'l>, StoreError>;
-    type IntoFuture = Boxed<'k, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let verdicts = self.limiter.store().decide(self.request()?).await?;
-            Left::new(self.limiter.zoneless(), verdicts)
-        })
-    }
-}
-
-impl<S> fmt::Debug for Lower<'_, '_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lower")
-            .field("limits", &self.root.limits())
-            .field("key", &self.key)
-            .field("remaining", &self.remaining)
-            .field("at", &self.at)
-            .finish()
-    }
-}
-
-/// A pending block, made by [`RateLimiter::block`]. End it with `.await` or [`run`](Self::run).
-///
-/// # Errors
-///
-/// Awaiting and running return the store's errors, and
-/// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit can block, or only limits in
-/// [shadow](crate::Limit::shadow), which deny nobody. After [`Unknown`](crate::ErrorKind::Unknown), block again:
-/// once or twice makes no difference.
-#[must_use = "a block does nothing until it is awaited, or ended by `run`"]
-pub struct BlockCall<'l, 'k, S> {
-    limiter: &'l RateLimiter<S>,
-    key: Key<'k>,
-    span: BlockSpan,
-    at: Option<Timestamp>,
-}
-
-impl<'l, 'k, S> BlockCall<'l, 'k, S> {
-    #[inline]
-    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
-        Self {
-            limiter,
-            key,
-            span: BlockSpan::Usual,
-            at: None,
-        }
-    }
-
+impl<S> Change<'_, '_, S, Wait> {
     /// Blocks until `instant`, by the store's clock.
     pub fn until(mut self, instant: Timestamp) -> Self {
-        self.span = BlockSpan::Until(instant);
+        self.act = Act::Block(BlockSpan::Until(instant));
         self
     }
 
     /// Blocks for `time` from now on, by the store's clock, rounded up to microseconds.
     pub fn lasting(mut self, time: Duration) -> Self {
-        self.span = BlockSpan::Lasting(time);
+        self.act = Act::Block(BlockSpan::Lasting(time));
         self
     }
+}
 
-    /// Sets the instant to decide at, instead of the store's own clock. See [`Request::at`] for its
-    /// restrictions.
-    pub fn at(mut self, now: Timestamp) -> Self {
-        self.at = Some(now);
-        self
+impl<'l, S: SyncStore, A: FromAnswer<'l>> Change<'l, '_, S, A> {
+    /// Runs this call without waiting.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's errors; that of a refund or a settlement has the receipt if nothing was changed.
+    pub fn run(self) -> A::Output {
+        let store = self.limiter.store();
+        let answer = self.request().and_then(|request| match self.act {
+            Act::Reset => store.reset_now(request.checks()).map(|()| None),
+            _ => store.decide_now(&request).map(Some),
+        });
+        self.finish(answer)
     }
+}
 
-    fn request(&self) -> Result<Request<'_>, StoreError> {
-        let limits = self.limiter.limits().iter();
-        let check = |limit| Check::new(limit, self.key, 1);
-        let blocks = limits.clone().filter(|limit| limit.algorithm().can_block());
-        let blocks: Checks<'_> = blocks.map(check).collect();
-        if let Some(first) = blocks.first()
-            && blocks.iter().all(|block| block.limit().is_shadow())
-        {
-            return Err(only_in_shadow(first.limit()));
+impl<'l: 'k, 'k, S: Store, A: FromAnswer<'l> + 'k> IntoFuture for Change<'l, 'k, S, A> {
+    type Output = A::Output;
+    type IntoFuture = BoxFuture<'k, A::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let store = self.limiter.store();
+            let answer = match (self.request(), &self.act) {
+                (Err(error), _) => Err(error),
+                (Ok(request), Act::Reset) => {
+                    let checks = Checks::borrowed(request.checks());
+                    store.reset(checks).await.map(|()| None)
+                }
+                (Ok(request), _) => store.decide(request).await.map(Some),
+            };
+            self.finish(answer)
+        })
+    }
+}
+
+/// Shows no key.
+impl<S, A> fmt::Debug for Change<'_, '_, S, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Change")
+            .field("act", &self.act)
+            .field("limits", &self.limiter.limits())
+            .field("key", &self.key)
+            .field("cost", &self.cost)
+            .field("at", &self.at)
+            .finish()
+    }
+}
+
+/// Returns the checks of a block: those of the limits that can block, or of all if none can, so that
+/// the request is refused with the reason.
+fn blocks<'c>(limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError> {
+    let can_block = |limit: &&Limit| limit.algorithm().can_block();
+    let check = |limit| Check::new(limit, key, 1);
+    let blocks: Checks<'_> = limits.iter().filter(can_block).map(check).collect();
+    match blocks.first() {
+        None => Ok(Checks::of_key(limits, key, 1)),
+        Some(first) if blocks.iter().all(|block| block.limit().is_shadow()) => {
+            Err(only_in_shadow(first.limit()))
         }
-        // A request of other limits is refused, with the reason.
-        let checks = if blocks.is_empty() {
-            limits.map(check).collect()
-        } else {
-            blocks
-        };
-        Ok(Request::of_parts(
-            Operation::Block(self.span),
-            checks,
-            self.at,
-        ))
+        Some(_) => Ok(blocks),
     }
 }
 
@@ -194,140 +251,76 @@ fn only_in_shadow(limit: &Limit) -> StoreError {
     )
 }
 
-impl<S: Store> BlockCall<'_, '_, S> {
-    /// Returns the error that this block fails with whatever was counted, if there is one:
-    /// [`Call::supported`](super::Call::supported).
-    ///
-    /// # Errors
-    ///
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit can block, or only limits in shadow,
-    /// with what to do instead.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate_core::{ErrorKind, RateLimiter, Store};
-    ///
-    /// // With the limit "login=gcra:10/1m", and none that blocks.
-    /// fn at_start(limiter: &RateLimiter<impl Store>) {
-    ///     let error = limiter.block("any").supported().unwrap_err();
-    ///     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    ///     assert!(error.to_string().contains("`ban=block:5m`"));
-    /// }
-    /// ```
-    pub fn supported(&self) -> Result<(), StoreError> {
-        self.request()?.supported_by(self.limiter.store())
+/// What the store says: nothing to a reset.
+type Answer = Result<Option<Verdicts>, SettleError>;
+
+/// The answers of a [`Change`]: its type `A`.
+#[doc(hidden)]
+pub trait FromAnswer<'l> {
+    /// What the call returns.
+    type Output;
+
+    /// Converts the store's answer to a call of a limiter with these limits.
+    #[doc(hidden)]
+    fn of(limits: &'l Limits, answer: Answer) -> Self::Output;
+}
+
+impl FromAnswer<'_> for () {
+    type Output = Result<(), StoreError>;
+
+    fn of(_: &Limits, answer: Answer) -> Self::Output {
+        Ok(answer.map(drop)?)
     }
 }
 
-impl<S: SyncStore> BlockCall<'_, '_, S> {
-    /// Runs this block without waiting, and returns how long the key is blocked now.
-    ///
-    /// # Errors
-    ///
-    /// Returns the store's errors.
-    pub fn run(self) -> Result<Wait, StoreError> {
-        let verdicts = self.limiter.store().decide_now(&self.request()?)?;
+impl FromAnswer<'_> for Wait {
+    type Output = Result<Self, StoreError>;
+
+    fn of(_: &Limits, answer: Answer) -> Self::Output {
+        let verdicts = answer?.ok_or_else(StoreError::another_answer)?;
         Ok(verdicts.retry_after())
     }
 }
 
-impl<'l: 'k, 'k, S: Store> IntoFuture for BlockCall<'l, 'k, S> {
-    type Output = Result<Wait, StoreError>;
-    type IntoFuture = Boxed<'k, Self::Output>;
+impl<'l> FromAnswer<'l> for Left<'l> {
+    type Output = Result<Self, StoreError>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let verdicts = self.limiter.store().decide(self.request()?).await?;
-            Ok(verdicts.retry_after())
-        })
+    fn of(limits: &'l Limits, answer: Answer) -> Self::Output {
+        Self::new(limits, answer?)
     }
 }
 
-impl<S> fmt::Debug for BlockCall<'_, '_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockCall")
-            .field("limits", &self.limiter.limits())
-            .field("key", &self.key)
-            .field("span", &self.span)
-            .field("at", &self.at)
-            .finish()
-    }
-}
-
-/// A pending reset, made by [`RateLimiter::reset`]. End it with `.await` or [`run`](Self::run).
+/// Stands for what remains after a [refund](RateLimiter::refund), which has no cost: it gives back
+/// everything.
 ///
-/// # Errors
-///
-/// Awaiting and running return the store's errors. After [`Unknown`](crate::ErrorKind::Unknown),
-/// reset again.
-#[must_use = "a reset does nothing until it is awaited, or ended by `run`"]
-pub struct Reset<'l, 'k, S> {
-    root: &'l RateLimiter<S>,
-    /// The same, in the zone of the call.
-    limiter: &'l RateLimiter<S>,
-    key: Key<'k>,
-}
+/// ```compile_fail,E0599
+/// # use tollgate_core::{RateLimiter, Receipt};
+/// # fn refunds<S>(limiter: &RateLimiter<S>, receipt: Receipt) {
+/// let call = limiter.refund("alice", receipt).cost_of("tokens", 5);
+/// # }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Refund {}
 
-impl<'l, 'k, S> Reset<'l, 'k, S> {
-    #[inline]
-    pub(crate) fn new(limiter: &'l RateLimiter<S>, key: Key<'k>) -> Self {
-        Self {
-            root: limiter,
-            limiter,
-            key,
-        }
-    }
+impl<'l> FromAnswer<'l> for Refund {
+    type Output = Result<Left<'l>, SettleError>;
 
-    /// Brings the time zone of limits `@local`, in which everything is forgotten. See
-    /// [`Call::zone`](super::Call::zone).
-    #[cfg(feature = "calendar")]
-    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limiter = self.root.within(&zone);
-        self
+    fn of(limits: &'l Limits, answer: Answer) -> Self::Output {
+        Left::new(limits, answer?).map_err(|error| SettleError::new(error, None))
     }
 }
 
-impl<S: SyncStore> Reset<'_, '_, S> {
-    /// Runs this reset without waiting.
-    ///
-    /// # Errors
-    ///
-    /// Returns the store's errors.
-    pub fn run(self) -> Result<(), StoreError> {
-        let checks = 0.checks(self.limiter.zoneless(), self.key)?;
-        self.limiter.store().reset_now(&checks)?;
-        self.limiter.given_back(self.key);
-        Ok(())
-    }
-}
+/// Stands for what remains after a [settlement](RateLimiter::settle), which may have
+/// [another cost](Change::cost_of) for a limit.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Settle {}
 
-impl<'l: 'k, 'k, S: Store> IntoFuture for Reset<'l, 'k, S> {
-    type Output = Result<(), StoreError>;
-    type IntoFuture = Boxed<'k, Self::Output>;
+impl<'l> FromAnswer<'l> for Settle {
+    type Output = Result<Left<'l>, SettleError>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        let checks = match 0.checks(self.limiter.zoneless(), self.key) {
-            Ok(checks) => checks,
-            Err(error) => return Box::pin(ready(Err(error))),
-        };
-        let forgotten = self.limiter.store().reset(checks);
-        if self.limiter.shared.companions.is_empty() {
-            return forgotten;
-        }
-        Box::pin(async move {
-            forgotten.await?;
-            self.limiter.given_back(self.key);
-            Ok(())
-        })
-    }
-}
-
-impl<S> fmt::Debug for Reset<'_, '_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reset")
-            .field("limits", &self.root.limits())
-            .field("key", &self.key)
-            .finish()
+    fn of(limits: &'l Limits, answer: Answer) -> Self::Output {
+        Refund::of(limits, answer)
     }
 }

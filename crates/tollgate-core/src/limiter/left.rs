@@ -26,7 +26,8 @@ use crate::store::Verdicts;
 pub struct Left<'l>(Decision<'l>);
 
 impl<'l> Left<'l> {
-    pub(super) fn new(limits: &'l Limits, verdicts: Verdicts) -> Result<Self, StoreError> {
+    pub(super) fn new(limits: &'l Limits, verdicts: Option<Verdicts>) -> Result<Self, StoreError> {
+        let verdicts = verdicts.ok_or_else(StoreError::another_answer)?;
         Decision::new(limits, verdicts).map(Self)
     }
 

@@ -2,29 +2,29 @@
 
 mod call;
 mod change;
+mod cost;
 mod left;
-mod refund;
-mod settle;
-#[cfg(feature = "calendar")]
+mod settle_error;
 mod zones;
 
 use std::fmt;
-#[cfg(not(feature = "calendar"))]
-use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
-pub use call::{Call, Check, Consume, Consumes, Costs, Deciding, Kind, Peek, Reserve};
-pub use change::{BlockCall, Lower, Reset};
+pub use call::{Call, Check, Consume, Consumes, Deciding, Kind, Peek, Reserve};
+use change::Act;
+pub use change::{Change, FromAnswer, Refund, Settle};
 pub use left::Left;
-pub use refund::Refund;
-pub use settle::{Settle, SettleError};
+pub use settle_error::SettleError;
 
+use crate::algorithm::BlockSpan;
 use crate::companion::{Companion, Companions};
 use crate::decision::Decision;
 use crate::error::{LimitError, Problem, StoreError};
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
 use crate::store::{MAX_CHECKS, Operation, Receipt, Verdicts};
+use crate::time::Wait;
 
 /// Limits how often something may happen for a key: one or more limits on one store.
 ///
@@ -39,7 +39,7 @@ use crate::store::{MAX_CHECKS, Operation, Receipt, Verdicts};
 ///     per_user: &RateLimiter<impl Store>,
 ///     (ip, user): (&str, &str),
 /// ) -> Result<bool, StoreError> {
-///     let mut request = per_ip.check(ip).into_request();
+///     let mut request = per_ip.check(ip).into_request()?;
 ///     for limit in per_user.limits() {
 ///         request = request.and(Check::new(limit, user, 1));
 ///     }
@@ -107,13 +107,12 @@ pub struct RateLimiter<S> {
 
 struct Shared<S> {
     limits: Limits,
-    /// The same, or none if one of them needs the time zone of each call.
-    zoneless: Limits,
-    #[cfg(feature = "calendar")]
+    /// Also without the feature, so that lifetimes in `S` are the same.
+    #[cfg_attr(
+        not(feature = "calendar"),
+        expect(dead_code, reason = "no call is in a zone")
+    )]
     zones: zones::Zones<S>,
-    /// No lifetime in `S` can be shortened, with the feature or without.
-    #[cfg(not(feature = "calendar"))]
-    zones: PhantomData<fn(S) -> S>,
     companions: Arc<Companions>,
 }
 
@@ -167,14 +166,8 @@ impl<S> RateLimiter<S> {
     }
 
     fn of(limits: Vec<Limit>, store: Arc<S>, companions: Arc<Companions>) -> Self {
-        let needs_zone = limits.iter().any(Limit::needs_zone);
-        let zoneless = match needs_zone {
-            true => Limits::new([]),
-            false => Limits::new(limits.iter().cloned()),
-        };
         let shared = Shared {
             limits: Limits::new(limits),
-            zoneless,
             zones: Default::default(),
             companions,
         };
@@ -189,52 +182,6 @@ impl<S> RateLimiter<S> {
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.shared.limits
-    }
-
-    /// Returns the limits of a call that brings no zone: none if one of them needs it. Such a call fails.
-    #[inline]
-    fn zoneless(&self) -> &Limits {
-        &self.shared.zoneless
-    }
-
-    /// Returns this limiter in a time zone: with the same store, and each limit of the zone `@local` as the
-    /// one of this zone. A limiter without such a limit is itself in every zone.
-    ///
-    /// Calls of the returned limiter are those that bring the zone with [`Call::zone`]. It is for
-    /// functions that take a limiter, such as those of the crate `tollgate-tokio` for streams.
-    ///
-    /// # Errors
-    ///
-    /// If a limit is `@local`, and the zone has no name in the database of time zones.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use jiff::tz::TimeZone;
-    /// use tollgate_core::RateLimiter;
-    ///
-    /// # fn example<S>(store: S) -> Result<(), Box<dyn std::error::Error>> {
-    /// let limiter = RateLimiter::new(store, ["bill=fixed-window:2000000/month@local"])?;
-    /// let in_berlin = limiter.in_zone(&TimeZone::get("Europe/Berlin")?)?;
-    /// let limit = in_berlin.limits()[0].to_string();
-    /// assert_eq!(limit, "bill=fixed-window:2000000/month@Europe/Berlin");
-    /// # Ok(())
-    /// # }
-    /// # example(()).unwrap();
-    /// ```
-    #[cfg(feature = "calendar")]
-    pub fn in_zone(&self, zone: &jiff::tz::TimeZone) -> Result<&Self, LimitError> {
-        if !self.zoneless().is_empty() {
-            return Ok(self);
-        }
-        self.shared.zones.of(zone, self)
-    }
-
-    /// Returns the limiter of a call that brings `zone`: this one, without whose zone a call fails, if the
-    /// zone has no name.
-    #[cfg(feature = "calendar")]
-    fn within(&self, zone: &jiff::tz::TimeZone) -> &Self {
-        self.in_zone(zone).unwrap_or(self)
     }
 
     /// Returns the store.
@@ -331,7 +278,7 @@ impl<S> RateLimiter<S> {
     /// Admits a call for `key` now, to start at once or after a delay, so that all starts keep to
     /// the limits: a leaky bucket as a queue.
     ///
-    /// Set the longest delay with [`within`](Reserve::within). If the decision is allowed, wait for
+    /// Set the longest delay with [`within`](Call::within). If the decision is allowed, wait for
     /// [`delay`](crate::Decision::delay), then go ahead: the call is counted, and nobody who calls
     /// later gets an earlier start. If it is denied, nothing was consumed, and
     /// [`retry_after`](crate::Decision::retry_after) says when the same reservation would be
@@ -343,7 +290,15 @@ impl<S> RateLimiter<S> {
     ///
     /// All limits must be [`Gcra`](crate::Gcra); with any other, the call fails with
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). [`Call::supported`] tells when the
-    /// program starts.
+    /// program starts. Without a longest delay, it does not compile:
+    ///
+    /// ```compile_fail,E0599
+    /// # use tollgate_core::{RateLimiter, StoreError, SyncStore};
+    /// # fn send(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    /// limiter.reserve("alice").run()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Examples
     ///
@@ -367,8 +322,9 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     #[inline]
-    pub fn reserve<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Reserve<'l, 'k, S> {
-        Reserve::new(self, key.into())
+    pub fn reserve<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Call<'l, 'k, S, Reserve> {
+        let max_delay = Duration::ZERO;
+        Call::new(self, Operation::Reserve { max_delay }, key.into(), 1)
     }
 
     /// Consumes as much as every limit allows for `key`, at most `most`;
@@ -401,6 +357,17 @@ impl<S> RateLimiter<S> {
     /// not refunded stay within the limit's bound. See [`Receipt`] for receipts from before a
     /// reset.
     ///
+    /// # Errors
+    ///
+    /// Awaiting and running return a [`SettleError`], which holds the receipt if nothing was changed.
+    ///
+    /// - [`Malformed`](crate::ErrorKind::Malformed): the receipt is from another key, another limit or
+    ///   the other clock.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported): on a server, a
+    ///   [`SlidingLog`](crate::SlidingLog) holds more than 2,000 entries before the entry of the call
+    ///   and more than 2,000 after it, or several hold as many together. The call then counts until it
+    ///   leaves the window.
+    ///
     /// # Examples
     ///
     /// ```
@@ -419,8 +386,8 @@ impl<S> RateLimiter<S> {
         &'l self,
         key: impl Into<Key<'k>>,
         receipt: Receipt,
-    ) -> Refund<'l, 'k, S> {
-        Refund::new(self, key.into(), receipt)
+    ) -> Change<'l, 'k, S, Refund> {
+        Change::new(self, key.into(), Act::Refund(receipt), 0)
     }
 
     /// Corrects what a call consumed for `key` from an estimate to its real `cost`, in each limit.
@@ -441,8 +408,14 @@ impl<S> RateLimiter<S> {
     /// | [`SlidingLog`](crate::SlidingLog) | the newest units, as many as the quota's amount |
     ///
     /// So the costs of all calls, as settled, exceed a limit's bound by at most what was counted
-    /// beyond the estimates. For a cost of its own under a limit, use [`Settle::cost_of`]. A call that is never settled counts at its estimate. Settle a
-    /// [reservation](Self::reserve) after its start; before that, nothing is given back.
+    /// beyond the estimates. For a cost of its own under a limit, use [`Change::cost_of`]. A call that
+    /// is never settled counts at its estimate. Settle a [reservation](Self::reserve) after its start;
+    /// before that, nothing is given back.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting and running return a [`SettleError`], as for a [refund](Self::refund), and with
+    /// [`Full`](crate::ErrorKind::Full) if more is to be counted for a key that the store has no room for.
     ///
     /// # Examples
     ///
@@ -465,8 +438,8 @@ impl<S> RateLimiter<S> {
         key: impl Into<Key<'k>>,
         receipt: Receipt,
         cost: u64,
-    ) -> Settle<'l, 'k, S> {
-        Settle::new(self, key.into(), receipt, cost)
+    ) -> Change<'l, 'k, S, Settle> {
+        Change::new(self, key.into(), Act::Settle(receipt), cost)
     }
 
     /// Lowers what remains for `key` to at most `remaining`, under each limit.
@@ -475,6 +448,11 @@ impl<S> RateLimiter<S> {
     /// `lower(key, 3)` makes this limiter admit no more than that. It counts the difference as if
     /// calls had consumed it now, so it returns at the limit's own rate. Where no more than
     /// `remaining` is left, nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting and running return the store's errors. After [`Unknown`](crate::ErrorKind::Unknown),
+    /// repeat the call: once or twice makes no difference.
     ///
     /// # Examples
     ///
@@ -489,17 +467,27 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     #[inline]
-    pub fn lower<'l, 'k>(&'l self, key: impl Into<Key<'k>>, remaining: u64) -> Lower<'l, 'k, S> {
-        Lower::new(self, key.into(), remaining)
+    pub fn lower<'l, 'k>(
+        &'l self,
+        key: impl Into<Key<'k>>,
+        remaining: u64,
+    ) -> Change<'l, 'k, S, Left<'l>> {
+        Change::new(self, key.into(), Act::Lower, remaining)
     }
 
     /// Denies every call for `key` for some time, whatever its other limits say.
     ///
-    /// One of the limits must be able to, such as `ban=block:5m`; without one, or if it is in shadow, the call fails
-    /// with [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). The block lasts as long as
-    /// that limit says, unless [`until`](BlockCall::until) or [`lasting`](BlockCall::lasting) says
-    /// how long. A block never ends earlier than an earlier one of the same key said;
-    /// [`reset`](Self::reset) ends it, and forgets the other limits, too.
+    /// One of the limits must be able to, such as `ban=block:5m`. The call returns how long the key is
+    /// blocked now. The block lasts as long as that limit says, unless [`until`](Change::until) or
+    /// [`lasting`](Change::lasting) says how long. A block never ends earlier than an earlier one of the
+    /// same key said; [`reset`](Self::reset) ends it, and forgets the other limits, too.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting and running return the store's errors, and
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if no limit can block, or only limits in
+    /// [shadow](crate::Limit::shadow), which deny nobody. After [`Unknown`](crate::ErrorKind::Unknown),
+    /// block again: once or twice makes no difference.
     ///
     /// # Examples
     ///
@@ -518,12 +506,17 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     #[inline]
-    pub fn block<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> BlockCall<'l, 'k, S> {
-        BlockCall::new(self, key.into())
+    pub fn block<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, Wait> {
+        Change::new(self, key.into(), Act::Block(BlockSpan::Usual), 0)
     }
 
     /// Forgets everything consumed for `key`, at the store's clock and at callers' instants
     /// ([`Call::at`]).
+    ///
+    /// # Errors
+    ///
+    /// Awaiting and running return the store's errors. After [`Unknown`](crate::ErrorKind::Unknown),
+    /// reset again.
     ///
     /// # Examples
     ///
@@ -535,8 +528,8 @@ impl<S> RateLimiter<S> {
     /// # }
     /// ```
     #[inline]
-    pub fn reset<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Reset<'l, 'k, S> {
-        Reset::new(self, key.into())
+    pub fn reset<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, ()> {
+        Change::new(self, key.into(), Act::Reset, 0)
     }
 }
 

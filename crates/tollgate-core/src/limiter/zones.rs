@@ -1,57 +1,89 @@
-//! `Zones`: a limiter in each time zone that its calls have brought.
+//! `RateLimiter::in_zone`, and `Zones`: a limiter in each time zone that it was called in.
 
-use std::sync::{Arc, OnceLock};
+#![cfg_attr(
+    not(feature = "calendar"),
+    expect(dead_code, reason = "no call is in a zone")
+)]
 
-use jiff::tz::TimeZone;
+use std::sync::OnceLock;
 
 use super::RateLimiter;
-use crate::error::LimitError;
 
-/// A list that only grows, by one entry for each zone that a call has brought.
+/// A list that only grows, by one entry for each zone.
 ///
 /// The database has a few hundred names. What is in the list stays where it is, so calls borrow it.
 pub(super) struct Zones<S>(OnceLock<Box<Entry<S>>>);
 
 struct Entry<S> {
-    zone: TimeZone,
+    zone: Box<str>,
     limiter: RateLimiter<S>,
     others: Zones<S>,
 }
 
-impl<S> Zones<S> {
-    /// Returns `limiter` in `zone`.
+#[cfg(feature = "calendar")]
+impl<S> RateLimiter<S> {
+    /// Returns this limiter in a time zone: with the same store, and each limit of the zone `@local`, such
+    /// as `fixed-window:10000/month@local`, as the one of this zone. A limiter without such a limit is
+    /// itself in every zone.
+    ///
+    /// A limit in a zone is the one of the zone's name, with its states: if one key is called in two
+    /// zones, each of them counts apart, and the key may use up the amount in both. So take the zone from
+    /// what you know of the key, not from whoever calls; a tenant that moves starts afresh in its new
+    /// zone. Give back and settle in the zone of the call that consumed, and reset in each.
+    ///
+    /// Without a zone, every call of a limiter with such a limit fails with
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed).
     ///
     /// # Errors
     ///
-    /// If the zone has no name in the database of time zones.
-    pub(super) fn of(
-        &self,
-        zone: &TimeZone,
-        limiter: &RateLimiter<S>,
-    ) -> Result<&RateLimiter<S>, LimitError> {
-        let mut at = self;
+    /// If a limit is `@local`, and the zone has no name in the database of time zones.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use jiff::tz::TimeZone;
+    /// use tollgate_core::{ErrorKind, RateLimiter, SyncStore};
+    ///
+    /// fn send(store: impl SyncStore) -> Result<(), Box<dyn Error>> {
+    ///     let limiter = RateLimiter::new(store, ["bill=fixed-window:2000000/month@local"])?;
+    ///     let decision = limiter.in_zone(&TimeZone::get("Europe/Berlin")?)?.check("tenant-7").run()?;
+    ///     assert_eq!(decision.remaining(), 1_999_999);
+    ///     let limit = decision.binding().0.to_string();
+    ///     assert_eq!(limit, "bill=fixed-window:2000000/month@Europe/Berlin");
+    ///
+    ///     let error = limiter.check("tenant-7").run().unwrap_err();
+    ///     assert_eq!(error.kind(), ErrorKind::Malformed);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn in_zone(&self, zone: &jiff::tz::TimeZone) -> Result<&Self, crate::LimitError> {
+        if !self.limits().iter().any(crate::Limit::needs_zone) {
+            return Ok(self);
+        }
+        let name = crate::calendar::name_of(zone);
+        let mut zones = &self.shared.zones;
         loop {
-            let entry = match at.0.get() {
+            let entry = match zones.0.get() {
                 Some(entry) => entry,
                 None => {
-                    let limits = limiter.limits().iter().map(|limit| limit.in_zone(zone));
+                    let limits = self.limits().iter().map(|limit| limit.in_zone(zone));
                     let limits = limits.collect::<Result<Vec<_>, _>>()?;
-                    let store = Arc::clone(&limiter.store);
-                    let companions = Arc::clone(&limiter.shared.companions);
+                    let (store, companions) = (&self.store, &self.shared.companions);
                     // Another thread may be first, with another zone.
-                    at.0.get_or_init(|| {
+                    zones.0.get_or_init(|| {
                         Box::new(Entry {
-                            zone: zone.clone(),
-                            limiter: RateLimiter::of(limits, store, companions),
-                            others: Self::default(),
+                            zone: (&*name).into(),
+                            limiter: Self::of(limits, store.clone(), companions.clone()),
+                            others: Zones::default(),
                         })
                     })
                 }
             };
-            if entry.zone == *zone {
+            if *entry.zone == *name {
                 return Ok(&entry.limiter);
             }
-            at = &entry.others;
+            zones = &entry.others;
         }
     }
 }

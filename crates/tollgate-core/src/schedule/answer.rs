@@ -332,7 +332,7 @@ impl fmt::Debug for PlannedEvent {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Answer {
-    /// To `Add`: all events are planned, this many of them new.
+    /// To `Add`: all events are planned. How many of them are new.
     Added(usize),
     /// To `Reschedule` and `ReserveNext`: the event is planned.
     Planned {

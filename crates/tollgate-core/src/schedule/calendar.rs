@@ -1,4 +1,4 @@
-//! `CalendarQuota`: so many events per local day, week, month or year.
+//! `CalendarQuota`: N events per local day, week, month or year.
 
 use std::fmt;
 

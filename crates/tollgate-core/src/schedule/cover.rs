@@ -7,11 +7,11 @@ use crate::schedule::event::Event;
 use crate::schedule::operation::Operation;
 use crate::schedule::request::Request;
 #[cfg(feature = "calendar")]
-use crate::schedule::{Quota, closed};
+use crate::schedule::{Quota, Zone, closed};
 use crate::time::Timestamp;
 
 /// How far ahead the first request brings a calendar's periods.
-pub(super) const FIRST_SPAN: Duration = Duration::from_secs(40 * 86_400);
+const FIRST_SPAN: Duration = Duration::from_secs(40 * 86_400);
 
 impl Request<'_> {
     /// Brings the periods that most answers need.
@@ -88,8 +88,41 @@ impl Request<'_> {
     }
 }
 
+#[cfg(feature = "calendar")]
+impl<'a> Request<'a> {
+    /// Returns whether the zone of this call leaves no time open around those that it asks for. Closed
+    /// times of fixed zones are together open at some time.
+    pub(super) fn is_never_open(&self) -> bool {
+        const YEAR: Duration = Duration::from_secs(366 * 86_400);
+        let closed: Vec<_> = self.terms().closed_times().collect();
+        closed.iter().any(|rule| *rule.zone() == Zone::Local)
+            && self.span().is_some_and(|(first, last)| {
+                [first, last].into_iter().all(|at| {
+                    let (from, until) = (before(at, YEAR), at.saturating_add(YEAR));
+                    !closed::are_open(&closed, self.zone.as_ref(), from, until)
+                })
+            })
+    }
+
+    /// Returns, of the closed times, those that alone are open again last after `time`, or that stay closed
+    /// for 40 days.
+    pub(super) fn last_to_open(&self, time: Timestamp) -> Option<&'a Quota> {
+        let until = time.saturating_add(FIRST_SPAN);
+        let opens = |quota: &&Quota| {
+            let times = quota.closed_times()?;
+            let zone = times.zone().of_call(self.zone.as_ref())?;
+            let mut open = times.open_times(zone, time, until).into_iter();
+            open.find(|open| open.start() < open.end())
+                .map_or(Some(Timestamp::END), |open| Some(open.start()))
+        };
+        let quotas = self.terms().quotas().iter();
+        let closed = quotas.rev().filter(|quota| !quota.counts());
+        closed.max_by_key(opens)
+    }
+}
+
 /// Returns `time` less `by`, or the epoch.
-pub(super) fn before(time: Timestamp, by: Duration) -> Timestamp {
+fn before(time: Timestamp, by: Duration) -> Timestamp {
     let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
     Timestamp::saturating_from_micros(time.as_micros().saturating_sub(by))
 }

@@ -1,12 +1,12 @@
 //! `State`: the events of one key, and how requests are decided on them.
 
 use crate::cover::Uncovered;
-use crate::schedule::answer::{Answer, PlannedEvent, Reason, Refusal};
+use crate::schedule::answer::{Answer, Reason, Refusal};
 use crate::schedule::event::Event;
 use crate::schedule::operation::Operation;
 use crate::schedule::quota::Quota;
 use crate::schedule::request::Request;
-use crate::schedule::search::{Found, Search};
+use crate::schedule::search::{Entry, Found, Search, hash};
 use crate::schedule::terms::Terms;
 use crate::time::{MAX_EXACT, Timestamp};
 
@@ -16,43 +16,6 @@ pub struct State {
     entries: Vec<Entry>,
     /// The latest instant at which an event was planned.
     latest: Timestamp,
-}
-
-/// An event that is held.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Entry {
-    id: Box<[u8]>,
-    /// The hash of the id: comparing it first spares a look at most of the other ids.
-    hash: u32,
-    /// A larger one never fits.
-    weight: u32,
-    pub(super) time: Timestamp,
-}
-
-impl Entry {
-    fn of(event: &Event<'_>) -> Self {
-        Self {
-            id: event.id().into(),
-            hash: hash(event.id()),
-            weight: u32::try_from(event.weight()).unwrap_or(u32::MAX),
-            time: event.time(),
-        }
-    }
-
-    pub(super) fn weight(&self) -> u64 {
-        self.weight.into()
-    }
-
-    fn planned(&self) -> PlannedEvent {
-        PlannedEvent::new(&*self.id, self.time, self.weight())
-    }
-}
-
-/// Returns a hash of `id`: FNV-1a.
-fn hash(id: &[u8]) -> u32 {
-    id.iter().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
 }
 
 /// The times at which events can be planned, and the time up to which they no longer count.

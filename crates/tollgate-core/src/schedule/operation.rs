@@ -57,3 +57,10 @@ impl fmt::Debug for Operation<'_> {
         }
     }
 }
+
+/// The time zone that a call brings.
+#[cfg(feature = "calendar")]
+pub(super) type CallZone = jiff::tz::TimeZone;
+/// Without the calendar, no call brings one.
+#[cfg(not(feature = "calendar"))]
+pub(super) type CallZone = std::convert::Infallible;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::{LimitError, Problem};
 use crate::limit::check_name;
 #[cfg(feature = "calendar")]
-use crate::schedule::{Period, request::CallZone};
+use crate::schedule::{Period, operation::CallZone};
 use crate::text::{Reader, from_texts};
 use crate::time::MAX_EXACT;
 #[cfg(feature = "calendar")]

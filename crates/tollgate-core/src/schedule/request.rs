@@ -4,7 +4,7 @@ use crate::cover::{Cover, Period};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::schedule::event::{Event, LONGEST_ID};
-use crate::schedule::operation::Operation;
+use crate::schedule::operation::{CallZone, Operation};
 use crate::schedule::quota::Quota;
 use crate::schedule::terms::Terms;
 use crate::time::Timestamp;
@@ -28,13 +28,6 @@ pub struct Request<'a> {
     /// times.
     pub(super) cover: Cover,
 }
-
-/// The time zone that a call brings.
-#[cfg(feature = "calendar")]
-pub(super) type CallZone = jiff::tz::TimeZone;
-/// Without the calendar, no call brings one.
-#[cfg(not(feature = "calendar"))]
-pub(super) type CallZone = std::convert::Infallible;
 
 impl<'a> Request<'a> {
     /// Returns a request to apply `operation` to the events of `key`.

@@ -1,13 +1,51 @@
 //! Finds free times: the proof is in `README.md` beside this file.
 
 use crate::cover::{Period, Uncovered, period_of};
-use crate::schedule::events::Entry;
+use crate::schedule::answer::PlannedEvent;
+use crate::schedule::event::Event;
 use crate::schedule::quota::Quota;
 use crate::schedule::request::Request;
 use crate::time::Timestamp;
 
 /// A time that comes after all others.
 const NEVER: i64 = i64::MAX;
+
+/// An event that is held.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Entry {
+    pub(super) id: Box<[u8]>,
+    /// The hash of the id: comparing it first spares a look at most of the other ids.
+    pub(super) hash: u32,
+    /// A larger one never fits.
+    weight: u32,
+    pub(super) time: Timestamp,
+}
+
+impl Entry {
+    pub(super) fn of(event: &Event<'_>) -> Self {
+        Self {
+            id: event.id().into(),
+            hash: hash(event.id()),
+            weight: u32::try_from(event.weight()).unwrap_or(u32::MAX),
+            time: event.time(),
+        }
+    }
+
+    pub(super) fn weight(&self) -> u64 {
+        self.weight.into()
+    }
+
+    pub(super) fn planned(&self) -> PlannedEvent {
+        PlannedEvent::new(&*self.id, self.time, self.weight())
+    }
+}
+
+/// Returns a hash of `id`: FNV-1a.
+pub(super) fn hash(id: &[u8]) -> u32 {
+    id.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
 
 /// Where to search, and for what.
 #[derive(Clone, Copy, Debug)]

@@ -21,9 +21,9 @@ use crate::schedule::terms::Terms;
 ///   `concurrent_callers_break_no_quota`).
 /// - A refused request MUST change nothing, and neither must a search or a list (checked by
 ///   `agrees_with_the_machine`).
-/// - A request with [`Request::at`] MUST be decided at that instant (checked by
-///   `agrees_with_the_machine`), and any other at the store's own clock (checked by
-///   `agrees_with_the_machine_at_its_own_clock`). Callers MUST NOT use one key with both.
+/// - A request with [`Request::at`] MUST be decided at that instant (checked by `agrees_with_the_machine`),
+///   any other at the store's own clock (checked by `agrees_with_the_machine_at_its_own_clock`), and the
+///   events of the two MUST be kept apart (checked by `keys_are_independent`).
 /// - A request that is not [valid](Request::validate) MUST fail and change nothing (checked by
 ///   `malformed_requests_change_nothing`).
 #[async_trait]

@@ -268,7 +268,7 @@ impl Inner {
         number(self.quotas.iter().filter(|quota| quota.counts()).count())
     }
 
-    /// Returns how many events a key may hold with so many quotas.
+    /// Returns how many events a key may hold with this number of quotas.
     fn allowed_events(&self) -> u64 {
         (MAX_LOOKS / self.counting().max(1)).min(MAX_EVENTS)
     }

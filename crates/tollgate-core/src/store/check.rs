@@ -73,7 +73,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// The checks of a request: up to four without an allocation.
+/// The checks of a request, a slice: up to four without an allocation. A request is made of their `iter().copied()`.
 #[derive(Clone, Debug)]
 pub struct Checks<'a>(Held<'a>);
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::algorithm::{BlockSpan, Change, Reserved, State, States};
+use crate::algorithm::{Ahead, BlockSpan, Change, Reserved, State, States};
 use crate::one_or_many::OneOrMany;
 use crate::store::{Check, Fingerprint, Operation, Prefetch, Request, Source, Verdicts};
 use crate::time::{Timestamp, Wait};
@@ -37,11 +37,7 @@ enum Write<'r> {
     Nothing,
     /// Records what the call consumes.
     Commit,
-    /// Records what the call consumes, of which `cost` is used now, and the rest within this many microseconds.
-    Ahead {
-        cost: u64,
-        within: u64,
-    },
+    Ahead(Ahead),
     /// Records what the call consumes, for a call that starts after the delay.
     Later,
     /// Records a denied call of this cost.
@@ -198,7 +194,11 @@ impl Request<'_> {
     ) -> Evaluation<'_> {
         self.planned(now, |index, check| {
             let algorithm = check.limit().algorithm();
-            let wait = algorithm.wait(states.state(index), now, cost.unwrap_or(check.cost()));
+            let wait = algorithm.wait(
+                states.state(index),
+                now,
+                cost.unwrap_or_else(|| check.cost()),
+            );
             (wait, Write::Nothing)
         })
     }
@@ -228,7 +228,11 @@ impl Request<'_> {
             {
                 planned.consumed = units;
                 if let Write::Commit = planned.write {
-                    planned.write = Write::Ahead { cost, within };
+                    planned.write = Write::Ahead(Ahead {
+                        units,
+                        own: cost,
+                        within,
+                    });
                 }
             }
         }
@@ -285,7 +289,7 @@ impl Evaluation<'_> {
     fn consume(&mut self, cost: Option<u64>) {
         for (planned, check) in self.each.iter_mut().zip(self.checks) {
             let algorithm = check.limit().algorithm();
-            let cost = cost.unwrap_or(check.cost());
+            let cost = cost.unwrap_or_else(|| check.cost());
             // A limit in shadow counts what it would allow.
             let admits = self.allowed && (planned.wait.is_zero() || !check.limit().is_shadow());
             planned.consumed = if admits { cost } else { 0 };
@@ -360,9 +364,7 @@ impl Evaluation<'_> {
             match write {
                 Write::Nothing => {}
                 Write::Commit => at = algorithm.commit(state, now, consumed),
-                Write::Ahead { cost, within } => {
-                    at = algorithm.commit_ahead(state, now, (within, cost), consumed);
-                }
+                Write::Ahead(ahead) => at = algorithm.commit_ahead(state, now, ahead),
                 Write::Later => {
                     let later = algorithm.reserve(state, now, self.delay, consumed);
                     at = Timestamp::saturating_from_micros(later.at);

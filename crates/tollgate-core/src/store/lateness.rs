@@ -30,9 +30,8 @@ struct Delay {
 
 impl Delays {
     fn note(&mut self, delay: Delay) {
-        let period = |delay: &Delay| delay.ended.as_millis() / PERIOD;
-        let index = usize::try_from(period(&delay) % PERIODS as u128).unwrap_or(0);
-        let noted = &mut self.0[index];
+        let period = |delay: &Delay| usize::try_from(delay.ended.as_millis() / PERIOD).unwrap_or(0);
+        let noted = &mut self.0[period(&delay) % PERIODS];
         if period(noted) != period(&delay) || noted.length < delay.length {
             *noted = delay;
         }

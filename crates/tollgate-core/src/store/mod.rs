@@ -48,7 +48,6 @@ pub use fingerprint::Fingerprint;
 pub use lateness::{Delays, Lateness};
 pub use operation::{Operation, Prefetch};
 pub use receipt::Consumed;
-pub(crate) use request::without_zone;
 pub use request::{MAX_CHECKS, Request};
 pub use source::Source;
 pub use verdicts::Verdicts;

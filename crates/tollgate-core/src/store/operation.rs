@@ -44,6 +44,31 @@ pub enum Operation<'a> {
     TakeUpTo,
 }
 
+impl Operation<'_> {
+    /// Returns whether it decides a call: consumes for it, or says whether it would be allowed. Others correct
+    /// what a call consumed, by its receipt, or change what is held of the keys.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::store::Operation;
+    ///
+    /// assert!(Operation::Peek.decides_a_call());
+    /// assert!(!Operation::Lower.decides_a_call());
+    /// ```
+    #[must_use]
+    pub fn decides_a_call(self) -> bool {
+        match self {
+            Self::Consume
+            | Self::Peek
+            | Self::Prefetch(_)
+            | Self::Reserve { .. }
+            | Self::TakeUpTo => true,
+            Self::Block(_) | Self::Lower | Self::Refund(_) | Self::Settle(_) => false,
+        }
+    }
+}
+
 /// How many units a process asks for ahead, and for how long: see [`Operation::Prefetch`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Prefetch {

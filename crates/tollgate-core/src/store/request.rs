@@ -1,6 +1,7 @@
 //! `Request`: one or more checks for a store to decide together.
 
 use std::borrow::Borrow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::check::{Check, Checks};
@@ -191,9 +192,9 @@ impl<'a> Request<'a> {
 
     /// Changes the cost of each check to what `other` returns for it.
     ///
-    /// For layers in whose store a unit costs something else than outside. If the request has a
-    /// [receipt](Self::receipt), its costs change alike, by [`Receipt::map_costs`], and those of the
-    /// answer change back, by [`Verdicts::map_costs`].
+    /// For layers in whose store a unit costs something else than outside. This leaves the
+    /// [receipt](Self::receipt) as it is: set [that](Self::with_receipt) of [`Receipt::map_costs`], too, and
+    /// change the answer back by [`Verdicts::map_costs`].
     ///
     /// # Examples
     ///
@@ -514,9 +515,9 @@ impl<'a> Request<'a> {
         u64::try_from(max_delay.as_micros()).map_or(exact, |most| most.min(exact))
     }
 
-    /// Does the same as [`validate`](Self::validate), but does not compare a receipt's fingerprint.
+    /// Does what [`validate`](Self::validate) does, but accepts ids, undefined operations, any fingerprint.
     ///
-    /// For stores that forward requests to another store, whose fingerprints they do not know.
+    /// For layers: the store inside knows its fingerprints, and what it supports.
     ///
     /// # Errors
     ///
@@ -571,13 +572,29 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns the error of a call without the time zone that one of its limits needs.
+impl Fingerprint {
+    /// Returns the fingerprint of `request`: equal for equal limits, keys and clock in one process.
+    ///
+    /// Do not store it or send it elsewhere: another compiler may hash otherwise.
+    #[must_use]
+    pub fn of(request: &Request<'_>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        // The store's clock and a caller's count in different states.
+        request.caller_time().is_some().hash(&mut hasher);
+        for check in request.checks() {
+            check.limit().identity().hash(&mut hasher);
+            check.key().hash(&mut hasher);
+        }
+        Self::new(hasher.finish())
+    }
+}
+
 #[cold]
-pub(crate) fn without_zone() -> StoreError {
+fn without_zone() -> StoreError {
     StoreError::new(
         ErrorKind::Malformed,
-        "a limit counts in the zone `@local`, which is that of the call: add one of the database of \
-         time zones, such as Europe/Berlin, with `zone`",
+        "a limit counts in the zone `@local`, which is that of each call: call the limiter in a zone \
+         of the database of time zones, such as `limiter.in_zone(&berlin)?.check(key)`",
     )
 }
 

@@ -100,7 +100,7 @@ async fn calls_do_not_wait_for_each_other() {
     }
 }
 
-/// Waits until a server has received so many calls.
+/// Waits until a server has received `calls` calls.
 async fn received(server: &FakeServer, calls: usize) {
     while server.count("EVALSHA") < calls {
         sleep(Duration::from_millis(1)).await;

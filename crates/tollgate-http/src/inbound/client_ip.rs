@@ -7,9 +7,8 @@ use std::sync::Arc;
 use http::header::{FORWARDED, HeaderName, HeaderValue};
 use http::request::Parts;
 
-use super::client_key::ClientKey;
+use super::client_key::{ClientKey, NoKey, Unknown};
 use super::forwarded::{self, CLOUDFRONT_VIEWER_ADDRESS, Chain, X_FORWARDED_FOR};
-use super::key_by::NoKey;
 use super::prefix::{PrefixError, Prefixes, canonical};
 
 /// The address that the connection came from, in the extensions of a request: for servers that set
@@ -53,17 +52,6 @@ enum Model {
     Peer,
     Behind(Chain, Prefixes),
     Hops(Chain, usize),
-    Header(HeaderName),
-}
-
-/// Why the address of a client is not known.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Unknown {
-    /// The request has no peer.
-    Peer,
-    /// The chain of addresses in this header is shorter than the number of proxies.
-    Hops(HeaderName),
-    /// This header does not hold one address, or comes several times.
     Header(HeaderName),
 }
 

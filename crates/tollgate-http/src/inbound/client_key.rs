@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use http::header::HeaderName;
 use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 use tollgate_core::Key;
@@ -22,6 +23,32 @@ const HASHED: &[u8] = b"sha256-";
 
 /// The bytes of a part of a key.
 pub(super) type Part = SmallVec<[u8; 64]>;
+
+/// Why a request has no key.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum NoKey {
+    /// The client is never limited.
+    Allowed,
+    /// The client is never served.
+    Denied,
+    /// The client's address is not known.
+    Unknown(Unknown),
+    /// The request has no such header.
+    Header(HeaderName),
+    /// A function or the extensions had nothing.
+    Nothing,
+}
+
+/// Why the address of a client is not known.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Unknown {
+    /// The request has no peer.
+    Peer,
+    /// The chain of addresses in this header is shorter than the number of proxies.
+    Hops(HeaderName),
+    /// This header does not hold one address, or comes several times.
+    Header(HeaderName),
+}
 
 /// The key under which the layer counts a client's requests: with it, a limiter on the same store
 /// peeks at, blocks or resets a client, and a mock expects one.

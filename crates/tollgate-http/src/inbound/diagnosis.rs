@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::request::Parts;
 
-use super::client_ip::{ClientIp, Mistake, Unknown};
-use super::key_by::{KeyBy, NoKey};
+use super::client_ip::{ClientIp, Mistake};
+use super::client_key::{NoKey, Unknown};
+use super::key_by::KeyBy;
 use super::question::{NotAsked, Question};
 use super::shared::Shared;
 use super::warning::{Warning, Warnings};

@@ -3,15 +3,14 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use bytes::Bytes;
+use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
-use http::{HeaderMap, Response};
 use smallvec::SmallVec;
 use tollgate_core::store::{Source, Verdict};
 use tollgate_core::{Algorithm, Decision, Limit, Wait};
 
+use super::grpc;
 use super::text::append_number;
-use super::{grpc, refusal};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(super) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -161,50 +160,6 @@ impl Fields {
             let _ = headers.append(RATE_LIMIT_POLICY, policy);
         }
         self.write_verdicts(decision.verdicts(), decision.source(), headers);
-    }
-
-    /// Returns the response that refuses a denied call, as [`InboundLayer`](super::InboundLayer) refuses
-    /// requests: the status 429 with what [`write`](Self::write) writes, and problem details (RFC 9457) as
-    /// its body. `None` if the call was allowed.
-    ///
-    /// For decisions on what only a handler knows. A handler of gRPC returns a status instead.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use axum::Form;
-    /// use axum::response::{IntoResponse, Response};
-    /// use tollgate_http::inbound::Fields;
-    /// use tollgate_memory::{MemoryStore, RateLimiter, StoreError};
-    ///
-    /// #[derive(serde::Deserialize)]
-    /// struct Login {
-    ///     name: String,
-    /// }
-    ///
-    /// fn login(limiter: &RateLimiter<MemoryStore>, login: Form<Login>) -> Result<Response, StoreError> {
-    ///     if let Some(refusal) = Fields::new().refuse(&limiter.check(&login.name).run()?) {
-    ///         return Ok(refusal);
-    ///     }
-    ///     Ok("welcome".into_response())
-    /// }
-    ///
-    /// let limiter = RateLimiter::new(MemoryStore::new(), ["login=sliding-log:1/1m"])?;
-    /// let alice = || Form(Login { name: "alice".into() });
-    /// assert_eq!(login(&limiter, alice())?.status(), 200);
-    /// let refused = login(&limiter, alice())?;
-    /// assert_eq!(refused.status(), 429);
-    /// assert_eq!(refused.headers()["retry-after"], "60");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn refuse<B: From<Bytes>>(&self, decision: &Decision<'_>) -> Option<Response<B>> {
-        if decision.is_allowed() {
-            return None;
-        }
-        let mut response = refusal::denied(decision.verdicts(), decision.retry_after(), self);
-        self.write(decision, response.headers_mut());
-        Some(response.map(B::from))
     }
 
     /// Returns whether fields say anything about this limit.
@@ -415,7 +370,7 @@ impl<'v> Said<'v> {
     }
 }
 
-/// Returns how long it takes at most until so many units are available.
+/// Returns how long it takes at most until `units` are available.
 pub(super) fn until(limit: &Limit, verdict: &Verdict, units: u64) -> Wait {
     if units <= verdict.remaining() {
         return Wait::ZERO;

@@ -6,9 +6,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Method, Response, Version};
-
-use super::fields::Fields;
-use super::refusal::{Cause, Refusal};
+use tollgate_core::Wait;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -30,28 +28,26 @@ pub(super) fn content_type(request: &Parts) -> Option<&HeaderValue> {
     ends.then_some(content_type)
 }
 
-/// Returns the response to a gRPC request: the status 200, and the code of `cause` in a header.
+/// Returns the response to a gRPC request: the status 200, and `code` in a header.
 pub(super) fn response(
-    cause: Cause,
     content_type: &HeaderValue,
-    refusal: &Refusal<'_>,
-    fields: &Fields,
+    code: u16,
+    message: &str,
+    wait: Wait,
 ) -> Response<Bytes> {
-    let code = code(cause);
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     let _ = headers.insert(CONTENT_TYPE, content_type.clone());
     let _ = headers.insert(STATUS, HeaderValue::from(code));
     // Of printable ASCII without `%`, so that nothing is to be escaped.
-    if let Ok(message) = HeaderValue::from_str(refusal.detail()) {
-        let _ = headers.insert(MESSAGE, message);
+    if let Ok(text) = HeaderValue::from_str(message) {
+        let _ = headers.insert(MESSAGE, text);
     }
-    let wait = refusal.wait();
-    if wait.is_never() {
+    match wait.as_micros() {
         // A negative number asks not to call again.
-        let _ = headers.insert(PUSHBACK, HeaderValue::from_static("-1"));
-    } else if let Some(micros) = fields.with_jitter(wait) {
-        write_wait(code, refusal.detail(), micros, headers);
+        None => drop(headers.insert(PUSHBACK, HeaderValue::from_static("-1"))),
+        Some(0) => {}
+        Some(micros) => write_wait(code, message, micros, headers),
     }
     response
 }
@@ -73,21 +69,6 @@ pub(super) fn lengthen_wait(micros: u64, headers: &mut HeaderMap) {
     {
         let message = text(MESSAGE).unwrap_or_default().to_owned();
         write_wait(code, &message, micros, headers);
-    }
-}
-
-fn code(cause: Cause) -> u16 {
-    match cause {
-        // RESOURCE_EXHAUSTED.
-        Cause::Denied | Cause::TooManyAtOnce => 8,
-        // UNAVAILABLE.
-        Cause::StoreFailed => 14,
-        // PERMISSION_DENIED.
-        Cause::Forbidden => 7,
-        // UNAUTHENTICATED.
-        Cause::NoKey => 16,
-        // INTERNAL.
-        Cause::Misconfigured => 13,
     }
 }
 

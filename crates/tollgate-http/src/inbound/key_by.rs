@@ -7,8 +7,8 @@ use std::sync::Arc;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue, PROXY_AUTHORIZATION};
 use http::request::Parts;
 
-use super::client_ip::{ClientIp, Unknown};
-use super::client_key::{ClientKey, Part};
+use super::client_ip::ClientIp;
+use super::client_key::{ClientKey, NoKey, Part};
 
 /// What requests are counted by: the client's address, a header such as an API key, the route, a
 /// value that earlier layers left in the extensions, or what a function returns.
@@ -48,21 +48,6 @@ enum Source {
     Found(Arc<Find>),
     Both(Arc<[KeyBy; 2]>),
     Either(Arc<[KeyBy; 2]>),
-}
-
-/// Why a request has no key.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum NoKey {
-    /// The client is never limited.
-    Allowed,
-    /// The client is never served.
-    Denied,
-    /// The client's address is not known.
-    Unknown(Unknown),
-    /// The request has no such header.
-    Header(HeaderName),
-    /// A function or the extensions had nothing.
-    Nothing,
 }
 
 impl KeyBy {

@@ -64,7 +64,8 @@ pub use refusal::{Cause, Refusal};
 pub use service::{InboundFuture, InboundService};
 pub use shared::OnStoreFailure;
 
-use self::rule::{Choice, Described, Rule};
+use self::question::Described;
+use self::rule::{Choice, Rule};
 use self::shared::{Shared, StoreOf};
 
 /// A layer for servers that are tower services, such as those of axum, hyper and tonic: each request

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::request::Parts;
 use http::response;
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -11,18 +12,19 @@ use tollgate_core::{ErrorKind, Store, StoreError};
 use tollgate_tokio::LeaseGuard;
 
 use super::body::UntilEnd;
-use super::extensions::{Charge, Decided};
+use super::extensions::{Charge, Decided, Place};
 use super::policy::SettleBy;
 use super::question::Question;
-use super::shared::Shared;
+use super::refusal::Refusal;
+use super::shared::{Acquired, Refused, Shared};
 use super::warning::Warning;
 
 /// A request that was let through.
 pub(super) struct Passing<S: Store + 'static> {
-    pub(super) shared: Arc<Shared<S>>,
-    pub(super) decided: Option<(Question, Verdicts)>,
-    pub(super) charge: Option<Charge>,
-    pub(super) place: Option<Arc<LeaseGuard>>,
+    shared: Arc<Shared<S>>,
+    decided: Option<(Question, Verdicts)>,
+    charge: Option<Charge>,
+    place: Option<Arc<LeaseGuard>>,
 }
 
 impl<S: Store + 'static> Passing<S> {
@@ -78,6 +80,85 @@ impl<S: Store + 'static> Passing<S> {
             }
         }
         until_end
+    }
+}
+
+impl<S: Store + 'static> Shared<S> {
+    /// Takes a place, asks the store, and returns the request, and whether it goes on.
+    pub(super) async fn decide(
+        self: Arc<Self>,
+        mut parts: Parts,
+        question: Question,
+    ) -> (Parts, Result<Passing<S>, Refused>) {
+        let acquired = match (&self.acquires, question.asked().first()) {
+            (Some(acquires), Some(asked)) => Some(acquires(asked.key.clone()).await),
+            _ => None,
+        };
+        // Who has no place consumes nothing, except if only places fail and failures allow.
+        let verdicts = match &acquired {
+            Some(Ok(Err(_))) => None,
+            Some(Err(error)) if self.refused_for(error).is_some() => None,
+            _ if question.is_empty() => None,
+            _ => Some(self.store.get().decide(question.request()).await),
+        };
+        let admitted = self.admit(&mut parts, question, verdicts, acquired);
+        (parts, admitted)
+    }
+
+    /// Lets a request through, or returns the response that refuses it. There are no verdicts if no
+    /// limit was asked.
+    #[expect(clippy::result_large_err, reason = "see `Refused`")]
+    pub(super) fn admit(
+        self: Arc<Self>,
+        parts: &mut Parts,
+        question: Question,
+        verdicts: Option<Result<Verdicts, StoreError>>,
+        acquired: Option<Acquired>,
+    ) -> Result<Passing<S>, Refused> {
+        if !matches!(verdicts, Some(Err(_))) && !matches!(acquired, Some(Err(_))) {
+            self.outage.decided();
+        }
+        let mut passing = Passing {
+            decided: None,
+            charge: None,
+            place: None,
+            shared: self,
+        };
+        let shared = &passing.shared;
+        let mut failed = None;
+        match acquired {
+            Some(Ok(Ok(lease))) => passing.place = Some(Arc::new(lease)),
+            Some(Ok(Err(_))) => return Err(shared.refuse(&Refusal::too_many_at_once(parts))),
+            Some(Err(error)) => failed = Some(error),
+            None => {}
+        }
+        match verdicts {
+            Some(Ok(verdicts)) => {
+                if shared.inserts_decision {
+                    let decided = Decided::new(&question, &verdicts);
+                    let _ = parts.extensions.insert(decided);
+                }
+                if verdicts.is_denied() {
+                    shared.examine_client(parts);
+                    let refusal = Refusal::denied(parts, &question, &verdicts);
+                    return Err(shared.refuse(&refusal));
+                }
+                passing.decided = Some((question, verdicts));
+            }
+            Some(Err(error)) => failed = Some(error),
+            None => {}
+        }
+        if let Some(error) = failed
+            && let Some(refusal) = shared.failed(parts, &error)
+        {
+            return Err(shared.refuse(&refusal));
+        }
+        if let Some(lease) = &passing.place {
+            let place = Place::beside(Arc::clone(lease), parts.extensions.remove());
+            let _ = parts.extensions.insert(place);
+        }
+        passing.charge = shared.charge(parts);
+        Ok(passing)
     }
 }
 

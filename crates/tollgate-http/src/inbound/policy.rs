@@ -63,7 +63,7 @@ pub(super) enum SettleBy {
     Response(Arc<CostOfResponse>),
     /// What the handler said by `Charge`.
     Handler,
-    /// One for each so many bytes of the response's body.
+    /// One for each started part of this number of bytes of the response's body.
     Bytes(NonZeroU64),
 }
 

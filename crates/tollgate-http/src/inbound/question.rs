@@ -4,14 +4,52 @@ use std::iter;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use http::header::HeaderValue;
+use http::request::Parts;
 use smallvec::SmallVec;
 use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{Limit, RateLimiter, Receipt, Wait};
 
-use super::client_key::ClientKey;
+use super::client_key::{ClientKey, NoKey};
 use super::fields::{Fields, RATE_LIMIT_POLICY, until};
-use super::key_by::NoKey;
-use super::rule::Described;
+use super::policy::Policy;
+
+/// Limits, and what `RateLimit-Policy` says about them in every response.
+#[derive(Debug)]
+pub(super) struct Described {
+    pub(super) limits: Box<[Limit]>,
+    pub(super) header: Option<HeaderValue>,
+}
+
+impl Described {
+    pub(super) fn new(limits: impl Into<Box<[Limit]>>, fields: &Fields) -> Arc<Self> {
+        let limits = limits.into();
+        let header = fields.policy(&limits);
+        Arc::new(Self { limits, header })
+    }
+
+    pub(super) fn needs_zone(&self) -> bool {
+        self.limits.iter().any(Limit::needs_zone)
+    }
+
+    /// Returns the same limits in the zone of a request, or in any if there is no request; those that need
+    /// one stay as they are if the request brings none, or one without a name.
+    pub(super) fn in_zone_of(self: Arc<Self>, policy: &Policy, parts: Option<&Parts>) -> Arc<Self> {
+        #[cfg(feature = "calendar")]
+        if self.needs_zone()
+            && let Some(zone) = policy.zone_of(parts)
+        {
+            let limits = self.limits.iter().map(|limit| limit.in_zone(&zone));
+            if let Ok(limits) = limits.collect() {
+                // It is the same in all zones.
+                let header = self.header.clone();
+                return Arc::new(Self { limits, header });
+            }
+        }
+        let _ = (policy, parts);
+        self
+    }
+}
 
 /// One rule's part of what a store is asked.
 #[derive(Clone, Debug)]

@@ -8,13 +8,12 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AU
 use http::request::Parts;
 use http::{Response, StatusCode};
 use tollgate_core::store::{Verdict, Verdicts};
-use tollgate_core::{Limit, Wait};
+use tollgate_core::{Decision, Limit, Wait};
 
-use super::client_ip::Unknown;
+use super::client_key::{NoKey, Unknown};
 use super::extensions::Decided;
 use super::fields::Fields;
 use super::grpc;
-use super::key_by::NoKey;
 use super::question::{NotAsked, Question};
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -51,6 +50,21 @@ impl Cause {
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NoKey => StatusCode::UNAUTHORIZED,
             Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn grpc_code(self) -> u16 {
+        match self {
+            // RESOURCE_EXHAUSTED.
+            Self::Denied | Self::TooManyAtOnce => 8,
+            // UNAVAILABLE.
+            Self::StoreFailed => 14,
+            // PERMISSION_DENIED.
+            Self::Forbidden => 7,
+            // UNAUTHENTICATED.
+            Self::NoKey => 16,
+            // INTERNAL.
+            Self::Misconfigured => 13,
         }
     }
 }
@@ -201,7 +215,11 @@ impl<'r> Refusal<'r> {
     /// one of gRPC.
     pub(super) fn response(&self, fields: &Fields) -> Response<Bytes> {
         let mut response = match grpc::content_type(self.request) {
-            Some(content_type) => grpc::response(self.cause, content_type, self, fields),
+            Some(content_type) => {
+                let wait = self.wait();
+                let wait = fields.with_jitter(wait).map_or(wait, Wait::from_micros);
+                grpc::response(content_type, self.cause.grpc_code(), &self.detail, wait)
+            }
             None if self.cause == Cause::Denied => {
                 let verdicts = self.verdicts().map(|(limit, said)| (limit, *said));
                 denied(verdicts, self.retry_after, fields)
@@ -237,6 +255,52 @@ impl<'r> Refusal<'r> {
     }
 }
 
+impl Fields {
+    /// Returns the response that refuses a denied call, as [`InboundLayer`](super::InboundLayer) refuses
+    /// requests: the status 429 with what [`write`](Self::write) writes, and problem details (RFC 9457) as
+    /// its body. `None` if the call was allowed.
+    ///
+    /// For decisions on what only a handler knows. A handler of gRPC returns a status instead.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::Form;
+    /// use axum::response::{IntoResponse, Response};
+    /// use tollgate_http::inbound::Fields;
+    /// use tollgate_memory::{MemoryStore, RateLimiter, StoreError};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Login {
+    ///     name: String,
+    /// }
+    ///
+    /// fn login(limiter: &RateLimiter<MemoryStore>, login: Form<Login>) -> Result<Response, StoreError> {
+    ///     if let Some(refusal) = Fields::new().refuse(&limiter.check(&login.name).run()?) {
+    ///         return Ok(refusal);
+    ///     }
+    ///     Ok("welcome".into_response())
+    /// }
+    ///
+    /// let limiter = RateLimiter::new(MemoryStore::new(), ["login=sliding-log:1/1m"])?;
+    /// let alice = || Form(Login { name: "alice".into() });
+    /// assert_eq!(login(&limiter, alice())?.status(), 200);
+    /// let refused = login(&limiter, alice())?;
+    /// assert_eq!(refused.status(), 429);
+    /// assert_eq!(refused.headers()["retry-after"], "60");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn refuse<B: From<Bytes>>(&self, decision: &Decision<'_>) -> Option<Response<B>> {
+        if decision.is_allowed() {
+            return None;
+        }
+        let mut response = denied(decision.verdicts(), decision.retry_after(), self);
+        self.write(decision, response.headers_mut());
+        Some(response.map(B::from))
+    }
+}
+
 /// Returns why a request that limits denied is refused, for the client.
 fn detail_of(retry_after: Wait) -> &'static str {
     if retry_after.is_never() {
@@ -247,7 +311,7 @@ fn detail_of(retry_after: Wait) -> &'static str {
 }
 
 /// Returns the response to a call that limits denied, without its fields.
-pub(super) fn denied<'v>(
+fn denied<'v>(
     verdicts: impl Iterator<Item = (&'v Limit, Verdict)>,
     retry_after: Wait,
     fields: &Fields,

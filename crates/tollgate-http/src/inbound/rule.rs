@@ -4,15 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use http::header::HeaderValue;
 use http::request::Parts;
 use tollgate_core::Limit;
 
-use super::client_key::ClientKey;
+use super::client_key::{ClientKey, NoKey};
 use super::fields::Fields;
-use super::key_by::NoKey;
 use super::policy::Policy;
-use super::question::{Asked, NotAsked};
+use super::question::{Asked, Described, NotAsked};
 
 /// Limits, and the policy that they are checked under.
 #[derive(Clone)]
@@ -33,43 +31,6 @@ pub(super) type PlanOf = Arc<dyn Fn(&Parts) -> Option<&str> + Send + Sync>;
 
 /// Returns the limits of a request, none if it is not limited, or why it has none.
 pub(super) type LimitsOf = Arc<dyn Fn(&Parts) -> Result<Box<[Limit]>, String> + Send + Sync>;
-
-/// Limits, and what `RateLimit-Policy` says about them in every response.
-#[derive(Debug)]
-pub(super) struct Described {
-    pub(super) limits: Box<[Limit]>,
-    pub(super) header: Option<HeaderValue>,
-}
-
-impl Described {
-    pub(super) fn new(limits: impl Into<Box<[Limit]>>, fields: &Fields) -> Arc<Self> {
-        let limits = limits.into();
-        let header = fields.policy(&limits);
-        Arc::new(Self { limits, header })
-    }
-
-    fn needs_zone(&self) -> bool {
-        self.limits.iter().any(Limit::needs_zone)
-    }
-
-    /// Returns the same limits in the zone of a request, or in any if there is no request; those that need
-    /// one stay as they are if the request brings none, or one without a name.
-    fn in_zone_of(self: Arc<Self>, policy: &Policy, parts: Option<&Parts>) -> Arc<Self> {
-        #[cfg(feature = "calendar")]
-        if self.needs_zone()
-            && let Some(zone) = policy.zone_of(parts)
-        {
-            let limits = self.limits.iter().map(|limit| limit.in_zone(&zone));
-            if let Ok(limits) = limits.collect() {
-                // It is the same in all zones.
-                let header = self.header.clone();
-                return Arc::new(Self { limits, header });
-            }
-        }
-        let _ = (policy, parts);
-        self
-    }
-}
 
 impl Rule {
     /// Returns the limits of each plan.

@@ -13,16 +13,14 @@ use tollgate_core::store::{State, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_tokio::LeaseGuard;
 
-use super::client_key::{ClientKey, Part};
-use super::extensions::{Charge, Decided, Place};
+use super::client_key::{ClientKey, NoKey, Part};
+use super::extensions::Charge;
 use super::fields::Fields;
-use super::key_by::NoKey;
 use super::outage::Outage;
-use super::passing::Passing;
 use super::policy::SettleBy;
-use super::question::{NotAsked, Question};
+use super::question::{Described, NotAsked, Question};
 use super::refusal::{Cause, Refusal};
-use super::rule::{Described, Rule};
+use super::rule::Rule;
 use super::warning::{Warning, Warnings};
 
 /// What is done with a request that the store cannot decide.
@@ -41,7 +39,7 @@ pub(super) type Responds = dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync
 pub(super) type Acquires =
     dyn Fn(ClientKey) -> Pin<Box<dyn Future<Output = Acquired> + Send>> + Send + Sync;
 /// The place of a request, or why it has none.
-type Acquired = Result<Result<LeaseGuard, NoLease>, StoreError>;
+pub(super) type Acquired = Result<Result<LeaseGuard, NoLease>, StoreError>;
 
 pub(super) struct Shared<S> {
     /// Decides all rules together.
@@ -124,7 +122,7 @@ impl<S: Store> Shared<S> {
 }
 
 /// The response that refuses a request; in a box, it would be an allocation for each.
-type Refused = Response<Bytes>;
+pub(super) type Refused = Response<Bytes>;
 
 impl<S: Store + 'static> Shared<S> {
     /// Returns what to ask for a request, or `None` if it passes without a question.
@@ -171,83 +169,6 @@ impl<S: Store + 'static> Shared<S> {
         Some(store.decide_now(&question.request()))
     }
 
-    /// Takes a place, asks the store, and returns the request, and whether it goes on.
-    pub(super) async fn decide(
-        self: Arc<Self>,
-        mut parts: Parts,
-        question: Question,
-    ) -> (Parts, Result<Passing<S>, Refused>) {
-        let acquired = match (&self.acquires, question.asked().first()) {
-            (Some(acquires), Some(asked)) => Some(acquires(asked.key.clone()).await),
-            _ => None,
-        };
-        // Who has no place consumes nothing, except if only places fail and failures allow.
-        let verdicts = match &acquired {
-            Some(Ok(Err(_))) => None,
-            Some(Err(error)) if self.refused_for(error).is_some() => None,
-            _ if question.is_empty() => None,
-            _ => Some(self.store.get().decide(question.request()).await),
-        };
-        let admitted = self.admit(&mut parts, question, verdicts, acquired);
-        (parts, admitted)
-    }
-
-    /// Lets a request through, or returns the response that refuses it. There are no verdicts if no
-    /// limit was asked.
-    #[expect(clippy::result_large_err, reason = "see `Refused`")]
-    pub(super) fn admit(
-        self: Arc<Self>,
-        parts: &mut Parts,
-        question: Question,
-        verdicts: Option<Result<Verdicts, StoreError>>,
-        acquired: Option<Acquired>,
-    ) -> Result<Passing<S>, Refused> {
-        if !matches!(verdicts, Some(Err(_))) && !matches!(acquired, Some(Err(_))) {
-            self.outage.decided();
-        }
-        let mut passing = Passing {
-            decided: None,
-            charge: None,
-            place: None,
-            shared: self,
-        };
-        let shared = &passing.shared;
-        let mut failed = None;
-        match acquired {
-            Some(Ok(Ok(lease))) => passing.place = Some(Arc::new(lease)),
-            Some(Ok(Err(_))) => return Err(shared.refuse(&Refusal::too_many_at_once(parts))),
-            Some(Err(error)) => failed = Some(error),
-            None => {}
-        }
-        match verdicts {
-            Some(Ok(verdicts)) => {
-                if shared.inserts_decision {
-                    let decided = Decided::new(&question, &verdicts);
-                    let _ = parts.extensions.insert(decided);
-                }
-                if verdicts.is_denied() {
-                    shared.examine_client(parts);
-                    let refusal = Refusal::denied(parts, &question, &verdicts);
-                    return Err(shared.refuse(&refusal));
-                }
-                passing.decided = Some((question, verdicts));
-            }
-            Some(Err(error)) => failed = Some(error),
-            None => {}
-        }
-        if let Some(error) = failed
-            && let Some(refusal) = shared.failed(parts, &error)
-        {
-            return Err(shared.refuse(&refusal));
-        }
-        if let Some(lease) = &passing.place {
-            let place = Place::beside(Arc::clone(lease), parts.extensions.remove());
-            let _ = parts.extensions.insert(place);
-        }
-        passing.charge = shared.charge(parts);
-        Ok(passing)
-    }
-
     /// Returns what the handler says by what its request costs, if a policy settles by that. It may be
     /// there already, from a layer before this one.
     pub(super) fn charge(&self, parts: &mut Parts) -> Option<Charge> {
@@ -259,7 +180,7 @@ impl<S: Store + 'static> Shared<S> {
     }
 
     /// Returns why a request that the store did not decide is refused, or nothing if it goes on.
-    fn refused_for(&self, error: &StoreError) -> Option<Cause> {
+    pub(super) fn refused_for(&self, error: &StoreError) -> Option<Cause> {
         match (error.kind(), self.on_failure) {
             // The store works. Who makes such a request must not get around the limits by it.
             (ErrorKind::Malformed | ErrorKind::Unsupported, _) => Some(Cause::Misconfigured),
@@ -270,7 +191,7 @@ impl<S: Store + 'static> Shared<S> {
 
     /// Returns the refusal of a request that the store did not decide, or nothing if it goes on.
     #[cold]
-    fn failed<'r>(&self, parts: &'r Parts, error: &StoreError) -> Option<Refusal<'r>> {
+    pub(super) fn failed<'r>(&self, parts: &'r Parts, error: &StoreError) -> Option<Refusal<'r>> {
         tracing::debug!(name: "tollgate.inbound", %error, "the store did not decide a request");
         let cause = self.refused_for(error);
         if cause == Some(Cause::Misconfigured) {
@@ -285,7 +206,7 @@ impl<S: Store + 'static> Shared<S> {
         cause.map(|_| Refusal::store_failed(parts))
     }
 
-    fn refuse(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+    pub(super) fn refuse(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
         let mut response = match &self.responds {
             Some(responds) => {
                 let mut response = responds(refusal);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use crate::{Hints, LimitHint};
+use crate::hints::Hints;
+use crate::limit_hint::LimitHint;
 
 /// The statuses that refuse a request if the response says when to try again.
 #[derive(Clone, Debug, Default)]

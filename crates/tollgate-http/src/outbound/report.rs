@@ -9,7 +9,8 @@ use tollgate_core::{Limit, Store, StoreError};
 use tollgate_tokio::Outbound;
 use tollgate_tokio::outbound::Permit;
 
-use crate::{Hints, LimitHint};
+use crate::hints::Hints;
+use crate::limit_hint::LimitHint;
 
 impl Hints {
     /// Reports to the store what the response to the request of `permit` says about the limits of

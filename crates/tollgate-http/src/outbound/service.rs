@@ -19,7 +19,7 @@ use tower_service::Service;
 use super::costs::Estimate;
 use super::unsent::Unsent;
 use super::{OutboundRequestError, Repetition, Settings, Shared};
-use crate::Hints;
+use crate::hints::Hints;
 
 /// An HTTP client whose requests wait for a permit, made by
 /// [`OutboundLayer`](super::OutboundLayer).

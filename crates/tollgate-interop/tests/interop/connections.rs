@@ -91,7 +91,7 @@ impl Holding {
         }
     }
 
-    /// Waits until the client holds so many places.
+    /// Waits until the client holds `count` places.
     pub(crate) async fn until_held(&self, count: u64) {
         let held = async || self.leases.peek("127.0.0.1").await.unwrap().held();
         let reached = async {

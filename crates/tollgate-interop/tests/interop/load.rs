@@ -27,7 +27,7 @@ use crate::connections::*;
 /// HTTP/1.1, and HTTP/2 with many streams on each connection.
 const PROTOCOLS: [&[&str]; 2] = [&["--h1"], &["--max-concurrent-streams=10"]];
 
-/// Returns a command that sends so many requests on 200 connections.
+/// Returns a command that sends `requests` requests on 200 connections.
 fn h2load(address: SocketAddr, path: &str, requests: usize, protocol: &[&str]) -> Command {
     let mut command = Command::new(Program::path("h2load"));
     let _ = command

@@ -39,7 +39,7 @@ impl Counting {
         Self { address, limiter }
     }
 
-    /// Asserts that these clients were counted so many times, and nobody else.
+    /// Asserts that each of these clients was counted this number of times, and nobody else.
     #[track_caller]
     pub(crate) fn assert_counted(&self, clients: &[(Ipv4Addr, usize)]) {
         for (client, count) in clients {

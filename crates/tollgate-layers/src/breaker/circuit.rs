@@ -13,7 +13,7 @@ const SUCCESSES: u32 = 3;
 /// How much longer a call may take for each that was pending before it: a server decides ten
 /// thousand calls a second, or more.
 const EACH_BEFORE: Duration = Duration::from_micros(100);
-/// A task whose try should have ended this long ago has ended with its runtime, or stands still with it.
+/// A task whose try should have ended more than this time ago has ended with its runtime, or stands still with it.
 const OVERDUE: Duration = Duration::from_secs(1);
 
 /// What is known of a store, by the calls to it.

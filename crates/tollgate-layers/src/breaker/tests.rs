@@ -81,7 +81,7 @@ impl Scene {
         self.circuit.needs_task(self.now)
     }
 
-    /// Lets a task try once, which takes this long; returns whether it did.
+    /// Lets a task try once, which takes `took`; returns whether it did.
     fn tries(&mut self, task: u64, took: Duration, end: End) -> bool {
         loop {
             match self.circuit.next_try(task, self.now) {

@@ -161,8 +161,10 @@ impl<S> DenyCache<S> {
     where
         S: Store,
     {
-        let _changing = gives_back(request.operation())
-            .then(|| self.changing(request.checks().iter().copied().collect()));
+        // Whatever decides no call may give something back.
+        let gives_back = !request.operation().decides_a_call();
+        let _changing =
+            gives_back.then(|| self.changing(request.checks().iter().copied().collect()));
         if !can_remember(&request) {
             let verdicts = self.store.decide(request.clone()).await?;
             self.forget_consumed(&request, &verdicts);
@@ -244,18 +246,6 @@ fn can_remember(request: &Request<'_>) -> bool {
             .checks()
             .iter()
             .any(|check| counts_denied(check) || is_long(check))
-}
-
-/// Returns whether an operation may give something back.
-fn gives_back(operation: Operation<'_>) -> bool {
-    !matches!(
-        operation,
-        Operation::Consume
-            | Operation::Peek
-            | Operation::Prefetch(_)
-            | Operation::Reserve { .. }
-            | Operation::TakeUpTo
-    )
 }
 
 /// A call that may give something back to these checks, also if its caller goes away.

@@ -289,13 +289,7 @@ impl<S> Drop for Waits<'_, '_, S> {
 }
 
 fn consumes(operation: Operation<'_>) -> bool {
-    matches!(
-        operation,
-        Operation::Consume
-            | Operation::Prefetch(_)
-            | Operation::Reserve { .. }
-            | Operation::TakeUpTo
-    )
+    operation.decides_a_call() && !matches!(operation, Operation::Peek)
 }
 
 fn of_store<T>(_: &T) -> Source {

@@ -68,10 +68,15 @@ async fn a_service_decides_whatever_its_server_does() {
     until(Source::Store, &limiter).await;
 }
 
-/// Tasks that check and then use 2 ms of a thread each, so that a turn of the run queue takes nearly as long as
-/// the deadline of a call: the server decides all calls, until it really hangs.
+/// Tasks that check and then use 2 ms of a thread each, while others use the processors, too, so that a turn of
+/// the run queue takes longer than the deadline of a call: the server decides all calls, until it really hangs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_keeps_its_threads_busy_keeps_its_limits() {
+    let goes_on = Arc::new(());
+    for _ in 0..4 {
+        let goes_on = Arc::downgrade(&goes_on);
+        drop(std::thread::spawn(move || while goes_on.strong_count() > 0 {}));
+    }
     for number in (0..4).take(rounds(4).max(2) as usize) {
         let server = Server::start(Flavor::System);
         let batches = number < 2;

@@ -53,7 +53,7 @@ impl Jumping {
         Self(Instant::now())
     }
 
-    /// Returns the instant of Tokio so long after the start.
+    /// Returns the instant of Tokio `passed` after the start.
     pub(crate) fn at(self, passed: Duration) -> Instant {
         self.0 + passed
     }

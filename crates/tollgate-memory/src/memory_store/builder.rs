@@ -8,10 +8,9 @@ use std::{fmt, thread};
 use tollgate_core::Clock;
 
 use super::{MemoryStore, Padded};
-use crate::answers::Answers;
 use crate::clock::{Source, SystemClock};
 use crate::probe::KeyHasher;
-use crate::tables::Tables;
+use crate::tables::{Answers, Tables};
 
 /// The default bound on keys: 75 to 300 MB, without the counts of sliding buckets and sliding logs,
 /// and without events of schedules and leases.

@@ -18,11 +18,10 @@ use tollgate_core::{
     Decision, Key, Store, StoreError, SyncStore, Timestamp, inside, lease, schedule,
 };
 
-use crate::answers::Answers;
-use crate::clock::Source;
+use crate::clock::{Source, Timeline};
 use crate::probe::{KeyHasher, Probe, shard_bits};
 use crate::shard::Shard;
-use crate::tables::Tables;
+use crate::tables::{Answers, Tables};
 
 use builder::DEFAULT_MAX_KEYS;
 pub use builder::MemoryStoreBuilder;
@@ -64,7 +63,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// | schedule of `E` events with ids of `L` bytes | 300 + 64 max(`E`, 4) + `E` `L` |
 /// | `E` leases with ids of `L` bytes | 300 + 80 max(`E`, 2) + `E` `L` |
 /// | answer to a call with an [id](tollgate_core::CallId), under `n` limits | 300 + 256, and 64 `n` more if `n` is above 4 |
-/// | the same, to a reservation that starts later | 160 more, and 40 `n` more if `n` is above 4 |
+/// | the same, to a reservation that starts later | 168 more, and 40 `n` more if `n` is above 4 |
 ///
 /// The 300 bytes are the hash table's share: 65 per bucket, and while keys come and go, a table
 /// that has just grown can be less than a quarter full. In a store that only fills up, the share is
@@ -125,23 +124,6 @@ pub struct MemoryStore {
     held: AtomicUsize,
     /// The next shard in which to make room.
     hand: AtomicUsize,
-}
-
-/// The clock that a state's instants come from.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) enum Timeline {
-    Caller,
-    Store,
-}
-
-impl Timeline {
-    #[inline]
-    pub(crate) fn of(request: &Request<'_>) -> Self {
-        match request.caller_time() {
-            Some(_) => Self::Caller,
-            None => Self::Store,
-        }
-    }
 }
 
 /// Aligned to cache lines of its own, so that neighbouring locks do not share one.

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use tollgate_core::{ErrorKind, StoreError, Timestamp};
 
-use super::{MemoryStore, Timeline};
+use super::MemoryStore;
+use crate::clock::Timeline;
 use crate::shard::Shard;
 
 /// How many hash table buckets each insertion checks for expired states. More than one, so that the

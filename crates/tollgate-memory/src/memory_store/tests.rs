@@ -8,8 +8,9 @@ use tollgate_core::FixedWindow;
 use tollgate_core::store::Check;
 use tollgate_core::{Limit, Quota};
 
+use super::MemoryStore;
 use super::builder::shards;
-use super::{MemoryStore, Timeline};
+use crate::clock::Timeline;
 
 #[test]
 fn shards_are_many_for_the_processors_and_few_for_the_keys() {

@@ -120,7 +120,8 @@ fn a_decision_names_the_limit_that_binds() {
 fn a_call_can_be_read_as_its_request() {
     let (limiter, _) = limiter();
     let now = Timestamp::from_micros(5).unwrap();
-    let request = limiter.check("k").cost(2).at(now).into_request();
+    let call = limiter.check("k").cost(2).at(now);
+    let request = call.into_request().unwrap();
     assert_eq!(request.checks().len(), 2);
     assert_eq!(request.caller_time(), Some(now));
     let verdicts = limiter.store().decide_now(&request).unwrap();
@@ -133,7 +134,7 @@ fn a_call_can_be_read_as_its_request() {
     );
 }
 
-/// Returns this many verdicts, and fails refunds with an error of this kind.
+/// Returns this number of verdicts, and fails refunds with an error of this kind.
 #[derive(Debug)]
 struct Scripted(usize, ErrorKind);
 
@@ -208,7 +209,6 @@ fn debug_of_a_call_shows_limits_and_no_keys() {
     for shown in [
         format!("{limiter:?}"),
         format!("{:?}", limiter.check("secret").into_future()),
-        format!("{:?}", limiter.reset("secret")),
         format!("{:?}", limiter.refund("secret", receipt)),
     ] {
         assert!(shown.contains("burst=gcra:3/1s"), "{shown}");

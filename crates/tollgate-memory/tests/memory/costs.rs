@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_memory::store::{Check, Verdict};
+use tollgate_memory::store::Verdict;
 use tollgate_memory::{Decision, ErrorKind, ManualClock, MemoryStore, RateLimiter, Timestamp};
 
 const LIMITS: [&str; 2] = ["requests=sliding-log:60/1m", "tokens=sliding-log:1000/1m"];
@@ -29,12 +29,12 @@ async fn each_limit_consumes_its_own_cost() {
     let first = limiter.check("k").cost_of("tokens", 800).run().unwrap();
     assert_eq!(each(&first, Verdict::consumed), [1, 800]);
     assert_eq!(each(&first, Verdict::remaining), [59, 200]);
-    // The cost that was set before is that of all other limits.
-    let second = limiter.check("k").cost(9).cost_of("tokens", 150);
+    // The cost is that of all other limits, whichever is set first.
+    let second = limiter.check("k").cost_of("tokens", 150).cost(9);
     let second = second.await.unwrap();
     assert_eq!(each(&second, Verdict::consumed), [9, 150]);
     // The last cost of a limit counts.
-    let third = limiter.check("k").cost_of("tokens", 999);
+    let third = limiter.check("k").cost(7).cost_of("tokens", 999);
     let third = third.cost_of("requests", 2).cost_of("tokens", 50);
     assert_eq!(each(&third.run().unwrap(), Verdict::consumed), [2, 50]);
     assert_eq!(remaining(&limiter), [48, 0]);
@@ -86,7 +86,7 @@ async fn name_that_no_limit_has_fails_and_lists_the_names() {
     let expected = "no limit is called `token`: name one of the limiter's, `requests`, `tokens`";
     let call = || {
         let call = limiter.check("k").cost_of("token", 5);
-        call.cost_of("tokens", 5).cost_of("day", 5)
+        call.cost_of("tokens", 5).cost_of("day", 5).cost(5)
     };
     for error in [
         call().run().unwrap_err(),
@@ -127,10 +127,8 @@ fn reservations_and_takes_have_costs_of_their_own() {
     let limiter = limiter(&["requests=gcra:1/1s,burst=1", "tokens=gcra:10/1s,burst=10"]);
     let second = Duration::from_secs(1);
     let reserve = |tokens| {
-        let call = limiter.reserve("k").within(9 * second);
-        call.cost_of("tokens", tokens)
-            .at(Timestamp::UNIX_EPOCH)
-            .run()
+        let call = limiter.reserve("k").cost_of("tokens", tokens);
+        call.within(9 * second).at(Timestamp::UNIX_EPOCH).run()
     };
     assert!(reserve(10).unwrap().delay().is_zero());
     let later = reserve(10).unwrap();
@@ -153,15 +151,4 @@ fn more_limits_than_are_held_in_place_have_costs_too() {
     let call = limiter.check("k").cost_of("l8", 3).cost_of("l1", 0);
     let costs = [1, 0, 1, 1, 1, 1, 1, 1, 3];
     assert_eq!(each(&call.run().unwrap(), Verdict::consumed), costs);
-}
-
-#[test]
-fn call_with_costs_becomes_a_request() {
-    let limiter = limiter(&LIMITS);
-    let now = Timestamp::saturating_from_micros(7);
-    let call = limiter.check("k").cost_of("tokens", 5).at(now);
-    assert!(format!("{call:?}").contains("each: [1, 5]"), "{call:?}");
-    let request = call.into_request().unwrap();
-    let costs: Vec<_> = request.checks().iter().map(Check::cost).collect();
-    assert_eq!((costs, request.caller_time()), (vec![1, 5], Some(now)));
 }

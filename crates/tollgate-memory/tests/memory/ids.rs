@@ -133,7 +133,7 @@ fn answers_take_the_documented_memory() {
 fn answers_to_delayed_reservations_take_the_documented_memory() {
     // So many that the tables of all shards are about two thirds full, and none has just grown.
     const CALLS: usize = 20_000;
-    for (count, more) in [(1, 160), (2, 160), (4, 160), (5, 160 + 5 * 40)] {
+    for (count, more) in [(1, 168), (2, 168), (4, 168), (5, 168 + 5 * 40)] {
         let bytes = |quota: &str, are_delayed: bool| {
             let limits = ["a", "b", "c", "d", "e"].map(|name| format!("{name}=gcra:{quota}"));
             let limits = limits.each_ref().map(|text| &**text);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_memory::call::{self, Call, Left, Refund, Reserve, Reset};
+use tollgate_memory::call::{self, Call, Change, Left};
 use tollgate_memory::lease::{self, ConcurrencyLimiter, Occupancy};
 use tollgate_memory::schedule::{self, BatchPlacement, Event, MAX_EVENTS_PER_CALL, Schedule};
 use tollgate_memory::store::{Check, Consumed, MAX_EXACT, Request};
@@ -19,14 +19,14 @@ fn limits_need_no_other_crate() {
     let receipt: Receipt = decision.into_receipt().unwrap();
     let consumed: &[Consumed] = receipt.consumed();
     assert_eq!(consumed[0].cost(), 1);
-    let refund: Refund<'_, '_, _> = limiter.refund("k", receipt);
+    let refund: Change<'_, '_, _, call::Refund> = limiter.refund("k", receipt);
     let refunded: Left<'_> = refund.run().unwrap();
     assert_eq!(refunded.remaining(), 3);
-    let reserve: Reserve<'_, '_, _> = limiter.reserve("k");
+    let reserve: Call<'_, '_, _, call::Reserve> = limiter.reserve("k");
     assert!(reserve.within(Duration::ZERO).run().unwrap().is_allowed());
-    let reset: Reset<'_, '_, _> = limiter.reset("k");
+    let reset: Change<'_, '_, _, ()> = limiter.reset("k");
     reset.run().unwrap();
-    let request: Request<'_> = limiter.peek("k").into_request();
+    let request: Request<'_> = limiter.peek("k").into_request().unwrap();
     let checks: &[Check<'_>] = request.checks();
     assert_eq!(checks.len(), 1);
 }

@@ -6,6 +6,7 @@ use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_core::schedule::Schedule;
 use tollgate_core::{Key, RateLimiter};
 
+// The methods that the table makes return expectations, which keep their verb.
 use super::{Expectation, MockStore};
 
 /// What an operation is on, in the words of messages.

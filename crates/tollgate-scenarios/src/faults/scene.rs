@@ -103,7 +103,7 @@ pub(crate) fn wait<T>(work: impl FnOnce() -> T) -> T {
     block_in_place(work)
 }
 
-/// Checks that so many scripts counted so many calls: one each, unless they are sent together.
+/// Checks that `runs` scripts can have counted `counted` calls: one each, unless they are sent together.
 #[track_caller]
 pub(crate) fn each_run_counts(client: &dyn Client, runs: u64, counted: u64) {
     if client.sends_alone() {

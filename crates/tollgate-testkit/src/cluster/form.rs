@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::view::View;
-use crate::Connection;
+use crate::connection::Connection;
 use crate::server::{connect, field};
 
 /// The number of slots.

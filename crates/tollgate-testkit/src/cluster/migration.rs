@@ -2,7 +2,8 @@
 
 use super::Cluster;
 use super::view::View;
-use crate::{Reply, Server};
+use crate::connection::Reply;
+use crate::server::Server;
 
 /// The timeout for moving a batch of keys, in milliseconds.
 const PATIENCE_MS: &str = "5000";

@@ -11,7 +11,9 @@ use form::eventually;
 pub(crate) use form::{arguments, form, is_ok, until};
 pub use migration::Migration;
 
-use crate::{Authority, Flavor, Server, ServerOptions};
+use crate::flavor::Flavor;
+use crate::server::{Server, ServerOptions};
+use crate::tls::Authority;
 use view::View;
 
 /// The default node timeout: short, so that failovers are quick.

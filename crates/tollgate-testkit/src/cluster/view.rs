@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::form::SLOTS;
-use crate::Connection;
+use crate::connection::Connection;
 
 /// A node's reply to `CLUSTER NODES`.
 #[derive(Clone, Debug)]

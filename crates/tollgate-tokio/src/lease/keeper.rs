@@ -111,7 +111,7 @@ type Asked<'k> =
 
 /// The result of trying to renew a lease until it ends.
 enum Renewal<'k> {
-    /// The lease is valid for this long from when it was asked for.
+    /// How long the lease is valid from when it was asked for.
     Renewed(Instant, Duration),
     /// The store has ended it.
     Ended,

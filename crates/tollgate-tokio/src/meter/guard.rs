@@ -10,6 +10,7 @@ use tollgate_core::{Key, RateLimiter, Receipt, Store};
 
 use super::{NotSettled, OnDrop, Settled};
 use crate::key::OwnedKey;
+use crate::wait::LimitCosts;
 
 /// Holds the receipt of a call whose cost is known only afterwards, and settles it once.
 ///
@@ -228,12 +229,8 @@ impl<S: Store + 'static> SettleGuard<S> {
         let (limiter, key) = (self.limiter.clone(), self.key.clone());
         let unknown = self.unknown.take();
         self.settling = Some(self.runtime.spawn(async move {
-            let mut settle = limiter.settle(key.as_key(), receipt, cost);
-            for (limit, other) in limiter.limits().iter().zip(costs) {
-                if other != cost {
-                    settle = settle.cost_of(limit.name(), other);
-                }
-            }
+            let costs = LimitCosts::of_each(costs.into_iter());
+            let mut settle = costs.settle(&limiter, key.as_key(), receipt);
             if let Some(unknown) = unknown {
                 settle = settle.cost_of(&unknown, cost);
             }

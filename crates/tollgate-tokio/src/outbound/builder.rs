@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_core::{Block, Limit, LimitError, LimitErrorKind, RateLimiter};
 
 use super::client::{Outbound, Shared};
-use super::stricter;
+use super::stricter::{self, counts};
 
 /// How long a key is paused for the first time, if the service does not say how long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -250,11 +250,6 @@ impl<S> OutboundBuilder<S> {
             }),
         })
     }
-}
-
-/// Returns whether `limit` counts calls. A block does not.
-pub(super) fn counts(limit: &Limit) -> bool {
-    !limit.algorithm().can_block()
 }
 
 impl<S> fmt::Debug for OutboundBuilder<S> {

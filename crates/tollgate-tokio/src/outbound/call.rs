@@ -13,9 +13,8 @@ use tollgate_core::call::SettleError;
 use tollgate_core::store::{Operation, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Key, Limit, RateLimiter, Receipt, Store, StoreError};
 
-use super::builder::counts;
 use super::client::Outbound;
-use super::stricter;
+use super::stricter::{self, counts};
 use crate::key::OwnedKey;
 use crate::wait::{Caller, LimitCosts, Patience, WaitError, stand_in_line};
 
@@ -50,9 +49,7 @@ const MOST_STALE: u32 = 8;
 pub struct OutboundCall<'k, S> {
     outbound: Outbound<S>,
     key: Key<'k>,
-    cost: u64,
-    /// Of limits that have another cost: their names and that.
-    costs: Vec<(String, u64)>,
+    cost: NamedCosts,
     is_background: bool,
     longest: Duration,
     most: Option<usize>,
@@ -63,8 +60,7 @@ impl<'k, S> OutboundCall<'k, S> {
         Self {
             outbound,
             key,
-            cost: 1,
-            costs: Vec::new(),
+            cost: NamedCosts::new(1),
             is_background: false,
             longest: Duration::MAX,
             most: None,
@@ -74,7 +70,7 @@ impl<'k, S> OutboundCall<'k, S> {
     /// Sets the cost, 1 by default. A call that costs nothing under all limits is always admitted, also
     /// in a pause.
     pub fn cost(mut self, cost: u64) -> Self {
-        self.cost = cost;
+        self.cost.all = cost;
         self
     }
 
@@ -109,7 +105,7 @@ impl<'k, S> OutboundCall<'k, S> {
     /// # }
     /// ```
     pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
-        self.costs.push((name.to_owned(), cost));
+        self.cost.named.push((name.to_owned(), cost));
         self
     }
 
@@ -144,7 +140,7 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
 
     fn into_future(self) -> Self::IntoFuture {
         let key = OwnedKey::from(self.key);
-        let (outbound, cost, costs) = (self.outbound, self.cost, self.costs);
+        let (outbound, cost) = (self.outbound, self.cost);
         let (longest, most) = (self.longest, self.most);
         let limiter = if self.is_background {
             outbound.shared.background.clone()
@@ -153,42 +149,61 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
         };
         Box::pin(async move {
             let patience = Patience::new(longest, most);
-            let each = costs_of(&outbound, limiter.limits(), cost, &costs)?;
-            admit(outbound, Caller::new(limiter, key, each), cost, patience).await
+            let each = cost.under(limiter.limits(), &outbound)?;
+            admit(
+                outbound,
+                Caller::new(limiter, key, each),
+                cost.all,
+                patience,
+            )
+            .await
         })
     }
 }
 
-/// Returns what a call costs under each of `limits`: `cost`, or the last of `costs` for its name. What is
-/// left to background calls costs the same as the limit. A block, which counts nothing, has the largest of
-/// these costs: only a call that consumes nothing from any limit ignores a pause.
-///
-/// # Errors
-///
-/// [`ErrorKind::Malformed`] if no limit of one of the names counts calls.
-fn costs_of<S>(
-    outbound: &Outbound<S>,
-    limits: &[Limit],
-    cost: u64,
-    costs: &[(String, u64)],
-) -> Result<LimitCosts, StoreError> {
-    for (name, _) in costs {
-        let _ = outbound.index_of(name)?;
+/// What a call costs, as its caller says.
+#[derive(Debug)]
+struct NamedCosts {
+    /// Under all limits that are not named.
+    all: u64,
+    /// Under each of these limits.
+    named: Vec<(String, u64)>,
+}
+
+impl NamedCosts {
+    fn new(all: u64) -> Self {
+        Self {
+            all,
+            named: Vec::new(),
+        }
     }
-    let of_background = outbound.stricter_limits().len();
-    let of_limit = |(index, limit): (usize, &Limit)| {
-        let is_of = |(name, _): &&(String, u64)| match index < of_background {
-            true => name == limit.name(),
-            false => stricter::name_for_background(name) == limit.name(),
+
+    /// Returns what the call costs under each of `limits`: the last cost for its name, if there is one. What
+    /// is left to background calls costs the same as the limit. A block, which counts nothing, has the
+    /// largest of these costs: only a call that consumes nothing from any limit ignores a pause.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`] if no limit of one of the names counts calls.
+    fn under<S>(&self, limits: &[Limit], outbound: &Outbound<S>) -> Result<LimitCosts, StoreError> {
+        for (name, _) in &self.named {
+            let _ = outbound.index_of(name)?;
+        }
+        let of_background = outbound.stricter_limits().len();
+        let of_limit = |(index, limit): (usize, &Limit)| {
+            let is_of = |(name, _): &&(String, u64)| match index < of_background {
+                true => name == limit.name(),
+                false => stricter::name_for_background(name) == limit.name(),
+            };
+            let own = self.named.iter().rev().find(is_of);
+            counts(limit).then(|| own.map_or(self.all, |(_, own)| *own))
         };
-        let own = costs.iter().rev().find(is_of);
-        counts(limit).then(|| own.map_or(cost, |(_, own)| *own))
-    };
-    let each = limits.iter().enumerate().map(of_limit);
-    let largest = each.clone().flatten().max().unwrap_or(0);
-    Ok(LimitCosts::of_each(
-        each.map(|cost| cost.unwrap_or(largest)),
-    ))
+        let each = limits.iter().enumerate().map(of_limit);
+        let largest = each.clone().flatten().max().unwrap_or(0);
+        Ok(LimitCosts::of_each(
+            each.map(|cost| cost.unwrap_or(largest)),
+        ))
+    }
 }
 
 /// Waits until the call of `caller` is admitted, and gives back permits that come too late.
@@ -403,8 +418,7 @@ impl<S: Store + 'static> Permit<S> {
     pub fn settle(self, cost: u64) -> PermitSettle<S> {
         PermitSettle {
             permit: self,
-            cost,
-            costs: Vec::new(),
+            cost: NamedCosts::new(cost),
         }
     }
 }
@@ -418,15 +432,14 @@ impl<S: Store + 'static> Permit<S> {
 #[must_use = "a settlement does nothing until it is awaited"]
 pub struct PermitSettle<S: Store + 'static> {
     permit: Permit<S>,
-    cost: u64,
-    costs: Vec<(String, u64)>,
+    cost: NamedCosts,
 }
 
 impl<S: Store + 'static> PermitSettle<S> {
     /// Settles at another cost for the limit called `name`, and for what of it is left to background calls.
     /// See [`OutboundCall::cost_of`] for an example.
     pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
-        self.costs.push((name.to_owned(), cost));
+        self.cost.named.push((name.to_owned(), cost));
         self
     }
 }
@@ -436,25 +449,13 @@ impl<S: Store + 'static> IntoFuture for PermitSettle<S> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self {
-            permit,
-            cost,
-            mut costs,
-        } = self;
-        let of_background = &permit.limits()[permit.outbound.stricter_limits().len()..];
-        let of_background: Vec<_> = costs
-            .iter()
-            .map(|(name, cost)| (stricter::name_for_background(name), *cost))
-            .filter(|(name, _)| of_background.iter().any(|limit| limit.name() == name))
-            .collect();
-        let mut unknown = costs.iter().map(|(name, _)| permit.outbound.index_of(name));
-        let unknown = unknown.find_map(Result::err);
-        costs.extend(of_background);
+        let Self { permit, cost } = self;
         Box::pin(async move {
-            if let Some(error) = unknown {
-                return Err(SettleError::new(error, permit.into_receipt()));
-            }
-            let verdicts = permit.caller.settle(permit.verdicts, cost, costs).await?;
+            let each = match cost.under(permit.limits(), &permit.outbound) {
+                Ok(each) => each,
+                Err(error) => return Err(SettleError::new(error, permit.into_receipt())),
+            };
+            let verdicts = permit.caller.settle(permit.verdicts, &each).await?;
             Ok(Permit { verdicts, ..permit })
         })
     }
@@ -465,7 +466,6 @@ impl<S: Store + 'static> fmt::Debug for PermitSettle<S> {
         f.debug_struct("PermitSettle")
             .field("permit", &self.permit)
             .field("cost", &self.cost)
-            .field("costs", &self.costs)
             .finish()
     }
 }
@@ -486,7 +486,6 @@ impl<S> fmt::Debug for OutboundCall<'_, S> {
             .field("outbound", &self.outbound)
             .field("key", &self.key)
             .field("cost", &self.cost)
-            .field("costs", &self.costs)
             .field("is_background", &self.is_background)
             .field("longest", &self.longest)
             .field("most", &self.most)

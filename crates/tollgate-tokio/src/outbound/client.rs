@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use tollgate_core::{ErrorKind, Key, Limit, LimitError, RateLimiter, Store, StoreError};
 
-use super::builder::{OutboundBuilder, counts};
+// It begins both, and they lead back to it.
+use super::builder::OutboundBuilder;
 use super::call::OutboundCall;
+use super::stricter::counts;
 
 /// Keeps the calls of a fleet under the limits of somebody else's service.
 ///

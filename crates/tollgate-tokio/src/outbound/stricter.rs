@@ -7,7 +7,11 @@ use tollgate_core::{
 };
 
 use super::OutboundError;
-use super::builder::counts;
+
+/// Returns whether `limit` counts calls. A block does not.
+pub(super) fn counts(limit: &Limit) -> bool {
+    !limit.algorithm().can_block()
+}
 
 /// Returns the limit to keep to at departure, so that calls keep to `limit` on arrival, if some of
 /// them take up to `margin` microseconds longer than others.
@@ -61,7 +65,7 @@ pub(super) fn on_arrival(limit: &Limit, margin: u64) -> Result<Limit, OutboundEr
     Ok(Limit::new(limit.name(), algorithm)?)
 }
 
-/// Returns `quota` with a window that is longer by so many microseconds.
+/// Returns `quota` with a window that is longer by `by` microseconds.
 fn longer(quota: Quota, by: u128) -> Result<Quota, LimitError> {
     let window = u128::from(quota.window_us()) + by;
     let window = u64::try_from(window).unwrap_or(u64::MAX);

@@ -107,21 +107,17 @@ impl<S: Store + 'static> Caller<S> {
         refunded.map(|_| ())
     }
 
-    /// Makes `cost` what `verdicts` consumed, or another one for each of these limits. Returns what is left.
+    /// Makes `costs` what `verdicts` consumed. Returns what is left.
     pub(crate) async fn settle(
         &self,
         verdicts: Verdicts,
-        cost: u64,
-        costs: Vec<(String, u64)>,
+        costs: &LimitCosts,
     ) -> Result<Verdicts, SettleError> {
         let left = verdicts.again();
         let Some(receipt) = verdicts.into_receipt() else {
             return Ok(left);
         };
-        let settle = self.limiter.settle(self.key.as_key(), receipt, cost);
-        let settle = costs
-            .iter()
-            .fold(settle, |settle, (name, cost)| settle.cost_of(name, *cost));
+        let settle = costs.settle(&self.limiter, self.key.as_key(), receipt);
         settle.await.map(Left::into_verdicts)
     }
 }

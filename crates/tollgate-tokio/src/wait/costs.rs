@@ -3,7 +3,9 @@
 use std::ops::{AddAssign, SubAssign};
 use std::sync::Arc;
 
+use tollgate_core::call::{Change, Settle};
 use tollgate_core::store::Check;
+use tollgate_core::{Key, RateLimiter, Receipt};
 
 /// What a call costs under each limit.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -34,6 +36,22 @@ impl LimitCosts {
             Self::Same(cost) => *cost,
             Self::Each(costs) => costs.get(limit).copied().unwrap_or(0),
         }
+    }
+
+    /// Returns a call that settles `receipt` at these costs.
+    pub(crate) fn settle<'l, 'k, S>(
+        &self,
+        limiter: &'l RateLimiter<S>,
+        key: Key<'k>,
+        receipt: Receipt,
+    ) -> Change<'l, 'k, S, Settle> {
+        let first = self.of(0);
+        let each = (0..).map(|index| self.of(index)).zip(limiter.limits());
+        let others = each.filter(|(cost, _)| *cost != first);
+        others.fold(
+            limiter.settle(key, receipt, first),
+            |settle, (cost, limit)| settle.cost_of(limit.name(), cost),
+        )
     }
 
     /// Returns whether the call consumes nothing.

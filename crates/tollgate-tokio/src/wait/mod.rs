@@ -109,8 +109,8 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 ///
 /// # Time zones
 ///
-/// Calls for one key that bring different [zones](tollgate_core::call::Call::zone), and limits of the
-/// zone `@local`, stand in a line for each zone.
+/// Calls for one key in different [zones](tollgate_core::RateLimiter::in_zone), under limits of the zone
+/// `@local`, stand in a line for each zone.
 ///
 /// # Errors
 ///
@@ -118,7 +118,7 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 ///   than its limit can ever admit.
 /// - [`WaitError::TooManyWaiting`] if [too many](Self::most_waiting) wait for the key already.
 /// - The store's errors, and [`ErrorKind::Malformed`] if `cost_of` named a limit that the limiter
-///   does not have, or if a limit is `@local` and the call brings no zone with a name.
+///   does not have, or if a limit is `@local` and the call is in no zone.
 ///
 /// # Cancel safety
 ///

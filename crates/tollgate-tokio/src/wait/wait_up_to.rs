@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::call::{Call, Check, Costs};
+use tollgate_core::call::{Call, Check};
 
 use super::Waiting;
 
@@ -53,7 +53,7 @@ use super::Waiting;
 /// # }
 /// ```
 ///
-/// A call can bring its time zone, for limits that count by the calendar there:
+/// A call [in a time zone](tollgate_core::RateLimiter::in_zone) waits for the limits in that zone:
 ///
 /// ```
 /// use std::time::Duration;
@@ -67,9 +67,8 @@ use super::Waiting;
 /// let limits = ["requests=gcra:60/1m", "tokens=fixed-window:2000000/month@local"];
 /// let limiter = RateLimiter::new(MemoryStore::new(), limits)?;
 /// let patience = Duration::from_secs(5);
-/// let zone = TimeZone::get("Europe/Berlin")?;
-/// let call = limiter.check("tenant").zone(zone).cost_of("tokens", 500).wait_up_to(patience);
-/// let admitted = call.await?;
+/// let limiter = limiter.in_zone(&TimeZone::get("Europe/Berlin")?)?;
+/// let admitted = limiter.check("tenant").cost_of("tokens", 500).wait_up_to(patience).await?;
 /// let tokens = admitted.decision().verdict("tokens").map(|verdict| verdict.remaining());
 /// assert_eq!(tokens, Some(1_999_500));
 /// # Ok(())
@@ -122,16 +121,7 @@ impl<'l, S> WaitUpTo for Call<'l, '_, S, Check> {
         let limiter = self.limiter();
         let request = self.into_request();
         // Without the zone that a limit needs, nobody is asked.
-        let request = request.validate_checks().map(|()| request);
+        let request = request.and_then(|request| request.validate_checks().map(|()| request));
         Waiting::new(limiter, request, longest)
-    }
-}
-
-impl<'l, S> WaitUpTo for Call<'l, '_, S, Check, Costs> {
-    type Waiting = Waiting<'l, S>;
-
-    fn wait_up_to(self, longest: Duration) -> Waiting<'l, S> {
-        let limiter = self.limiter();
-        Waiting::new(limiter, self.into_request(), longest)
     }
 }

@@ -12,7 +12,7 @@ use tollgate_tokio::wait::WaitError;
 
 use crate::waiting::{Limiter, MINUTE, SECOND, TICK, finish, limiter, too_long};
 
-/// Starts calls for "alice" in this order, which cost so many tokens, and else 1. Returns which was
+/// Starts calls for "alice" in this order, which cost these `tokens`, and else 1. Returns which was
 /// admitted when, in that order.
 async fn all(limiter: &Limiter, tokens: &[u64]) -> Vec<(usize, Duration)> {
     let (started, mut calls) = (Instant::now(), JoinSet::new());

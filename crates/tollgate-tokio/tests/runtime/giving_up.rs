@@ -55,7 +55,7 @@ impl Got {
 }
 
 impl Crowd {
-    /// Returns what these callers get in so many seconds. A store call takes 2 ms.
+    /// Returns what these callers get in `seconds` seconds. A store call takes 2 ms.
     async fn gets(&self, seconds: usize) -> Got {
         let shared = Remote::new();
         let started = Instant::now();

@@ -70,7 +70,7 @@ async fn outbound_calls_show_their_limits_and_no_key() {
     shows(
         &outbound.call(KEY).cost(3).background().wait_up_to(MINUTE),
         &format!(
-            "OutboundCall {{ outbound: {shown}, key: Key(17 + 0 bytes), cost: 3, costs: [], \
+            "OutboundCall {{ outbound: {shown}, key: Key(17 + 0 bytes), cost: NamedCosts {{ all: 3, named: [] }}, \
              is_background: true, longest: 60s, most: None }}"
         ),
     );

@@ -27,7 +27,7 @@ const TOO_LONG: Duration = Duration::from_millis(100);
 const APART: Duration = Duration::from_secs(1);
 /// Clocks that are further apart than this are worth a warning.
 const FAR_APART: Duration = Duration::from_secs(60);
-/// A server that has run for so long has states, if a service counts calls there.
+/// A server that has run for longer has states, if a service counts calls there.
 const LONG_UP: Duration = Duration::from_secs(86_400);
 /// About how many states to sample, in at most [`SCANS`] scans: a server may hold few of them among
 /// many other keys.

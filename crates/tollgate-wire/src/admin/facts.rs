@@ -90,7 +90,7 @@ fn told(name: &Name<'_>, replies: &[Reply], expires: Option<u64>) -> Option<Fact
             ends: instant(start.checked_add(window_in(name.shape)?)?),
             ..Facts::default()
         }),
-        // It began so long before it expires.
+        // It began one window before it expires.
         Held::CounterFor(window) => Some(Facts {
             consumed: counted(name, raw),
             since: expires.and_then(|at| instant(at.saturating_sub(*window))),

@@ -169,7 +169,7 @@ async fn send_batch<E: Engine>(sending: &Sending<E>, sender: &mut Sender, batch:
             None => break None,
         }
     };
-    batch.end(outcome);
+    batch.end(outcome, (runtime.now)());
     // A client often reads the replies to two batches at once. If the callers of both were woken now,
     // the next two batches would leave together, and the server would be idle until then.
     if sender.is_another_idle() {

@@ -89,7 +89,8 @@ pub(crate) fn push_id(
     text: &mut Vec<u8>,
     request: &Request<'_>,
     keys: &[Vec<u8>],
-    (id, slack): (&CallId<'_>, u64),
+    id: &CallId<'_>,
+    slack: u64,
 ) -> [u8; 8] {
     let mut hasher = Sha256::new();
     // What is the same when the call is repeated: everything but the time.

@@ -116,7 +116,7 @@ impl Reply {
         })
     }
 
-    /// Returns whether the request was allowed, when it was decided, and so many states.
+    /// Returns whether the request was allowed, when it was decided, and `count` states.
     fn parts(count: usize, reply: &[u8]) -> Option<(bool, Timestamp, Parts<'_>)> {
         let (&[allowed], rest) = reply.split_first_chunk()?;
         let (now, mut rest) = rest.split_first_chunk()?;
@@ -141,7 +141,7 @@ impl Reply {
 /// Returns the cost that the script evaluated `check` with.
 fn cost(request: &Request<'_>, check: &Check<'_>, allowed: bool) -> u64 {
     match request.operation() {
-        Operation::Block(_) | Operation::Lower | Operation::Refund(_) | Operation::Settle(_) => 0,
+        operation if !operation.decides_a_call() => 0,
         Operation::TakeUpTo if !allowed => 1,
         _ => check.cost(),
     }

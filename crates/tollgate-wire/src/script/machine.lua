@@ -1,7 +1,7 @@
 -- The function of one algorithm in unit.lua: looks at one limit, for any operation, and returns whether
 -- the call fits, the state from before it, and a function that records it.
 -- Reads by @read and the section of the operation; writes in that function, or at once for SETTLE.
-local function @name(operation, key, counted, cost, detail, taken, before, was_marked, @parameters)
+local function @name(operation, key, counted, cost, detail, taken, before, starts_before, @parameters)
   @load
   @read
   local state, ttl

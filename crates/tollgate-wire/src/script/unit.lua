@@ -37,12 +37,12 @@ local function decide(argument, base, count, calls)
     local code, counted, cost, detail, a, b, c, d = unpack('<dddddddd', argument, 64 * i - 39)
     costs[i], counts[i] = instead or cost, counted % 2 == 1
     shadows[i] = counted >= 2
-    local taken, before, was_marked
+    local taken, before, starts_before
     if operation == SETTLE and #argument > 24 + 64 * count then
       -- The receipt of a reservation that is refunded.
-      taken, before, was_marked = unpack('<ddd', argument, 64 * count + 24 * i + 1)
+      taken, before, starts_before = unpack('<ddd', argument, 64 * count + 24 * i + 1)
     end
-    return machines[code](as, KEYS[base + i], counted, costs[i], detail, taken, before, was_marked, a, b, c, d)
+    return machines[code](as, KEYS[base + i], counted, costs[i], detail, taken, before, starts_before, a, b, c, d)
   end
   local function cost_of(i)
     return (unpack('<d', argument, 64 * i - 23))

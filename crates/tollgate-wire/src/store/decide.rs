@@ -185,7 +185,8 @@ impl<E: Engine> WireStore<E> {
                     let decided = call.decided(hash, reply);
                     decided.map_err(Undecided::Uncovered)
                 };
-                match member.decide(&call.question(), decided) {
+                let now = (queue.runtime().now)();
+                match member.decide(&call.question(), now, decided) {
                     Ok(decided) => return decided,
                     Err(undecided) => undecided,
                 }
@@ -259,7 +260,7 @@ impl<E: Engine> WireStore<E> {
         let mut keys = self.keyspace.of(request.checks(), instant.is_some());
         let hash = call.id.map(|id| {
             let slack = codec::slack_at(instant, self.options().caller_slack);
-            let hash = codec::push_id(&mut argument, request, &keys, (id, slack));
+            let hash = codec::push_id(&mut argument, request, &keys, id, slack);
             let first = &request.checks()[0];
             keys.push(self.keyspace.answer(first, id.bytes(), instant.is_some()));
             hash

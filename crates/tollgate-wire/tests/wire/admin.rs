@@ -219,7 +219,7 @@ pub(crate) fn list(texts: &[&str]) -> Reply {
     Reply::List(texts.iter().map(bytes).collect())
 }
 
-/// Returns the reply to `TIME` of a clock that is off by so many seconds.
+/// Returns the reply to `TIME` of a clock that is `off` by these seconds.
 pub(crate) fn time(off: i64) -> Reply {
     let seconds = i64::try_from(HERE.as_secs()).unwrap() + off;
     list(&[&seconds.to_string(), "0"])

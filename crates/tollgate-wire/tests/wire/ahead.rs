@@ -17,7 +17,7 @@ fn state(numbers: &[u64]) -> Reply {
     bytes(doubles(numbers))
 }
 
-/// Returns what a server holds for so many leases after these numbers.
+/// Returns what a server holds for `records` leases after these numbers.
 fn leases(numbers: &[u64], records: usize) -> Reply {
     match state(numbers) {
         Reply::Bytes(header) => bytes([header, vec![7; 34 * records]].concat()),
@@ -30,7 +30,7 @@ fn another() -> Reply {
     Reply::Error("WRONGTYPE of another".to_owned())
 }
 
-/// Returns an element of a list: an instant, and so many bytes of a running total.
+/// Returns an element of a list: an instant, and a running total of `total` bytes.
 fn element(at: u64, total: usize) -> Reply {
     bytes([doubles(&[at]), vec![0; total]].concat())
 }
@@ -69,10 +69,9 @@ fn every_algorithm_has_a_latest_instant() {
         ("gcra:v1", &[state(&[9, NOW, 1])], NOT_AHEAD),
         ("gcra:v1-caller", &[state(&[9, NOW + 1, 1])], AHEAD),
         ("gcra:v1", &[state(&[9, NOW + 1])], UNREAD),
-        // A state with a mark.
-        ("gcra:v1", &[state(&[9, NOW + 1, 1, 1, 0])], AHEAD),
-        ("gcra:v1", &[state(&[9, NOW + 1, 1, 2, 0])], UNREAD),
-        ("gcra:v1", &[state(&[9, NOW + 1, 1, 1])], UNREAD),
+        // A state with a later start.
+        ("gcra:v1", &[state(&[9, NOW + 1, 1, NOW + 2])], AHEAD),
+        ("gcra:v1", &[state(&[9, NOW + 1, 1, NOW + 2, 0])], UNREAD),
         ("gcra:v1", &[Reply::Nil], NOT_AHEAD),
         ("gcra:v1", &[Reply::Integer(1)], UNREAD),
         ("gcra:v1", &[bytes([0; 25])], UNREAD),

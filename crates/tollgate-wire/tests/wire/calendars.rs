@@ -242,9 +242,9 @@ fn each_zone_of_a_call_has_a_state_of_its_own() {
     let options = store.options().clone();
     let limits = ["bill=fixed-window:5/month@local", "all=sliding-log:9/1d"];
     let limiter = RateLimiter::new(store, limits).unwrap();
-    let zone = |name| TimeZone::get(name).unwrap();
     let check = |name| {
-        let decided = now(limiter.check("k").cost(2).zone(zone(name))).unwrap();
+        let limiter = limiter.in_zone(&TimeZone::get(name).unwrap()).unwrap();
+        let decided = now(limiter.check("k").cost(2)).unwrap();
         decided
             .verdicts()
             .map(|(limit, of)| (limit.to_string(), of.remaining()))

@@ -243,16 +243,12 @@ fixed-window:10/1s 1 [5e6 -1 0] refused
 fixed-window:10/1s 1 [5e6 nan 0] refused
 gcra:5/1s 1 [0 5e6 1] read
 gcra:5/1s 1 [0 5e6 0] refused
-# Whether a reserved call may not have started yet, and until when units may be used that were granted ahead.
-gcra:5/1s 1 [2e5 5e6 2e5 1 5e6] read
-gcra:5/1s 1 [2e5 5e6 2e5 0 6e6] read
-gcra:5/1s 1 [2e5 5e6 2e5 1 4e6] read
-gcra:5/1s 1 [2e5 5e6 2e5 0 4299967295] read
-gcra:5/1s 1 [2e5 5e6 2e5 0 4299967296] refused
-gcra:5/1s 1 [2e5 5e6 2e5 2 5e6] refused
-gcra:5/1s 1 [2e5 5e6 0 1 5e6] refused
-gcra:5/1s 1 [2e5 5e6 2e5 1] refused
-gcra:5/1s 1 [2e5 5e6 2e5 1 5e6 0] refused
+# The latest start.
+gcra:5/1s 1 [2e5 5e6 2e5 6e6] read
+gcra:5/1s 1 [2e5 5e6 2e5 4e6] read
+gcra:5/1s 1 [2e5 5e6 2e5 9007199254740991] read
+gcra:5/1s 1 [2e5 5e6 0 6e6] refused
+gcra:5/1s 1 [2e5 5e6 2e5 6e6 0] refused
 # The newest bucket, the sum, and the ring of one more than the buckets.
 sliding-buckets:10/1s,buckets=4 1 [20 3 1 2 0 0 0] read
 sliding-buckets:10/1s,buckets=4 1 [20 3 1 1 0 0 0] refused

@@ -40,7 +40,7 @@ pub(crate) fn config(full: u32) -> ProptestConfig {
     }
 }
 
-/// Returns an instant so many microseconds after [`START`] as replies hold it.
+/// Returns an instant `later` microseconds after [`START`] as replies hold it.
 #[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
 pub(crate) const fn at(later: i64) -> f64 {
     START as f64 + later as f64
@@ -95,7 +95,7 @@ impl Raw {
         }
     }
 
-    /// Loses so many replies from now on. If `unsent`, it says that the calls were never sent.
+    /// Loses this number of `replies` from now on. If `unsent`, it says that the calls were never sent.
     pub(crate) fn lose(&self, replies: u64, unsent: bool) {
         *self.lost.lock().unwrap() = (replies, unsent);
     }
@@ -546,7 +546,7 @@ pub(crate) fn number(reply: &Reply) -> u64 {
 /// How many keys ended when they should, and how many a millisecond or two early.
 static ENDS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Checks when a key ends that lives so many milliseconds, and was written between two times.
+/// Checks that a key that expires at `ends` was written `lives` milliseconds before, between two times.
 ///
 /// Servers read the clock that keys expire by less often than `TIME` does, and the oldest tells only
 /// how long a key has left.

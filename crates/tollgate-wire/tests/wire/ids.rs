@@ -226,7 +226,7 @@ fn arguments_of_calls_with_ids_have_not_changed() {
     let answer = String::from_utf8(answer.clone()).unwrap();
     let expected = "tollgate:l:answer:v1:{alice}:7692c3ad3540bb803c020b3aee66cd88";
     assert_eq!(answer, expected);
-    assert_eq!(with_id.sha1, "d97ad8101c163579282b57503b54af792da2f331");
+    assert_eq!(with_id.sha1, "af74e512b9cf6922f0711ba993c0e205146a2a59");
 }
 
 #[test]

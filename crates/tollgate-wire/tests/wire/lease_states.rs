@@ -29,7 +29,7 @@ fn acquire(id: &'static str, weight: u64) -> lease::Operation<'static> {
     lease::Operation::Acquire { id, weight }
 }
 
-/// Decides `operation` on the leases of `k`, so many seconds later.
+/// Decides `operation` on the leases of `k`, `later` seconds later.
 fn ask(
     store: &WireStore<impl Engine>,
     operation: lease::Operation<'_>,

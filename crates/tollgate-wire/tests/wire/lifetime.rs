@@ -82,6 +82,7 @@ fn a_ttl_is_rounded_up_to_the_millisecond() {
         ("gcra:7/4700us,burst=3", 211),
         ("fixed-window:3/1500us", 211),
         ("fixed-window:3/1500us,anchored", 211),
+        ("fixed-window:3/day@UTC", 211),
         ("sliding-counter:3/1500us", 211),
         ("sliding-buckets:3/1500us,buckets=3", 211),
         ("sliding-log:3/1500us", 211),

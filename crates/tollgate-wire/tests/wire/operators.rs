@@ -114,7 +114,7 @@ fn a_clock_offset_within_the_round_trip_is_not_reported() {
     }
 }
 
-/// Returns the state of a bucket that was last changed so long after the server's time.
+/// Returns the state of a bucket that was last changed when its clock was `ahead` of the server's.
 fn bucket(ahead: Duration) -> Reply {
     #[expect(
         clippy::cast_precision_loss,

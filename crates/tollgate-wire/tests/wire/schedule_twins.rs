@@ -445,7 +445,7 @@ fn kept_us(terms: &schedule::Terms) -> u64 {
     longest.max().unwrap() + tolerance
 }
 
-/// Up to so many events are a string: here, always.
+/// Up to 128 events are a string, and there are never more here.
 #[test]
 fn histories_of_strings_leave_what_the_machine_says() {
     play(128);

@@ -77,8 +77,8 @@ fn scripts_have_not_changed() {
             "1a6f90cdbf82bd8880d1c396e3da76bc531da926",
         ],
         [
-            "56e96e34edbb1633ee7e7f02513e7f223b9af1a0",
-            "53f6999f14c5046147800761f2769f00448c7ea6",
+            "f644e9f953b5d42eeb38576a708c60880fa3cba4",
+            "743e1a9ff8de3c961f027d19e76424b70bf33a32",
         ],
         [
             "499c7eb18bfa3bdb3bedea8c9d8dbf608b1223db",
@@ -104,26 +104,26 @@ fn scripts_have_not_changed() {
         (
             consume,
             &two[..],
-            "9849a52c53843e4ed1b0f0c7a531458d4133fdee",
+            "bf739d2ede9e7f4827af3dc04b3d3e328b6d0bd9",
         ),
-        (peek, &two, "dc8432c411e8f6cfc251c031b4accb0aeb8906c9"),
+        (peek, &two, "b68f440bc966cd763b76499293959e831b14ffe8"),
         (
             within,
             &gcra[..1],
-            "9934cc285ddbb69428948de2088220a5a0775de3",
+            "582d81328c339acbfae68a53e5e9b2cf6eaf98e7",
         ),
         (
             within,
             &gcra[..2],
-            "968917326fd20a954cd85dc3f3f337f267534837",
+            "e3022e5a4c6d09c00e06f00c9f088ab55a451ecd",
         ),
-        (within, &gcra, "5feaea1f1ca883b0f01246060b7d71858c4b3148"),
-        (consume, &ALL, "699ac14be48d34fa739d42787f99354db9348035"),
-        (peek, &ALL, "699ac14be48d34fa739d42787f99354db9348035"),
+        (within, &gcra, "96ae967b39bdfacdc79d785f55d061ba2b91ab56"),
+        (consume, &ALL, "062a83f25a442ee85414c1593065e84bc1cca1be"),
+        (peek, &ALL, "062a83f25a442ee85414c1593065e84bc1cca1be"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "699ac14be48d34fa739d42787f99354db9348035",
+            "062a83f25a442ee85414c1593065e84bc1cca1be",
         ),
     ];
     let alone = ALL

@@ -22,7 +22,7 @@ const SLACK: u64 = 600_000;
 
 /// Limits that count in the same states, and so may take each other's place: a family a line.
 const FAMILIES: &str = "\
-gcra:10/1s gcra:7/1s,burst=3 gcra:3/1s gcra:0/1s
+gcra:10/1s gcra:7/1s,burst=3 gcra:10/1s,burst=2 gcra:3/1s gcra:0/1s
 # Debts that are no whole number of another quota's units.
 gcra:7/10us,burst=5 gcra:3/7us,burst=5 gcra:7/11us,burst=9
 # As many units to a token as there may be, or one; and debts that are capped.
@@ -281,10 +281,10 @@ fn said_by_machine(algorithm: &Algorithm, state: &State) -> Vec<u64> {
     let digits = digits.filter(|digits| !digits.is_empty());
     let mut numbers: Vec<u64> = digits.map(|digits| digits.parse().unwrap()).collect();
     if let (Algorithm::Gcra(_), &[debt, at, unit, ahead]) = (algorithm, &numbers[..]) {
-        let marked = unit >> 63;
-        numbers = vec![debt, at, unit & ((1 << 53) - 1)];
-        if marked == 1 || ahead > 0 {
-            numbers.extend([marked, at + ahead]);
+        numbers = vec![debt & MAX_EXACT, at, unit & MAX_EXACT];
+        if unit >> 63 == 1 {
+            let upper = debt >> 53 << 10 | unit >> 53 & 0x3ff;
+            numbers.push(at + (upper << 32 | ahead));
         }
     }
     match (algorithm, &numbers[..]) {
@@ -362,13 +362,13 @@ fn cost() -> impl Strategy<Value = Cost> {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// Blocks the keys under the limits that can, for their own time, or until or for so many
-    /// microseconds.
+    /// Blocks the keys under the limits that can, for their own time, or until or for a number
+    /// of microseconds.
     Block(u8, u64),
     Consume(Cost),
     Peek(Cost),
-    /// Asks for so many units ahead, to use them within this many tenths of the first limit's window, of one
-    /// in so many parts of what is left.
+    /// Consumes, and asks for units ahead: how many, within how many tenths of the first limit's window, and what part of
+    /// what is left, one in the last number.
     Prefetch(Cost, u64, u64, u32),
     TakeUpTo(Cost),
     /// Lowers what remains to a cost.
@@ -619,18 +619,38 @@ fn what_ends_within_a_millisecond_is_written_by_the_servers_clock() {
     assert_eq!(keys, [b""; 0]);
 }
 
-/// Limits that leak within microseconds, so that debts vanish, marks end and starts are reached at
-/// the very instants of calls, also by a clock that has stepped back.
+/// Limits that leak within microseconds, so that debts vanish and starts are reached at the very instants of
+/// calls, also by a clock that has stepped back; and the same quotas with other bursts.
 #[test]
 fn reservations_at_every_microsecond_leave_the_states_of_the_machine() {
-    const LIMITS: [[&str; 2]; 4] = [
-        ["gcra:1/3us,burst=1", "gcra:5/4us,burst=3"],
-        ["gcra:1/2us,burst=2", "gcra:3/2us,burst=4"],
-        ["gcra:1/5us,burst=1", "gcra:1/1us,burst=6"],
-        ["gcra:2/3us,burst=2", "gcra:2/1us,burst=2"],
+    const LIMITS: [[&str; 4]; 4] = [
+        [
+            "1/3us,burst=1",
+            "5/4us,burst=3",
+            "1/3us,burst=6",
+            "5/4us,burst=1",
+        ],
+        [
+            "1/2us,burst=2",
+            "3/2us,burst=4",
+            "1/2us,burst=9",
+            "3/2us,burst=2",
+        ],
+        [
+            "1/5us,burst=1",
+            "1/1us,burst=6",
+            "1/5us,burst=5",
+            "1/1us,burst=9",
+        ],
+        [
+            "2/3us,burst=2",
+            "2/1us,burst=2",
+            "2/3us,burst=7",
+            "2/1us,burst=4",
+        ],
     ];
     let mut pair = Pair::on(Flavor::System);
-    let limits = LIMITS.map(|pair| pair.map(limit));
+    let limits = LIMITS.map(|each| each.map(|text| limit(&format!("gcra:{text}"))));
     // The same pseudorandom histories each time.
     let mut seed = 7_u64;
     let mut below = |bound: u64| {
@@ -638,15 +658,16 @@ fn reservations_at_every_microsecond_leave_the_states_of_the_machine() {
         (seed >> 33) % bound
     };
     for history in 0..usize::try_from(rounds(900)).unwrap() {
-        let [slow, fast] = &limits[history % limits.len()];
+        let limits = &limits[history % limits.len()];
         let key = pair.begin();
         let names = ["slow", "fast"].map(|name| format!("{key}-{name}"));
         let (mut at, mut receipts) = (START, Vec::new());
         for _ in 0..5 {
             at = at + below(5) - 1;
+            let slow = if below(3) == 0 { 2 } else { 0 };
             let checks = [
-                Check::new(slow, &names[0], below(2)),
-                Check::new(fast, &names[1], below(4)),
+                Check::new(&limits[slow], &names[0], below(2)),
+                Check::new(&limits[slow + 1], &names[1], below(4)),
             ];
             let within = Operation::Reserve {
                 max_delay: Duration::from_micros(below(12)),
@@ -753,7 +774,7 @@ fn a_search_of_a_long_log_reads_few_entries() {
 /// A step of a written history: what is done about one key.
 #[derive(Clone, Copy, Debug)]
 enum Do {
-    /// Consumes, and asks for so many units at most, with those ahead, to use them within so many tenths of the
+    /// Consumes, and asks for units ahead: the cost, the most units together, and within how many tenths of the
     /// limit's window.
     Ahead(u64, u64, u64),
     Block(BlockSpan),
@@ -885,9 +906,10 @@ fn short_histories_leave_the_states_of_the_machine() {
     const APART: [u64; 7] = [
         1, 333_334, 999_999, 1_000_000, 1_000_001, 1_333_336, 2_000_000,
     ];
+    const MIDNIGHT: u64 = 1_780_012_800_000_000;
     let mut pair = Pair::on(Flavor::System);
     let start = START + 700_000;
-    for written in EACH {
+    for written in EACH.into_iter().chain(["fixed-window:10/day@UTC"]) {
         for back in [0, 1, 300_000, 2_000_000].map(|back| start - back) {
             let later = start + 400_000;
             let steps = [(start, Consume(2)), (later, Consume(3)), (later, Refund(0))];
@@ -896,7 +918,7 @@ fn short_histories_leave_the_states_of_the_machine() {
             let steps = steps.map(|(at, step)| (at, 0, step));
             pair.tell(&[written], &steps.collect::<Vec<_>>());
         }
-        for start in [START, start] {
+        for start in [START, start, MIDNIGHT - 1_000_000] {
             for apart in APART {
                 for then in [start - apart, start + apart] {
                     let steps = [(then, 0, Consume(2)), (then, 0, Reset)];
@@ -1066,6 +1088,45 @@ fn cancelled_reservations_of_one_limit_leave_the_states_of_the_machine() {
     pair.tell(&["gcra:2/1s,burst=1"], &steps.map(|step| (START, 0, step)));
     let steps = [(0, 0, Consume(1)), (2, 0, Reserve(1)), (2, 1, Refund(1))];
     pair.tell(&["gcra:1/3us", "gcra:1/2us"], &steps);
+    // None is the last, if another call was counted since under a larger burst; also if what another gave back
+    // was reserved again, for a later start.
+    let bursts = [
+        "gcra:1/1us,burst=1",
+        "gcra:1/1us,burst=4",
+        "gcra:1/1us,burst=10",
+    ];
+    for after in [0, 1] {
+        let steps = [
+            (0, 0, Consume(1)),
+            (0, 0, Reserve(1)),
+            (0, 2, Consume(1)),
+            (after, 0, Refund(1)),
+        ];
+        pair.tell(
+            &bursts,
+            &steps.map(|(after, limit, step)| (START + after, limit, step)),
+        );
+    }
+    let steps = [
+        (2, Consume(5)),
+        (1, Reserve(1)),
+        (2, Refund(0)),
+        (0, Reserve(1)),
+        (2, Consume(2)),
+        (2, Refund(1)),
+    ];
+    pair.tell(&bursts, &steps.map(|(limit, step)| (START, limit, step)));
+    // No call starts after the last instant there is.
+    let steps = [Consume(1), Reserve(1), Refund(1)];
+    pair.tell(
+        &["gcra:2/1s,burst=1"],
+        &steps.map(|step| (MAX_EXACT - 5, 0, step)),
+    );
+    // A debt of one unit, or none, by a clock that has stepped back.
+    for given_back in [Settle(0, 1), Refund(0)] {
+        let steps = [(START, 0, Consume(2)), (START - 300_000, 0, given_back)];
+        pair.tell(&bursts[2..], &steps);
+    }
 }
 
 /// Blocks of a few microseconds, at and around the ends of earlier ones, and when those are just

@@ -86,7 +86,8 @@ pub(super) struct DeniedKey {
 impl Advice {
     /// Returns advice for `window`, with the `top` keys denied most, which `name` formats.
     pub(super) fn new(
-        (trace, callers): (&Trace, &Callers),
+        trace: &Trace,
+        callers: &Callers,
         window: Duration,
         top: usize,
         name: impl Fn(usize) -> String,

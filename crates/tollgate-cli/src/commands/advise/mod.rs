@@ -54,10 +54,8 @@ pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
     progress.say("counting");
     let advice = windows.into_iter();
     let name = |index| key.readable(input.trace.keys().bytes(index));
-    let advice = advice.map(|one| {
-        let requests = (&input.trace, &input.callers);
-        Advice::new(requests, one.window(), wanted.top, name)
-    });
+    let advice =
+        advice.map(|one| Advice::new(&input.trace, &input.callers, one.window(), wanted.top, name));
     let answer = Answer {
         requests: input.trace.requests(),
         keys: u64::try_from(input.trace.keys().len()).unwrap_or(u64::MAX),

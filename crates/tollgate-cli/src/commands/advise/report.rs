@@ -6,15 +6,19 @@ use super::advice::{Advice, Denied, Limit};
 use super::answer::Answer;
 use crate::failure::Failure;
 use crate::report::page::{Cell, Page, thousandths};
-use crate::report::{SKIPPED, page_about};
+use crate::report::{About, SKIPPED};
 
 /// Writes the report to `path`.
 pub(super) fn write(path: &Path, answer: &Answer) -> Result<(), Failure> {
-    let mut page = page_about(
-        ("Advice for limits", &conclusion(&answer.advice)),
-        (&answer.source, &answer.counted_by, &answer.read_as),
-        answer.span,
-    );
+    let about = About {
+        title: "Advice for limits",
+        conclusion: &conclusion(&answer.advice),
+        source: &answer.source,
+        key: &answer.counted_by,
+        read_as: &answer.read_as,
+        span: answer.span,
+    };
+    let mut page = about.page();
     page.tiles(&[
         ("", answer.requests, ["request", "requests"], ""),
         ("", answer.keys, ["key", "keys"], ""),

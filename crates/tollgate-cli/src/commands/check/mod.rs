@@ -127,9 +127,9 @@ fn print_decision(
     let asked = subject.subject()?;
     let (decision, looked) = ask(subject, &asked, output, async |limiter, key| {
         let mut request = if is_peek {
-            limiter.peek(key).cost(*cost).into_request()
+            limiter.peek(key).cost(*cost).into_request()?
         } else {
-            limiter.check(key).cost(*cost).into_request()
+            limiter.check(key).cost(*cost).into_request()?
         };
         if let Some(id) = id {
             request = request.id(id);

@@ -10,7 +10,6 @@ use tollgate_core::{Algorithm, FixedWindow, Gcra, LimitError, Quota};
 use self::traffic::ABUSER;
 use crate::decisions::{Comparison, Judgement, Outcome, Summary, Tally, replay_in_memory};
 use crate::failure::Failure;
-use crate::input::ReadAs;
 use crate::output::Output;
 use crate::report::{Report, Timeline};
 use crate::text::{Table, grouped, share, times};
@@ -193,13 +192,8 @@ fn write_report(
         tally.count(event, decision);
         timeline.count(event, decision);
     })?;
-    let summary = Summary::new(
-        tally,
-        (trace, &[algorithm]),
-        (0, ReadAs::default()),
-        TOP,
-        |key| String::from_utf8_lossy(key).into_owned(),
-    );
+    let name = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+    let summary = Summary::new(tally, trace, &[algorithm], TOP, name);
     let report = Report {
         title: "A day with an abusive client".to_owned(),
         conclusion: conclusion(&comparison),

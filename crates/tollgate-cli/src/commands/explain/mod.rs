@@ -77,7 +77,7 @@ pub(super) fn run(options: &ExplainOptions, output: &Output) -> Result<(), Failu
         // Of a limit that has none of the states, a remark names the others.
         let is_asked = is_whole_file || asked.iter().any(|it| it.has_state_called(&state.name));
         let is_silent = has_limits && is_asked && !asked.iter().any(|it| it.is_about(state));
-        let why = is_silent.then(|| silence(state, facts, &limits, (clock, is_meant(state))));
+        let why = is_silent.then(|| silence(state, facts, &limits, clock, is_meant(state)));
         State::new(state, facts, whom.is_of_network(state), why)
     });
     let rests = held.iter().map(|(state, _)| &*state.rest);
@@ -123,13 +123,14 @@ fn tell_apart(asked: &mut Vec<Asked>, state: &FoundState, facts: &Facts) {
     }
 }
 
-/// Returns why none of `limits`, by this clock, says anything of `state`, which may be of a rest that
-/// is not meant.
+/// Returns why none of `limits`, by this clock, says anything of `state`; `is_meant` says whether its rest is
+/// that of the call.
 fn silence(
     state: &FoundState,
     facts: &Facts,
     limits: &[Limit],
-    (clock, is_meant): (TimeSource, bool),
+    clock: TimeSource,
+    is_meant: bool,
 ) -> &'static str {
     let is_read = |clock| limits.iter().any(|limit| state.is_of(limit, clock));
     match (state.encoding, state.kind.as_str()) {

@@ -60,18 +60,17 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
                 let limiter = limiter(store, &algorithms)?;
                 Ok(OnServer { limiter, trace })
             };
-            run.finish(work, (output, &progress), "deciding", |event, verdicts| {
+            run.finish(work, output, &progress, "deciding", |event, verdicts| {
                 count(event, &verdicts);
             })?;
         }
     }
-    let summary = Summary::new(
-        tally,
-        (trace, &algorithms),
-        (input.skipped.count, input.read_as.clone()),
-        answer.top,
-        |bytes| key.readable(bytes),
-    );
+    let name = |bytes: &[u8]| key.readable(bytes);
+    let summary = Summary {
+        skipped_lines: input.skipped.count,
+        read_as: input.read_as.clone(),
+        ..Summary::new(tally, trace, &algorithms, answer.top, name)
+    };
 
     let mut written = Ok(());
     if let Some((path, timeline)) = answer.report.as_ref().zip(timeline) {

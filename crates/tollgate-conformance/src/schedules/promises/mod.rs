@@ -21,9 +21,8 @@ use super::closed::{ClosedDays, ClosedRule};
 use super::naive::{NaiveSchedule, Rule};
 use crate::clock::wall_clock;
 use crate::harness::{OwnedKey, fresh_key};
-use crate::plan::Plan;
+use crate::plan::{Outcome, Plan, Stop};
 use crate::race::race;
-use crate::session::{Outcome, Stop};
 
 pub use agreement::{
     agrees_with_the_definition, agrees_with_the_machine, agrees_with_the_machine_at_its_own_clock,

@@ -19,8 +19,7 @@ use crate::time::{MAX_EXACT, Timestamp, Wait};
 /// clock. As long as the two clocks differ by less than half a period, a decision takes one round
 /// trip; otherwise it takes two.
 ///
-/// The zone `local` is [that of the call](crate::call::Call::zone): in a call, the window is that of the
-/// zone which it brings.
+/// The zone `local` is [that of each call](crate::RateLimiter::in_zone).
 ///
 /// # Examples
 ///
@@ -63,7 +62,7 @@ impl Remembered for State {}
 
 impl CalendarWindow {
     /// Returns `amount` units per `unit` of the time zone called `zone`, such as `Europe/Berlin`, or
-    /// `local` for the zone [of the call](crate::call::Call::zone).
+    /// `local` for the zone [of each call](crate::RateLimiter::in_zone).
     ///
     /// # Errors
     ///

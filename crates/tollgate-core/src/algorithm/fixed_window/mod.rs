@@ -3,7 +3,7 @@
 #[cfg(feature = "__twins")]
 pub use plan::{CounterPlan, CounterReply};
 
-use super::{Machine, Remembered, Status};
+use super::{Ahead, Machine, Remembered, Status};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -171,9 +171,12 @@ impl Machine for FixedWindow {
     }
 
     /// Of units that are used later, the window does not start with one.
-    fn commit_ahead(&self, state: &mut State, now: u64, (_, own): (u64, u64), units: u64) -> u64 {
-        let at = self.commit(state, now, own);
-        state.kept = state.kept.saturating_add(units - own).min(MAX_EXACT);
+    fn commit_ahead(&self, state: &mut State, now: u64, ahead: Ahead) -> u64 {
+        let at = self.commit(state, now, ahead.own);
+        state.kept = state
+            .kept
+            .saturating_add(ahead.units - ahead.own)
+            .min(MAX_EXACT);
         at
     }
 

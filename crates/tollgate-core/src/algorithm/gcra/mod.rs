@@ -1,6 +1,6 @@
 //! `Gcra`: an exact token bucket with a burst.
 
-use super::{Machine, Outcome, Remembered, Reserved, Status};
+use super::{Ahead, Machine, Outcome, Remembered, Reserved, Status};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -47,37 +47,59 @@ pub struct Gcra {
 pub(crate) struct State {
     pub(crate) debt: u64,
     pub(crate) at: u64,
-    /// The `p` that the debt is counted in, zero before the first call; with [`MARK`] added, if some
-    /// reserved call may not have started yet, although the debt is at most `K`, and with [`AHEAD`].
+    /// The `p` that the debt is counted in, zero before the first call; with [`LATER`] added, if it says when
+    /// the latest start is.
     pub(crate) unit: u64,
-    /// With [`AHEAD`], how long after `at` the last unit may be used that was granted ahead, in
-    /// microseconds.
+    /// With [`LATER`], how long after `at` the latest start is, in microseconds: 32 bits of it, and above the
+    /// 53 bits of the others 10 bits in `unit` and 11 in `debt`.
     pub(crate) ahead: u32,
 }
 
-/// Added to a [`State`]'s unit. Any unit is below 2^53.
-const MARK: u64 = 1 << 63;
-/// Added to a [`State`]'s unit, if units that were granted ahead may still be used.
-const AHEAD: u64 = 1 << 62;
+/// Added to a [`State`]'s unit, if a reserved call starts after `at`, or units that were granted ahead may
+/// still be used then.
+const LATER: u64 = 1 << 63;
 
 impl State {
-    /// Returns the marks and what is left of `ahead`, with a debt of `debt` at `at`. They count only
-    /// until the debt is gone.
+    /// Returns a state with the latest start, which counts only if it is after `at` and there is a debt.
     #[inline(always)]
-    fn marks(&self, debt: u64, at: u64) -> (u64, u32) {
-        if debt == 0 || self.unit & (MARK | AHEAD) == 0 {
-            (0, 0)
-        } else {
-            self.marks_left(at)
+    fn new(debt: u64, at: u64, unit: u64, starts: u64) -> Self {
+        if starts > at && debt > 0 {
+            return Self::with_start(debt, at, unit, starts - at);
+        }
+        Self {
+            debt,
+            at,
+            unit,
+            ahead: 0,
         }
     }
 
     #[cold]
-    fn marks_left(&self, at: u64) -> (u64, u32) {
-        let passed = u32::try_from(at - self.at).unwrap_or(u32::MAX);
-        let ahead = self.ahead.saturating_sub(passed);
-        let marks = self.unit & MARK;
-        (if ahead > 0 { marks | AHEAD } else { marks }, ahead)
+    fn with_start(debt: u64, at: u64, unit: u64, ahead: u64) -> Self {
+        Self {
+            debt: debt | ahead >> 42 << 53,
+            at,
+            unit: unit | LATER | (ahead >> 32 & 0x3ff) << 53,
+            ahead: (ahead & 0xffff_ffff) as u32,
+        }
+    }
+
+    /// Returns the latest instant at which a reserved call starts, or units may be used that were granted
+    /// ahead; zero if that is not after `at`, when `debt` is left, or if none is left.
+    #[inline(always)]
+    fn starts(&self, debt: u64, at: u64) -> u64 {
+        if debt == 0 || self.unit & LATER == 0 {
+            0
+        } else {
+            self.starts_after(at)
+        }
+    }
+
+    #[cold]
+    fn starts_after(&self, at: u64) -> u64 {
+        let upper = self.debt >> 53 << 10 | self.unit >> 53 & 0x3ff;
+        let starts = self.at + (upper << 32 | u64::from(self.ahead));
+        if starts > at { starts } else { 0 }
     }
 }
 
@@ -145,15 +167,15 @@ impl Gcra {
         )
     }
 
-    /// Returns the debt of a state that has a mark or another quota's unit: the same number of
+    /// Returns the debt of a state that has a latest start or another quota's unit: the same number of
     /// tokens in this quota's units, rounded up.
     #[cold]
     fn converted(&self, state: &State) -> u64 {
-        let unit = (state.unit & !(MARK | AHEAD)).max(1);
+        let (debt, unit) = (state.debt & MAX_EXACT, (state.unit & MAX_EXACT).max(1));
         if unit == self.unit {
-            return state.debt;
+            return debt;
         }
-        let product = u128::from(state.debt) * u128::from(self.unit);
+        let product = u128::from(debt) * u128::from(self.unit);
         let debt = product.div_ceil(u128::from(unit));
         u64::try_from(debt).map_or(MAX_EXACT, |debt| debt.min(MAX_EXACT))
     }
@@ -184,23 +206,6 @@ impl Gcra {
 }
 
 impl Gcra {
-    /// Returns whether some reserved call may not have started yet.
-    fn has_pending(&self, state: &State, debt: u64) -> bool {
-        debt > self.full || (debt > 0 && state.unit & MARK != 0)
-    }
-
-    /// Returns the state with a smaller `debt` at `now`, and with this mark.
-    fn given_back(&self, state: &State, now: u64, debt: u64, mark: u64) -> State {
-        let (marks, ahead) = state.marks(debt, now);
-        let mark = if debt > 0 { mark } else { 0 };
-        State {
-            debt,
-            at: now,
-            unit: self.unit | mark | marks & AHEAD,
-            ahead,
-        }
-    }
-
     /// Returns the status for `debt`, with the clock `back` microseconds behind the state's
     /// instant.
     #[inline(always)]
@@ -252,7 +257,7 @@ impl Machine for Gcra {
 
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
-        self.commit_ahead(state, now, (0, cost), cost)
+        self.commit_ahead(state, now, Ahead::after(0, cost))
     }
 
     /// The units are due from the end of their use: what leaks until then is not there for them.
@@ -262,48 +267,31 @@ impl Machine for Gcra {
         self.tokens(self.full.saturating_sub(due))
     }
 
-    fn commit_ahead(
-        &self,
-        state: &mut State,
-        now: u64,
-        (within, _): (u64, u64),
-        units: u64,
-    ) -> u64 {
+    fn commit_ahead(&self, state: &mut State, now: u64, ahead: Ahead) -> u64 {
+        let Ahead { units, within, .. } = ahead;
         let (debt, at) = self.leaked(state, now);
-        let (marks, ahead) = state.marks(debt, at);
-        let starts = (at + within).min(MAX_EXACT);
-        let ahead = ahead.max(u32::try_from(starts - at).unwrap_or(u32::MAX));
+        let start = (at + within).min(MAX_EXACT);
         let due = debt.max(within.saturating_mul(self.leak));
-        *state = State {
-            debt: due
-                .saturating_add(units.saturating_mul(self.unit))
-                .min(MAX_EXACT),
-            at,
-            unit: self.unit | marks | if ahead > 0 { AHEAD } else { 0 },
-            ahead,
-        };
-        starts
+        let due = due.saturating_add(units.saturating_mul(self.unit));
+        let starts = state.starts(debt, at).max(start);
+        *state = State::new(due.min(MAX_EXACT), at, self.unit, starts);
+        start
     }
 
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let (debt, now) = self.leaked(state, now);
-        if self.has_pending(state, debt) {
-            // The calls that start later were delayed just enough to leave room for this one.
-            return;
-        }
-        // What has leaked since the call is free already, so it is not given back again. What was granted
-        // ahead is due from the end of its use, so what leaks until then is no longer there. No call adds
-        // more than the largest debt, not even one under another quota.
-        let (_, ahead) = state.marks(debt, now);
-        let starts = now.saturating_add(ahead.into());
-        let leaked = starts.saturating_sub(at).saturating_mul(self.leak);
+        // What has leaked since the call is free already, so it is not given back again. What is reserved, or
+        // granted ahead, is due when it starts, so what leaks until then is no longer there. No call adds more
+        // than the largest debt, not even one under another quota.
+        let starts = state.starts(debt, now);
+        let leaked = now.max(starts).saturating_sub(at).saturating_mul(self.leak);
         let charge = amount.saturating_mul(self.unit).min(MAX_EXACT);
         let returned = charge.saturating_sub(leaked);
         if debt == 0 || returned == 0 {
             // Nothing is given back, so the clock is not recorded either.
             return;
         }
-        *state = self.given_back(state, now, debt.saturating_sub(returned), 0);
+        *state = State::new(debt.saturating_sub(returned), now, self.unit, starts);
     }
 
     /// With a longer delay, the debt could exceed [`MAX_EXACT`]: it is at most `K` when the call
@@ -314,28 +302,19 @@ impl Machine for Gcra {
     }
 
     fn reserve(&self, state: &mut State, now: u64, delay: u64, cost: u64) -> Reserved {
-        let (debt, at) = self.leaked(state, now);
+        let (before, at) = self.leaked(state, now);
+        let starts = state.starts(before, at);
         // If the clock stepped back, the call may not start before the state's instant.
         let lead = delay.saturating_sub(at - now);
-        let (marks, ahead) = state.marks(debt, at);
-        let reserved = Reserved {
-            start: (at + lead).min(MAX_EXACT),
-            at,
-            before: debt,
-            unit: self.unit,
-            marked: marks & MARK != 0,
-        };
         // The debt of the call is due from its start: what other limits make it wait adds nothing.
-        let debt = debt.max(lead * self.leak) + cost * self.unit;
-        // Until a call starts, the debt must exceed K, or there must be a mark.
-        let is_visible = lead == 0 || debt - (lead - 1) * self.leak > self.full;
-        *state = State {
-            debt,
+        let start = self.commit_ahead(state, now, Ahead::after(lead, cost));
+        Reserved {
+            start,
             at,
-            unit: self.unit | marks | if is_visible { 0 } else { MARK },
-            ahead,
-        };
-        reserved
+            before,
+            unit: self.unit,
+            starts,
+        }
     }
 
     fn cancel(&self, state: &mut State, now: u64, reserved: &Reserved, amount: u64) {
@@ -344,8 +323,8 @@ impl Machine for Gcra {
             self.refund(state, now, reserved.start, amount);
             return;
         }
-        // Until the call starts, it can be given back only if it is the last: if the debt is what
-        // the reservation left, less what has leaked since.
+        // Until the call starts, it can be given back only if it is the last: if the debt and the latest start
+        // are what the reservation left, less what has leaked since.
         if reserved.unit != self.unit || now < reserved.at {
             return;
         }
@@ -356,11 +335,12 @@ impl Machine for Gcra {
             .before
             .max(lead)
             .saturating_add(amount.saturating_mul(self.unit));
-        if after > MAX_EXACT || after - leaked != debt {
+        let starts = reserved.starts.max(reserved.start);
+        if after > MAX_EXACT || after - leaked != debt || state.starts(debt, now) != starts {
             return;
         }
-        let mark = if reserved.marked { MARK } else { 0 };
-        *state = self.given_back(state, now, reserved.before.saturating_sub(leaked), mark);
+        let before = reserved.before.saturating_sub(leaked);
+        *state = State::new(before, now, self.unit, reserved.starts);
     }
 
     /// Does the same as the three steps, but computes the leaked debt once.
@@ -371,14 +351,9 @@ impl Machine for Gcra {
         let room = self.full - charge;
         let allowed = debt <= room;
         let (wait, debt) = if allowed {
-            let (marks, ahead) = state.marks(debt, at);
-            let (unit, debt) = (self.unit | marks, debt + charge);
-            *state = State {
-                debt,
-                at,
-                unit,
-                ahead,
-            };
+            let starts = state.starts(debt, at);
+            let debt = debt + charge;
+            *state = State::new(debt, at, self.unit, starts);
             (Wait::ZERO, debt)
         } else {
             let wait = self.drain_us(debt - room) + (at - now);

@@ -1,13 +1,12 @@
--- GCRA: the debt leaks at `leak` units per microsecond. Two more numbers, if they matter: 1 if some
--- reserved call may not have started yet, although the debt is at most `full`; and until when units may be
--- used that were granted ahead.
+-- GCRA: the debt leaks at `leak` units per microsecond. One more number, if it is after `at`: the latest
+-- instant at which a reserved call starts, or units may be used that were granted ahead.
 
 --@ read
-local debt, at, marked, starts = 0, now, 0, 0
+local debt, at, starts = 0, now, 0
 if raw ~= '' then
   local counted_in
   debt, at, counted_in = unpack('<ddd', raw)
-  if #raw > 24 then marked, starts = unpack('<dd', raw, 25) end
+  if #raw > 24 then starts = unpack('<d', raw, 25) end
   if counted_in ~= unit then
     -- The quota has changed: convert the debt to the new unit, rounded up. Computes debt * unit /
     -- counted_in one bit of the unit at a time, so that no product exceeds what a double holds
@@ -38,7 +37,7 @@ if raw ~= '' then
   end
   if at < now then
     debt = debt - (now - at) * leak
-    if debt <= 0 then debt, marked, starts = 0, 0, 0 end
+    if debt <= 0 then debt, starts = 0, 0 end
     at = now
   end
 end
@@ -60,7 +59,7 @@ debt, starts = max(debt, within * leak), max(starts, min(at + within, 9007199254
 --@ commit
 debt = min(debt + amount * unit, 9007199254740991)
 state, ttl = pack('<ddd', debt, at, unit), ceil((ceil(debt / leak) + (at - now)) / 1000) + slack
-if marked == 1 or starts > at then state = state .. pack('<dd', marked, max(starts, at)) end
+if starts > at then state = state .. pack('<d', starts) end
 
 --@ delay
 local own, room = 0, full - cost * unit
@@ -72,24 +71,20 @@ end
 
 --@ reserve
 local lead = delay - (at - now)
-if lead > 0 then
-  debt = max(debt, lead * leak)
-  -- Until a call starts, the debt must exceed `full`, or there must be a mark.
-  if debt + amount * unit - (lead - 1) * leak <= full then marked = 1 end
-end
+debt, starts = max(debt, lead * leak), max(starts, min(at + lead, 9007199254740991))
 @commit
 
 --@ refund
 local rest = debt
 if taken and since > at then
-  -- The call starts later: it can be given back only if it is the last, so if the debt is what the
-  -- reservation left, less what has leaked since.
+  -- The call starts later: it can be given back only if it is the last, so if the debt and the latest start
+  -- are what the reservation left, less what has leaked since.
   local after, leaked = max(before, (since - taken) * leak) + amount * unit, (at - taken) * leak
-  if at >= taken and after <= 9007199254740991 and debt == after - leaked then
-    rest = max(before - leaked, 0)
-    marked = was_marked
+  local is_last = debt == after - leaked and starts == max(starts_before, since)
+  if at >= taken and after <= 9007199254740991 and is_last then
+    rest, starts = max(before - leaked, 0), starts_before
   end
-elseif debt <= full and marked == 0 then
+else
   -- No call adds more than the largest debt, not even one under another quota.
   local charge = min(amount * unit, 9007199254740991)
   rest = max(debt - max(charge - max(max(at, starts) - since, 0) * leak, 0), 0)
@@ -97,7 +92,7 @@ end
 if rest < debt then
   debt = rest
   local reset = 0
-  if debt > 0 then reset = ceil(debt / leak) + (at - now) else marked, starts = 0, 0 end
+  if debt > 0 then reset = ceil(debt / leak) + (at - now) else starts = 0 end
   state, ttl = pack('<ddd', debt, at, unit), max(ceil(reset / 1000), 1) + slack
-  if marked == 1 or starts > at then state = state .. pack('<dd', marked, max(starts, at)) end
+  if starts > at then state = state .. pack('<d', starts) end
 end

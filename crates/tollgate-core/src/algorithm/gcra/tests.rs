@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::tests::{used, wait};
 use super::super::{Algorithm, Machine, Reserved};
-use super::{Gcra, MARK, State};
+use super::{Ahead, Gcra, State};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::MAX_EXACT;
@@ -223,32 +223,60 @@ fn a_delay_that_another_limit_causes_counts_from_the_start() {
     assert_eq!(machine.status(&state, 5_000_000).remaining, 2);
     assert_eq!(machine.status(&state, 4_000_000).remaining, 1);
     assert_eq!(machine.status(&state, 3_000_000).remaining, 0);
-    // One microsecond before the start the debt is below the burst, so there is a mark until the
-    // debt is gone: nothing that was counted before is given back.
-    assert_eq!({ state.unit }, machine.unit | MARK);
+    // Until the start, what leaks is not there to be given back.
     let mut consumed = state;
     assert!(machine.consume(&mut consumed, 4_000_000, 1).allowed);
     machine.commit(&mut state, 4_000_000, 1);
-    assert_eq!({ state.unit }, machine.unit | MARK);
     assert_eq!(consumed, state);
+    machine.refund(&mut consumed, 4_000_000, 4_000_000, 1);
+    assert_eq!(consumed, state);
+    machine.refund(&mut state, 5_000_000, 4_500_000, 1);
+    assert_eq!(machine.status(&state, 5_000_000).remaining, 1);
+    machine.refund(&mut state, 5_000_000, 5_000_000, 1);
+    assert_eq!(machine.status(&state, 5_000_000).remaining, 2);
+}
+
+/// A limit with another burst counts in the same state.
+#[test]
+fn what_is_given_back_under_a_larger_burst_is_not_that_of_a_pending_call() {
+    let quota = Quota::new(1, Duration::from_micros(1)).unwrap();
+    let [one, ten] = [1, 10].map(|burst| Gcra::with_burst(quota, burst).unwrap());
+    let mut state = used(&one, &[(0, 1)]);
+    assert_eq!(reserved(&one, &mut state, 0, 1).start, 1);
     let held = state;
-    machine.refund(&mut state, 4_000_000, 4_000_000, 1);
+    ten.refund(&mut state, 0, 0, 1);
     assert_eq!(state, held);
-    machine.commit(&mut state, 7_000_000, 1);
-    assert_eq!({ state.unit }, machine.unit);
-    machine.refund(&mut state, 7_000_000, 7_000_000, 1);
-    assert_eq!({ state.debt }, 0);
+    assert_eq!(ten.status(&state, 1).remaining, 9);
 }
 
 #[test]
-fn a_debt_that_shows_a_pending_start_needs_no_mark() {
-    let machine = Gcra::with_burst(Quota::per_second(1), 1).unwrap();
-    for delay in [1, 999_999, 1_000_000, 5_000_000] {
-        let mut state = State::default();
-        machine.reserve(&mut state, 7, delay, 1);
-        assert_eq!({ state.unit }, machine.unit, "{delay}");
-        let pending = |now| machine.leaked(&state, now).0 > machine.full;
-        assert!(pending(7 + delay - 1) && !pending(7 + delay), "{delay}");
+fn a_reservation_is_not_the_last_if_later_ones_took_what_was_given_back() {
+    let quota = Quota::new(1, Duration::from_micros(1)).unwrap();
+    let machine = Gcra::with_burst(quota, 10).unwrap();
+    let mut state = used(&machine, &[(0, 5)]);
+    let first = machine.reserve(&mut state, 0, 2, 5);
+    machine.refund(&mut state, 0, 0, 5);
+    machine.reserve(&mut state, 0, 8, 2);
+    // As much as the first had left.
+    assert_eq!(machine.leaked(&state, 0).0, 10);
+    let held = state;
+    machine.cancel(&mut state, 0, &first, 5);
+    assert_eq!(state, held);
+}
+
+#[test]
+fn a_start_at_any_distance_is_kept_exactly() {
+    let machine = Gcra::new(Quota::new(MAX_EXACT, Duration::from_micros(MAX_EXACT)).unwrap());
+    let machine = machine.unwrap();
+    for bits in 0..53 {
+        for ahead in [1 << bits, (1 << bits) - 1 + (1 << 52 >> bits)] {
+            for at in [0, MAX_EXACT - ahead] {
+                let state = State::new(MAX_EXACT, at, 1, at + ahead);
+                assert_eq!(state.starts(1, at), if ahead > 0 { at + ahead } else { 0 });
+                assert_eq!(machine.leaked(&state, 0), (MAX_EXACT, at));
+                assert_eq!(state.starts(0, at), 0);
+            }
+        }
     }
 }
 
@@ -264,7 +292,7 @@ fn the_longest_delay_keeps_every_debt_exact() {
         assert!(machine.full + (longest + 1) * machine.leak > MAX_EXACT);
         let mut state = State::default();
         machine.reserve(&mut state, 0, longest, machine.burst);
-        assert!(state.debt <= MAX_EXACT);
+        assert!(machine.leaked(&state, 0).0 <= MAX_EXACT);
         assert_eq!(machine.status(&state, longest).remaining, 0);
     }
 }
@@ -291,11 +319,7 @@ fn a_reservation_under_another_quota_is_not_given_back() {
     assert_eq!(state, held);
     // Nor at an instant before it was made, in a state that was reset.
     let mut state = used(&machine, &[(0, 1)]);
-    let late = Reserved {
-        at: 9,
-        start: 20,
-        ..second
-    };
+    let late = Reserved { at: 9, ..second };
     let held = state;
     machine.cancel(&mut state, 0, &late, 1);
     assert_eq!(state, held);
@@ -356,25 +380,20 @@ fn a_reservation_is_given_back_only_at_its_own_cost() {
 }
 
 #[test]
-fn a_mark_comes_back_only_with_a_debt() {
+fn an_earlier_start_comes_back_only_with_a_debt() {
     let machine = Gcra::with_burst(Quota::per_second(1), 3).unwrap();
     let mut pending = State::default();
     machine.reserve(&mut pending, 0, 5_000_000, 1);
     let last = machine.reserve(&mut pending, 0, 10_000_000, 1);
-    for (now, debt, mark) in [(5_999_999, 1, MARK), (6_000_000, 0, 0), (6_000_001, 0, 0)] {
+    for (now, debt, starts) in [
+        (4_999_999, 1_000_001, 5_000_000),
+        (5_000_000, 1_000_000, 0),
+        (6_000_000, 0, 0),
+    ] {
         let mut state = pending;
         machine.cancel(&mut state, now, &last, 1);
-        let unit = machine.unit | mark;
-        let at = now;
-        assert_eq!(
-            state,
-            State {
-                debt,
-                at,
-                unit,
-                ahead: 0
-            }
-        );
+        assert_eq!(state, State::new(debt, now, machine.unit, starts));
+        assert_eq!(state.starts(1, now), starts);
     }
 }
 
@@ -384,7 +403,7 @@ fn the_longest_reservation_can_be_given_back() {
     let mut state = State::default();
     let longest = machine.longest_delay().unwrap();
     let last = machine.reserve(&mut state, 0, longest, 3);
-    assert_eq!({ state.debt }, MAX_EXACT);
+    assert_eq!(machine.leaked(&state, 0).0, MAX_EXACT);
     machine.cancel(&mut state, 0, &last, 3);
     assert_eq!({ state.debt }, 0);
 }
@@ -424,7 +443,7 @@ fn a_grant_leaves_nothing_to_give_back_of_what_leaks_until_its_end() {
     let machine = Gcra::with_burst(Quota::new(1, Duration::from_micros(1)).unwrap(), 4).unwrap();
     let mut state = used(&machine, &[(0, 2)]);
     assert_eq!(machine.left_ahead(&state, 0, 2), 2);
-    let starts = machine.commit_ahead(&mut state, 0, (2, 1), 2);
+    let starts = machine.commit_ahead(&mut state, 0, Ahead::after(2, 2));
     assert_eq!(starts, 2);
     // The two units of the first call have leaked when those of the grant are due.
     machine.refund(&mut state, 0, 0, 2);
@@ -436,8 +455,8 @@ fn a_grant_leaves_nothing_to_give_back_of_what_leaks_until_its_end() {
 
     let machine = Gcra::with_burst(Quota::new(1, Duration::from_micros(1)).unwrap(), 8).unwrap();
     let mut state = State::default();
-    let first = machine.commit_ahead(&mut state, 0, (1, 1), 4);
-    machine.commit_ahead(&mut state, 0, (5, 1), 2);
+    let first = machine.commit_ahead(&mut state, 0, Ahead::after(1, 4));
+    machine.commit_ahead(&mut state, 0, Ahead::after(5, 2));
     machine.refund(&mut state, 0, first, 3);
     assert_eq!(machine.status(&state, 5).remaining, 6);
 }

@@ -1,6 +1,6 @@
 //! GCRA's script: its parameters, and how to read its states.
 
-use super::{AHEAD, Gcra, MARK, State};
+use super::{Gcra, State};
 use crate::algorithm::{self, CallContext, Listed, Paired, Reserved, Told, Words, words};
 use crate::time::MAX_EXACT;
 
@@ -13,27 +13,11 @@ impl Paired for Gcra {
     }
 
     fn decode(&self, reply: &[u64], _: CallContext) -> Option<algorithm::State> {
-        Some(match *reply {
-            [] => algorithm::State::default(),
-            [debt, at, unit] if unit > 0 => Self::keep(State {
-                debt,
-                at,
-                unit,
-                ahead: 0,
-            }),
-            [debt, at, unit, mark @ (0 | 1), starts] if unit > 0 => {
-                let ahead = u32::try_from(starts.saturating_sub(at)).ok()?;
-                let mark = if mark == 1 { MARK } else { 0 };
-                let marks = mark | if ahead > 0 { AHEAD } else { 0 };
-                Self::keep(State {
-                    debt,
-                    at,
-                    unit: unit | marks,
-                    ahead,
-                })
-            }
-            _ => return None,
-        })
+        if reply.is_empty() {
+            return Some(algorithm::State::default());
+        }
+        let [debt, at, unit, starts] = numbers(reply)?;
+        (unit > 0).then(|| Self::keep(State::new(debt, at, unit, starts)))
     }
 
     fn reserved(&self, reserved: &Reserved) -> [u64; 3] {
@@ -44,13 +28,11 @@ impl Paired for Gcra {
         } else {
             MAX_EXACT
         };
-        [reserved.at, before, u64::from(reserved.marked)]
+        [reserved.at, before, reserved.starts]
     }
 
     fn told(_shape: &[u64], state: &[u64]) -> Option<Told> {
-        let (&[debt, at, unit] | &[debt, at, unit, 0 | 1, _]) = state else {
-            return None;
-        };
+        let [debt, at, unit, _] = numbers(state)?;
         Some(Told {
             consumed: (unit > 0).then(|| debt.div_ceil(unit)),
             last: Some(at),
@@ -60,9 +42,15 @@ impl Paired for Gcra {
 
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
         let [raw] = values else { return None };
-        match *words(raw)? {
-            [_debt, at, _unit] | [_debt, at, _unit, 0 | 1, _] => Some(at),
-            _ => None,
-        }
+        numbers(&words(raw)?).map(|[_, at, ..]| at)
+    }
+}
+
+/// Returns the debt, its instant, its unit and the latest start, if these are the numbers of a state.
+fn numbers(state: &[u64]) -> Option<[u64; 4]> {
+    match *state {
+        [debt, at, unit] => Some([debt, at, unit, 0]),
+        [debt, at, unit, starts] => Some([debt, at, unit, starts]),
+        _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Machine, Remembered, Status};
+use super::{Ahead, Machine, Remembered, Status};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -201,20 +201,20 @@ impl Machine for SlidingLog {
 
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
-        self.commit_ahead(state, now, (0, cost), cost)
+        self.commit_ahead(state, now, Ahead::after(0, cost))
     }
 
     /// Records the units at the end of their use: so they count for a whole window after it.
     #[inline]
-    fn commit_ahead(&self, state: &mut State, now: u64, (within, _): (u64, u64), cost: u64) -> u64 {
+    fn commit_ahead(&self, state: &mut State, now: u64, ahead: Ahead) -> u64 {
         let at = state.clamp(now);
         state.latest = at;
-        let place = state.place((at + within).min(MAX_EXACT));
+        let place = state.place((at + ahead.within).min(MAX_EXACT));
         let amount = self.quota.amount();
         let gone = state.total_until(self.expired(at));
         let used = state.total() - gone;
         // An attempt too large to be admitted counts as the full amount.
-        let total = state.total() + cost.min(amount);
+        let total = state.total() + ahead.units.min(amount);
         // Only the newest units affect decisions, so older ones are forgotten: denied calls cannot
         // make the log grow without bound. But as many are kept as a limit of a larger amount has counted.
         state.forget_until(total - (total - gone).min(amount.max(used)));

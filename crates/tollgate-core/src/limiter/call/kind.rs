@@ -26,7 +26,14 @@ pub enum Consume {}
 #[doc(hidden)]
 pub enum Peek {}
 
-/// A kind of call: [`Check`], [`Consume`] or [`Peek`].
+/// Marks the [`Call`](super::Call) that [`RateLimiter::reserve`](crate::RateLimiter::reserve) returns, which
+/// still needs its longest delay: [`within`](super::Call::within) sets it.
+#[derive(Debug)]
+#[non_exhaustive]
+#[doc(hidden)]
+pub enum Reserve {}
+
+/// A kind of call that can be made: [`Check`], [`Consume`] or [`Peek`].
 #[doc(hidden)]
 pub trait Kind: sealed::Sealed {
     /// The kind of a call that is decided once, and does not wait.

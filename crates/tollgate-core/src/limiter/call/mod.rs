@@ -1,20 +1,16 @@
 //! `Call`: a pending check, peek, reservation or take.
 
 mod asked;
-mod costs;
 mod deciding;
 mod kind;
-mod reserve;
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
-pub(in crate::limiter) use asked::Charge;
 use asked::{Asked, decide_now};
-pub use costs::Costs;
 pub use deciding::Deciding;
-pub use kind::{Check, Consume, Consumes, Kind, Peek};
-pub use reserve::Reserve;
+pub use kind::{Check, Consume, Consumes, Kind, Peek, Reserve};
 
 use crate::call_id::CallId;
 use crate::contract::{Store, SyncStore};
@@ -22,7 +18,8 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limiter::RateLimiter;
-use crate::store::{Checks, Operation, Request};
+use crate::limiter::cost::Cost;
+use crate::store::{Operation, Request};
 use crate::time::Timestamp;
 
 /// A pending check, peek, reservation or take.
@@ -43,14 +40,12 @@ use crate::time::Timestamp;
 ///
 /// - `S` is the store.
 /// - `V` marks what the call is, and so what can be set: `call::Check` for a check, which may also
-///   wait; `call::Consume` for a call that is decided once; `call::Peek` for one that consumes nothing.
-/// - `C` is the cost: a number for all limits, or [`Costs`] after [`cost_of`](Self::cost_of).
+///   wait; `call::Consume` for a call that is decided once; `call::Peek` for one that consumes nothing;
+///   `call::Reserve` for a reservation that still needs its longest delay, [`within`](Self::within).
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
-pub struct Call<'l, 'k, S, V, C = u64> {
-    root: &'l RateLimiter<S>,
-    /// The same, in the zone of the call.
+pub struct Call<'l, 'k, S, V> {
     limiter: &'l RateLimiter<S>,
-    asked: Asked<'k, C>,
+    asked: Asked<'k>,
     kind: PhantomData<fn() -> V>,
 }
 
@@ -63,12 +58,11 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
         cost: u64,
     ) -> Self {
         Self {
-            root: limiter,
             limiter,
             asked: Asked {
                 operation,
                 key,
-                cost,
+                cost: Cost::Same(cost),
                 at: None,
                 id: None,
             },
@@ -83,32 +77,107 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     /// always denied.
     #[inline]
     pub fn cost(mut self, cost: u64) -> Self {
-        self.asked.cost = cost;
+        self.asked.cost.set(cost);
         self
     }
 
-    /// Converts this call into a request, so that checks of other keys can be added.
-    #[inline]
-    #[must_use]
-    pub fn into_request(self) -> Request<'k>
-    where
-        'l: 'k,
-    {
-        // Stores refuse limits that need a zone.
-        let limits = self.limiter.limits();
-        let checks = Checks::of_key(limits, self.asked.key, self.asked.cost);
-        self.asked.request(checks)
-    }
-}
-
-impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
-    /// Returns the limiter that is called, in the time zone of the call if it brings one.
+    /// Sets the cost for the limit called `name`. All other limits keep the [`cost`](Self::cost).
     ///
-    /// For code that makes the call itself: [`into_request`](Call::into_request) says what to ask
+    /// For limits that count different things, such as requests and tokens. All limits are still
+    /// decided together, in one store call, and the receipt knows what each limit counted. Settle
+    /// such a call with [`Change::cost_of`](crate::call::Change::cost_of).
+    ///
+    /// [`take_up_to`](crate::RateLimiter::take_up_to) takes the same from every limit, so at most
+    /// the smallest of the costs.
+    ///
+    /// # Errors
+    ///
+    /// If no limit of the limiter has this name, the call fails with
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed), and the error lists the names.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{RateLimiter, StoreError, SyncStore};
+    ///
+    /// // With the limits "requests=sliding-log:60/1m" and "tokens=sliding-log:1000/1m".
+    /// fn complete(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    ///     let decision = limiter.check("alice").cost_of("tokens", 800).run()?;
+    ///     let remaining = |name| decision.verdict(name).map(|verdict| verdict.remaining());
+    ///     assert_eq!(remaining("requests"), Some(59));
+    ///     assert_eq!(remaining("tokens"), Some(200));
+    ///     Ok(())
+    /// }
+    /// ```
+    #[inline]
+    pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
+        self.asked.cost.set_own(self.limiter.limits(), name, cost);
+        self
+    }
+
+    /// Returns the limiter that is called.
+    ///
+    /// For code that makes the call itself: [`into_request`](Self::into_request) says what to ask
     /// the limiter's [store](RateLimiter::store).
     #[must_use]
     pub fn limiter(&self) -> &'l RateLimiter<S> {
         self.limiter
+    }
+
+    #[inline(always)]
+    fn of_kind<K>(self) -> Call<'l, 'k, S, K> {
+        Call {
+            limiter: self.limiter,
+            asked: self.asked,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<'l, 'k, S> Call<'l, 'k, S, Reserve> {
+    /// Sets the longest delay to accept, in whole microseconds. Without a delay
+    /// ([`Duration::ZERO`]), the call is decided as a [check](RateLimiter::check) is.
+    ///
+    /// There is no default, because it bounds the queue: of `N` per `T`, about `N * max_delay / T`
+    /// calls can wait at a time. A delay that could not be counted exactly is denied, whatever is
+    /// set here: that is one of 285 years if `N` divides `T`, and of
+    /// `285 years * gcd(N, T) / N` otherwise.
+    #[inline]
+    pub fn within(mut self, max_delay: Duration) -> Call<'l, 'k, S, Consume> {
+        self.asked.operation = Operation::Reserve { max_delay };
+        self.of_kind()
+    }
+}
+
+impl<'l, 'k, S, V: Kind> Call<'l, 'k, S, V> {
+    /// Converts this call into a request, so that checks of other keys can be added.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if [`cost_of`](Self::cost_of) named a limit that
+    /// the limiter does not have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{RateLimiter, StoreError};
+    ///
+    /// // With the limits "requests=sliding-log:60/1m" and "tokens=sliding-log:1000/1m".
+    /// # fn example<S>(limiter: &RateLimiter<S>) -> Result<(), StoreError> {
+    /// let request = limiter.check("alice").cost_of("tokens", 800).into_request()?;
+    /// let costs: Vec<_> = request.checks().iter().map(|check| check.cost()).collect();
+    /// assert_eq!(costs, [1, 800]);
+    /// # Ok(())
+    /// # }
+    /// # let limits = ["requests=sliding-log:60/1m", "tokens=sliding-log:1000/1m"];
+    /// # example(&RateLimiter::new((), limits).unwrap()).unwrap();
+    /// ```
+    #[inline]
+    pub fn into_request(self) -> Result<Request<'k>, StoreError>
+    where
+        'l: 'k,
+    {
+        self.asked.request(self.limiter.limits())
     }
 
     /// Sets the instant to decide at, instead of the store's own clock. See [`Request::at`] for its
@@ -126,62 +195,13 @@ impl<'l, 'k, S, V: Kind, C> Call<'l, 'k, S, V, C> {
     /// # }
     /// ```
     #[inline]
-    pub fn at(mut self, now: Timestamp) -> Call<'l, 'k, S, V::Once, C> {
+    pub fn at(mut self, now: Timestamp) -> Call<'l, 'k, S, V::Once> {
         self.asked.at = Some(now);
         self.of_kind()
     }
-
-    #[inline(always)]
-    fn of_kind<K>(self) -> Call<'l, 'k, S, K, C> {
-        Call {
-            root: self.root,
-            limiter: self.limiter,
-            asked: self.asked,
-            kind: PhantomData,
-        }
-    }
 }
 
-#[cfg(feature = "calendar")]
-impl<S, V, C> Call<'_, '_, S, V, C> {
-    /// Brings the time zone in which limits of the zone `@local` count, such as
-    /// `fixed-window:10000/month@local`.
-    ///
-    /// A call without it is an error if a limit of the limiter is `@local`; if none is, the zone changes
-    /// nothing. In this call, the limit is the one of the zone's name, with its states: if one key is
-    /// called in two zones, each of them counts apart, and the key may use up the amount in both. So take
-    /// the zone from what you know of the key, not from whoever calls; a tenant that moves starts afresh
-    /// in its new zone. Bring the same zone to give back or to settle what the call consumed.
-    ///
-    /// # Errors
-    ///
-    /// If a limit is `@local` and the zone has no name in the database of time zones, the call fails with
-    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed), as it does without a zone.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use jiff::tz::TimeZone;
-    /// use tollgate_core::{ErrorKind, RateLimiter, StoreError, SyncStore};
-    ///
-    /// // With the limit "bill=fixed-window:2000000/month@local".
-    /// fn send(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
-    ///     let zone = TimeZone::get("Europe/Berlin").expect("a name in the database");
-    ///     let decision = limiter.check("tenant-7").zone(zone).run()?;
-    ///     assert_eq!(decision.remaining(), 1_999_999);
-    ///
-    ///     let error = limiter.check("tenant-7").run().unwrap_err();
-    ///     assert_eq!(error.kind(), ErrorKind::Malformed);
-    ///     Ok(())
-    /// }
-    /// ```
-    pub fn zone(mut self, zone: jiff::tz::TimeZone) -> Self {
-        self.limiter = self.root.within(&zone);
-        self
-    }
-}
-
-impl<'l, 'k, S, V: Consumes, C> Call<'l, 'k, S, V, C> {
+impl<'l, 'k, S, V: Consumes> Call<'l, 'k, S, V> {
     /// Sets the id of the call: if it is repeated with the same id, for the same key, limits and
     /// cost, it gets the first answer and is not counted again.
     ///
@@ -217,20 +237,20 @@ impl<'l, 'k, S, V: Consumes, C> Call<'l, 'k, S, V, C> {
     /// # }
     /// ```
     #[inline]
-    pub fn id(mut self, id: impl Into<CallId<'k>>) -> Call<'l, 'k, S, V::Once, C> {
+    pub fn id(mut self, id: impl Into<CallId<'k>>) -> Call<'l, 'k, S, V::Once> {
         self.asked.id = Some(id.into());
         self.of_kind()
     }
 }
 
-impl<S: Store, V> Call<'_, '_, S, V> {
+impl<S: Store, V: Kind> Call<'_, '_, S, V> {
     /// Returns the error that this call fails with whatever was counted, if there is one. The store
     /// is not asked.
     ///
     /// For when a program starts, so that a call that can never work is found before it is needed:
     ///
     /// - a reservation under a limit other than [`Gcra`](crate::Gcra),
-    /// - a [cost of its own](Call::cost_of) for a limit that the limiter does not have,
+    /// - a [cost of its own](Self::cost_of) for a limit that the limiter does not have,
     /// - an [id](Self::id) on a store that keeps no answers,
     /// - a limit of which a process would admit less than the cost (`Share` of the crate
     ///   `tollgate-layers`).
@@ -254,43 +274,49 @@ impl<S: Store, V> Call<'_, '_, S, V> {
     /// }
     /// ```
     pub fn supported(&self) -> Result<(), StoreError> {
-        self.asked
-            .supported(self.limiter.zoneless(), self.limiter.store())
+        let request = self.asked.request(self.limiter.limits())?;
+        request.supported_by(self.limiter.store())
     }
 }
 
-impl<'l, S: SyncStore, V> Call<'l, '_, S, V> {
+impl<'l, S: SyncStore, V: Kind> Call<'l, '_, S, V> {
     /// Decides this call without waiting.
     ///
     /// # Errors
     ///
-    /// Returns the store's errors.
+    /// Returns the store's errors, and [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if
+    /// [`cost_of`](Self::cost_of) named a limit that the limiter does not have.
     // Always inlined: the caller knows the operation and whether `at` is set, so the match folds
     // away. Taken apart, because a call whose address is passed on would be written to memory first.
     #[inline(always)]
     pub fn run(self) -> Result<Decision<'l>, StoreError> {
-        decide_now(self.limiter.zoneless(), self.limiter.store(), self.asked)
+        decide_now(
+            &self.limiter.shared.limits,
+            self.limiter.store(),
+            self.asked,
+        )
     }
 }
 
-impl<'l: 'k, 'k, S: Store, V, C> IntoFuture for Call<'l, 'k, S, V, C>
-where
-    Deciding<'l, 'k, C>: Future<Output = Result<Decision<'l>, StoreError>>,
-{
+impl<'l: 'k, 'k, S: Store, V: Kind> IntoFuture for Call<'l, 'k, S, V> {
     type Output = Result<Decision<'l>, StoreError>;
-    type IntoFuture = Deciding<'l, 'k, C>;
+    type IntoFuture = Deciding<'l, 'k>;
 
     #[inline]
-    fn into_future(self) -> Deciding<'l, 'k, C> {
-        Deciding::new(self.limiter.zoneless(), self.limiter.store(), self.asked)
+    fn into_future(self) -> Deciding<'l, 'k> {
+        Deciding::new(
+            &self.limiter.shared.limits,
+            self.limiter.store(),
+            self.asked,
+        )
     }
 }
 
-impl<S, V, C: fmt::Debug> fmt::Debug for Call<'_, '_, S, V, C> {
+impl<S, V> fmt::Debug for Call<'_, '_, S, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
             .field("operation", &self.asked.operation)
-            .field("limits", &self.root.limits())
+            .field("limits", &self.limiter.limits())
             .field("key", &self.asked.key)
             .field("cost", &self.asked.cost)
             .field("at", &self.asked.at)

@@ -1,6 +1,5 @@
 //! `ClosedTimes`: local times at which nothing is planned.
 
-mod request;
 mod text;
 
 use std::sync::Arc;
@@ -171,7 +170,7 @@ impl ClosedTimes {
         }
     }
 
-    /// Returns whether these times begin on the day that is so many days after the epoch.
+    /// Returns whether these times begin on the day that is `day` days after the epoch.
     fn has_day(&self, day: i64) -> bool {
         // The epoch was a Thursday.
         let weekday = (day + 3).rem_euclid(7);
@@ -273,7 +272,7 @@ fn exact(time: Timestamp) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Returns the time of so many microseconds, and no later one than the end of the latest instant.
+/// Returns the time `micros` microseconds after the epoch, and no later one than the end of the latest instant.
 fn stamp(micros: i64) -> Timestamp {
     let micros = u64::try_from(micros).unwrap_or_default();
     Timestamp::from_micros(micros).unwrap_or(Timestamp::END)

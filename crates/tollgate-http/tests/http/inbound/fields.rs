@@ -546,7 +546,7 @@ fn named(limits: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the largest cost that all limits allow in one of so many parts.
+/// Returns the largest cost that all limits allow in one of `parts` calls that share their units.
 fn largest_cost<S>(limiter: &RateLimiter<S>, parts: u64) -> u64 {
     let capacities = limiter.limits().iter();
     let capacities = capacities.map(|limit| limit.algorithm().capacity());

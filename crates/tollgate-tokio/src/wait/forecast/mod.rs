@@ -33,7 +33,8 @@ impl Forecast {
     pub(super) fn learn(
         &mut self,
         asker: Asker<'_>,
-        (asked, decided): (Instant, Timestamp),
+        asked: Instant,
+        decided: Timestamp,
         consumed: Option<&LimitCosts>,
         answer: &Verdicts,
     ) {
@@ -105,7 +106,7 @@ impl Forecast {
     }
 
     /// Returns the longest of the times from `from` until each limit admits what `total` returns for
-    /// it, and the first limit that waits so long. For windows, `wait` returns the microseconds.
+    /// it, and the first limit with the longest. For windows, `wait` returns the microseconds.
     fn longest(
         &mut self,
         asker: Asker<'_>,

@@ -54,7 +54,7 @@ impl Scene {
         let cost = cost.into();
         let consumed = answer.is_allowed().then_some(&cost);
         self.forecast
-            .learn(asker(&self.limits), (asked, decided), consumed, answer);
+            .learn(asker(&self.limits), asked, decided, consumed, answer);
     }
 
     /// Learns of the verdict of a store of its own.
@@ -191,7 +191,7 @@ fn the_longest_wait_is_of_the_first_limit_that_waits_so_long() {
         let request = asker.request(Operation::Consume, &1.into());
         let answer = request.decide_on(&mut store[..], now);
         let (started, mut forecast) = (Instant::now(), Forecast::default());
-        forecast.learn(asker, (started, now), Some(&1.into()), &answer);
+        forecast.learn(asker, started, now, Some(&1.into()), &answer);
         let found = forecast.least_wait(asker, started, |_| 1);
         assert_eq!(found, Some((wait, binding)));
         let found = forecast.ready(asker, &1.into());
@@ -221,7 +221,7 @@ fn what_others_gave_back_is_no_longer_waited_for() {
         let asked = scene.started + 2 * SECOND;
         scene
             .forecast
-            .learn(asker(&scene.limits), (asked, now), None, &left);
+            .learn(asker(&scene.limits), asked, now, None, &left);
         assert_eq!(scene.wait(2 * SECOND, &[], 1), Some(NOW), "{limit}");
     }
 }

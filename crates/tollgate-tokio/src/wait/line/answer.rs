@@ -23,7 +23,8 @@ impl Line {
         &mut self,
         asker: Asker<'_>,
         place: &Position,
-        (asked, operation): (Instant, Operation<'_>),
+        asked: Instant,
+        operation: Operation<'_>,
         answer: Option<Verdicts>,
         now: Instant,
     ) -> Result<Option<Start>, TooLong> {
@@ -66,7 +67,7 @@ impl Line {
         }
         if let Some(answer) = &answer {
             self.way = now.duration_since(asked);
-            self.learn(asker, (asked, operation), (number, cost), answer);
+            self.learn(asker, asked, operation, number, cost, answer);
             if answer.retry_after().is_never() && is_here {
                 let limit = asker.limit(answer.binding());
                 return Err(TooLong::new(limit, None, place.patience.longest));
@@ -77,7 +78,7 @@ impl Line {
             asked,
             verdicts,
         });
-        let start = start.and_then(|start| self.assign((number, cost, is_here), start, now));
+        let start = start.and_then(|start| self.assign(number, cost, is_here, start, now));
         self.wake_first();
         Ok(start)
     }
@@ -86,7 +87,9 @@ impl Line {
     /// can use it now.
     fn assign(
         &mut self,
-        (number, cost, is_here): (u64, &LimitCosts, bool),
+        number: u64,
+        cost: &LimitCosts,
+        is_here: bool,
         start: Start,
         now: Instant,
     ) -> Option<Start> {
@@ -112,8 +115,10 @@ impl Line {
     fn learn(
         &mut self,
         asker: Asker<'_>,
-        (asked, operation): (Instant, Operation<'_>),
-        (number, cost): (u64, &LimitCosts),
+        asked: Instant,
+        operation: Operation<'_>,
+        number: u64,
+        cost: &LimitCosts,
         answer: &Verdicts,
     ) {
         // Answers may come in another order than that in which the store decided.
@@ -144,8 +149,7 @@ impl Line {
         let consumed = (answer.is_allowed() && consumes).then_some(cost);
         let was_expected = self.forecast.ready(asker, cost);
         let was_expected = was_expected.is_some_and(|(ready, _)| ready <= asked + max_delay);
-        self.forecast
-            .learn(asker, (asked, decided), consumed, answer);
+        self.forecast.learn(asker, asked, decided, consumed, answer);
         let first = self.starts.first_waiting().map(|(first, _)| first);
         if answer.is_denied() && first.is_some_and(|first| first < number) {
             // It is not yet the turn of this call, and the first one has had its own answer.

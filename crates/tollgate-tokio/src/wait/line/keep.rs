@@ -13,7 +13,7 @@ use super::{AHEAD, Line, Start};
 const MEMORY: Duration = Duration::from_secs(10);
 /// The least that a line reserves ahead: longer than lines let each other go first.
 const LEAST_AHEAD: Duration = Duration::from_millis(10);
-/// By so much more a line reserves ahead after each start that is used, and after each denial,
+/// How much further ahead a line reserves after each start that is used, and after each denial,
 /// because others reserve further ahead. It halves that after each start that is not used.
 ///
 /// A small step keeps lines that are often empty from outbidding each other: a start that is due

@@ -24,12 +24,12 @@ use super::error::{TooLong, WaitError};
 use super::forecast::Forecast;
 use super::turns::Turns;
 
-/// How far ahead a line reserves one start, at most: so much of a limit may be left unused if the
-/// process has no more calls for it.
+/// How far ahead a line reserves one start, at most: what a limit admits in this time may be left
+/// unused if the process has no more calls for it.
 const AHEAD: Duration = Duration::from_secs(1);
 
-/// A refusal rests on an answer that is at most so old, and whoever is first in line asks again
-/// when it is.
+/// The age up to which an answer of the store refuses calls; once it is older, the call that is first in
+/// line asks again.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// How exact Tokio's timers are.
@@ -180,7 +180,8 @@ impl Line {
     pub(super) fn enter(
         &mut self,
         asker: Asker<'_>,
-        (cost, patience): (LimitCosts, Patience),
+        cost: LimitCosts,
+        patience: Patience,
         now: Instant,
         wake: Arc<Notify>,
     ) -> Result<Position, WaitError> {

@@ -19,7 +19,7 @@ const MOST_RESERVED: usize = 256;
 
 /// How far ahead a line reserves further starts, at most: they cover the way to the store.
 const LEAD: Duration = Duration::from_millis(50);
-/// A line reserves further starts so many times less far ahead than its first one. A line that holds
+/// How many times less far ahead a line reserves further starts than its first one. A line that holds
 /// several keeps those of others waiting until their callers have gone.
 const PART: u32 = 4;
 
@@ -182,7 +182,7 @@ impl Line {
         turn
     }
 
-    /// Returns when to ask for `start`: so long before, if it is reserved.
+    /// Returns when to ask for `start`: `lead` before, if it is reserved.
     fn before(&self, start: Instant, lead: Duration, now: Instant) -> Instant {
         if !self.reserves || start <= now {
             return start;

@@ -118,7 +118,7 @@ impl Shared {
                 line
             }
         };
-        let entered = lock(&line).enter(caller.asker(), (cost, patience), now, Arc::clone(&wake));
+        let entered = lock(&line).enter(caller.asker(), cost, patience, now, Arc::clone(&wake));
         drop(lines);
         let line = InLine {
             lines: Arc::clone(&self.0),
@@ -291,11 +291,11 @@ impl<S: Store + 'static> Asking<S> {
     fn answer(&mut self, answer: Option<Verdicts>) -> Result<Option<Start>, TooLong> {
         self.answered = true;
         let asker = self.line.caller.asker();
-        let asked = (self.asked, self.operation);
+        let (asked, operation) = (self.asked, self.operation);
         let now = Instant::now();
         let position = &self.position;
         self.line
-            .change(|line| line.answered(asker, position, asked, answer, now))
+            .change(|line| line.answered(asker, position, asked, operation, answer, now))
     }
 }
 

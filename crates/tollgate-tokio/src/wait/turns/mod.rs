@@ -5,8 +5,8 @@ use std::time::Duration;
 /// The longest time that a line asks later than it could, if others want the key, too: some ticks
 /// of Tokio's timers, which tick at other instants in other processes.
 const LONGEST: Duration = Duration::from_millis(8);
-/// After others were faster, a line expects them for so many more waits. Without any, it lets them
-/// go first once in so many waits: a line that always takes everything would not notice them.
+/// For how many more waits a line expects others to be faster after they were. Without any, it lets them
+/// go first once in this number of waits: a line that always takes everything would not notice them.
 const EXPECTED: u32 = 16;
 /// Among how many lines a limit is meant to be shared equally: with more or fewer, a line that gets
 /// less than others still asks before them more often.

@@ -8,10 +8,11 @@ use std::time::Instant;
 use tollgate_core::StoreError;
 use tollgate_core::store::{Uncovered, Verdicts};
 
-use super::{Batch, Group, Outcome, State};
+use super::{Batch, Group, Outcome, Reply, State};
 use crate::batch::reply::Answer;
 use crate::codec::{self, Question, Series, Turn};
 use crate::failure::Failure;
+use crate::wait::Wait;
 
 /// How a call ended.
 #[derive(Clone, Copy)]
@@ -96,8 +97,8 @@ impl Member {
         }
     }
 
-    /// Returns the verdicts on the call, whose batch was answered. `alone` reads the reply if it is to
-    /// this call only.
+    /// Returns the verdicts on the call, whose batch was answered; its caller learns of that `now`. `alone` reads
+    /// the reply if it is to this call only.
     ///
     /// # Errors
     ///
@@ -105,16 +106,23 @@ impl Member {
     pub(crate) fn decide(
         &self,
         question: &Question<'_>,
+        now: Instant,
         alone: impl FnOnce(&[u8]) -> Result<Result<Verdicts, StoreError>, Undecided>,
     ) -> Result<Result<Verdicts, StoreError>, Undecided> {
         let mut locked = self.batch.lock();
         let calls = &mut *locked;
         let place = &calls.places[self.place];
-        let (Some(Outcome::Answered(reply, answers)), State::Waits | State::Overdue | State::Late) =
+        let (Some(Outcome::Answered(answered)), State::Waits | State::Overdue | State::Late) =
             (&calls.outcome, place.state)
         else {
             return Err(Undecided::Late(false));
         };
+        Wait::note_turn(answered.at, now);
+        let Reply {
+            bytes: reply,
+            answers,
+            ..
+        } = answered;
         let group = &mut calls.groups[place.group];
         match &answers[place.group] {
             Answer::Nothing => Err(Undecided::NotUnderstood),

@@ -85,11 +85,18 @@ enum State {
 enum Outcome {
     Failed(SharedFailure),
     /// The reply, and where each group's part of it is.
-    Answered(Arc<[u8]>, Vec<Answer>),
+    Answered(Reply),
     /// The script never gives such a reply.
     NotUnderstood,
     /// No reply came before the last deadline. If true, the server may have counted the calls.
     Late(bool),
+}
+
+struct Reply {
+    bytes: Arc<[u8]>,
+    answers: Vec<Answer>,
+    /// When it was there, before the callers were woken.
+    at: Instant,
 }
 
 /// What is sent for a batch.
@@ -271,20 +278,24 @@ impl Batch {
             } else {
                 Failure::not_sent(ended)
             };
-            self.end(Some(Err(failure)));
+            self.end(Some(Err(failure)), Instant::now());
         }
         wake(self.wakers(usize::MAX));
     }
 
-    /// Ends all calls: with their reply, with a failure, or, if there was neither, as late.
-    pub(super) fn end(&self, outcome: Option<Result<Vec<u8>, Failure>>) {
+    /// Ends all calls: with their reply, which is there `now`, with a failure, or, if there was neither, as late.
+    pub(super) fn end(&self, outcome: Option<Result<Vec<u8>, Failure>>, now: Instant) {
         let mut calls = self.lock();
         let sent = calls.groups.iter().map(|group| group.calls);
         calls.outcome = Some(match outcome {
             Some(Ok(reply)) => match reply::read(sent, &reply) {
                 Some(answers) => {
                     self.is_answered.store(true, Ordering::Release);
-                    Outcome::Answered(reply.into(), answers)
+                    Outcome::Answered(Reply {
+                        bytes: reply.into(),
+                        answers,
+                        at: now,
+                    })
                 }
                 None => Outcome::NotUnderstood,
             },

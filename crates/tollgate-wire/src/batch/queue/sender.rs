@@ -63,8 +63,8 @@ impl Sender {
     }
 
     /// Notes that its batch is `answered`. Returns whether to wait for the answered callers' next calls:
-    /// they must be batched anyway, and will probably fit into the batch that is waiting, of at `most`
-    /// this many limits.
+    /// they must be batched anyway, and will probably fit into the batch that is waiting, of at most
+    /// `most` limits.
     pub(in crate::batch) fn rest(&mut self, answered: &Batch, most: usize, now: Instant) -> bool {
         if self.has_ended {
             return false;

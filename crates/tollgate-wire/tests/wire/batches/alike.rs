@@ -43,7 +43,7 @@ enum Act {
     Peek,
     Take,
     Lower,
-    /// So many units ahead, to use within so many milliseconds, one in so many parts of what is left.
+    /// How many units ahead, within how many milliseconds, and what part of what is left: one in the last number.
     Prefetch(u64, u64, u32),
     Reserve(u64),
     Block(u64),

@@ -166,14 +166,14 @@ impl Scene {
         self.together(1).remove(0)
     }
 
-    /// Begins so many calls, which leave together if they may.
+    /// Begins `count` calls, which leave together if they may.
     pub(crate) fn together(&self, count: usize) -> Vec<Deciding<'_>> {
         let calls = self.calls(count);
         run_tasks();
         calls
     }
 
-    /// The server answers a script about so many equal calls; tasks run.
+    /// The server answers a script about `calls` equal calls; tasks run.
     pub(crate) fn answered(&self, calls: usize) {
         self.answer(calls);
         run_tasks();
@@ -197,7 +197,7 @@ impl Scene {
         run_tasks();
     }
 
-    /// The server answers the script that is polled next, which is about so many equal calls.
+    /// The server answers the script that is polled next, which is about `calls` equal calls.
     pub(crate) fn answer(&self, calls: usize) {
         let calls = u32::try_from(calls).unwrap();
         self.reply(answer(calls, &fresh_state()));

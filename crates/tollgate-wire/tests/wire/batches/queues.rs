@@ -281,7 +281,7 @@ fn calls_to_a_distant_idle_server_are_sent_singly() {
     assert_eq!((scene.sent().len(), tasks()), (0, 64));
 }
 
-/// Returns a request about each of so many keys.
+/// Returns a request about each of `keys` keys.
 fn of_keys(limit: &Limit, keys: usize) -> Vec<Request<'_>> {
     let keys = 0..u64::try_from(keys).unwrap();
     keys.map(|key| Request::consume(Check::new(limit, key, 1)))

@@ -79,7 +79,7 @@ fn calls() -> Vec<(Operation<'static>, bool)> {
     ]
 }
 
-/// Decides `operation` on the leases of `k`, so many seconds later.
+/// Decides `operation` on the leases of `k`, `later` seconds later.
 fn decide(
     store: &Store,
     operation: Operation<'_>,

@@ -76,7 +76,7 @@ fn calls() -> Vec<(Operation<'static>, bool)> {
     ]
 }
 
-/// Decides `operation` on the events of `k`, so many seconds later.
+/// Decides `operation` on the events of `k`, `later` seconds later.
 fn decide(
     store: &Store,
     operation: Operation<'_>,

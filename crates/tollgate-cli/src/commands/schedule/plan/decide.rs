@@ -56,7 +56,8 @@ impl<'m> Task<'m> {
     pub(super) fn on_server(
         &self,
         run: &Run,
-        watched: (&Output, &Progress),
+        output: &Output,
+        progress: &Progress,
     ) -> Result<Vec<Outcome>, Failure> {
         let mut outcomes = Vec::with_capacity(self.messages.len());
         let begin = |store| {
@@ -65,7 +66,7 @@ impl<'m> Task<'m> {
                 items: self.items().collect(),
             })
         };
-        run.finish(begin, watched, "planning", |_, outcome| {
+        run.finish(begin, output, progress, "planning", |_, outcome| {
             outcomes.push(outcome);
         })?;
         Ok(outcomes)

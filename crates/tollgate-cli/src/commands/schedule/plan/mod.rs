@@ -69,7 +69,7 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
         most_asked: MOST_ASKED,
     };
     let outcomes = match &run {
-        Some(run) => task.on_server(run, (output, &progress))?,
+        Some(run) => task.on_server(run, output, &progress)?,
         None => task.in_memory(&progress)?,
     };
     progress.finish();

@@ -231,7 +231,7 @@ fn time_that_was_waited_before_entering_counts() {
         let asker = asker(&scene.limits);
         let entered = scene
             .line
-            .enter(asker, (1.into(), patience), scene.now, Arc::default());
+            .enter(asker, 1.into(), patience, scene.now, Arc::default());
         assert_eq!(entered.is_err(), is_refused, "{longest:?}");
     }
 }

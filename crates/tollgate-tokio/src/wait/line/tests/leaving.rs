@@ -186,7 +186,7 @@ fn whoever_has_gone_does_not_count_among_those_who_wait() {
         let asker = asker(&scene.limits);
         scene
             .line
-            .enter(asker, (1.into(), patience), scene.now, Arc::default())
+            .enter(asker, 1.into(), patience, scene.now, Arc::default())
     };
     assert!(enter(&mut scene).is_err());
     scene.leave(&first);

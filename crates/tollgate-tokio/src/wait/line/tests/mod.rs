@@ -76,8 +76,10 @@ impl Scene {
             most: usize::MAX,
         };
         let asker = asker(&self.limits);
-        let place = (cost.into(), patience);
-        match self.line.enter(asker, place, self.now, Arc::clone(&wake)) {
+        match self
+            .line
+            .enter(asker, cost.into(), patience, self.now, Arc::clone(&wake))
+        {
             Ok(position) => Ok(Caller { position, wake }),
             Err(WaitError::TooLong(refused)) => Err(refused),
             Err(error) => panic!("{error}"),
@@ -166,13 +168,13 @@ impl Scene {
     fn answer_to(
         &mut self,
         caller: &Caller,
-        asked: (Instant, Operation<'_>),
+        (asked, operation): (Instant, Operation<'_>),
         answer: Option<Verdicts>,
     ) -> Option<Start> {
         let asker = asker(&self.limits);
-        let answered = self
-            .line
-            .answered(asker, &caller.position, asked, answer, self.now);
+        let answered =
+            self.line
+                .answered(asker, &caller.position, asked, operation, answer, self.now);
         answered.unwrap_or_else(|refused| panic!("{refused}"))
     }
 
