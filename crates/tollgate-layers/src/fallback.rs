@@ -103,12 +103,6 @@ impl<S, L> Fallback<S, L> {
         self
     }
 
-    /// Changes the wrapped store.
-    pub(crate) fn map_inside(self, change: impl FnOnce(S) -> S) -> Self {
-        let store = change(self.store);
-        Self { store, ..self }
-    }
-
     fn of_instead(&self, verdicts: Verdicts) -> Verdicts {
         verdicts.marked(self.mark).with_source(Source::Fallback)
     }

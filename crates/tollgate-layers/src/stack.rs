@@ -1,5 +1,7 @@
 //! `usual`: the layers that most stores on a server need.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -35,13 +37,13 @@ use crate::prefetch::Prefetch;
 /// # Ok(())
 /// # }
 /// ```
-pub fn usual<S: Store + 'static, L>(store: S, instead: L) -> Usual<S, L> {
-    Usual {
-        layers: Observed::new(Fallback::to(DenyCache::new(Breaker::new(store)), instead)),
-    }
+pub fn usual<S: Store + 'static, L: Store + 'static>(store: S, instead: L) -> Usual<S, L> {
+    Usual::of(Arc::new(store), Arc::new(instead), Options::default())
 }
 
 /// The usual layers around a store, made by [`usual`].
+///
+/// Set options before the first call, in any order: each makes the layers anew, which forget what they know.
 ///
 /// # Examples
 ///
@@ -54,6 +56,7 @@ pub fn usual<S: Store + 'static, L>(store: S, instead: L) -> Usual<S, L> {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let redis = MemoryStore::new();
 /// let store = usual(redis, AllowAll)
+///     .prefetch(Duration::from_millis(200))
 ///     .slow_after(Duration::from_millis(50))
 ///     .fail_on([ErrorKind::Misconfigured]);
 /// let limiter = RateLimiter::new(store, ["api=gcra:100/1s"])?;
@@ -61,91 +64,95 @@ pub fn usual<S: Store + 'static, L>(store: S, instead: L) -> Usual<S, L> {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Usual<S, L = AllowAll> {
-    layers: Observed<Fallback<Cached<S>, L>>,
+    store: Arc<S>,
+    instead: Arc<L>,
+    options: Options,
+    layers: Layers<S, L>,
 }
 
-/// What is inside the fallback.
-type Cached<S> = DenyCache<Breaker<S>>;
+type Layers<S, L> = Observed<Prefetch<Fallback<DenyCache<Breaker<Arc<S>>>, Arc<L>>>>;
 
-impl<S, L> Usual<S, L> {
+#[derive(Default)]
+struct Options {
+    slow_after: Option<Duration>,
+    retry_every: Option<Duration>,
+    max_age: Option<Duration>,
+    fail_on: Vec<ErrorKind>,
+    prefetch: Duration,
+}
+
+impl<S: Store + 'static, L: Store + 'static> Usual<S, L> {
+    fn of(store: Arc<S>, instead: Arc<L>, options: Options) -> Self {
+        let breaker = Breaker::new(Arc::clone(&store));
+        let breaker = options
+            .slow_after
+            .into_iter()
+            .fold(breaker, Breaker::slow_after);
+        let breaker = options
+            .retry_every
+            .into_iter()
+            .fold(breaker, Breaker::retry_every);
+        let cache = options
+            .max_age
+            .into_iter()
+            .fold(DenyCache::new(breaker), DenyCache::max_age);
+        let fallback = Fallback::to(cache, Arc::clone(&instead));
+        let fallback = fallback.fail_on(options.fail_on.iter().copied());
+        Self {
+            store,
+            instead,
+            layers: Observed::new(Prefetch::new(fallback, options.prefetch)),
+            options,
+        }
+    }
+
+    /// Makes the layers anew, with a changed option.
+    fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.options);
+        Self::of(self.store, self.instead, self.options)
+    }
+
     /// Sets how long a call to the store may take before it counts as failed; see
     /// [`Breaker::slow_after`].
     #[must_use]
     pub fn slow_after(self, slow_after: Duration) -> Self {
-        self.breaker(|breaker| breaker.slow_after(slow_after))
+        self.with(|options| options.slow_after = Some(slow_after))
     }
 
     /// Sets how long after a failure the store is asked again; see [`Breaker::retry_every`].
     #[must_use]
     pub fn retry_every(self, retry_every: Duration) -> Self {
-        self.breaker(|breaker| breaker.retry_every(retry_every))
+        self.with(|options| options.retry_every = Some(retry_every))
     }
 
     /// Sets how long a denial is remembered at most; see [`DenyCache::max_age`].
     #[must_use]
     pub fn max_age(self, max_age: Duration) -> Self {
-        self.deny_cache(|cache| cache.max_age(max_age))
+        self.with(|options| options.max_age = Some(max_age))
     }
 
     /// Leaves errors of these kinds to the caller; see [`Fallback::fail_on`].
     #[must_use]
     pub fn fail_on(self, kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
-        self.fallback(|fallback| fallback.fail_on(kinds))
+        self.with(|options| options.fail_on.extend(kinds))
     }
 
     /// Admits most calls of busy keys by units that the store has counted ahead, and that are used `within`
-    /// this time; see [`Prefetch`]. Set it last.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate_layers::{AllowAll, usual};
-    /// use tollgate_memory::{MemoryStore, RateLimiter};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let redis = MemoryStore::new();
-    /// let store = usual(redis, AllowAll).prefetch(Duration::from_millis(200));
-    /// let limiter = RateLimiter::new(store, ["api=gcra:100/1s"])?;
-    /// assert!(limiter.check("alice").await?.is_allowed());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// this time, such as 200 ms; see [`Prefetch`]. Zero, the default, asks for none.
     #[must_use]
-    pub fn prefetch(
-        self,
-        within: Duration,
-    ) -> Observed<Prefetch<Fallback<DenyCache<Breaker<S>>, L>>>
-    where
-        S: Store + 'static,
-        L: Store + 'static,
-    {
-        Observed::new(Prefetch::new(self.layers.into_inside(), within))
+    pub fn prefetch(self, within: Duration) -> Self {
+        self.with(|options| options.prefetch = within)
     }
 
-    fn fallback(
-        self,
-        change: impl FnOnce(Fallback<Cached<S>, L>) -> Fallback<Cached<S>, L>,
-    ) -> Self {
-        Self {
-            layers: self.layers.map_inside(change),
-        }
-    }
-
-    fn deny_cache(self, change: impl FnOnce(Cached<S>) -> Cached<S>) -> Self {
-        self.fallback(|fallback| fallback.map_inside(change))
-    }
-
-    fn breaker(self, change: impl FnOnce(Breaker<S>) -> Breaker<S>) -> Self {
-        self.deny_cache(|cache| cache.map_inside(change))
+    /// Gives back all units in hand, before a process ends; see [`Prefetch::give_back`].
+    pub async fn give_back(&self) {
+        self.layers.inner().give_back().await;
     }
 }
 
 #[async_trait]
-impl<S: Store, L: Store> Store for Usual<S, L> {
+impl<S: Store + 'static, L: Store + 'static> Store for Usual<S, L> {
     fn decide<'a: 'f, 'f>(
         &'a self,
         request: Request<'a>,
@@ -163,3 +170,9 @@ impl<S: Store, L: Store> Store for Usual<S, L> {
 }
 
 crate::forward::forward!(Usual<S, L>, layers);
+
+impl<S: fmt::Debug, L: fmt::Debug> fmt::Debug for Usual<S, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Usual").field(&self.layers).finish()
+    }
+}

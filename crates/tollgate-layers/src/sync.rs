@@ -1,5 +1,8 @@
 //! What threads share, or, with the feature `__shuttle`, what shows every order in which they may take turns.
 
+use std::ops::DerefMut;
+use std::sync::PoisonError;
+
 #[cfg(not(feature = "__shuttle"))]
 pub(crate) use std::sync::Mutex;
 #[cfg(all(not(feature = "__shuttle"), feature = "limits"))]
@@ -13,6 +16,13 @@ pub(crate) use shuttle::sync::Mutex;
 pub(crate) use shuttle::sync::MutexGuard;
 #[cfg(feature = "__shuttle")]
 pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
+
+/// What threads share is slow where each order of their turns is tried.
+pub(crate) const FEW: bool = cfg!(feature = "__shuttle");
+
+pub(crate) fn lock<T>(of: &Mutex<T>) -> impl DerefMut<Target = T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Where another thread may take over, beside what the above does: around what is shared in a crate
 /// that does not know of this.

@@ -29,6 +29,7 @@ crates/tollgate-http/src/inbound/ body prefix text client_key forwarded client_i
 crates/tollgate-http/src/outbound/ costs error host refusals report unsent service
 crates/tollgate-layers/src/ clock forward sync breaker deny_cache observed fallback lazy limits shuttle \
     prefetch share stack
+crates/tollgate-layers/src/prefetch/ changes hand hot table sweeper units driver shuttle
 crates/tollgate-memory/src/ counter clock probe shard tables memory_store answers composite families
 crates/tollgate-redis/src/ lock home failure connection commands cluster no_cluster engine redis_store \
     plain builder operate

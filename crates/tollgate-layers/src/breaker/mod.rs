@@ -373,9 +373,13 @@ crate::forward::forward!(Breaker<S>, store, by pass_on);
 
 impl<S: fmt::Debug> fmt::Debug for Breaker<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Breaker")
-            .field("store", &self.store)
-            .field("is_open", &self.is_open())
-            .finish_non_exhaustive()
+        self.judge.with_circuit(|circuit| {
+            f.debug_struct("Breaker")
+                .field("store", &self.store)
+                .field("is_open", &circuit.is_open())
+                .field("slow_after", &circuit.slow_after)
+                .field("retry_every", &circuit.retry_every)
+                .finish_non_exhaustive()
+        })
     }
 }

@@ -122,12 +122,6 @@ impl<S> DenyCache<S> {
         self
     }
 
-    /// Changes the wrapped store.
-    pub(crate) fn map_inside(self, change: impl FnOnce(S) -> S) -> Self {
-        let store = change(self.store);
-        Self { store, ..self }
-    }
-
     /// Returns the denial of a request that the store is known to deny.
     fn remembered(&self, request: &Request<'_>) -> Option<Verdicts> {
         if !can_remember(request) {

@@ -73,19 +73,6 @@ impl<S> Observed<S> {
         }
     }
 
-    /// Changes the wrapped store.
-    pub(crate) fn map_inside(self, change: impl FnOnce(S) -> S) -> Self {
-        let store = change(self.seen.store);
-        Self {
-            seen: Seen { store, ..self.seen },
-        }
-    }
-
-    /// Returns the wrapped store, without what observes it.
-    pub(crate) fn into_inside(self) -> S {
-        self.seen.store
-    }
-
     /// Returns the wrapped store.
     pub fn inner(&self) -> &S {
         &self.seen.store

@@ -7,8 +7,7 @@ use smallvec::SmallVec;
 use tollgate_core::Timestamp;
 use tollgate_core::store::Check;
 
-use super::table::{FEW, lock};
-use crate::sync::Mutex;
+use crate::sync::{FEW, Mutex, lock};
 
 /// Keys that share a place are changed together: few of them are at a time.
 const PLACES: u64 = if FEW { 1 } else { 1_024 };
@@ -21,6 +20,7 @@ pub(super) struct Changes {
     places: Box<[Mutex<Place>]>,
 }
 
+#[derive(Default)]
 struct Place {
     /// How many changes go on.
     under_way: usize,
@@ -30,13 +30,9 @@ struct Place {
 
 impl Default for Changes {
     fn default() -> Self {
-        let unchanged = || Place {
-            under_way: 0,
-            until: Timestamp::UNIX_EPOCH,
-        };
         Self {
             hasher: RandomState::default(),
-            places: (0..PLACES).map(|_| Mutex::new(unchanged())).collect(),
+            places: (0..PLACES).map(|_| Mutex::default()).collect(),
         }
     }
 }

@@ -7,8 +7,8 @@ use shuttle::thread;
 use tollgate_core::store::Check;
 use tollgate_core::{Limit, Timestamp};
 
-use super::hot::{Moment, Take};
-use super::sweeper::Sweepers;
+use super::hand::{Moment, Take};
+use super::sweeper::Sweeper;
 use super::table::Table;
 use crate::shuttle::check;
 
@@ -17,11 +17,11 @@ use crate::shuttle::check;
 fn units_are_looked_after_while_the_task_ends() {
     const L: Duration = Duration::from_millis(200);
     check(|| {
-        let shared = Arc::new((Table::new(L), Sweepers::default()));
+        let shared = Arc::new((Table::new(L), Sweeper::default()));
         let limit: Limit = "a=fixed-window:1000/1h".parse().unwrap();
         let at = |millis| Moment {
             at: Timestamp::UNIX_EPOCH.saturating_add(Duration::from_millis(millis)),
-            system: None,
+            system: Duration::ZERO,
         };
         let find = |table: &Table| {
             let checks = [Check::new(&limit, "k", 1)];
@@ -41,14 +41,12 @@ fn units_are_looked_after_while_the_task_ends() {
             }
         });
         let hot = find(&shared.0);
-        let Take::Ask(asking, _) = hot.take(1, at(1_000), |_| true) else {
-            panic!("nobody else asks");
-        };
-        drop(hot);
+        let taken = hot.with(|hand| hand.take(1, at(1_000), || true));
+        assert!(matches!(taken, Take::Ask { .. }));
         let is_other = shared.1.start(at(1_000).at, L, L).is_some();
         let goes_on = ending.join().unwrap();
-        drop(asking);
+        drop(hot);
         assert!(is_other || goes_on);
-        assert_eq!(shared.0.all().len(), 1);
+        assert_eq!(shared.0.which(|_| true).len(), 1);
     });
 }

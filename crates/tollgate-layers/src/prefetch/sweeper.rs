@@ -1,41 +1,30 @@
-//! `Sweepers`: at most one task that gives back goes on at a time, wherever it runs.
+//! `Sweeper`: at most one task that gives back goes on at a time, wherever it runs.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tollgate_core::Timestamp;
 
 use super::table::Table;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 
 /// The last task that was started, and who tells it that it is to look sooner.
-pub(super) struct Sweepers(Mutex<Last>, Arc<Notify>);
+#[derive(Default)]
+pub(super) struct Sweeper(Mutex<Last>, Arc<Notify>);
 
+#[derive(Default)]
 struct Last {
     number: u64,
-    /// Until when it needs no other: it may end with its runtime, or stand still with it.
+    task: Option<AbortHandle>,
+    /// Until when it needs no other: it may stand still with its runtime.
     until: Timestamp,
     /// Within which time the keys that it looks after use units, at least.
     within: Duration,
 }
 
-impl Default for Sweepers {
-    fn default() -> Self {
-        let none = Last {
-            number: 0,
-            until: Timestamp::UNIX_EPOCH,
-            within: Duration::MAX,
-        };
-        Self(Mutex::new(none), Arc::default())
-    }
-}
-
-impl Sweepers {
-    fn with<T>(&self, change: impl FnOnce(&mut Last) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
+impl Sweeper {
     /// Returns the number of the task to be started for a key that uses units `within` this time, if there is
     /// none that has gone on lately. One that has is told to look often enough.
     pub(super) fn start(
@@ -44,18 +33,27 @@ impl Sweepers {
         patience: Duration,
         within: Duration,
     ) -> Option<u64> {
-        self.with(|last| {
-            if now < last.until {
-                if within < last.within {
-                    last.within = within;
-                    self.1.notify_one();
-                }
-                return None;
+        let mut last = lock(&self.0);
+        // It ends with its runtime.
+        let has_ended = last.task.as_ref().is_some_and(AbortHandle::is_finished);
+        if now < last.until && !has_ended {
+            if within < last.within {
+                last.within = within;
+                self.1.notify_one();
             }
-            last.number += 1;
-            (last.until, last.within) = (now.saturating_add(patience), within);
-            Some(last.number)
-        })
+            return None;
+        }
+        last.number += 1;
+        (last.task, last.until, last.within) = (None, now.saturating_add(patience), within);
+        Some(last.number)
+    }
+
+    /// Notes the task with this number.
+    pub(super) fn started(&self, own: u64, task: AbortHandle) {
+        let mut last = lock(&self.0);
+        if own == last.number {
+            last.task = Some(task);
+        }
     }
 
     /// Returns who tells the task that it is to look sooner.
@@ -65,7 +63,7 @@ impl Sweepers {
 
     /// Returns within which time the keys that it looks after use units, at least.
     pub(super) fn within(&self) -> Duration {
-        self.with(|last| last.within)
+        lock(&self.0).within
     }
 
     /// Returns within which time units are used that the task with this number goes on to look after, at
@@ -78,25 +76,13 @@ impl Sweepers {
         now: Timestamp,
         patience: Duration,
     ) -> Option<Duration> {
-        self.with(|last| {
-            if own != last.number {
-                return None;
-            }
-            let shortest = table.shortest();
-            (last.until, last.within) = match shortest {
-                Some(within) => (now.saturating_add(patience), within),
-                None => (Timestamp::UNIX_EPOCH, Duration::MAX),
-            };
-            shortest
-        })
-    }
-
-    /// Notes that the task with this number has ended.
-    pub(super) fn end(&self, own: u64) {
-        self.with(|last| {
-            if own == last.number {
-                last.until = Timestamp::UNIX_EPOCH;
-            }
-        });
+        let mut last = lock(&self.0);
+        if own != last.number {
+            return None;
+        }
+        let shortest = table.shortest();
+        last.within = shortest.unwrap_or_default();
+        last.until = shortest.map_or(Timestamp::UNIX_EPOCH, |_| now.saturating_add(patience));
+        shortest
     }
 }

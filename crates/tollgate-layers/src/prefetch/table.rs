@@ -2,19 +2,17 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::quality::RandomState;
 use tollgate_core::Timestamp;
 use tollgate_core::store::Check;
 
-use super::changes::{Changes, Places};
+use super::changes::Changes;
 use super::hot::Hot;
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, FEW, Mutex, Ordering, lock};
 
-/// What threads share is slow where each order of their turns is tried.
-pub(super) const FEW: bool = cfg!(feature = "__shuttle");
 const SHARDS: usize = if FEW { 1 } else { 16 };
 /// How many keys a shard holds: those that come later are not prefetched.
 const KEYS: usize = 4_096 / SHARDS;
@@ -148,7 +146,8 @@ impl Table {
         for shard in &self.shards {
             lock(shard).retain(|hash, hot| {
                 // One that a call has found is about to be used.
-                let stays = Arc::strong_count(hot) > 1 || !hot.is_quiet(now, self.within * 2);
+                let stays = Arc::strong_count(hot) > 1
+                    || !hot.with(|hand| hand.is_quiet(now, self.within * 2));
                 if !stays {
                     self.place(*hash).fetch_and(!KNOWN, Ordering::Relaxed);
                     forgets = true;
@@ -162,15 +161,6 @@ impl Table {
         }
     }
 
-    /// Returns what shares a limit and key with `checks`, whose keys are in these `places`.
-    pub(super) fn sharing(&self, checks: &[Check<'_>], places: &Places) -> Vec<Arc<Hot>> {
-        self.which(|hot| hot.shares(checks, places))
-    }
-
-    pub(super) fn all(&self) -> Vec<Arc<Hot>> {
-        self.which(|_| true)
-    }
-
     pub(super) fn which(&self, is_it: impl Fn(&Hot) -> bool) -> Vec<Arc<Hot>> {
         let mut all = Vec::new();
         for shard in &self.shards {
@@ -181,17 +171,14 @@ impl Table {
 
     /// Returns within which time units in hand are used, at least, or `None` if there is no key.
     pub(super) fn shortest(&self) -> Option<Duration> {
-        let of = |hot: &Arc<Hot>| match hot.within() < self.within && hot.is_live() {
-            true => hot.within(),
+        let of = |hot: &Arc<Hot>| match hot.within < self.within && hot.with(|hand| hand.is_live())
+        {
+            true => hot.within,
             false => self.within,
         };
         let of = |shard: &Shard| lock(shard).values().map(of).min();
         self.shards.iter().filter_map(of).min()
     }
-}
-
-pub(super) fn lock<T>(of: &Mutex<T>) -> impl std::ops::DerefMut<Target = T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn index(hash: u64, of: usize) -> usize {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tollgate_core::store::{Checks, Fingerprint, Request, Source, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Wait};
-use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, usual};
+use tollgate_layers::{AllowAll, Breaker, DenyCache, Fallback, Usual, usual};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 
@@ -99,16 +99,38 @@ async fn a_cache_remembers_only_the_denials_of_the_store() {
     }
 }
 
+/// In whatever order they are set.
 #[tokio::test]
 async fn options_of_the_usual_layers_reach_them() {
-    let fails = FaultyStore::new(store(), [Fault::Fail(ErrorKind::Unavailable)]);
-    let usual = usual(fails, AllowAll)
-        .max_age(Duration::from_secs(7))
-        .retry_every(Duration::from_millis(50))
-        .slow_after(Duration::from_millis(50))
-        .fail_on([ErrorKind::Unavailable]);
-    assert!(format!("{usual:?}").contains("max_age: 7s"));
-    let limiter = RateLimiter::new(usual, ["api=gcra:1/1s"]).unwrap();
-    let error = limiter.check("alice").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    const SET: [&str; 4] = [
+        "slow_after: 50ms",
+        "retry_every: 60ms",
+        "max_age: 7s",
+        "within: 8s",
+    ];
+    type Layers = Usual<FaultyStore<MemoryStore>>;
+    let options: [fn(Layers) -> Layers; 5] = [
+        |usual| usual.prefetch(Duration::from_secs(8)),
+        |usual| usual.max_age(Duration::from_secs(7)),
+        |usual| usual.retry_every(Duration::from_millis(60)),
+        |usual| usual.slow_after(Duration::from_millis(50)),
+        |usual| usual.fail_on([ErrorKind::Unavailable]),
+    ];
+    for first in 0..options.len() {
+        let layers = usual(FaultyStore::new(store(), [DOWN]), AllowAll);
+        let in_turn = options.iter().cycle().skip(first).take(options.len());
+        let usual = in_turn.fold(layers, |layers, option| option(layers));
+        let shown = format!("{usual:?}");
+        assert!(SET.iter().all(|set| shown.contains(set)), "{shown}");
+        let limiter = RateLimiter::new(usual, ["api=fixed-window:100/1h"]).unwrap();
+        let error = limiter.check("alice").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        let mut sources = Vec::new();
+        for _ in 0..20 {
+            sources.push(limiter.check("alice").await.unwrap().source());
+        }
+        assert!(sources.contains(&Source::Prefetched), "{sources:?}");
+        limiter.store().give_back().await;
+        assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 80);
+    }
 }
