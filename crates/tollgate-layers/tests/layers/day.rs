@@ -37,7 +37,7 @@ const DEADLINE: Duration = Duration::from_millis(500);
 
 /// Returns how many hours of the day pass.
 fn hours() -> u32 {
-    rounds(24)
+    rounds(12)
 }
 
 /// How a server does.
