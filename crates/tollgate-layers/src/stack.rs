@@ -84,19 +84,17 @@ struct Options {
 
 impl<S: Store + 'static, L: Store + 'static> Usual<S, L> {
     fn of(store: Arc<S>, instead: Arc<L>, options: Options) -> Self {
-        let breaker = Breaker::new(Arc::clone(&store));
-        let breaker = options
-            .slow_after
-            .into_iter()
-            .fold(breaker, Breaker::slow_after);
-        let breaker = options
-            .retry_every
-            .into_iter()
-            .fold(breaker, Breaker::retry_every);
-        let cache = options
-            .max_age
-            .into_iter()
-            .fold(DenyCache::new(breaker), DenyCache::max_age);
+        let mut breaker = Breaker::new(Arc::clone(&store));
+        if let Some(slow_after) = options.slow_after {
+            breaker = breaker.slow_after(slow_after);
+        }
+        if let Some(retry_every) = options.retry_every {
+            breaker = breaker.retry_every(retry_every);
+        }
+        let mut cache = DenyCache::new(breaker);
+        if let Some(max_age) = options.max_age {
+            cache = cache.max_age(max_age);
+        }
         let fallback = Fallback::to(cache, Arc::clone(&instead));
         let fallback = fallback.fail_on(options.fail_on.iter().copied());
         Self {

@@ -9,7 +9,7 @@ use tollgate_core::store::{Delays, Lateness};
 static DELAYS: LazyLock<(Instant, Mutex<Delays>)> =
     LazyLock::new(|| (Instant::now(), Mutex::default()));
 
-/// Most callers are polled sooner than this after they were woken.
+/// A caller that is polled sooner than this after it was woken is in time, as a timer is.
 const SHORTEST_TURN: Duration = Duration::from_millis(2);
 
 /// A wait for a reply: it lasts longer than its limit if the process is late.
@@ -50,7 +50,7 @@ impl Wait {
         self.lateness.note(&mut delays, due, noticed);
     }
 
-    /// Records when a caller was polled that was woken before: what is shorter than a timer's accuracy is none.
+    /// Records that a caller was `polled` some time after it was `woken`, if that is longer than usual.
     pub(super) fn note_turn(woken: Instant, polled: Instant) {
         if polled > woken + SHORTEST_TURN {
             Self::since(woken).note(woken, polled);

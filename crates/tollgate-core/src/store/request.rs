@@ -589,6 +589,7 @@ impl Fingerprint {
     }
 }
 
+/// Returns the error of a call without the time zone that one of its limits needs.
 #[cold]
 fn without_zone() -> StoreError {
     StoreError::new(

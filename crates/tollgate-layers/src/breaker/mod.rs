@@ -373,13 +373,17 @@ crate::forward::forward!(Breaker<S>, store, by pass_on);
 
 impl<S: fmt::Debug> fmt::Debug for Breaker<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.judge.with_circuit(|circuit| {
-            f.debug_struct("Breaker")
-                .field("store", &self.store)
-                .field("is_open", &circuit.is_open())
-                .field("slow_after", &circuit.slow_after)
-                .field("retry_every", &circuit.retry_every)
-                .finish_non_exhaustive()
-        })
+        let told = |circuit: &mut Circuit| {
+            let is_open = circuit.is_open();
+            (is_open, circuit.slow_after, circuit.retry_every)
+        };
+        // Without the lock, the store may take long to write itself.
+        let (is_open, slow_after, retry_every) = self.judge.with_circuit(told);
+        f.debug_struct("Breaker")
+            .field("store", &self.store)
+            .field("is_open", &is_open)
+            .field("slow_after", &slow_after)
+            .field("retry_every", &retry_every)
+            .finish_non_exhaustive()
     }
 }

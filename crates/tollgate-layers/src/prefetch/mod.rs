@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::store::{BoxFuture, Checks, Operation, Prefetch as Ahead, Request, Verdicts};
+use tollgate_core::store::{BoxFuture, Checks, Prefetch as Ahead, Request, Verdicts};
 use tollgate_core::{Clock, Store, StoreError};
 
 use driver::Driver;
@@ -28,7 +28,8 @@ use hand::Take;
 /// all limits of the call together, and this process uses them within a short time.
 ///
 /// The bound of each limit holds exactly, also beside processes that do not prefetch, whenever the units
-/// are used, but for three events that are stated below: see [`Operation::Prefetch`]. Each process asks for
+/// are used, but for three events that are stated below: see
+/// [`Operation::Prefetch`](tollgate_core::store::Operation::Prefetch). Each process asks for
 /// what it has used lately, and for at most a quarter of what is left, so that the last units are asked for
 /// one by one, and no process hoards them. Units that are not used are given back when their time is over.
 ///
@@ -146,7 +147,8 @@ impl<S: Store + 'static> Store for Prefetch<S> {
         if let Some(verdicts) = driver.correct(&request) {
             return Box::pin(ready(Ok(verdicts)));
         }
-        if let Operation::Lower | Operation::Block(_) = request.operation() {
+        // It changes what is held of the keys, such as a block.
+        if request.receipt().is_none() && !request.operation().decides_a_call() {
             return Box::pin(driver.decide_without_units(request));
         }
         let Some(mut call) = driver.find(&request) else {

@@ -283,7 +283,7 @@ impl Batch {
         wake(self.wakers(usize::MAX));
     }
 
-    /// Ends all calls: with their reply, which is there `now`, with a failure, or, if there was neither, as late.
+    /// Ends all calls `now`: with their reply, with a failure, or, if there was neither, as late.
     pub(super) fn end(&self, outcome: Option<Result<Vec<u8>, Failure>>, now: Instant) {
         let mut calls = self.lock();
         let sent = calls.groups.iter().map(|group| group.calls);
