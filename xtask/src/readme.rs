@@ -1,4 +1,4 @@
-//! `cargo xtask ci readme`: builds each program of README.md in a project of its own, and runs it.
+//! `cargo xtask ci readme`: builds each program of README.md in a project of its own, with each store, and runs it.
 
 use std::error::Error;
 
@@ -23,7 +23,7 @@ warnings = \"deny\"
 #[derive(Debug, Eq, PartialEq)]
 struct Program<'a> {
     dependencies: &'a str,
-    code: &'a str,
+    code: String,
     /// Where README.md has it.
     line: usize,
     runs: bool,
@@ -51,7 +51,7 @@ pub(crate) fn run(shell: &Shell) -> Outcome {
         if program.is_test() {
             shell.write_file(folder.join("src/lib.rs"), "")?;
         }
-        shell.write_file(folder.join(program.path()), program.code)?;
+        shell.write_file(folder.join(program.path()), &program.code)?;
         let _folder = shell.push_dir(&folder);
         let command = program.command();
         if cmd!(shell, "cargo {command} --target-dir {target}")
@@ -105,30 +105,55 @@ fn profiles(manifest: &str) -> String {
     lines.collect()
 }
 
+/// The beginning of the one line in which programs differ that use different stores.
+const STORE: &str = "    let store = ";
+
 /// Returns the programs in `markdown`, each with the last dependencies before it.
+///
+/// A block that is marked `ignore` has other stores for the program before it: each of its lines makes a program.
 fn programs(markdown: &str) -> Result<Vec<Program<'_>>, Box<dyn Error>> {
-    let mut programs = Vec::new();
+    let mut programs: Vec<Program<'_>> = Vec::new();
     let mut dependencies = None;
     let mut line = 1;
     // Text and blocks take turns.
     for (index, part) in markdown.split("```").enumerate() {
         let (language, code) = part.split_once('\n').unwrap_or((part, ""));
-        if index % 2 == 1 && language == "toml" {
-            dependencies = Some(code);
-        }
-        if index % 2 == 1 && language.starts_with("rust") {
-            let program = Program {
-                dependencies: dependencies.ok_or_else(|| {
-                    format!("line {line}: no dependencies come before this program")
-                })?,
-                code,
-                line,
-                runs: language == "rust",
-            };
-            if !program.is_test() && !code.contains("fn main()") {
-                return Err(format!("line {line}: the program has no `main`").into());
+        let needed = || dependencies.ok_or(format!("line {line}: no dependencies come before it"));
+        match language {
+            _ if index % 2 == 0 => {}
+            "toml" => dependencies = Some(code),
+            "rust,ignore" => {
+                let before = programs.last().map_or("", |program| &program.code);
+                let (start, end) = before
+                    .split_once(STORE)
+                    .and_then(|(start, rest)| Some((start, rest.split_once('\n')?.1)))
+                    .ok_or(format!("line {line}: no `{STORE}` comes before it"))?;
+                let stores: Vec<_> = code
+                    .lines()
+                    .map(|store| format!("{start}{store}\n{end}"))
+                    .collect();
+                for (code, line) in stores.into_iter().zip(line + 1..) {
+                    programs.push(Program {
+                        dependencies: needed()?,
+                        code,
+                        line,
+                        runs: false,
+                    });
+                }
             }
-            programs.push(program);
+            "rust" | "rust,no_run" => {
+                let program = Program {
+                    dependencies: needed()?,
+                    code: code.to_owned(),
+                    line,
+                    runs: language == "rust",
+                };
+                if !program.is_test() && !code.contains("fn main()") {
+                    return Err(format!("line {line}: the program has no `main`").into());
+                }
+                programs.push(program);
+            }
+            _ => {}
         }
         line += part.matches('\n').count();
     }
@@ -158,6 +183,25 @@ mod tests {
     }
 
     #[test]
+    fn each_other_store_makes_a_program() {
+        let code = |store| format!("fn main() {{\n    let store = {store};\n}}\n");
+        let text = format!(
+            "```toml\na\n```\n```rust\n{}```\n```rust,ignore\n    let store = b;\n    let store = c;\n```\n",
+            code("a")
+        );
+        let found = programs(&text).unwrap();
+        let found = found
+            .iter()
+            .map(|program| (program.code.clone(), program.line, program.command()));
+        let expected = [
+            (code("a"), 4, "run"),
+            (code("b"), 10, "build"),
+            (code("c"), 11, "build"),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn profiles_are_those_for_development() {
         let profiles_of_dev = "[profile.dev.package]\na = 1\n\n[profile.dev]\nb = 2\n";
         let manifest = format!("[package]\nc = 3\n{profiles_of_dev}[profile.bench]\nd = 4\n");
@@ -170,6 +214,7 @@ mod tests {
             "",
             "```rust\nfn main() {}\n```\n",
             "```toml\na\n```\n```rust\nfn f() {}\n```\n",
+            "```toml\na\n```\n```rust\nfn main() {}\n```\n```rust,ignore\n    let store = b;\n```\n",
         ] {
             assert!(programs(bad).is_err(), "{bad}");
         }
