@@ -1,5 +1,6 @@
 //! A client, and servers on free ports.
 
+use std::fmt::Debug;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
@@ -20,9 +21,24 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn header(&self, name: &str) -> &str {
-        let value = self.headers.get(name);
-        value.map_or("", |value| value.to_str().unwrap())
+    pub(crate) async fn read<B>(response: Response<B>) -> Self
+    where
+        B: http_body::Body<Data = Bytes, Error: Debug>,
+    {
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Self {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: String::from_utf8(body.to_vec()).unwrap(),
+        }
+    }
+
+    /// Returns a header's lines, joined, or nothing.
+    pub(crate) fn header(&self, name: &str) -> String {
+        let lines = self.headers.get_all(name).iter();
+        let lines: Vec<&str> = lines.map(|line| line.to_str().unwrap()).collect();
+        lines.join(", ")
     }
 }
 
@@ -40,13 +56,7 @@ pub(crate) async fn send(request: Request<Full<Bytes>>) -> Answer {
 
 /// Sends a request on a connection of its own from `local`, such as 127.0.0.2.
 pub(crate) async fn send_from(local: Ipv4Addr, request: Request<Full<Bytes>>) -> Answer {
-    let (head, body) = ask_from(local, request).await.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    Answer {
-        status: head.status.as_u16(),
-        headers: head.headers,
-        body: String::from_utf8(body.to_vec()).unwrap(),
-    }
+    Answer::read(ask_from(local, request).await).await
 }
 
 pub(crate) async fn ask_from(local: Ipv4Addr, request: Request<Full<Bytes>>) -> Response<Incoming> {

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::time::timeout;
-use tollgate_core::store::{Checks, Fingerprint, Request, Source, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Wait};
+use tollgate_core::store::Source;
+use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_layers::{Observed, Share, usual};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
 
+use crate::order::KillSwitch;
 use crate::support::in_jumps;
 
 /// Returns what was counted, by name and labels, without what is zero.
@@ -275,29 +277,9 @@ fn the_source_of_a_decision_is_a_label() {
     );
 }
 
-/// Denies every call by itself.
-struct KillSwitch(MemoryStore);
-
-#[async_trait::async_trait]
-impl Store for KillSwitch {
-    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let denied = |_: &_| Verdict::deny(1, 0, Wait::NEVER);
-        let verdicts = request.checks().iter().map(denied);
-        Ok(Verdicts::new(Fingerprint::of(&request), verdicts).with_source(Source::Layer))
-    }
-
-    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
-        self.0.reset(checks).await
-    }
-
-    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
-        self.0.supports(request)
-    }
-}
-
 #[test]
 fn a_layer_that_denies_by_itself_is_no_fallback() {
-    let store = Observed::new(KillSwitch(MemoryStore::new()));
+    let store = Observed::new(KillSwitch(MemoryStore::new(), AtomicBool::new(true)));
     let limiter = RateLimiter::new(store, ["a=sliding-log:1/1h"]).unwrap();
     let counts = observe(|| {
         let decision = block_on(limiter.check("alice").into_future()).unwrap();

@@ -18,7 +18,7 @@ fn store() -> MemoryStore {
 }
 
 /// Denies every call while it is on.
-struct KillSwitch<S>(S, AtomicBool);
+pub(crate) struct KillSwitch<S>(pub(crate) S, pub(crate) AtomicBool);
 
 #[async_trait]
 impl<S: Store> Store for KillSwitch<S> {

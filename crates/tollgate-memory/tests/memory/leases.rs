@@ -123,17 +123,6 @@ fn tokens_grow_for_ever() {
     assert!(store.is_empty());
 }
 
-#[test]
-fn leases_of_different_names_are_counted_apart() {
-    let (store, _clock) = store(1_000);
-    for name in 0..1_000 {
-        let places = ConcurrencyLimiter::new(&store, &format!("name-{name}"), 1, SECOND).unwrap();
-        assert!(places.acquire("k", "a").run().unwrap().is_granted());
-        assert!(!places.acquire("k", "b").run().unwrap().is_granted());
-    }
-    assert_eq!(store.len(), 1_000);
-}
-
 /// One call does not look at every key.
 #[tokio::test]
 async fn a_lease_is_renewed_and_released_under_its_own_key_and_name_only() {

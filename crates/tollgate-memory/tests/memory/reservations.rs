@@ -1,11 +1,11 @@
 //! What a reservation is besides a check: its cost, its start, and which limits can have one.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tollgate_core::SyncStore;
 use tollgate_core::store::Operation;
 use tollgate_memory::store::{Check, Request, Verdict};
-use tollgate_memory::{ErrorKind, Limit, MemoryStore, RateLimiter, Store, Timestamp, Wait};
+use tollgate_memory::{MemoryStore, RateLimiter, Timestamp, Wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -20,34 +20,15 @@ fn limiter(limits: &[&str]) -> RateLimiter<MemoryStore> {
 #[test]
 fn a_reservation_has_a_cost_of_one_unless_another_is_set() {
     let limiter = limiter(&["l=gcra:2/1s"]);
-    let call = limiter.reserve("alice");
-    assert!(format!("{call:?}").contains("Same(1)"), "{call:?}");
-    assert_eq!(call.within(SECOND).at(at(10)).run().unwrap().remaining(), 1);
-    let call = limiter.reserve("alice").cost(2);
-    assert!(format!("{call:?}").contains("Same(2)"), "{call:?}");
-    let decision = call.within(SECOND).at(at(10)).run().unwrap();
+    let call = limiter.reserve("alice").within(SECOND).at(at(10));
+    assert_eq!(call.run().unwrap().remaining(), 1);
+    let call = limiter.reserve("alice").cost(2).within(SECOND).at(at(10));
+    let decision = call.run().unwrap();
     assert_eq!(decision.consumed(), 2);
     assert_eq!(decision.delay().duration(), Some(SECOND / 2));
     assert_eq!(decision.retry_after(), Wait::ZERO);
     let (_, verdict) = decision.binding();
     assert_eq!(verdict.delay().duration(), Some(SECOND / 2));
-}
-
-#[test]
-fn a_reservation_without_a_delay_is_decided_as_a_check() {
-    let reserving = limiter(&["a=gcra:2/1s", "b=gcra:3/1m"]);
-    let checking = limiter(&["a=gcra:2/1s", "b=gcra:3/1m"]);
-    for now in [10, 10, 10, 11] {
-        for within in [Duration::ZERO, SECOND / 4] {
-            let reserved = reserving.reserve("alice").within(within).at(at(now)).run();
-            let checked = checking.check("alice").at(at(now)).run();
-            let [reserved, checked] = [reserved, checked].map(|decision| decision.unwrap());
-            assert_eq!(reserved.is_allowed(), checked.is_allowed());
-            if within.is_zero() || reserved.is_allowed() {
-                assert_eq!(reserved.into_verdicts(), checked.into_verdicts());
-            }
-        }
-    }
 }
 
 #[test]
@@ -103,42 +84,10 @@ fn the_longest_delay_is_that_of_the_limit_that_can_count_least() {
 }
 
 #[test]
-fn only_gcra_limits_have_reservations() {
-    let limiter = limiter(&["a=gcra:1/1s", "b=sliding-log:1/1s"]);
-    assert!(limiter.limits()[0].algorithm().can_reserve());
-    assert!(!limiter.limits()[1].algorithm().can_reserve());
-    let request = |limits: &[Limit]| {
-        let checks = limits.iter().map(|limit| Check::new(limit, "alice", 1));
-        let operation = Operation::Reserve { max_delay: SECOND };
-        let request = Request::new(operation, checks.collect::<Vec<_>>());
-        let store = limiter.store();
-        let error = store.decide_now(&request).err().map(|error| error.kind());
-        (
-            request.validate_operation().is_ok(),
-            store.supports(&request).is_ok(),
-            error,
-        )
-    };
-    let refused = (false, false, Some(ErrorKind::Unsupported));
-    assert_eq!(request(limiter.limits()), refused);
-    assert_eq!(request(&limiter.limits()[1..]), refused);
-    assert_eq!(request(&limiter.limits()[..1]), (true, true, None));
-}
-
-#[test]
 fn only_an_allowed_verdict_has_a_delay() {
     let wait = Wait::from_micros(7);
     let allowed = Verdict::allow(2, 1).with_delay(wait);
     assert_eq!((allowed.delay(), allowed.retry_after()), (wait, Wait::ZERO));
     let denied = Verdict::deny(2, 1, wait).with_delay(Wait::from_micros(9));
     assert_eq!((denied.delay(), denied.retry_after()), (Wait::ZERO, wait));
-}
-
-#[test]
-fn instants_and_kinds_of_errors_are_shown_as_what_they_are() {
-    assert_eq!(
-        SystemTime::from(at(10)),
-        SystemTime::UNIX_EPOCH + 10 * SECOND
-    );
-    assert_eq!(ErrorKind::Unavailable.to_string(), "unavailable");
 }

@@ -2,8 +2,7 @@
 
 use tollgate_core::schedule::SyncStore as _;
 use tollgate_core::schedule::{self, Event, MAX_EVENTS, Placement, Schedule};
-use tollgate_core::store::{Check, Request};
-use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, SyncStore, Timestamp};
+use tollgate_core::{ErrorKind, Timestamp};
 use tollgate_memory::{Clock, MemoryStore};
 
 use crate::held::{MICRO, SECOND, plans, store};
@@ -72,20 +71,6 @@ fn callers_instants_and_the_stores_clock_plan_apart() {
     let placed = schedule.add("more", "a", late).at(late).run().unwrap();
     assert!(placed.is_planned());
     assert!(store.len() <= 3);
-}
-
-#[test]
-fn a_full_store_finds_its_one_schedule_that_is_over_at_once() {
-    let limit = Limit::new("once", FixedWindow::anchored(Quota::per_day(1))).unwrap();
-    let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
-    for key in 0..50 {
-        let (store, _clock) = store(1);
-        let key = key.to_string();
-        let placed = plans(&store).add(&key, "a", early).at(early).run();
-        assert!(placed.unwrap().is_planned());
-        let request = Request::consume(Check::new(&limit, "new", 1)).at(late);
-        assert!(store.decide_now(&request).unwrap().is_allowed());
-    }
 }
 
 /// Events expire by the terms of the last call that changed them, not of one that looked.

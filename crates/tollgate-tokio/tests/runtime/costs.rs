@@ -12,15 +12,22 @@ use tollgate_tokio::wait::WaitError;
 
 use crate::waiting::{Limiter, MINUTE, SECOND, TICK, finish, limiter, too_long};
 
-/// Starts calls for "alice" in this order, which cost these `tokens`, and else 1. Returns which was
-/// admitted when, in that order.
-async fn all(limiter: &Limiter, tokens: &[u64]) -> Vec<(usize, Duration)> {
+#[derive(Clone, Copy)]
+struct Costs {
+    tokens: u64,
+    /// Of each other limit.
+    others: u64,
+}
+
+/// Starts calls for "alice" in this order. Returns which was admitted when, in that order.
+async fn all(limiter: &Limiter, costs: &[Costs]) -> Vec<(usize, Duration)> {
     let (started, mut calls) = (Instant::now(), JoinSet::new());
-    for (number, tokens) in tokens.iter().copied().enumerate() {
+    for (number, Costs { tokens, others }) in costs.iter().copied().enumerate() {
         let limiter = limiter.clone();
         calls.spawn(async move {
-            let call = limiter.check("alice").cost_of("tokens", tokens);
-            let admitted = call.wait_up_to(100 * MINUTE).await.unwrap();
+            let call = limiter.check("alice").cost(others);
+            let call = call.cost_of("tokens", tokens).wait_up_to(100 * MINUTE);
+            let admitted = call.await.unwrap();
             let consumed = admitted.decision().verdict("tokens").unwrap();
             assert!(consumed.is_allowed());
             (number, started.elapsed())
@@ -32,43 +39,84 @@ async fn all(limiter: &Limiter, tokens: &[u64]) -> Vec<(usize, Duration)> {
 
 #[tokio::test(start_paused = true)]
 async fn they_are_admitted_in_order_at_the_first_instant_that_all_limits_allow() {
-    for limits in [
-        ["requests=gcra:5/1s", "tokens=gcra:70/1s"],
-        ["requests=gcra:5/1s,burst=1", "tokens=gcra:70/1s"],
-        ["requests=sliding-log:5/1s", "tokens=sliding-log:70/1s"],
-        ["requests=gcra:5/1s", "tokens=sliding-log:200/10s"],
-        [
-            "requests=fixed-window:5/1s,anchored",
-            "tokens=sliding-log:70/1s",
-        ],
-        [
-            "tokens=sliding-buckets:70/1s,buckets=3",
-            "requests=sliding-counter:5/1s",
-        ],
-    ] {
+    // Many that cost nothing or little, and some that cost nearly all; or as much of each limit.
+    let apart = |number: usize| Costs {
+        tokens: [0, 1, 20, 69, 3, 1][number * 5 % 6],
+        others: 1,
+    };
+    let alike = |number: usize| {
+        let each = 1 + number as u64 * 5 % 7;
+        Costs {
+            tokens: each,
+            others: each,
+        }
+    };
+    let cases: [(&dyn Fn(usize) -> Costs, &[&str]); 15] = [
+        (&apart, &["requests=gcra:5/1s", "tokens=gcra:70/1s"]),
+        (&apart, &["requests=gcra:5/1s,burst=1", "tokens=gcra:70/1s"]),
+        (
+            &apart,
+            &["requests=sliding-log:5/1s", "tokens=sliding-log:70/1s"],
+        ),
+        (
+            &apart,
+            &["requests=gcra:5/1s", "tokens=sliding-log:200/10s"],
+        ),
+        (
+            &apart,
+            &[
+                "requests=fixed-window:5/1s,anchored",
+                "tokens=sliding-log:70/1s",
+            ],
+        ),
+        (
+            &apart,
+            &[
+                "tokens=sliding-buckets:70/1s,buckets=3",
+                "requests=sliding-counter:5/1s",
+            ],
+        ),
+        (&alike, &["tokens=gcra:7/1s"]),
+        (&alike, &["tokens=sliding-log:7/1s"]),
+        (&alike, &["tokens=fixed-window:7/1s"]),
+        (&alike, &["tokens=fixed-window:7/1s,anchored"]),
+        (&alike, &["tokens=sliding-counter:7/1s"]),
+        (&alike, &["tokens=sliding-buckets:7/1s,buckets=3"]),
+        (&alike, &["a=gcra:7/1s", "tokens=sliding-log:20/10s"]),
+        (&alike, &["a=gcra:7/1s", "tokens=gcra:20/10s"]),
+        (
+            &alike,
+            &[
+                "a=fixed-window:7/1s",
+                "tokens=sliding-counter:20/10s",
+                "c=sliding-log:100/5m",
+            ],
+        ),
+    ];
+    for (index, (costs, limits)) in cases.into_iter().enumerate() {
         for delay_ms in [0, 10] {
-            let (store, limiter) = limiter(&limits);
+            let (store, limiter) = limiter(limits);
             store.delay_ms.store(delay_ms, Ordering::SeqCst);
-            // Many that cost nothing or little, and some that cost nearly all.
-            let tokens: Vec<u64> = (0..60).map(|n| [0, 1, 20, 69, 3, 1][n * 5 % 6]).collect();
-            let admitted = all(&limiter, &tokens).await;
+            let costs: Vec<Costs> = (0..60).map(costs).collect();
+            let admitted = all(&limiter, &costs).await;
             // One each, some that are denied, and the first in line asks once a second.
             let seconds = usize::try_from(admitted[59].1.as_secs()).unwrap();
             let calls = store.calls();
-            let holds = calls <= 60 + seconds + 5;
+            let holds = calls <= 60 + seconds + 5 || index >= 6;
             assert!(holds, "{limits:?}: {calls}, {seconds} s");
 
             // The same calls in this order, each as soon as it is allowed.
             let clock = ManualClock::new();
             let alone = MemoryStore::builder().clock(clock.clone()).build();
-            let alone = RateLimiter::new(alone, limits).unwrap();
+            let alone = RateLimiter::new(alone, limits.iter().copied()).unwrap();
             let mut soonest = Duration::ZERO;
-            for (number, tokens) in tokens.into_iter().enumerate() {
-                let peek = alone.peek("alice").cost_of("tokens", tokens).run().unwrap();
+            for (number, Costs { tokens, others }) in costs.into_iter().enumerate() {
+                let peek = alone.peek("alice").cost(others);
+                let peek = peek.cost_of("tokens", tokens).run().unwrap();
                 let wait = peek.retry_after().duration().unwrap();
                 clock.advance(wait);
                 soonest += wait;
-                let check = alone.check("alice").cost_of("tokens", tokens);
+                let check = alone.check("alice").cost(others).cost_of("tokens", tokens);
                 assert!(check.run().unwrap().is_allowed());
                 let (found, at) = admitted[number];
                 assert_eq!(found, number, "{limits:?}");

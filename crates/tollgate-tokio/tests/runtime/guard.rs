@@ -133,18 +133,6 @@ async fn a_held_lease_is_renewed_for_as_long_as_the_guard_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_has_the_token_of_its_lease() {
-    let limiter = limiter(&Troubled::new(), 2);
-    let mut last = 0;
-    for _ in 0..2 {
-        let guard = acquire(&limiter).await;
-        assert_eq!(guard.token(), guard.lease().token());
-        assert!(guard.token() > last);
-        last = guard.token();
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_no_more_often_than_needed() {
     let (store, _, _guard) = held().await;
     pass(10 * TTL).await;
@@ -219,15 +207,6 @@ async fn a_short_outage_costs_no_lease() {
     store.fails.store(false, Ordering::SeqCst);
     pass(2 * TTL).await;
     assert!(guard.is_held());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reset_is_noticed_at_the_next_renewal() {
-    let (_, limiter, guard) = held().await;
-    limiter.reset("alice").await.unwrap();
-    let begun = Instant::now();
-    guard.lost().await;
-    assert!(begun.elapsed() <= TTL / 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -471,9 +450,8 @@ async fn clock_that_stepped_back_makes_no_lease_longer() {
     assert!(guard.lease().expires_at() > clock.now().saturating_add(hour));
     // It is renewed after a third, and learns that it was reset.
     limiter.reset("alice").await.unwrap();
-    timeout(TTL / 2, guard.lost())
-        .await
-        .expect("it was renewed");
+    let told = timeout(TTL * 2 / 5, guard.lost()).await;
+    assert!(told.is_ok(), "it was not renewed");
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,9 +18,8 @@ use tollgate_core::{ErrorKind, RateLimiter, Receipt, Store, StoreError, SyncStor
 use tollgate_memory::MemoryStore;
 use tollgate_tokio::meter::{Meter, Metered};
 
+use crate::arrives;
 use crate::clock::TokioClock;
-use crate::waiting::spawn_check;
-use crate::{arrives, paused};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const ESTIMATE: u64 = 100;
@@ -118,11 +117,13 @@ async fn an_ended_stream_is_settled_at_its_size() {
     let mut body = metered(&limiter, [Ok(7), Ok(0), Ok(5)]).await;
     assert_eq!(body.size_hint(), (3, Some(3)));
     assert!(!body.is_terminated());
-    let mut sizes = Vec::new();
+    let (mut sizes, started) = (Vec::new(), Instant::now());
     while let Some(chunk) = body.next().await {
         sizes.push(chunk.unwrap().len());
     }
     assert_eq!((sizes, body.cost()), (vec![7, 0, 5], 12));
+    // Its end does not wait for the settlement.
+    assert_eq!(started.elapsed(), Duration::ZERO);
     assert!(body.is_terminated() && body.next().await.is_none());
     assert_eq!(body.size_hint(), (0, Some(0)));
     // The stream still exists: its end was enough.
@@ -167,15 +168,6 @@ async fn a_stream_is_gone_before_its_settlement_is_done() {
     assert!(timeout(SECOND / 2, &mut finishing).await.is_err());
     assert_eq!(Arc::strong_count(&connection), 1);
     assert_eq!(finishing.await.unwrap().cost(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_end_of_a_stream_does_not_wait_for_the_settlement() {
-    let limiter = limiter();
-    let mut body = metered(&limiter, [Ok(7)]).await;
-    let started = Instant::now();
-    while body.next().await.is_some() {}
-    assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,25 +227,6 @@ async fn started_units_count_in_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_measure_can_be_settled() {
-    let limiter = limiter();
-    let receipt = estimated(&limiter).await;
-    let tokens = stream::iter([3_u64, 4, 5]);
-    let mut tokens = tokens.metered_by(&limiter, "alice", receipt, |&count, used| used.add(count));
-    while tokens.next().await.is_some() {}
-    assert_eq!(tokens.finish().await.unwrap().cost(), 12);
-
-    // The largest counts are not added modulo 2^64.
-    let receipt = estimated(&limiter).await;
-    let tokens = stream::iter([u64::MAX, 2]);
-    let mut tokens = tokens.metered_by(&limiter, "alice", receipt, |&count, used| used.add(count));
-    while tokens.next().await.is_some() {}
-    assert_eq!(tokens.cost(), u64::MAX);
-    let settled = tokens.finish().await.unwrap();
-    assert_eq!((settled.cost(), settled.remaining()), (u64::MAX, 0));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_stream_can_be_finished_before_and_after_its_end() {
     let limiter = limiter();
     let mut body = metered(&limiter, [Ok(7), Ok(9)]).await;
@@ -307,33 +280,6 @@ async fn a_settlement_that_failed_returns_the_receipt_if_nothing_was_changed() {
     drop(metered(&limiter, [Ok(7)]).await);
     assert_eq!(settled(&limiter).await, [7, 0]);
     assert_eq!(remaining(&limiter).await, 893);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_that_waits_is_admitted_when_a_stream_gives_back() {
-    let limiter = limiter();
-    let body = metered(&limiter, [Ok(7)]).await;
-    let rest = limiter.check("alice").cost(900).await.unwrap();
-    assert_eq!(rest.remaining(), 0);
-    let started = Instant::now();
-    let waiting = spawn_check(&limiter, 600 * 60 * SECOND);
-    sleep(SECOND).await;
-    drop(body);
-    waiting.await.unwrap().unwrap();
-    assert!(started.elapsed() < 5 * SECOND, "{:?}", started.elapsed());
-}
-
-/// Streams of bodies are dropped wherever their connection is.
-#[test]
-fn a_stream_that_is_dropped_outside_of_its_runtime_is_settled_there() {
-    let runtime = paused();
-    let (limiter, body) = runtime.block_on(async {
-        let limiter = limiter();
-        let body = metered(&limiter, [Ok(7)]).await;
-        (limiter, body)
-    });
-    drop(body);
-    assert_eq!(runtime.block_on(settled(&limiter)), [0]);
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! A call is settled at no less than what was seen of it, whoever goes away.
 
 use futures_util::{StreamExt, stream};
-use tokio::time::timeout;
 use tollgate_core::ErrorKind;
 use tollgate_tokio::meter::{Meter, OnDrop, SettleGuard};
 
-use crate::meter::{ESTIMATE, Ledger, Limiter, SECOND, estimated, limiter_of, remaining, settled};
+use crate::meter::{ESTIMATE, Ledger, Limiter, estimated, limiter_of, remaining, settled};
 use crate::paused;
 
 type Guard = SettleGuard<std::sync::Arc<Ledger>>;
@@ -166,33 +165,6 @@ async fn dropped_call_is_settled_as_it_says() {
         settled(&limiter).await;
         assert_eq!(remaining(&limiter).await, left, "{case}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn bytes_that_are_dropped_keep_the_estimate_if_told_to() {
-    let limiter = limiter();
-    let body = stream::iter([Ok::<_, ()>([0_u8; 7]), Ok([0; 7])]);
-    let body = body.metered(&limiter, "alice", estimated(&limiter).await);
-    let mut body = body.on_drop(OnDrop::KeepEstimate);
-    assert!(body.next().await.is_some());
-    drop(body);
-    assert_eq!(remaining(&limiter).await, 900);
-    assert_eq!(settled(&limiter).await, [0; 0]);
-}
-
-/// As when a client goes away while its handler waits for another service.
-#[tokio::test(start_paused = true)]
-async fn handler_that_is_dropped_settles_what_it_recorded() {
-    let limiter = limiter();
-    let handler = async {
-        let mut used = guard(&limiter).await;
-        used.add(12);
-        std::future::pending::<()>().await;
-        used.add(500);
-    };
-    assert!(timeout(SECOND, handler).await.is_err());
-    assert_eq!(settled(&limiter).await, [12]);
-    assert_eq!(remaining(&limiter).await, 988);
 }
 
 #[tokio::test(start_paused = true)]

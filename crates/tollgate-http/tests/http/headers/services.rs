@@ -171,16 +171,6 @@ fn every_draft_of_the_standard_is_understood() {
 }
 
 #[test]
-fn retry_after_takes_precedence() {
-    let hints = hints(
-        r#"Retry-After: 7
-         RateLimit: "burst";r=0;t=30"#,
-    );
-    assert_eq!(hints.retry_after(), Some(Duration::from_secs(7)));
-    assert_eq!(hints.wait(), Some(Duration::from_secs(7)));
-}
-
-#[test]
 fn malformed_fields_are_ignored() {
     for headers in [
         "",

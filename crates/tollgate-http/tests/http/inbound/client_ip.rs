@@ -26,21 +26,6 @@ async fn key_of(client: &ClientIp, request: Request<Body>) -> Result<String, u16
 const XFF: &str = "x-forwarded-for";
 
 #[tokio::test]
-async fn the_default_trusts_no_header() {
-    let client = ClientIp::peer();
-    for name in [
-        XFF,
-        "forwarded",
-        "x-real-ip",
-        "true-client-ip",
-        "cf-connecting-ip",
-    ] {
-        let request = from("203.0.113.7", &[(name, "6.6.6.6")]);
-        assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
-    }
-}
-
-#[tokio::test]
 async fn clients_without_an_address_share_no_key() {
     for client in [ClientIp::peer(), ClientIp::behind(["10.0.0.0/8"]).unwrap()] {
         let mut request = from("203.0.113.7", &[(XFF, "6.6.6.6")]);
@@ -69,110 +54,40 @@ async fn the_address_of_the_connection_is_found_where_servers_put_it() {
     assert_eq!(key_of(&client, request).await.unwrap(), "192.0.2.1");
 }
 
-/// Checks the keys of requests from these peers, with these lines of `X-Forwarded-For`.
-async fn check_behind(cases: &[(&str, &[&str], &str)]) {
+/// Behind proxies, the last address counts that is not theirs; `hostile` tries all notations.
+#[tokio::test]
+async fn addresses_are_read_from_the_end_of_one_list() {
     let client = ClientIp::behind(["10.0.0.0/8", "2001:db8:ff::/48"]).unwrap();
-    for (peer, lines, expected) in cases {
-        let headers: Vec<_> = lines.iter().map(|line| (XFF, *line)).collect();
-        let key = key_of(&client, from(peer, &headers)).await;
-        assert_eq!(key.as_deref(), Ok(*expected), "{peer} {lines:?}");
-    }
-}
-
-#[tokio::test]
-async fn past_the_proxies_the_header_is_the_clients() {
-    check_behind(&[
-        ("203.0.113.7", &["6.6.6.6"], "203.0.113.7"),
-        ("203.0.113.7", &["10.0.0.2"], "203.0.113.7"),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn neither_the_leftmost_address_nor_the_whole_header_counts() {
-    check_behind(&[
-        ("10.0.0.1", &["6.6.6.6, 203.0.113.7"], "203.0.113.7"),
+    for (lines, expected) in [
+        (&["6.6.6.6", "203.0.113.7"][..], "203.0.113.7"),
+        (&["6.6.6.6", "203.0.113.7, 10.0.0.2"], "203.0.113.7"),
+        (&["6.6.6.6,203.0.113.7", "10.0.0.2"], "203.0.113.7"),
+        (&["6.6.6.6, 203.0.113.7, "], "203.0.113.7"),
+        (&["6.6.6.6, 203.0.113.7", ""], "203.0.113.7"),
         (
-            "10.0.0.1",
-            &["6.6.6.6, 203.0.113.7, 10.0.0.2"],
-            "203.0.113.7",
-        ),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn several_lines_are_one_list() {
-    check_behind(&[
-        ("10.0.0.1", &["6.6.6.6", "203.0.113.7"], "203.0.113.7"),
-        (
-            "10.0.0.1",
-            &["6.6.6.6", "203.0.113.7, 10.0.0.2"],
-            "203.0.113.7",
-        ),
-        (
-            "10.0.0.1",
-            &["6.6.6.6,203.0.113.7", "10.0.0.2"],
-            "203.0.113.7",
-        ),
-        ("10.0.0.1", &["6.6.6.6, 203.0.113.7, "], "203.0.113.7"),
-        ("10.0.0.1", &["6.6.6.6, 203.0.113.7", ""], "203.0.113.7"),
-        (
-            "10.0.0.1",
             &["203.0.113.7,, \t,", " , ", "", "10.0.0.2,"],
             "203.0.113.7",
         ),
-        ("10.0.0.1", &["", ", ,"], "10.0.0.1"),
-    ])
-    .await;
-}
-
-/// What comes before such an entry is never reached.
-#[tokio::test]
-async fn an_entry_that_is_no_address_is_not_skipped() {
-    check_behind(&[
-        ("10.0.0.1", &["6.6.6.6, unknown"], "10.0.0.1"),
-        ("10.0.0.1", &["6.6.6.6, unknown, 10.0.0.2"], "10.0.0.2"),
-        ("10.0.0.1", &["6.6.6.6, \"203.0.113.7"], "10.0.0.1"),
-        ("10.0.0.1", &["6.6.6.6, \"203.0.113.7\\\""], "10.0.0.1"),
-        ("10.0.0.1", &["6.6.6.6, fe80::1%eth0"], "10.0.0.1"),
-        ("10.0.0.1", &["1.2.3.4.5, 999.1.1.1"], "10.0.0.1"),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn of_proxies_alone_the_first_counts() {
-    check_behind(&[
-        ("10.0.0.1", &["10.0.0.2"], "10.0.0.2"),
-        ("10.0.0.1", &[], "10.0.0.1"),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn entries_may_have_ports_brackets_and_quotes() {
-    let ipv6 = "2001:db8:1::/48 2001:db8:1:2::/64";
-    check_behind(&[
-        ("10.0.0.1", &["203.0.113.7:4711"], "203.0.113.7"),
-        ("10.0.0.1", &["[2001:db8:1:2::5]:4711"], ipv6),
-        ("10.0.0.1", &["[2001:db8:1:2::5]"], ipv6),
-        ("10.0.0.1", &["2001:db8:1:2::5"], ipv6),
-        ("10.0.0.1", &["\"2001:db8:1:2::5\""], ipv6),
-        ("10.0.0.1", &["\"203.0.113.7\""], "203.0.113.7"),
-        ("10.0.0.1", &["\"203.0.113\\.7:4711\""], "203.0.113.7"),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn proxies_and_clients_in_ipv6_notation_are_those_of_ipv4() {
-    check_behind(&[
-        ("::ffff:10.0.0.1", &["::ffff:203.0.113.7"], "203.0.113.7"),
-        ("::ffff:a00:1", &["::ffff:cb00:7107"], "203.0.113.7"),
-        ("2001:db8:ff::1", &["64:ff9b::cb00:7107"], "203.0.113.7"),
-    ])
-    .await;
+        (&["", ", ,"], "10.0.0.1"),
+        // Of proxies alone, the first.
+        (&["10.0.0.2"], "10.0.0.2"),
+        (&[], "10.0.0.1"),
+        // What is no address is not skipped: what comes before it is never reached.
+        (&["6.6.6.6, unknown"], "10.0.0.1"),
+        (&["6.6.6.6, unknown, 10.0.0.2"], "10.0.0.2"),
+        (&["6.6.6.6, \"203.0.113.7"], "10.0.0.1"),
+        (&["6.6.6.6, \"203.0.113.7\\\""], "10.0.0.1"),
+        (&["1.2.3.4.5, 999.1.1.1"], "10.0.0.1"),
+        (
+            &["\"2001:db8:1:2::5\""],
+            "2001:db8:1::/48 2001:db8:1:2::/64",
+        ),
+        (&["\"203.0.113\\.7:4711\""], "203.0.113.7"),
+    ] {
+        let headers: Vec<_> = lines.iter().map(|line| (XFF, *line)).collect();
+        let key = key_of(&client, from("10.0.0.1", &headers)).await;
+        assert_eq!(key.as_deref(), Ok(expected), "{lines:?}");
+    }
 }
 
 #[tokio::test]
@@ -326,49 +241,6 @@ async fn a_proxys_header_must_occur_once_and_come_from_it() {
     }
     let key = key_of(&anywhere, real("192.0.2.1", &["203.0.113.7"])).await;
     assert_eq!(key.unwrap(), "203.0.113.7");
-}
-
-#[tokio::test]
-async fn ipv6_clients_are_counted_by_prefix() {
-    for (bits, expected) in [
-        (64, "2001:db8:1::/48 2001:db8:1:2::/64"),
-        (56, "2001:db8:1::/48 2001:db8:1::/56"),
-        (48, "2001:db8:1::/48"),
-        (32, "2001:db8::/32"),
-        (128, "2001:db8:1::/48 2001:db8:1:2:3:4:5:6/128"),
-        (255, "2001:db8:1::/48 2001:db8:1:2:3:4:5:6/128"),
-    ] {
-        let client = ClientIp::peer().ipv6_prefix(bits);
-        let key = key_of(&client, from("2001:db8:1:2:3:4:5:6", &[])).await;
-        assert_eq!(key.unwrap(), expected);
-    }
-}
-
-#[tokio::test]
-async fn ipv4_clients_of_a_dual_stack_socket_are_told_apart() {
-    for bits in [0, 56, 64, 96] {
-        let client = ClientIp::peer().ipv6_prefix(bits);
-        for (peer, expected) in [
-            ("::ffff:1.2.3.4", "1.2.3.4"),
-            ("::ffff:1.2.3.5", "1.2.3.5"),
-            ("1.2.3.4", "1.2.3.4"),
-        ] {
-            assert_eq!(key_of(&client, from(peer, &[])).await.unwrap(), expected);
-        }
-    }
-}
-
-#[tokio::test]
-async fn ipv4_is_recognized_by_its_range_not_by_its_notation() {
-    for (peer, expected) in [
-        ("2001:db8::1.2.3.4", "2001:db8::/48 2001:db8::/64"),
-        ("::ffff:1.2.3.4", "1.2.3.4"),
-        ("::ffff:102:304", "1.2.3.4"),
-        ("64:ff9b::1.2.3.4", "1.2.3.4"),
-    ] {
-        let key = key_of(&ClientIp::peer(), from(peer, &[])).await;
-        assert_eq!(key.unwrap(), expected);
-    }
 }
 
 #[tokio::test]

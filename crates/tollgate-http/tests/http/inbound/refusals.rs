@@ -141,18 +141,19 @@ async fn a_response_of_ones_own_says_when_to_come_back_if_the_store_fails() {
     }
 }
 
+/// Returns a request of Alice with a body of this type.
+fn of(content_type: &str) -> http::Request<Body> {
+    let mut request = request("alice");
+    *request.method_mut() = http::Method::POST;
+    let content_type = content_type.parse().unwrap();
+    let _ = request.headers_mut().insert("content-type", content_type);
+    request
+}
+
 #[tokio::test]
 async fn grpc_gets_a_status_of_grpc() {
     let (store, clock) = store();
     let layer = InboundLayer::new(limiter(store, ["a=gcra:1/1m"]), by_user());
-    let of = |content_type: &str| {
-        let mut request = request("alice");
-        *request.method_mut() = http::Method::POST;
-        let _ = request
-            .headers_mut()
-            .insert("content-type", content_type.parse().unwrap());
-        request
-    };
     let _ = send(&layer, of("application/grpc")).await;
     // A client that comes back a part of a millisecond early is denied again.
     clock.advance(std::time::Duration::from_micros(1));
@@ -193,28 +194,6 @@ async fn grpc_gets_a_status_of_grpc() {
     assert_eq!(answer.header("grpc-status-details-bin"), "");
 }
 
-/// A cache remembers that a request was denied, but not what others have used since.
-#[tokio::test]
-async fn a_denial_from_a_cache_says_that_nothing_is_left() {
-    let (store, clock) = store();
-    let cache = tollgate_layers::DenyCache::new(store).clock(clock);
-    let cost = |parts: &http::request::Parts| {
-        let cost = parts.uri.path().trim_matches('/').parse();
-        cost.unwrap()
-    };
-    let layer = InboundLayer::new(
-        limiter(cache, ["a=sliding-log:5/1m"]),
-        Policy::new(by_user()).cost(cost),
-    );
-    for (cost, status, left) in [(3, 200, 2), (3, 429, 2), (3, 429, 0)] {
-        let mut request = request("alice");
-        *request.uri_mut() = format!("/{cost}").parse().unwrap();
-        let answer = send(&layer, request).await;
-        let said = format!("\"a\";r={left};t=60");
-        assert_eq!((answer.status, answer.header("ratelimit")), (status, said));
-    }
-}
-
 /// If nobody knows when a place or the store is there again, clients come back after a second.
 #[tokio::test]
 async fn a_missing_place_or_store_asks_for_a_second() {
@@ -227,13 +206,7 @@ async fn a_missing_place_or_store_asks_for_a_second() {
     let full = InboundLayer::new(limiter(store, ["a=gcra:9/1m"]), by_user()).hold(places.clone());
     let held = places.acquire("alice", "other").run().unwrap();
     assert!(held.is_granted());
-    let grpc = || {
-        let mut request = request("alice");
-        *request.method_mut() = http::Method::POST;
-        let content_type = "application/grpc".parse().unwrap();
-        let _ = request.headers_mut().insert("content-type", content_type);
-        request
-    };
+    let grpc = || of("application/grpc");
     let answers = [
         (
             send(&down, request("alice")).await,
@@ -305,11 +278,7 @@ async fn clients_of_grpc_do_not_come_back_all_at_once() {
     let layer = layer.fields(fields).unwrap();
     let mut waits = std::collections::BTreeSet::new();
     for _ in 0..20 {
-        let mut request = request("alice");
-        *request.method_mut() = http::Method::POST;
-        let content_type = "application/grpc".parse().unwrap();
-        let _ = request.headers_mut().insert("content-type", content_type);
-        let answer = send(&layer, request).await;
+        let answer = send(&layer, of("application/grpc")).await;
         if answer.header("grpc-status") == "8" {
             let wait: u64 = answer.header("grpc-retry-pushback-ms").parse().unwrap();
             assert!((60_000..=3_660_000).contains(&wait), "{wait}");

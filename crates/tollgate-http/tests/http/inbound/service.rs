@@ -12,7 +12,6 @@ use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use proptest::prelude::*;
-use tollgate_core::Store;
 use tollgate_http::inbound::InboundLayer;
 use tower::limit::ConcurrencyLimit;
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -53,45 +52,24 @@ impl Service<Request<Body>> for Fragile {
     }
 }
 
-async fn calls_of<S: Store + 'static>(layer: InboundLayer<S>) -> usize {
-    let fragile = Fragile::default();
-    let mut service = layer.layer(fragile.clone());
-    for _ in 0..5 {
-        let _ = service
-            .ready()
-            .await
-            .unwrap()
-            .call(request("alice"))
-            .await
-            .unwrap();
-    }
-    fragile.calls.load(Ordering::Relaxed)
-}
-
 #[tokio::test]
 async fn the_service_that_was_made_ready_is_the_one_that_is_called() {
-    let limits = ["a=sliding-log:3/1m"];
-    assert_eq!(
-        calls_of(InboundLayer::new(limiter(store().0, limits), by_user())).await,
-        3
-    );
-    assert_eq!(
-        calls_of(InboundLayer::new(
-            limiter(waiting_store().0, limits),
-            by_user()
-        ))
-        .await,
-        3
-    );
+    for store in stores() {
+        let layer = InboundLayer::new(limiter(store, ["a=sliding-log:3/1m"]), by_user());
+        let fragile = Fragile::default();
+        let mut service = layer.layer(fragile.clone());
+        for _ in 0..5 {
+            let ready = service.ready().await.unwrap();
+            let _ = ready.call(request("alice")).await.unwrap();
+        }
+        assert_eq!(fragile.calls.load(Ordering::Relaxed), 3);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_refused_keeps_nothing_of_the_service_that_was_made_ready() {
-    let limits = ["a=sliding-log:1/1m"];
-    let store: Arc<dyn Store> = store().0;
-    let waiting: Arc<dyn Store> = waiting_store().0;
-    for store in [store, waiting] {
-        let layer = InboundLayer::new(limiter(store, limits), by_user());
+    for store in stores() {
+        let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user());
         let inner = service_fn(|_: Request<Body>| async {
             Ok::<_, Infallible>(Response::new(Body::default()))
         });
@@ -110,16 +88,6 @@ async fn a_request_that_is_refused_keeps_nothing_of_the_service_that_was_made_re
             second = first.clone();
         }
     }
-}
-
-#[tokio::test]
-async fn services_of_one_layer_share_its_limits() {
-    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:3/1m"]), by_user());
-    let mut calls = 0;
-    for _ in 0..3 {
-        calls += calls_of(layer.clone()).await;
-    }
-    assert_eq!(calls, 3);
 }
 
 /// What an inner service does.
@@ -180,7 +148,8 @@ proptest! {
     #[test]
     fn what_the_inner_service_does_passes_unchanged(inner in inner(), waits in any::<bool>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let store: Arc<dyn Store> = if waits { waiting_store().0 } else { store().0 };
+        let [at_once, waiting] = stores();
+        let store = if waits { waiting } else { at_once };
         let layer = InboundLayer::new(limiter(store, ["a=gcra:1/1s"]), by_user());
         let serves = inner.clone();
         let service = service_fn(move |request: Request<Body>| {

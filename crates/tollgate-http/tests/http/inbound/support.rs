@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
-use http_body_util::{BodyExt, Full};
+use http::{Request, Response};
+use http_body_util::Full;
 use proptest::prelude::*;
 use tollgate_core::store::{Checks, Request as Question, Verdicts};
 use tollgate_core::{Key, Limit, LimitError, RateLimiter, Store, StoreError, Timestamp};
@@ -15,6 +15,8 @@ use tollgate_http::inbound::{InboundLayer, KeyBy, Peer};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::FaultyStore;
 use tower::{Layer, ServiceExt, service_fn};
+
+use crate::client::Answer;
 
 pub(crate) type Body = Full<Bytes>;
 
@@ -34,6 +36,11 @@ pub(crate) fn store() -> (Arc<MemoryStore>, ManualClock) {
 pub(crate) fn waiting_store() -> (Arc<FaultyStore<Arc<MemoryStore>>>, ManualClock) {
     let (store, clock) = store();
     (Arc::new(FaultyStore::new(store, [])), clock)
+}
+
+/// Returns one of either.
+pub(crate) fn stores() -> [Arc<dyn Store>; 2] {
+    [store().0, waiting_store().0]
 }
 
 pub(crate) fn limiter<S, L>(store: S, limits: impl IntoIterator<Item = L>) -> RateLimiter<S>
@@ -120,23 +127,6 @@ pub(crate) fn request_from(peer: impl Into<IpAddr>) -> Request<Body> {
     request
 }
 
-/// A response whose body has been read.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: String,
-}
-
-impl Answer {
-    /// Returns a header's lines, joined, or nothing.
-    pub(crate) fn header(&self, name: &str) -> String {
-        let lines = self.headers.get_all(name).iter();
-        let lines: Vec<&str> = lines.map(|line| line.to_str().unwrap()).collect();
-        lines.join(", ")
-    }
-}
-
 /// Sends a request through the layer to a service that answers `hello`.
 pub(crate) async fn send<S: Store + 'static>(
     layer: &InboundLayer<S>,
@@ -156,13 +146,7 @@ pub(crate) async fn send_to<S: Store + 'static>(
         async move { Ok::<_, Infallible>(response) }
     });
     let response = layer.layer(service).oneshot(request).await.unwrap();
-    let (head, body) = response.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    Answer {
-        status: head.status.as_u16(),
-        headers: head.headers,
-        body: String::from_utf8(body.to_vec()).unwrap(),
-    }
+    Answer::read(response).await
 }
 
 /// A limit of any algorithm.

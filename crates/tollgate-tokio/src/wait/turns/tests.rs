@@ -51,28 +51,15 @@ fn a_line_that_is_owed_more_than_a_smaller_limit_holds_asks_at_once() {
 
 #[test]
 fn a_share_is_an_eighth_of_the_limit_rounded_up() {
-    for (capacity, steps) in [(1, 0), (2, 4), (7, 7), (8, 7), (9, 7), (16, 7), (17, 7)] {
-        let mut turns = Turns::default();
-        let found = turns.delay(WAIT, capacity, true, 0);
+    let eighths = [7, 8, 9, 16, 17, u64::MAX].map(|capacity| (capacity, 7));
+    for (capacity, steps) in [(0, 8), (1, 0), (2, 4)].into_iter().chain(eighths) {
+        let found = Turns::default().delay(WAIT, capacity, true, 0);
         assert_eq!(found, STEP * steps, "{capacity}");
     }
     // Of nine, it is owed two each time: eight after four times, nine after five.
     let mut turns = Turns::default();
     let delays = (0..5).map(|_| turns.delay(WAIT, 9, true, 0));
     let steps = [7, 5, 3, 1, 0].map(|steps| STEP * steps);
-    assert!(delays.eq(steps));
-}
-
-#[test]
-fn a_limit_without_capacity_is_no_reason_to_panic() {
-    assert_eq!(Turns::default().delay(WAIT, 0, true, 0), STEP * 8);
-}
-
-#[test]
-fn a_limit_of_any_capacity_is_shared() {
-    let mut turns = Turns::default();
-    let delays = (0..9).map(|_| turns.delay(WAIT, u64::MAX, true, 0));
-    let steps = [7, 6, 5, 4, 3, 2, 1, 0, 0].map(|steps| STEP * steps);
     assert!(delays.eq(steps));
 }
 

@@ -46,46 +46,18 @@ fn an_older_answer_does_not_say_what_remains() {
     let mut scene = Scene::new(&["l=fixed-window:5/1s"]);
     let first = scene.enter(1);
     assert!(scene.ask(&first));
-    let (second, third) = (scene.enter(1), scene.enter(1));
+    let callers = [(); 4].map(|()| scene.enter(1));
     let asked = scene.now;
-    scene.asks(&second);
-    scene.asks(&third);
-    let older = scene.decide(1);
-    scene.now += MS;
-    let newer = scene.decide(1);
-    scene.answer(&third, asked, Some(&newer));
-    assert_eq!(scene.line.remaining, [2]);
-    scene.answer(&second, asked, Some(&older));
-    assert_eq!(scene.line.remaining, [2]);
-    // Of two that were decided at the same time, the one that leaves less is the later one.
-    let (fourth, fifth) = (scene.enter(1), scene.enter(1));
-    scene.now += MS;
-    let asked = scene.now;
-    scene.asks(&fourth);
-    scene.asks(&fifth);
-    let earlier = scene.decide(1);
-    let later = scene.decide(1);
-    scene.answer(&fifth, asked, Some(&later));
-    assert_eq!(scene.line.remaining, [0]);
-    scene.answer(&fourth, asked, Some(&earlier));
-    assert_eq!(scene.line.remaining, [0]);
-}
-
-#[test]
-fn answers_that_arrive_in_any_order_leave_what_the_latest_decision_left() {
-    let mut scene = Scene::new(&["l=fixed-window:5/1s"]);
-    let first = scene.enter(1);
-    assert!(scene.ask(&first));
-    let callers = [(); 3].map(|()| scene.enter(1));
-    let asked = scene.now;
+    let mut ways = [MS, MS, MS, Duration::ZERO].into_iter();
     let answers = callers.each_ref().map(|caller| {
         scene.asks(caller);
-        scene.now += MS;
+        scene.now += ways.next().unwrap();
         scene.decide(1)
     });
-    for at in [2, 0, 1] {
+    // Of two that were decided at the same time, the one that leaves less is the later one.
+    for at in [3, 2, 0, 1] {
         scene.answer(&callers[at], asked, Some(&answers[at]));
-        assert_eq!(scene.line.remaining, [1], "{at}");
+        assert_eq!(scene.line.remaining, [0], "{at}");
     }
 }
 

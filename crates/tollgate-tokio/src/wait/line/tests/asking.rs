@@ -60,18 +60,6 @@ fn what_was_answered_is_no_longer_on_its_way() {
 }
 
 #[test]
-fn a_cost_above_the_capacity_is_refused_before_anything_is_known() {
-    let mut scene = Scene::new(&["a=sliding-log:3/1s", "b=fixed-window:2/1s"]);
-    for cost in [3, u64::MAX] {
-        let refused = scene.try_enter(cost, Duration::MAX).err().unwrap();
-        assert!(refused.wait().is_never());
-        let limit = if cost == 3 { "b" } else { "a" };
-        assert_eq!(refused.limit().name(), limit);
-    }
-    assert!(scene.is_idle());
-}
-
-#[test]
 fn a_lost_call_is_no_longer_on_its_way() {
     let mut scene = Scene::new(&["l=sliding-log:10/1s"]);
     let first = scene.enter(1);
@@ -201,20 +189,6 @@ fn a_store_that_denies_without_a_wait_is_asked_again_after_a_tick() {
         scene.asks(&first);
         scene.answer(&first, scene.now, Some(&denied));
         assert_eq!(scene.waits(&first), Some(waits));
-    }
-}
-
-#[test]
-fn a_call_that_costs_what_remains_asks_at_once_and_one_that_costs_more_does_not() {
-    for (cost, waits) in [(3, false), (4, true)] {
-        let mut scene = Scene::new(&["l=sliding-log:5/1s"]);
-        let (first, next) = (scene.enter(2), scene.enter(cost));
-        assert!(scene.ask(&first));
-        if waits {
-            assert_eq!(scene.waits(&next), Some(SECOND));
-        } else {
-            scene.asks(&next);
-        }
     }
 }
 
