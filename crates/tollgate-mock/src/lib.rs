@@ -4,6 +4,8 @@ mod faulty;
 mod mock;
 
 pub use faulty::{Fault, FaultyStore};
-pub use mock::{Expectation, MockStore, TimesRange};
+pub use mock::{Answer, Expectation, Matcher, MockStore, TimesRange};
+#[doc(no_inline)]
+pub use mockall::{Sequence, predicate};
 #[doc(inline)]
 pub use tollgate_core::*;

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use tollgate_core::Timestamp;
+use mockall::Sequence;
+use tollgate_core::store::Check;
 
 use super::answer::Answer;
+use super::matcher::Test;
 use super::operation::Verb;
-use super::received::{Detail, Part, literal};
 use super::times::{TimesRange, times};
 
 /// A complete expectation: a call with its answer.
@@ -14,24 +15,30 @@ pub(super) struct Expected {
     call: Call,
     times: TimesRange,
     called: usize,
-    answers: MockAnswers,
+    /// Whether its sequence has gone on to later calls.
+    pub(super) is_over: bool,
+    /// Of an expectation in a sequence.
+    turn: Option<MockStore>,
+    pub(super) answer: Box<dyn FnMut(&Check<'_>) -> Answer + Send>,
 }
 
-/// Stores an expectation's answer in a mock made by mockall, which also counts the calls and panics
-/// if there are more or fewer than expected.
-#[mockall::automock]
-trait Answers {
-    fn answer(&self) -> Answer;
+mockall::mock! {
+    /// The place of an expectation in a sequence, of which only mocks made by mockall can be part.
+    Store {
+        /// Returns whether it may still be called.
+        fn call(&self, text: &Text) -> bool;
+    }
 }
+
+/// A message, as mockall shows it.
+struct Text(String);
 
 /// The calls that an expectation matches.
 pub(super) struct Call {
     pub(super) verb: Verb,
-    name: String,
-    key: Vec<u8>,
-    pub(super) cost: Option<u64>,
-    pub(super) id: Option<Vec<u8>>,
-    pub(super) time: Option<Timestamp>,
+    name: Test,
+    key: Test,
+    pub(super) cost: Option<Test>,
 }
 
 /// How the expectations match one part of a call.
@@ -40,31 +47,53 @@ pub(super) enum Standing {
     /// The expectation at this index answers.
     Expected(usize),
     NotNamed,
-    /// Expectations name it, and another cost, id or time.
-    Other,
+    /// Expectations name it, and another cost.
+    OtherCost,
     UsedUp,
 }
 
 impl Expected {
-    pub(super) fn new(call: Call, times: TimesRange, answer: Answer) -> Self {
-        let mut answers = MockAnswers::new();
-        let kept = answers.expect_answer().return_const(answer);
-        match times.most {
-            usize::MAX => kept.times(times.least..),
-            most => kept.times(times.least..=most),
-        };
+    pub(super) fn new(
+        call: Call,
+        times: TimesRange,
+        sequence: Option<&mut Sequence>,
+        answer: Box<dyn FnMut(&Check<'_>) -> Answer + Send>,
+    ) -> Self {
+        let turn = sequence.map(|sequence| {
+            let mut turn = MockStore::new();
+            let call = turn.expect_call().return_const(true);
+            match times.most {
+                usize::MAX => call.times(times.least..),
+                most => call.times(times.least..=most),
+            };
+            call.in_sequence(sequence);
+            // Answers once the sequence has gone on.
+            turn.expect_call().return_const(false);
+            turn
+        });
         Self {
             call,
             times,
             called: 0,
-            answers,
+            is_over: false,
+            turn,
+            answer,
         }
     }
 
-    /// Counts a call and returns its answer.
-    pub(super) fn answer(&mut self) -> Answer {
-        self.called += 1;
-        self.answers.answer()
+    /// Takes its turn in its sequence, and returns whether that has gone on to later calls.
+    ///
+    /// # Panics
+    ///
+    /// With the text, if other calls of its sequence must come first.
+    pub(super) fn is_past(&self, text: impl FnOnce() -> String) -> bool {
+        let turn = self.turn.as_ref();
+        turn.is_some_and(|turn| !turn.call(&Text(text())))
+    }
+
+    /// Counts a call, unless the sequence has gone on to later ones.
+    pub(super) fn count(&mut self) {
+        self.called += usize::from(!self.is_over);
     }
 
     pub(super) fn is_met(&self) -> bool {
@@ -72,46 +101,38 @@ impl Expected {
     }
 
     fn is_used_up(&self) -> bool {
-        self.called >= self.times.most
+        self.is_over || self.called >= self.times.most
     }
 }
 
 impl Call {
-    /// Returns every call of this operation on the limit, schedule or leases called `name`.
-    pub(super) fn new(verb: Verb, name: &str, key: &[u8]) -> Self {
+    /// Returns every call of this operation on these limits for these keys.
+    pub(super) fn new(verb: Verb, name: Test, key: Test) -> Self {
         Self {
             verb,
-            name: name.to_owned(),
-            key: key.to_owned(),
+            name,
+            key,
             cost: None,
-            id: None,
-            time: None,
         }
     }
 
-    fn names(&self, verb: Verb, part: &Part<'_>) -> bool {
-        (self.verb, &self.name[..], &self.key) == (verb, part.name, &part.key)
-    }
-
-    fn fits(&self, detail: &Detail<'_>) -> bool {
-        (self.cost.is_none() || self.cost == detail.cost)
-            && (self.id.is_none() || self.id.as_deref() == detail.id)
-            && (self.time.is_none() || self.time == detail.time)
+    fn names(&self, verb: Verb, check: &Check<'_>) -> bool {
+        self.verb == verb && self.name.1(check) && self.key.1(check)
     }
 }
 
 impl Standing {
     /// Matches `expected` against one part of a call.
-    pub(super) fn of(expected: &[Expected], verb: Verb, part: &Part<'_>) -> Self {
+    pub(super) fn of(expected: &[Expected], verb: Verb, check: &Check<'_>) -> Self {
         let mut standing = Self::NotNamed;
         for (place, expected) in expected.iter().enumerate() {
             let call = &expected.call;
-            if !call.names(verb, part) {
+            if !call.names(verb, check) {
                 continue;
             }
-            if !part.details.iter().any(|detail| call.fits(detail)) {
+            if call.cost.as_ref().is_some_and(|cost| !cost.1(check)) {
                 if standing == Self::NotNamed {
-                    standing = Self::Other;
+                    standing = Self::OtherCost;
                 }
             } else if !expected.is_used_up() {
                 return Self::Expected(place);
@@ -122,9 +143,17 @@ impl Standing {
         standing
     }
 
+    /// Returns the index of the expectation that answers.
+    pub(super) fn place(self) -> Option<usize> {
+        match self {
+            Self::Expected(place) => Some(place),
+            Self::NotNamed | Self::OtherCost | Self::UsedUp => None,
+        }
+    }
+
     /// Returns whether the whole call is unexpected.
     pub(super) fn refuses(self) -> bool {
-        matches!(self, Self::Other | Self::UsedUp)
+        matches!(self, Self::OtherCost | Self::UsedUp)
     }
 }
 
@@ -139,23 +168,17 @@ impl fmt::Display for Expected {
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (verb, name, key) = (self.verb, &self.name, literal(&self.key));
-        let (noun, thing) = (verb.subject().noun, verb.subject().thing);
-        write!(f, "{verb} of {noun} `{name}` for key {key}")?;
-        match self.cost {
-            Some(cost) => write!(f, " at cost {cost}")?,
-            None if verb.has("cost") => f.write_str(" at any cost")?,
-            None => {}
-        }
-        match &self.id {
-            Some(id) => write!(f, ", {thing} {}", literal(id))?,
-            None if verb.has("id") => write!(f, ", any {thing}")?,
-            None => {}
-        }
-        match self.time {
-            Some(time) => write!(f, " at {time}"),
-            None if verb.has("time") => f.write_str(" at any time"),
+        write!(f, "{} of {} for {}", self.verb, self.name.0, self.key.0)?;
+        match &self.cost {
+            Some((cost, _)) => write!(f, " at {cost}"),
+            None if self.verb.has_cost() => f.write_str(" at any cost"),
             None => Ok(()),
         }
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }

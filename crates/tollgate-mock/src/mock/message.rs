@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::expected::{Expected, Standing};
-use super::received::{Received, literal};
+use super::limit::{Received, joined, literal};
 
 /// Returns the message for an unexpected call: the call, all expectations, and what to add to the
 /// test.
@@ -12,25 +12,41 @@ pub(super) fn unexpected(
     received: &Received<'_>,
     standings: &[Standing],
 ) -> String {
+    let advice = advice(received, standings);
+    listed(expected, received, standings, "expected") + "\n" + &advice
+}
+
+/// Returns the message for a call that other calls of its sequence must precede.
+pub(super) fn early(
+    expected: &[Expected],
+    received: &Received<'_>,
+    standings: &[Standing],
+) -> String {
+    let standing = "expected after other calls of its sequence";
+    listed(expected, received, standings, standing)
+}
+
+/// Returns the call and all expectations; `standing` says how a part is that one of them answers.
+fn listed(
+    expected: &[Expected],
+    received: &Received<'_>,
+    standings: &[Standing],
+    standing: &str,
+) -> String {
     let verb = received.verb;
     let mut text = format!("unexpected {verb}");
     if let Some(at) = received.at {
         text += &format!(" at the caller's instant {at}");
     }
     text += ":";
-    for (part, standing) in received.parts.iter().zip(standings) {
-        let line = &part.line;
-        text += &match standing {
-            Standing::Expected(_) => format!("\n  {line}: expected"),
-            Standing::NotNamed => {
-                let this = verb.subject().this;
-                format!("\n  {line}: no expectation names {this} and key")
-            }
-            Standing::Other => format!("\n  {line}: expected {} only", verb.subject().other),
-            Standing::UsedUp => {
-                format!("\n  {line}: every expectation that fits has had all its calls")
-            }
+    for (part, of) in received.parts.iter().zip(standings) {
+        let standing = match of {
+            Standing::Expected(_) => standing,
+            Standing::NotNamed => "no expectation names this limit and key",
+            Standing::OtherCost => "expected at another cost only",
+            Standing::UsedUp => "every expectation that fits has had all its calls",
         };
+        text += &format!("\n  {}: {standing}", part.line);
     }
     text += "\nexpected calls:";
     if expected.is_empty() {
@@ -39,26 +55,20 @@ pub(super) fn unexpected(
     for expected in expected {
         text += &format!("\n  {expected}");
     }
-    text + "\n" + &advice(received, standings)
+    text
 }
 
 /// Returns how to expect the call, using the first part that refused it.
 fn advice(received: &Received<'_>, standings: &[Standing]) -> String {
     let refused = standings.iter().position(|standing| standing.refuses());
     let index = refused.unwrap_or(0);
-    let (verb, part) = (received.verb, &received.parts[index]);
-    let (method, name, key) = (verb.method(), part.name, literal(&part.key));
-    let mut call = format!("store.{method}(\"{name}\", {key})");
+    let (verb, check) = (received.verb, &received.parts[index].check);
+    let (name, key) = (check.limit().name(), literal(&joined(check.key())));
+    let mut call = format!("store.{}(\"{name}\", {key})", verb.method());
     let what = match standings[index] {
-        Standing::Other => {
-            let detail = part.details.first().copied().unwrap_or_default();
-            let (only, what) = match (detail.cost, detail.id) {
-                (Some(cost), _) => (format!(".cost({cost})"), "this cost, add"),
-                (None, Some(id)) => (format!(".id({})", literal(id)), "this, add"),
-                (None, None) => (".time(..)".to_owned(), "this, add"),
-            };
-            call += &only;
-            what
+        Standing::OtherCost => {
+            call += &format!(".cost({})", check.cost());
+            "this cost, add"
         }
         Standing::UsedUp => "another call, raise `.times(..)`, or add",
         Standing::Expected(_) | Standing::NotNamed => "this call, add",

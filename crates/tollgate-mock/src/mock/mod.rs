@@ -3,15 +3,15 @@
 mod answer;
 mod expectation;
 mod expected;
-mod lease;
 mod limit;
+mod matcher;
 mod message;
 mod operation;
-mod received;
-mod schedule;
+mod others;
 mod times;
+mod verdicts;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,26 +19,28 @@ use std::thread;
 
 #[cfg(doc)]
 use tollgate_core::ErrorKind;
+use tollgate_core::StoreError;
 #[cfg(doc)]
 use tollgate_core::store::Request;
-use tollgate_core::{Key, StoreError};
 
-use answer::{Answer, Reply};
+pub use answer::Answer;
+use answer::Reply;
 pub use expectation::Expectation;
 use expected::{Expected, Standing};
-use operation::Verb;
-use received::Received;
+use limit::{Part, Received};
+pub use matcher::Matcher;
 pub use times::TimesRange;
 
 /// A store that gives the answers a test sets up, and panics on any other call.
 ///
-/// Each expectation names a limit and a key, optionally a cost and a number of calls, and ends with
-/// the answer. A call that matches no expectation panics, and so does dropping the store before all
-/// expected calls were made. The message shows the call, every expectation with its calls so far,
-/// and what to add to the test. It also shows keys, so do not use real secrets as keys.
+/// Each expectation says which limit, key and cost it accepts (see [`Matcher`]) and how many calls, and
+/// ends with the answer. A call that matches no expectation panics, and so does dropping the store
+/// before all expected calls were made. The message shows the call, every expectation with its calls so
+/// far, and what to add to the test. It also shows keys, so do not use real secrets as keys.
 ///
-/// Calls may come in any order and from any thread. If several expectations match a call, the first
-/// one with calls left answers.
+/// Calls may come in any order and from any thread, unless expectations are in a
+/// [sequence](Expectation::in_sequence). If several expectations match a call, the first one with calls
+/// left answers.
 ///
 /// A key with a rest may also be named by both parts concatenated: `"10.0.0.1/login"` matches
 /// `Key::from("10.0.0.1").with_rest("/login")`.
@@ -64,10 +66,10 @@ pub use times::TimesRange;
 ///
 /// # Schedules and leases
 ///
-/// A call to a [`Schedule`](tollgate_core::schedule::Schedule) or a
-/// [`ConcurrencyLimiter`](tollgate_core::lease::ConcurrencyLimiter) has expectations of its own, by
-/// the name that those have: see [`expect_add`](Self::expect_add) and
-/// [`expect_acquire`](Self::expect_acquire), and the methods after them.
+/// Calls to a [`Schedule`](tollgate_core::schedule::Schedule) or a
+/// [`ConcurrencyLimiter`](tollgate_core::lease::ConcurrencyLimiter) are expected and answered as with
+/// any mock that `mockall` makes: see [`expect_schedule`](Self::expect_schedule) and
+/// [`expect_lease`](Self::expect_lease).
 ///
 /// # What every store refuses
 ///
@@ -80,6 +82,7 @@ pub use times::TimesRange;
 #[derive(Default)]
 pub struct MockStore {
     expected: Mutex<Vec<Expected>>,
+    others: others::MockStore,
 }
 
 impl MockStore {
@@ -97,15 +100,7 @@ impl MockStore {
     pub fn checkpoint(&mut self) {
         let expected = mem::take(self.expected());
         message::assert_all_met(&expected, "the checkpoint");
-    }
-
-    fn expect<'k, T>(
-        &mut self,
-        verb: Verb,
-        name: &str,
-        key: impl Into<Key<'k>>,
-    ) -> Expectation<'_, T> {
-        Expectation::new(self.expected(), verb, name, key.into())
+        self.others.checkpoint();
     }
 
     fn expected(&mut self) -> &mut Vec<Expected> {
@@ -130,42 +125,41 @@ impl MockStore {
     /// If the call is unexpected; it is then not counted.
     fn ask(&self, received: &Received<'_>) -> Result<Vec<Option<Answer>>, StoreError> {
         let mut expected = self.lock();
-        let standing = |part| Standing::of(&expected, received.verb, part);
-        let standings: Vec<Standing> = received.parts.iter().map(standing).collect();
-        let mut answers = BTreeMap::new();
-        if !standings.iter().any(|standing| standing.refuses()) {
-            for standing in &standings {
-                if let Standing::Expected(place) = *standing {
-                    answers
-                        .entry(place)
-                        .or_insert_with(|| expected[place].answer());
-                }
+        let mut asked = BTreeSet::new();
+        let standings = loop {
+            let of = |part: &Part<'_>| Standing::of(&expected, received.verb, &part.check);
+            let standings: Vec<Standing> = received.parts.iter().map(of).collect();
+            let mut places = standings.iter().filter_map(|standing| standing.place());
+            let is_refused = standings.iter().any(|standing| standing.refuses());
+            if is_refused || places.clone().next().is_none() {
+                panic!("{}", message::unexpected(&expected, received, &standings));
             }
-        }
-        if answers.is_empty() {
-            panic!("{}", message::unexpected(&expected, received, &standings));
-        }
-        let answer = |standing: &Standing| match standing {
-            Standing::Expected(place) => answers.get(place).cloned(),
-            Standing::NotNamed | Standing::Other | Standing::UsedUp => None,
+            let early = || message::early(&expected, received, &standings);
+            let is_over = |place: &usize| asked.insert(*place) && expected[*place].is_past(early);
+            match places.find(is_over) {
+                Some(place) => expected[place].is_over = true,
+                None => break standings,
+            }
         };
-        let answers = standings.iter().map(|standing| match answer(standing) {
-            Some(Answer {
-                reply: Reply::Fail(kind),
-                ..
-            }) => {
-                let message = format!("the test says to fail: {kind:?}");
-                Err(StoreError::new(kind, message))
+        for place in asked {
+            expected[place].count();
+        }
+        let parts = received.parts.iter().zip(standings);
+        let answers = parts.map(|(part, standing)| {
+            let Some(place) = standing.place() else {
+                return Ok(None);
+            };
+            let answer = (expected[place].answer)(&part.check);
+            received.verb.assert_accepts(&answer);
+            match answer.reply {
+                Reply::Fail(kind) => {
+                    let message = format!("the test says to fail: {kind:?}");
+                    Err(StoreError::new(kind, message))
+                }
+                _ => Ok(Some(answer)),
             }
-            answer => Ok(answer),
         });
         answers.collect()
-    }
-
-    /// Counts a call that has one part, and returns its answer; see [`ask`](Self::ask).
-    fn ask_one(&self, received: &Received<'_>) -> Result<Answer, StoreError> {
-        let answer = self.ask(received)?.pop().flatten();
-        Ok(answer.expect("the only part of a call is expected, or the call is not"))
     }
 }
 

@@ -13,8 +13,8 @@ use super::{SECOND, limits};
 fn debug_of_store_and_expectation_hides_answers() {
     let mut store = MockStore::new();
     assert_eq!(format!("{store:?}"), "MockStore { .. }");
-    let expectation = format!("{:?}", store.expect_renew("uploads", "k").id("a"));
-    let shown = r#"Expectation(renew of leases `uploads` for key "k", lease "a")"#;
+    let expectation = format!("{:?}", store.expect_check("log", "k").cost(2));
+    let shown = r#"Expectation(check of limit `log` for key "k" at cost 2)"#;
     assert_eq!(expectation, shown);
 }
 

@@ -6,11 +6,11 @@
 mod blocks;
 mod calls;
 mod faulty;
-mod leases;
+mod matchers;
 mod messages;
 mod operations;
+mod others;
 mod requests;
-mod schedules;
 mod stores;
 
 use std::time::Duration;
@@ -22,8 +22,6 @@ use tollgate_core::{
 use tollgate_mock::{Expectation, MockStore};
 
 const NOON: Timestamp = Timestamp::saturating_from_micros(1_800_000_000_000_000);
-const LATER: Timestamp = Timestamp::saturating_from_micros(1_800_000_060_000_000);
-
 const SECOND: Duration = Duration::from_secs(1);
 const NOW: Timestamp = Timestamp::saturating_from_micros(1_700_000_000_000_000);
 

@@ -4,15 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, set_hook, take_hook}
 use std::time::Duration;
 use std::{env, fs};
 
-use tollgate_core::lease::{ConcurrencyLimiter, Lease};
-use tollgate_core::schedule::{Event, PlannedEvent, Reason, Refusal, Schedule};
 use tollgate_core::store::{Check, Operation, Request};
-use tollgate_core::{Key, Limit, RateLimiter, SyncStore, Timestamp, Wait};
-use tollgate_mock::{Expectation, MockStore};
+use tollgate_core::{Key, Limit, RateLimiter, SyncStore};
+use tollgate_mock::predicate::{always, eq, function, gt, str::starts_with};
+use tollgate_mock::{Answer, Expectation, MockStore, Sequence};
 
-use crate::leases::{lease, uploads};
-use crate::schedules::reminders;
-use crate::{LATER, NOON, SECOND, WITHIN_A_SECOND, mail};
+use crate::{NOON, SECOND, WITHIN_A_SECOND, mail};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mock/messages.txt");
 
@@ -45,7 +42,8 @@ fn readme_shows_the_actual_message() {
     let text = message(|| {
         let mut store = MockStore::new();
         let wait = Duration::from_secs(6);
-        store.expect_check("mail", "alice").cost(3).deny_for(wait);
+        let expected = store.expect_check("mail", starts_with("invite:"));
+        expected.cost(3).deny_for(wait);
         let limiter = RateLimiter::new(store, ["mail=gcra:10/1m,burst=3"]).unwrap();
         drop(limiter.check("bob").cost(3).run());
     });
@@ -65,7 +63,7 @@ fn store_dropped_by_a_panic_does_not_panic_again() {
 }
 
 /// Returns the message that `fails` panics with.
-fn message<T>(fails: impl FnOnce() -> T) -> String {
+pub(super) fn message<T>(fails: impl FnOnce() -> T) -> String {
     let Err(panic) = catch_unwind(AssertUnwindSafe(fails)) else {
         return "no panic".to_owned();
     };
@@ -81,8 +79,6 @@ type Messages = Vec<(&'static str, Vec<String>)>;
 struct Callers<'m> {
     log: RateLimiter<&'m MockStore>,
     ban: RateLimiter<&'m MockStore>,
-    plans: Schedule<&'m MockStore>,
-    uploads: ConcurrencyLimiter<&'m MockStore>,
 }
 
 /// Returns the message of a test that sets up a store with `expect`, and then calls it.
@@ -93,8 +89,6 @@ fn failing(expect: impl FnOnce(&mut MockStore), call: fn(&Callers<'_>)) -> Strin
         call(&Callers {
             log: RateLimiter::new(&store, ["log=sliding-log:5/1m"]).unwrap(),
             ban: RateLimiter::new(&store, ["ban=block:15m"]).unwrap(),
-            plans: reminders(&store),
-            uploads: uploads(&store),
         });
     })
 }
@@ -108,18 +102,14 @@ fn everything(store: &mut MockStore) {
     store.expect_reset("log", "k").never();
     store.expect_take_up_to("log", b"\xff\"").grant(1);
     store.expect_block("ban", "k").times(1).succeed();
-    store.expect_add("reminders", "k").id("a").planned();
-    let expected = store.expect_reserve_next("reminders", "k");
-    expected.time(NOON).planned_at(LATER);
-    store.expect_cancel("reminders", "k").id([0xff]).never();
-    let expected = store.expect_next_free("reminders", "k");
-    expected.times(..=2).found(None);
-    store.expect_reset_schedule("reminders", "k").succeed();
-    let expected = store.expect_acquire("uploads", "k").id("a");
-    expected.granted(lease("a", 7, 1));
-    store.expect_renew("uploads", "k").times(..=2).lost();
-    store.expect_peek_leases("uploads", "k").occupied(1);
-    store.expect_reset_leases("uploads", "k").succeed();
+    store
+        .expect_check(always(), |key: &Key<'_>| key.rest() == b"x")
+        .allow();
+    let expected = store.expect_check(eq("log"), starts_with("user:"));
+    expected.cost(gt(2)).allow();
+    let expected = store.expect_check(|name: &str| name == "x", always());
+    expected.cost(|cost| cost > 2).allow();
+    store.expect_peek("x", function(str::is_empty)).allow();
 }
 
 fn unexpected() -> Messages {
@@ -129,18 +119,9 @@ fn unexpected() -> Messages {
         on.log.peek("k").run().unwrap().permit().unwrap();
         drop(on.log.check("bob").run());
     });
-    let none: [fn(&Callers<'_>); 8] = [
+    let none: [fn(&Callers<'_>); 2] = [
         |on| drop(on.log.take_up_to("k", 3).run()),
         |on| drop(on.ban.block("k").run()),
-        |on| drop(on.plans.add("k", "a", NOON).at(LATER).run()),
-        |on| {
-            let events = [Event::new("b", NOON).with_weight(2), Event::new("c", LATER)];
-            drop(on.plans.add_all("k", events).run());
-        },
-        |on| drop(on.plans.next_free("k", NOON).run()),
-        |on| drop(on.uploads.acquire("k", "a").weight(2).at(LATER).run()),
-        |on| drop(on.uploads.renew("k", &lease("a", 7, 1)).run()),
-        |on| drop(on.uploads.peek("k").run()),
     ];
     let other = vec![
         failing(
@@ -151,19 +132,17 @@ fn unexpected() -> Messages {
             |store| store.expect_check("log", "k").allow(),
             |on| drop(on.log.peek("k").run()),
         ),
-        failing(
-            |store| store.expect_cancel("reminders", "k").id("a").never(),
-            |on| drop(on.plans.cancel("k", "x").run()),
-        ),
-        failing(
-            |store| store.expect_list("reminders", "k").time(NOON).never(),
-            |on| drop(on.plans.list("k", LATER, LATER).run()),
-        ),
-        failing(
-            |store| store.expect_release("uploads", "k").id("a").never(),
-            |on| drop(on.uploads.release("k", &lease("x", 9, 1)).run()),
-        ),
     ];
+    let early = failing(
+        |store| {
+            let mut sequence = Sequence::new();
+            let expected = store.expect_reset("log", "k").times(1);
+            expected.in_sequence(&mut sequence).succeed();
+            let expected = store.expect_check("log", "k");
+            expected.in_sequence(&mut sequence).allow();
+        },
+        |on| drop(on.log.check("k").run()),
+    );
     let too_many = failing(
         |store| store.expect_reset("log", "k").times(1).succeed(),
         |on| {
@@ -175,8 +154,9 @@ fn unexpected() -> Messages {
     vec![
         ("another key, beside calls of all kinds", vec![counted]),
         ("no expectations", none.to_vec()),
-        ("another cost, operation, event, time or lease", other),
+        ("another cost or operation", other),
         ("a call too many", vec![too_many]),
+        ("a call too early in a sequence", vec![early]),
         ("several limits", vec![peeked(), checked()]),
     ]
 }
@@ -219,7 +199,6 @@ fn unmet() -> Messages {
         store.expect_check("log", "alice").times(1).allow();
         store.expect_check("log", "bob").allow();
         store.expect_refund("log", b"\xffb").times(2..).allow();
-        store.expect_renew("uploads", "k").times(..).lost();
         let limiter = RateLimiter::new(&store, ["log=sliding-log:5/1m"]).unwrap();
         assert!(limiter.check("bob").run().unwrap().is_allowed());
         store
@@ -248,101 +227,20 @@ fn impossible() -> Messages {
         limited(WITHIN_A_SECOND, 1, |call| call.delay_by(2 * SECOND)),
         limited(WITHIN_A_SECOND, 0, |call| call.delay_by(SECOND)),
         limited(Operation::Lower, 4, |call| call.allow_with_remaining(5)),
-    ];
-    let of_schedules = vec![
-        added(|call| call.refused_by("daily", None)),
-        added(|call| call.refused_by("1/1m", Some(NOON))),
-        added(|call| call.past(NOON)),
-        added(|call| call.beyond_horizon(NOON)),
-        added(|call| call.refused(Refusal::new(Reason::UnknownId))),
-        reserved(|call| call.refused_by("1/1m", Some(LATER))),
-        reserved(|call| call.planned_at(Timestamp::UNIX_EPOCH)),
-        failing(
-            |store| {
-                let taken = Refusal::new(Reason::IdTaken(NOON));
-                store.expect_reschedule("reminders", "k").refused(taken);
-            },
-            |on| drop(on.plans.reschedule("k", "a", NOON).run()),
-        ),
-        failing(
-            |store| store.expect_next_free("reminders", "k").found(Some(NOON)),
-            |on| drop(on.plans.next_free("k", LATER).run()),
-        ),
-        failing(
-            |store| {
-                let events = [NOON, LATER].map(|time| PlannedEvent::new(*b"a", time, 1));
-                store.expect_list("reminders", "k").events(events);
-            },
-            |on| drop(on.plans.list("k", NOON, LATER).run()),
-        ),
-    ];
-    let of_leases = vec![
-        acquired(1, None, |call| call.granted(lease("b", 7, 1))),
-        acquired(1, None, |call| call.granted(lease("a", 7, 2))),
-        acquired(1, None, |call| {
-            call.already_held(Lease::new(*b"a", 7, 1, NOON, NOON));
+        limited(Operation::Consume, 6, |call| {
+            call.returning(|_| Answer::allow())
         }),
-        acquired(1, Some(LATER), |call| call.granted_at(NOON, 7)),
-        acquired(1, Some(NOON), |call| call.granted_at(LATER, 7)),
-        acquired(4, None, |call| call.granted_at(NOON, 7)),
-        acquired(1, None, |call| call.denied(2, Wait::from_micros(1))),
-        acquired(1, None, |call| call.denied(3, Wait::NEVER)),
-        acquired(4, None, |call| call.denied(0, Wait::from_micros(1))),
-        renewed(|call| call.renewed(lease("a", 8, 1))),
-        renewed(|call| call.renewed(lease("b", 7, 1))),
     ];
-    vec![
-        ("answers that no limit gives", of_limits),
-        ("answers that no schedule gives", of_schedules),
-        ("answers that no leases give", of_leases),
-    ]
+    vec![("answers that no limit gives", of_limits)]
 }
 
 fn limited(operation: Operation<'_>, cost: u64, answer: fn(Expectation<'_>)) -> String {
     message(|| mail(operation, cost, &answer))
 }
 
-fn added(answer: fn(Expectation<'_, Schedule<MockStore>>)) -> String {
-    failing(
-        |store| answer(store.expect_add("reminders", "k")),
-        |on| drop(on.plans.add("k", "a", NOON).run()),
-    )
-}
-
-fn reserved(answer: fn(Expectation<'_, Schedule<MockStore>>)) -> String {
-    failing(
-        |store| answer(store.expect_reserve_next("reminders", "k")),
-        |on| drop(on.plans.reserve_next("k", "a", NOON).run()),
-    )
-}
-
-fn acquired(
-    weight: u64,
-    at: Option<Timestamp>,
-    answer: fn(Expectation<'_, ConcurrencyLimiter<MockStore>>),
-) -> String {
-    message(|| {
-        let mut store = MockStore::new();
-        answer(store.expect_acquire("uploads", "k"));
-        let uploads = uploads(&store);
-        let call = uploads.acquire("k", "a").weight(weight);
-        match at {
-            Some(at) => drop(call.at(at).run()),
-            None => drop(call.run()),
-        }
-    })
-}
-
-fn renewed(answer: fn(Expectation<'_, ConcurrencyLimiter<MockStore>>)) -> String {
-    failing(
-        |store| answer(store.expect_renew("uploads", "k")),
-        |on| drop(on.uploads.renew("k", &lease("a", 7, 1)).run()),
-    )
-}
-
 /// What an operation does not accept, although its kind of expectation has the method.
 fn of_others() -> Messages {
-    let answers: [fn(&mut MockStore); 18] = [
+    let answers: [fn(&mut MockStore); 8] = [
         |store| store.expect_check("log", "k").grant(2),
         |store| store.expect_check("log", "k").delay_by(SECOND),
         |store| store.expect_peek("log", "k").succeed(),
@@ -351,23 +249,10 @@ fn of_others() -> Messages {
         |store| store.expect_refund("log", "k").deny_forever(),
         |store| store.expect_block("log", "k").allow(),
         |store| store.expect_reset("log", "k").allow(),
-        |store| store.expect_add("reminders", "k").planned_at(NOON),
-        |store| store.expect_reserve_next("reminders", "k").past(LATER),
-        |store| store.expect_cancel("reminders", "k").events([]),
-        |store| store.expect_list("reminders", "k").found(None),
-        |store| store.expect_next_free("reminders", "k").planned(),
-        |store| store.expect_acquire("uploads", "k").lost(),
-        |store| store.expect_renew("uploads", "k").released(true),
-        |store| store.expect_release("uploads", "k").occupied(1),
-        |store| store.expect_peek_leases("uploads", "k").succeed(),
-        |store| store.expect_reset_leases("uploads", "k").lost(),
     ];
-    let details: [fn(&mut MockStore); 5] = [
+    let details: [fn(&mut MockStore); 2] = [
         |store| store.expect_reset("log", "k").cost(1).succeed(),
         |store| store.expect_block("log", "k").cost(2).succeed(),
-        |store| store.expect_list("reminders", "k").id("a").never(),
-        |store| store.expect_cancel("reminders", "k").time(NOON).never(),
-        |store| store.expect_peek_leases("uploads", "k").id("a").never(),
     ];
     #[expect(clippy::reversed_empty_ranges, reason = "the range is to be empty")]
     let ranges: [fn(&mut MockStore); 3] = [
@@ -376,9 +261,15 @@ fn of_others() -> Messages {
         |store| store.expect_check("log", "k").times(3..=2).allow(),
     ];
     let set = |expect: &fn(&mut MockStore)| message(|| expect(&mut MockStore::new()));
-    let all = |expects: &[fn(&mut MockStore)]| expects.iter().map(set).collect();
+    let all = |expects: &[fn(&mut MockStore)]| -> Vec<_> { expects.iter().map(set).collect() };
+    let returned = limited(Operation::Consume, 1, |call| {
+        call.returning(|_| Answer::grant(1))
+    });
     vec![
-        ("answers to other operations", all(&answers)),
+        (
+            "answers to other operations",
+            [all(&answers), vec![returned]].concat(),
+        ),
         ("details of other operations", all(&details)),
         ("numbers of calls", all(&ranges)),
     ]

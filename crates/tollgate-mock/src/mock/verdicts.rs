@@ -6,9 +6,9 @@ use std::time::Duration;
 use tollgate_core::store::{Check, Operation, Request, State, Verdict};
 use tollgate_core::{Timestamp, Wait};
 
-use super::super::answer::{Answer, Reply};
-use super::super::operation::Verb;
-use super::super::received::Received;
+use super::answer::{Answer, Reply};
+use super::limit::Received;
+use super::operation::Verb;
 
 /// The outcome of a call for one limit on its own.
 struct Opinion {
@@ -152,8 +152,8 @@ fn opinion(
             let wait = if is_denied { ONE_SECOND } else { Wait::ZERO };
             (granted, wait)
         }
-        Reply::Succeed => (most + consumes, Wait::ZERO),
-        _ => refuse("it answers another operation"),
+        // A call that fails has failed before.
+        Reply::Fail(_) | Reply::Succeed => (most + consumes, Wait::ZERO),
     };
     Opinion { left, wait, delay }
 }
