@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod blocking;
 mod key;
 pub mod lease;
 pub mod meter;
@@ -8,6 +9,7 @@ pub mod pace;
 mod random;
 pub mod wait;
 
+pub use blocking::Blocking;
 pub use lease::guard::LeaseGuard;
 pub use outbound::client::Outbound;
 pub use wait::wait_up_to::WaitUpTo;

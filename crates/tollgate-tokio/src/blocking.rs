@@ -1,0 +1,218 @@
+//! `Blocking`: a store for programs without async code.
+
+use std::error::Error;
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::unconstrained;
+use tokio::time::timeout;
+use tollgate_core::store::{BoxFuture, Check, Checks, Request, Verdicts};
+use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, lease, schedule};
+
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A store for programs without async code: `.run()` waits for the answer of a store that has to be awaited,
+/// such as one on a server.
+///
+/// A thread of its own runs the connections of the store; it ends when the `Blocking` is dropped. Any number
+/// of threads may call at once, and none waits for another. A store in memory needs no `Blocking`.
+///
+/// A call blocks its thread until the store answers, but for no longer than the [deadline](Self::deadline).
+/// In async code it would block the thread of other tasks: there, use the store itself.
+///
+/// # Examples
+///
+/// ```no_run
+/// # mod tollgate_redis {
+/// #     pub use tollgate_memory::*;
+/// #     pub struct RedisStore;
+/// #     impl RedisStore {
+/// #         pub async fn connect(_: &str) -> Result<MemoryStore, StoreError> { Ok(MemoryStore::new()) }
+/// #     }
+/// # }
+/// use tollgate_redis::{RateLimiter, RedisStore};
+/// use tollgate_tokio::Blocking;
+///
+/// let store = Blocking::connect(RedisStore::connect("redis://127.0.0.1:6379"))?;
+/// let limiter = RateLimiter::new(store, ["login=sliding-log:5/1m"])?;
+/// limiter.check("203.0.113.7").run()?.permit()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Blocking<S> {
+    store: S,
+    deadline: Duration,
+    runtime: Handle,
+    /// The thread ends when this is dropped.
+    _thread: oneshot::Sender<()>,
+}
+
+impl<S> Blocking<S> {
+    /// Starts the thread, and waits until `connecting` has made the store there, at most five seconds.
+    ///
+    /// # Errors
+    ///
+    /// The error of `connecting`; or [`ErrorKind::Unavailable`] if it takes longer, or if the system starts
+    /// no thread.
+    pub fn connect(
+        connecting: impl Future<Output = Result<S, StoreError>>,
+    ) -> Result<Self, StoreError> {
+        let (thread, ended) = oneshot::channel();
+        let (sender, started) = mpsc::sync_channel(1);
+        let run = move || match Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => {
+                let _ = sender.send(Ok(runtime.handle().clone()));
+                let _ = runtime.block_on(ended);
+            }
+            Err(error) => {
+                let _ = sender.send(Err(error));
+            }
+        };
+        let failed = |source: Box<dyn Error + Send + Sync>| {
+            let message = "no thread starts for the connections of the store";
+            StoreError::new(ErrorKind::Unavailable, message).with_source(source)
+        };
+        let named = thread::Builder::new().name("tollgate".to_owned());
+        let _ = named.spawn(run).map_err(|error| failed(error.into()))?;
+        let runtime = started.recv().map_err(|error| failed(error.into()))?;
+        let runtime = runtime.map_err(|error| failed(error.into()))?;
+        let late = || StoreError::new(ErrorKind::Unavailable, "the store did not connect in time");
+        Ok(Self {
+            store: wait(&runtime, DEADLINE, connecting).ok_or_else(late)??,
+            deadline: DEADLINE,
+            runtime,
+            _thread: thread,
+        })
+    }
+
+    /// Sets how long a call waits at most, 5 s by default. A deadline of the store itself that is shorter
+    /// ends the call before.
+    ///
+    /// A call that takes longer is an error of [`ErrorKind::Unknown`]: it may have been counted.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    fn run<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        wait(&self.runtime, self.deadline, call).unwrap_or_else(|| {
+            let message = format!("the store did not answer within {:?}", self.deadline);
+            Err(StoreError::new(ErrorKind::Unknown, message))
+        })
+    }
+}
+
+/// Waits for `future` on this thread, while the connections that it uses are run by that of `runtime`.
+fn wait<T>(runtime: &Handle, within: Duration, future: impl Future<Output = T>) -> Option<T> {
+    /// Wakes the thread that waits.
+    struct Waiting(Thread);
+
+    impl Wake for Waiting {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let _runtime = runtime.enter();
+    // Within a task of another runtime, Tokio would make a future wait for other tasks now and then, which
+    // cannot run before this ends.
+    let mut future = pin!(unconstrained(timeout(within, future)));
+    let waker = Waker::from(Arc::new(Waiting(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(answer) => return answer.ok(),
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+impl<S: Store> Store for Blocking<S> {
+    fn decide<'a: 'f, 'f>(
+        &'a self,
+        request: Request<'a>,
+    ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
+        self.store.decide(request)
+    }
+
+    fn reset<'a: 'f, 'f>(&'a self, checks: Checks<'a>) -> BoxFuture<'f, Result<(), StoreError>> {
+        self.store.reset(checks)
+    }
+
+    fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
+        self.store.supports(request)
+    }
+}
+
+impl<S: Store> SyncStore for Blocking<S> {
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        self.run(self.store.decide(request.clone()))
+    }
+
+    fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
+        self.run(self.store.reset(checks.iter().cloned().collect()))
+    }
+}
+
+impl<S: schedule::Store> schedule::Store for Blocking<S> {
+    fn schedule<'a: 'f, 'f>(
+        &'a self,
+        request: schedule::Request<'a>,
+    ) -> BoxFuture<'f, Result<schedule::Answer, StoreError>> {
+        self.store.schedule(request)
+    }
+
+    fn reset_schedule<'a: 'f, 'f>(
+        &'a self,
+        terms: &'a schedule::Terms,
+        key: Key<'a>,
+    ) -> BoxFuture<'f, Result<(), StoreError>> {
+        self.store.reset_schedule(terms, key)
+    }
+}
+
+impl<S: schedule::Store> schedule::SyncStore for Blocking<S> {
+    fn schedule_now(
+        &self,
+        request: &schedule::Request<'_>,
+    ) -> Result<schedule::Answer, StoreError> {
+        self.run(self.store.schedule(request.clone()))
+    }
+
+    fn reset_schedule_now(&self, terms: &schedule::Terms, key: Key<'_>) -> Result<(), StoreError> {
+        self.run(self.store.reset_schedule(terms, key))
+    }
+}
+
+impl<S: lease::Store> lease::Store for Blocking<S> {
+    fn lease<'a: 'f, 'f>(
+        &'a self,
+        request: lease::Request<'a>,
+    ) -> BoxFuture<'f, Result<lease::Answer, StoreError>> {
+        self.store.lease(request)
+    }
+
+    fn reset_leases<'a: 'f, 'f>(
+        &'a self,
+        terms: &'a lease::Terms,
+        key: Key<'a>,
+    ) -> BoxFuture<'f, Result<(), StoreError>> {
+        self.store.reset_leases(terms, key)
+    }
+}
+
+impl<S: lease::Store> lease::SyncStore for Blocking<S> {
+    fn lease_now(&self, request: &lease::Request<'_>) -> Result<lease::Answer, StoreError> {
+        self.run(self.store.lease(request.clone()))
+    }
+
+    fn reset_leases_now(&self, terms: &lease::Terms, key: Key<'_>) -> Result<(), StoreError> {
+        self.run(self.store.reset_leases(terms, key))
+    }
+}
