@@ -37,7 +37,7 @@ crates/tollgate-scenarios/src/ client faults batches clear conformance diagnose 
     published redacted refusals secured waiting
 crates/tollgate-testkit/src/ connection folder flavor port process tls server cluster fake program proxy \
     sentinel shared
-crates/tollgate-tokio/src/ key random lease wait meter outbound pace
+crates/tollgate-tokio/src/ blocking key random lease wait meter outbound pace
 crates/tollgate-wire/src/ hash pauses wait redact script options failure engine fault no_connection keyspace \
     codec runner batch wrappers store plain lease schedule admin
 crates/tollgate-wire/src/admin/ names latest states clear finding slot probe setup diagnose facts find
