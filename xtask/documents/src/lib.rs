@@ -24,6 +24,7 @@ pages! {
     Outbound "docs/outbound.md"
     Prefetch "docs/prefetch.md"
     Recipes "docs/recipes.md"
+    RedisSnippets "docs/redis-snippets.md"
     Repeating "docs/repeating.md"
     Schedules "docs/schedules.md"
     Settling "docs/settling.md"

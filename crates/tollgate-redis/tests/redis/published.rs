@@ -113,6 +113,13 @@ async fn calls_of_one_millisecond_count_once() {
     });
     assert_eq!(original.await, 1_000);
     assert_eq!(admitted_by(&place.strict(5, 60), calls).await, 5);
+    // It counts before it trims: after a pause, calls that have left the window deny once more.
+    let calls = [0, 1, 2, 3, 4, 2 * MINUTE_MS].map(|after| START_MS + DAY_MS + after);
+    let original = place.admitted(calls, async |connection, now| {
+        published::sorted_set_in_script(connection, "paused", now, 60, 5).await
+    });
+    assert_eq!(original.await, 5);
+    assert_eq!(admitted_by(&place.strict(5, 60), calls).await, 6);
 }
 
 #[tokio::test]
@@ -193,6 +200,17 @@ async fn a_schedule_ignores_the_day_before() {
         }
         assert_eq!(kept, planned);
     }
+    // It reads before it writes, so two callers take the same minute; and it accepts every time that has passed.
+    let [mut one, mut other] = [0, 1].map(|_| place.connection.clone());
+    let both = tokio::join!(
+        published::schedule(&mut one, "racers", midnight, now),
+        published::schedule(&mut other, "racers", midnight + 1_000, now),
+    );
+    assert_eq!((both.0.unwrap(), both.1.unwrap()), (true, true));
+    let late = place.admitted([now - 1; 100], async |connection, time| {
+        published::schedule(connection, "late", time, now).await
+    });
+    assert_eq!(late.await, 100);
 }
 
 #[tokio::test]
