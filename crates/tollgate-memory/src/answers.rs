@@ -1,12 +1,20 @@
 //! Answers to calls with ids, so that a repeated call gets the first one.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use tollgate_core::store::{Fingerprint, Operation, Request, Verdicts};
 use tollgate_core::{CallId, Key, Limit, StoreError, SyncStore, Timestamp};
 
 use crate::memory_store::MemoryStore;
 use crate::tables::{Answer, LOCKS};
+
+/// Where an answer is kept.
+#[derive(Clone, Copy)]
+struct Place<'r> {
+    first: &'r Limit,
+    key: Key<'r>,
+    caller: Option<Timestamp>,
+}
 
 impl MemoryStore {
     /// Decides a request that has an id: returns the answer to an earlier call with that id, or
@@ -18,11 +26,16 @@ impl MemoryStore {
         };
         request.validate(Fingerprint::of)?;
         let key = key(&request, &id);
-        let (first, call) = ((first.limit(), Key::new(&key)), hash(&request));
-        let caller = request.caller_time();
-        let lock = usize::try_from(call_lock(first.1)).unwrap_or_default() % LOCKS;
-        let _held = self.answers.locks.0[lock].lock();
-        let known = self.answer(first, caller, |answer, now| {
+        let place = Place {
+            first: first.limit(),
+            key: Key::new(&key),
+            caller: request.caller_time(),
+        };
+        let call = hash(&request);
+        let lock = BuildHasherDefault::<DefaultHasher>::default().hash_one(place.key);
+        let lock = usize::try_from(lock).unwrap_or_default() % LOCKS;
+        let _held = self.answers.locks[lock].lock();
+        let known = self.answer(place, |answer, now| {
             if answer.ends > now.as_micros() {
                 return match &answer.verdicts {
                     _ if answer.call != call => Some(Err(CallId::taken())),
@@ -37,7 +50,7 @@ impl MemoryStore {
             return known;
         }
         // Make room for the answer before anything is consumed.
-        self.answer(first, caller, |answer, now| {
+        self.answer(place, |answer, now| {
             *answer = Answer {
                 call,
                 ends: now.as_micros() + id.kept_us(),
@@ -45,7 +58,7 @@ impl MemoryStore {
             };
         })?;
         let decided = self.decide_now(&request);
-        self.answer(first, caller, |answer, _| match &decided {
+        self.answer(place, |answer, _| match &decided {
             Ok(verdicts) if verdicts.is_allowed() => {
                 answer.verdicts = Some(Box::new(verdicts.again()));
             }
@@ -57,10 +70,10 @@ impl MemoryStore {
     /// Calls `change` with the answer at a key of the first limit; one that it empties is dropped.
     fn answer<A>(
         &self,
-        (first, key): (&Limit, Key<'_>),
-        caller: Option<Timestamp>,
+        place: Place<'_>,
         change: impl Fn(&mut Answer, Timestamp) -> A,
     ) -> Result<A, StoreError> {
+        let Place { first, key, caller } = place;
         self.decide_kept(&self.answers.tables, first, key, caller, change, |_| true)
     }
 }
@@ -96,11 +109,5 @@ fn hash(request: &Request<'_>) -> u64 {
         check.key().hash(&mut hasher);
         check.cost().hash(&mut hasher);
     }
-    hasher.finish()
-}
-
-fn call_lock(key: Key<'_>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
     hasher.finish()
 }

@@ -14,7 +14,7 @@ use crate::probe::{KeyHasher, StoredKey, shard_bits};
 const SHARDS: usize = 32;
 
 /// Locks that make repeated calls wait for each other.
-pub(crate) const LOCKS: usize = 64;
+pub(crate) const LOCKS: usize = 32;
 
 /// What is kept for one key.
 pub(crate) trait Kept: Default {
@@ -129,6 +129,7 @@ impl Kept for Answer {
 }
 
 /// States by key: first those kept by the store's clock, then those kept by callers' instants.
+#[derive(Default)]
 pub(crate) struct Tables<K: Kept> {
     shards: [[Mutex<Table<K>>; SHARDS]; 2],
     /// The next shard in which to make room.
@@ -140,18 +141,11 @@ pub(crate) struct Tables<K: Kept> {
 pub(crate) struct Answers {
     pub(crate) tables: Tables<Answer>,
     /// Held from before a call looks for an answer until it has kept its own.
-    pub(crate) locks: Locks,
-}
-
-pub(crate) struct Locks(pub(crate) [Mutex<()>; LOCKS]);
-
-impl Default for Locks {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Mutex::default()))
-    }
+    pub(crate) locks: [Mutex<()>; LOCKS],
 }
 
 /// The states behind one lock.
+#[derive(Default)]
 pub(crate) struct Table<K: Kept> {
     pub(crate) entries: HashTable<Entry<K>>,
     /// The next bucket to check for a state that no longer matters.
@@ -181,25 +175,6 @@ impl<K: Kept> Entry<K> {
 
     pub(crate) fn hash(&self, hasher: &KeyHasher) -> u64 {
         hasher.hash_text(K::identity(&self.terms), &self.key)
-    }
-}
-
-impl<K: Kept> Default for Tables<K> {
-    fn default() -> Self {
-        Self {
-            shards: std::array::from_fn(|_| std::array::from_fn(|_| Mutex::default())),
-            hand: AtomicUsize::default(),
-        }
-    }
-}
-
-impl<K: Kept> Default for Table<K> {
-    fn default() -> Self {
-        Self {
-            entries: HashTable::new(),
-            hand: 0,
-            mark: 0,
-        }
     }
 }
 

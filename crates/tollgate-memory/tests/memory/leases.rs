@@ -123,7 +123,6 @@ fn tokens_grow_for_ever() {
     assert!(store.is_empty());
 }
 
-/// One call does not look at every key.
 #[tokio::test]
 async fn a_lease_is_renewed_and_released_under_its_own_key_and_name_only() {
     let (store, _clock) = store(10);
