@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A real access log of a thousand lines.
+/// A real access log of two hundred lines.
 pub(crate) const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/access.log");
 
 /// A real access log of ten thousand lines, which may be absent.
