@@ -1,5 +1,6 @@
 //! Schedules and concurrency limiters.
 
+use std::panic::panic_any;
 use std::time::Duration;
 
 use tollgate_core::lease::{self, ConcurrencyLimiter};
@@ -89,7 +90,11 @@ fn unexpected_and_missing_calls_of_schedules_and_leases_fail_the_test() {
         store
     };
     let missing = "MockStore::lease: Expectation(<anything>) called 0 time(s)";
-    let text = message(|| expecting().checkpoint());
+    let text = message(|| {
+        let mut store = expecting();
+        store.checkpoint();
+        panic_any("it accepts a missing call");
+    });
     assert!(text.starts_with(missing), "{text}");
     let text = message(|| drop(expecting()));
     assert!(text.starts_with(missing), "{text}");
