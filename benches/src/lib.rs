@@ -1,305 +1,319 @@
-//! Shared parts of the benchmarks: keys, subjects and measurement.
+//! What `cargo bench` measures: the same calls on every store, and the algorithms in memory, both beside governor.
+//!
+//! To compare a store of your own, add it to [`compare`]; `docs/benchmarks.md` shows how.
 
-pub mod admitted;
-mod cores;
-pub mod prefetch;
-mod processor;
-pub mod ratios;
-pub mod servers;
+mod server;
 
+use std::cell::LazyCell;
 use std::error::Error;
 use std::hint::black_box;
-use std::io::{self, Write};
 use std::num::NonZeroU32;
-use std::pin::pin;
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
-use governor::{DefaultKeyedRateLimiter, Quota as GovernorQuota, RateLimiter as Governor};
-use tollgate_core::{
-    Algorithm, Decision, FixedWindow, Gcra, Limit, LimitError, Quota, RateLimiter, SlidingBuckets,
-    SlidingCounter, SlidingLog, Store,
+use criterion::measurement::WallTime;
+use criterion::{
+    AxisScale, BenchmarkGroup, Criterion, PlotConfiguration, PlottingBackend, Throughput,
 };
+use governor::clock::FakeRelativeClock;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter as Governor};
+use tokio::task::JoinSet;
+use tollgate_core::{ManualClock, RateLimiter, Store};
 use tollgate_memory::MemoryStore;
 
-/// Returns the exit status of a program, and prints what ended it, if something did.
-#[must_use]
-pub fn ended(outcome: Result<(), Problem>) -> ExitCode {
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            let _ = writeln!(io::stderr(), "error: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+pub use self::server::Server;
+
+type Group<'c> = BenchmarkGroup<'c, WallTime>;
+type Problem = Box<dyn Error + Send + Sync>;
+
+/// Calls that are the same for every store.
+#[derive(Debug)]
+struct Case {
+    name: &'static str,
+    /// Whether all of them are allowed, or all denied: every limit allows one an hour then, and each key made
+    /// its call before.
+    is_allowed: bool,
+    /// How many keys are called in turn.
+    keys: usize,
+    /// How many limits decide together.
+    limits: usize,
+    in_flight: usize,
 }
 
-/// Returns the middle one of `values`; of two, the greater.
-pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
+const CASE: Case = Case {
+    name: "allowed, 1 key",
+    is_allowed: true,
+    keys: 1,
+    limits: 1,
+    in_flight: 1,
+};
 
-/// An error that ends a benchmark.
-pub type Problem = Box<dyn Error + Send + Sync>;
-
-/// Whether the calls of a benchmark are all admitted or all denied.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a call has no third outcome")]
-pub enum Outcome {
-    /// All admitted: a quota that no loop exhausts.
-    Allowed,
-    /// All denied: a quota that every key exhausts before the measurement.
-    Denied,
-}
-
-/// A rate limiter that decides a call for a key.
-pub trait Subject: Sync {
-    /// Decides a call, and returns whether it is allowed once the whole answer is in memory.
-    #[expect(
-        clippy::ptr_arg,
-        reason = "governor looks a String up by reference to one"
-    )]
-    fn check(&self, key: &String) -> bool;
-}
-
-impl Subject for RateLimiter<MemoryStore> {
-    #[inline]
-    fn check(&self, key: &String) -> bool {
-        let decision = self.check(key).run();
-        black_box(&decision)
-            .as_ref()
-            .is_ok_and(Decision::is_allowed)
-    }
-}
-
-/// A function that asks a limiter whether a call is allowed.
-type Ask = fn(&RateLimiter<MemoryStore>, &String) -> Result<bool, Problem>;
-
-/// Asks as programs do: in a function that moves the decision by `?`.
-struct Written {
-    limiter: RateLimiter<MemoryStore>,
-    ask: Ask,
-}
-
-impl Subject for Written {
-    #[inline]
-    fn check(&self, key: &String) -> bool {
-        matches!((self.ask)(&self.limiter, key), Ok(true))
-    }
-}
-
-/// The ways to ask, by name.
-const WAYS: [(&str, Ask); 3] = [
-    ("gcra-is-allowed", |limiter, key| {
-        Ok(limiter.check(key).run()?.is_allowed())
-    }),
-    ("gcra-remaining", |limiter, key| {
-        let decision = limiter.check(key).run()?;
-        Ok(decision.is_allowed() && black_box(decision.remaining()) > 0)
-    }),
-    ("gcra-permit", |limiter, key| {
-        limiter.check(key).run()?.permit()?;
-        Ok(true)
-    }),
+const CASES: [Case; 7] = [
+    CASE,
+    Case {
+        name: "allowed, 10k keys",
+        keys: 10_000,
+        ..CASE
+    },
+    Case {
+        name: "denied, 1 key",
+        is_allowed: false,
+        ..CASE
+    },
+    Case {
+        name: "denied, 10k keys",
+        is_allowed: false,
+        keys: 10_000,
+        ..CASE
+    },
+    Case {
+        name: "2 limits",
+        limits: 2,
+        ..CASE
+    },
+    Case {
+        name: "4 limits",
+        limits: 4,
+        ..CASE
+    },
+    Case {
+        name: "64 in flight",
+        keys: 10_000,
+        in_flight: 64,
+        ..CASE
+    },
 ];
 
-/// Awaits calls of a store behind a pointer, as programs do that choose their store at run time.
-struct Awaits(RateLimiter<Arc<dyn Store>>);
+/// How far steady calls are apart under a limit of 100 a second. Sliding buckets would deny some that come faster.
+const STEP: Duration = Duration::from_millis(12);
 
-impl Subject for Awaits {
-    #[inline]
-    fn check(&self, key: &String) -> bool {
-        let call = pin!(self.0.check(key).into_future());
-        // In memory, a call ends at its first poll.
-        let Poll::Ready(decision) = call.poll(&mut Context::from_waker(Waker::noop())) else {
-            return false;
-        };
-        black_box(&decision)
-            .as_ref()
-            .is_ok_and(Decision::is_allowed)
-    }
-}
+/// The name of each algorithm, and its limit of `N`.
+const ALGORITHMS: [(&str, &str); 6] = [
+    ("GCRA", "limit=gcra:N"),
+    ("fixed window", "limit=fixed-window:N"),
+    ("anchored window", "limit=fixed-window:N,anchored"),
+    ("sliding counter", "limit=sliding-counter:N"),
+    ("sliding buckets", "limit=sliding-buckets:N,buckets=10"),
+    ("sliding log", "limit=sliding-log:N"),
+];
 
-/// Reserves starts, most of them delayed.
-struct Reserves {
-    limiter: RateLimiter<MemoryStore>,
-    within: Duration,
-}
-
-impl Subject for Reserves {
-    #[inline]
-    fn check(&self, key: &String) -> bool {
-        let decision = self.limiter.reserve(key).within(self.within).run();
-        black_box(&decision)
-            .as_ref()
-            .is_ok_and(Decision::is_allowed)
-    }
-}
-
-impl Subject for DefaultKeyedRateLimiter<String> {
-    #[inline]
-    fn check(&self, key: &String) -> bool {
-        let decision = self.check_key(key);
-        black_box(&decision).is_ok()
-    }
-}
-
-/// A rate limiter of others on a server.
-#[async_trait]
-pub trait Peer: Send + Sync {
-    /// Decides a call, and returns whether it is allowed.
-    ///
-    /// # Errors
-    ///
-    /// If the limiter fails.
-    async fn check(&self, key: &str) -> Result<bool, Problem>;
-}
-
-/// A rate limiter with its name.
-pub type Named<S = dyn Subject> = (&'static str, Box<S>);
-
-/// Returns all subjects with their names, `governor` first.
-fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
-    let quota = match outcome {
-        Outcome::Allowed => Quota::per_second(1_000_000_000),
-        Outcome::Denied => Quota::per_day(1),
-    };
-    // A log holds at most 100,000 units, which is more than any loop consumes in a millisecond.
-    let log_quota = match outcome {
-        Outcome::Allowed => Quota::new(100_000, Duration::from_millis(1))?,
-        Outcome::Denied => quota,
-    };
-    let billion = NonZeroU32::new(1_000_000_000).unwrap_or(NonZeroU32::MAX);
-    let governor_quota = match outcome {
-        Outcome::Allowed => GovernorQuota::per_second(billion),
-        Outcome::Denied => GovernorQuota::per_hour(NonZeroU32::MIN),
-    };
-    let governor: DefaultKeyedRateLimiter<String> = Governor::keyed(governor_quota);
-    let mut subjects: Vec<Named> = vec![("governor", Box::new(governor))];
-    for (name, algorithm) in algorithms(quota, log_quota)? {
-        let store = MemoryStore::builder().max_keys(2_000_000).build();
-        let limiter = RateLimiter::new(store, [Limit::new(name, algorithm)?])?;
-        subjects.push((name, Box::new(limiter)));
-    }
-    let gcra = Gcra::new(quota)?;
-    for (name, ask) in WAYS {
-        let store = MemoryStore::builder().max_keys(2_000_000).build();
-        let limiter = RateLimiter::new(store, [Limit::new(name, gcra)?])?;
-        subjects.push((name, Box::new(Written { limiter, ask })));
-    }
-    // Of limits that decide together, the last one denies.
-    let wide = Gcra::new(Quota::per_second(1_000_000_000))?;
-    for (name, algorithms) in [
-        ("two-gcra", &[wide, gcra][..]),
-        ("four-gcra", &[wide, wide, wide, gcra]),
-    ] {
-        let limits = (0..).zip(algorithms);
-        let limits = limits.map(|(index, gcra)| Limit::new(&format!("{name}-{index}"), *gcra));
-        let limits: Vec<_> = limits.collect::<Result<_, _>>()?;
-        let store = MemoryStore::builder().max_keys(8_000_000).build();
-        subjects.push((name, Box::new(RateLimiter::new(store, limits)?)));
-    }
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::builder().max_keys(2_000_000).build());
-    let limiter = RateLimiter::new(store, [Limit::new("awaited", gcra)?])?;
-    subjects.push(("gcra-awaited", Box::new(Awaits(limiter))));
-    let (quota, within) = match outcome {
-        // Calls come faster than one a second for each of a million keys.
-        Outcome::Allowed => (Quota::per_second(1), Duration::MAX),
-        Outcome::Denied => (quota, Duration::ZERO),
-    };
-    let store = MemoryStore::builder().max_keys(2_000_000).build();
-    let limiter = RateLimiter::new(store, [Limit::new("reserve", Gcra::with_burst(quota, 1)?)?])?;
-    subjects.push(("gcra-reserve", Box::new(Reserves { limiter, within })));
-    Ok(subjects)
-}
-
-/// Returns every algorithm with its name; the log has a quota of its own.
-fn algorithms(
-    quota: Quota,
-    log_quota: Quota,
-) -> Result<[(&'static str, Algorithm); 6], LimitError> {
-    Ok([
-        ("gcra", Gcra::new(quota)?.into()),
-        ("fixed-window-aligned", FixedWindow::aligned(quota).into()),
-        ("fixed-window-anchored", FixedWindow::anchored(quota).into()),
-        ("sliding-counter", SlidingCounter::new(quota)?.into()),
-        ("sliding-buckets-10", SlidingBuckets::new(quota, 10)?.into()),
-        ("sliding-log", SlidingLog::new(log_quota)?.into()),
-    ])
-}
-
-/// Returns `count` keys in an order that caches cannot predict.
+/// Returns how everything is measured, unless the command line says otherwise.
 #[must_use]
-pub fn keys(count: usize) -> Vec<String> {
-    let mut keys: Vec<String> = (0..count).map(|n| format!("user:{n}")).collect();
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    for i in (1..count).rev() {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let most = u64::try_from(i).unwrap_or(u64::MAX);
-        let j = usize::try_from(random % most.saturating_add(1)).unwrap_or(0);
-        keys.swap(i, j);
-    }
-    keys
+pub fn config() -> Criterion {
+    Criterion::default()
+        // The same plots everywhere, also where gnuplot is.
+        .plotting_backend(PlottingBackend::Plotters)
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .nresamples(10_000)
 }
 
-/// Calls every subject twice for every key, so that every key is stored and a quota of one is
-/// exhausted.
-fn warm_up(subjects: &[Named], keys: &[String]) {
-    for (_, subject) in subjects {
-        for key in keys.iter().chain(keys) {
-            subject.check(key);
+/// Measures every case on every store.
+pub fn stores(criterion: &mut Criterion) {
+    compare(criterion, &Server::from_environment());
+}
+
+/// Measures every case on every store; those on a server use `server`.
+pub fn compare(criterion: &mut Criterion, server: &Server) {
+    for case in &CASES {
+        let mut group = group(criterion, case.name);
+        in_memory(&mut group, case);
+        if case.limits == 1 && case.in_flight == 1 {
+            beside_governor(&mut group, case);
         }
+        on_server(&mut group, "redis-rs", case, server, || server.redis());
+        on_server(&mut group, "fred", case, server, || server.fred());
+        group.finish();
     }
 }
 
-/// Returns how long `threads` take to make `calls` each, starting at different `keys`.
-///
-/// Each measurement continues where the last one ended, so that a benchmark of a million keys uses
-/// all of them even if its measurements are short.
-fn time(subject: &dyn Subject, keys: &[String], threads: usize, calls: u64) -> Duration {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let first = NEXT.fetch_add(usize::try_from(calls).unwrap_or(0), Ordering::Relaxed);
-    let run = |thread: usize| {
-        let mut next = (first + keys.len() / threads * thread) % keys.len();
-        let mut allowed = 0_u64;
-        for _ in 0..calls {
-            allowed += u64::from(subject.check(&keys[next]));
-            next += 1;
-            if next == keys.len() {
-                next = 0;
-            }
-        }
-        allowed
-    };
-    let start = Instant::now();
-    if threads == 1 {
-        black_box(run(0));
+fn group<'c>(criterion: &'c mut Criterion, name: &str) -> Group<'c> {
+    let mut group = criterion.benchmark_group(name);
+    let plots = PlotConfiguration::default().summary_scale(AxisScale::Logarithmic);
+    group.plot_config(plots).throughput(Throughput::Elements(1));
+    group
+}
+
+fn limiter<S: Store>(store: S, limits: &[impl AsRef<str>]) -> RateLimiter<S> {
+    let limits = limits.iter().map(AsRef::as_ref);
+    RateLimiter::new(store, limits).expect("the limits are valid")
+}
+
+impl Case {
+    /// Returns a limiter with this case's limits, whose keys have no other case's state.
+    fn limiter<S: Store>(&self, store: S) -> RateLimiter<S> {
+        let quota = if self.is_allowed {
+            "1000000000/1s"
+        } else {
+            "1/1h"
+        };
+        let name = self.name.replace([' ', ','], "-");
+        let limits = (0..self.limits).map(|limit| format!("{name}-{limit}=gcra:{quota}"));
+        limiter(store, &limits.collect::<Vec<_>>())
+    }
+
+    /// Returns the keys, in an order that caches do not predict.
+    fn keys(&self) -> Vec<String> {
+        let number = |index| index * 7_919 % self.keys;
+        (0..self.keys)
+            .map(|index| format!("user:{}", number(index)))
+            .collect()
+    }
+}
+
+/// Measures calls that a thread makes in memory, one for each key in turn.
+fn timed(
+    group: &mut Group<'_>,
+    name: &str,
+    case: &Case,
+    check: impl Fn(&String) -> Result<bool, Problem>,
+) {
+    let keys = LazyCell::new(|| {
+        let keys = case.keys();
+        // Each key is stored, and a quota of one is exhausted.
+        keys.iter().for_each(|key| assert!(check(key).is_ok()));
+        keys
+    });
+    group.bench_function(name, |bencher| {
+        let mut keys = keys.iter().cycle();
+        bencher.iter(|| {
+            let allowed = keys.next().map(&check);
+            assert!(matches!(allowed, Some(Ok(allowed)) if allowed == case.is_allowed));
+        });
+    });
+}
+
+fn in_memory(group: &mut Group<'_>, case: &Case) {
+    let limiter = case.limiter(MemoryStore::new());
+    let check = |key: &String| Ok(limiter.check(key).run()?.is_allowed());
+    timed(group, "memory", case, check);
+}
+
+fn beside_governor(group: &mut Group<'_>, case: &Case) {
+    let quota = if case.is_allowed {
+        Quota::per_second(NonZeroU32::new(1_000_000_000).expect("it is not zero"))
     } else {
-        std::thread::scope(|scope| {
-            for thread in 0..threads {
-                scope.spawn(move || black_box(run(thread)));
+        Quota::per_hour(NonZeroU32::MIN)
+    };
+    let governor = DefaultKeyedRateLimiter::keyed(quota);
+    timed(group, "governor", case, |key| {
+        Ok(governor.check_key(key).is_ok())
+    });
+}
+
+/// Measures calls that are awaited, as many in flight as the case has, of the store that `connect` returns. That is
+/// called only if the filter of the command line selects one of them.
+fn on_server<S: Store + 'static>(
+    group: &mut Group<'_>,
+    name: &str,
+    case: &Case,
+    server: &Server,
+    connect: impl FnOnce() -> S,
+) {
+    let ready = LazyCell::new(|| {
+        let (limiter, keys) = (case.limiter(connect()), case.keys());
+        // Each key is stored, and a quota of one is exhausted.
+        let first = calls(&limiter, &keys, 64, case.keys, None);
+        server.runtime().block_on(first);
+        (limiter, keys)
+    });
+    group.bench_function(name, |bencher| {
+        let (limiter, keys) = &*ready;
+        bencher.iter_custom(|count| {
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            let allowed = Some(case.is_allowed);
+            let calls = calls(limiter, keys, case.in_flight, count, allowed);
+            server.runtime().block_on(calls)
+        });
+    });
+}
+
+/// Makes calls, some of them in flight at once, each with its outcome if one is expected, and returns how long
+/// that took.
+async fn calls<S: Store + 'static>(
+    limiter: &RateLimiter<S>,
+    keys: &[String],
+    in_flight: usize,
+    count: usize,
+    allowed: Option<bool>,
+) -> Duration {
+    let mut tasks = JoinSet::new();
+    let shares: Vec<Vec<String>> = (0..in_flight)
+        .map(|task| keys.iter().skip(task).step_by(in_flight).cloned().collect())
+        .collect();
+    let begun = Instant::now();
+    for (task, keys) in shares.into_iter().enumerate() {
+        let limiter = limiter.clone();
+        let count = count / in_flight + usize::from(task < count % in_flight);
+        tasks.spawn(async move {
+            for key in keys.iter().cycle().take(count) {
+                let is_allowed = limiter.check(key).await?.is_allowed();
+                assert_eq!(is_allowed, allowed.unwrap_or(is_allowed));
             }
+            Ok::<(), Problem>(())
         });
     }
-    start.elapsed()
+    while let Some(task) = tasks.join_next().await {
+        task.expect("the task ends").expect("the store answers");
+    }
+    begun.elapsed()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn a_median_is_a_value_of_the_middle() {
-        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median([1.0, 2.0]), Some(2.0));
-        assert_eq!(median([]), None);
+/// Measures each algorithm in memory, and governor, with one key: calls that come as fast as they can under a
+/// limit that none exceeds, and calls at a steady rate just below that of their limit, so that one leaves the window
+/// as each comes, by a clock that is set by hand.
+pub fn algorithms(criterion: &mut Criterion) {
+    for (name, is_steady) in [("algorithm", false), ("steady", true)] {
+        let mut group = group(criterion, name);
+        governed(&mut group, is_steady);
+        for (name, limit) in ALGORITHMS {
+            // No loop makes 100,000 calls, which are the most that a log keeps, within a millisecond.
+            let limit = limit.replace('N', if is_steady { "100/1s" } else { "100000/1ms" });
+            let clock = ManualClock::new();
+            let by_hand = limiter(
+                MemoryStore::builder().clock(clock.clone()).build(),
+                &[&limit],
+            );
+            let limiter = limiter(MemoryStore::new(), &[&limit]);
+            let check = || Ok(limiter.check("user").run()?.is_allowed());
+            let steady = || {
+                clock.advance(STEP);
+                Ok(by_hand.check("user").run()?.is_allowed())
+            };
+            measured(&mut group, name, is_steady, check, steady);
+        }
+        group.finish();
     }
+}
+
+fn governed(group: &mut Group<'_>, is_steady: bool) {
+    let quota = |amount| Quota::per_second(NonZeroU32::new(amount).expect("it is not zero"));
+    let governor = DefaultKeyedRateLimiter::<&str>::keyed(quota(100_000_000));
+    let clock = FakeRelativeClock::default();
+    let by_hand = Governor::dashmap_with_clock(quota(100), clock.clone());
+    let check = || Ok(governor.check_key(&"user").is_ok());
+    let steady = || {
+        clock.advance(STEP);
+        Ok(by_hand.check_key(&"user").is_ok())
+    };
+    measured(group, "governor", is_steady, check, steady);
+}
+
+/// Measures one of two ways to call, each of whose calls is allowed.
+fn measured(
+    group: &mut Group<'_>,
+    name: &str,
+    is_steady: bool,
+    check: impl Fn() -> Result<bool, Problem>,
+    steady: impl Fn() -> Result<bool, Problem>,
+) {
+    group.bench_function(name, |bencher| {
+        if is_steady {
+            // The window is full.
+            (0..200).for_each(|_| assert!(steady().is_ok()));
+            bencher.iter(|| assert!(matches!(steady(), Ok(true))));
+        } else {
+            bencher.iter(|| assert!(matches!(black_box(check()), Ok(true))));
+        }
+    });
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use xshell::{Shell, cmd};
 
 use crate::outcome::{Outcome, Record, report};
-use crate::results::{self, GENERAL};
+use crate::results::{self, PAGE};
 use crate::servers;
 
 /// By how many percent a count may exceed the recorded one.
@@ -29,7 +29,7 @@ pub(crate) fn run(shell: &Shell, record: &Record) -> Outcome {
     if record.write {
         return save(shell, &compiler, &counts);
     }
-    let recorded = results::read(shell, GENERAL, TABLE)?;
+    let recorded = results::read(shell, PAGE, TABLE)?;
     if !recorded.starts_with(&by(&compiler)) {
         println!("the recorded counts are of another compiler, so nothing is compared");
         return Ok(());
@@ -51,10 +51,10 @@ struct Count {
 fn counts(shell: &Shell) -> Result<BTreeMap<String, Count>, Box<dyn Error>> {
     cmd!(
         shell,
-        "cargo build --profile bench --package tollgate-memory --example decide"
+        "cargo build --profile measured --package tollgate-memory --example decide"
     )
     .run()?;
-    let program = servers::target(shell).join("release/examples/decide");
+    let program = servers::target(shell).join("measured/examples/decide");
     let kinds = cmd!(shell, "{program}").quiet().read()?;
     let each = kinds.lines().map(|kind| {
         let each = |count: Counter| {
@@ -175,7 +175,7 @@ fn save(shell: &Shell, compiler: &str, counts: &BTreeMap<String, Count>) -> Outc
         } = count;
         text += &format!("| {kind} | {instructions} | {copied} |\n");
     }
-    results::write(shell, GENERAL, TABLE, &text)
+    results::write(shell, PAGE, TABLE, &text)
 }
 
 /// Returns the line that says which compiler the counts are of.

@@ -19,7 +19,6 @@ mod outcome;
 mod project;
 mod readme;
 mod release;
-mod replay;
 mod results;
 mod servers;
 mod test;
@@ -31,8 +30,8 @@ use clap::{Parser, Subcommand};
 
 use self::outcome::{Outcome, Record};
 
-/// The project's commands. Only `mutants` (its list and date), `pictures`, `bench --report`, and `instructions`
-/// and `names` with `--write` change committed files.
+/// The project's commands. Only `mutants` (its list and date), `pictures`, `charts`, and `instructions` and
+/// `names` with `--write` change committed files.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Arguments {
@@ -44,6 +43,8 @@ struct Arguments {
 enum Command {
     /// Runs the benchmarks.
     Bench(bench::Arguments),
+    /// Writes the tables of what `cargo bench` measured last into `docs/benchmarks.md`, and draws their charts.
+    Charts,
     /// Runs the checks that must pass, after `test`, before a change lands: lints, the oldest compiler, licences, every
     /// test on every server, every benchmark once, and instruction counts. Or runs the steps that are named.
     Ci(ci::Arguments),
@@ -80,6 +81,7 @@ pub fn run() -> ExitCode {
     end(
         project::shell().and_then(|shell| match Arguments::parse().command {
             Command::Bench(arguments) => bench::run(&shell, &arguments),
+            Command::Charts => results::charts(&shell),
             Command::Ci(arguments) => ci::run(&shell, &arguments),
             Command::Fuzz(arguments) => fuzz::run(&shell, &arguments),
             Command::Instructions(arguments) => instructions::run(&shell, &arguments),

@@ -14,9 +14,10 @@ pub(crate) const PEERS: &str = "benches/peers";
 pub(crate) const WORKSPACES: [&str; 2] = [".", PEERS];
 /// The packages whose tests the ordinary run leaves out: the project's tools, and tests with frameworks and
 /// programs of others, which have dependencies of their own. They are tested together, and so are built once.
-const TOOLS: [&str; 7] = [
+const TOOLS: [&str; 8] = [
     "tollgate-benches",
     "tollgate-interop",
+    "tollgate-measure",
     "tollgate-report",
     "tollgate-scenarios",
     "tollgate-testkit",

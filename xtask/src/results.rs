@@ -1,5 +1,5 @@
-//! What was measured last: the tables in `docs` that commands write, and `cargo xtask pictures`, which draws
-//! charts of them and what the algorithms decide.
+//! What was measured last: the tables in `docs` that commands write; `cargo xtask charts`, which writes and draws what
+//! `cargo bench` measured; and `cargo xtask pictures`, which draws that and what the algorithms decide.
 
 use std::error::Error;
 
@@ -7,10 +7,10 @@ use clap::Args;
 use xshell::{Shell, cmd};
 
 use crate::outcome::Outcome;
+use crate::servers;
 
-/// The pages with results.
-pub(crate) const GENERAL: &str = "docs/benchmarks.md";
-pub(crate) const ON_SERVERS: &str = "docs/benchmarks-servers.md";
+/// The page with instructions.
+pub(crate) const PAGE: &str = "docs/internals/benchmarks-servers.md";
 
 /// What is between a begin, with the name of a table, and an end is written by a program.
 const BEGIN: &str = "<!-- results: ";
@@ -33,9 +33,14 @@ pub(crate) fn draw(shell: &Shell, arguments: &Arguments) -> Outcome {
     .run()?)
 }
 
-/// Draws the charts again, after the results have changed.
-pub(crate) fn draw_again(shell: &Shell) -> Outcome {
-    draw(shell, &Arguments { check: false })
+/// Writes the tables of what `cargo bench` measured, and draws their charts.
+pub(crate) fn charts(shell: &Shell) -> Outcome {
+    let folder = servers::target(shell).join("criterion");
+    Ok(cmd!(
+        shell,
+        "cargo run --quiet --package tollgate-report -- --measured {folder}"
+    )
+    .run()?)
 }
 
 /// Returns the results of this name on a page.

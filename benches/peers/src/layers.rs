@@ -13,17 +13,22 @@ use axum::extract::ConnectInfo;
 use axum_governor::extractor::PeerIp;
 use governor::{DefaultKeyedRateLimiter, Quota};
 use http::{Request, Response};
-use tollgate_benches::{Problem, Subject, ratios};
 use tollgate_http::inbound::{ClientIp, Fields, InboundLayer};
 use tollgate_memory::{MemoryStore, RateLimiter};
 use tower::{Layer, Service};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
+use crate::{Named, Problem, Subject};
+
 const CLIENT: [u8; 4] = [203, 0, 113, 7];
 
-/// Measures them beside the service alone, and beside their checks alone.
-pub(crate) fn run(arguments: &ratios::Arguments) -> Result<(), Problem> {
+/// Returns them, the service alone, and their checks alone.
+///
+/// # Errors
+///
+/// If a quota is not valid.
+pub fn subjects() -> Result<Vec<Named>, Problem> {
     let limiter = RateLimiter::new(MemoryStore::new(), ["calls=gcra:1000000000/1s"])?;
     let layer = InboundLayer::new(limiter.clone(), ClientIp::peer());
     let silent = layer.clone().fields(Fields::retry_after_only())?;
@@ -42,31 +47,28 @@ pub(crate) fn run(arguments: &ratios::Arguments) -> Result<(), Problem> {
     let client = IpAddr::from(CLIENT);
     let check = Check(move || limiter.check(client).run().is_ok());
     let governor = Check(move || governor.check_key(&client).is_ok());
-    arguments.print(
-        "layers",
-        &[
-            ("service alone", Box::new(Served::new(Answers))),
-            ("tollgate, check alone", Box::new(check)),
-            (
-                "tollgate, Retry-After only",
-                Box::new(Served::new(silent.layer(Answers))),
-            ),
-            ("tollgate", Box::new(Served::new(layer.layer(Answers)))),
-            ("governor, check alone", Box::new(governor)),
-            (
-                "tower_governor, Retry-After only",
-                Box::new(Served::new(GovernorLayer::new(without).layer(Answers))),
-            ),
-            (
-                "tower_governor",
-                Box::new(Served::new(GovernorLayer::new(with_headers).layer(Answers))),
-            ),
-            (
-                "axum-governor",
-                Box::new(Served::new(others.layer(Answers))),
-            ),
-        ],
-    )
+    Ok(vec![
+        ("service alone", Box::new(Served::new(Answers))),
+        ("tollgate, check alone", Box::new(check)),
+        (
+            "tollgate, Retry-After only",
+            Box::new(Served::new(silent.layer(Answers))),
+        ),
+        ("tollgate", Box::new(Served::new(layer.layer(Answers)))),
+        ("governor, check alone", Box::new(governor)),
+        (
+            "tower_governor, Retry-After only",
+            Box::new(Served::new(GovernorLayer::new(without).layer(Answers))),
+        ),
+        (
+            "tower_governor",
+            Box::new(Served::new(GovernorLayer::new(with_headers).layer(Answers))),
+        ),
+        (
+            "axum-governor",
+            Box::new(Served::new(others.layer(Answers))),
+        ),
+    ])
 }
 
 /// Answers each request at once.

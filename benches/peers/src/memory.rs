@@ -1,29 +1,40 @@
 //! Rate limiters in memory, each used as its documentation shows.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use governor::{DefaultKeyedRateLimiter, Quota};
 use limitador::RateLimiter as Limitador;
 use limitador::limit::{Expression, Limit, Namespace};
 use throttlecrab::{AdaptiveStore, RateLimiter as Throttlecrab};
 use tokio_rate_limit::{RateLimiter as TokioRateLimit, RateLimiterConfig};
-use tollgate_benches::admitted::Bounded;
-use tollgate_benches::{Named, Outcome, Problem, Subject};
+use tollgate_memory::MemoryStore;
 use trypema::local::LocalRateLimiterProvider;
 use trypema::{BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize};
 
-/// Returns all of them, with quotas for `outcome`.
-pub(crate) fn subjects(outcome: Outcome) -> Result<Vec<Named>, Problem> {
-    let (amount, seconds) = match outcome {
-        Outcome::Allowed => (1_000_000_000, 1),
-        Outcome::Denied => (1, 86_400),
-    };
+use crate::admitted::Bounded;
+use crate::{Named, Problem, Subject};
+
+/// Returns this library's GCRA, governor, and all of them, with quotas that no loop exhausts.
+///
+/// # Errors
+///
+/// If a quota is not valid.
+pub fn subjects() -> Result<Vec<Named>, Problem> {
+    let amount = 1_000_000_000;
+    let gcra = tollgate_memory::RateLimiter::new(MemoryStore::new(), ["calls=gcra:1000000000/1s"]);
+    let billion = Quota::per_second(NonZeroU32::new(amount).ok_or("a quota of zero")?);
+    let governor = DefaultKeyedRateLimiter::<String>::keyed(billion);
+    let amount = i64::from(amount);
     Ok(vec![
-        ("limitador", Box::new(limitador(amount, seconds)?)),
-        ("throttlecrab", Box::new(throttlecrab(amount, seconds))),
+        ("tollgate", Box::new(gcra?)),
+        ("governor", Box::new(governor)),
+        ("limitador", Box::new(limitador(amount, 1)?)),
+        ("throttlecrab", Box::new(throttlecrab(amount, 1))),
         ("tokio-rate-limit", Box::new(tokio_rate_limit(amount)?)),
-        ("trypema", Box::new(trypema(amount, seconds)?)),
+        ("trypema", Box::new(trypema(amount, 1)?)),
     ])
 }
 

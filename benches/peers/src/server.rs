@@ -10,12 +10,13 @@ use async_trait::async_trait;
 use axum_limit::{RateLimitBackend as _, TokenBucketPolicy, build_storage_key};
 use http::{Request, Response, StatusCode};
 use throttle_kit::RateLimitBackend as _;
-use tollgate_benches::admitted::Bounded;
-use tollgate_benches::{Named, Outcome, Peer, Problem};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_rate_limit_redis::{KeyResolver, RateLimitLayer};
 use trypema::redis::{ConnectionManager, RedisKey, RedisRateLimiterProvider};
 use trypema::{BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize};
+
+use crate::admitted::Bounded;
+use crate::{Named, Peer, Problem};
 
 /// How much a limiter allows.
 #[derive(Clone, Copy)]
@@ -30,16 +31,6 @@ impl Rate {
     fn window(self) -> Duration {
         self.interval * u32::from(self.amount)
     }
-}
-
-/// Connects all of them to a server, with quotas for `outcome`.
-pub(crate) async fn subjects(url: &str, outcome: Outcome) -> Result<Vec<Named<dyn Peer>>, Problem> {
-    // The most that all of them accept. It is allowed for each key.
-    let (amount, interval) = match outcome {
-        Outcome::Allowed => (u16::MAX, Duration::from_millis(1)),
-        Outcome::Denied => (1, Duration::from_secs(86_400)),
-    };
-    all(url, Rate { amount, interval }).await
 }
 
 /// Connects all of them to a server, with a quota of `amount` a second, each with the most that it

@@ -1,176 +1,206 @@
-//! The charts of the benchmarks: groups of horizontal bars, from the tables in `docs`.
+//! The tables and charts of what `cargo bench` measured: from criterion's estimates into a table of a page, and from
+//! that into bars.
+
+use std::fs;
+use std::path::Path;
 
 use super::Problem;
 use super::canvas::{Canvas, Mark};
 
-const LEFT: u32 = 212;
-const RIGHT: u32 = 540;
+const LEFT: u32 = 172;
+const RIGHT: u32 = 530;
 const BAR: u32 = 17;
 const GAP: u32 = 12;
-/// The calls whose times on servers are shown.
-const CALLS: [&str; 10] = [
-    "INCR",
-    "gcra, allowed",
-    "gcra in batches, allowed",
-    "two gcra together, allowed",
-    "four gcra together, allowed",
-    "fixed window, allowed",
-    "fixed window without scripts, allowed",
-    "sliding counter, allowed",
-    "10 sliding buckets, allowed",
-    "sliding log of 100, allowed",
-];
 /// The colour of each series.
-const COLOURS: [&str; 3] = ["blue", "orange", "green"];
+const COLOURS: [&str; 4] = ["blue", "soft", "orange", "green"];
 
-/// A chart of bars, one for each series in each group.
+/// A chart of bars from a table: a group for each row, a bar for each column.
 #[derive(Debug)]
-pub(crate) struct Bars {
+pub(crate) struct Chart {
+    /// The name of the picture, and of the table on the page.
+    pub(crate) name: &'static str,
     title: &'static str,
-    /// What is shown, in which unit, and what is better.
+    /// What is shown, and in which unit.
     note: &'static str,
-    series: Vec<String>,
-    /// The name of each group, and the value of each series, if it has one.
-    groups: Vec<(String, Vec<Option<f64>>)>,
-    /// What the longest bar shows, and those of greater values.
-    most: f64,
+    rows: &'static [&'static str],
+    columns: &'static [&'static str],
+    /// Whether criterion's groups are the rows, or the columns.
+    rows_are_groups: bool,
+    /// How many nanoseconds are one of the unit.
+    unit: f64,
+    /// What bars without length and the longest ones show; on a logarithmic axis if the first is not zero.
+    axis: [f64; 2],
 }
 
-impl Bars {
-    pub(crate) fn draw(&self) -> String {
-        let mut canvas = Canvas::new(self.title, self.note);
+pub(crate) const CHARTS: [Chart; 2] = [
+    Chart {
+        name: "bench-stores",
+        title: "Time of `limiter.check(key)` by store",
+        note: "Microseconds (µs) until a decision is there, on a logarithmic axis: each line is ten times as long as the one before.",
+        rows: &[
+            "allowed, 1 key",
+            "allowed, 10k keys",
+            "denied, 1 key",
+            "denied, 10k keys",
+            "2 limits",
+            "4 limits",
+            "64 in flight",
+        ],
+        columns: &["memory", "governor", "redis-rs", "fred"],
+        rows_are_groups: true,
+        unit: 1e3,
+        axis: [0.01, 1e3],
+    },
+    Chart {
+        name: "bench-algorithms",
+        title: "Time of a decision in memory by algorithm",
+        note: "Nanoseconds (ns) of an allowed call for one key, by one thread.",
+        rows: &[
+            "governor",
+            "GCRA",
+            "fixed window",
+            "anchored window",
+            "sliding counter",
+            "sliding buckets",
+            "sliding log",
+        ],
+        columns: &["algorithm", "steady"],
+        rows_are_groups: false,
+        unit: 1.0,
+        axis: [0.0, 100.0],
+    },
+];
+
+impl Chart {
+    /// Returns the table of what criterion estimated.
+    pub(crate) fn table(&self, criterion: &Path) -> Result<String, Problem> {
+        let mut table = format!(
+            "| | {} |\n|---|{}\n",
+            self.columns.join(" | "),
+            "---:|".repeat(self.columns.len())
+        );
+        let mut found = false;
+        for row in self.rows {
+            table += &format!("| {row} |");
+            for column in self.columns {
+                let (group, function) = if self.rows_are_groups {
+                    (row, column)
+                } else {
+                    (column, row)
+                };
+                let file = criterion
+                    .join(group)
+                    .join(function)
+                    .join("new/estimates.json");
+                let estimate = fs::read_to_string(file).ok().and_then(|text| median(&text));
+                found |= estimate.is_some();
+                let cell =
+                    estimate.map_or_else(|| "–".to_owned(), |nanos| short(nanos / self.unit));
+                table += &format!(" {cell} |");
+            }
+            table.push('\n');
+        }
+        let nothing = || {
+            format!(
+                "{} has no estimates: run `cargo bench` first",
+                criterion.display()
+            )
+        };
+        found.then_some(table).ok_or_else(|| nothing().into())
+    }
+
+    /// Draws the table of a page.
+    pub(crate) fn draw(&self, page: &str) -> Result<String, Problem> {
+        let table = &page[range(page, self.name)?];
+        let mut canvas = Canvas::new(self.title.replace('`', ""), self.note);
         canvas.note(self.note);
-        canvas.note(format!(
-            "Shorter is better. Bars of more than {} end there.",
-            self.most
-        ));
-        let marks = COLOURS.into_iter().zip(&self.series);
+        canvas.note("Shorter is better.");
+        let marks = COLOURS.into_iter().zip(self.columns);
         let marks: Vec<_> = marks
-            .map(|(colour, name)| (Mark::Bar, colour, &**name))
+            .map(|(colour, name)| (Mark::Bar, colour, *name))
             .collect();
         canvas.legend(&marks);
-        let mut y = canvas.top() + 4;
-        for (name, values) in &self.groups {
-            let values: Vec<_> = COLOURS
-                .into_iter()
-                .zip(values)
-                .filter_map(|(colour, value)| Some((colour, (*value)?)))
-                .collect();
-            let height = BAR * u32::try_from(values.len()).unwrap_or(0);
-            canvas.text(LEFT - 10, y + height / 2 + 5, "e ink", name);
+        let (top, mut y, mut bars) = (canvas.top(), canvas.top() + 4, Vec::new());
+        for row in self.rows {
+            let head = format!("| {row} | ");
+            let cells = table
+                .lines()
+                .find_map(|line| line.strip_prefix(&*head))
+                .unwrap_or_default();
+            let values = COLOURS.into_iter().zip(cells.split(" | "));
+            let values = values.filter_map(|(colour, cell)| {
+                Some((colour, cell.trim_matches([' ', '|']).parse::<f64>().ok()?))
+            });
+            let begun = y;
             for (colour, value) in values {
-                let width = f64::from(RIGHT - LEFT) * (value / self.most).min(1.0);
-                canvas.line(format!(
-                    r#"<rect class="{colour} fill" x="{LEFT}" y="{}" width="{width:.1}" height="{}" rx="2"/>"#,
-                    y + 1,
-                    BAR - 2
-                ));
-                let end = f64::from(LEFT) + width + 6.0;
-                canvas.text(format!("{end:.1}"), y + BAR - 4, "ink", short(value));
+                bars.push((colour, value, y));
                 y += BAR;
             }
+            canvas.text(LEFT - 10, begun.midpoint(y) + 5, "e ink", row);
             y += GAP;
         }
-        canvas.finish(y + 8)
+        if self.axis[0] > 0.0 {
+            let mut decade = self.axis[0] * 10.0;
+            while decade <= self.axis[1] * 1.01 {
+                let at = f64::from(LEFT) + self.length(decade);
+                canvas.path("edge thin dots", format!("M{at:.1} {top}V{y}"));
+                canvas.text(format!("{at:.1}"), y + 14, "c soft", decade);
+                decade = (decade * 1e4).round() / 1e3;
+            }
+            y += 20;
+        }
+        for (colour, value, y) in bars {
+            let width = self.length(value);
+            canvas.line(format!(
+                r#"<rect class="{colour} fill" x="{LEFT}" y="{}" width="{width:.1}" height="{}" rx="2"/>"#,
+                y + 1,
+                BAR - 2
+            ));
+            let end = f64::from(LEFT) + width + 6.0;
+            canvas.text(format!("{end:.1}"), y + BAR - 4, "ink", short(value));
+        }
+        Ok(canvas.finish(y + 8))
     }
+
+    /// Returns how long the bar of a value is.
+    fn length(&self, value: f64) -> f64 {
+        let [least, most] = self.axis;
+        let part = if least > 0.0 {
+            (value / least).ln() / (most / least).ln()
+        } else {
+            value / most
+        };
+        f64::from(RIGHT - LEFT) * part.clamp(0.0, 1.0)
+    }
+}
+
+/// Returns the median in criterion's `estimates.json`, in nanoseconds.
+fn median(estimates: &str) -> Option<f64> {
+    let (_, median) = estimates.split_once("\"median\":")?;
+    let (_, point) = median.split_once("\"point_estimate\":")?;
+    point.split([',', '}']).next()?.trim().parse().ok()
 }
 
 /// Formats a number with about three digits.
 fn short(number: f64) -> String {
     match number {
         _ if number >= 100.0 => format!("{number:.0}"),
-        _ if number >= 10.0 => format!("{number:.1}"),
-        _ => format!("{number:.2}"),
+        _ if number >= 1.0 => format!("{number:.1}"),
+        _ => format!("{number:.3}"),
     }
 }
 
-/// Returns the nanoseconds of allowed calls on one thread, from the table of their ratios to governor.
-pub(crate) fn in_memory(page: &str) -> Result<Bars, Problem> {
-    let table = Table::of(results(page, "memory")?)?;
-    let series = ["1 key", "10 k keys"];
-    let rows = series.map(|keys| table.row(&format!("allowed, {keys}, 1 thread")));
-    let limiters = table.columns.iter().enumerate().skip(1);
-    let groups = limiters.map(|(column, limiter)| {
-        let values = rows.iter().map(|row| {
-            let number = |column: usize| row.as_ref()?.get(column)?.parse::<f64>().ok();
-            let governor = number(1)?;
-            // The first limiter is governor itself; the others are multiples of its time.
-            let of = if column == 1 { 1.0 } else { number(column)? };
-            Some(governor * of)
-        });
-        (limiter.replace(", ns", ""), values.collect())
-    });
-    Ok(Bars {
-        title: "Time of a decision in memory",
-        note: "Nanoseconds of an allowed call on one thread, by the number of keys that are called in turn.",
-        groups: groups.collect(),
-        series: series.map(str::to_owned).into(),
-        most: 250.0,
-    })
-}
-
-/// Returns the server's time for allowed calls, from one table for each server.
-pub(crate) fn on_servers(page: &str) -> Result<Bars, Problem> {
-    let mut tables = Vec::new();
-    for section in results(page, "servers")?.split("\n### ").skip(1) {
-        let name = section.lines().next().unwrap_or_default();
-        tables.push((name.to_owned(), Table::of(section)?));
-    }
-    let (_, first) = tables.first().ok_or("the page has no table")?;
-    let column = first
-        .columns
-        .iter()
-        .position(|name| name.starts_with("server µs"));
-    let column = column.ok_or("no column has the server's time")?;
-    let measured = |call: &&&str| tables.iter().any(|(_, table)| table.row(call).is_some());
-    let groups = CALLS.iter().filter(measured).map(|call| {
-        let values = tables
-            .iter()
-            .map(|(_, table)| table.row(call)?.get(column)?.parse().ok());
-        (call.replace(", allowed", ""), values.collect())
-    });
-    Ok(Bars {
-        title: "What a decision costs the server",
-        note: "Microseconds (µs) of the server's processor for an allowed call, with 256 in flight.",
-        groups: groups.collect(),
-        series: tables.iter().map(|(name, _)| name.clone()).collect(),
-        most: 20.0,
-    })
-}
-
-/// Returns the results of this name on a page.
-fn results<'p>(page: &'p str, name: &str) -> Result<&'p str, Problem> {
-    let begin = page.split_once(&format!("<!-- results: {name} -->"));
-    let (_, results) = begin.ok_or_else(|| format!("no page has results {name}"))?;
-    Ok(results.split("<!-- end").next().unwrap_or_default())
-}
-
-/// A table in Markdown.
-struct Table {
-    columns: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// Returns the first table in a text.
-    fn of(text: &str) -> Result<Self, Problem> {
-        let lines = text.lines().skip_while(|line| !line.starts_with('|'));
-        let lines = lines.take_while(|line| line.starts_with('|'));
-        let mut rows = lines.map(|line| {
-            let cells = line.trim_matches('|').split('|');
-            cells.map(|cell| cell.trim().to_owned()).collect()
-        });
-        let columns = rows.next().ok_or("there is no table")?;
-        Ok(Self {
-            columns,
-            rows: rows.skip(1).collect(),
-        })
-    }
-
-    /// Returns the row with this name.
-    fn row(&self, name: &str) -> Option<&Vec<String>> {
-        self.rows.iter().find(|row| row[0] == name)
-    }
+/// Returns where the results of this name are on a page.
+pub(crate) fn range(page: &str, name: &str) -> Result<std::ops::Range<usize>, Problem> {
+    let mark = format!("<!-- results: {name} -->\n");
+    let begin = page
+        .find(&mark)
+        .ok_or_else(|| format!("the page has no results {name}"))?
+        + mark.len();
+    let length = page[begin..]
+        .find("<!-- end")
+        .ok_or("the results have no end")?;
+    Ok(begin..begin + length)
 }
 
 #[cfg(test)]
@@ -178,40 +208,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_in_memory_are_multiples_of_that_of_governor() {
-        let page = "<!-- results: memory -->\n\n| calls | governor, ns | gcra |\n|---|---:|---:|\n\
-                    | allowed, 1 key, 1 thread | 30.0 | 0.50 |\n\
-                    | denied, 1 key, 1 thread | 20.0 | 9.00 |\n\n<!-- end -->\n";
-        let bars = in_memory(page).unwrap();
-        assert_eq!(
-            bars.groups,
-            [
-                ("governor".to_owned(), vec![Some(30.0), None]),
-                ("gcra".to_owned(), vec![Some(15.0), None])
-            ]
+    fn estimates_become_a_table_and_bars() {
+        let folder = std::env::temp_dir().join(format!("tollgate-report-{}", std::process::id()));
+        let chart = &CHARTS[0];
+        assert!(chart.table(&folder).is_err());
+        for (store, nanos) in [("memory", "20.5"), ("fred", "100000.0")] {
+            let new = folder.join("2 limits").join(store).join("new");
+            fs::create_dir_all(&new).unwrap();
+            let text = format!(
+                r#"{{"mean":{{"point_estimate":1.0}},"median":{{"confidence_interval":{{}},"point_estimate":{nanos},"standard_error":1}}}}"#
+            );
+            fs::write(new.join("estimates.json"), text).unwrap();
+        }
+        let table = chart.table(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        let table = table.unwrap();
+        assert!(
+            table.contains("| 2 limits | 0.021 | – | – | 100 |"),
+            "{table}"
         );
-        // The card and its edge, two in the legend, two bars, one of them twice as long.
-        let svg = bars.draw();
-        assert_eq!(svg.matches("<rect").count(), 6);
-        let holds = svg.contains("width=\"39.4\"") && svg.contains("width=\"19.7\"");
-        assert!(holds, "{svg}");
-        assert!(in_memory("none").is_err());
-    }
-
-    #[test]
-    fn each_server_is_a_series() {
-        let table = |time: &str| {
-            format!(
-                "| call | thousands | server µs, 256 |\n|---|---:|---:|\n| INCR | 1 | {time} |\n| a, denied | 1 | 9 |\n"
-            )
-        };
-        let page = format!(
-            "<!-- results: servers -->\n\n### One\n\n{}\n### Two\n\n{}",
-            table("0.5"),
-            table("–")
-        );
-        let bars = on_servers(&page).unwrap();
-        assert_eq!(bars.series, ["One", "Two"]);
-        assert_eq!(bars.groups, [("INCR".to_owned(), vec![Some(0.5), None])]);
+        let page = format!("<!-- results: bench-stores -->\n\n{table}\n<!-- end -->\n");
+        // Four of the five decades.
+        let svg = chart.draw(&page).unwrap();
+        assert!(svg.contains("width=\"286.4\""), "{svg}");
+        // The card and its edge, four in the legend, two bars.
+        assert_eq!(svg.matches("<rect").count(), 8);
+        assert!(chart.draw("none").is_err());
     }
 }

@@ -1,21 +1,37 @@
 //! Draws what each algorithm decides about the same calls, and charts of what the benchmarks measured:
-//! `cargo xtask pictures` runs this in the project's root folder.
+//! `cargo xtask pictures` and `cargo xtask charts` run this in the project's root folder.
 
 mod algorithms;
 mod canvas;
 mod charts;
 
-use std::env;
 use std::error::Error;
-use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
+use std::{env, fs};
+
+use self::charts::CHARTS;
 
 type Problem = Box<dyn Error>;
 
-/// Draws every picture; with `--check`, it writes nothing, and fails if one would change.
+const PAGE: &str = "docs/benchmarks.md";
+
+/// Draws every picture; with `--check`, it writes nothing, and fails if one would change. With `--measured FOLDER`, it
+/// writes the tables of what criterion left in the folder first.
 fn main() -> Result<(), Problem> {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    if let [option, folder] = &arguments[..]
+        && option == "--measured"
+    {
+        let mut page = fs::read_to_string(PAGE)?;
+        for chart in CHARTS {
+            let table = format!("\n{}\n", chart.table(Path::new(folder))?);
+            page.replace_range(charts::range(&page, chart.name)?, &table);
+        }
+        fs::write(PAGE, page)?;
+    }
     let changed = changed(".")?;
-    if env::args().any(|argument| argument == "--check") {
+    if arguments == ["--check"] {
         let names: Vec<_> = changed.iter().map(|(path, _)| &**path).collect();
         return match &*names {
             [] => Ok(()),
@@ -31,16 +47,11 @@ fn main() -> Result<(), Problem> {
 
 /// Returns the path and text of each picture that is not in the folder of the project, or differs.
 fn changed(root: &str) -> Result<Vec<(String, String)>, Problem> {
-    let page = |name| fs::read_to_string(format!("{root}/docs/{name}.md"));
+    let page = fs::read_to_string(format!("{root}/{PAGE}"))?;
     let mut all = algorithms::drawn()?;
-    all.push((
-        "bench-memory",
-        charts::in_memory(&page("benchmarks")?)?.draw(),
-    ));
-    all.push((
-        "bench-servers",
-        charts::on_servers(&page("benchmarks-servers")?)?.draw(),
-    ));
+    for chart in CHARTS {
+        all.push((chart.name, chart.draw(&page)?));
+    }
     let all = all
         .into_iter()
         .map(|(name, svg)| (format!("docs/pictures/{name}.svg"), svg));

@@ -5,7 +5,6 @@ use crate::project::Files;
 /// Folders with the sources of crates, or of large rooms, each with its rooms from the ground up: its files
 /// and folders.
 const HOUSES: &str = "\
-benches/src/servers/ clients run keys measure raw afterwards originals peers schedules points tables
 crates/tollgate-cli/src/ signals text failure secrets output progress file trace input decisions store \
     doubt lanes time limits report subject verdict commands
 crates/tollgate-cli/src/input/ record address key options instant wanted pattern table account callers \
@@ -41,7 +40,7 @@ crates/tollgate-tokio/src/ blocking key random lease wait meter outbound pace
 crates/tollgate-wire/src/ hash pauses wait redact script options failure engine fault no_connection keyspace \
     codec runner batch wrappers store plain lease schedule admin
 crates/tollgate-wire/src/admin/ names latest states clear finding slot probe setup diagnose facts find
-xtask/src/ outcome project servers layers names tidy results replay bench instructions lint features readme \
+xtask/src/ outcome project servers layers names tidy results bench instructions lint features readme \
     release fuzz mutants test ci";
 
 /// The rooms of a folder.

@@ -10,14 +10,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use clap::Parser;
 use governor::{DefaultKeyedRateLimiter, Quota as GovernorQuota, RateLimiter as Governor};
 use tokio::runtime::{Handle, Runtime};
-use tollgate_core::{Limit, Quota, RateLimiter};
-use tollgate_memory::MemoryStore;
+use tollgate_memory::{MemoryStore, RateLimiter};
 use tollgate_testkit::{Flavor, Server};
 
-use crate::{Named, Peer, Problem, Subject, algorithms};
+use crate::{Named, Peer, Problem, Subject, memory, server};
 
 /// How many calls a second the quota allows.
 const AMOUNT: u16 = 100;
@@ -30,30 +28,31 @@ const SPAN: Duration = Duration::from_millis(1_600);
 const THREADS: [usize; 2] = [1, 4];
 
 /// Rate limiters, each with the most calls that it should admit within a second.
-pub type Bounded<S = dyn Subject> = Vec<(Named<S>, u64)>;
+pub(crate) type Bounded<S = dyn Subject> = Vec<(Named<S>, u64)>;
 
 /// When an admitted call began and ended.
 type Call = (Instant, Instant);
 
-/// Counts what rate limiters admit within a second.
-#[derive(Debug, Parser)]
-pub struct Arguments {
-    /// Calls from several threads only.
-    #[arg(long)]
-    quick: bool,
-}
+/// The algorithms of this library, each with the most calls that it should admit within a second.
+const ALGORITHMS: [(&str, &str, u64); 6] = [
+    ("GCRA", "limit=gcra:100/1s", 199),
+    ("fixed window", "limit=fixed-window:100/1s", 200),
+    ("anchored window", "limit=fixed-window:100/1s,anchored", 199),
+    ("sliding counter", "limit=sliding-counter:100/1s", 199),
+    (
+        "sliding buckets",
+        "limit=sliding-buckets:100/1s,buckets=10",
+        100,
+    ),
+    ("sliding log", "limit=sliding-log:100/1s", 100),
+];
 
-/// Counts what the limiters of this library admit, and those that `in_memory` and `on_server` return
-/// for a number of calls a second.
+/// Counts what the limiters of this library admit, and those of others in memory and on a server, and prints a table.
 ///
 /// # Errors
 ///
 /// If a limiter or the server fails.
-pub fn run(
-    arguments: &Arguments,
-    in_memory: impl FnOnce(u16) -> Result<Bounded, Problem>,
-    on_server: impl AsyncFnOnce(&str, u16) -> Result<Bounded<dyn Peer>, Problem>,
-) -> Result<(), Problem> {
+pub fn print() -> Result<(), Problem> {
     let mut out = io::stdout();
     writeln!(
         out,
@@ -61,17 +60,17 @@ pub fn run(
         THREADS[1]
     )?;
     writeln!(out, "|---|---:|---:|---:|")?;
-    let in_memory = [bounded()?, in_memory(AMOUNT)?];
+    let in_memory = [bounded()?, memory::bounded(AMOUNT)?];
     let mut all: Vec<(String, Box<dyn Subject>, u64)> = in_memory
         .into_iter()
         .flatten()
         .map(|((name, limiter), bound)| (name.to_owned(), limiter, bound))
         .collect();
-    let server = Server::start(Flavor::System);
+    let redis = Server::start(Flavor::System);
     let runtime = Runtime::new()?;
     let failed = Arc::new(OnceLock::new());
-    let url = server.url();
-    for ((name, peer), bound) in runtime.block_on(on_server(&url, AMOUNT))? {
+    let url = redis.url();
+    for ((name, peer), bound) in runtime.block_on(server::bounded(&url, AMOUNT))? {
         let awaited = Awaited {
             peer,
             runtime: runtime.handle().clone(),
@@ -92,10 +91,6 @@ pub fn run(
     for (name, limiter, bound) in &all {
         let mut row = format!("| {name} | {bound} |");
         for threads in THREADS {
-            if arguments.quick && threads == 1 {
-                row += " |";
-                continue;
-            }
             let calls = admitted(&**limiter, &key(threads), threads);
             let found = most_within(&calls, WINDOW - SLACK);
             row += &if u64::try_from(found)? > *bound {
@@ -114,26 +109,15 @@ pub fn run(
 
 /// Returns the limiters of this library, one for each algorithm, and governor.
 fn bounded() -> Result<Bounded, Problem> {
-    let quota = Quota::per_second(AMOUNT.into());
-    let window = u64::from(AMOUNT);
-    let bounds = [
-        2 * window - 1,
-        2 * window,
-        2 * window - 1,
-        2 * window - 1,
-        window,
-        window,
-    ];
     let mut limiters: Bounded = Vec::new();
-    for ((name, algorithm), bound) in algorithms(quota, quota)?.into_iter().zip(bounds) {
-        let limit = Limit::new(name, algorithm)?;
+    for (name, limit, bound) in ALGORITHMS {
         let limiter = RateLimiter::new(MemoryStore::new(), [limit])?;
         limiters.push(((name, Box::new(limiter)), bound));
     }
     let amount = NonZeroU32::new(AMOUNT.into()).unwrap_or(NonZeroU32::MIN);
     let governor: DefaultKeyedRateLimiter<String> =
         Governor::keyed(GovernorQuota::per_second(amount));
-    limiters.push((("governor", Box::new(governor)), 2 * window));
+    limiters.push((("governor", Box::new(governor)), 2 * u64::from(AMOUNT)));
     Ok(limiters)
 }
 
