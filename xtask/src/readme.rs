@@ -118,7 +118,8 @@ fn programs(markdown: &str) -> Result<Vec<Program<'_>>, Box<dyn Error>> {
     // Text and blocks take turns.
     for (index, part) in markdown.split("```").enumerate() {
         let (language, code) = part.split_once('\n').unwrap_or((part, ""));
-        let needed = || dependencies.ok_or(format!("line {line}: no dependencies come before it"));
+        let needed =
+            || dependencies.ok_or_else(|| format!("line {line}: no dependencies come before it"));
         match language {
             _ if index % 2 == 0 => {}
             "toml" => dependencies = Some(code),
@@ -127,7 +128,7 @@ fn programs(markdown: &str) -> Result<Vec<Program<'_>>, Box<dyn Error>> {
                 let (start, end) = before
                     .split_once(STORE)
                     .and_then(|(start, rest)| Some((start, rest.split_once('\n')?.1)))
-                    .ok_or(format!("line {line}: no `{STORE}` comes before it"))?;
+                    .ok_or_else(|| format!("line {line}: no `{STORE}` comes before it"))?;
                 let stores: Vec<_> = code
                     .lines()
                     .map(|store| format!("{start}{store}\n{end}"))

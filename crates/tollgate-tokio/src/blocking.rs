@@ -156,7 +156,7 @@ impl<S: Store> SyncStore for Blocking<S> {
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {
-        self.run(self.store.reset(checks.iter().cloned().collect()))
+        self.run(self.store.reset(checks.iter().copied().collect()))
     }
 }
 
@@ -209,7 +209,7 @@ impl<S: lease::Store> lease::Store for Blocking<S> {
 
 impl<S: lease::Store> lease::SyncStore for Blocking<S> {
     fn lease_now(&self, request: &lease::Request<'_>) -> Result<lease::Answer, StoreError> {
-        self.run(self.store.lease(request.clone()))
+        self.run(self.store.lease(*request))
     }
 
     fn reset_leases_now(&self, terms: &lease::Terms, key: Key<'_>) -> Result<(), StoreError> {
