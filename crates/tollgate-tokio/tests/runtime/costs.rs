@@ -51,7 +51,8 @@ async fn they_are_admitted_in_order_at_the_first_instant_that_all_limits_allow()
             others: each,
         }
     };
-    let cases: [(&dyn Fn(usize) -> Costs, &[&str]); 15] = [
+    type Case<'c> = (&'c dyn Fn(usize) -> Costs, &'c [&'c str]);
+    let cases: [Case<'_>; 15] = [
         (&apart, &["requests=gcra:5/1s", "tokens=gcra:70/1s"]),
         (&apart, &["requests=gcra:5/1s,burst=1", "tokens=gcra:70/1s"]),
         (
