@@ -128,7 +128,7 @@ impl NoConnection {
             ),
             Self::NotPermitted => (
                 Misconfigured,
-                "the server's user may not run a command that connecting needs: grant the commands that `docs/operating.md` lists",
+                "the server's user may not run a command that connecting needs: grant the commands that `docs/internals/server.md` lists",
             ),
             // A TLS port that gets plain text stays silent or hangs up, and so does the reverse.
             Self::NotGreeted => (

@@ -137,7 +137,7 @@ impl Options {
     ///
     /// A task on the Tokio runtime that polls the calls sends them. If nobody runs that runtime, as when
     /// only [`Handle::block_on`] waits on one of the current thread, then calls fail at their deadline
-    /// while more than sixteen are in flight. `docs/batches.md` tells the rest.
+    /// while more than sixteen are in flight. `docs/internals/batches.md` tells the rest.
     ///
     /// [`Handle::block_on`]: https://docs.rs/tokio/latest/tokio/runtime/struct.Handle.html#method.block_on
     #[must_use]

@@ -202,7 +202,7 @@ macro_rules! __sets_options {
         ///
         /// One script then decides many calls, and equal calls cost a server what one costs. If a reply is
         /// lost, every call in that batch may have been counted. A task on the runtime that polls the calls
-        /// sends them; `docs/batches.md` tells the rest.
+        /// sends them; `docs/internals/batches.md` tells the rest.
         pub fn batches(self, batches: bool) -> Self {
             self.set(|options| Ok(options.with_batches(batches)))
         }

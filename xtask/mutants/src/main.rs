@@ -19,7 +19,7 @@ use self::copy::Copy;
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// The document that says when everything was last tried, in a line that begins like this.
-const DOCUMENT: &str = "docs/mutants.md";
+const DOCUMENT: &str = "docs/internals/mutants.md";
 const LAST_RUN: &str = "Last run of everything: ";
 
 /// What became of the changes that were tried.

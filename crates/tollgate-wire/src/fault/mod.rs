@@ -123,7 +123,7 @@ const TOO_DEEP: &str = "more than 2,000 calls in the sliding logs of the request
 pub(super) const FOREIGN: &str = "a key of this prefix holds a value that tollgate has not written: \
                                   choose another prefix, or delete the key";
 const MAY_NOT: &str = "the server's user may not do this: grant what the server names; \
-                       docs/operating.md lists what each command needs";
+                       docs/internals/server.md lists what each command needs";
 const ENDED: &str = "this store's connection has ended for good: the runtime on which it connected has ended, \
                      or someone called `quit` on its client; connect a new store, in a test one on each test's \
                      runtime";

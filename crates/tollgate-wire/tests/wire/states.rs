@@ -111,7 +111,7 @@ fn growth(
     taken
 }
 
-/// What `docs/operating.md` says that a key takes, under "States", on the servers in the order of
+/// What `docs/internals/server.md` says that a key takes, under "States", on the servers in the order of
 /// [`Flavor::chosen()`].
 #[test]
 fn keys_take_no_more_than_is_documented() {

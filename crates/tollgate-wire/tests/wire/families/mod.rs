@@ -129,7 +129,7 @@ impl dyn Family {
 
     /// Returns the commands that the documentation lists.
     fn commands(&self) -> Vec<String> {
-        let text = include_str!("../../../../../docs/operating.md");
+        let text = include_str!("../../../../../docs/internals/server.md");
         let rows = self.rows().into_iter().map(|name| {
             let mut lines = text.lines();
             let row = lines.find(|line| line.starts_with(&format!("| {name}")));
