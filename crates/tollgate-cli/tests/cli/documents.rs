@@ -26,8 +26,9 @@ fn pages() -> Vec<(String, String)> {
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         paths.push(entry.unwrap().path().join("README.md"));
     }
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
-        paths.push(entry.unwrap().path());
+    for folder in ["docs", "docs/internals"] {
+        let entries = fs::read_dir(root().join(folder)).unwrap();
+        paths.extend(entries.map(|entry| entry.unwrap().path()));
     }
     let is_text = |path: &Path| path.extension().is_some_and(|it| it == "md" || it == "yml");
     paths.retain(|path| is_text(path));
