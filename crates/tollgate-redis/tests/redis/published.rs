@@ -113,10 +113,10 @@ async fn calls_of_one_millisecond_count_once() {
     });
     assert_eq!(original.await, 1_000);
     assert_eq!(admitted_by(&place.strict(5, 60), calls).await, 5);
-    // It counts before it trims: after a pause, calls that have left the window deny once more.
-    let calls = [0, 1, 2, 3, 4, 2 * MINUTE_MS].map(|after| START_MS + DAY_MS + after);
+    // It counts before it trims: a call that has left the window counts once more.
+    let calls = [0, 10, 20, 30, 40, 62].map(|after| START_MS + DAY_MS + after * 1_000);
     let original = place.admitted(calls, async |connection, now| {
-        published::sorted_set_in_script(connection, "paused", now, 60, 5).await
+        published::sorted_set_in_script(connection, "spread", now, 60, 5).await
     });
     assert_eq!(original.await, 5);
     assert_eq!(admitted_by(&place.strict(5, 60), calls).await, 6);
