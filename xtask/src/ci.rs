@@ -85,14 +85,13 @@ impl Step {
             Self::Peers | Self::BesidePeers => true,
             // `lint` compiles the features that differ most.
             Self::Features | Self::MinimalVersions | Self::Release => true,
-            // `cargo xtask test` runs the same programs; this finds only that they lack a dependency or feature.
-            Self::Readme => true,
             // `tests` gives all targets their seeds, and hundreds of changed ones; seconds more find little.
             Self::Fuzz => true,
             Self::Fetch
             | Self::Lint
             | Self::OldestCompiler
             | Self::Dependencies
+            | Self::Readme
             | Self::Tests
             | Self::Benchmarks
             | Self::TurnsOfThreads

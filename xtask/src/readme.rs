@@ -88,7 +88,7 @@ impl Program<'_> {
     }
 
     fn is_test(&self) -> bool {
-        self.code.contains("#[test]")
+        self.code.contains("test]\n")
     }
 }
 
