@@ -5,13 +5,13 @@ use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::unconstrained;
 use tokio::time::timeout;
-use tollgate_core::store::{BoxFuture, Check, Checks, Request, Verdicts};
+use tollgate_core::store::{BoxFuture, Check, Checks, Delays, Lateness, Request, Verdicts};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, lease, schedule};
 
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -22,7 +22,8 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// A thread of its own runs the connections of the store; it ends when the `Blocking` is dropped. Any number
 /// of threads may call at once, and none waits for another. A store in memory needs no `Blocking`.
 ///
-/// A call blocks its thread until the store answers, but for no longer than the [deadline](Self::deadline).
+/// A call blocks its thread until the store answers, but for no longer than the [deadline](Self::deadline),
+/// unless the program itself is [late](Lateness): stopped, or with all its threads busy.
 /// In async code it would block the thread of other tasks: there, use the store itself.
 ///
 /// # Examples
@@ -122,14 +123,32 @@ fn wait<T>(runtime: &Handle, within: Duration, future: impl Future<Output = T>) 
     let _runtime = runtime.enter();
     // Within a task of another runtime, Tokio would make a future wait for other tasks now and then, which
     // cannot run before this ends.
-    let mut future = pin!(unconstrained(timeout(within, future)));
+    let mut future = pin!(unconstrained(answered(within, future)));
     let waker = Waker::from(Arc::new(Waiting(thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
         match future.as_mut().poll(&mut context) {
-            Poll::Ready(answer) => return answer.ok(),
+            Poll::Ready(answer) => return answer,
             Poll::Pending => thread::park(),
         }
+    }
+}
+
+/// Returns the output of `future` if it comes within this time, or later if the program itself is late.
+async fn answered<T>(within: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let (begun, mut future) = (Instant::now(), pin!(future));
+    let (mut delays, mut lateness) = (Delays::default(), Lateness::begun(Duration::ZERO));
+    loop {
+        let waited = begun.elapsed();
+        let left = lateness.extend(within).saturating_sub(waited);
+        if left.is_zero() {
+            return None;
+        }
+        let timer = left.min(Lateness::between(within));
+        if let Ok(output) = timeout(timer, &mut future).await {
+            return Some(output);
+        }
+        lateness.note(&mut delays, waited.saturating_add(timer), begun.elapsed());
     }
 }
 

@@ -13,7 +13,8 @@ use tollgate_core::{ErrorKind, Key, RateLimiter, Store, StoreError};
 use tollgate_memory::MemoryStore;
 use tollgate_tokio::Blocking;
 
-/// Answers a call for `together` once two are waiting, panics for `panics`, and never answers for `silent`.
+/// Answers a call for `together` once two are waiting, and one for `late` when the thread is free again; panics for
+/// `panics`, and never answers for `silent`.
 struct Slow {
     store: MemoryStore,
     together: Barrier,
@@ -29,6 +30,13 @@ impl Store for Slow {
         let key = request.checks()[0].key();
         if key == Key::from("together") {
             self.together.wait().await;
+        }
+        if key == Key::from("late") {
+            // Keeps the thread busy; the answer then needs some more turns.
+            let _ = tokio::spawn(async { thread::sleep(Duration::from_millis(300)) }).await;
+            for _ in 0..5 {
+                let _ = tokio::spawn(sleep(Duration::from_millis(1))).await;
+            }
         }
         assert_ne!(key, Key::from("panics"), "on purpose");
         if key == Key::from("silent") {
@@ -79,6 +87,12 @@ fn a_store_that_does_not_answer_fails_the_call_and_a_panic_no_other_call() {
     assert!(catch_unwind(panics).is_err());
     let limiter = limiter.clone();
     assert!(limiter.check("alice").run().unwrap().is_allowed());
+}
+
+#[test]
+fn a_program_that_is_late_itself_still_gets_the_answer() {
+    let limiter = limiter(Duration::from_millis(50));
+    assert!(limiter.check("late").run().unwrap().is_allowed());
 }
 
 /// In a task, Tokio makes futures yield after some calls. Nothing else may run meanwhile here.
