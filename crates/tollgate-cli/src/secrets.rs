@@ -109,7 +109,7 @@ u:secret@h => u:secret@h => ...@h
 bill=fixed-window:300/days@Europe/Berlin => bill=fixed-window:300/days@Europe/Berlin => =
 --limit=fixed-window:5/month@UTC => --limit=fixed-window:5/month@UTC is wrong => =
 closed 22:00 - 08:00@Europe/Berlin => closed 22:00 - 08:00@Europe/Berlin is wrong => =
---quota=night=closed 22:00@UTC => --quota=night=closed 22:00@UTC is wrong => =
+--quota=night=closed 22:00 - 08:00@Europe/Berlin => --quota=night=closed 22:00 - 08:00@Europe/Berlin is wrong => =
 alice@example.com => 'alice@example.com' found => =
 http://example.com/a:b => http://example.com/a:b => =
 redis://h:1 => redis://h:1 => =
