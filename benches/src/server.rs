@@ -128,7 +128,9 @@ fn start() -> Started {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
     let address = listener.local_addr().expect("it has an address");
     drop(listener);
-    let mut command = Command::new("redis-server");
+    // As everywhere in the project.
+    let program = env::var_os("TOLLGATE_REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
+    let mut command = Command::new(program);
     command.args(["--port", &address.port().to_string(), "--save", ""]);
     let process = command.args(["--bind", "127.0.0.1"]).stdout(Stdio::null());
     let process = process.spawn().expect(
