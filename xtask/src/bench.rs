@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: runs the benchmarks in `benches/`.
 
 use clap::Args;
-use xshell::{Shell, cmd};
+use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
 use crate::project::{PEERS, tools};
@@ -43,44 +43,37 @@ impl Arguments {
 pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let rest: Vec<&str> = arguments.rest.iter().map(String::as_str).collect();
     servers::ensure_system(shell)?;
-    if arguments.test {
-        return once(shell, &rest);
-    }
-    let target = servers::target(shell);
-    let command = if arguments.peers {
+    let command = if arguments.test {
+        // Only that they work matters. They are built for the packages that are tested together, because cargo builds
+        // much of it a second time for one package alone.
+        let packages = tools("--package");
+        cmd!(
+            shell,
+            "cargo bench --profile dev {packages...} --bench stores -- --test {rest...}"
+        )
+    } else if arguments.peers {
+        let target = servers::target(shell);
         cmd!(
             shell,
             "cargo run --release --quiet --locked --manifest-path {PEERS}/Cargo.toml --target-dir {target} -- {rest...}"
         )
-    } else if arguments.servers || arguments.prefetch {
-        if arguments.servers {
-            servers::fetch(shell)?;
-        }
-        let program = if arguments.servers {
-            "servers"
-        } else {
-            "prefetch"
-        };
-        cmd!(
-            shell,
-            "cargo run --profile measured --quiet --package tollgate-measure -- {program} {rest...}"
-        )
+    } else if arguments.servers {
+        servers::fetch(shell)?;
+        measure(shell, "servers", &rest).env("TOLLGATE_EVERY_SERVER", "1")
+    } else if arguments.prefetch {
+        measure(shell, "prefetch", &rest)
     } else {
         cmd!(shell, "cargo bench --package tollgate-benches -- {rest...}")
     };
-    Ok(command.env("TOLLGATE_EVERY_SERVER", "1").run()?)
+    Ok(command.run()?)
 }
 
-/// Runs every benchmark once: only that they work matters. They are built for the packages that are tested together,
-/// because cargo builds much of it a second time for one package alone. Tests run the programs that measure.
-fn once(shell: &Shell, rest: &[&str]) -> Outcome {
-    servers::ensure_system(shell)?;
-    let packages = tools("--package");
-    Ok(cmd!(
+/// Returns the command for what criterion does not measure.
+fn measure<'s>(shell: &'s Shell, table: &str, rest: &[&str]) -> Cmd<'s> {
+    cmd!(
         shell,
-        "cargo bench --profile dev {packages...} --bench stores -- --test {rest...}"
+        "cargo run --profile measured --quiet --package tollgate-measure -- {table} {rest...}"
     )
-    .run()?)
 }
 
 #[cfg(test)]

@@ -118,43 +118,36 @@ fn programs(markdown: &str) -> Result<Vec<Program<'_>>, Box<dyn Error>> {
     // Text and blocks take turns.
     for (index, part) in markdown.split("```").enumerate() {
         let (language, code) = part.split_once('\n').unwrap_or((part, ""));
-        let needed =
-            || dependencies.ok_or_else(|| format!("line {line}: no dependencies come before it"));
-        match language {
-            _ if index % 2 == 0 => {}
-            "toml" => dependencies = Some(code),
-            "rust,ignore" => {
+        let found = match language {
+            "rust" | "rust,no_run" if index % 2 == 1 => vec![(line, code.to_owned())],
+            "rust,ignore" if index % 2 == 1 => {
                 let before = programs.last().map_or("", |program| &program.code);
                 let (start, end) = before
                     .split_once(STORE)
                     .and_then(|(start, rest)| Some((start, rest.split_once('\n')?.1)))
                     .ok_or_else(|| format!("line {line}: no `{STORE}` comes before it"))?;
-                let stores: Vec<_> = code
-                    .lines()
-                    .map(|store| format!("{start}{store}\n{end}"))
-                    .collect();
-                for (code, line) in stores.into_iter().zip(line + 1..) {
-                    programs.push(Program {
-                        dependencies: needed()?,
-                        code,
-                        line,
-                        runs: false,
-                    });
-                }
+                let programs = code.lines().map(|store| format!("{start}{store}\n{end}"));
+                (line + 1..).zip(programs).collect()
             }
-            "rust" | "rust,no_run" => {
-                let program = Program {
-                    dependencies: needed()?,
-                    code: code.to_owned(),
-                    line,
-                    runs: language == "rust",
-                };
-                if !program.is_test() && !code.contains("fn main()") {
-                    return Err(format!("line {line}: the program has no `main`").into());
+            _ => {
+                if index % 2 == 1 && language == "toml" {
+                    dependencies = Some(code);
                 }
-                programs.push(program);
+                Vec::new()
             }
-            _ => {}
+        };
+        for (line, code) in found {
+            let program = Program {
+                dependencies: dependencies
+                    .ok_or_else(|| format!("line {line}: no dependencies come before it"))?,
+                code,
+                line,
+                runs: language == "rust",
+            };
+            if !program.is_test() && !program.code.contains("fn main()") {
+                return Err(format!("line {line}: the program has no `main`").into());
+            }
+            programs.push(program);
         }
         line += part.matches('\n').count();
     }

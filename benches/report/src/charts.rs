@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::Problem;
 use super::canvas::{Canvas, Mark};
 
@@ -176,9 +178,8 @@ impl Chart {
 
 /// Returns the median in criterion's `estimates.json`, in nanoseconds.
 fn median(estimates: &str) -> Option<f64> {
-    let (_, median) = estimates.split_once("\"median\":")?;
-    let (_, point) = median.split_once("\"point_estimate\":")?;
-    point.split([',', '}']).next()?.trim().parse().ok()
+    let estimates: Value = serde_json::from_str(estimates).ok()?;
+    estimates["median"]["point_estimate"].as_f64()
 }
 
 /// Formats a number with about three digits.
