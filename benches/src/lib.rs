@@ -263,9 +263,11 @@ async fn calls<S: Store + 'static>(
 /// limit that none exceeds, and calls at a steady rate just below that of their limit, so that one leaves the window
 /// as each comes, by a clock that is set by hand.
 pub fn algorithms(criterion: &mut Criterion) {
-    let quota = |amount| Quota::per_second(NonZeroU32::new(amount).expect("it is not zero"));
+    const MANY: NonZeroU32 = NonZeroU32::new(100_000_000).unwrap();
+    const STEADY: NonZeroU32 = NonZeroU32::new(100).unwrap();
+
     let mut fast = group(criterion, "algorithm");
-    let governor = DefaultKeyedRateLimiter::<&str>::keyed(quota(100_000_000));
+    let governor = DefaultKeyedRateLimiter::<&str>::keyed(Quota::per_second(MANY));
     allowed(&mut fast, "governor", || {
         Ok(governor.check_key(&"user").is_ok())
     });
@@ -280,7 +282,7 @@ pub fn algorithms(criterion: &mut Criterion) {
 
     let mut steady = group(criterion, "steady");
     let clock = FakeRelativeClock::default();
-    let governor = Governor::dashmap_with_clock(quota(100), clock.clone());
+    let governor = Governor::dashmap_with_clock(Quota::per_second(STEADY), clock.clone());
     allowed(&mut steady, "governor", || {
         clock.advance(STEP);
         Ok(governor.check_key(&"user").is_ok())
