@@ -25,13 +25,15 @@ const LIMITS: [&str; 10] = [
     "fixed-window:3/1s,shadow",
 ];
 
-/// A call: what it does, on which limits and key, at which cost, and when.
+/// A call: what it does, on which limits and key, at which costs, and when.
 #[derive(Clone, Debug)]
 struct Planned {
     act: Act,
     limits: Vec<usize>,
     key: usize,
     cost: u64,
+    /// How much more each limit is asked for than the one before it.
+    more: u64,
     /// Milliseconds after the batch before it.
     after: u64,
     id: Option<u8>,
@@ -76,17 +78,18 @@ fn call() -> impl Strategy<Value = Planned> {
         1 => Just(vec![0, 2, 3, 4, 5, 6]),
     ];
     let cost = prop_oneof![8 => Just(1_u64), 2 => Just(2), 1 => 0..5_u64, 1 => Just(u64::MAX)];
+    let more = prop_oneof![4 => Just(0_u64), 1 => 1..3_u64];
     let after = prop_oneof![6 => Just(0_u64), 1 => 1..30_u64];
     let id = prop_oneof![9 => Just(None), 1 => (0..2_u8).prop_map(Some)];
-    (act, limits, 0..2_usize, cost, after, id).prop_map(|(act, limits, key, cost, after, id)| {
-        Planned {
-            act,
-            limits,
-            key,
-            cost,
-            after,
-            id,
-        }
+    let call = (act, limits, 0..2_usize, cost, more, after, id);
+    call.prop_map(|(act, limits, key, cost, more, after, id)| Planned {
+        act,
+        limits,
+        key,
+        cost,
+        more,
+        after,
+        id,
     })
 }
 
@@ -174,7 +177,9 @@ proptest! {
                     Act::Refund(index) => Operation::Refund(&receipt_of(index).unwrap().receipt),
                     Act::Settle(index) => Operation::Settle(&receipt_of(index).unwrap().receipt),
                 };
-                let checks = of.iter().map(|&index| Check::new(&limits[index], KEYS[key], planned.cost));
+                let costs = (0..).map(|place| planned.cost.saturating_add(planned.more * place));
+                let checks = of.iter().zip(costs);
+                let checks = checks.map(|(&index, cost)| Check::new(&limits[index], KEYS[key], cost));
                 let request = Request::new(operation, checks).at(Timestamp::from_micros(clock).unwrap());
                 let request = match planned.id {
                     Some(0) => request.id("one"),
