@@ -94,14 +94,18 @@ fn call() -> impl Strategy<Value = Planned> {
 }
 
 /// Batches, and how many milliseconds lie between them. Calls are repeated in a row, as those of a
-/// key that many want are.
+/// key that many want are, some of them with costs that take turns.
 fn history() -> impl Strategy<Value = Vec<(u64, Vec<Planned>)>> {
-    let calls = prop::collection::vec((call(), 1..5_usize), 1..14);
+    let turns = prop_oneof![3 => Just(1_u64), 1 => Just(2)];
+    let calls = prop::collection::vec((call(), turns, 1..5_u64), 1..14);
     let batch = calls.prop_map(|calls| {
-        let repeated = calls.into_iter();
-        repeated
-            .flat_map(|(call, times)| vec![call; times])
-            .collect()
+        let repeated = calls.into_iter().flat_map(|(call, turns, times)| {
+            (0..times).map(move |time| Planned {
+                more: call.more + time % turns,
+                ..call.clone()
+            })
+        });
+        repeated.collect()
     });
     prop::collection::vec((0..900_u64, batch), 1..6)
 }
@@ -177,7 +181,7 @@ proptest! {
                     Act::Refund(index) => Operation::Refund(&receipt_of(index).unwrap().receipt),
                     Act::Settle(index) => Operation::Settle(&receipt_of(index).unwrap().receipt),
                 };
-                let costs = (0..).map(|place| planned.cost.saturating_add(planned.more * place));
+                let costs = (1..).map(|place| planned.cost.saturating_add(planned.more * place));
                 let checks = of.iter().zip(costs);
                 let checks = checks.map(|(&index, cost)| Check::new(&limits[index], KEYS[key], cost));
                 let request = Request::new(operation, checks).at(Timestamp::from_micros(clock).unwrap());
