@@ -198,26 +198,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_and_extensions_are_parsed_from_paths() {
-        let files = Files::of(&[
-            ("a/b/x.rs", ""),
-            ("a/b/y.rs", ""),
-            ("a/c.rs", ""),
-            ("rs", ""),
-        ]);
-        assert_eq!(files.folders_in("a/"), ["b"]);
-        let rust: Vec<_> = files.ending("rs").map(|(path, _)| path).collect();
-        assert_eq!(rust, ["a/b/x.rs", "a/b/y.rs", "a/c.rs"]);
-    }
-
-    #[test]
-    fn the_project_reads_itself() {
-        let files = Files::read(&shell().unwrap()).unwrap();
-        assert!(files.text("xtask/src/project.rs").is_some());
-        assert!(files.iter().all(|(path, _)| !path.starts_with("target/")));
-    }
-
-    #[test]
     fn features_are_read_from_a_manifest() {
         let manifest = "[package]\nname = \"a\"\n\n[features]\ndefault = [\"tls\"]\n# As in a = b.\n\
                         tls = []\nlong = [\n    \"dep:b\",\n]\n\n[dependencies]\nb = \"1\"\n";
@@ -240,15 +220,5 @@ mod tests {
         assert_eq!(unpinned("=1.2.3"), 0);
         assert_eq!(unpinned("1.2.3"), 1);
         assert_eq!(unpinned("=1.2.2"), 1);
-    }
-
-    #[test]
-    fn libraries_are_distinguished_from_programs() {
-        let files = Files::of(&[
-            ("crates/program/src/main.rs", ""),
-            ("crates/library/src/lib.rs", ""),
-            ("benches/src/lib.rs", ""),
-        ]);
-        assert_eq!(files.libraries(), ["library"]);
     }
 }

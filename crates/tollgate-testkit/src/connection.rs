@@ -233,39 +233,3 @@ fn read_line(reader: &mut impl BufRead) -> io::Result<String> {
 fn malformed(line: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("not RESP2: {line:?}"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_of_reply_is_parsed() {
-        let mut bytes: &[u8] =
-            b"*6\r\n+OK\r\n-ERR no\r\n:-7\r\n$4\r\na\r\nb\r\n$-1\r\n*-1\r\n*0\r\n";
-        let expected = Reply::Array(vec![
-            Reply::Simple("OK".into()),
-            Reply::Error("ERR no".into()),
-            Reply::Integer(-7),
-            Reply::Bulk(b"a\r\nb".into()),
-            Reply::Nil,
-            Reply::Nil,
-        ]);
-        assert_eq!(read(&mut bytes).unwrap(), expected);
-        assert_eq!(read(&mut bytes).unwrap(), Reply::Array(vec![]));
-        let end = read(&mut bytes).unwrap_err();
-        assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
-    }
-
-    #[test]
-    fn invalid_replies_are_errors() {
-        for mut bytes in [
-            &b"OK\r\n"[..],
-            b":x\r\n",
-            b"+cut",
-            b"$9\r\nshort\r\n",
-            b"\r\n",
-        ] {
-            assert!(read(&mut bytes).is_err(), "{bytes:?}");
-        }
-    }
-}

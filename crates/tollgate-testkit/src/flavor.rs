@@ -144,24 +144,3 @@ pub(crate) fn find(name: &Path) -> Option<PathBuf> {
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_distinct() {
-        let mut names = Flavor::ALL.map(Flavor::name).to_vec();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), Flavor::ALL.len());
-        assert_eq!(Flavor::Redis62.to_string(), "redis_6_2");
-    }
-
-    #[test]
-    fn a_bare_name_is_searched_on_the_path() {
-        assert!(find(Path::new("sh")).is_some_and(|path| path.is_absolute()));
-        assert_eq!(find(Path::new("no-such-program")), None);
-        assert_eq!(find(Path::new("./no/such/program")), None);
-    }
-}

@@ -76,14 +76,7 @@ impl ServerOptions {
         }
     }
 
-    /// Adds an argument, after the kit's own and earlier ones.
-    #[must_use]
-    pub fn arg(mut self, argument: impl Into<String>) -> Self {
-        self.arguments.push(argument.into());
-        self
-    }
-
-    /// Adds arguments, such as `["--maxmemory", "1mb"]`.
+    /// Adds arguments, after the kit's own and earlier ones, such as `["--maxmemory", "1mb"]`.
     #[must_use]
     pub fn args<T: Into<String>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
         self.arguments.extend(arguments.into_iter().map(T::into));

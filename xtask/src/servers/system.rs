@@ -115,30 +115,3 @@ fn run(shell: &Shell, words: &[&str]) -> Outcome {
     let (program, rest) = words.split_first().ok_or("no command")?;
     Ok(cmd!(shell, "{program} {rest...}").quiet().run()?)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packages_are_installed_without_asking() {
-        let commands = commands(&["sudo", "-n"], &["a", "b"]).map(|words| words.join(" "));
-        assert_eq!(
-            commands,
-            [
-                "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get update",
-                "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends a b",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_missing_program_fails() {
-        let shell = Shell::new().unwrap();
-        assert!(succeeds(&shell, &["true"]));
-        assert!(!succeeds(&shell, &["false"]));
-        assert!(!succeeds(&shell, &["no-such-program"]));
-        assert!(is_there(&shell, "sh"));
-        assert!(!is_there(&shell, "no-such-program"));
-    }
-}

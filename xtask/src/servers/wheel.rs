@@ -141,30 +141,3 @@ pub(super) fn pip(
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_is_identified_by_its_version_output() {
-        let [redis, valkey] = &SERVERS;
-        let printed =
-            "Redis server v=6.2.14 sha=40305114:0 malloc=libc bits=64 build=dff95a8e7a99d269";
-        assert!(redis.is_meant(printed));
-        assert!(!valkey.is_meant(printed));
-        assert!(valkey.is_meant("Valkey server v=9.1.2 sha=00000000:1 malloc=libc bits=64"));
-        assert!(!redis.is_meant("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0"));
-    }
-
-    #[test]
-    fn a_requirement_names_one_release_and_its_hash() {
-        for server in &SERVERS {
-            let requirements = server.requirements();
-            let (release, hash) = requirements.trim().split_once(" --hash=sha256:").unwrap();
-            assert!(release.contains("=="), "{release}");
-            assert_eq!(hash.len(), 64);
-            assert!(hash.chars().all(|digit| digit.is_ascii_hexdigit()));
-        }
-    }
-}

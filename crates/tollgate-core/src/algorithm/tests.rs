@@ -1,6 +1,5 @@
 //! Tests of what all algorithms have in common, and how the tests of each ask its machine.
 
-use std::fmt::{self, Write};
 use std::time::Duration;
 
 use super::{
@@ -47,31 +46,6 @@ fn all() -> Vec<Algorithm> {
     ]
 }
 
-/// A text of which one piece cannot be written.
-struct Refusing(usize);
-
-impl Write for Refusing {
-    fn write_str(&mut self, _: &str) -> fmt::Result {
-        let left = self.0.checked_sub(1);
-        self.0 = left.unwrap_or(usize::MAX);
-        left.map(|_| ()).ok_or(fmt::Error)
-    }
-}
-
-#[test]
-fn what_cannot_be_written_is_an_error() {
-    for algorithm in all() {
-        let mut all = Refusing(100);
-        write!(all, "{algorithm}").unwrap();
-        for pieces in 0..100 - all.0 {
-            assert!(
-                write!(Refusing(pieces), "{algorithm}").is_err(),
-                "{algorithm}"
-            );
-        }
-    }
-}
-
 #[test]
 fn limits_share_an_identity_only_if_their_states_are_compatible() {
     let identity = |text: &str| {
@@ -103,18 +77,6 @@ fn limits_share_an_identity_only_if_their_states_are_compatible() {
             shared,
             "{one} and {other}"
         );
-    }
-}
-
-#[test]
-fn a_call_of_cost_0_creates_no_state() {
-    let now = Timestamp::UNIX_EPOCH;
-    for algorithm in all() {
-        let mut state = State::default();
-        assert_eq!(algorithm.wait(&state, now, 0), Wait::ZERO);
-        assert_eq!(algorithm.commit(&mut state, now, 0), now);
-        assert_eq!(format!("{state:?}"), format!("{:?}", State::FRESH));
-        assert_eq!(state.heap_bytes(), 0);
     }
 }
 
@@ -151,71 +113,6 @@ fn a_state_of_another_algorithm_is_ignored() {
             assert_eq!(to.wait(&state, now, to.capacity()), Wait::ZERO);
             to.commit(&mut state, now, to.capacity());
             assert_eq!(to.status(&state, now).remaining, 0, "{from} to {to}");
-        }
-    }
-}
-
-/// The receipt is from before a reset, so less is counted than it would give back.
-#[test]
-fn a_refund_gives_back_no_more_than_is_counted() {
-    let now = Timestamp::from_micros(1_000).unwrap();
-    for algorithm in all() {
-        let limit = Limit::new("limit", algorithm).unwrap();
-        let capacity = algorithm.capacity();
-        let request = Request::consume(Check::new(&limit, "k", capacity));
-        let mut state = State::default();
-        let receipt = request.decide_on(&mut state, now).into_receipt().unwrap();
-        let mut state = State::default();
-        let one = Request::consume(Check::new(&limit, "k", 1));
-        assert!(one.decide_on(&mut state, now).is_allowed());
-        let refund = Request::refund(&receipt, Check::new(&limit, "k", 0));
-        assert_eq!(
-            refund.decide_on(&mut state, now).remaining(),
-            capacity,
-            "{limit}"
-        );
-        assert!(request.decide_on(&mut state, now).is_allowed(), "{limit}");
-    }
-}
-
-#[test]
-fn denied_calls_count_whichever_limit_denied_them() {
-    let now = Timestamp::from_micros(1_000).unwrap();
-    for counting in all().into_iter().filter(Algorithm::counts_denied) {
-        let counting = Limit::new("counting", counting).unwrap();
-        let never = Limit::new("never", FixedWindow::aligned(Quota::per_minute(0))).unwrap();
-        let mut states = [State::default(), State::default()];
-        for left in [3, 2, 1, 0, 0] {
-            let request =
-                Request::consume(Check::new(&counting, "k", 1)).and(Check::new(&never, "k", 1));
-            let decision = request.decide_on(&mut states, now);
-            assert!(decision.is_denied());
-            assert_eq!(decision.as_slice()[0].remaining(), left, "{counting}");
-            assert_eq!(decision.as_slice()[0].consumed(), 0, "{counting}");
-        }
-        // A peek is not counted as an attempt.
-        let mut fresh = State::default();
-        let peek = Request::peek(Check::new(&counting, "k", 9)).decide_on(&mut fresh, now);
-        assert!(peek.is_denied());
-        assert!(fresh.is_fresh(&counting, now));
-    }
-}
-
-#[test]
-fn a_limit_decides_alike_alone_and_beside_an_unlimited_one() {
-    let ample = Limit::new("ample", FixedWindow::aligned(Quota::per_minute(1_000))).unwrap();
-    for algorithm in all() {
-        let limit = Limit::new("limit", algorithm).unwrap();
-        let (mut alone, mut beside) = (State::default(), [State::default(), State::default()]);
-        for step in 0..40u64 {
-            let now = Timestamp::from_micros(step * 7_000_003).unwrap();
-            for cost in [step % 3, 1, 0, 5] {
-                let check = Check::new(&limit, "k", cost);
-                let one = Request::consume(check).decide_on(&mut alone, now);
-                let two = Request::consume(check).and(Check::new(&ample, "k", 1));
-                let two = two.decide_on(&mut beside, now);
-                assert_eq!(one.as_slice()[0], two.as_slice()[0], "{limit} at {now:?}");
-            }
         }
     }
 }

@@ -19,32 +19,6 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-#[test]
-fn a_verdict_returns_the_values_it_was_made_of() {
-    let denied = Verdict::deny(9, 2, Wait::from_micros(5))
-        .with_reset_after(Wait::from_micros(7))
-        .with_consumed(3, at(11));
-    assert!(!denied.is_allowed());
-    assert_eq!(
-        (denied.capacity(), denied.remaining(), denied.consumed()),
-        (9, 2, 3)
-    );
-    assert_eq!(denied.retry_after(), Wait::from_micros(5));
-    assert_eq!(denied.reset_after(), Wait::from_micros(7));
-    assert_eq!(denied.decided_at(), at(11));
-    let allowed = Verdict::allow(8, 1);
-    assert!(allowed.is_allowed());
-    assert_eq!(
-        (allowed.capacity(), allowed.remaining(), allowed.consumed()),
-        (8, 1, 0)
-    );
-    assert_eq!(allowed.retry_after(), Wait::ZERO);
-    assert_eq!(allowed.reset_after(), Wait::ZERO);
-    assert_eq!(allowed.decided_at(), Timestamp::UNIX_EPOCH);
-    let never = allowed.with_reset_after(Wait::NEVER);
-    assert_eq!(never.reset_after(), Wait::NEVER);
-}
-
 /// Returns whether a decision is allowed, its binding limit and that limit's capacity, then
 /// `remaining`, `retry_after`, `reset_after` and `consumed`.
 fn said(decision: &Verdicts) -> (bool, usize, u64, u64, Wait, Wait, u64) {
@@ -180,48 +154,6 @@ fn the_binding_limit_has_the_longest_wait() {
         denied.as_slice()[0].retry_after().duration(),
         Some(Duration::from_secs(60))
     );
-}
-
-#[test]
-fn a_request_returns_the_values_it_was_made_of() {
-    let [a, b, c] = ["a", "b", "c"].map(window);
-    let key = Key::from("k").with_rest("r");
-    let [one, two, three] = [
-        Check::new(&a, key, 3),
-        Check::new(&b, "k", 2),
-        Check::new(&c, "k", 1),
-    ];
-    assert!(inside::is_same(one.limit(), &a));
-    assert_eq!((one.key(), one.cost()), (key, 3));
-    let said = |request: &Request<'_>| {
-        let checks = request.checks().iter();
-        let checks = checks.map(|check| (check.limit().name().to_owned(), check.cost()));
-        (checks.collect::<Vec<_>>(), request.caller_time())
-    };
-    let all = [("a", 3), ("b", 2), ("c", 1)].map(|(name, cost)| (name.to_owned(), cost));
-    let borrowed = [one, two];
-    for request in [
-        Request::consume(one).and(two).and(three),
-        Request::new(Operation::Consume, &borrowed).and(three),
-        Request::new(Operation::Consume, [one]).and(two).and(three),
-    ] {
-        assert!(matches!(request.operation(), Operation::Consume));
-        assert_eq!(said(&request), (all.to_vec(), None));
-        assert_eq!(
-            said(&request.clone().at(at(5))),
-            (all.to_vec(), Some(at(5)))
-        );
-    }
-    assert_eq!(said(&Request::new(Operation::Peek, &borrowed)).0, all[..2]);
-    assert_eq!(said(&Request::peek(one)).0, all[..1]);
-    let receipt = receipt(&[one]);
-    assert!(matches!(Request::peek(one).operation(), Operation::Peek));
-    assert!(matches!(
-        Request::take_up_to(one).operation(),
-        Operation::TakeUpTo
-    ));
-    let refund = Request::refund(&receipt, one);
-    assert!(matches!(refund.operation(), Operation::Refund(of) if *of == receipt));
 }
 
 #[test]

@@ -140,17 +140,6 @@ fn an_error_keeps_its_source_and_says_whether_it_is_retryable() {
 }
 
 #[test]
-fn decisions_differ_if_their_verdicts_do() {
-    let request = Request::new(Operation::Consume, [] as [Check<'_>; 0]);
-    let of =
-        |verdicts: &[Verdict]| Verdicts::new(Fingerprint::of(&request), verdicts.iter().copied());
-    let (few, many) = (Verdict::allow(9, 1), Verdict::allow(9, 2));
-    assert_eq!(of(&[few, many]), of(&[few, many]));
-    assert_ne!(of(&[few, many]), of(&[few, few]));
-    assert_ne!(of(&[few]), of(&[many]));
-}
-
-#[test]
 fn an_evaluation_predicts_the_decision_and_its_writes() {
     let now = Timestamp::from_micros(1_000).unwrap();
     let quiet = Limit::new("quiet", FixedWindow::aligned(Quota::per_minute(2))).unwrap();
@@ -236,18 +225,6 @@ fn a_limiter_and_its_clones_have_one_companion_of_each_type() {
 }
 
 #[test]
-fn a_receipt_can_be_taken_from_verdicts_that_are_kept() {
-    let limit = Limit::new("a", FixedWindow::aligned(Quota::per_minute(2))).unwrap();
-    let mut state = State::default();
-    let request = Request::consume(Check::new(&limit, "k", 2));
-    let verdicts = request.decide_on(&mut state, Timestamp::UNIX_EPOCH);
-    let receipt = verdicts.again().into_receipt().unwrap();
-    assert_eq!(receipt.consumed()[0].cost(), verdicts.consumed());
-    let denied = request.decide_on(&mut state, Timestamp::UNIX_EPOCH);
-    assert!(denied.into_receipt().is_none());
-}
-
-#[test]
 fn a_limiter_has_1_to_max_checks_limits_of_different_names() {
     let of = |name: &str| Limit::new(name, FixedWindow::aligned(Quota::per_minute(1))).unwrap();
     let many = |count: usize| (0..count).map(|index| of(&index.to_string()));
@@ -263,17 +240,6 @@ fn a_limiter_has_1_to_max_checks_limits_of_different_names() {
     );
     let twice = vec![of("a"), of("b"), of("a")];
     assert_eq!(limiter(twice), Err(LimitErrorKind::Name));
-}
-
-#[test]
-fn debug_of_a_receipt_lists_what_was_consumed() {
-    let limits = ["a", "b"].map(|name| format!("{name}=gcra:3/1m").parse::<Limit>().unwrap());
-    let checks = limits.each_ref().map(|limit| Check::new(limit, "k", 1));
-    let request = Request::new(Operation::Consume, &checks);
-    let mut states = [State::default(), State::default()];
-    let verdicts = request.decide_on(&mut states, Timestamp::UNIX_EPOCH);
-    let shown = format!("{:?}", verdicts.into_receipt().unwrap());
-    assert_eq!(shown.matches("Consumed {").count(), 2, "{shown}");
 }
 
 #[test]

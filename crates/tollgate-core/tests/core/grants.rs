@@ -234,27 +234,3 @@ fn other_costs_are_also_those_of_units_ahead() {
     assert_eq!(verdicts.consumed(), 40);
     assert_eq!(request.granted(&verdicts), Some((30, MILLIS)));
 }
-
-/// What is given back of a grant is what was not used, and counts no longer.
-#[test]
-fn what_is_not_used_can_be_given_back() {
-    for (text, left) in [
-        ("sliding-log:10/1s", 7),
-        ("fixed-window:10/1s", 7),
-        // One unit stays used in the place of the first call.
-        ("fixed-window:10/1s,anchored", 6),
-        ("sliding-counter:10/1s", 7),
-        ("sliding-buckets:10/1s,buckets=5", 7),
-    ] {
-        let limits = limits(text);
-        let mut states = [State::default()];
-        let ahead = Prefetch::new(8, 40 * MILLIS);
-        let (verdicts, _) = asked(&limits, &[1], ahead, &mut states);
-        let receipt = verdicts.into_receipt().unwrap();
-        // Of the eight, three were used.
-        let settle = Operation::Settle(&receipt);
-        let settled = Request::new(settle, [Check::new(&limits[0], "a", 3)]);
-        let verdicts = settled.decide_on(&mut states, at(NOW + 40_000));
-        assert_eq!(verdicts.remaining(), left, "{text}");
-    }
-}

@@ -4,7 +4,6 @@
 use std::pin::pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_core::schedule::SyncStore as _;
@@ -102,15 +101,6 @@ fn add(
 ) -> schedule::Answer {
     let event = Event::new(id, at(time));
     decide(state, terms, now, schedule::Operation::Add(vec![event]))
-}
-
-/// Returns how many events are listed.
-fn listed(state: &mut schedule::State, terms: &schedule::Terms, now: u64) -> usize {
-    let (from, until) = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
-    match decide(state, terms, now, schedule::Operation::List { from, until }) {
-        schedule::Answer::Events(events) => events.len(),
-        answer => panic!("{answer:?}"),
-    }
 }
 
 #[test]
@@ -364,63 +354,6 @@ fn the_bytes_of_events_are_counted() {
 }
 
 #[test]
-fn events_are_planned_at_the_epoch() {
-    let terms = terms("1/10s");
-    let mut state = schedule::State::default();
-    for now in [0, SECOND] {
-        let added = add(&mut state, &terms, now, "a", 0);
-        assert_eq!(added, schedule::Answer::Added(usize::from(now == 0)));
-        assert_eq!(listed(&mut state, &terms, now), 1);
-        assert!(!state.is_fresh(&terms, at(now)));
-    }
-}
-
-#[test]
-fn only_a_change_moves_the_clock_of_a_key() {
-    let terms = terms("9/10s");
-    let mut state = schedule::State::default();
-    add(&mut state, &terms, NOW, "a", NOW);
-    let before = state.clone();
-    let later = NOW + 5 * SECOND;
-    let again = add(&mut state, &terms, later, "a", NOW);
-    assert_eq!((again, &state), (schedule::Answer::Added(0), &before));
-    let event = Event::new("a", at(later));
-    let moved = schedule::Operation::Reschedule(event);
-    decide(&mut state, &terms, later, moved);
-    // An earlier clock is that of the latest change.
-    let schedule::Answer::Refused { refusal, .. } = add(&mut state, &terms, NOW, "b", NOW) else {
-        panic!("an event was planned in the past");
-    };
-    assert_eq!(refusal.reason(), &Reason::Past(at(later - SECOND)));
-}
-
-/// Of several quotas with no room up to the horizon, the first is named, however long the others
-/// have none.
-#[test]
-fn the_first_of_several_quotas_without_room_up_to_the_horizon_is_named() {
-    for windows in [[11, 20], [20, 11], [30, 40]] {
-        let quotas = windows.map(|seconds| format!("1/{seconds}s"));
-        let terms = schedule::Terms::new("plans", &quotas).unwrap();
-        let horizon = Duration::from_secs(11) - Duration::from_micros(1);
-        let terms = terms.with_horizon(horizon).unwrap();
-        let mut state = schedule::State::default();
-        add(&mut state, &terms, NOW, "a", NOW);
-        let reserve = schedule::Operation::ReserveNext(Event::new("c", at(NOW)));
-        for answer in [
-            add(&mut state, &terms, NOW, "b", NOW),
-            decide(&mut state, &terms, NOW, reserve),
-        ] {
-            let schedule::Answer::Refused { refusal, .. } = answer else {
-                panic!("{answer:?}");
-            };
-            let named = refusal.quota().map(schedule::Quota::name);
-            assert_eq!(named.as_ref(), quotas.first());
-            assert_eq!(refusal.next_free(), None);
-        }
-    }
-}
-
-#[test]
 fn names_of_quotas_and_schedules_are_checked() {
     let quota = Quota::per_hour(5);
     for name in ["", "two words", "ä"] {
@@ -439,21 +372,4 @@ fn names_of_quotas_and_schedules_are_checked() {
         "hourly"
     );
     assert_eq!("5/1h".parse::<schedule::Quota>().unwrap().name(), "5/1h");
-}
-
-/// One in three microseconds has room at 15, two in ten at 22, and one in three then at 23.
-#[test]
-fn quotas_move_a_search_in_turn_until_all_have_room() {
-    let [any, terms] = [&["9/1s"][..], &["1/3us", "2/10us"]]
-        .map(|quotas| schedule::Terms::new("plans", quotas.iter().copied()).unwrap());
-    let terms = terms.with_tolerance(Duration::ZERO).unwrap();
-    let mut state = schedule::State::default();
-    for (id, time) in [("a", 0), ("b", 1), ("c", 12), ("d", 20)] {
-        let added = add(&mut state, &any, NOW, id, NOW + time);
-        assert_eq!(added, schedule::Answer::Added(1));
-    }
-    let (from, weight) = (at(NOW), 1);
-    let next = schedule::Operation::NextFree { from, weight };
-    let found = decide(&mut state, &terms, NOW, next);
-    assert_eq!(found, schedule::Answer::Found(Some(at(NOW + 23))));
 }

@@ -209,6 +209,12 @@ fn values_that_are_not_possible_are_pointed_at() {
             "an amount of 500000 is too large: choose at most 100000,",
         ),
         (
+            "a=sliding-counter:9007199254741/1s",
+            18,
+            Amount,
+            "an amount of 9007199254741 is too large: choose at most 9007199254740,",
+        ),
+        (
             "a=gcra:1/1s,burst=9007199254740991",
             18,
             Amount,

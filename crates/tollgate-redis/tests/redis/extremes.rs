@@ -4,8 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate_redis::redis::aio::ConnectionLike;
-use tollgate_redis::store::{Check, Request, State};
-use tollgate_redis::{Limit, RedisStore, RedisStoreBuilder, Store, TimeSource, Timestamp};
+use tollgate_redis::{RedisStore, RedisStoreBuilder, TimeSource};
 use tollgate_scenarios::extremes as shared;
 use tollgate_scenarios::secured::is_misconfigured;
 use tollgate_testkit::{FakeServer, Flavor, Server};
@@ -78,34 +77,4 @@ async fn a_store_shows_its_options_and_not_its_password() {
     assert!(holds, "{shown}");
     assert!(shown.contains("ServerConnection"), "{shown}");
     assert!(!shown.contains("secret"), "{shown}");
-}
-
-/// A clock that steps back out of the last period of a calendar counts in that: the script and the
-/// machine once counted differently.
-#[tokio::test]
-async fn a_clock_that_steps_back_counts_in_the_last_period_of_a_calendar() {
-    const HOUR_US: u64 = 3_600_000_000;
-    // Midnight in Berlin, on a day of 23 hours.
-    const START_US: u64 = 1_774_738_800_000_000;
-    let server = Server::start(Flavor::System);
-    let store = RedisStore::connect(server.url()).await.unwrap();
-    let last = Timestamp::MAX.as_micros();
-    for (period, back) in [("day", 35), ("week", 84), ("month", 372), ("year", 4_380)] {
-        let limit = format!("calls=fixed-window:3/{period}@Europe/Berlin");
-        let limit: Limit = limit.parse().unwrap();
-        let back = START_US - back * HOUR_US - 1;
-        for instants in [
-            [START_US, START_US, back, back, START_US],
-            [last, last, back, last, last],
-        ] {
-            let key = format!("{period}-{}", instants[0]);
-            let mut state = State::default();
-            for now in instants.map(Timestamp::saturating_from_micros) {
-                let request = Request::consume(Check::new(&limit, key.as_str(), 1));
-                let expected = request.decide_on(&mut state, now);
-                let verdicts = store.decide(request.at(now)).await.unwrap();
-                assert_eq!(verdicts.as_slice(), expected.as_slice(), "{key} at {now:?}");
-            }
-        }
-    }
 }

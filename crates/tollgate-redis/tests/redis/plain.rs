@@ -1,10 +1,7 @@
 //! Decisions without scripts: which servers work, what is sent, and which keys remain.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use tollgate_core::Algorithm;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, Limit, Store, Timestamp};
@@ -293,46 +290,6 @@ async fn a_key_of_another_type_is_an_error_that_says_what_to_do() {
     let error = store.decide(consume).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("another prefix"), "{error}");
-}
-
-/// Wherever calls fall at the ends of windows, each window admits its whole amount and no more.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_window_admits_more_than_its_amount() {
-    const AMOUNT: u64 = 7;
-    const WINDOW_US: u64 = 20_000;
-    for flavor in Flavor::chosen_since_7() {
-        let server = Server::start(flavor);
-        let limit = limit("fixed-window:7/20ms");
-        let mut callers = JoinSet::new();
-        for _ in 0..4 {
-            let (store, limit) = (Arc::new(store(&server).await), limit.clone());
-            callers.spawn(async move {
-                let mut admitted = Vec::new();
-                for _ in 0..400 {
-                    let request = Request::consume(Check::new(&limit, "k", 1));
-                    let decision = store.decide(request).await.unwrap();
-                    if decision.is_allowed() {
-                        admitted.push(decision.as_slice()[0].decided_at().as_micros() / WINDOW_US);
-                    }
-                    tokio::time::sleep(Duration::from_micros(700)).await;
-                }
-                admitted
-            });
-        }
-        let mut windows: HashMap<u64, u64> = HashMap::new();
-        for window in callers.join_all().await.into_iter().flatten() {
-            *windows.entry(window).or_default() += 1;
-        }
-        let holds = windows.values().all(|&admitted| admitted <= AMOUNT);
-        assert!(holds, "{windows:?}");
-        let full = windows.values();
-        let full = full.filter(|&&admitted| admitted == AMOUNT).count();
-        assert!(
-            full > windows.len() / 2,
-            "{full} of {} are full",
-            windows.len()
-        );
-    }
 }
 
 #[tokio::test]

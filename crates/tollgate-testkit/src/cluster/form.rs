@@ -131,18 +131,3 @@ pub(crate) fn eventually(problem: &str, condition: impl Fn() -> bool) {
         panic!("{error}");
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_masters_share_every_slot_once() {
-        for masters in [1, 3, 7] {
-            let shared: Vec<usize> = (0..masters)
-                .flat_map(|index| share(index, masters))
-                .collect();
-            assert!(shared.into_iter().eq(0..usize::from(SLOTS)));
-        }
-    }
-}

@@ -34,24 +34,3 @@ fn crc16(bytes: &[u8]) -> u16 {
     }
     crc
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_crc16_check_value_matches_the_specification() {
-        assert_eq!(crc16(b"123456789"), 0x31c3);
-    }
-
-    #[test]
-    fn a_nonempty_first_hash_tag_determines_the_slot() {
-        assert_eq!(tag(b"a{user}b{other}"), b"user");
-        assert_eq!(tag(b"{{x}}"), b"{x");
-        for whole in ["plain", "{}x", "open{x", "}x{"] {
-            assert_eq!(tag(whole.as_bytes()), whole.as_bytes());
-        }
-        assert_eq!(of(b"foo"), 12_182);
-        assert_eq!(of(b"{foo}:bar"), 12_182);
-    }
-}

@@ -140,34 +140,3 @@ fn range(word: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     Some(first.parse().ok()?..=last.parse().ok()?)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TEXT: &str = "\
-aa 127.0.0.1:11001@21001 myself,master - 0 0 1 connected 0-5460 5462 [93-<-bb]
-bb 127.0.0.1:11002@21002,, master,fail - 0 0 2 disconnected 5461 5463-16383
-cc 127.0.0.1:11003@21003,host,shard-id=5 slave aa 0 0 1 connected
-dd :0@0 master,noaddr,handshake - 0 0 0 disconnected
-";
-
-    #[test]
-    fn cluster_slots_are_parsed() {
-        let view = View::parse(TEXT).unwrap();
-        assert_eq!(view.myself().unwrap().id, "aa");
-        assert_eq!(view.master_of(5_462).unwrap().port, 11_001);
-        assert_eq!(view.master_of(5_461), None);
-        assert_eq!(view.at(11_003).unwrap().master(), Some("aa"));
-        assert_eq!(view.myself().unwrap().master(), None);
-        assert_eq!(view.master_of_replica(11_003).unwrap().port, 11_001);
-        assert!(view.is_master(11_001) && !view.is_master(11_002));
-        assert!(!view.covers_all());
-        assert!(!view.knows(4));
-        assert_eq!(view.replicas(), 1);
-        assert_eq!(view.masters().len(), 2);
-        let mended = TEXT.replace(",fail", "");
-        assert!(View::parse(&mended).unwrap().covers_all());
-        assert!(View::parse("ERR This instance has cluster support disabled").is_none());
-    }
-}

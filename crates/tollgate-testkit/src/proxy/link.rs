@@ -121,9 +121,6 @@ impl Shared {
             if has_lost {
                 continue;
             }
-            if !frame.is_push() {
-                self.orders.replies.fetch_add(1, Ordering::SeqCst);
-            }
             (&self.client).write_all(&frame.0)?;
         }
         Ok(())

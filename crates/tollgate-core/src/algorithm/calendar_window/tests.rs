@@ -1,8 +1,7 @@
 //! Tests of the calendar window's promises at the edges, and of the boundaries that are sent.
 
-use super::super::Machine;
 use super::super::tests::{status, used};
-use super::{CalendarWindow, State};
+use super::CalendarWindow;
 use crate::calendar::{Calendar, CalendarUnit};
 use crate::time::{MAX_EXACT, Timestamp};
 
@@ -10,48 +9,6 @@ const HOUR: u64 = 3_600_000_000;
 const DAY: u64 = 24 * HOUR;
 /// Midnight of a Thursday in UTC.
 const MIDNIGHT: u64 = 20_000 * DAY;
-
-fn daily(amount: u64) -> CalendarWindow {
-    CalendarWindow::new(amount, CalendarUnit::Day, "UTC").unwrap()
-}
-
-#[test]
-fn a_refund_counts_only_in_its_own_period() {
-    let machine = daily(5);
-    let held = used(&machine, &[(MIDNIGHT - 1, 2), (MIDNIGHT, 3)]);
-    let now = MIDNIGHT + HOUR;
-    for (at, remaining) in [
-        (MIDNIGHT - 1, 2),
-        (MIDNIGHT, 4),
-        (MIDNIGHT + DAY - 1, 4),
-        (MIDNIGHT + DAY, 2),
-    ] {
-        let mut state = held;
-        machine.refund(&mut state, now, at, 2);
-        assert_eq!(machine.status(&state, now).remaining, remaining, "of {at}");
-    }
-    let mut ended = held;
-    machine.refund(&mut ended, MIDNIGHT + DAY, MIDNIGHT, 3);
-    assert_eq!(ended, held);
-}
-
-#[test]
-fn a_boundary_that_has_moved_takes_no_count_along() {
-    let machine = daily(5);
-    // By an older database, the day began an hour later, or earlier.
-    let later = State {
-        start: MIDNIGHT + HOUR,
-        length: DAY,
-        kept: 2,
-    };
-    assert_eq!(status(&machine, &later, MIDNIGHT + 2 * HOUR).0, 3);
-    let earlier = State {
-        start: MIDNIGHT - HOUR,
-        length: DAY,
-        kept: 2,
-    };
-    assert_eq!(status(&machine, &earlier, MIDNIGHT + 2 * HOUR).0, 5);
-}
 
 #[test]
 fn the_last_period_ends_with_the_last_instant() {
@@ -63,7 +20,6 @@ fn the_last_period_ends_with_the_last_instant() {
     assert_eq!((first.start, first.length), (0, 365 * DAY - HOUR));
 }
 
-/// Around any instant, the boundaries hold all instants that differ by less than half a period.
 /// Returns the boundaries of the periods that a request around this instant brings.
 fn boundaries(calendar: &Calendar, around: u64) -> [u64; 3] {
     let periods = calendar.around(Timestamp::from_micros(around).unwrap());
@@ -74,6 +30,7 @@ fn boundaries(calendar: &Calendar, around: u64) -> [u64; 3] {
     [first.start(), first.end(), second.end()].map(Timestamp::as_micros)
 }
 
+/// Around any instant, the boundaries hold all instants that differ by less than half a period.
 #[test]
 fn the_boundaries_that_are_sent_are_the_closest() {
     let of = |unit, zone| Calendar::of(unit, zone).unwrap();

@@ -203,8 +203,6 @@ impl Machine for FixedWindow {
 
 #[cfg(feature = "__twins")]
 mod plan;
-#[cfg(test)]
-mod tests;
 mod text;
 #[cfg(feature = "__twins")]
 mod twin;

@@ -174,8 +174,6 @@ impl SlidingBuckets {
     }
 }
 
-impl State {}
-
 impl Machine for SlidingBuckets {
     const NAME: &'static str = "sliding-buckets";
 

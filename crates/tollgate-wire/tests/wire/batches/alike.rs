@@ -25,13 +25,15 @@ const LIMITS: [&str; 10] = [
     "fixed-window:3/1s,shadow",
 ];
 
-/// A call: what it does, on which limits and key, at which cost, and when.
+/// A call: what it does, on which limits and key, at which costs, and when.
 #[derive(Clone, Debug)]
 struct Planned {
     act: Act,
     limits: Vec<usize>,
     key: usize,
     cost: u64,
+    /// How much more each limit is asked for than the one before it.
+    more: u64,
     /// Milliseconds after the batch before it.
     after: u64,
     id: Option<u8>,
@@ -76,29 +78,34 @@ fn call() -> impl Strategy<Value = Planned> {
         1 => Just(vec![0, 2, 3, 4, 5, 6]),
     ];
     let cost = prop_oneof![8 => Just(1_u64), 2 => Just(2), 1 => 0..5_u64, 1 => Just(u64::MAX)];
+    let more = prop_oneof![4 => Just(0_u64), 1 => 1..3_u64];
     let after = prop_oneof![6 => Just(0_u64), 1 => 1..30_u64];
     let id = prop_oneof![9 => Just(None), 1 => (0..2_u8).prop_map(Some)];
-    (act, limits, 0..2_usize, cost, after, id).prop_map(|(act, limits, key, cost, after, id)| {
-        Planned {
-            act,
-            limits,
-            key,
-            cost,
-            after,
-            id,
-        }
+    let call = (act, limits, 0..2_usize, cost, more, after, id);
+    call.prop_map(|(act, limits, key, cost, more, after, id)| Planned {
+        act,
+        limits,
+        key,
+        cost,
+        more,
+        after,
+        id,
     })
 }
 
 /// Batches, and how many milliseconds lie between them. Calls are repeated in a row, as those of a
-/// key that many want are.
+/// key that many want are, some of them with costs that take turns.
 fn history() -> impl Strategy<Value = Vec<(u64, Vec<Planned>)>> {
-    let calls = prop::collection::vec((call(), 1..5_usize), 1..14);
+    let turns = prop_oneof![3 => Just(1_u64), 1 => Just(2)];
+    let calls = prop::collection::vec((call(), turns, 1..5_u64), 1..14);
     let batch = calls.prop_map(|calls| {
-        let repeated = calls.into_iter();
-        repeated
-            .flat_map(|(call, times)| vec![call; times])
-            .collect()
+        let repeated = calls.into_iter().flat_map(|(call, turns, times)| {
+            (0..times).map(move |time| Planned {
+                more: call.more + time % turns,
+                ..call.clone()
+            })
+        });
+        repeated.collect()
     });
     prop::collection::vec((0..900_u64, batch), 1..6)
 }
@@ -174,7 +181,9 @@ proptest! {
                     Act::Refund(index) => Operation::Refund(&receipt_of(index).unwrap().receipt),
                     Act::Settle(index) => Operation::Settle(&receipt_of(index).unwrap().receipt),
                 };
-                let checks = of.iter().map(|&index| Check::new(&limits[index], KEYS[key], planned.cost));
+                let costs = (1..).map(|place| planned.cost.saturating_add(planned.more * place));
+                let checks = of.iter().zip(costs);
+                let checks = checks.map(|(&index, cost)| Check::new(&limits[index], KEYS[key], cost));
                 let request = Request::new(operation, checks).at(Timestamp::from_micros(clock).unwrap());
                 let request = match planned.id {
                     Some(0) => request.id("one"),
