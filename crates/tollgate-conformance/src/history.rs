@@ -45,6 +45,8 @@ pub(crate) enum Move {
 pub(crate) enum Act {
     /// Blocks the keys under the limits that can.
     Block(Span),
+    /// Charges, as [`settled`] says.
+    Charge,
     Consume,
     Peek,
     /// Consumes, and asks for units ahead.
@@ -70,7 +72,7 @@ pub(crate) enum Span {
     Lasting(Duration),
 }
 
-/// Returns what a call under `limit` is settled at, if `planned` is the cost of the step.
+/// Returns what a call under `limit` is settled at, or charged, if `planned` is the cost of the step.
 pub(crate) fn settled(limit: &Limit, planned: u64) -> u64 {
     planned.min(limit.algorithm().capacity().saturating_mul(3))
 }
@@ -86,7 +88,7 @@ pub(crate) struct PlannedCheck {
 /// Which operations and clock moves histories may contain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acts {
-    /// Refunds, settlements and lowerings.
+    /// Refunds, settlements, charges and lowerings.
     pub(crate) refunds: bool,
     pub(crate) resets: bool,
     pub(crate) back: bool,
@@ -218,6 +220,7 @@ fn acts(acts: Acts) -> impl Strategy<Value = Act> {
         4 * u32::from(acts.ahead) => ahead().prop_map(Act::Prefetch),
         3 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Refund),
         2 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Settle),
+        u32::from(acts.refunds) => Just(Act::Charge),
         u32::from(acts.refunds) => Just(Act::Lower),
         u32::from(acts.resets) => Just(Act::Reset),
     ]

@@ -118,6 +118,14 @@ impl Session {
                 let request = Request::new(Operation::Block(span.from(self.now)), checks);
                 return unless_moot(self.ask(&request).await);
             }
+            Act::Charge => {
+                let mut planned = step.planned.clone();
+                for planned in &mut planned {
+                    planned.cost = settled(&limits[planned.limit], planned.cost);
+                }
+                let request = Request::new(Operation::Charge, checks(limits, keys, &planned));
+                return unless_moot(self.ask(&request).await);
+            }
             Act::Consume => Operation::Consume,
             Act::Peek => Operation::Peek,
             // By the store's own clock, it says when units end that are used ahead, not when it decided.

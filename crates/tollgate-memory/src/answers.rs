@@ -99,8 +99,9 @@ fn hash(request: &Request<'_>) -> u64 {
         Operation::Consume => (0_u8, None),
         Operation::TakeUpTo => (1, None),
         Operation::Reserve { max_delay } => (2, Some(max_delay)),
+        Operation::Charge => (3, None),
         // No other operation has an id.
-        _ => (3, None),
+        _ => (4, None),
     };
     (operation, most).hash(&mut hasher);
     for check in request.checks() {

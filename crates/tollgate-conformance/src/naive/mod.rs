@@ -173,6 +173,12 @@ impl Naive {
         self.answer(now.into(), 0, true, 0)
     }
 
+    /// Charges `cost` at `now`: counts it, whether it fits or not.
+    pub fn charge(&mut self, now: u64, cost: u64) -> Answer {
+        self.count(now, cost);
+        self.answer(now.into(), 0, true, 0)
+    }
+
     /// Lowers what remains at `now` to at most `remaining`.
     pub fn lower(&mut self, now: u64, remaining: u64) -> Answer {
         let now = i128::from(now);

@@ -72,6 +72,7 @@ async fn follows(mut scene: Scene<'_>, history: Vec<Step>) -> Outcome {
             (Act::TakeUpTo, _) => naive.take_up_to(now, cost),
             (Act::Refund(_), Some((at, cost))) => naive.refund(now, at, cost),
             (Act::Settle(_), Some((at, was))) => naive.settle(now, at, was, settled(limit, cost)),
+            (Act::Charge, _) => naive.charge(now, settled(limit, cost)),
             (Act::Lower, _) => naive.lower(now, cost),
             _ => continue,
         };

@@ -12,7 +12,7 @@ use tollgate_core::{CallId, ErrorKind, Limit};
 use super::composite::keys;
 use crate::clock::{by_the_day, wall_clock};
 use crate::harness::{OwnedKey, Stores};
-use crate::history::{Act, Acts, LONGEST, Step, composites, starts};
+use crate::history::{Act, Acts, LONGEST, PlannedCheck, Step, composites, settled, starts};
 use crate::plan::{Outcome, Plan, Stop};
 use crate::race::race;
 use crate::session::{Session, checks};
@@ -85,6 +85,11 @@ fn operation(limits: &[Limit], step: &Step) -> Option<Operation<'static>> {
     match step.act {
         Act::Consume if all_reserve => Some(Operation::Reserve { max_delay: LONG }),
         Act::Consume => Some(Operation::Consume),
+        Act::Charge => {
+            let planned = step.planned.iter();
+            let counted = |p: &PlannedCheck| p.cost == settled(&limits[p.limit], p.cost);
+            planned.clone().all(counted).then_some(Operation::Charge)
+        }
         Act::TakeUpTo => Some(Operation::TakeUpTo),
         _ => None,
     }

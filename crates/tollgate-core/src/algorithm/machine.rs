@@ -4,7 +4,7 @@ use super::{BlockSpan, Remembered, State};
 use crate::cover::Period;
 use crate::error::LimitError;
 use crate::quota::Quota;
-use crate::time::{Timestamp, Wait};
+use crate::time::{MAX_EXACT, Timestamp, Wait};
 
 /// Finds a machine's own state in a [`State`]; implemented by `algorithms!`.
 pub(crate) trait Listed: Sized {
@@ -155,6 +155,11 @@ pub(crate) trait Machine: Copy + Listed {
     /// fit, and returns the instant at which it is recorded. `cost` is not zero, and may exceed the
     /// capacity.
     fn commit(&self, state: &mut Self::State, now: u64, cost: u64) -> u64;
+
+    /// Returns the largest cost that is counted exactly although it does not fit.
+    fn largest_charge(&self) -> u64 {
+        MAX_EXACT
+    }
 
     /// Returns how many units fit if they are used until `within` microseconds after `now`.
     #[inline]

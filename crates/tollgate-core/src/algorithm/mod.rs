@@ -215,6 +215,10 @@ impl Algorithm {
         with_machine!(self, machine => commit(machine, state, now, cost))
     }
 
+    pub(crate) fn largest_charge(&self) -> u64 {
+        with_machine!(self, machine => machine.largest_charge())
+    }
+
     /// Returns how many units fit if they are used until `within` microseconds after `now`.
     pub(crate) fn left_ahead(&self, state: &State, now: Timestamp, within: u64) -> u64 {
         with_machine!(self, machine => left_ahead(machine, state, now, within))

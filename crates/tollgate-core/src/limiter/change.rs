@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::cost::Cost;
 use super::{Left, RateLimiter, SettleError};
 use crate::algorithm::BlockSpan;
+use crate::call_id::CallId;
 use crate::contract::{Store, SyncStore};
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
@@ -16,12 +17,13 @@ use crate::time::{Timestamp, Wait};
 
 /// A pending call that changes what a key may do, and consumes nothing.
 ///
-/// Made by [`RateLimiter::refund`], [`RateLimiter::settle`], [`RateLimiter::lower`],
-/// [`RateLimiter::block`] and [`RateLimiter::reset`], which say what it returns and how it fails. End it
+/// Made by [`RateLimiter::refund`], [`RateLimiter::settle`], [`RateLimiter::charge`],
+/// [`RateLimiter::lower`], [`RateLimiter::block`] and [`RateLimiter::reset`], which say what it returns and
+/// how it fails. End it
 /// with `.await` or [`run`](Self::run).
 ///
-/// The type `A` is the answer: a [`Left`], a [`Wait`] or nothing; [`Refund`] and [`Settle`] stand for a
-/// [`Left`] beside which a failure has the receipt.
+/// The type `A` is the answer: a [`Left`], a [`Wait`] or nothing; [`Charge`] stands for a [`Left`], too, and
+/// [`Refund`] and [`Settle`] for one beside which a failure has the receipt.
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Change<'l, 'k, S, A> {
     limiter: &'l RateLimiter<S>,
@@ -29,6 +31,7 @@ pub struct Change<'l, 'k, S, A> {
     act: Act,
     cost: Cost,
     at: Option<Timestamp>,
+    id: Option<CallId<'k>>,
     answer: PhantomData<fn() -> A>,
 }
 
@@ -36,6 +39,7 @@ pub struct Change<'l, 'k, S, A> {
 #[derive(Debug)]
 pub(super) enum Act {
     Block(BlockSpan),
+    Charge,
     Lower,
     Refund(Receipt),
     Reset,
@@ -51,6 +55,7 @@ impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
             act,
             cost: Cost::Same(cost),
             at: None,
+            id: None,
             answer: PhantomData,
         }
     }
@@ -69,6 +74,7 @@ impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
         let limits = self.limiter.limits();
         let operation = match &self.act {
             Act::Block(span) => Operation::Block(*span),
+            Act::Charge => Operation::Charge,
             Act::Lower => Operation::Lower,
             Act::Refund(receipt) => Operation::Refund(receipt),
             Act::Settle(receipt) => Operation::Settle(receipt),
@@ -79,7 +85,7 @@ impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
             Operation::Block(_) => blocks(limits, self.key)?,
             _ => self.cost.checks(limits, self.key)?,
         };
-        let request = Request::of_parts(operation, checks, self.at);
+        let request = Request::of_parts(operation, checks, self.at).with_id(self.id);
         request.validate_checks()?;
         Ok(request)
     }
@@ -89,12 +95,12 @@ impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
     where
         A: FromAnswer<'l>,
     {
-        if answer.is_ok() && !matches!(self.act, Act::Block(_) | Act::Lower) {
+        if answer.is_ok() && !matches!(self.act, Act::Block(_) | Act::Charge | Act::Lower) {
             self.limiter.given_back(self.key);
         }
         let receipt = match self.act {
             Act::Refund(receipt) | Act::Settle(receipt) => Some(receipt),
-            Act::Block(_) | Act::Lower | Act::Reset => None,
+            Act::Block(_) | Act::Charge | Act::Lower | Act::Reset => None,
         };
         let answer = answer.map_err(|error| SettleError::new(error, receipt));
         A::of(&self.limiter.shared.limits, answer)
@@ -127,14 +133,29 @@ impl<S: Store, A> Change<'_, '_, S, A> {
     }
 }
 
-impl<S> Change<'_, '_, S, Settle> {
-    /// Settles at another cost for the limit called `name`. All other limits are settled at the
-    /// cost that was passed to [`settle`](RateLimiter::settle).
+impl<'k, S> Change<'_, 'k, S, Charge> {
+    /// Sets the cost; without this, it is 1.
+    pub fn cost(mut self, cost: u64) -> Self {
+        self.cost.set(cost);
+        self
+    }
+
+    /// Sets the id of the call: if it is repeated with the same id, for the same key, limits and cost, it
+    /// gets the first answer and is not counted again. See [`Call::id`](super::Call::id).
+    pub fn id(mut self, id: impl Into<CallId<'k>>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+}
+
+impl<S, A: Costs> Change<'_, '_, S, A> {
+    /// Sets another cost for the limit called `name`. All other limits have the cost that was passed to
+    /// [`settle`](RateLimiter::settle), or to [`cost`](Self::cost).
     ///
     /// # Errors
     ///
-    /// If no limit of the limiter has this name, the settlement fails with
-    /// [`ErrorKind::Malformed`], and the error lists the names and holds the receipt.
+    /// If no limit of the limiter has this name, the call fails with [`ErrorKind::Malformed`], and the error
+    /// lists the names; that of a settlement holds the receipt.
     ///
     /// # Examples
     ///
@@ -219,6 +240,7 @@ impl<S, A> fmt::Debug for Change<'_, '_, S, A> {
             .field("key", &self.key)
             .field("cost", &self.cost)
             .field("at", &self.at)
+            .field("id", &self.id)
             .finish()
     }
 }
@@ -289,6 +311,27 @@ impl<'l> FromAnswer<'l> for Left<'l> {
         Self::new(limits, answer?)
     }
 }
+
+/// Stands for what remains after a [charge](RateLimiter::charge), which may have
+/// [another cost](Change::cost_of) for a limit.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Charge {}
+
+impl<'l> FromAnswer<'l> for Charge {
+    type Output = Result<Left<'l>, StoreError>;
+
+    fn of(limits: &'l Limits, answer: Answer) -> Self::Output {
+        Left::of(limits, answer)
+    }
+}
+
+/// The answers of calls whose cost can be set for a limit.
+#[doc(hidden)]
+pub trait Costs {}
+
+impl Costs for Charge {}
+impl Costs for Settle {}
 
 /// Stands for what remains after a [refund](RateLimiter::refund), which has no cost: it gives back
 /// everything.

@@ -5,8 +5,8 @@ use crate::error::StoreError;
 use crate::limit::Limits;
 use crate::store::Verdicts;
 
-/// What remains after a refund, a settlement or [`lower`](crate::RateLimiter::lower), as the decision of a
-/// call of cost zero. It need not be read.
+/// What remains after a refund, a settlement, a charge or [`lower`](crate::RateLimiter::lower), as the
+/// decision of a call of cost zero. It need not be read.
 ///
 /// # Examples
 ///

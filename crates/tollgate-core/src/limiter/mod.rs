@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use call::{Call, Check, Consume, Consumes, Deciding, Kind, Peek, Reserve};
 use change::Act;
-pub use change::{Change, FromAnswer, Refund, Settle};
+pub use change::{Change, Charge, Costs, FromAnswer, Refund, Settle};
 pub use left::Left;
 pub use settle_error::SettleError;
 
@@ -440,6 +440,43 @@ impl<S> RateLimiter<S> {
         cost: u64,
     ) -> Change<'l, 'k, S, Settle> {
         Change::new(self, key.into(), Act::Settle(receipt), cost)
+    }
+
+    /// Counts for `key` what has been used already, under each limit, whether it fits or not.
+    ///
+    /// For use that nobody could ask about before: a message about use, bytes that were sent, minutes of a
+    /// conversation, tokens that a service reports. It is never denied; the cost is 1, or as
+    /// [`Change::cost`] and [`Change::cost_of`] say. It counts as if a call had consumed it now. What exceeds
+    /// the limit is owed: nothing remains until that has left, too, and how much of such a debt is remembered
+    /// depends on the algorithm, as for a [settlement](Self::settle). A limit in
+    /// [shadow](crate::Limit::shadow) counts it, too; a [`Block`](crate::Block) counts nothing.
+    ///
+    /// With an [id](Change::id), it is counted once, however often it is sent.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting and running return the store's errors, and before anything is counted
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the cost exceeds 2^53 - 1, or under
+    /// [`Gcra`](crate::Gcra) what it ever pays off in 2^53 - 1 microseconds at one unit of its debt each. The
+    /// debts of several charges add up to at most that.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{RateLimiter, StoreError, SyncStore};
+    ///
+    /// // With the limit "minutes=fixed-window:100/30d,anchored".
+    /// fn hung_up(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    ///     for _message_comes_twice in 0..2 {
+    ///         let left = limiter.charge("alice").cost(130).id("call-4711").run()?;
+    ///         assert_eq!(left.remaining(), 0);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    #[inline]
+    pub fn charge<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, Charge> {
+        Change::new(self, key.into(), Act::Charge, 1)
     }
 
     /// Lowers what remains for `key` to at most `remaining`, under each limit.

@@ -132,6 +132,9 @@ impl Request<'_> {
                     (wait, false) => (wait, Write::Nothing),
                 }
             }),
+            Operation::Charge => self.planned(now, |_, check| {
+                (Wait::ZERO, Write::count(check, check.cost()))
+            }),
             Operation::Lower => self.planned(now, |index, check| {
                 let status = check.limit().algorithm().status(states.state(index), now);
                 let more = status.remaining.saturating_sub(check.cost());

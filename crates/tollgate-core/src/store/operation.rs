@@ -13,6 +13,11 @@ pub enum Operation<'a> {
     /// Blocks the keys, if the algorithm of every limit
     /// [can](crate::Algorithm::can_block). Decides as a peek afterwards would.
     Block(BlockSpan),
+    /// Counts every cost, whether it fits or not: it has been used already. Always allowed.
+    ///
+    /// Only if the cost of every check, and the debt that it makes, is at most
+    /// [`MAX_EXACT`](crate::store::MAX_EXACT).
+    Charge,
     /// Consumes every cost, or nothing.
     Consume,
     /// Decides as [`Operation::Consume`] would, but consumes nothing and is not counted as an
@@ -64,7 +69,9 @@ impl Operation<'_> {
             | Self::Prefetch(_)
             | Self::Reserve { .. }
             | Self::TakeUpTo => true,
-            Self::Block(_) | Self::Lower | Self::Refund(_) | Self::Settle(_) => false,
+            Self::Block(_) | Self::Charge | Self::Lower | Self::Refund(_) | Self::Settle(_) => {
+                false
+            }
         }
     }
 }

@@ -118,6 +118,13 @@ impl<'a> Request<'a> {
         Self::of_parts(Operation::Settle(receipt), Checks::one(check), None)
     }
 
+    /// Returns a request to count the check's cost, whether it fits or not. See
+    /// [`RateLimiter::charge`](crate::RateLimiter::charge).
+    #[must_use]
+    pub fn charge(check: Check<'a>) -> Self {
+        Self::of_parts(Operation::Charge, Checks::one(check), None)
+    }
+
     /// Returns a request to lower what remains to at most the check's cost. See
     /// [`RateLimiter::lower`](crate::RateLimiter::lower).
     #[must_use]
@@ -305,10 +312,10 @@ impl<'a> Request<'a> {
             return Ok((None, self.clone()));
         };
         id.validate()?;
-        if !self.consumes() {
+        if !self.is_counted_once() {
             return Err(StoreError::new(
                 ErrorKind::Malformed,
-                "only a call that consumes has an id: leave it out, or use `check`, `take_up_to` or `reserve`",
+                "only a call that consumes has an id: leave it out, or use `check`, `take_up_to`, `reserve` or `charge`",
             ));
         }
         Ok((Some(id), self.clone().with_id(None)))
@@ -327,10 +334,19 @@ impl<'a> Request<'a> {
         self.checks().iter().any(|check| check.limit().is_shadow())
     }
 
-    fn consumes(&self) -> bool {
+    /// Returns whether every limit can count its cost exactly, whatever fits.
+    fn can_charge(&self) -> bool {
+        let mut checks = self.checks().iter();
+        checks.all(|check| check.cost() <= check.limit().algorithm().largest_charge())
+    }
+
+    fn is_counted_once(&self) -> bool {
         matches!(
             self.operation,
-            Operation::Consume | Operation::Reserve { .. } | Operation::TakeUpTo
+            Operation::Charge
+                | Operation::Consume
+                | Operation::Reserve { .. }
+                | Operation::TakeUpTo
         )
     }
 
@@ -467,7 +483,7 @@ impl<'a> Request<'a> {
 
     /// Returns an error unless the algorithms of all its limits define the operation: all
     /// operations are defined for every algorithm, except [`Operation::Reserve`] and
-    /// [`Operation::Block`]. A request with an [id](Self::id) is not defined:
+    /// [`Operation::Block`]; and a [charge](Operation::Charge) that can be counted exactly. A request with an [id](Self::id) is not defined:
     /// [split it](Self::split_id) first.
     ///
     /// For stores, which [support](crate::Store::supports) no other request.
@@ -494,6 +510,10 @@ impl<'a> Request<'a> {
             Operation::Block(_) if !algorithms.all(|of| of.can_block()) => {
                 Some("only a limit that blocks can block a key: add one, such as `ban=block:5m`")
             }
+            Operation::Charge if !self.can_charge() => Some(
+                "such a charge cannot be counted exactly: its debt must be at most 2^53 - 1 units, and \
+                 under GCRA be paid off within 285 years",
+            ),
             Operation::Reserve { .. } | Operation::TakeUpTo if self.has_shadow() => {
                 Some("a limit in shadow sees whole calls that start now: use `check`")
             }

@@ -81,6 +81,7 @@ fn received<'r>(request: &Request<'r>) -> Result<Received<'r>, StoreError> {
         Operation::Block(_) => (Verb::Block, None),
         // It grants nothing ahead.
         Operation::Consume | Operation::Prefetch(_) => (Verb::Check, None),
+        Operation::Charge => (Verb::Charge, None),
         Operation::Lower => (Verb::Lower, None),
         Operation::Peek => (Verb::Peek, None),
         Operation::Refund(receipt) => (Verb::Refund, Some(receipt)),

@@ -76,6 +76,9 @@ operations! {
     /// Expects that a call to the limit `name` for `key` is settled; the cost is what it is settled at.
     Settle = expect_settle -> allow | allow_with_remaining;
 
+    /// Expects a charge to the limit `name` for `key`, whether it fits or not.
+    Charge = expect_charge -> allow | allow_with_remaining;
+
     /// Expects that what remains of the limit `name` for `key` is lowered; the cost is what may remain.
     Lower = expect_lower -> allow | allow_with_remaining;
 

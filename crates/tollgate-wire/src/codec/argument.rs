@@ -44,7 +44,8 @@ pub(crate) fn operation_number(operation: Operation<'_>) -> Option<u64> {
     Some(match operation {
         Operation::Consume => 1,
         Operation::Peek => 2,
-        Operation::Refund(_) | Operation::Settle(_) => 3,
+        // A charge is a settlement that counts more.
+        Operation::Charge | Operation::Refund(_) | Operation::Settle(_) => 3,
         Operation::TakeUpTo => 4,
         Operation::Reserve { .. } => 6,
         Operation::Lower => 7,
@@ -146,7 +147,7 @@ enum Detail {
     /// [`Operation::Refund`] and [`Operation::Settle`], if the cost is given back: when it was
     /// counted, in microseconds.
     CountedAt(u64),
-    /// [`Operation::Settle`], if the cost is counted.
+    /// [`Operation::Settle`], if the cost is counted, and [`Operation::Charge`].
     CountMore,
     /// [`Operation::Block`] for the usual time: the cost is 1, or the script would record nothing.
     BlockUsual,
@@ -178,6 +179,7 @@ fn push_member(text: &mut Vec<u8>, question: &Question<'_>, index: usize, check:
         (Some(Change::Count(more)), _) => (more, Detail::CountMore),
         // A limit in shadow that counted nothing.
         (None, Operation::Refund(_) | Operation::Settle(_)) => (0, Detail::CountMore),
+        (None, Operation::Charge) => (check.cost(), Detail::CountMore),
         (None, Operation::Reserve { max_delay }) => {
             let longest = longest_delay_us(request, max_delay);
             (check.cost(), Detail::LongestDelay(longest))

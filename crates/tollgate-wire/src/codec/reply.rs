@@ -21,8 +21,8 @@ pub(crate) fn decision(question: &Question<'_>, reply: &[u8]) -> Result<Verdicts
     let mut reply = Reply::read(question, reply, 1)?;
     let states = &mut reply.states[..];
     let decision = match request.operation() {
-        // The reply to a refund or a settlement holds the states after it: peek at those.
-        Operation::Refund(_) | Operation::Settle(_) => {
+        // The reply to these holds the states after them: peek at those.
+        Operation::Charge | Operation::Refund(_) | Operation::Settle(_) => {
             let checks = request.checks().iter();
             let look = checks.map(|check| Check::new(check.limit(), check.key(), 0));
             let look = Request::new(Operation::Peek, look);

@@ -82,7 +82,7 @@ pub(super) fn counter_call<'a>(request: &Request<'a>) -> Result<CounterCall<'a>,
         Operation::Reserve { .. } => return Err("a counter cannot delay a call"),
         Operation::TakeUpTo => return Err("a counter cannot take part of a cost"),
         Operation::Block(_) => return Err("a counter cannot block a key"),
-        Operation::Lower | Operation::Settle(_) => {
+        Operation::Charge | Operation::Lower | Operation::Settle(_) => {
             return Err("a counter cannot count more than fits");
         }
         _ => return Err("counters do not know this operation"),

@@ -1,7 +1,8 @@
 -- Decides a request: any operation on any number of limits, whose keys come after `base` others.
 -- Reads them all, and only then records. If it stands for several equal calls, they are decided as
 -- if each came after the one before it. Returns the answer, and how many calls are admitted.
--- A settlement counts more or gives back; a refund is one that gives back all. A check is a
+-- A settlement counts more or gives back; a refund is one that gives back all, and a charge one that counts
+-- all. A check is a
 -- settlement that writes nothing.
 -- `counted` is 1 for a limit that counts denied calls, too, and 2 more for one in shadow.
 -- For each limit there are a cost and a detail, which the operation gives a meaning (`Detail` in
@@ -38,7 +39,7 @@ local function decide(argument, base, count, calls)
     costs[i], counts[i] = instead or cost, counted % 2 == 1
     shadows[i] = counted >= 2
     local taken, before, starts_before
-    if operation == SETTLE and #argument > 24 + 64 * count then
+    if operation == SETTLE and #argument >= 24 + 88 * count then
       -- The receipt of a reservation that is refunded.
       taken, before, starts_before = unpack('<ddd', argument, 64 * count + 24 * i + 1)
     end

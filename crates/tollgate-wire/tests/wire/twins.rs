@@ -372,6 +372,7 @@ enum Act {
     Prefetch(Cost, u64, u64, u32),
     TakeUpTo(Cost),
     /// Lowers what remains to a cost.
+    Charge(Cost),
     Lower(Cost),
     /// Gives back one of the calls so far, perhaps once more.
     Refund(usize),
@@ -392,6 +393,7 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(cost, most, tenths, parts)| Act::Prefetch(cost, most, tenths, parts)),
         6 => any::<usize>().prop_map(Act::Refund),
         4 => (any::<Index>(), cost()).prop_map(|(index, cost)| Act::Settle(index, cost)),
+        2 => cost().prop_map(Act::Charge),
         2 => cost().prop_map(Act::Lower),
         6 => (cost(), reach()).prop_map(|(cost, tenths)| Act::Reserve(cost, tenths)),
         1 => Just(Act::Reset),
@@ -518,6 +520,7 @@ fn play(is_played: fn(&Algorithm) -> bool) {
                 let capacity = limits[0].algorithm().capacity();
                 let cost = match act {
                     Act::Consume(cost)
+                    | Act::Charge(cost)
                     | Act::Lower(cost)
                     | Act::Peek(cost)
                     | Act::Prefetch(cost, ..)
@@ -574,6 +577,13 @@ fn play(is_played: fn(&Algorithm) -> bool) {
                         Operation::Prefetch(Prefetch::new(*most, within).one_of(*parts))
                     }
                     Act::TakeUpTo(_) => Operation::TakeUpTo,
+                    Act::Charge(_) => {
+                        let charge = Request::new(Operation::Charge, &checks);
+                        if charge.validate_operation().is_err() {
+                            continue;
+                        }
+                        Operation::Charge
+                    }
                     Act::Lower(_) => Operation::Lower,
                     Act::Refund(_) | Act::Settle(..) if receipts.is_empty() => continue,
                     Act::Refund(of) => Operation::Refund(&receipts[of % receipts.len()]),

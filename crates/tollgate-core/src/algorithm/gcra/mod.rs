@@ -260,6 +260,10 @@ impl Machine for Gcra {
         self.commit_ahead(state, now, Ahead::after(0, cost))
     }
 
+    fn largest_charge(&self) -> u64 {
+        MAX_EXACT / self.unit
+    }
+
     /// The units are due from the end of their use: what leaks until then is not there for them.
     fn left_ahead(&self, state: &State, now: u64, within: u64) -> u64 {
         let (debt, _) = self.leaked(state, now);
