@@ -52,6 +52,8 @@ pub(crate) enum Act {
     /// Consumes, and asks for units ahead.
     Prefetch(Prefetch),
     TakeUpTo,
+    /// Gives back the newest units.
+    Give,
     /// Lowers what remains to the planned costs.
     Lower,
     /// Gives back the receipt at this index, modulo the number of receipts not given back yet.
@@ -88,8 +90,10 @@ pub(crate) struct PlannedCheck {
 /// Which operations and clock moves histories may contain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acts {
-    /// Refunds, settlements, charges and lowerings.
+    /// Refunds, settlements, charges, and lowerings.
     pub(crate) refunds: bool,
+    /// What is given back without a receipt, which may be more than a bound holds.
+    pub(crate) gives: bool,
     pub(crate) resets: bool,
     pub(crate) back: bool,
     /// Units ahead.
@@ -100,6 +104,7 @@ impl Acts {
     /// All operations, with a clock that may step back.
     pub(crate) const ALL: Self = Self {
         refunds: true,
+        gives: true,
         resets: true,
         back: true,
         ahead: true,
@@ -107,6 +112,7 @@ impl Acts {
     /// Calls, peeks, refunds and the like, with a clock that may step back.
     pub(crate) const REFUNDS: Self = Self {
         refunds: true,
+        gives: false,
         resets: false,
         back: true,
         ahead: false,
@@ -114,6 +120,7 @@ impl Acts {
     /// Calls and peeks, with a clock that may step back.
     pub(crate) const CALLS: Self = Self {
         refunds: false,
+        gives: false,
         resets: false,
         back: true,
         ahead: false,
@@ -121,6 +128,7 @@ impl Acts {
     /// Calls, peeks, refunds and the like, with a clock that only moves forward.
     pub(crate) const FORWARD_REFUNDS: Self = Self {
         refunds: true,
+        gives: true,
         resets: false,
         back: false,
         ahead: false,
@@ -128,6 +136,7 @@ impl Acts {
     /// Calls and peeks, with a clock that only moves forward.
     pub(crate) const FORWARD: Self = Self {
         refunds: false,
+        gives: false,
         resets: false,
         back: false,
         ahead: false,
@@ -135,6 +144,7 @@ impl Acts {
     /// Calls, refunds and the like, and units ahead, with a clock that only moves forward.
     pub(crate) const FORWARD_AHEAD: Self = Self {
         ahead: true,
+        gives: false,
         ..Self::FORWARD_REFUNDS
     };
 }
@@ -221,6 +231,7 @@ fn acts(acts: Acts) -> impl Strategy<Value = Act> {
         3 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Refund),
         2 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Settle),
         u32::from(acts.refunds) => Just(Act::Charge),
+        u32::from(acts.gives) => Just(Act::Give),
         u32::from(acts.refunds) => Just(Act::Lower),
         u32::from(acts.resets) => Just(Act::Reset),
     ]

@@ -118,6 +118,10 @@ impl Session {
                 let request = Request::new(Operation::Block(span.from(self.now)), checks);
                 return unless_moot(self.ask(&request).await);
             }
+            Act::Give => {
+                let request = Request::new(Operation::Give, checks(limits, keys, &step.planned));
+                return unless_moot(self.ask(&request).await);
+            }
             Act::Charge => {
                 let mut planned = step.planned.clone();
                 for planned in &mut planned {

@@ -100,8 +100,9 @@ fn hash(request: &Request<'_>) -> u64 {
         Operation::TakeUpTo => (1, None),
         Operation::Reserve { max_delay } => (2, Some(max_delay)),
         Operation::Charge => (3, None),
+        Operation::Give => (4, None),
         // No other operation has an id.
-        _ => (4, None),
+        _ => (5, None),
     };
     (operation, most).hash(&mut hasher);
     for check in request.checks() {

@@ -213,6 +213,45 @@ impl Definition {
         }
     }
 
+    /// Gives back, at `now`, the newest `cost` units that still count, and returns how many they were.
+    pub(super) fn give(&self, events: &mut Vec<Event>, now: i128, cost: i128) -> i128 {
+        let now = self.clamp(events, now);
+        let counts = |at: i128| match *self {
+            Self::Aligned { window, .. } => at / window == now / window,
+            Self::Calendar { ref calendar, .. } => calendar.same(at, now),
+            Self::Anchored { window, .. } => now < last_window(events, window).0 + window,
+            Self::Buckets {
+                bucket, buckets, ..
+            } => now / bucket <= at / bucket + buckets,
+            Self::Counter { window, .. } => now / window <= at / window + 1,
+            Self::Log { window, .. } => at + window > now,
+            Self::Bucket { .. } => false,
+        };
+        if let Self::Bucket { amount, window, .. } = *self {
+            // What is due by the latest start stays due.
+            let starts = events.iter().map(|event| event.starts).max();
+            let due = (starts.unwrap_or(0) - now).max(0) * amount;
+            let owed = level(events, amount, now) - due;
+            let returned = owed.clamp(0, cost * window);
+            if returned > 0 {
+                events.push(Event::at(now, -returned));
+            }
+            return (returned + window - 1) / window;
+        }
+        let which: Vec<bool> = events.iter().map(|event| counts(event.at)).collect();
+        let mut left = cost;
+        for (event, counts) in events.iter_mut().zip(which).rev() {
+            let taken = if counts { event.amount.min(left) } else { 0 };
+            event.amount -= taken;
+            left -= taken;
+        }
+        // As after a refund.
+        if matches!(self, Self::Counter { .. }) && left < cost {
+            events.push(Event::at(now, 0));
+        }
+        cost - left
+    }
+
     /// Returns the instant to use for `now` if the clock may have stepped back: never before the
     /// last counted call, or before the start of its window or bucket.
     pub(super) fn clamp(&self, events: &[Event], now: i128) -> i128 {

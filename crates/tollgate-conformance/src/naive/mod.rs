@@ -179,6 +179,17 @@ impl Naive {
         self.answer(now.into(), 0, true, 0)
     }
 
+    /// Gives back, at `now`, the newest `cost` units that still count.
+    pub fn give(&mut self, now: u64, cost: u64) -> Answer {
+        let now = i128::from(now);
+        let given = self.definition.give(&mut self.events, now, cost.into());
+        Answer {
+            consumed: given,
+            counted_at: (given > 0).then_some(now),
+            ..self.answer(now, 0, true, 0)
+        }
+    }
+
     /// Lowers what remains at `now` to at most `remaining`.
     pub fn lower(&mut self, now: u64, remaining: u64) -> Answer {
         let now = i128::from(now);

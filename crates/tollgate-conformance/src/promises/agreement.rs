@@ -40,7 +40,11 @@ pub(super) fn agree_on(harness: &Stores, plan: &Plan, kind: Acts) {
 pub async fn agrees_with_the_definition(harness: &Stores, plan: &Plan) {
     // With refunds, the clock only moves forward: a refunded call no longer records how far it had
     // come.
-    for kind in [Acts::CALLS, Acts::FORWARD_REFUNDS, Acts::FORWARD_AHEAD] {
+    let ahead = Acts {
+        gives: true,
+        ..Acts::FORWARD_AHEAD
+    };
+    for kind in [Acts::CALLS, Acts::FORWARD_REFUNDS, ahead] {
         plan.in_scenes(harness, |limit| histories(limit, 1, kind), follows);
     }
 }
@@ -73,11 +77,12 @@ async fn follows(mut scene: Scene<'_>, history: Vec<Step>) -> Outcome {
             (Act::Refund(_), Some((at, cost))) => naive.refund(now, at, cost),
             (Act::Settle(_), Some((at, was))) => naive.settle(now, at, was, settled(limit, cost)),
             (Act::Charge, _) => naive.charge(now, settled(limit, cost)),
+            (Act::Give, _) => naive.give(now, cost),
             (Act::Lower, _) => naive.lower(now, cost),
             _ => continue,
         };
         let verdict = decision.as_slice()[0];
-        if verdict.consumed() > 0 {
+        if verdict.consumed() > 0 && !matches!(step.act, Act::Give) {
             held.push((verdict.decided_at().as_micros(), verdict.consumed()));
         }
         let answer = Answer::from(&verdict);

@@ -90,6 +90,7 @@ fn operation(limits: &[Limit], step: &Step) -> Option<Operation<'static>> {
             let counted = |p: &PlannedCheck| p.cost == settled(&limits[p.limit], p.cost);
             planned.clone().all(counted).then_some(Operation::Charge)
         }
+        Act::Give => Some(Operation::Give),
         Act::TakeUpTo => Some(Operation::TakeUpTo),
         _ => None,
     }

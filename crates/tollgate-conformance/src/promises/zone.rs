@@ -114,6 +114,20 @@ async fn follows(
                 let left = done(&session, left.map_err(StoreError::from))?;
                 (left.decision().binding().1, defined)
             }
+            Act::Charge => {
+                let cost = settled(&fixed[place], cost);
+                let call = within[place].charge(key).cost(cost).at(now);
+                let left = done(&session, call.await)?;
+                (
+                    left.decision().binding().1,
+                    naive[place].charge(micros, cost),
+                )
+            }
+            Act::Give => {
+                let call = within[place].give(key).cost(cost).at(now);
+                let left = done(&session, call.await)?;
+                (left.decision().binding().1, naive[place].give(micros, cost))
+            }
             Act::Lower => {
                 let call = within[place].lower(key, cost).at(now);
                 let left = done(&session, call.await)?;

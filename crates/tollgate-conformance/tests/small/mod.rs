@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use tollgate_conformance::naive::{Answer, Naive};
 use tollgate_conformance::{Plan, block_on, promises};
-use tollgate_core::store::MAX_EXACT;
+use tollgate_core::store::{Check, MAX_EXACT, Operation, Request, State};
 use tollgate_core::{
     Algorithm, FixedWindow, Gcra, Limit, Quota, SlidingBuckets, SlidingCounter, SlidingLog,
+    Timestamp,
 };
 
 use super::reference::Reference;
@@ -148,4 +150,109 @@ reserving! {
     refused_reservations_change_nothing
     reservations_agree_with_the_definition
     starts_keep_the_bound_whatever_is_cancelled
+}
+
+/// A history of calls, charges and gives under one limit, so far.
+#[derive(Clone)]
+struct History {
+    now: u64,
+    state: State,
+    defined: Naive,
+    /// Which has counted the calls, but no charges.
+    uncharged: Naive,
+    has_given: bool,
+    /// When calls were admitted, and their costs.
+    admitted: Vec<(u64, u64)>,
+    told: Vec<(u64, Operation<'static>, u64)>,
+}
+
+impl History {
+    /// Tries all histories that begin so and are `more` steps longer.
+    fn go_on(&self, limit: &Limit, more: usize) {
+        const ACTS: [(Operation<'_>, u64); 6] = [
+            (Operation::Consume, 1),
+            (Operation::Consume, 2),
+            (Operation::Charge, 1),
+            (Operation::Charge, 3),
+            (Operation::Give, 1),
+            (Operation::Give, 3),
+        ];
+        let steps = [0, 1, 3].map(|later| ACTS.map(|(act, cost)| (later, act, cost)));
+        for (later, act, cost) in steps.concat().into_iter().filter(|_| more > 0) {
+            let mut next = self.clone();
+            next.now += later;
+            next.told.push((next.now, act, cost));
+            next.decide(limit, act, cost);
+            next.go_on(limit, more - 1);
+        }
+    }
+
+    fn decide(&mut self, limit: &Limit, act: Operation<'_>, cost: u64) {
+        let (now, at) = (self.now, Timestamp::from_micros(self.now).unwrap());
+        let check = [Check::new(limit, "k", cost)];
+        let decided = Request::new(act, check).decide_on(&mut self.state, at);
+        let told = || format!("{limit}: {:?}", self.told);
+        let defined = match act {
+            Operation::Charge => self.defined.charge(now, cost),
+            Operation::Give => self.defined.give(now, cost),
+            _ => self.defined.consume(now, cost),
+        };
+        let verdict = decided.as_slice()[0];
+        self.has_given |= matches!(act, Operation::Give) && verdict.consumed() > 0;
+        assert_eq!(Answer::from(&verdict), defined, "{}", told());
+        let is_call = matches!(act, Operation::Consume);
+        if is_call && decided.is_allowed() {
+            self.uncharged.count(now, cost);
+            self.admitted.push((now, cost));
+        }
+        if self.has_given {
+            return;
+        }
+        let is_anchored =
+            matches!(limit.algorithm(), Algorithm::FixedWindow(of) if of.is_anchored());
+        for later in 0..5 {
+            // A charge begins an anchored window, so the next may begin earlier than without it.
+            let with = self.defined.peek(now + later, 0).remaining;
+            let without = self.uncharged.peek(now + later, 0).remaining;
+            assert!(is_anchored || with <= without, "{}", told());
+        }
+        let quota = limit.algorithm().quota();
+        let begins = self.admitted.iter().map(|&(at, _)| at);
+        for begin in begins.filter(|_| is_anchored) {
+            let span = begin..begin + quota.window_us();
+            let within = self.admitted.iter().filter(|(at, _)| span.contains(at));
+            let sum: u64 = within.map(|(_, cost)| cost).sum();
+            assert!(sum < 2 * quota.amount(), "{}", told());
+        }
+    }
+}
+
+/// Every call that is admitted beside charges would be admitted without them, too.
+#[test]
+fn all_short_histories_with_charges_and_gives_follow_from_the_definitions() {
+    for text in [
+        "fixed-window:2/3us",
+        "fixed-window:3/2us,anchored",
+        "gcra:2/3us",
+        "gcra:3/2us,burst=2",
+        "gcra:1/2us,burst=3",
+        "sliding-buckets:3/2us,buckets=2",
+        "sliding-counter:3/2us",
+        "sliding-counter:2/3us",
+        "sliding-log:3/3us",
+        "sliding-log:2/4us",
+    ] {
+        let limit: Limit = format!("l={text}").parse().unwrap();
+        let naive = Naive::of(&limit).unwrap();
+        let start = History {
+            now: 5,
+            state: State::default(),
+            defined: naive.clone(),
+            uncharged: naive,
+            has_given: false,
+            admitted: Vec::new(),
+            told: Vec::new(),
+        };
+        start.go_on(&limit, 4);
+    }
 }

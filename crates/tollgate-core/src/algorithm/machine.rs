@@ -180,6 +180,14 @@ pub(crate) trait Machine: Copy + Listed {
         within
     }
 
+    /// Returns how many of the newest units can be given back without a receipt; a part of one counts as one.
+    fn givable(&self, _state: &Self::State, _now: u64) -> u64 {
+        0
+    }
+
+    /// Gives back the newest `amount` units, at least one and at most [`givable`](Self::givable).
+    fn give(&self, _state: &mut Self::State, _now: u64, _amount: u64) {}
+
     /// Gives back up to `amount` of what was recorded at `at` and still counts.
     fn refund(&self, state: &mut Self::State, now: u64, at: u64, amount: u64);
 

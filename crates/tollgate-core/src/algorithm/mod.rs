@@ -256,6 +256,14 @@ impl Algorithm {
         with_machine!(self, machine => consume(machine, state, now, cost, shadow))
     }
 
+    pub(crate) fn givable(&self, state: &State, now: Timestamp) -> u64 {
+        with_machine!(self, machine => givable(machine, state, now))
+    }
+
+    pub(crate) fn give(&self, state: &mut State, now: Timestamp, amount: u64) {
+        with_machine!(self, machine => machine.give(open(machine, state), now.as_micros(), amount));
+    }
+
     pub(crate) fn refund(&self, state: &mut State, now: Timestamp, at: Timestamp, amount: u64) {
         with_machine!(self, machine => {
             machine.refund(open(machine, state), now.as_micros(), at.as_micros(), amount);
@@ -359,6 +367,10 @@ fn commit<M: Machine>(machine: &M, state: &mut State, now: Timestamp, cost: u64)
 fn left_ahead<M: Machine>(machine: &M, state: &State, now: Timestamp, within: u64) -> u64 {
     let fresh = M::State::default();
     machine.left_ahead(M::view(state).unwrap_or(&fresh), now.as_micros(), within)
+}
+
+fn givable<M: Machine>(machine: &M, state: &State, now: Timestamp) -> u64 {
+    M::view(state).map_or(0, |state| machine.givable(state, now.as_micros()))
 }
 
 const fn counts_by_calendar<M: Machine>(_machine: &M) -> bool {

@@ -26,7 +26,8 @@
 //! | `reserve` | statements (optional) | `amount`, and `delay`, at least `own` | the new state, with a TTL |
 //! | `locate` | statements (optional) | `amount`, the cost to give back, and `since`, when it was counted | what `refund` needs; writes nothing, and fails if `refund` would |
 //! | `refund` | statements | as `locate`, but `amount` is not 0; for a reservation, `taken`, `before` and `starts_before`, from [`Paired::reserved`] | the new state, with a TTL, unless nothing is given back |
-//! | `search` | functions (optional) | | inserted wherever another section says `@search`; so is `commit` |
+//! | `give` | statements (optional) | `cost` | the new state, with a TTL, after the newest units are given back, if there are any |
+//! | `search` | functions (optional) | | inserted wherever another section says `@search`; so are `commit` and `lower` |
 //!
 //! An algorithm without `delay` has no reservations, and one without `block` blocks no key.
 //!

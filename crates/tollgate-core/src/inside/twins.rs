@@ -5,7 +5,8 @@ pub use crate::algorithm::{
     CallContext, CounterPlan, CounterReply, MOST_PARAMETERS, TWINS, Told, Twin, Words, double,
     integer, words,
 };
-use crate::store::{Check, Request};
+use crate::store::{Check, Fingerprint, Request, Verdicts};
+use crate::time::Timestamp;
 
 /// Returns the index of `algorithm` in [`TWINS`].
 #[must_use]
@@ -31,6 +32,20 @@ pub fn decode(algorithm: &Algorithm, reply: &[u64], call: CallContext) -> Option
 pub fn reserved(request: &Request<'_>, index: usize, check: &Check<'_>) -> Option<[u64; 3]> {
     let reserved = request.cancelled(index)?;
     Some(check.limit().algorithm().reserved(reserved))
+}
+
+/// Returns the decision of a [give](crate::store::Operation::Give) at `now` that a script has
+/// recorded, by the states before and after it.
+#[must_use]
+pub fn given(
+    request: &Request<'_>,
+    before: &[State],
+    after: &mut [State],
+    now: Timestamp,
+) -> Verdicts {
+    request
+        .evaluate(before, now)
+        .given(Fingerprint::of(request), after)
 }
 
 /// Returns how plain commands count calls.

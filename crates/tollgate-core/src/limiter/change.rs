@@ -17,12 +17,12 @@ use crate::time::{Timestamp, Wait};
 
 /// A pending call that changes what a key may do, and consumes nothing.
 ///
-/// Made by [`RateLimiter::refund`], [`RateLimiter::settle`], [`RateLimiter::charge`],
+/// Made by [`RateLimiter::refund`], [`RateLimiter::settle`], [`RateLimiter::charge`], [`RateLimiter::give`],
 /// [`RateLimiter::lower`], [`RateLimiter::block`] and [`RateLimiter::reset`], which say what it returns and
 /// how it fails. End it
 /// with `.await` or [`run`](Self::run).
 ///
-/// The type `A` is the answer: a [`Left`], a [`Wait`] or nothing; [`Charge`] stands for a [`Left`], too, and
+/// The type `A` is the answer: a [`Left`], a [`Wait`] or nothing; [`Charge`] and [`Give`] stand for a [`Left`], too, and
 /// [`Refund`] and [`Settle`] for one beside which a failure has the receipt.
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Change<'l, 'k, S, A> {
@@ -40,6 +40,7 @@ pub struct Change<'l, 'k, S, A> {
 pub(super) enum Act {
     Block(BlockSpan),
     Charge,
+    Give,
     Lower,
     Refund(Receipt),
     Reset,
@@ -75,6 +76,7 @@ impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
         let operation = match &self.act {
             Act::Block(span) => Operation::Block(*span),
             Act::Charge => Operation::Charge,
+            Act::Give => Operation::Give,
             Act::Lower => Operation::Lower,
             Act::Refund(receipt) => Operation::Refund(receipt),
             Act::Settle(receipt) => Operation::Settle(receipt),
@@ -100,7 +102,7 @@ impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
         }
         let receipt = match self.act {
             Act::Refund(receipt) | Act::Settle(receipt) => Some(receipt),
-            Act::Block(_) | Act::Charge | Act::Lower | Act::Reset => None,
+            Act::Block(_) | Act::Charge | Act::Give | Act::Lower | Act::Reset => None,
         };
         let answer = answer.map_err(|error| SettleError::new(error, receipt));
         A::of(&self.limiter.shared.limits, answer)
@@ -133,7 +135,7 @@ impl<S: Store, A> Change<'_, '_, S, A> {
     }
 }
 
-impl<'k, S> Change<'_, 'k, S, Charge> {
+impl<'k, S, A: Once> Change<'_, 'k, S, A> {
     /// Sets the cost; without this, it is 1.
     pub fn cost(mut self, cost: u64) -> Self {
         self.cost.set(cost);
@@ -326,11 +328,32 @@ impl<'l> FromAnswer<'l> for Charge {
     }
 }
 
+/// Stands for what remains after a [give](RateLimiter::give), which may have
+/// [another cost](Change::cost_of) for a limit.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Give {}
+
+impl<'l> FromAnswer<'l> for Give {
+    type Output = Result<Left<'l>, StoreError>;
+
+    fn of(limits: &'l Limits, answer: Answer) -> Self::Output {
+        Left::of(limits, answer)
+    }
+}
+
 /// The answers of calls whose cost can be set for a limit.
 #[doc(hidden)]
 pub trait Costs {}
 
+/// The answers of calls that may have an id.
+#[doc(hidden)]
+pub trait Once: Costs {}
+
+impl Once for Charge {}
 impl Costs for Charge {}
+impl Once for Give {}
+impl Costs for Give {}
 impl Costs for Settle {}
 
 /// Stands for what remains after a [refund](RateLimiter::refund), which has no cost: it gives back

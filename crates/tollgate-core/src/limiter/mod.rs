@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use call::{Call, Check, Consume, Consumes, Deciding, Kind, Peek, Reserve};
 use change::Act;
-pub use change::{Change, Charge, Costs, FromAnswer, Refund, Settle};
+pub use change::{Change, Charge, Costs, FromAnswer, Give, Once, Refund, Settle};
 pub use left::Left;
 pub use settle_error::SettleError;
 
@@ -477,6 +477,49 @@ impl<S> RateLimiter<S> {
     #[inline]
     pub fn charge<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, Charge> {
         Change::new(self, key.into(), Act::Charge, 1)
+    }
+
+    /// Gives back to `key` the newest units that it has used, under each limit, without a receipt.
+    ///
+    /// For goodwill: a customer gets ten calls more. The cost is 1, or as [`Change::cost`] and
+    /// [`Change::cost_of`] say; what each limit has given back is what its verdict has
+    /// [consumed](crate::store::Verdict::consumed). That is never more than was counted and still counts, so
+    /// nothing remains above the amount: for that, raise the amount. It is as if the newest units had not been
+    /// counted:
+    ///
+    /// | algorithm | gives back |
+    /// |---|---|
+    /// | [`Gcra`](crate::Gcra) | of what is owed, but not what is due by the start of the latest reservation; a part of a unit is given back as one |
+    /// | [`FixedWindow`](crate::FixedWindow) | of this window, its first call last |
+    /// | [`SlidingBuckets`](crate::SlidingBuckets) | of the newest bucket, then of the one before |
+    /// | [`SlidingCounter`](crate::SlidingCounter) | of this window, then of the one before |
+    /// | [`SlidingLog`](crate::SlidingLog) | the newest entries |
+    ///
+    /// A limit in [shadow](crate::Limit::shadow) gives back, too; a [`Block`](crate::Block) stays as it is.
+    /// The receipt of a call whose units were given back can still be used: then they are given back twice.
+    ///
+    /// With an [id](Change::id), it is given once, however often it is sent.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting and running return the store's errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{RateLimiter, StoreError, SyncStore};
+    ///
+    /// // With the limit "calls=fixed-window:100/1d".
+    /// fn support(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    ///     let before = limiter.charge("alice").cost(95).run()?.remaining();
+    ///     let left = limiter.give("alice").cost(10).id("ticket-12").run()?;
+    ///     assert_eq!(left.remaining(), before + 10);
+    ///     Ok(())
+    /// }
+    /// ```
+    #[inline]
+    pub fn give<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, Give> {
+        Change::new(self, key.into(), Act::Give, 1)
     }
 
     /// Lowers what remains for `key` to at most `remaining`, under each limit.

@@ -31,6 +31,9 @@ struct Planned<'r> {
     write: Write<'r>,
 }
 
+/// Marks the verdicts of what was given back, so that no receipt is for them.
+const GIVEN: u64 = 0x6769_7665_6e20_7570;
+
 /// What a request records in one state.
 #[derive(Clone, Copy, Debug)]
 enum Write<'r> {
@@ -48,6 +51,8 @@ enum Write<'r> {
         amount: u64,
         at: Timestamp,
     },
+    /// Gives the newest units back; zero writes nothing.
+    Give(u64),
     Cancel {
         amount: u64,
         reserved: &'r Reserved,
@@ -135,6 +140,18 @@ impl Request<'_> {
             Operation::Charge => self.planned(now, |_, check| {
                 (Wait::ZERO, Write::count(check, check.cost()))
             }),
+            Operation::Give => {
+                let mut evaluation = self.planned(now, |index, check| {
+                    let givable = check.limit().algorithm().givable(states.state(index), now);
+                    (Wait::ZERO, Write::Give(givable.min(check.cost())))
+                });
+                for planned in evaluation.each.iter_mut() {
+                    if let Write::Give(units) = planned.write {
+                        planned.consumed = units;
+                    }
+                }
+                evaluation
+            }
             Operation::Lower => self.planned(now, |index, check| {
                 let status = check.limit().algorithm().status(states.state(index), now);
                 let more = status.remaining.saturating_sub(check.cost());
@@ -319,7 +336,16 @@ impl Evaluation<'_> {
     #[inline]
     #[must_use]
     pub fn writes_to(&self, index: usize) -> bool {
-        !matches!(self.each[index].write, Write::Nothing)
+        !matches!(self.each[index].write, Write::Nothing | Write::Give(0))
+    }
+
+    /// Returns the decision of a give that has been recorded elsewhere: `states` are those after it.
+    #[cfg(feature = "__twins")]
+    pub(crate) fn given(mut self, fingerprint: Fingerprint, states: &mut [State]) -> Verdicts {
+        for planned in self.each.iter_mut() {
+            planned.write = Write::Give(0);
+        }
+        self.apply(fingerprint, states)
     }
 
     /// Records the decision in `states`, which must be those that were evaluated, and returns it with this
@@ -331,6 +357,11 @@ impl Evaluation<'_> {
         let count = self.checks.len();
         let is_later = self.delay > 0;
         let mut reserved = is_later.then(|| OneOrMany::from_fn(count, |_| Reserved::default()));
+        let fingerprint = match self.each[0].write {
+            // What was given back cannot be given back once more.
+            Write::Give(_) => fingerprint.marked(GIVEN),
+            _ => fingerprint,
+        };
         let verdicts = OneOrMany::from_fn(count, |index| {
             self.record(index, states, reserved.as_deref_mut())
         });
@@ -360,7 +391,7 @@ impl Evaluation<'_> {
         } = self.each[index];
         let algorithm = check.limit().algorithm();
         let mut at = now;
-        let state = if let Write::Nothing = write {
+        let state = if let Write::Nothing | Write::Give(0) = write {
             states.state(index)
         } else {
             let state = states.state_mut(index);
@@ -382,6 +413,7 @@ impl Evaluation<'_> {
                 }
                 Write::Count(units) => drop(algorithm.commit(state, now, units)),
                 Write::GiveBack { amount, at } => algorithm.refund(state, now, at, amount),
+                Write::Give(amount) => algorithm.give(state, now, amount),
                 Write::Cancel { amount, reserved } => {
                     algorithm.cancel(state, now, reserved, amount);
                 }

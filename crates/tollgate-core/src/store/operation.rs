@@ -27,6 +27,11 @@ pub enum Operation<'a> {
     /// equal, consumes more units ahead, for calls that a process admits without asking the store.
     /// [`Request::granted`](super::Request::granted) says how many, and for how long.
     Prefetch(Prefetch),
+    /// Gives back the newest units without a receipt: as many as the cost of each check, but no more than the
+    /// limit holds. Always allowed.
+    ///
+    /// What is consumed, in the verdicts, is what was given back; no receipt is for it.
+    Give,
     /// Lowers what remains to at most the cost of each check, and changes nothing where less remains
     /// already. Always allowed.
     Lower,
@@ -69,9 +74,12 @@ impl Operation<'_> {
             | Self::Prefetch(_)
             | Self::Reserve { .. }
             | Self::TakeUpTo => true,
-            Self::Block(_) | Self::Charge | Self::Lower | Self::Refund(_) | Self::Settle(_) => {
-                false
-            }
+            Self::Block(_)
+            | Self::Charge
+            | Self::Give
+            | Self::Lower
+            | Self::Refund(_)
+            | Self::Settle(_) => false,
         }
     }
 }

@@ -125,6 +125,13 @@ impl<'a> Request<'a> {
         Self::of_parts(Operation::Charge, Checks::one(check), None)
     }
 
+    /// Returns a request to give back as many of the newest units as the check's cost. See
+    /// [`RateLimiter::give`](crate::RateLimiter::give).
+    #[must_use]
+    pub fn give(check: Check<'a>) -> Self {
+        Self::of_parts(Operation::Give, Checks::one(check), None)
+    }
+
     /// Returns a request to lower what remains to at most the check's cost. See
     /// [`RateLimiter::lower`](crate::RateLimiter::lower).
     #[must_use]
@@ -315,7 +322,7 @@ impl<'a> Request<'a> {
         if !self.is_counted_once() {
             return Err(StoreError::new(
                 ErrorKind::Malformed,
-                "only a call that consumes has an id: leave it out, or use `check`, `take_up_to`, `reserve` or `charge`",
+                "only a call that consumes has an id: leave it out, or use `check`, `take_up_to`, `reserve`, `charge` or `give`",
             ));
         }
         Ok((Some(id), self.clone().with_id(None)))
@@ -345,6 +352,7 @@ impl<'a> Request<'a> {
             self.operation,
             Operation::Charge
                 | Operation::Consume
+                | Operation::Give
                 | Operation::Reserve { .. }
                 | Operation::TakeUpTo
         )

@@ -82,6 +82,7 @@ fn received<'r>(request: &Request<'r>) -> Result<Received<'r>, StoreError> {
         // It grants nothing ahead.
         Operation::Consume | Operation::Prefetch(_) => (Verb::Check, None),
         Operation::Charge => (Verb::Charge, None),
+        Operation::Give => (Verb::Give, None),
         Operation::Lower => (Verb::Lower, None),
         Operation::Peek => (Verb::Peek, None),
         Operation::Refund(receipt) => (Verb::Refund, Some(receipt)),

@@ -79,6 +79,9 @@ operations! {
     /// Expects a charge to the limit `name` for `key`, whether it fits or not.
     Charge = expect_charge -> allow | allow_with_remaining;
 
+    /// Expects that the newest units of the limit `name` for `key` are given back; the cost is how many.
+    Give = expect_give -> allow | allow_with_remaining;
+
     /// Expects that what remains of the limit `name` for `key` is lowered; the cost is what may remain.
     Lower = expect_lower -> allow | allow_with_remaining;
 

@@ -61,6 +61,11 @@ pub(super) fn verdicts(
             } else {
                 Verdict::deny(capacity, opinion.left, opinion.wait)
             };
+            let consumed = match received.verb {
+                // What was given back remains.
+                Verb::Give => check.cost().min(opinion.left),
+                _ => consumed,
+            };
             verdict
                 .with_reset_after(reset_after(request, check, &verdict))
                 .with_consumed(consumed, now(request))

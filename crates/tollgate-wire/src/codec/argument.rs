@@ -51,6 +51,7 @@ pub(crate) fn operation_number(operation: Operation<'_>) -> Option<u64> {
         Operation::Lower => 7,
         Operation::Block(_) => 8,
         Operation::Prefetch(_) => 9,
+        Operation::Give => 10,
         _ => return None,
     })
 }

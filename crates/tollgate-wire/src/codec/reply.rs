@@ -1,7 +1,7 @@
 //! The reply of a script, and the verdicts that follow from it.
 
 use smallvec::SmallVec;
-use tollgate_core::inside::twins::{CallContext, decode, integer, words};
+use tollgate_core::inside::twins::{CallContext, decode, given, integer, words};
 use tollgate_core::store::{Check, Operation, Request, State, Uncovered, Verdicts};
 use tollgate_core::{CallId, ErrorKind, StoreError, Timestamp};
 
@@ -20,6 +20,7 @@ pub(crate) fn decision(question: &Question<'_>, reply: &[u8]) -> Result<Verdicts
     let request = question.request;
     let mut reply = Reply::read(question, reply, 1)?;
     let states = &mut reply.states[..];
+    let checks = request.checks().len();
     let decision = match request.operation() {
         // The reply to these holds the states after them: peek at those.
         Operation::Charge | Operation::Refund(_) | Operation::Settle(_) => {
@@ -27,6 +28,11 @@ pub(crate) fn decision(question: &Question<'_>, reply: &[u8]) -> Result<Verdicts
             let look = checks.map(|check| Check::new(check.limit(), check.key(), 0));
             let look = Request::new(Operation::Peek, look);
             look.decide_on(states, reply.now)
+        }
+        // The states before it, and those after it.
+        Operation::Give => {
+            let (before, after) = states.split_at_mut(checks);
+            given(request, before, after, reply.now)
         }
         _ => request.decide_on(states, reply.now),
     };
@@ -95,19 +101,29 @@ impl Reply {
         calls: u64,
     ) -> Result<Self, StoreError> {
         let request = question.request;
-        let parts = Self::parts(request.checks().len(), reply).ok_or_else(not_understood)?;
+        let times = match request.operation() {
+            Operation::Give => 2,
+            _ => 1,
+        };
+        let count = times * request.checks().len();
+        let parts = Self::parts(count, reply).ok_or_else(not_understood)?;
         let (allowed, now, raw) = parts;
         if question.instant.is_some_and(|instant| instant != now) {
             return Err(not_understood());
         }
-        let states = request.checks().iter().zip(raw).map(|(check, raw)| {
-            let call = CallContext {
-                now: now.as_micros(),
-                cost: cost(request, check, allowed).saturating_mul(calls),
-            };
-            let algorithm = check.limit().algorithm();
-            decode(algorithm, &words(raw)?, call)
-        });
+        let states = request
+            .checks()
+            .iter()
+            .cycle()
+            .zip(raw)
+            .map(|(check, raw)| {
+                let call = CallContext {
+                    now: now.as_micros(),
+                    cost: cost(request, check, allowed).saturating_mul(calls),
+                };
+                let algorithm = check.limit().algorithm();
+                decode(algorithm, &words(raw)?, call)
+            });
         let states: Option<States> = states.collect();
         Ok(Self {
             allowed,

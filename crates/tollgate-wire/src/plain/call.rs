@@ -82,6 +82,7 @@ pub(super) fn counter_call<'a>(request: &Request<'a>) -> Result<CounterCall<'a>,
         Operation::Reserve { .. } => return Err("a counter cannot delay a call"),
         Operation::TakeUpTo => return Err("a counter cannot take part of a cost"),
         Operation::Block(_) => return Err("a counter cannot block a key"),
+        Operation::Give => return Err("a counter does not record what is newest"),
         Operation::Charge | Operation::Lower | Operation::Settle(_) => {
             return Err("a counter cannot count more than fits");
         }

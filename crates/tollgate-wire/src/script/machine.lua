@@ -13,6 +13,7 @@ local function @name(operation, key, counted, cost, detail, taken, before, start
     @save
     return
   end
+  @giving
   @later
   @blocking
   local fits = cost == 0 or @fits

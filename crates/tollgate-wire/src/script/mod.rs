@@ -305,6 +305,10 @@ fn unit(set: usize, access: &Access) -> String {
         };
         fill(MACHINE, &|name| match name {
             "later" => only_with("delay", MACHINE_RESERVE),
+            "giving" => only_with(
+                "give",
+                "\n  if operation == GIVE then\n    @give\n    @save\n    return\n  end",
+            ),
             "blocking" => only_with("block", MACHINE_BLOCK),
             "if_ahead" => only_with("ahead", "\n    if is_ahead then\n@ahead\n    end"),
             name => part(twin, access, name),
@@ -364,7 +368,7 @@ fn part(twin: &Twin, access: &Access, name: &str) -> String {
         "save" => format!("if state then {} end", access.set),
         "left" if twin.section(name).is_empty() => part(twin, access, "remaining"),
         "cover" | "read" | "search" | "fits" | "remaining" | "left" | "ahead" | "answer"
-        | "block" | "delay" | "reserve" | "commit" | "locate" | "refund" => {
+        | "block" | "give" | "lower" | "delay" | "reserve" | "commit" | "locate" | "refund" => {
             fill(&twin.section(name), &|name| part(twin, access, name))
         }
         name => unknown(name),

@@ -2,7 +2,7 @@
 -- Reads them all, and only then records. If it stands for several equal calls, they are decided as
 -- if each came after the one before it. Returns the answer, and how many calls are admitted.
 -- A settlement counts more or gives back; a refund is one that gives back all, and a charge one that counts
--- all. A check is a
+-- all. GIVE writes at once, too. A check is a
 -- settlement that writes nothing.
 -- `counted` is 1 for a limit that counts denied calls, too, and 2 more for one in shadow.
 -- For each limit there are a cost and a detail, which the operation gives a meaning (`Detail` in
@@ -13,7 +13,7 @@
 -- parts of what is left, follow after all limits.
 -- BLOCK: 1 if the cost is the instant until which, 2 if it is the time for which, 0 if it is neither.
 -- Others: 0.
-local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK, PREFETCH = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local CONSUME, PEEK, SETTLE, TAKE, CHECK, RESERVE, LOWER, BLOCK, PREFETCH, GIVE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local now, slack, server_now
 local function set_clock(instant, millis)
   now, slack = instant, millis
@@ -78,6 +78,12 @@ local function decide(argument, base, count, calls)
       end
       -- What is left is looked at as it is afterwards.
       fits, raws[i] = look(i, PEEK, 0)
+    elseif operation == GIVE then
+      -- What was given back follows from the states before and after.
+      fits, raws[i] = look(i, PEEK, 0)
+      if cost_of(i) > 0 then look(i, GIVE) end
+      local _
+      _, raws[count + i] = look(i, PEEK, 0)
     elseif operation == LOWER then
       fits, raws[i], commits[i], remaining = look(i, TAKE, 0)
       costs[i] = max(remaining - cost_of(i), 0)
@@ -123,12 +129,12 @@ local function decide(argument, base, count, calls)
   if admitted < calls then
     for i = 1, count do costs[i], counts[i] = admitted * cost_of(i), true end
   end
-  if operation ~= PEEK and operation ~= SETTLE then
+  if operation ~= PEEK and operation ~= SETTLE and operation ~= GIVE then
     for i = 1, count do
       if costs[i] > 0 and (allowed and not shadows[i] or counts[i] or operation == BLOCK) then commits[i](costs[i], delay, is_ahead) end
     end
   end
-  for i = 1, count do
+  for i = 1, #raws do
     raws[i] = pack('<I2', #raws[i]) .. raws[i]
   end
   return pack('<bd', allowed and 1 or 0, now) .. concat(raws), admitted

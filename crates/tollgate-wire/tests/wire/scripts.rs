@@ -117,13 +117,13 @@ fn scripts_have_not_changed() {
             &gcra[..2],
             "e3022e5a4c6d09c00e06f00c9f088ab55a451ecd",
         ),
-        (within, &gcra, "96ae967b39bdfacdc79d785f55d061ba2b91ab56"),
-        (consume, &ALL, "062a83f25a442ee85414c1593065e84bc1cca1be"),
-        (peek, &ALL, "062a83f25a442ee85414c1593065e84bc1cca1be"),
+        (within, &gcra, "d20472244a89f027f4af3039babc5280d1936ccd"),
+        (consume, &ALL, "5db41bd651675d5b83968e673350a4f19cbf880b"),
+        (peek, &ALL, "5db41bd651675d5b83968e673350a4f19cbf880b"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "062a83f25a442ee85414c1593065e84bc1cca1be",
+            "5db41bd651675d5b83968e673350a4f19cbf880b",
         ),
     ];
     let alone = ALL

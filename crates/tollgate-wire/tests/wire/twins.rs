@@ -373,6 +373,7 @@ enum Act {
     TakeUpTo(Cost),
     /// Lowers what remains to a cost.
     Charge(Cost),
+    Give(Cost),
     Lower(Cost),
     /// Gives back one of the calls so far, perhaps once more.
     Refund(usize),
@@ -394,6 +395,7 @@ fn act() -> impl Strategy<Value = Act> {
         6 => any::<usize>().prop_map(Act::Refund),
         4 => (any::<Index>(), cost()).prop_map(|(index, cost)| Act::Settle(index, cost)),
         2 => cost().prop_map(Act::Charge),
+        3 => cost().prop_map(Act::Give),
         2 => cost().prop_map(Act::Lower),
         6 => (cost(), reach()).prop_map(|(cost, tenths)| Act::Reserve(cost, tenths)),
         1 => Just(Act::Reset),
@@ -521,6 +523,7 @@ fn play(is_played: fn(&Algorithm) -> bool) {
                 let cost = match act {
                     Act::Consume(cost)
                     | Act::Charge(cost)
+                    | Act::Give(cost)
                     | Act::Lower(cost)
                     | Act::Peek(cost)
                     | Act::Prefetch(cost, ..)
@@ -584,6 +587,7 @@ fn play(is_played: fn(&Algorithm) -> bool) {
                         }
                         Operation::Charge
                     }
+                    Act::Give(_) => Operation::Give,
                     Act::Lower(_) => Operation::Lower,
                     Act::Refund(_) | Act::Settle(..) if receipts.is_empty() => continue,
                     Act::Refund(of) => Operation::Refund(&receipts[of % receipts.len()]),
@@ -595,7 +599,8 @@ fn play(is_played: fn(&Algorithm) -> bool) {
                 };
                 let (remaining, receipt) = pair.decide(operation, &checks, clock);
                 left = remaining;
-                receipts.extend(receipt);
+                // What was given back has none that a store accepts.
+                receipts.extend(receipt.filter(|_| !matches!(act, Act::Give(_))));
             }
             Ok(())
         })

@@ -225,6 +225,14 @@ impl Machine for CalendarWindow {
         }
     }
 
+    fn givable(&self, state: &State, now: u64) -> u64 {
+        Self::used(state, self.period(state, now))
+    }
+
+    fn give(&self, state: &mut State, _now: u64, amount: u64) {
+        state.kept -= amount;
+    }
+
     /// Looks up the period once.
     // Not inlined, so that the decisions of other algorithms keep their registers.
     #[inline(never)]

@@ -34,3 +34,11 @@ if used > 0 and since >= start and since < period_end then
   state, ttl = pack('<ddd', start, length, kept), 1 + slack
   if kept > 0 then ttl = ceil((period_end - now) / 1000) + 86400000 + slack end
 end
+
+--@ give
+local given = min(cost, used)
+if given > 0 then
+  kept = kept - given
+  state, ttl = pack('<ddd', start, length, kept), 1 + slack
+  if kept > 0 then ttl = ceil((period_end - now) / 1000) + 86400000 + slack end
+end

@@ -195,6 +195,17 @@ impl Machine for FixedWindow {
         }
     }
 
+    fn givable(&self, state: &State, now: u64) -> u64 {
+        let (used, _) = self.used(state, now);
+        used.min(state.kept)
+    }
+
+    fn give(&self, state: &mut State, _now: u64, amount: u64) {
+        state.kept -= amount;
+        // The first call is the last to be given back.
+        state.at_start = state.at_start.min(state.kept);
+    }
+
     // Under a quota of zero, a denied call makes no difference: the next one is denied, too.
     fn counts_denied(&self) -> bool {
         self.count_denied && self.quota.amount() > 0

@@ -43,3 +43,14 @@ if used > 0 and since >= start and since - start < window then
   if kept > 0 then reset = (start - now) + window end
   state, ttl = pack('<ddd', start, kept, at_start), max(ceil(reset / 1000), 1) + slack
 end
+
+--@ give
+local given = min(cost, used, kept)
+if given > 0 then
+  kept = kept - given
+  -- The first call is the last to be given back.
+  at_start = min(at_start, kept)
+  local reset = 0
+  if kept > 0 then reset = (start - now) + window end
+  state, ttl = pack('<ddd', start, kept, at_start), max(ceil(reset / 1000), 1) + slack
+end

@@ -180,6 +180,12 @@ impl Gcra {
         u64::try_from(debt).map_or(MAX_EXACT, |debt| debt.min(MAX_EXACT))
     }
 
+    /// Returns how much leaks until the latest start that is to come: what was due by then stays so.
+    fn lead(&self, state: &State, debt: u64, at: u64) -> u64 {
+        let starts = state.starts(debt, at).max(at);
+        (starts - at).saturating_mul(self.leak)
+    }
+
     /// Converts `units` to tokens, rounded down.
     #[inline(always)]
     fn tokens(&self, units: u64) -> u64 {
@@ -296,6 +302,19 @@ impl Machine for Gcra {
             return;
         }
         *state = State::new(debt.saturating_sub(returned), now, self.unit, starts);
+    }
+
+    fn givable(&self, state: &State, now: u64) -> u64 {
+        let (debt, at) = self.leaked(state, now);
+        debt.saturating_sub(self.lead(state, debt, at))
+            .div_ceil(self.unit)
+    }
+
+    fn give(&self, state: &mut State, now: u64, amount: u64) {
+        let (debt, at) = self.leaked(state, now);
+        let left = debt.saturating_sub(amount.saturating_mul(self.unit));
+        let left = left.max(self.lead(state, debt, at));
+        *state = State::new(left, at, self.unit, state.starts(debt, at));
     }
 
     /// With a longer delay, the debt could exceed [`MAX_EXACT`]: it is at most `K` when the call

@@ -89,6 +89,15 @@ else
   local charge = min(amount * unit, 9007199254740991)
   rest = max(debt - max(charge - max(max(at, starts) - since, 0) * leak, 0), 0)
 end
+@lower
+
+--@ give
+-- What was due by the latest start that is to come stays so.
+local rest = max(debt - cost * unit, max(starts - at, 0) * leak)
+@lower
+
+--@ lower
+-- Leaves the debt `rest`, if that is less.
 if rest < debt then
   debt = rest
   local reset = 0

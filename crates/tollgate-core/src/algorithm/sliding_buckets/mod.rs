@@ -242,6 +242,23 @@ impl Machine for SlidingBuckets {
         within.min(self.bucket_us - at % self.bucket_us)
     }
 
+    fn givable(&self, state: &State, now: u64) -> u64 {
+        let state = self.own(state);
+        self.used(state, self.bucket(state, now))
+    }
+
+    fn give(&self, state: &mut State, _now: u64, mut amount: u64) {
+        state.total -= amount;
+        let mut bucket = state.head;
+        while amount > 0 {
+            let count = &mut state.counts[self.slot(bucket)];
+            let returned = amount.min(*count);
+            *count -= returned;
+            amount -= returned;
+            bucket = bucket.saturating_sub(1);
+        }
+    }
+
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let j = at / self.bucket_us;
         if self.own(state).counts.is_empty()

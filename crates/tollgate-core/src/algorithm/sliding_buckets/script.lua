@@ -76,3 +76,20 @@ if raw ~= '' and j <= head and bucket - j <= buckets then
     state, ttl = pack('<dd', head, total - returned) .. counts, max(ceil(reset / 1000), 1) + slack
   end
 end
+
+--@ give
+local given = min(cost, used)
+if given > 0 then
+  local _, total = unpack('<dd', raw)
+  local counts, newest, left = sub(raw, 17), head, given
+  while left > 0 or (newest > bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0) do
+    local place = 8 * (newest % ring)
+    local count = unpack('<d', counts, place + 1)
+    local returned = min(left, count)
+    counts, left = sub(counts, 1, place) .. pack('<d', count - returned) .. sub(counts, place + 9), left - returned
+    if returned == count then newest = newest - 1 end
+  end
+  local reset = 0
+  if newest > bucket - ring then reset = (newest * width - now) + ring * width end
+  state, ttl = pack('<dd', head, total - given) .. counts, max(ceil(reset / 1000), 1) + slack
+end

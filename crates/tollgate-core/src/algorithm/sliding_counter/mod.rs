@@ -234,6 +234,25 @@ impl Machine for SlidingCounter {
         within.min(window_us - at % window_us)
     }
 
+    fn givable(&self, state: &State, now: u64) -> u64 {
+        let view = self.as_of(state, now);
+        view.current + view.previous
+    }
+
+    fn give(&self, state: &mut State, now: u64, amount: u64) {
+        let View {
+            start,
+            current,
+            previous,
+            ..
+        } = self.as_of(state, now);
+        *state = State {
+            start,
+            current: current.saturating_sub(amount),
+            previous: previous - amount.saturating_sub(current),
+        };
+    }
+
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         let view = self.as_of(state, now);
         let window_us = self.quota.window_us();

@@ -61,3 +61,17 @@ if returned > 0 then
   end
   state, ttl = pack('<ddd', start, current, previous), max(ceil(reset / 1000), 1) + slack
 end
+
+--@ give
+local given = min(cost, current + previous)
+if given > 0 then
+  previous = previous - max(given - current, 0)
+  current = max(current - given, 0)
+  local reset = 0
+  if current > 0 then
+    reset = (start - now) + 2 * window
+  elseif previous > 0 then
+    reset = (start - now) + window
+  end
+  state, ttl = pack('<ddd', start, current, previous), max(ceil(reset / 1000), 1) + slack
+end

@@ -230,6 +230,21 @@ impl Machine for SlidingLog {
         place
     }
 
+    fn givable(&self, state: &State, now: u64) -> u64 {
+        state.total() - state.total_until(self.expired(state.clamp(now)))
+    }
+
+    fn give(&self, state: &mut State, _now: u64, amount: u64) {
+        let kept = state.total() - amount;
+        let left = state.entries.partition_point(|entry| entry.total < kept);
+        // The entry that reaches what is kept may reach beyond it.
+        state.entries.truncate(left + 1);
+        match state.entries.back_mut() {
+            Some(last) if kept > state.before => last.total = kept,
+            _ => state.entries.clear(),
+        }
+    }
+
     fn refund(&self, state: &mut State, now: u64, at: u64, amount: u64) {
         if self
             .expired(state.clamp(now))

@@ -198,3 +198,25 @@ if returned > 0 then
   if changed[1] then call(is_before and 'LPUSH' or 'RPUSH', key, table_unpack(changed)) end
   call('PEXPIRE', key, ceil(reset / 1000) + 1 + slack)
 end
+
+--@ give
+local left = max(used - cost, 0)
+if left < used then
+  @search
+  local low, reached = gone, before
+  local ends = now
+  if left > 0 then
+    -- The entry with which as many are reached as are left.
+    low, reached, ends = search(gone, before, function(_, sum)
+      return (sum - before) % 4294967296 >= left
+    end, left)
+    ends = ends + window
+    low = low + 1
+    local element = call('LINDEX', key, format('%d', low))
+    call('LSET', key, format('%d', low), pack('<dI4', ends - window, before + left) .. sub(element, 13))
+  end
+  local _, header = unpack('<dI4', front[1])
+  call('LSET', key, '0', pack('<dI4', latest, header))
+  call('LTRIM', key, '0', format('%d', low))
+  call('PEXPIRE', key, format('%d', ceil((ends - now) / 1000) + 1 + slack))
+end
