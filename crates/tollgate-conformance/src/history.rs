@@ -128,7 +128,7 @@ impl Acts {
     /// Calls, peeks, refunds and the like, with a clock that only moves forward.
     pub(crate) const FORWARD_REFUNDS: Self = Self {
         refunds: true,
-        gives: true,
+        gives: false,
         resets: false,
         back: false,
         ahead: false,
@@ -141,10 +141,16 @@ impl Acts {
         back: false,
         ahead: false,
     };
+    /// Calls, charges, gives and the like, and units ahead, with a clock that only moves forward. Without
+    /// refunds: what was given back may be refunded once more, and how much of it depends on the algorithm.
+    pub(crate) const FORWARD_GIVES: Self = Self {
+        refunds: false,
+        gives: true,
+        ..Self::FORWARD_AHEAD
+    };
     /// Calls, refunds and the like, and units ahead, with a clock that only moves forward.
     pub(crate) const FORWARD_AHEAD: Self = Self {
         ahead: true,
-        gives: false,
         ..Self::FORWARD_REFUNDS
     };
 }
@@ -230,9 +236,9 @@ fn acts(acts: Acts) -> impl Strategy<Value = Act> {
         4 * u32::from(acts.ahead) => ahead().prop_map(Act::Prefetch),
         3 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Refund),
         2 * u32::from(acts.refunds) => (0..LONGEST).prop_map(Act::Settle),
-        u32::from(acts.refunds) => Just(Act::Charge),
+        u32::from(acts.refunds || acts.gives) => Just(Act::Charge),
         u32::from(acts.gives) => Just(Act::Give),
-        u32::from(acts.refunds) => Just(Act::Lower),
+        u32::from(acts.refunds || acts.gives) => Just(Act::Lower),
         u32::from(acts.resets) => Just(Act::Reset),
     ]
 }

@@ -40,11 +40,12 @@ pub(super) fn agree_on(harness: &Stores, plan: &Plan, kind: Acts) {
 pub async fn agrees_with_the_definition(harness: &Stores, plan: &Plan) {
     // With refunds, the clock only moves forward: a refunded call no longer records how far it had
     // come.
-    let ahead = Acts {
-        gives: true,
-        ..Acts::FORWARD_AHEAD
-    };
-    for kind in [Acts::CALLS, Acts::FORWARD_REFUNDS, ahead] {
+    for kind in [
+        Acts::CALLS,
+        Acts::FORWARD_REFUNDS,
+        Acts::FORWARD_AHEAD,
+        Acts::FORWARD_GIVES,
+    ] {
         plan.in_scenes(harness, |limit| histories(limit, 1, kind), follows);
     }
 }
