@@ -341,3 +341,37 @@ fn what_is_forgotten_is_not_given_back() {
     let writes = [0, 1].map(|index| evaluation.writes_to(index));
     assert_eq!(writes, [true, false]);
 }
+
+#[test]
+fn a_charge_that_cannot_be_counted_exactly_is_refused() {
+    // A unit of the last takes 6,000,000 parts.
+    let limits = [
+        ("fixed-window:5/1m", MAX_EXACT),
+        ("sliding-log:5/1m", MAX_EXACT),
+        ("gcra:10/1m", MAX_EXACT / 6_000_000),
+    ];
+    for (text, most) in limits {
+        let limit: Limit = format!("l={text}").parse().unwrap();
+        let charge = |cost| Request::charge(Check::new(&limit, "k", cost));
+        let valid = |cost| charge(cost).validate(Fingerprint::of);
+        valid(most).unwrap();
+        let error = valid(most + 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
+        let mut state = State::default();
+        let owes = charge(most).decide_on(&mut state, Timestamp::UNIX_EPOCH);
+        assert_eq!((owes.is_allowed(), owes.remaining()), (true, 0), "{text}");
+    }
+}
+
+#[test]
+fn no_store_accepts_a_receipt_for_what_was_given_back() {
+    let limit: Limit = "l=fixed-window:5/1m".parse().unwrap();
+    let (check, now) = (Check::new(&limit, "k", 3), Timestamp::UNIX_EPOCH);
+    let mut state = State::default();
+    Request::charge(check).decide_on(&mut state, now);
+    let given = Request::give(check).decide_on(&mut state, now);
+    assert_eq!((given.consumed(), given.remaining()), (3, 5));
+    let receipt = given.into_receipt().unwrap();
+    let refund = Request::refund(&receipt, check).validate(Fingerprint::of);
+    assert_eq!(refund.unwrap_err().kind(), ErrorKind::Malformed);
+}

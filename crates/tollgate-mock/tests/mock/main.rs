@@ -54,6 +54,8 @@ const WITHIN_A_SECOND: Operation<'_> = Operation::Reserve { max_delay: SECOND };
 fn mail(operation: Operation<'_>, cost: u64, answer: &dyn Fn(Expectation<'_>)) -> Verdict {
     let mut store = MockStore::new();
     answer(match operation {
+        Operation::Charge => store.expect_charge("mail", "k"),
+        Operation::Give => store.expect_give("mail", "k"),
         Operation::Lower => store.expect_lower("mail", "k"),
         Operation::Peek => store.expect_peek("mail", "k"),
         Operation::Reserve { .. } => store.expect_reserve("mail", "k"),

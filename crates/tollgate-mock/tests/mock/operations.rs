@@ -29,6 +29,8 @@ fn each_answer_has_its_verdict() {
         (Operation::TakeUpTo, 0, allow, (true, 5, 0, 0)),
         (Operation::TakeUpTo, 0, none, (true, 0, 0, 0)),
         (Operation::TakeUpTo, 1, none, (false, 0, 0, 1_000_000)),
+        (Operation::Charge, 9, allow, (true, 5, 0, 0)),
+        (Operation::Give, 9, allow, (true, 5, 5, 0)),
         (Operation::Lower, 4, allow, (true, 4, 0, 0)),
         (Operation::Lower, 9, allow, (true, 5, 0, 0)),
         (WITHIN_A_SECOND, 2, later, (true, 0, 2, 2)),

@@ -118,12 +118,12 @@ fn scripts_have_not_changed() {
             "e3022e5a4c6d09c00e06f00c9f088ab55a451ecd",
         ),
         (within, &gcra, "d20472244a89f027f4af3039babc5280d1936ccd"),
-        (consume, &ALL, "5db41bd651675d5b83968e673350a4f19cbf880b"),
-        (peek, &ALL, "5db41bd651675d5b83968e673350a4f19cbf880b"),
+        (consume, &ALL, "8f1b62a5dbd99ac5f46bd436f6bbdec9fbdd040e"),
+        (peek, &ALL, "8f1b62a5dbd99ac5f46bd436f6bbdec9fbdd040e"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "5db41bd651675d5b83968e673350a4f19cbf880b",
+            "8f1b62a5dbd99ac5f46bd436f6bbdec9fbdd040e",
         ),
     ];
     let alone = ALL

@@ -203,20 +203,19 @@ end
 local left = max(used - cost, 0)
 if left < used then
   @search
-  local low, reached = gone, before
-  local ends = now
+  local low, reset, _, instant = gone, 0
   if left > 0 then
     -- The entry with which as many are reached as are left.
-    low, reached, ends = search(gone, before, function(_, sum)
-      return (sum - before) % 4294967296 >= left
+    low, _, instant = search(gone, before, function(_, reached)
+      return (reached - before) % 4294967296 >= left
     end, left)
-    ends = ends + window
+    reset = (instant - now) + window
     low = low + 1
     local element = call('LINDEX', key, format('%d', low))
-    call('LSET', key, format('%d', low), pack('<dI4', ends - window, before + left) .. sub(element, 13))
+    call('LSET', key, format('%d', low), pack('<dI4', instant, before + left) .. sub(element, 13))
   end
   local _, header = unpack('<dI4', front[1])
   call('LSET', key, '0', pack('<dI4', latest, header))
   call('LTRIM', key, '0', format('%d', low))
-  call('PEXPIRE', key, format('%d', ceil((ends - now) / 1000) + 1 + slack))
+  call('PEXPIRE', key, format('%d', ceil(reset / 1000) + 1 + slack))
 end

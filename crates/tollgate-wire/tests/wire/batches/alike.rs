@@ -49,6 +49,8 @@ enum Act {
     Prefetch(u64, u64, u32),
     Reserve(u64),
     Block(u64),
+    Charge,
+    Give,
     Refund(Index),
     Settle(Index),
 }
@@ -58,6 +60,8 @@ fn call() -> impl Strategy<Value = Planned> {
         16 => Just(Act::Consume),
         3 => Just(Act::Peek),
         2 => Just(Act::Take),
+        1 => Just(Act::Charge),
+        1 => Just(Act::Give),
         1 => Just(Act::Lower),
         3 => (0..9_u64, 0..900_u64, 1..3_u32)
             .prop_map(|(most, millis, parts)| Act::Prefetch(most, millis, parts)),
@@ -166,6 +170,8 @@ proptest! {
                     Act::Consume => Operation::Consume,
                     Act::Peek => Operation::Peek,
                     Act::Take => Operation::TakeUpTo,
+                    Act::Charge => Operation::Charge,
+                    Act::Give => Operation::Give,
                     Act::Lower => Operation::Lower,
                     Act::Prefetch(most, millis, parts) => {
                         let within = Duration::from_millis(*millis);
