@@ -36,7 +36,6 @@ pub fn reserved(request: &Request<'_>, index: usize, check: &Check<'_>) -> Optio
 
 /// Returns the decision of a [give](crate::store::Operation::Give) at `now` that a script has
 /// recorded, by the states before and after it.
-#[must_use]
 pub fn given(
     request: &Request<'_>,
     before: &[State],
