@@ -49,7 +49,7 @@ pub use time::{Timestamp, Wait};
 pub mod call {
     pub use crate::companion::Companion;
     pub use crate::limiter::{
-        Call, Change, Charge, Check, Consume, Consumes, Costs, Deciding, FromAnswer, Give, Kind,
-        Left, Once, Peek, Refund, Reserve, Settle, SettleError,
+        Call, Change, Check, Consume, Consumes, Costs, Deciding, FromAnswer, Kind, Left, Peek,
+        Refund, Reserve, Settle, SettleError, Units,
     };
 }

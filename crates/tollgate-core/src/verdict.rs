@@ -10,7 +10,10 @@ use crate::time::{Timestamp, Wait};
 pub struct Verdict {
     pub(crate) allowed: bool,
     pub(crate) capacity: u64,
+    /// The units that remain; if it owes any, those that it owes.
     pub(crate) remaining: u64,
+    /// Set by peeks and changes only: calls that consume need not compute debts.
+    pub(crate) owes: bool,
     /// How long until the limit allows the call; of an allowed reservation, how long until it
     /// starts.
     pub(crate) wait: Wait,
@@ -34,6 +37,7 @@ impl Verdict {
             allowed: true,
             capacity,
             remaining,
+            owes: false,
             wait: Wait::ZERO,
             starts_later: false,
             reset_after: Wait::ZERO,
@@ -110,7 +114,17 @@ impl Verdict {
     /// Returns the largest cost that this limit would allow now, rounded down.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.remaining
+        if self.owes { 0 } else { self.remaining }
+    }
+
+    /// Returns how many units more have been used than the limit allows, rounded up: [charged](crate::RateLimiter::charge),
+    /// or [settled](crate::RateLimiter::settle) above the estimate. Nothing remains while there are any.
+    ///
+    /// A peek tells it, and so does what changes the key, such as a charge; of other calls, it is zero. A
+    /// [`SlidingLog`](crate::SlidingLog) remembers no debts.
+    #[must_use]
+    pub fn owed(&self) -> u64 {
+        if self.owes { self.remaining } else { 0 }
     }
 
     /// Returns how long to wait until this limit allows the same call, if nobody else calls.

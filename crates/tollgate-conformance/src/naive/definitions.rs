@@ -92,7 +92,7 @@ impl Definition {
             // Once the last window has ended, or all of it was refunded, a new one begins.
             Self::Anchored { .. } if self.left(events, now) == self.capacity() => {
                 events.clear();
-                cost
+                cost.min(MAX_EXACT.into())
             }
             Self::Bucket { window, .. } => cost * window,
             // A denied call, or what is settled beyond a call's cost, counts at most the amount.
@@ -103,7 +103,15 @@ impl Definition {
                 let counted: i128 = this.map(|event| event.amount).sum();
                 cost.min(amount - counted)
             }
-            _ => cost,
+            // Larger counts are not exact.
+            Self::Anchored { .. } => {
+                let used: i128 = events.iter().map(|event| event.amount).sum();
+                cost.min(i128::from(MAX_EXACT) - used)
+            }
+            _ => {
+                let used = self.capacity() - self.left(events, now);
+                cost.min(i128::from(MAX_EXACT) - used)
+            }
         };
         events.push(Event {
             recorded: now,
@@ -302,7 +310,7 @@ impl Definition {
                 burst,
                 amount,
                 window,
-            } => (burst * window - level(events, amount, now)) / window,
+            } => (burst * window - level(events, amount, now)).div_euclid(window),
             // Counts the current bucket, and as many before it as a window holds.
             Self::Buckets {
                 amount,

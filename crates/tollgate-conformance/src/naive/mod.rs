@@ -29,6 +29,8 @@ pub struct Answer {
     pub counted_at: Option<i128>,
     /// The largest cost that would be admitted next.
     pub remaining: i128,
+    /// What was used above the capacity; zero unless the call is a peek or changes what a key may do.
+    pub owed: i128,
     /// How long until the same call is admitted; `None` means never.
     pub retry_after: Option<i128>,
     /// How long until everything remains.
@@ -43,6 +45,7 @@ impl From<&Verdict> for Answer {
             consumed: verdict.consumed().into(),
             counted_at: (verdict.consumed() > 0).then_some(counted_at),
             remaining: verdict.remaining().into(),
+            owed: verdict.owed().into(),
             retry_after: verdict.retry_after().as_micros().map(i128::from),
             reset_after: verdict
                 .reset_after()
@@ -128,7 +131,10 @@ impl Naive {
     /// Returns the answer to a peek at `cost`.
     pub fn peek(&self, now: u64, cost: u64) -> Answer {
         let (now, cost) = (i128::from(now), i128::from(cost));
-        self.answer(now, 0, cost <= self.remaining(now), cost)
+        Answer {
+            owed: self.owed(now),
+            ..self.answer(now, 0, cost <= self.remaining(now), cost)
+        }
     }
 
     /// Consumes as much as remains at `now`, up to `most`.
@@ -158,7 +164,7 @@ impl Naive {
         let now = i128::from(now);
         self.definition
             .refund(&mut self.events, now, at.into(), cost.into());
-        self.answer(now, 0, true, 0)
+        self.after(now)
     }
 
     /// Settles at `cost`, at `now`, a call that consumed `was` and was counted at `at`.
@@ -170,13 +176,13 @@ impl Naive {
             let (now, more) = (i128::from(now), i128::from(cost - was));
             self.definition.count(&mut self.events, now, more);
         }
-        self.answer(now.into(), 0, true, 0)
+        self.after(now.into())
     }
 
     /// Charges `cost` at `now`: counts it, whether it fits or not.
     pub fn charge(&mut self, now: u64, cost: u64) -> Answer {
         self.count(now, cost);
-        self.answer(now.into(), 0, true, 0)
+        self.after(now.into())
     }
 
     /// Gives back, at `now`, the newest `cost` units that still count.
@@ -186,7 +192,7 @@ impl Naive {
         Answer {
             consumed: given,
             counted_at: (given > 0).then_some(now),
-            ..self.answer(now, 0, true, 0)
+            ..self.after(now)
         }
     }
 
@@ -197,7 +203,7 @@ impl Naive {
         if beyond > 0 {
             self.definition.count(&mut self.events, now, beyond);
         }
-        self.answer(now, 0, true, 0)
+        self.after(now)
     }
 
     fn answer(&self, now: i128, consumed: i128, allowed: bool, cost: i128) -> Answer {
@@ -211,6 +217,7 @@ impl Naive {
                 .filter(|_| consumed > 0)
                 .map(|event| event.starts),
             remaining: self.remaining(now),
+            owed: 0,
             retry_after: match (allowed, cost <= capacity) {
                 (true, _) => Some(0),
                 (false, true) => Some(self.wait(now, cost)),
@@ -218,6 +225,18 @@ impl Naive {
             },
             reset_after: self.wait(now, capacity),
         }
+    }
+
+    /// Returns what remains at `now`, after a change.
+    fn after(&self, now: i128) -> Answer {
+        Answer {
+            owed: self.owed(now),
+            ..self.answer(now, 0, true, 0)
+        }
+    }
+
+    fn owed(&self, now: i128) -> i128 {
+        (-self.left(now)).max(0)
     }
 
     fn remaining(&self, now: i128) -> i128 {

@@ -151,6 +151,11 @@ pub(crate) trait Machine: Copy + Listed {
     /// Returns how much is left at `now`, and how long until all of it is.
     fn status(&self, state: &Self::State, now: u64) -> Status;
 
+    /// Returns how many units have been used above the capacity, rounded up.
+    fn owed(&self, _state: &Self::State, _now: u64) -> u64 {
+        0
+    }
+
     /// Records a call that [`wait`](Self::wait) admitted, or one that counts although it does not
     /// fit, and returns the instant at which it is recorded. `cost` is not zero, and may exceed the
     /// capacity.

@@ -256,6 +256,11 @@ impl Algorithm {
         with_machine!(self, machine => consume(machine, state, now, cost, shadow))
     }
 
+    /// Returns how many units have been used above the capacity, rounded up.
+    pub(crate) fn owed(&self, state: &State, now: Timestamp) -> u64 {
+        with_machine!(self, machine => owed(machine, state, now))
+    }
+
     pub(crate) fn givable(&self, state: &State, now: Timestamp) -> u64 {
         with_machine!(self, machine => givable(machine, state, now))
     }
@@ -369,6 +374,10 @@ fn left_ahead<M: Machine>(machine: &M, state: &State, now: Timestamp, within: u6
     machine.left_ahead(M::view(state).unwrap_or(&fresh), now.as_micros(), within)
 }
 
+fn owed<M: Machine>(machine: &M, state: &State, now: Timestamp) -> u64 {
+    M::view(state).map_or(0, |state| machine.owed(state, now.as_micros()))
+}
+
 fn givable<M: Machine>(machine: &M, state: &State, now: Timestamp) -> u64 {
     M::view(state).map_or(0, |state| machine.givable(state, now.as_micros()))
 }
@@ -421,6 +430,7 @@ fn consume<M: Machine>(
         allowed: outcome.allowed,
         capacity,
         remaining: outcome.status.remaining,
+        owes: false,
         wait: outcome.wait,
         starts_later: false,
         reset_after: outcome.status.reset_after,

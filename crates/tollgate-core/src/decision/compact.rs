@@ -47,6 +47,8 @@ pub(super) struct Few {
     allows: u8,
     /// One bit for each limit in shadow.
     shadows: u8,
+    /// One bit for each limit that has a debt in the place of what remains.
+    owes: u8,
     source: Source,
     age_us: u32,
 }
@@ -158,6 +160,7 @@ impl Compact {
             at,
             allows: allows.iter().fold(u8::MAX << FEW, |all, one| all | one),
             shadows: 0,
+            owes: 0,
             source: Source::Store,
             age_us: 0,
         }))
@@ -204,8 +207,8 @@ impl Compact {
     #[inline]
     pub(super) fn remaining(&self, limits: &[Limit]) -> u64 {
         match self {
-            Self::One(one) => one.verdict.remaining,
-            Self::Few(few) if few.shadows == 0 => few.remaining(),
+            Self::One(one) => one.verdict.remaining(),
+            Self::Few(few) if few.shadows | few.owes == 0 => few.remaining(),
             _ => self.with(limits, Verdicts::remaining),
         }
     }
@@ -325,6 +328,7 @@ impl Few {
             at,
             allows: u8::MAX << count,
             shadows: 0,
+            owes: 0,
             source: verdicts.source,
             age_us: verdicts.age_us,
         };
@@ -346,6 +350,7 @@ impl Few {
             }
             few.allows |= u8::from(verdict.allowed) << index;
             few.shadows |= u8::from(verdict.shadow) << index;
+            few.owes |= u8::from(verdict.owes) << index;
             few.each[index] = Brief {
                 remaining: verdict.remaining,
                 reset_after: verdict.reset_after,
@@ -415,6 +420,7 @@ impl Few {
             allowed: self.allows(index),
             capacity: limit.capacity(),
             remaining,
+            owes: self.owes >> index & 1 == 1,
             wait: Wait::from_micros(if consumed.is_some() { 0 } else { amount }),
             starts_later: false,
             reset_after,

@@ -19,10 +19,9 @@ use crate::time::{Timestamp, Wait};
 ///
 /// Made by [`RateLimiter::refund`], [`RateLimiter::settle`], [`RateLimiter::charge`], [`RateLimiter::give`],
 /// [`RateLimiter::lower`], [`RateLimiter::block`] and [`RateLimiter::reset`], which say what it returns and
-/// how it fails. End it
-/// with `.await` or [`run`](Self::run).
+/// how it fails. End it with `.await` or [`run`](Self::run).
 ///
-/// The type `A` is the answer: a [`Left`], a [`Wait`] or nothing; [`Charge`] and [`Give`] stand for a [`Left`], too, and
+/// The type `A` is the answer: a [`Left`], a [`Wait`] or nothing; [`Units`] stands for a [`Left`], too, and
 /// [`Refund`] and [`Settle`] for one beside which a failure has the receipt.
 #[must_use = "a call does nothing until it is awaited, or ended by `run`"]
 pub struct Change<'l, 'k, S, A> {
@@ -135,7 +134,7 @@ impl<S: Store, A> Change<'_, '_, S, A> {
     }
 }
 
-impl<'k, S, A: Once> Change<'_, 'k, S, A> {
+impl<'k, S> Change<'_, 'k, S, Units> {
     /// Sets the cost; without this, it is 1.
     pub fn cost(mut self, cost: u64) -> Self {
         self.cost.set(cost);
@@ -314,27 +313,12 @@ impl<'l> FromAnswer<'l> for Left<'l> {
     }
 }
 
-/// Stands for what remains after a [charge](RateLimiter::charge), which may have
-/// [another cost](Change::cost_of) for a limit.
+/// Stands for what remains after a [charge](RateLimiter::charge) or a [give](RateLimiter::give).
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Charge {}
+pub enum Units {}
 
-impl<'l> FromAnswer<'l> for Charge {
-    type Output = Result<Left<'l>, StoreError>;
-
-    fn of(limits: &'l Limits, answer: Answer) -> Self::Output {
-        Left::of(limits, answer)
-    }
-}
-
-/// Stands for what remains after a [give](RateLimiter::give), which may have
-/// [another cost](Change::cost_of) for a limit.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Give {}
-
-impl<'l> FromAnswer<'l> for Give {
+impl<'l> FromAnswer<'l> for Units {
     type Output = Result<Left<'l>, StoreError>;
 
     fn of(limits: &'l Limits, answer: Answer) -> Self::Output {
@@ -346,15 +330,8 @@ impl<'l> FromAnswer<'l> for Give {
 #[doc(hidden)]
 pub trait Costs {}
 
-/// The answers of calls that may have an id.
-#[doc(hidden)]
-pub trait Once: Costs {}
-
-impl Once for Charge {}
-impl Costs for Charge {}
-impl Once for Give {}
-impl Costs for Give {}
 impl Costs for Settle {}
+impl Costs for Units {}
 
 /// Stands for what remains after a [refund](RateLimiter::refund), which has no cost: it gives back
 /// everything.

@@ -41,6 +41,14 @@ impl<'l> Left<'l> {
         self.0.into_verdicts()
     }
 
+    /// Returns how many units more have been used than each limit allows, at most; see
+    /// [`Verdict::owed`](crate::store::Verdict::owed).
+    #[must_use]
+    pub fn owed(&self) -> u64 {
+        let of_each = self.0.verdicts().map(|(_, verdict)| verdict.owed());
+        of_each.max().unwrap_or(0)
+    }
+
     /// Returns the largest cost that all limits would allow now.
     #[must_use]
     pub fn remaining(&self) -> u64 {

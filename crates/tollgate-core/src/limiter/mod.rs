@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use call::{Call, Check, Consume, Consumes, Deciding, Kind, Peek, Reserve};
 use change::Act;
-pub use change::{Change, Charge, Costs, FromAnswer, Give, Once, Refund, Settle};
+pub use change::{Change, Costs, FromAnswer, Refund, Settle, Units};
 pub use left::Left;
 pub use settle_error::SettleError;
 
@@ -469,13 +469,13 @@ impl<S> RateLimiter<S> {
     /// fn hung_up(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
     ///     for _message_comes_twice in 0..2 {
     ///         let left = limiter.charge("alice").cost(130).id("call-4711").run()?;
-    ///         assert_eq!(left.remaining(), 0);
+    ///         assert_eq!((left.remaining(), left.owed()), (0, 30));
     ///     }
     ///     Ok(())
     /// }
     /// ```
     #[inline]
-    pub fn charge<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, Charge> {
+    pub fn charge<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, Units> {
         Change::new(self, key.into(), Act::Charge, 1)
     }
 
@@ -518,7 +518,7 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     #[inline]
-    pub fn give<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, Give> {
+    pub fn give<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, Units> {
         Change::new(self, key.into(), Act::Give, 1)
     }
 

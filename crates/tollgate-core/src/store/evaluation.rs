@@ -17,6 +17,8 @@ pub struct Evaluation<'r> {
     checks: &'r [Check<'r>],
     now: Timestamp,
     allowed: bool,
+    /// Whether it is a call that consumes if it is allowed.
+    consumes: bool,
     /// How many microseconds after `now` the call starts.
     delay: u64,
     each: OneOrMany<Planned<'r>>,
@@ -109,7 +111,7 @@ impl Request<'_> {
                 let each = OneOrMany::from_fn(checks.len(), |index| {
                     let (check, state) = (&checks[index], states.state(index));
                     let wait = check.limit().algorithm().wait(state, now, check.cost());
-                    verdict(check, state, now, wait)
+                    verdict(check, state, now, wait, false)
                 });
                 Verdicts::of(fingerprint, each)
             }
@@ -199,6 +201,7 @@ impl Request<'_> {
             checks,
             now,
             allowed: each.iter().zip(checks).all(lets_through),
+            consumes: false,
             delay: 0,
             each,
         }
@@ -307,6 +310,7 @@ impl Evaluation<'_> {
     /// Lets an allowed call consume this `cost`, or that of each check, and a denied one count where denied calls do.
     #[inline]
     fn consume(&mut self, cost: Option<u64>) {
+        self.consumes = true;
         for (planned, check) in self.each.iter_mut().zip(self.checks) {
             let algorithm = check.limit().algorithm();
             let cost = cost.unwrap_or_else(|| check.cost());
@@ -427,20 +431,32 @@ impl Evaluation<'_> {
             starts_later: self.delay > 0,
             consumed,
             at,
-            ..verdict(check, state, now, wait)
+            ..verdict(check, state, now, wait, self.consumes)
         }
     }
 }
 
-/// Returns the verdict of a check that consumes nothing, and has to `wait`.
+/// Returns the verdict of a check that consumes nothing, and has to `wait`; of a call that `consumes` if it is allowed,
+/// without a debt.
 #[inline]
-fn verdict(check: &Check<'_>, state: &State, now: Timestamp, wait: Wait) -> Verdict {
+fn verdict(
+    check: &Check<'_>,
+    state: &State,
+    now: Timestamp,
+    wait: Wait,
+    consumes: bool,
+) -> Verdict {
     let algorithm = check.limit().algorithm();
     let status = algorithm.status(state, now);
+    let owed = match status.remaining {
+        0 if !consumes => algorithm.owed(state, now),
+        _ => 0,
+    };
     Verdict {
         allowed: wait.is_zero(),
         capacity: algorithm.capacity(),
-        remaining: status.remaining,
+        remaining: status.remaining.max(owed),
+        owes: owed > 0,
         wait,
         starts_later: false,
         reset_after: status.reset_after,

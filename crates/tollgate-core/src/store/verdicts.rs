@@ -226,7 +226,7 @@ impl Verdicts {
             let tighter = if verdict.shadow != held.shadow {
                 held.shadow
             } else if self.is_allowed() {
-                let tightness = |of: &Verdict| (of.delay(), Reverse(of.remaining));
+                let tightness = |of: &Verdict| (of.delay(), Reverse(of.remaining()));
                 tightness(verdict) > tightness(held)
             } else {
                 (verdict.wait, !verdict.allowed) > (held.wait, !held.allowed)

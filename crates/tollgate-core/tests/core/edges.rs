@@ -360,6 +360,12 @@ fn a_charge_that_cannot_be_counted_exactly_is_refused() {
         let mut state = State::default();
         let owes = charge(most).decide_on(&mut state, Timestamp::UNIX_EPOCH);
         assert_eq!((owes.is_allowed(), owes.remaining()), (true, 0), "{text}");
+        let owed = if text.starts_with("sliding-log") {
+            0
+        } else {
+            most - limit.algorithm().capacity()
+        };
+        assert_eq!(owes.as_slice()[0].owed(), owed, "{text}");
     }
 }
 
@@ -368,7 +374,7 @@ fn no_store_accepts_a_receipt_for_what_was_given_back() {
     let limit: Limit = "l=fixed-window:5/1m".parse().unwrap();
     let (check, now) = (Check::new(&limit, "k", 3), Timestamp::UNIX_EPOCH);
     let mut state = State::default();
-    Request::charge(check).decide_on(&mut state, now);
+    _ = Request::charge(check).decide_on(&mut state, now);
     let given = Request::give(check).decide_on(&mut state, now);
     assert_eq!((given.consumed(), given.remaining()), (3, 5));
     let receipt = given.into_receipt().unwrap();

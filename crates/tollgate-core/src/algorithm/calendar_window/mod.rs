@@ -208,6 +208,10 @@ impl Machine for CalendarWindow {
         self.status_in(state, self.period(state, now), now)
     }
 
+    fn owed(&self, state: &State, now: u64) -> u64 {
+        Self::used(state, self.period(state, now)).saturating_sub(self.capacity)
+    }
+
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
         let period = self.period(state, now);

@@ -148,6 +148,10 @@ impl Machine for FixedWindow {
         }
     }
 
+    fn owed(&self, state: &State, now: u64) -> u64 {
+        self.used(state, now).0.saturating_sub(self.quota.amount())
+    }
+
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
         // If the clock stepped back out of the window, count at the window's start.

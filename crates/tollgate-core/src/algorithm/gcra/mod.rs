@@ -261,6 +261,11 @@ impl Machine for Gcra {
         self.status_of(debt, at - now)
     }
 
+    fn owed(&self, state: &State, now: u64) -> u64 {
+        let (debt, _) = self.leaked(state, now);
+        debt.saturating_sub(self.full).div_ceil(self.unit)
+    }
+
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
         self.commit_ahead(state, now, Ahead::after(0, cost))

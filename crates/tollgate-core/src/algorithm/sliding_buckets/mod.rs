@@ -227,6 +227,12 @@ impl Machine for SlidingBuckets {
         }
     }
 
+    fn owed(&self, state: &State, now: u64) -> u64 {
+        let state = self.own(state);
+        let used = self.used(state, self.bucket(state, now));
+        used.saturating_sub(self.quota.amount())
+    }
+
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
         let bucket = self.bucket(self.own(state), now);

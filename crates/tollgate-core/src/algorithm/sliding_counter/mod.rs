@@ -214,6 +214,11 @@ impl Machine for SlidingCounter {
         }
     }
 
+    fn owed(&self, state: &State, now: u64) -> u64 {
+        let view = self.as_of(state, now);
+        (view.current + self.weight(&view)).saturating_sub(self.quota.amount())
+    }
+
     #[inline]
     fn commit(&self, state: &mut State, now: u64, cost: u64) -> u64 {
         let view = self.as_of(state, now);
