@@ -307,28 +307,6 @@ fn lines_of_another_format_are_skipped_with_a_reason() {
     );
 }
 
-#[test]
-fn an_unknown_prefix_makes_no_keys() {
-    for start in [
-        "2015-05-17 10:05:03 INFO ",
-        "web-abc nginx ",
-        "10.9.9.9 May 17 10:05:03 ",
-        "INFO:access:",
-        "(shop) ",
-        "192.0.2.1 192.0.2.2 ",
-    ] {
-        let lines = known();
-        let lines = lines.iter().take(30);
-        let lines = lines.map(|hit| format!("{start}{}\n", hit.combined(hit.client)));
-        let path = file("prefix.log", lines.collect::<String>());
-        for key in ["client", "user"] {
-            let output = replay(&path, &format!("--key {key} {LIMIT}"));
-            let hints = ["no request found", "30 lines skipped", "--pattern"];
-            fails(&output, &hints);
-        }
-    }
-}
-
 pub(crate) fn packed(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(content).unwrap();
@@ -537,34 +515,6 @@ fn requests_can_be_counted_by_path_method_and_status() {
     ] {
         let output = replay(&both, &format!("{filter} {LIMIT}"));
         fails(&output, &[words(filter)[0], hint]);
-    }
-}
-
-#[test]
-fn the_header_of_cloudfront_has_a_port_after_the_last_colon() {
-    for (viewer, ip) in [
-        ("2001:db8:1:2::9:46532", "2001:db8:1:2::9"),
-        ("2001:db8:1:2:3:4:5:6:443", "2001:db8:1:2:3:4:5:6"),
-        ("203.0.113.7:46532", "203.0.113.7"),
-    ] {
-        let json = json!({"time": START, "headers": {"CloudFront-Viewer-Address": [viewer]}});
-        let fields = format!(
-            "#Fields: date time c-ip x-cloudfront_viewer_address\n2015-05-17 10:00:00 10.9.9.9 {viewer}"
-        );
-        for (text, field) in [
-            (json.to_string(), "headers.CloudFront-Viewer-Address.0"),
-            (fields, "x-cloudfront_viewer_address"),
-            // Under another name, too, where the end can only be a port.
-            (
-                json!({"time": START, "viewer": viewer}).to_string(),
-                "viewer",
-            ),
-        ] {
-            let log = file("viewer.log", text);
-            let options = format!("--ip-field {field} --ipv6-prefix 128 --limit fixed-window:0/1m");
-            let found = replay_json(&log, &options);
-            assert_eq!(found["top_denied"][0]["key"], ip, "{field}");
-        }
     }
 }
 

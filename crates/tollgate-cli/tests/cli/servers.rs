@@ -1,7 +1,6 @@
 //! Replays on servers print the same as in memory, and leave no keys behind.
 
 use std::fmt::Write;
-use std::fs;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
@@ -9,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_testkit::{Connection, Flavor, Server, shared};
 
-use crate::program::{
-    SAMPLE, Scratch, file, replay, run, scratch, stderr, stdout, tollgate, words,
-};
+use crate::program::{SAMPLE, Scratch, file, replay, run, stderr, stdout, tollgate, words};
 use crate::replay::COMPOSITES;
 
 const LIMITS: [&[&str]; 11] = [
@@ -102,19 +99,6 @@ fn requests_are_decided_in_order_of_time_and_then_of_lines() {
             agrees(&store, &[server.address()], &log, limits, "--json");
         }
     }
-}
-
-#[test]
-fn a_report_is_the_same_on_a_server() {
-    let server = shared::standalone(Flavor::System);
-    let draw = |store: &str| {
-        let report = scratch("report.html");
-        let options = format!("--limit gcra:5/1m --store {store} --report '{}'", &*report);
-        let output = replay(SAMPLE, &options);
-        assert!(output.status.success(), "{}", stderr(&output));
-        fs::read_to_string(&*report).unwrap()
-    };
-    assert_eq!(draw(&server.url()), draw("memory"));
 }
 
 #[test]

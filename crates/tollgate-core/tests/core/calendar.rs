@@ -139,29 +139,6 @@ fn an_event_is_kept_as_long_as_a_period_can_be() {
     }
 }
 
-#[test]
-fn an_event_at_midnight_is_one_of_the_next_day() {
-    let terms = schedule::Terms::new("plans", ["1/day@UTC"]).unwrap();
-    let mut state = schedule::State::default();
-    let now = at("2026-06-01T12:00Z");
-    for (id, time) in [
-        ("a", "2026-06-03T00:00Z"),
-        ("b", "2026-06-02T00:00Z"),
-        ("c", "2026-06-04T23:59:59.999999Z"),
-    ] {
-        let add = schedule::Operation::Add(vec![Event::new(id, at(time))]);
-        let answer = ask(&mut state, schedule::Request::new(&terms, "k", add), now).answer;
-        assert_eq!(answer, schedule::Answer::Added(1), "{time}");
-    }
-    let (from, weight) = (at("2026-06-02T00:00Z"), 1);
-    let next = schedule::Operation::NextFree { from, weight };
-    let answer = ask(&mut state, schedule::Request::new(&terms, "k", next), now).answer;
-    assert_eq!(
-        answer,
-        schedule::Answer::Found(Some(at("2026-06-05T00:00Z")))
-    );
-}
-
 /// A call needs no second round trip, also where quotas of windows come first, for events as far
 /// apart as any that can be planned.
 #[test]

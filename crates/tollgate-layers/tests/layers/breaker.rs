@@ -1,18 +1,15 @@
 //! `Breaker` leaves a store alone, and comes back.
 
 use std::future::IntoFuture;
-use std::iter::{from_fn, repeat, repeat_n};
-use std::num::NonZeroU32;
+use std::iter::{repeat, repeat_n};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tollgate_core::store::Source;
 use tollgate_core::{ErrorKind, RateLimiter, Store};
-use tollgate_layers::{Breaker, DenyCache, Fallback, Lazy, Share};
+use tollgate_layers::{Breaker, Fallback, Lazy};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
 
@@ -270,56 +267,4 @@ fn without_tokio_the_calls_themselves_try() {
         assert!(check());
     }
     assert!(!breaker.is_open());
-}
-
-/// A fleet whose server was down: once it is back, and however long nobody calls then, it decides all calls of a
-/// burst; and while it is down, nobody waits for it.
-#[test]
-fn after_an_outage_and_a_silence_the_store_decides_the_first_burst() {
-    for processes in [1, 3, 8] {
-        for silence in [1, 60, 3_600] {
-            in_jumps(async {
-                let clock = Jumping::new();
-                let (server, is_down) =
-                    (Arc::new(clock.memory()), Arc::new(AtomicBool::new(false)));
-                let fleet = (0..processes).map(|_| {
-                    let is_down = Arc::clone(&is_down);
-                    // One round trip, or nothing.
-                    let faults = from_fn(move || match is_down.load(Ordering::Relaxed) {
-                        true => Some(Fault::Fail(ErrorKind::Unavailable)),
-                        false => Some(Fault::Delay(MILLI)),
-                    });
-                    let net = FaultyStore::new(Arc::clone(&server), faults);
-                    let share = Share::new(clock.memory(), NonZeroU32::new(processes).unwrap());
-                    let cache = DenyCache::new(Breaker::new(net).clock(clock)).clock(clock);
-                    let store = Arc::new(Fallback::to(cache, share));
-                    RateLimiter::new(store, ["login=sliding-log:30/1m"]).unwrap()
-                });
-                let fleet: Vec<_> = fleet.collect();
-                is_down.store(true, Ordering::Relaxed);
-                for limiter in &fleet {
-                    for key in 0..100_u64 {
-                        let begun = clock.now();
-                        let _ = limiter.check(key).await.unwrap();
-                        let waited = clock.now().saturating_duration_since(begun);
-                        assert!(waited <= if key < 3 { MILLI } else { Duration::ZERO });
-                    }
-                }
-                is_down.store(false, Ordering::Relaxed);
-                tokio::time::sleep(Duration::from_secs(silence)).await;
-                let calls = fleet
-                    .iter()
-                    .flat_map(|limiter| (0..30).map(|_| limiter.check("new")));
-                let decisions = join_all(calls.map(IntoFuture::into_future)).await;
-                let decisions: Vec<_> = decisions.into_iter().map(Result::unwrap).collect();
-                let by = |source| decisions.iter().filter(|of| of.source() == source).count();
-                let allowed = decisions.iter().filter(|of| of.is_allowed()).count();
-                assert_eq!(
-                    (allowed, by(Source::Fallback)),
-                    (30, 0),
-                    "{processes} {silence}"
-                );
-            });
-        }
-    }
 }

@@ -206,36 +206,6 @@ async fn a_client_that_keeps_calling_costs_one_call_for_each_retry_after() {
     }
 }
 
-/// Another cost may have to wait longer, and so may the same one after a cheaper call.
-#[tokio::test]
-async fn a_denial_from_the_cache_says_the_wait_of_its_own_cost() {
-    for (limit, calls) in [
-        (
-            "a=gcra:6/1m",
-            &[(6, 0, 0), (1, 10, 0), (1, 10, 1), (3, 30, 0), (3, 30, 1)][..],
-        ),
-        (
-            "a=gcra:6/1m",
-            &[(4, 0, 0), (3, 10, 0), (3, 10, 1), (1, 0, 0), (3, 20, 0)],
-        ),
-        ("a=fixed-window:6/1m", &[(6, 0, 0), (1, 20, 0), (3, 20, 1)]),
-        ("a=sliding-log:6/1m", &[(6, 0, 0), (1, 60, 0), (3, 60, 1)]),
-    ] {
-        let clock = ManualClock::new();
-        let limiter = RateLimiter::new(cache(memory(&clock), &clock), [limit]).unwrap();
-        for (cost, wait, known) in calls {
-            let decision = limiter.check("alice").cost(*cost).await.unwrap();
-            let is_known = decision.source() == Source::Cache;
-            let seconds = decision.retry_after().as_secs_ceil();
-            assert_eq!(
-                (seconds, is_known),
-                (Some(*wait), *known == 1),
-                "{limit}: {cost}"
-            );
-        }
-    }
-}
-
 /// Other calls have used the limit meanwhile, and may have used it up.
 #[tokio::test]
 async fn a_denial_says_nothing_about_limits_that_allow_the_call() {

@@ -97,26 +97,6 @@ fn calls_of_a_busy_key_seldom_ask_the_store_and_count_exactly() {
 }
 
 #[test]
-fn several_limits_are_prefetched_together() {
-    in_jumps(async {
-        let (limiter, asked) = prefetched(&["a=gcra:1000/1s", "b=fixed-window:500/1h"]);
-        for _ in 0..400 {
-            let decision = allowed(&limiter).await;
-            assert_eq!(decision.verdicts().count(), 2);
-        }
-        assert!(asked.calls() < 40, "{}", asked.calls());
-        // The last units are asked for one by one, and each is used once.
-        let mut rest = 0;
-        while limiter.check("k").await.unwrap().is_allowed() {
-            rest += 1;
-        }
-        assert_eq!(rest, 100);
-        let denied = limiter.check("k").await.unwrap();
-        assert_eq!(denied.source(), Source::Store);
-    });
-}
-
-#[test]
 fn seldom_calls_and_limits_that_count_denied_ones_are_never_prefetched() {
     let counts_denied = "a=sliding-log:1000/1h,count-denied";
     for (limit, pause) in [("a=gcra:1000/1s", L / 3), (counts_denied, MS)] {
@@ -432,22 +412,6 @@ fn no_units_from_before_are_used_after_a_key_is_lowered_blocked_or_reset() {
             });
         }
     }
-}
-
-#[test]
-fn units_are_asked_for_again_some_time_after_a_key_was_reset() {
-    in_jumps(async {
-        let (limiter, _) = prefetched(&["a=fixed-window:1000/1h"]);
-        for wait in [Duration::ZERO, L] {
-            limiter.reset("k").await.unwrap();
-            sleep(wait).await;
-            let mut here = 0;
-            for _ in 0..100 {
-                here += u32::from(allowed(&limiter).await.source() == Source::Prefetched);
-            }
-            assert_eq!(here > 50, wait == L, "{here} after {wait:?}");
-        }
-    });
 }
 
 /// Nor do they arrive when it goes on.

@@ -379,24 +379,6 @@ fn new_keys_in_several_shards_drop_expired_states_in_each() {
     assert!(store.len() < 10_000, "{} keys are left", store.len());
 }
 
-/// Each store is one small table, where any key may be compared with any other. Keys with the same
-/// seven hash bits are told apart by that comparison alone.
-#[test]
-fn similar_keys_and_limits_are_independent() {
-    let limits = ["a", "b"].map(|name| limit(name, FixedWindow::anchored(Quota::per_minute(1))));
-    for (byte, lengths) in (0..=u8::MAX).flat_map(|byte| [(byte, 1..=7), (byte, 8..=14)]) {
-        let (store, _clock) = store(14);
-        for limit in &limits {
-            for length in lengths.clone() {
-                let key = &[byte; 14][..length];
-                let request = Request::consume(Check::new(limit, key, 1));
-                let decision = store.decide_now(&request).unwrap();
-                assert!(decision.is_allowed(), "{limit}: {length} times {byte}");
-            }
-        }
-    }
-}
-
 /// A check of cost zero consumes nothing, and is not kept.
 #[test]
 fn composite_takes_room_only_for_what_it_consumes_from() {

@@ -1,14 +1,10 @@
 //! `RateLimiter` over a `MemoryStore`, at the store's time and at the caller's.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::call::{Left, SettleError};
-use tollgate_core::store::{Check, Operation, Request};
-use tollgate_core::{
-    ErrorKind, Gcra, Key, Limit, Quota, RateLimiter, SlidingLog, SyncStore, Timestamp,
-};
-use tollgate_memory::{Clock, ManualClock, MemoryStore};
+use tollgate_core::{ErrorKind, Gcra, Key, Limit, Quota, RateLimiter, SlidingLog, Timestamp};
+use tollgate_memory::{ManualClock, MemoryStore};
 
 fn limits() -> [Limit; 2] {
     let quota = Quota::per_minute(10);
@@ -141,96 +137,4 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
     let receipt = one.check(parts).run().unwrap().into_receipt().unwrap();
     let receipt = refused(one.refund(Key::from("a").with_rest("bc"), receipt).run());
     assert!(one.refund(parts, receipt).run().is_ok());
-}
-
-/// Up to four limits are decided in another way than more, and known keys in another than new ones.
-#[test]
-fn any_number_of_limits_is_decided_alike() {
-    for count in 1..=6 {
-        let limits = (0..count).map(|number| {
-            let log = SlidingLog::new(Quota::per_minute(3 + number)).unwrap();
-            Limit::new(&format!("log-{number}"), log).unwrap()
-        });
-        let limiter = limiter(&limits.collect::<Vec<_>>());
-        let remaining = || -> Vec<u64> {
-            let peek = limiter.peek("k").run().unwrap();
-            peek.verdicts()
-                .map(|(_, verdict)| verdict.remaining())
-                .collect()
-        };
-        for left in [2, 1, 0] {
-            let decision = limiter.check("k").run().unwrap();
-            assert!(decision.is_allowed(), "{count} limits");
-            assert_eq!((decision.remaining(), decision.consumed()), (left, 1));
-            let each = (left..left + u64::from(count)).collect::<Vec<_>>();
-            let verdicts = decision.verdicts();
-            let told: Vec<u64> = verdicts.map(|(_, verdict)| verdict.remaining()).collect();
-            assert_eq!((told, remaining()), (each.clone(), each));
-            // The receipt is for this key alone.
-            let receipt = decision.into_receipt().unwrap();
-            let refused = limiter.refund("other", receipt).run().unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::Malformed);
-            let receipt = refused.into_receipt().unwrap();
-            limiter.refund("k", receipt).run().unwrap();
-            assert_eq!(remaining()[0], left + 1, "{count} limits");
-            assert!(limiter.check("k").run().unwrap().is_allowed());
-        }
-        let denied = limiter.check("k").run().unwrap();
-        assert!(denied.is_denied());
-        assert_eq!((denied.remaining(), denied.consumed()), (0, 0));
-        assert_eq!(remaining(), (0..u64::from(count)).collect::<Vec<_>>());
-    }
-}
-
-#[test]
-fn no_limit_is_counted_twice_in_one_call() {
-    for count in 2..=5 {
-        let distinct: Vec<Limit> = (0..count)
-            .map(|number| {
-                let log = SlidingLog::new(Quota::per_minute(9)).unwrap();
-                Limit::new(&format!("log-{number}"), log).unwrap()
-            })
-            .collect();
-        let limiter = limiter(&distinct);
-        assert!(limiter.check("k").run().unwrap().is_allowed());
-        for twice in 1..count {
-            for first in 0..twice {
-                let mut limits = distinct.clone();
-                limits[twice] = limits[first].clone();
-                let checks = limits.iter().map(|limit| Check::new(limit, "k", 1));
-                let request = Request::new(Operation::Consume, checks);
-                let error = limiter.store().decide_now(&request).unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Malformed);
-            }
-        }
-        assert_eq!(limiter.peek("k").run().unwrap().remaining(), 8);
-    }
-}
-
-#[test]
-fn each_limit_counts_a_call_at_its_own_latest_instant() {
-    let clock = ManualClock::new();
-    let store = Arc::new(MemoryStore::builder().clock(clock.clone()).build());
-    let limits = ["a", "b", "c", "d"].map(|name| format!("{name}=gcra:10/1h"));
-    let together = RateLimiter::new(Arc::clone(&store), &limits).unwrap();
-    let alone = RateLimiter::new(store, &limits[2..3]).unwrap();
-    assert!(together.check("k").run().unwrap().is_allowed());
-    let before = clock.now();
-    clock.advance(Duration::from_secs(1));
-    assert!(alone.check("k").run().unwrap().is_allowed());
-    clock.set(before);
-    let decision = together.check("k").run().unwrap();
-    let said = |name| {
-        let verdict = decision.verdict(name).unwrap();
-        (
-            verdict.remaining(),
-            verdict.consumed(),
-            verdict.decided_at(),
-        )
-    };
-    assert_eq!(said("b"), (8, 1, before));
-    assert_eq!(
-        said("c"),
-        (7, 1, before.saturating_add(Duration::from_secs(1)))
-    );
 }

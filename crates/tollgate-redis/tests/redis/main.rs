@@ -10,7 +10,6 @@ mod conformance;
 mod examples;
 mod extremes;
 mod greeting;
-mod history;
 mod passwords;
 mod plain;
 mod published;

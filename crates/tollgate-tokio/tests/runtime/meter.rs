@@ -184,26 +184,6 @@ async fn errors_pass_through_and_count_as_nothing() {
     assert_eq!(settled(&limiter).await, [12]);
 }
 
-/// Also at nothing, and at more than the estimate.
-#[tokio::test(start_paused = true)]
-async fn a_dropped_stream_is_settled_at_what_it_yielded() {
-    for (sizes, polls, cost, left) in [
-        (&[7, 9, 5][..], 2, 16, 984),
-        (&[7], 0, 0, 1_000),
-        (&[0], 2, 0, 1_000),
-        (&[700, 400], 3, 1_100, 0),
-    ] {
-        let limiter = limiter();
-        let mut body = metered(&limiter, sizes.iter().map(|&size| Ok(size))).await;
-        for poll in 0..polls {
-            assert_eq!(body.next().await.is_some(), poll < sizes.len());
-        }
-        drop(body);
-        assert_eq!(settled(&limiter).await, [cost], "{sizes:?}");
-        assert_eq!(remaining(&limiter).await, left, "{sizes:?}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn started_units_count_in_full() {
     const KIB: NonZeroU64 = NonZeroU64::new(1_024).unwrap();

@@ -120,63 +120,6 @@ fn refused_by<T>(result: Result<T, WaitError>) -> String {
     }
 }
 
-/// Returns when `count` calls were admitted that one of `fleet` made all at once, each.
-async fn departures(fleet: &[Fleet], count: usize) -> Vec<Duration> {
-    let started = Instant::now();
-    let mut calls = JoinSet::new();
-    for outbound in fleet.iter().cycle().take(count) {
-        let call = outbound.call(KEY).wait_up_to(10 * MINUTE);
-        calls.spawn(async move {
-            let permit = call.await.unwrap();
-            (started.elapsed(), permit.age())
-        });
-    }
-    let mut all = Vec::new();
-    while let Some(call) = calls.join_next().await {
-        all.push(call.unwrap().0);
-    }
-    all.sort_unstable();
-    all
-}
-
-#[tokio::test(start_paused = true)]
-async fn windows_hold_on_arrival_whatever_the_journey_takes() {
-    for limit in ["a=sliding-log:20/1s", "a=sliding-buckets:20/1s,buckets=10"] {
-        let store = Remote::new();
-        let fleet = [
-            process(&store, &[limit]),
-            process(&store, &[limit]),
-            process(&store, &[limit]),
-        ];
-        let departures = departures(&fleet, 200).await;
-        for late in departures.windows(21) {
-            // The first of 21 takes the longest time, and the last one the shortest.
-            assert!(late[20] - late[0] >= SECOND + MARGIN, "{limit}: {late:?}");
-        }
-        // Not more than the margin, a bucket, and the times that calls compete for are lost.
-        let span = departures[199] - departures[0];
-        assert!(span <= Duration::from_secs(12), "{limit}: {span:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn buckets_hold_on_arrival_whatever_the_journey_takes() {
-    let store = Remote::new();
-    let limit = "a=gcra:100/1s,burst=20";
-    let fleet = [process(&store, &[limit]), process(&store, &[limit])];
-    let departures = departures(&fleet, 300).await;
-    for (index, first) in departures.iter().enumerate() {
-        for (count, last) in (1_u32..).zip(&departures[index..]) {
-            // These arrive closer together by the margin than they departed.
-            let span = (*last - *first).saturating_sub(MARGIN);
-            let tokens = span.as_micros() / 10_000;
-            assert!(u128::from(count) <= 20 + tokens, "{count} in {span:?}");
-        }
-    }
-    let span = departures[299];
-    assert!(span <= Duration::from_millis(3_200), "{span:?}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn without_a_margin_the_limits_are_the_services() {
     let store = Remote::new();
@@ -236,27 +179,6 @@ async fn background_calls_leave_what_is_kept_to_urgent_ones() {
         }
         assert_eq!(refused_by(background(&other).await), "a");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_kept_of_a_bucket_comes_back_while_background_calls_go_on() {
-    let store = Remote::new();
-    let builder = Outbound::builder(store, ["a=gcra:100/1s,burst=20"]);
-    let outbound: Fleet = builder.keep_for_urgent(5).build().unwrap();
-    let jobs = outbound.clone();
-    let jobs = tokio::spawn(async move {
-        loop {
-            jobs.call(KEY).background().await.unwrap();
-        }
-    });
-    for _ in 0..5 {
-        // Five at once, at most five a second.
-        sleep(Duration::from_millis(1_100)).await;
-        for _ in 0..5 {
-            assert!(urgent(&outbound).await.is_ok());
-        }
-    }
-    jobs.abort();
 }
 
 #[tokio::test(start_paused = true)]

@@ -156,44 +156,6 @@ pub(crate) fn too_long<T>(result: Result<T, WaitError>) -> TooLong {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_are_admitted_in_order_for_one_store_call_each() {
-    for (limit, spacing) in [
-        ("gcra:1/1s", Some(SECOND)),
-        ("sliding-log:1/1s", Some(SECOND)),
-        ("fixed-window:1/1s,anchored", Some(SECOND)),
-        ("sliding-log:5/1s", None),
-        ("fixed-window:5/1s", None),
-        ("sliding-counter:5/1s", None),
-        ("sliding-buckets:5/1s,buckets=4", None),
-    ] {
-        let (store, limiter) = limiter(&[&format!("l={limit}")]);
-        let admitted = finish(start(&limiter, [1; 100]).await).await;
-        let numbers: Vec<_> = admitted.iter().map(|(number, _)| *number).collect();
-        assert_eq!(numbers, (0..100).collect::<Vec<_>>(), "{limit}");
-        if let Some(spacing) = spacing {
-            for (number, at) in &admitted {
-                let due = spacing * u32::try_from(*number).unwrap();
-                let holds = *at >= due && *at <= due + 100 * TICK;
-                assert!(holds, "{limit}: {number} at {at:?}");
-            }
-        }
-        // One call each, and one that is denied. The first calls did not wait, so the line does not
-        // know about them: a sliding counter may deny as many of the next ones.
-        let spare = match limit {
-            "sliding-counter:5/1s" => 5,
-            // Units stay for up to a window and a bucket, and the first call asks once a second.
-            "sliding-buckets:5/1s,buckets=4" => 1 + 100 / 5,
-            _ => 1,
-        };
-        assert!(
-            store.calls() <= 100 + spare,
-            "{limit}: {} calls",
-            store.calls()
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_call_that_would_wait_too_long_is_refused_at_once_and_consumes_nothing() {
     for limit in [
         "gcra:2/1s",
@@ -290,17 +252,6 @@ async fn a_cost_above_the_capacity_is_refused_for_ever() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn without_time_a_call_is_decided_as_a_check() {
-    for limit in ["gcra:2/1s", "fixed-window:2/1s,anchored"] {
-        let (store, limiter) = limiter(&[&format!("l={limit}")]);
-        wait(&limiter, 2, Duration::ZERO).await.unwrap();
-        too_long(limiter.check("alice").wait_up_to(Duration::ZERO).await);
-        assert_eq!(store.calls(), 2);
-        wait(&limiter, 0, Duration::ZERO).await.unwrap();
-    }
-}
-
 /// Timers tick once in a millisecond, and a call that is admitted now does not wait for that.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_need_not_wait_starts_at_once() {
@@ -323,19 +274,6 @@ async fn an_answered_call_leaves_nothing_to_do_in_the_background() {
             let tasks = Handle::current().metrics().num_alive_tasks();
             assert_eq!(tasks, 0, "{limit}");
         }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_call_consumed_can_be_given_back() {
-    for limit in ["gcra:2/1s", "sliding-log:2/1s"] {
-        let (_, limiter) = limiter(&[&format!("l={limit}")]);
-        let admitted = wait(&limiter, 2, SECOND).await.unwrap();
-        let receipt = admitted.into_receipt().unwrap();
-        limiter.refund("alice", receipt).await.unwrap();
-        assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 2);
-        let free = wait(&limiter, 0, SECOND).await.unwrap();
-        assert!(free.into_receipt().is_none(), "{limit}");
     }
 }
 
@@ -496,44 +434,6 @@ async fn a_call_that_waits_asks_again_when_something_is_given_back() {
         waiting.await.unwrap().unwrap();
         assert!(begun.elapsed() < 2 * SECOND, "{by}: {:?}", begun.elapsed());
     }
-}
-
-/// Calls leave the line everywhere; the others are admitted in order, as if those had never come.
-#[tokio::test(start_paused = true)]
-async fn calls_that_leave_the_line_do_not_hold_up_the_others() {
-    let (store, limiter) = limiter(&["l=sliding-log:3/1s"]);
-    store.delay_ms.store(20, Ordering::SeqCst);
-    let mut leaving = JoinSet::new();
-    let mut staying = JoinSet::new();
-    let started = Instant::now();
-    for number in 0..90_u64 {
-        let limiter = limiter.clone();
-        let call = async move {
-            limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
-            number
-        };
-        if number % 3 == 0 {
-            staying.spawn(call);
-        } else {
-            // Some leave while they are on their way.
-            let patience = Duration::from_millis(number * 37 % 1_500);
-            leaving.spawn(tokio::time::timeout(patience, call));
-        }
-        yield_now().await;
-    }
-    let mut admitted = Vec::new();
-    while let Some(number) = staying.join_next().await {
-        admitted.push(number.unwrap());
-    }
-    assert!(admitted.is_sorted(), "{admitted:?}");
-    assert_eq!(admitted.len(), 30);
-    // Ten windows for those that stayed, and a few for those that were admitted before they left.
-    assert!(started.elapsed() < 16 * SECOND, "{:?}", started.elapsed());
-    let gone = leaving.join_all().await;
-    let left = gone.iter().filter(|call| call.is_err()).count();
-    assert!(left >= 50, "{left}");
-    sleep(SECOND * 2).await;
-    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -39,22 +39,6 @@ fn cleared(store: &WireStore<Fake>, what: &Clear) -> [u64; 3] {
 }
 
 #[test]
-fn old_servers_and_nodes_of_clusters_are_reported() {
-    for (info, check, severity) in [
-        ("redis_version:5.0.14", "version", Severity::Serious),
-        ("redis_version:6.0.20", "version", Severity::Serious),
-        ("redis_version:6.2.0", "version", Severity::Ok),
-        ("cluster_enabled:1", "cluster", Severity::Serious),
-    ] {
-        let info = bytes(format!("# Server\r\n{info}\r\n"));
-        finds(&Fake::saying([("INFO", info)]), check, severity, "");
-    }
-    let alone = now(Fake::saying([("INFO", bytes("cluster_enabled:0"))]).diagnose());
-    let mut findings = alone.findings().iter();
-    assert!(findings.all(|finding| finding.check != "cluster"));
-}
-
-#[test]
 fn the_median_of_five_round_trips_is_judged() {
     let nano = Duration::from_nanos(1);
     for (median, severity, shown) in [

@@ -1,14 +1,12 @@
 //! The layer, around clients whose responses a test chooses.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::iter;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::header::HOST;
 use http::{HeaderMap, Request, Response};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tollgate_core::ErrorKind;
 use tollgate_core::store::Source;
 use tollgate_http::Hints;
@@ -20,21 +18,6 @@ use tollgate_tokio::wait::WaitError;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use super::remote::*;
-
-#[tokio::test(start_paused = true)]
-async fn requests_wait_for_their_permits() {
-    let (outbound, remote) = (process(&store()), Remote::new(&[]));
-    let layer = OutboundLayer::new(outbound, key, MINUTE);
-    let mut client = layer.layer(remote.client.clone());
-    for _ in 0..25 {
-        let response = client.ready().await.unwrap().call(request("POST")).await;
-        assert_eq!(response.unwrap().status(), 200);
-    }
-    let calls = remote.calls();
-    assert!(calls[9] < 5 * TICK);
-    assert!(calls[10] >= 10 * SECOND + MARGIN && calls[10] <= 11 * SECOND);
-    assert!(calls[20] >= 20 * SECOND + 2 * MARGIN && calls[24] <= 21 * SECOND);
-}
 
 #[test]
 fn a_host_is_one_key_however_it_is_written() {
@@ -174,7 +157,7 @@ async fn what_the_service_says_is_shared_by_a_process_with_units_in_hand() {
 #[tokio::test(start_paused = true)]
 async fn reports_about_any_of_several_limits_are_shared() {
     let limits = [
-        "second=sliding-log:10/1s",
+        "hour=sliding-log:4500/1h",
         "day=sliding-buckets:5000/1d,buckets=24",
     ];
     for (status, calls, background) in [(200, 1, false), (200, 1, true), (429, 2, false)] {
@@ -247,32 +230,6 @@ async fn what_a_response_repeats_is_reported_once() {
     assert!(may_call_now(&other).await);
 }
 
-/// A long time until the reset says which limit a report is about, although no pause is that long.
-#[tokio::test(start_paused = true)]
-async fn longest_pause_does_not_choose_the_limit_of_a_report() {
-    let limits = [
-        "hour=sliding-log:500/1h",
-        "day=sliding-buckets:5000/1d,buckets=24",
-    ];
-    let outbound = Outbound::builder(store(), limits).build().unwrap();
-    let answer: Answer = (
-        200,
-        &[
-            ("x-ratelimit-remaining", "400"),
-            ("x-ratelimit-reset", "80000"),
-        ],
-    );
-    assert_eq!(send(&outbound, &Remote::new(&[answer]), "GET").await.0, 200);
-    let permit = outbound.call(KEY).wait_up_to(SECOND).await.unwrap();
-    let left = permit
-        .verdicts()
-        .as_slice()
-        .iter()
-        .take(2)
-        .map(|limit| limit.remaining());
-    assert_eq!(left.collect::<Vec<_>>(), [498, 399]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_does_not_cost_the_response() {
     use tollgate_mock::{Fault, FaultyStore};
@@ -314,65 +271,4 @@ async fn the_errors_of_the_client_are_returned() {
     let error = client.oneshot(Request::new(())).await.unwrap_err();
     assert!(matches!(error, OutboundRequestError::Client(_)));
     assert_eq!(error.to_string(), "no connection");
-}
-
-/// Calls a service, which allows 10 in any 10 seconds, for 200 seconds, while somebody else calls
-/// it every 2 seconds. Returns how many of our calls it accepted and refused.
-async fn share_with_somebody_else(has_headers: bool) -> (usize, usize) {
-    const WINDOW: Duration = Duration::from_secs(10);
-    let log = Arc::new(Mutex::new(VecDeque::new()));
-    let count = move || {
-        let mut log = log.lock().unwrap();
-        let now = Instant::now();
-        while log.front().is_some_and(|first| *first + WINDOW <= now) {
-            log.pop_front();
-        }
-        let is_accepted = log.len() < 10;
-        if is_accepted {
-            log.push_back(now);
-        }
-        (is_accepted, 10 - log.len())
-    };
-    let somebody_else = count.clone();
-    let somebody_else = tokio::spawn(async move {
-        loop {
-            somebody_else();
-            sleep(2 * SECOND).await;
-        }
-    });
-    let client = service_fn(move |_: Request<()>| {
-        let (is_accepted, remaining) = count();
-        let status = if is_accepted { 200 } else { 429 };
-        let mut response = Response::builder().status(status);
-        if has_headers {
-            response = response
-                .header("x-ratelimit-limit", 10)
-                .header("x-ratelimit-remaining", remaining);
-        }
-        async move { Ok::<_, Infallible>(response.body(()).unwrap()) }
-    });
-    let layer = OutboundLayer::new(process(&store()), key, 2 * MINUTE).without_retries();
-    let mut client = layer.layer(client);
-    let end = Instant::now() + 200 * SECOND;
-    let (mut accepted, mut refused) = (0, 0);
-    while Instant::now() < end {
-        let response = client.ready().await.unwrap().call(Request::new(()));
-        match response.await.unwrap().status().as_u16() {
-            200 => accepted += 1,
-            _ => refused += 1,
-        }
-        sleep(SECOND / 5).await;
-    }
-    somebody_else.abort();
-    (accepted, refused)
-}
-
-#[tokio::test(start_paused = true)]
-async fn headers_leave_room_for_somebody_else() {
-    let (accepted_without, refused_without) = share_with_somebody_else(false).await;
-    let (accepted, refused) = share_with_somebody_else(true).await;
-    // Some are still refused: those that somebody else was faster than.
-    assert!(refused < refused_without && refused * 20 <= accepted);
-    // Fewer refusals mean fewer and shorter pauses.
-    assert!(accepted >= 2 * accepted_without);
 }
