@@ -25,7 +25,7 @@ pub(crate) use self::costs::LimitCosts;
 pub use self::error::{TooLong, WaitError};
 use self::line::{Start, Turn};
 use self::lines::Shared;
-pub(crate) use self::queue::{Class, LEAST_URGENT};
+pub(crate) use self::queue::{Class, LEAST_URGENT, Queue, Ticket};
 use self::sent::Sent;
 use crate::key::OwnedKey;
 
