@@ -235,7 +235,7 @@ impl<'l, S> Waiting<'l, S> {
     }
 
     /// Sets how many calls may wait for the key in this process: if there are that many already,
-    /// this one is refused at once. The default is 100,000, which take about 100 MB.
+    /// this one is refused at once. The default is 100,000, which take about 130 MB.
     ///
     /// # Examples
     ///
