@@ -3,7 +3,7 @@
 use tollgate_core::Key;
 
 /// A copy of a [`Key`].
-#[derive(Clone, Eq, Hash, PartialEq)]
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct OwnedKey {
     partition: Box<[u8]>,
     rest: Box<[u8]>,

@@ -13,7 +13,7 @@ use tollgate_core::store::Verdicts;
 use tollgate_core::{Key, RateLimiter, Store};
 
 use crate::key::OwnedKey;
-use crate::wait::{Caller, Patience, WaitError, wait};
+use crate::wait::{Caller, Class, Patience, WaitError, wait};
 
 /// Slows a stream down to what a limiter admits.
 pub trait Pace: Stream + Sized {
@@ -92,7 +92,8 @@ impl<St: Stream, S: Store + 'static> Stream for Paced<St, S> {
             let Some(item) = ready!(this.stream.as_mut().poll_next(context)) else {
                 return Poll::Ready(None);
             };
-            let caller = Caller::new(this.limiter.clone(), this.key.clone(), 1);
+            let (limiter, key) = (this.limiter.clone(), this.key.clone());
+            let caller = Caller::new(limiter, key, 1, Class::default());
             let admission = wait(caller, Patience::new(*this.longest, None));
             *this.waiting = Some((item, Box::pin(admission)));
         }

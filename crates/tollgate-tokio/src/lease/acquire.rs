@@ -15,6 +15,7 @@ use super::keeper::hold;
 use super::line::{Lines, Place};
 use crate::key::OwnedKey;
 use crate::random::random;
+use crate::wait::Class;
 
 /// How often an acquisition whose reply was lost is repeated. Each repetition asks with the same
 /// id, so it takes no second place.
@@ -57,7 +58,8 @@ impl<'l, 'k, S> Acquire<'l, 'k, S> {
 
     /// Waits up to `longest` for the lease, in line with all others that wait for this key through
     /// this limiter and its clones: first come, first served, also if the first one's weight is
-    /// large and the next one's would fit.
+    /// large and the next one's would fit, unless they set a [`flow`](WaitingAcquire::flow) or an
+    /// [`urgency`](WaitingAcquire::urgency).
     ///
     /// Only the first in line asks the store: at once, as soon as a lease of the key is released in
     /// this process, when leases may have ended by themselves, and at least once a second.
@@ -90,6 +92,7 @@ impl<'l, 'k, S> Acquire<'l, 'k, S> {
             acquire: self,
             longest,
             most: MOST_WAITING,
+            class: Class::default(),
         }
     }
 }
@@ -142,9 +145,24 @@ pub struct WaitingAcquire<'l, 'k, S> {
     acquire: Acquire<'l, 'k, S>,
     longest: Duration,
     most: usize,
+    class: Class,
 }
 
 impl<S> WaitingAcquire<'_, '_, S> {
+    /// Puts the acquisition into a flow, such as one for each tenant, which take turns by weight: see
+    /// [`Waiting::flow`](crate::wait::Waiting::flow).
+    pub fn flow<'f>(mut self, flow: impl Into<Key<'f>>) -> Self {
+        self.class.set_flow(flow.into());
+        self
+    }
+
+    /// Sets how urgent the acquisition is, from 0 to 7: see
+    /// [`Waiting::urgency`](crate::wait::Waiting::urgency).
+    pub fn urgency(mut self, urgency: u8) -> Self {
+        self.class.set_urgency(urgency);
+        self
+    }
+
     /// Sets how many may wait for this key through this limiter and its clones, this one included:
     /// 100,000 by default. Beyond that, this acquisition is refused at once.
     pub fn most_waiting(mut self, most: usize) -> Self {
@@ -159,6 +177,7 @@ impl<S> fmt::Debug for WaitingAcquire<'_, '_, S> {
             .field("acquire", &self.acquire)
             .field("longest", &self.longest)
             .field("most", &self.most)
+            .field("urgency", &self.class.urgency())
             .finish()
     }
 }
@@ -172,8 +191,9 @@ impl<'l: 'k, 'k, S: lease::Store + 'static> IntoFuture for WaitingAcquire<'l, 'k
             let deadline = Instant::now() + self.longest.min(FOREVER);
             let asker = Asker::new(&self.acquire);
             let most = self.most;
-            match asker.lines.enter(&asker.key, most) {
-                Some(place) => asker.wait(&place, deadline).await,
+            let (class, weight) = (self.class, asker.weight);
+            match asker.lines.enter(&asker.key, class, weight, most) {
+                Some(place) => asker.wait(place, deadline).await,
                 None => Err(AcquireError::TooManyWaiting { most }),
             }
         })
@@ -201,7 +221,7 @@ impl<S: lease::Store + 'static> Asker<S> {
     }
 
     /// Asks whenever it is this one's turn and there may be room, until `deadline`.
-    async fn wait(&self, place: &Place, deadline: Instant) -> Result<LeaseGuard, AcquireError> {
+    async fn wait(&self, place: Place, deadline: Instant) -> Result<LeaseGuard, AcquireError> {
         // When the first in line asks again, once it was denied.
         let mut next = None;
         loop {
@@ -215,7 +235,10 @@ impl<S: lease::Store + 'static> Asker<S> {
                     let _ = timeout_at(deadline, releases).await;
                 }
                 match self.ask().await? {
-                    Ok(guard) => return Ok(guard),
+                    Ok(guard) => {
+                        place.granted();
+                        return Ok(guard);
+                    }
                     Err(denied) if denied.ends_within().is_never() => return Err(denied.into()),
                     Err(denied) => {
                         place.denied(denied);
@@ -226,7 +249,9 @@ impl<S: lease::Store + 'static> Asker<S> {
                 }
             } else if Instant::now() >= deadline {
                 // The first in line has no answer yet.
-                return self.ask().await?.map_err(AcquireError::from);
+                let guard = self.ask().await??;
+                place.granted();
+                return Ok(guard);
             }
             let until = next.map_or(deadline, |next| deadline.min(next));
             tokio::select! {

@@ -9,6 +9,7 @@ use tollgate_core::call::Companion;
 use tollgate_core::lease::{ConcurrencyLimiter, NoLease};
 
 use crate::key::OwnedKey;
+use crate::wait::{Class, Queue, Ticket};
 
 /// The lines of a limiter and of all its clones.
 #[derive(Default)]
@@ -17,8 +18,10 @@ pub(super) struct Lines(Mutex<HashMap<OwnedKey, Line>>);
 /// What this process does with the leases of one key.
 #[derive(Default)]
 struct Line {
-    /// Whoever waits, in the order in which they came. Only the first one asks the store.
+    /// Whoever waits, by number.
     waiting: BTreeMap<u64, Arc<Notify>>,
+    /// The order in which they are served. Only the first one asks the store.
+    queue: Queue,
     /// The releases that have begun and not ended.
     releasing: BTreeSet<u64>,
     /// Acquisitions that wait until all releases before a number have ended.
@@ -35,10 +38,23 @@ impl Line {
         self.next - 1
     }
 
+    fn first(&self) -> Option<u64> {
+        self.queue.first().map(|(number, _)| number)
+    }
+
     fn wake_first(&self) {
-        if let Some((_, first)) = self.waiting.first_key_value() {
+        if let Some(first) = self.first().and_then(|first| self.waiting.get(&first)) {
             // If it is asking just now, it asks once more.
             first.notify_one();
+        }
+    }
+
+    /// Changes who is next, and wakes the next one if it is another one than before.
+    fn reorder(&mut self, change: impl FnOnce(&mut Queue)) {
+        let first = self.first();
+        change(&mut self.queue);
+        if first.is_some() && first != self.first() {
+            self.wake_first();
         }
     }
 
@@ -117,22 +133,30 @@ impl Lines {
         })
     }
 
-    /// Goes to the end of the line of `key`, or returns `None` if `most` wait in it already.
-    pub(super) fn enter(self: &Arc<Self>, key: &OwnedKey, most: usize) -> Option<Place> {
+    /// Goes to the end of its flow in the line of `key`, or returns `None` if `most` wait there already.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        key: &OwnedKey,
+        class: Class,
+        weight: u64,
+        most: usize,
+    ) -> Option<Place> {
         let wake = Arc::new(Notify::new());
-        let number = self.change(key, |line| {
+        let ticket = self.change(key, |line| {
             if line.waiting.len() >= most {
                 return None;
             }
-            let number = line.number();
-            line.waiting.insert(number, Arc::clone(&wake));
-            Some(number)
+            let ticket = Ticket::new(line.number(), class, weight);
+            line.waiting.insert(ticket.number(), Arc::clone(&wake));
+            line.reorder(|queue| queue.enter(&ticket, weight.into()));
+            Some(ticket)
         })?;
         Some(Place {
             lines: Arc::clone(self),
             key: key.clone(),
-            number,
+            ticket,
             wake,
+            is_granted: false,
         })
     }
 }
@@ -163,16 +187,22 @@ impl Drop for Release {
 pub(super) struct Place {
     lines: Arc<Lines>,
     key: OwnedKey,
-    number: u64,
+    ticket: Ticket,
     wake: Arc<Notify>,
+    is_granted: bool,
 }
 
 impl Place {
     /// Returns whether it is this one's turn to ask the store.
     pub(super) fn is_first(&self) -> bool {
-        self.lines.change(&self.key, |line| {
-            line.waiting.first_key_value().map(|(number, _)| *number) == Some(self.number)
-        })
+        let number = self.ticket.number();
+        let first = self.lines.change(&self.key, |line| line.first());
+        first == Some(number)
+    }
+
+    /// Leaves the line with a lease.
+    pub(super) fn granted(mut self) {
+        self.is_granted = true;
     }
 
     /// Waits until it may be this one's turn, or until a lease of the key was given back.
@@ -195,13 +225,17 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.lines.change(&self.key, |line| {
-            let first = line.waiting.first_key_value().map(|(number, _)| *number);
-            line.waiting.remove(&self.number);
+            line.reorder(|queue| {
+                if self.is_granted {
+                    queue.take(&mut self.ticket);
+                    queue.done(&self.ticket);
+                } else {
+                    queue.leave(&self.ticket);
+                }
+            });
+            line.waiting.remove(&self.ticket.number());
             if line.waiting.is_empty() {
                 line.denied = None;
-            }
-            if first == Some(self.number) {
-                line.wake_first();
             }
         });
     }

@@ -16,7 +16,7 @@ use tollgate_core::{ErrorKind, Key, Limit, RateLimiter, Receipt, Store, StoreErr
 use super::client::Outbound;
 use super::stricter::{self, counts};
 use crate::key::OwnedKey;
-use crate::wait::{Caller, LimitCosts, Patience, WaitError, stand_in_line};
+use crate::wait::{Caller, Class, LEAST_URGENT, LimitCosts, Patience, WaitError, stand_in_line};
 
 /// How many permits in a row may be too old before a call fails.
 const MOST_STALE: u32 = 8;
@@ -25,9 +25,9 @@ const MOST_STALE: u32 = 8;
 /// awaited.
 ///
 /// The calls of one [`Outbound`] and its clones for one key are admitted in the order in which they
-/// came, urgent and background calls each in a line of their own if something is kept for
-/// urgent ones. Several
-/// processes compete: see [`Waiting`](crate::wait::Waiting).
+/// came, unless they set a [`flow`](Self::flow) or an [`urgency`](Self::urgency). Background calls stand in
+/// a line of their own if something is kept for urgent ones. Several processes compete: see
+/// [`Waiting`](crate::wait::Waiting).
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub struct OutboundCall<'k, S> {
     outbound: Outbound<S>,
     key: Key<'k>,
     cost: NamedCosts,
-    is_background: bool,
+    class: Class,
     longest: Duration,
     most: Option<usize>,
 }
@@ -61,7 +61,7 @@ impl<'k, S> OutboundCall<'k, S> {
             outbound,
             key,
             cost: NamedCosts::new(1),
-            is_background: false,
+            class: Class::default(),
             longest: Duration::MAX,
             most: None,
         }
@@ -109,11 +109,24 @@ impl<'k, S> OutboundCall<'k, S> {
         self
     }
 
-    /// Makes this a call in the background: it leaves what is
-    /// [kept for urgent calls](super::OutboundBuilder::keep_for_urgent) to
-    /// other calls.
-    pub fn background(mut self) -> Self {
-        self.is_background = true;
+    /// Makes this a call in the background, of the least [urgency](Self::urgency).
+    pub fn background(self) -> Self {
+        self.urgency(LEAST_URGENT)
+    }
+
+    /// Sets how urgent the call is, from 0 to 7: see [`Waiting::urgency`](crate::wait::Waiting::urgency).
+    /// Calls of 7, in the background, leave what is
+    /// [kept for urgent calls](super::OutboundBuilder::keep_for_urgent) to all others; if something is
+    /// kept, they compete with these in a line of their own.
+    pub fn urgency(mut self, urgency: u8) -> Self {
+        self.class.set_urgency(urgency);
+        self
+    }
+
+    /// Puts the call into a flow, such as one for each tenant, which take turns: see
+    /// [`Waiting::flow`](crate::wait::Waiting::flow).
+    pub fn flow<'f>(mut self, flow: impl Into<Key<'f>>) -> Self {
+        self.class.set_flow(flow.into());
         self
     }
 
@@ -141,8 +154,8 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
     fn into_future(self) -> Self::IntoFuture {
         let key = OwnedKey::from(self.key);
         let (outbound, cost) = (self.outbound, self.cost);
-        let (longest, most) = (self.longest, self.most);
-        let limiter = if self.is_background {
+        let (longest, most, class) = (self.longest, self.most, self.class);
+        let limiter = if class.urgency() == LEAST_URGENT {
             outbound.shared.background.clone()
         } else {
             outbound.shared.urgent.clone()
@@ -152,7 +165,7 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
             let each = cost.under(limiter.limits(), &outbound)?;
             admit(
                 outbound,
-                Caller::new(limiter, key, each),
+                Caller::new(limiter, key, each, class),
                 cost.all,
                 patience,
             )
@@ -486,7 +499,7 @@ impl<S> fmt::Debug for OutboundCall<'_, S> {
             .field("outbound", &self.outbound)
             .field("key", &self.key)
             .field("cost", &self.cost)
-            .field("is_background", &self.is_background)
+            .field("urgency", &self.class.urgency())
             .field("longest", &self.longest)
             .field("most", &self.most)
             .finish()

@@ -9,6 +9,7 @@ use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{Key, Limit, RateLimiter, Store, StoreError};
 
 use super::costs::LimitCosts;
+use super::queue::Class;
 use crate::key::OwnedKey;
 
 /// A call that may outlive the future that made it.
@@ -16,6 +17,7 @@ pub(crate) struct Caller<S> {
     limiter: RateLimiter<S>,
     key: OwnedKey,
     cost: LimitCosts,
+    class: Class,
     /// Where calls are completed whose callers have gone.
     runtime: Handle,
 }
@@ -28,11 +30,13 @@ impl<S: Store + 'static> Caller<S> {
         limiter: RateLimiter<S>,
         key: OwnedKey,
         cost: impl Into<LimitCosts>,
+        class: Class,
     ) -> Arc<Self> {
         Arc::new(Self {
             limiter,
             key,
             cost: cost.into(),
+            class,
             runtime: Handle::current(),
         })
     }
@@ -73,6 +77,10 @@ impl<S: Store + 'static> Caller<S> {
 
     pub(crate) fn cost(&self) -> &LimitCosts {
         &self.cost
+    }
+
+    pub(super) fn class(&self) -> &Class {
+        &self.class
     }
 
     pub(crate) async fn decide(
@@ -138,5 +146,21 @@ impl<'a> Asker<'a> {
 
     pub(super) fn limit(self, index: usize) -> &'a Limit {
         &self.limits[index]
+    }
+
+    /// Returns what a call takes: of several limits, the largest part of one. No cost exceeds the capacity
+    /// of its limit.
+    pub(super) fn units(self, cost: &LimitCosts) -> u64 {
+        if self.limits.len() == 1 {
+            return cost.of(0);
+        }
+        let part = |(index, limit): (usize, &Limit)| {
+            let capacity = u128::from(limit.algorithm().capacity().max(1));
+            let part = (u128::from(cost.of(index)) << 57).div_ceil(capacity);
+            // Nobody waits for a limit in shadow.
+            (!limit.is_shadow()).then(|| u64::try_from(part).unwrap_or(u64::MAX))
+        };
+        let parts = self.limits.iter().enumerate().filter_map(part);
+        parts.max().unwrap_or_default()
     }
 }

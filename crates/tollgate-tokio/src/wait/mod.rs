@@ -6,6 +6,7 @@ mod error;
 mod forecast;
 mod line;
 mod lines;
+mod queue;
 mod sent;
 mod turns;
 pub(crate) mod wait_up_to;
@@ -17,13 +18,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::store::{Operation, Request, Verdicts};
-use tollgate_core::{Decision, ErrorKind, RateLimiter, Receipt, Store, StoreError};
+use tollgate_core::{Decision, ErrorKind, Key, RateLimiter, Receipt, Store, StoreError};
 
 pub(crate) use self::caller::Caller;
 pub(crate) use self::costs::LimitCosts;
 pub use self::error::{TooLong, WaitError};
 use self::line::{Start, Turn};
 use self::lines::Shared;
+pub(crate) use self::queue::{Class, LEAST_URGENT, Queue, Ticket};
 use self::sent::Sent;
 use crate::key::OwnedKey;
 
@@ -93,7 +95,8 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 ///
 /// # Order
 ///
-/// The calls for one key, of one limiter and its clones, stand in line. If every limit is
+/// The calls for one key, of one limiter and its clones, stand in line: first come, first served, unless
+/// they set a [`flow`](Self::flow) or an [`urgency`](Self::urgency). If every limit is
 /// [`Gcra`](tollgate_core::Gcra), the line [reserves](tollgate_core::RateLimiter::reserve)
 /// starts, at most a second ahead; the lines of several processes get equal shares, for about one
 /// store call each. Otherwise the first in line asks the store when it can be admitted, and the
@@ -105,7 +108,7 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 ///
 /// After [`cost_of`](tollgate_core::call::Call::cost_of), limits that count different things, such
 /// as requests and tokens, are waited for together. The call stands in the same line as all others
-/// of its key, and nobody overtakes it, however much it costs.
+/// of its key, and no later call of its flow and urgency overtakes it, however much it costs.
 ///
 /// # Time zones
 ///
@@ -132,6 +135,7 @@ pub struct Waiting<'l, S> {
     asked: Result<(OwnedKey, LimitCosts), StoreError>,
     longest: Duration,
     most: Option<usize>,
+    class: Class,
 }
 
 impl<'l, S> Waiting<'l, S> {
@@ -154,11 +158,84 @@ impl<'l, S> Waiting<'l, S> {
             asked,
             longest,
             most: None,
+            class: Class::default(),
         }
     }
 
+    /// Puts the call into a flow, such as one for each tenant. The flows that wait for the key in this
+    /// process take turns, so that a tenant with many calls does not hold up the others; within a flow,
+    /// calls are first come, first served. Calls without a flow stand together in one of their own.
+    ///
+    /// The flows of one [urgency](Self::urgency) get equally many units: *fair queueing*, by deficit round
+    /// robin. If the calls before a call in its flow cost `s`, and it costs `c`, each other flow gets at
+    /// most `s + c` units before it, and the cost of one call; beside these, it waits for calls that
+    /// have asked the store already. Where limits have different costs, the largest part of a limit counts.
+    ///
+    /// A flow without waiting calls takes no memory, and saves up nothing. A call in a flow is refused at
+    /// once if the wait for its own flow alone would be too long.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate_memory::{MemoryStore, RateLimiter};
+    /// use tollgate_tokio::WaitUpTo;
+    /// use tollgate_tokio::wait::Admitted;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = RateLimiter::new(MemoryStore::new(), ["api=sliding-log:1/20ms"])?;
+    /// let call = |tenant| limiter.check("api").wait_up_to(Duration::from_secs(5)).flow(tenant);
+    /// let many = async { tokio::join!(call("a"), call("a"), call("a"), call("a"), call("a")) };
+    /// tokio::select! {
+    ///     biased;
+    ///     _ = many => panic!("the other tenant is served earlier"),
+    ///     admitted = call("b") => assert!(admitted.is_ok()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn flow<'f>(mut self, flow: impl Into<Key<'f>>) -> Self {
+        self.class.set_flow(flow.into());
+        self
+    }
+
+    /// Sets how urgent the call is: from 0, the most urgent, to 7, for calls in the background, as in the
+    /// `Priority` header of HTTP (RFC 9218). The default is 3, and more than 7 counts as 7.
+    ///
+    /// More urgent calls are admitted first, but while less urgent calls wait, they get one of eight units,
+    /// so that none waits for ever. If `k` less urgent levels wait, each gets one of `8 * k` units.
+    /// What was asked of the store already is not changed by an urgent call that comes later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use tollgate_memory::{MemoryStore, RateLimiter};
+    /// use tollgate_tokio::WaitUpTo;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limiter = RateLimiter::new(MemoryStore::new(), ["api=sliding-log:1/20ms"])?;
+    /// let call = || limiter.check("api").wait_up_to(Duration::from_secs(5));
+    /// call().await?;
+    /// tokio::select! {
+    ///     biased;
+    ///     _ = call().urgency(7).into_future() => panic!("the urgent call is admitted first"),
+    ///     admitted = call().urgency(0).into_future() => assert!(admitted.is_ok()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn urgency(mut self, urgency: u8) -> Self {
+        self.class.set_urgency(urgency);
+        self
+    }
+
     /// Sets how many calls may wait for the key in this process: if there are that many already,
-    /// this one is refused at once. The default is 100,000, which take about 100 MB.
+    /// this one is refused at once. The default is 100,000, which take about 130 MB.
     ///
     /// # Examples
     ///
@@ -195,6 +272,7 @@ impl<S> fmt::Debug for Waiting<'_, S> {
             .field("cost", &self.asked.as_ref().map(|(_, cost)| cost))
             .field("longest", &self.longest)
             .field("most", &self.most)
+            .field("urgency", &self.class.urgency())
             .finish_non_exhaustive()
     }
 }
@@ -207,7 +285,7 @@ impl<'l, S: Store + 'static> IntoFuture for Waiting<'l, S> {
         let limiter = self.limiter;
         Box::pin(async move {
             let (key, cost) = self.asked?;
-            let caller = Caller::new(limiter.clone(), key, cost);
+            let caller = Caller::new(limiter.clone(), key, cost, self.class);
             let patience = Patience::new(self.longest, self.most);
             let verdicts = wait(caller, patience).await?;
             Ok(Admitted(limiter.decision(verdicts)?))

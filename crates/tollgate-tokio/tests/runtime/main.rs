@@ -6,6 +6,7 @@ mod blocking;
 mod clock;
 mod costs;
 mod examples;
+mod flows;
 mod giving_up;
 mod guard;
 mod hearing;

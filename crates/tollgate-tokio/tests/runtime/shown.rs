@@ -48,7 +48,7 @@ async fn waiting_calls_and_streams_show_their_limits_and_no_key() {
     shows(
         &call.cost(5).wait_up_to(MINUTE),
         "Waiting { limiter: RateLimiter { limits: [Limit(l=gcra:9/1s)], .. }, \
-         cost: Ok(Same(5)), longest: 60s, most: None, .. }",
+         cost: Ok(Same(5)), longest: 60s, most: None, urgency: 3, .. }",
     );
 }
 
@@ -71,7 +71,7 @@ async fn outbound_calls_show_their_limits_and_no_key() {
         &outbound.call(KEY).cost(3).background().wait_up_to(MINUTE),
         &format!(
             "OutboundCall {{ outbound: {shown}, key: Key(17 + 0 bytes), cost: NamedCosts {{ all: 3, named: [] }}, \
-             is_background: true, longest: 60s, most: None }}"
+             urgency: 7, longest: 60s, most: None }}"
         ),
     );
     let permit = outbound.call(KEY).await.unwrap();

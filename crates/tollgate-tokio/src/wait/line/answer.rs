@@ -39,31 +39,30 @@ impl Line {
         self.abandoned -= usize::from(!is_here);
         let consumes = !matches!(operation, Operation::Peek);
         let is_admitted = |answer: &Verdicts| answer.is_allowed() && consumes;
-        let waits_on = match &answer {
-            Some(answer) if is_admitted(answer) => None,
-            Some(_) if is_here => Some(number),
-            _ => {
-                self.calls.remove(&number);
-                if is_here {
-                    None
-                } else {
-                    self.starts.void(cost)
+        match &answer {
+            Some(answer) if is_admitted(answer) => {}
+            Some(answer) if is_here => {
+                if let Some(call) = self.calls.get_mut(&number) {
+                    let wait = answer.retry_after().duration();
+                    call.denied = Some(Denied {
+                        asked,
+                        ready: wait
+                            .and_then(|wait| asked.checked_add(wait))
+                            .unwrap_or(asked),
+                        limit: answer.binding(),
+                    });
+                    call.state = State::Waiting;
+                    self.starts.wait(&call.ticket, cost);
                 }
             }
-        };
-        if let Some(number) = waits_on {
-            self.set(number, State::Waiting);
-            if is_here && let (Some(answer), Some(call)) = (&answer, self.calls.get_mut(&number)) {
-                let wait = answer.retry_after().duration();
-                call.denied = Some(Denied {
-                    asked,
-                    ready: wait
-                        .and_then(|wait| asked.checked_add(wait))
-                        .unwrap_or(asked),
-                    limit: answer.binding(),
-                });
+            _ => {
+                let gone = self.calls.remove(&number);
+                if is_here {
+                    gone.inspect(|gone| self.starts.give_up(&gone.ticket));
+                } else if let Some(number) = self.starts.void(cost) {
+                    self.wait_after_all(number);
+                }
             }
-            self.starts.wait(number, cost);
         }
         if let Some(answer) = &answer {
             self.way = now.duration_since(asked);
@@ -94,13 +93,13 @@ impl Line {
         now: Instant,
     ) -> Option<Start> {
         if is_here && start.at <= now {
-            self.calls.remove(&number);
+            self.is_done(number);
             self.reserve_further_ahead();
             return Some(start);
         }
-        if is_here {
-            self.set(number, State::Assigned);
-            self.starts.assign(number, cost);
+        if is_here && let Some(call) = self.calls.get_mut(&number) {
+            call.state = State::Assigned;
+            self.starts.assign(&call.ticket, cost);
         } else {
             self.calls.remove(&number);
             self.starts.arrive(cost);
@@ -150,8 +149,10 @@ impl Line {
         let was_expected = self.forecast.ready(asker, cost);
         let was_expected = was_expected.is_some_and(|(ready, _)| ready <= asked + max_delay);
         self.forecast.learn(asker, asked, decided, consumed, answer);
-        let first = self.starts.first_waiting().map(|(first, _)| first);
-        if answer.is_denied() && first.is_some_and(|first| first < number) {
+        let first = self.starts.waiting().first().map(|(first, _)| first);
+        let first = first.filter(|first| *first != number);
+        let first = first.and_then(|first| self.calls.get(&first));
+        if answer.is_denied() && first.is_some_and(|first| first.denied.is_some()) {
             // It is not yet the turn of this call, and the first one has had its own answer.
             return;
         }
@@ -161,7 +162,7 @@ impl Line {
         }
         let waits_again = self.ready + self.jitter <= asked + max_delay;
         // Where this call is denied, one that costs as much is denied, too.
-        let first = self.starts.first_waiting().map(|(_, cost)| cost);
+        let first = self.starts.waiting().first().map(|(_, cost)| cost);
         let costs_as_much = |other: &LimitCosts| other.of(self.binding) >= cost.of(self.binding);
         let is_denied_too = answer.is_denied() && first.is_some_and(costs_as_much);
         self.ready = if is_denied_too {

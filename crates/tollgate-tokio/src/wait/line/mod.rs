@@ -1,4 +1,4 @@
-//! `Line`: the calls of one process that wait for the same key, in the order in which they came.
+//! `Line`: the calls of one process that wait for the same key.
 
 mod answer;
 mod keep;
@@ -22,6 +22,7 @@ use super::caller::Asker;
 use super::costs::{LimitCosts, Sum};
 use super::error::{TooLong, WaitError};
 use super::forecast::Forecast;
+use super::queue::{Class, Ticket};
 use super::turns::Turns;
 
 /// How far ahead a line reserves one start, at most: what a limit admits in this time may be left
@@ -39,7 +40,7 @@ const TICK: Duration = Duration::from_millis(1);
 pub(super) struct Line {
     /// Whether calls reserve their starts; otherwise they ask when they may start.
     reserves: bool,
-    /// By number, in the order in which they came.
+    /// By number.
     calls: BTreeMap<u64, Standing>,
     /// How many of them have gone.
     abandoned: usize,
@@ -81,6 +82,7 @@ pub(super) struct Line {
 
 /// A call in a line.
 struct Standing {
+    ticket: Ticket,
     cost: LimitCosts,
     state: State,
     /// The last answer to it, which did not admit it.
@@ -171,7 +173,7 @@ impl Line {
         is_unused.then_some(self.remembered)
     }
 
-    /// Puts a call at the end.
+    /// Puts a call at the end of its flow.
     ///
     /// # Errors
     ///
@@ -180,6 +182,7 @@ impl Line {
     pub(super) fn enter(
         &mut self,
         asker: Asker<'_>,
+        class: &Class,
         cost: LimitCosts,
         patience: Patience,
         now: Instant,
@@ -198,7 +201,7 @@ impl Line {
         }
         let foreseen = match self.starts.for_another(&cost, now) {
             Some(start) => start.map(|at| (at.duration_since(now), self.binding)),
-            None => self.foresee(asker, now, &cost),
+            None => self.foresee(asker, now, class, &cost),
         };
         if let Some((wait, limit)) = foreseen {
             let wait = wait.saturating_add(now.duration_since(patience.since));
@@ -208,18 +211,24 @@ impl Line {
         }
         let number = self.next_number;
         self.next_number += 1;
-        let state = if self.starts.enter(number, &cost, now) {
+        let mut ticket = Ticket::new(number, class.clone(), asker.units(&cost));
+        let first = self.first_waiting();
+        let state = if self.starts.enter(&mut ticket, &cost, now) {
             State::Assigned
         } else {
             State::Waiting
         };
         let standing = Standing {
+            ticket,
             cost: cost.clone(),
             state,
             denied: None,
             wake,
         };
         self.calls.insert(number, standing);
+        if let Some(first) = first {
+            self.follow(asker, &first);
+        }
         Ok(Position {
             number,
             cost,
@@ -227,20 +236,31 @@ impl Line {
         })
     }
 
-    /// Returns the least time until a call at the end of the line is admitted, and the limit that it
-    /// waits for, or `None` if what is known is too old to say so.
+    /// Returns the least time until a call at the end of its flow is admitted, and the limit that it
+    /// waits for, or `None` if what is known is too old to say so. Other flows may leave.
     fn foresee(
         &mut self,
         asker: Asker<'_>,
         now: Instant,
+        class: &Class,
         cost: &LimitCosts,
     ) -> Option<(Duration, usize)> {
         if !self.is_fresh(now) {
             return None;
         }
-        let (waiting, asking) = (self.starts.waiting_cost(), &self.asking_cost);
-        let total = |limit| waiting.of(limit) + asking.of(limit) + u128::from(cost.of(limit));
-        let from = self.ready.max(now);
+        let (queue, asking) = (self.starts.waiting(), &self.asking_cost);
+        let waiting = queue.cost_of(class);
+        let total = |limit| {
+            let waiting = waiting.map_or(0, |waiting| waiting.of(limit));
+            waiting + asking.of(limit) + u128::from(cost.of(limit))
+        };
+        // A call of another flow may be before the one that is first now.
+        let may_be_first = waiting.is_none() && queue.first().is_some();
+        let from = if may_be_first {
+            now
+        } else {
+            self.ready.max(now)
+        };
         let (wait, limit) = self.forecast.least_wait(asker, from, total)?;
         let until_ready = from.duration_since(now);
         // What the first one waits for may be more than this process knows the reason of.
@@ -268,8 +288,14 @@ impl Line {
     }
 
     fn wake_first(&self) {
-        let first = self.starts.first_waiting();
+        let first = self.starts.waiting().first();
         self.wake(first.map(|(number, _)| number));
+    }
+
+    /// Returns the number and the cost of the first call that has to ask the store.
+    fn first_waiting(&self) -> Option<(u64, LimitCosts)> {
+        let first = self.starts.waiting().first();
+        first.map(|(number, cost)| (number, cost.clone()))
     }
 
     fn wake(&self, number: Option<u64>) {
@@ -278,47 +304,61 @@ impl Line {
         }
     }
 
-    fn set(&mut self, number: u64, state: State) {
+    /// A call was admitted, and uses its start.
+    fn is_done(&mut self, number: u64) {
+        if let Some(call) = self.calls.remove(&number) {
+            self.starts.done(&call.ticket);
+        }
+    }
+
+    /// What a call was assigned to does not come: it has to ask the store.
+    fn wait_after_all(&mut self, number: u64) {
         if let Some(call) = self.calls.get_mut(&number) {
-            call.state = state;
+            call.state = State::Waiting;
+            self.starts.wait_after_all(&call.ticket, &call.cost);
         }
     }
 
     /// Removes a call whose caller has gone.
     pub(super) fn leave(&mut self, asker: Asker<'_>, number: u64, now: Instant) {
-        let Some(Standing { cost, state, .. }) = self.calls.get(&number) else {
+        let state = self.calls.get(&number).map(|call| call.state);
+        if state == Some(State::Abandoned) {
+            return;
+        }
+        let Some(mut call) = self.calls.remove(&number) else {
             return;
         };
-        let (cost, state) = (&cost.clone(), *state);
-        let was_first = self.starts.first_waiting();
-        let was_first = was_first.is_some_and(|first| first.0 == number);
-        let next = match state {
-            State::Abandoned => return,
+        let first = self.first_waiting();
+        let cost = &call.cost.clone();
+        let next = match call.state {
             State::Waiting => {
-                self.calls.remove(&number);
-                self.starts.wait_no_longer(number);
+                self.starts.leave_waiting(&call.ticket, cost);
                 None
             }
             State::Assigned => {
+                self.starts.give_up(&call.ticket);
                 let place = self.starts.place(number, cost);
-                self.calls.remove(&number);
                 let next = self.starts.leave(number, cost, now);
                 self.wake_assigned_from(cost, place);
                 next
             }
-            State::Asking => {
-                self.set(number, State::Abandoned);
+            State::Asking | State::Abandoned => {
+                self.starts.give_up(&call.ticket);
+                call.state = State::Abandoned;
+                self.calls.insert(number, call);
                 self.abandoned += 1;
                 self.starts.abandon(cost, now)
             }
         };
-        if let Some(next) = next {
-            self.set(next, State::Assigned);
-            self.wake(Some(next));
+        if let Some(next) = next.and_then(|next| self.calls.get_mut(&next)) {
+            self.starts.take_waiting(&mut next.ticket, cost);
+            self.starts.assign(&next.ticket, cost);
+            next.state = State::Assigned;
+            next.wake.notify_one();
         }
         self.has_spare |= self.starts.has_spare(cost);
-        if was_first {
-            self.follow(asker, cost);
+        if let Some(first) = first {
+            self.follow(asker, &first);
         }
         self.wake_first();
     }
@@ -330,14 +370,21 @@ impl Line {
         }
     }
 
-    /// The first call that waits, of this cost, has gone. If the next one costs less, it may be
+    /// The first call that waits was this one. If it is another one now, which costs less, that may be
     /// admitted earlier.
-    fn follow(&mut self, asker: Asker<'_>, gone: &LimitCosts) {
-        let next = self.starts.first_waiting().map(|(_, cost)| cost);
-        let next = next.filter(|next| next.of(self.binding) < gone.of(self.binding));
-        if let Some((ready, limit)) = next.and_then(|next| self.forecast.ready(asker, next)) {
+    fn follow(&mut self, asker: Asker<'_>, (was, its): &(u64, LimitCosts)) {
+        let Some((first, cost)) = self.starts.waiting().first() else {
+            return;
+        };
+        if first == *was {
+            return;
+        }
+        if cost.of(self.binding) < its.of(self.binding)
+            && let Some((ready, limit)) = self.forecast.ready(asker, cost)
+        {
             (self.ready, self.binding) = (ready, limit);
         }
+        self.wake(Some(first));
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_core::store::Verdicts;
 
-use crate::wait::costs::{LimitCosts, Sum};
+use crate::wait::costs::LimitCosts;
+use crate::wait::queue::{Queue, Ticket};
 
 /// What the store has admitted for a line.
 pub(crate) struct Start {
@@ -25,10 +26,8 @@ pub(crate) struct Start {
 /// much gets it, without another store call.
 #[derive(Default)]
 pub(super) struct Starts {
-    /// The calls that have to ask, by number, with their costs.
-    waiting: BTreeMap<u64, LimitCosts>,
-    /// What these cost together.
-    waiting_cost: Sum,
+    /// The calls that have to ask, in their order. All others in the line are taken from it.
+    waiting: Queue,
     /// By cost: a start is of use only to a call that costs as much.
     pools: BTreeMap<LimitCosts, Pool>,
     /// Starts that were due long ago, and that no call may use any more.
@@ -44,10 +43,10 @@ const OVERDUE: Duration = Duration::from_millis(50);
 /// The calls and starts of one cost.
 #[derive(Default)]
 struct Pool {
-    /// The same as in `Starts::waiting`.
+    /// The same as in `Starts::waiting`, by number.
     waiting: BTreeSet<u64>,
-    /// The numbers of the calls that get the next starts, in this order.
-    assigned: VecDeque<u64>,
+    /// The ranks and numbers of the calls that get the next starts, in this order.
+    assigned: VecDeque<(u64, u64)>,
     /// In the order in which they may be used.
     starts: VecDeque<Start>,
     /// How many calls are on their way whose callers have gone: each may bring another start.
@@ -65,19 +64,20 @@ impl Pool {
 
     /// Returns how many calls are assigned before this one.
     fn place(&self, number: u64) -> usize {
-        self.assigned.partition_point(|&other| other < number)
+        let mut assigned = self.assigned.iter();
+        let place = assigned.position(|(_, other)| *other == number);
+        place.unwrap_or(self.assigned.len())
     }
 
-    fn assign(&mut self, number: u64) {
-        self.assigned.insert(self.place(number), number);
+    fn assign(&mut self, ticket: &Ticket) {
+        let rank = ticket.rank();
+        let place = self.assigned.partition_point(|(other, _)| *other < rank);
+        self.assigned.insert(place, (rank, ticket.number()));
     }
 
     /// The call is assigned no longer.
     fn unassign(&mut self, number: u64) {
-        let place = self.place(number);
-        if self.assigned.get(place) == Some(&number) {
-            self.assigned.remove(place);
-        }
+        self.assigned.remove(self.place(number));
     }
 
     fn is_empty(&self) -> bool {
@@ -94,48 +94,55 @@ impl Starts {
         self.count
     }
 
-    /// Returns what the calls cost that have to ask the store.
-    pub(super) fn waiting_cost(&self) -> &Sum {
-        &self.waiting_cost
-    }
-
-    /// Returns the number and the cost of the first call that has to ask the store.
-    pub(super) fn first_waiting(&self) -> Option<(u64, &LimitCosts)> {
-        self.waiting
-            .first_key_value()
-            .map(|(&number, cost)| (number, cost))
+    /// Returns the calls that have to ask the store.
+    pub(super) fn waiting(&self) -> &Queue {
+        &self.waiting
     }
 
     /// Adds a call at the end. Returns whether it is assigned to a start that nobody else needs.
-    pub(super) fn enter(&mut self, number: u64, cost: &LimitCosts, now: Instant) -> bool {
+    pub(super) fn enter(&mut self, ticket: &mut Ticket, cost: &LimitCosts, now: Instant) -> bool {
+        self.waiting.enter(ticket, cost.clone());
         let pool = self.pool(cost);
+        pool.waiting.insert(ticket.number());
         let is_assigned = pool.has_one_for_others(now);
         if is_assigned {
-            pool.assign(number);
-        } else {
-            self.wait(number, cost);
+            self.take_waiting(ticket, cost);
+            self.assign(ticket, cost);
         }
         is_assigned
     }
 
-    /// The call has to ask the store.
-    pub(super) fn wait(&mut self, number: u64, cost: &LimitCosts) {
-        self.pool(cost).waiting.insert(number);
-        self.waiting.insert(number, cost.clone());
-        self.waiting_cost += cost;
+    /// A call that was taken has to ask the store.
+    pub(super) fn wait(&mut self, ticket: &Ticket, cost: &LimitCosts) {
+        self.pool(cost).waiting.insert(ticket.number());
+        self.waiting.put_back(ticket, cost.clone());
     }
 
-    /// The call no longer has to ask the store: it does so, or it has gone.
-    pub(super) fn wait_no_longer(&mut self, number: u64) {
-        if let Some(cost) = self.waiting.remove(&number) {
-            self.waiting_cost -= &cost;
-            self.change(&cost, |pool| pool.waiting.remove(&number));
-        }
+    /// The call no longer has to ask the store: it does so, or gets a start without.
+    pub(super) fn take_waiting(&mut self, ticket: &mut Ticket, cost: &LimitCosts) {
+        self.waiting.take(ticket);
+        self.change(cost, |pool| pool.waiting.remove(&ticket.number()));
     }
 
-    /// The call that asked for a start is here to use it, or one that has come before.
-    pub(super) fn assign(&mut self, number: u64, cost: &LimitCosts) {
-        self.pool(cost).assign(number);
+    /// The call no longer has to ask the store: it has gone.
+    pub(super) fn leave_waiting(&mut self, ticket: &Ticket, cost: &LimitCosts) {
+        self.waiting.leave(ticket);
+        self.change(cost, |pool| pool.waiting.remove(&ticket.number()));
+    }
+
+    /// A call that was taken goes, without a start.
+    pub(super) fn give_up(&mut self, ticket: &Ticket) {
+        self.waiting.give_up(ticket);
+    }
+
+    /// A call that was taken goes, with its start.
+    pub(super) fn done(&mut self, ticket: &Ticket) {
+        self.waiting.done(ticket);
+    }
+
+    /// The call that asked for a start is here to use it, or one that was taken before.
+    pub(super) fn assign(&mut self, ticket: &Ticket, cost: &LimitCosts) {
+        self.pool(cost).assign(ticket);
     }
 
     /// Adds a start for calls of this cost. Returns its place among them.
@@ -148,9 +155,9 @@ impl Starts {
     }
 
     /// What the call is assigned to has not come: it has to ask the store.
-    pub(super) fn wait_after_all(&mut self, number: u64, cost: &LimitCosts) {
-        self.change(cost, |pool| pool.unassign(number));
-        self.wait(number, cost);
+    pub(super) fn wait_after_all(&mut self, ticket: &Ticket, cost: &LimitCosts) {
+        self.change(cost, |pool| pool.unassign(ticket.number()));
+        self.wait(ticket, cost);
     }
 
     /// A call on its way was abandoned. Returns the number of the call that gets what it brings, if
@@ -173,7 +180,9 @@ impl Starts {
         self.change(cost, |pool| {
             pool.abandoned = pool.abandoned.saturating_sub(1);
             let is_one_too_many = pool.assigned.len() > pool.starts.len() + pool.abandoned;
-            is_one_too_many.then(|| pool.assigned.pop_back())?
+            is_one_too_many
+                .then(|| pool.assigned.pop_back())?
+                .map(|(_, number)| number)
         })?
     }
 
@@ -222,7 +231,11 @@ impl Starts {
         place: usize,
     ) -> impl Iterator<Item = u64> {
         let assigned = self.pools.get(cost).map(|pool| pool.assigned.iter());
-        assigned.into_iter().flatten().skip(place).copied()
+        assigned
+            .into_iter()
+            .flatten()
+            .skip(place)
+            .map(|(_, number)| *number)
     }
 
     /// Returns `None` unless there is a start, or may come one, that another call of this cost would
@@ -261,15 +274,14 @@ impl Starts {
         spare
     }
 
-    /// Assigns the first call that has to ask the store to a spare start of the same cost.
-    fn hand_on(&mut self, cost: &LimitCosts, now: Instant) -> Option<u64> {
-        let pool = self.pools.get_mut(cost)?;
-        let next = pool.waiting.first();
-        let next = next.filter(|_| pool.has_one_for_others(now));
-        let next = *next?;
-        self.wait_no_longer(next);
-        self.pool(cost).assign(next);
-        Some(next)
+    /// Returns the number of the call that is to be assigned to a spare start: the next one if it costs
+    /// the same, or else the one of that cost that has come first.
+    fn hand_on(&self, cost: &LimitCosts, now: Instant) -> Option<u64> {
+        let pool = self.pools.get(cost)?;
+        let next = self.waiting.first().filter(|(_, next)| *next == cost);
+        let next = next.map(|(next, _)| next);
+        let next = next.or_else(|| pool.waiting.first().copied());
+        next.filter(|_| pool.has_one_for_others(now))
     }
 
     /// Returns the pool of this cost, and makes it if there is none.

@@ -58,8 +58,7 @@ impl Line {
                 Some(due) if due <= now => return self.take(place),
                 None if is_over => {
                     // What it was to get has not come: it asks itself.
-                    self.starts.wait_after_all(place.number, &place.cost);
-                    self.set(place.number, State::Waiting);
+                    self.wait_after_all(place.number);
                     return self.turn(asker, place, now);
                 }
                 due => {
@@ -95,7 +94,7 @@ impl Line {
         let Some(start) = self.starts.take(place.number, &place.cost) else {
             return Turn::Gone;
         };
-        self.calls.remove(&place.number);
+        self.is_done(place.number);
         self.reserve_further_ahead();
         self.wake_first();
         Turn::Admitted(start)
@@ -103,7 +102,7 @@ impl Line {
 
     /// Returns when a call that has to ask the store does so.
     fn asks_at(&mut self, asker: Asker<'_>, place: &Position, now: Instant) -> Asks {
-        let first = self.starts.first_waiting();
+        let first = self.starts.waiting().first();
         let is_first = first.is_some_and(|(number, _)| number == place.number);
         let over = place.patience.deadline();
         let over = over.filter(|deadline| *deadline <= now);
@@ -232,8 +231,10 @@ impl Line {
     fn ask(&mut self, place: &Position, now: Instant) -> Turn {
         self.asking += 1;
         self.asking_cost += &place.cost;
-        self.starts.wait_no_longer(place.number);
-        self.set(place.number, State::Asking);
+        if let Some(call) = self.calls.get_mut(&place.number) {
+            self.starts.take_waiting(&mut call.ticket, &call.cost);
+            call.state = State::Asking;
+        }
         // There may be enough left for the next one, too.
         self.wake_first();
         if !self.reserves {

@@ -86,7 +86,7 @@ impl Shared {
         self.0.places.load(Ordering::Relaxed)
     }
 
-    /// Puts a call at the end of its line.
+    /// Puts a call into its line.
     ///
     /// # Errors
     ///
@@ -118,7 +118,9 @@ impl Shared {
                 line
             }
         };
-        let entered = lock(&line).enter(caller.asker(), cost, patience, now, Arc::clone(&wake));
+        let asker = caller.asker();
+        let woken = Arc::clone(&wake);
+        let entered = lock(&line).enter(asker, caller.class(), cost, patience, now, woken);
         drop(lines);
         let line = InLine {
             lines: Arc::clone(&self.0),

@@ -5,6 +5,7 @@ use tollgate_core::RateLimiter;
 use tollgate_memory::MemoryStore;
 
 use super::*;
+use crate::wait::queue::Class;
 
 fn shared(limiter: &RateLimiter<MemoryStore>) -> &Shared {
     limiter.companion(Shared::default)
@@ -16,7 +17,12 @@ fn lines(limiter: &RateLimiter<MemoryStore>) -> usize {
 
 /// Lets one call start, and another one leave that has reserved a later start.
 async fn give_up(limiter: &RateLimiter<MemoryStore>) {
-    let caller = Caller::new(limiter.clone(), OwnedKey::from(Key::from("alice")), 1);
+    let caller = Caller::new(
+        limiter.clone(),
+        OwnedKey::from(Key::from("alice")),
+        1,
+        Class::default(),
+    );
     let patience = Patience::new(Duration::MAX, None);
     for _ in 0..2 {
         let place = shared(limiter).enter(&caller, patience).unwrap();
@@ -61,7 +67,12 @@ fn no_line_is_kept_for_a_call_that_is_refused_as_it_enters() {
         .unwrap()
         .block_on(async {
             for (cost, most) in [(2, None), (1, Some(0))] {
-                let caller = Caller::new(limiter.clone(), OwnedKey::from(Key::from("alice")), cost);
+                let caller = Caller::new(
+                    limiter.clone(),
+                    OwnedKey::from(Key::from("alice")),
+                    cost,
+                    Class::default(),
+                );
                 let patience = Patience::new(Duration::MAX, most);
                 assert!(shared(&limiter).enter(&caller, patience).is_err());
                 assert_eq!(lines(&limiter), 0);

@@ -119,8 +119,10 @@ fn starts_are_used_in_the_order_of_their_times() {
     let mut scene = Scene::new(&["l=gcra:100/1s"]);
     let mut starts = Starts::default();
     let cost = LimitCosts::from(1);
-    starts.assign(0, &cost);
-    starts.assign(1, &cost);
+    for number in [0, 1] {
+        let ticket = taken(&mut starts, number);
+        starts.assign(&ticket, &cost);
+    }
     for wait in [20, 10] {
         let start = Start {
             at: scene.now + wait * MS,

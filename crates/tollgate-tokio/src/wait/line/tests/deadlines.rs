@@ -229,9 +229,14 @@ fn time_that_was_waited_before_entering_counts() {
             most: usize::MAX,
         };
         let asker = asker(&scene.limits);
-        let entered = scene
-            .line
-            .enter(asker, 1.into(), patience, scene.now, Arc::default());
+        let entered = scene.line.enter(
+            asker,
+            &Class::default(),
+            1.into(),
+            patience,
+            scene.now,
+            Arc::default(),
+        );
         assert_eq!(entered.is_err(), is_refused, "{longest:?}");
     }
 }

@@ -139,7 +139,8 @@ fn a_start_that_was_due_too_long_ago_is_handed_to_nobody() {
         let started = scene.now;
         let (mut starts, cost) = (Starts::default(), LimitCosts::from(1));
         for (number, at) in [(0, 10), (1, 100)] {
-            starts.assign(number, &cost);
+            let ticket = taken(&mut starts, number);
+            starts.assign(&ticket, &cost);
             let start = Start {
                 at: started + Duration::from_millis(at),
                 asked: started,
@@ -184,9 +185,14 @@ fn whoever_has_gone_does_not_count_among_those_who_wait() {
     };
     let enter = |scene: &mut Scene| {
         let asker = asker(&scene.limits);
-        scene
-            .line
-            .enter(asker, 1.into(), patience, scene.now, Arc::default())
+        scene.line.enter(
+            asker,
+            &Class::default(),
+            1.into(),
+            patience,
+            scene.now,
+            Arc::default(),
+        )
     };
     assert!(enter(&mut scene).is_err());
     scene.leave(&first);

@@ -3,6 +3,7 @@
 mod answers;
 mod asking;
 mod deadlines;
+mod flows;
 mod leaving;
 
 use std::ops::ControlFlow;
@@ -21,6 +22,7 @@ use crate::wait::caller::Asker;
 use crate::wait::costs::LimitCosts;
 use crate::wait::error::{TooLong, WaitError};
 use crate::wait::forecast::tests::DECIDED;
+use crate::wait::queue::{Class, Ticket};
 
 const MS: Duration = Duration::from_millis(1);
 const US: Duration = Duration::from_micros(1);
@@ -69,6 +71,15 @@ impl Scene {
     }
 
     fn try_enter(&mut self, cost: u64, longest: Duration) -> Result<Caller, TooLong> {
+        self.try_enter_as(&Class::default(), cost, longest)
+    }
+
+    fn try_enter_as(
+        &mut self,
+        class: &Class,
+        cost: u64,
+        longest: Duration,
+    ) -> Result<Caller, TooLong> {
         let wake = Arc::new(Notify::new());
         let patience = Patience {
             since: self.now,
@@ -76,9 +87,10 @@ impl Scene {
             most: usize::MAX,
         };
         let asker = asker(&self.limits);
+        let woken = Arc::clone(&wake);
         match self
             .line
-            .enter(asker, cost.into(), patience, self.now, Arc::clone(&wake))
+            .enter(asker, class, cost.into(), patience, self.now, woken)
         {
             Ok(position) => Ok(Caller { position, wake }),
             Err(WaitError::TooLong(refused)) => Err(refused),
@@ -191,6 +203,14 @@ impl Scene {
         let asker = asker(&self.limits);
         self.line.leave(asker, caller.position.number, self.now);
     }
+}
+
+/// Returns the ticket of the call with this number, which costs 1, as it was taken.
+fn taken(starts: &mut Starts, number: u64) -> Ticket {
+    let mut ticket = Ticket::new(number, Class::default(), 1);
+    starts.enter(&mut ticket, &1.into(), Instant::now());
+    starts.take_waiting(&mut ticket, &1.into());
+    ticket
 }
 
 fn shown(turn: &Turn) -> String {
