@@ -61,6 +61,7 @@ impl LimitError {
             | Problem::BadWindow { .. } => LimitErrorKind::Duration,
             Problem::BadName { .. }
             | Problem::DuplicateLimit { .. }
+            | Problem::UnknownLimit { .. }
             | Problem::UnknownZone { .. } => LimitErrorKind::Name,
             Problem::BadValue { error, .. } => error.kind(),
             Problem::NeverOpen => LimitErrorKind::NeverOpen,
@@ -101,7 +102,7 @@ pub enum LimitErrorKind {
     /// An instant is before the Unix epoch, or more than 2^53 - 1 microseconds after it.
     Instant,
     /// A name is not 1 to 64 ASCII letters, digits, `-`, `_` or `.`; two limits have the same one; or
-    /// no time zone has it.
+    /// no limit or time zone has it.
     Name,
     /// The closed times of a schedule leave no time open.
     NeverOpen,
@@ -213,6 +214,14 @@ pub(crate) enum Problem {
     DuplicateLimit {
         /// The name they share.
         name: String,
+    },
+    /// A limiter has no limit of a name.
+    #[error("no limit is called {name:?}: name one of the limiter's, `{}`", names.join("`, `"))]
+    UnknownLimit {
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        names: Vec<String>,
     },
     /// The closed times of a schedule leave no time open.
     #[error(

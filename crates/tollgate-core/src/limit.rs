@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 
-use crate::algorithm::{Algorithm, State};
+use crate::algorithm::{Algorithm, Gcra, State};
 #[cfg(feature = "calendar")]
 use crate::calendar;
 use crate::error::{LimitError, Problem};
@@ -163,6 +163,39 @@ impl Limit {
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.0.is_shadow
+    }
+
+    /// Returns the same limit with another amount, which has the same states: what was counted stays
+    /// counted. A burst of GCRA stays as it is, unless it is as large as the amount: then it stays so.
+    ///
+    /// # Errors
+    ///
+    /// If the amount cannot be counted exactly. An amount of zero admits nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::Limit;
+    ///
+    /// for (small, large) in [
+    ///     ("api=gcra:5/1m", "api=gcra:500/1m"),
+    ///     ("api=gcra:5/1m,burst=2", "api=gcra:500/1m,burst=2"),
+    ///     ("api=sliding-log:5/1m", "api=sliding-log:500/1m"),
+    /// ] {
+    ///     let small: Limit = small.parse()?;
+    ///     assert_eq!(small.with_amount(500)?, large.parse()?);
+    /// }
+    /// # Ok::<(), tollgate_core::LimitError>(())
+    /// ```
+    pub fn with_amount(&self, amount: u64) -> Result<Self, LimitError> {
+        let quota = self.algorithm().quota();
+        let algorithm = match self.algorithm() {
+            Algorithm::Gcra(bucket) if bucket.burst() == quota.amount() => {
+                Gcra::new(quota.with_amount(amount)?)?.into()
+            }
+            other => other.with_amount(amount)?,
+        };
+        Self::with(self.name(), algorithm, self.is_shadow())
     }
 
     /// Returns whether this limit counts in the time zone of the call, as `fixed-window:10/day@local`

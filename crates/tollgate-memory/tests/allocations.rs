@@ -73,6 +73,19 @@ fn a_call_about_four_limits_allocates_nothing() {
     }
 }
 
+#[test]
+fn a_call_with_an_amount_of_its_own_allocates_nothing_once_it_is_known() {
+    let limiter = RateLimiter::new(MemoryStore::new(), ["one=gcra:1/1s"]).unwrap();
+    let calls = || {
+        for amount in 1..=64 {
+            let limiter = limiter.with_amount("one", amount).unwrap();
+            limiter.check("k").run().map(drop).unwrap();
+        }
+    };
+    calls();
+    assert_eq!(measure(calls).count_total, 0);
+}
+
 /// A store that does not say that it need not wait.
 struct Hidden(MemoryStore);
 

@@ -1,5 +1,6 @@
 //! `RateLimiter`: one or more limits on a store.
 
+mod amounts;
 mod call;
 mod change;
 mod cost;
@@ -113,6 +114,7 @@ struct Shared<S> {
         expect(dead_code, reason = "no call is in a zone")
     )]
     zones: zones::Zones<S>,
+    amounts: amounts::Amounts<S>,
     companions: Arc<Companions>,
 }
 
@@ -169,6 +171,7 @@ impl<S> RateLimiter<S> {
         let shared = Shared {
             limits: Limits::new(limits),
             zones: Default::default(),
+            amounts: Default::default(),
             companions,
         };
         Self {

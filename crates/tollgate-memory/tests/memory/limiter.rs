@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tollgate_core::call::{Left, SettleError};
-use tollgate_core::{ErrorKind, Gcra, Key, Limit, Quota, RateLimiter, SlidingLog, Timestamp};
+use tollgate_core::{
+    ErrorKind, Gcra, Key, Limit, LimitErrorKind, Quota, RateLimiter, SlidingLog, Timestamp,
+};
 use tollgate_memory::{ManualClock, MemoryStore};
 
 fn limits() -> [Limit; 2] {
@@ -137,4 +139,36 @@ fn a_receipt_is_refunded_by_the_limiter_key_and_clock_that_consumed() {
     let receipt = one.check(parts).run().unwrap().into_receipt().unwrap();
     let receipt = refused(one.refund(Key::from("a").with_rest("bc"), receipt).run());
     assert!(one.refund(parts, receipt).run().is_ok());
+}
+
+#[test]
+fn an_amount_comes_with_each_call_and_what_was_counted_stays() {
+    for kind in [
+        "gcra:1/1m",
+        "sliding-log:1/1m",
+        "sliding-buckets:1/1m,buckets=6",
+        "sliding-counter:1/1m",
+    ] {
+        let limits = [format!("api={kind}"), "all=sliding-log:1000/1m".to_owned()];
+        let limiter = RateLimiter::new(MemoryStore::new(), limits).unwrap();
+        let check = |amount| {
+            let limiter = limiter.with_amount("api", amount).unwrap();
+            let decision = limiter.check("acme").run().unwrap();
+            let left = |name| decision.verdict(name).unwrap().remaining();
+            (decision.is_allowed(), left("api"), left("all"))
+        };
+        assert_eq!(check(100), (true, 99, 999), "{kind}");
+        assert_eq!(check(200), (true, 198, 998), "{kind}");
+        assert_eq!(check(2), (false, 0, 998), "{kind}");
+        assert_eq!(check(5), (true, 2, 997), "{kind}");
+    }
+}
+
+#[test]
+fn an_amount_without_a_limit_is_an_error_that_lists_the_names() {
+    let limiter = RateLimiter::new(MemoryStore::new(), ["a=gcra:1/1m", "b=gcra:1/1s"]).unwrap();
+    let error = |name, amount| limiter.with_amount(name, amount).unwrap_err();
+    assert_eq!(error("c", 5).kind(), LimitErrorKind::Name);
+    assert!(error("c", 5).to_string().contains("`a`, `b`"));
+    assert_eq!(error("a", u64::MAX).kind(), LimitErrorKind::Amount);
 }
