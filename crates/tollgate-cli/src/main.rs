@@ -4,6 +4,7 @@
 //! live servers `commands`, `verdict`, `subject`, `doubt`, `store`. Each command has a file or a folder in `commands`, and
 //! none uses another. A folder's `mod.rs` imports its files, and no file imports the `mod.rs` above it.
 
+mod change;
 mod commands;
 mod decisions;
 mod doubt;

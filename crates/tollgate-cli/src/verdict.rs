@@ -15,10 +15,18 @@ pub(crate) struct LimitVerdict {
     pub(crate) allowed: bool,
     pub(crate) capacity: u64,
     pub(crate) remaining: u64,
+    /// How many units more were used than the limit allows.
+    #[serde(skip_serializing_if = "is_zero")]
+    owed: u64,
     #[serde(serialize_with = "micros", rename = "retry_after_us")]
     pub(crate) retry_after: Option<Duration>,
     #[serde(serialize_with = "micros", rename = "reset_after_us")]
     pub(crate) reset_after: Option<Duration>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_zero(units: &u64) -> bool {
+    *units == 0
 }
 
 impl LimitVerdict {
@@ -38,6 +46,7 @@ impl LimitVerdict {
             allowed: verdict.is_allowed(),
             capacity: verdict.capacity(),
             remaining: verdict.remaining(),
+            owed: verdict.owed(),
             retry_after: verdict.retry_after().duration(),
             reset_after: verdict.reset_after().duration(),
         }
@@ -65,7 +74,10 @@ impl LimitVerdict {
         [
             self.limit.to_string(),
             verdict.to_owned(),
-            amount(self.remaining),
+            match self.owed {
+                0 => amount(self.remaining),
+                owed => format!("0, owes {}", grouped(owed)),
+            },
             amount(self.capacity),
             wait(self.retry_after),
             wait(self.reset_after),

@@ -53,7 +53,7 @@ impl<S> Share<S> {
 
     /// Returns a limit that allows its cost while no part of it ever does.
     fn too_small<'r>(&self, request: &Request<'r>) -> Option<&'r Limit> {
-        if request.receipt().is_some() {
+        if !request.operation().decides_a_call() {
             return None;
         }
         let limits = request.checks().iter().map(|check| {

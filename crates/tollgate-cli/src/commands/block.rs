@@ -1,21 +1,16 @@
 //! `tollgate block`: denies every call of a key on a live server for some time.
 
-use std::cell::Cell;
-use std::ops::Not;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tollgate_core::{Limit, StoreError};
-use tollgate_wire::operate::{FoundState, Search};
+use tollgate_core::Limit;
 
-use crate::doubt::{doubt, is_same};
+use crate::change::{Seen, change};
 use crate::failure::Failure;
-use crate::limits::LimitsFile;
 use crate::output::{Output, say, status};
-use crate::store::{Remote, TimeSource};
-use crate::subject::{Subject, SubjectOptions, ask, find};
+use crate::subject::SubjectOptions;
 use crate::text::{micros, wait};
 use crate::time::length;
 
@@ -48,30 +43,21 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<ExitCode, F
     let blocks: Vec<&Limit> = blocks
         .filter(|limit| limit.algorithm().can_block())
         .collect();
-    let blocked = Cell::new(None);
-    let seen = ask(about, &subject, output, async |limiter, key| {
-        // Afterwards, a state of the name may be this block.
-        let before = limiter.store().held(limiter.limits(), key).await;
-        let call = limiter.block(key);
-        let blocked_for = match lasting {
-            Some(time) => call.lasting(time).await,
-            None => call.await,
-        }?;
-        blocked.set(Some(blocked_for));
-        // What follows only tells whether the service reads that.
-        look(&**limiter.store(), about, &subject, &blocks, before?).await
-    });
-    let (blocked_for, seen) = match (blocked.get(), seen) {
-        (Some(blocked_for), seen) => (blocked_for, seen),
-        (None, Err(failure)) => return Err(failure),
-        (None, Ok(_)) => unreachable!("a look comes after the block"),
-    };
-    let seen = seen.unwrap_or_else(|failure| {
-        output.complain(&format!(
-            "the key is blocked, but it is not known whether the service reads the block: {failure}"
-        ));
-        Seen::default()
-    });
+    let done = "the key is blocked";
+    let (blocked_for, seen) = change(
+        about,
+        &subject,
+        &blocks,
+        done,
+        output,
+        async |limiter, key| {
+            let call = limiter.block(key);
+            match lasting {
+                Some(time) => call.lasting(time).await,
+                None => call.await,
+            }
+        },
+    )?;
     let answer = Blocked {
         command: "block",
         key: &subject.whom.partition,
@@ -80,113 +66,17 @@ pub(super) fn run(options: &BlockOptions, output: &Output) -> Result<ExitCode, F
         wait: blocked_for.duration(),
         seen,
     };
-    // JSON has fields for them.
-    if !about.server.json {
-        for warning in answer.seen.warnings() {
-            output.complain(&format!("warning: {warning}"));
-        }
-    }
     say(about.server.json, output, &answer, || {
         let (whom, limits) = (&subject.whom, answer.limits.join(", "));
         let lasting = wait(answer.wait);
-        match answer.seen.denies_nobody() {
+        match answer.seen.is_in_vain() {
             true => {
                 format!("block {whom}: {limits} stands for {lasting}, but seems to deny nobody\n")
             }
             false => format!("block {whom}: blocked for {lasting} by {limits}\n"),
         }
     })?;
-    Ok(status(!answer.seen.denies_nobody()))
-}
-
-/// What the server's states tell of a block that was just written.
-#[derive(Default, Serialize)]
-struct Seen {
-    /// The names of blocks that nothing seems to read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    unread: Vec<String>,
-    /// Whether all other states of the key have other rests, or some in the partition of a network.
-    #[serde(skip_serializing_if = "Not::not")]
-    rest_differs: bool,
-    /// Whether all other states of the key are of the other clock.
-    #[serde(skip_serializing_if = "Not::not")]
-    clock_differs: bool,
-    /// Why the service may write the key in another way, if it has no other states.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    doubt: Option<String>,
-}
-
-impl Seen {
-    /// Returns whether the service counts the key, but not as it is blocked.
-    fn denies_nobody(&self) -> bool {
-        self.rest_differs || self.clock_differs || self.doubt.is_some()
-    }
-
-    fn warnings(&self) -> impl Iterator<Item = String> {
-        let unread = (!self.unread.is_empty()).then(|| {
-            format!(
-                "nothing seems to read this block: neither a state on the server by this clock nor a file of \
-                 limits has the name {}; `tollgate list` shows the names in use",
-                self.unread.join(", ")
-            )
-        });
-        let rest = self.rest_differs.then(|| {
-            "the server counts this key with other rests, which the block does not deny: give the rest \
-             that `tollgate explain` shows by --rest, or the client by --address, with the bits of its network \
-             by --ipv6-prefix, or by --api-key; with --or if the service counts by one thing or else another"
-                .to_owned()
-        });
-        let clock = self.clock_differs.then(|| {
-            "the server counts this key by the other clock only, so the block denies nobody: give the \
-             service's --time-source, as `tollgate explain` shows it"
-                .to_owned()
-        });
-        let doubt = self.doubt.iter().cloned();
-        unread.into_iter().chain(rest).chain(clock).chain(doubt)
-    }
-}
-
-/// Looks for signs that the service reads `blocks` of the key; `before` are states that it had.
-async fn look(
-    store: &dyn Remote,
-    about: &SubjectOptions,
-    subject: &Subject,
-    blocks: &[&Limit],
-    before: Vec<FoundState>,
-) -> Result<Seen, StoreError> {
-    let clock = about.one.key.time_source;
-    let in_file = subject.file.as_ref().map(LimitsFile::limits);
-    let in_file = in_file.unwrap_or_default();
-    let whom = &subject.whom;
-    let own: Vec<Limit> = blocks.iter().map(|&block| block.clone()).collect();
-    let mut own = store.held(&own, whom.key()).await?;
-    own.retain(|state| TimeSource::from(state.clock) == clock);
-    let is_own = |state: &FoundState| own.iter().any(|own| is_same(own, state));
-    let mut seen = Seen::default();
-    for block in blocks {
-        let name = block.name();
-        let is_held = |state: &FoundState| state.name == name && state.clock == clock.into();
-        let mut is_known =
-            in_file.iter().any(|other| other.name() == name) || before.iter().any(is_held);
-        let mut search = Search::new().with_limit(name).with_rest(whom.rest.as_str());
-        while !is_known && let Some(states) = store.find(&mut search).await? {
-            is_known = states.iter().any(|state| is_held(state) && !is_own(state));
-        }
-        if !is_known {
-            seen.unread.push(name.to_owned());
-        }
-    }
-    let mut others = find(store, whom.search()).await?;
-    others.retain(|state| !is_own(state));
-    others.retain(|state| whom.has(state) || whom.is_of_network(state));
-    let (exact, other_rests): (Vec<_>, Vec<_>) = others.iter().partition(|it| it.is_exact);
-    seen.rest_differs = !other_rests.is_empty() && (exact.is_empty() || whom.is_whole_network());
-    let is_of_clock = |state: &&FoundState| state.clock == clock.into();
-    seen.clock_differs = !exact.is_empty() && !exact.iter().any(is_of_clock);
-    if others.is_empty() {
-        seen.doubt = doubt(store, &about.one.key, whom, &own).await?;
-    }
-    Ok(seen)
+    Ok(status(!answer.seen.is_in_vain()))
 }
 
 #[derive(Serialize)]

@@ -12,6 +12,7 @@ mod replay;
 mod reset;
 mod schedule;
 mod top;
+mod units;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,8 @@ enum Command {
     Advise(advise::AdviseOptions),
     /// Deny every call of a key on a live server for some time
     Block(block::BlockOptions),
+    /// Count units that a key has used already on a live server, also beyond its limits
+    Charge(units::UnitsOptions),
     /// Decide a call on a live server and count it
     Check(check::CheckOptions),
     /// Compare every algorithm on a day of synthetic traffic with an abusive client
@@ -42,6 +45,8 @@ enum Command {
     Doctor(doctor::DoctorOptions),
     /// Show every state of a key on a live server, and what limits say of it
     Explain(explain::ExplainOptions),
+    /// Give a key the newest units back that it has used on a live server
+    Give(units::UnitsOptions),
     /// List the limits that have states on a live server, and how many
     List(list::ListOptions),
     /// Show what `check` would answer on a live server, without counting the call
@@ -61,10 +66,12 @@ pub(crate) fn run(cli: &Cli, output: &Output) -> Result<ExitCode, Failure> {
     match &cli.command {
         Command::Advise(options) => advise::run(options, output).map(|()| ExitCode::SUCCESS),
         Command::Block(options) => block::run(options, output),
+        Command::Charge(options) => units::run("charge", options, output),
         Command::Check(options) => check::check(options, output),
         Command::Demo(options) => demo::run(options, output).map(|()| ExitCode::SUCCESS),
         Command::Doctor(options) => doctor::run(options, output),
         Command::Explain(options) => explain::run(options, output).map(|()| ExitCode::SUCCESS),
+        Command::Give(options) => units::run("give", options, output),
         Command::List(options) => list::run(options, output).map(|()| ExitCode::SUCCESS),
         Command::Peek(options) => check::peek(options, output),
         Command::Replay(options) => replay::run(options, output).map(|()| ExitCode::SUCCESS),

@@ -76,6 +76,47 @@ fn a_blocked_key_is_denied_until_it_is_reset() {
 }
 
 #[test]
+fn units_are_charged_and_given_back_once_for_each_id() {
+    let limits = "--limit minutes=fixed-window:100/1d,anchored --limit ban=block:15m";
+    for scheme in ["redis", "fred"] {
+        Desk::new(scheme)
+            .about(&format!("--key alice {limits}"))
+            .plays(
+                r#"
+            0 charge --cost 130 --id call => remaining=0 & owed=30 & limits.0.given=none & limits.1=none
+            0 charge --cost 130 --id call => owed=30
+            1 peek => limits.0.owed=30 & limits.1.owed=none
+            0 give --cost 40 --id ticket => owed=0 & limits.0.remaining=10 & limits.0.given=40
+            0 give --cost 40 --id ticket => limits.0.remaining=10 & limits.0.given=40
+            0 give --cost 900 => limits.0.remaining=100 & limits.0.given=90
+            "#,
+            );
+    }
+    let desk = Desk::new("redis").about("alice");
+    let minutes = "--limit minutes=fixed-window:1000/1d";
+    assert_eq!(
+        desk.text(&format!("charge {minutes} --cost 2500")),
+        "charge alice, cost 2,500: 1,500 owed\n- minutes=fixed-window:1000/1d: 0 of 1,000 left, 1,500 owed\n"
+    );
+    has(&desk.text(&format!("peek {minutes}")), "0, owes 1,500");
+    assert_eq!(
+        desk.text(&format!("give {minutes} --cost 1501")),
+        "give alice, cost 1,501: 1 left\n- minutes=fixed-window:1000/1d: 1,501 given back, 1 of 1,000 left\n"
+    );
+    // As the service does not count it.
+    let other = r#"other_states=["minutes=fixed-window:N/1d"]"#;
+    for command in ["give", "charge"] {
+        desk.plays(&format!(
+            "1 {command} --limit minutes=gcra:1000/1d => {other} & limits.0.remaining=999..1001"
+        ));
+    }
+    fails(
+        &desk.ask("give --limit ban=block:15m"),
+        &["a block counts nothing"],
+    );
+}
+
+#[test]
 fn a_limit_in_shadow_says_what_it_would_do() {
     let desk = Desk::new("redis").about("--limit next=sliding-log:1/1d,shadow");
     let check = "check --key alice --limit api=gcra:9/1d";
@@ -175,6 +216,7 @@ fn a_key_of_several_lines_is_shown_on_one() {
     for line in [
         "check --limit login=gcra:5/1d",
         "peek --limit login=gcra:5/1d",
+        "charge --limit login=gcra:5/1d",
         "block --limit ban=block:15m",
         "explain",
         "reset",

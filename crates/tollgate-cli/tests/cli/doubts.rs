@@ -84,6 +84,7 @@ fn a_key_that_the_service_writes_otherwise_is_doubted() {
             ("peek", 0, "--limit login=gcra:5/1d"),
             ("explain", 0, ""),
             ("reset", 1, ""),
+            ("give", 1, "--limit login=gcra:5/1d"),
             ("block", 1, "--limit ban=block:15m"),
         ] {
             let line = format!("{command} {asked} {limit} --time-source {clock}");
@@ -98,6 +99,7 @@ fn a_key_that_the_service_writes_otherwise_is_doubted() {
         // Its own key is not.
         for line in [
             "peek alice --limit login=gcra:5/1d",
+            "charge alice --limit login=gcra:5/1d",
             "block alice --limit ban=block:15m",
         ] {
             has_fields(&says(&desk, 0, line, counted), "doubt=none");

@@ -262,7 +262,7 @@ fn a_block_that_nothing_reads_is_a_warning() {
     for scheme in ["redis", "fred"] {
         let desk = Desk::new(scheme);
         let unread = warning(&desk, "block alice --limit bann=block:15m");
-        let said = "tollgate: warning: nothing seems to read this block: ";
+        let said = "tollgate: warning: nothing seems to read this: ";
         assert!(unread.starts_with(said), "{unread}");
         has(&unread, " the name bann; `tollgate list` ");
         let of_file = format!("block alice --limit ban=block:15m --limits {}", &*path);

@@ -134,11 +134,16 @@ impl Verdicts {
 
     /// Changes each verdict's capacity, remaining and consumed cost to what `other` returns for it:
     /// for layers that change the costs of requests, by
-    /// [`Request::map_costs`](super::Request::map_costs).
+    /// [`Request::map_costs`](super::Request::map_costs). What is owed is what was used beyond the capacity,
+    /// both as changed, and at least one unit.
     pub fn map_costs(mut self, other: impl Fn(u64) -> u64) -> Self {
         for verdict in self.verdicts.iter_mut() {
+            let used = verdict.capacity.saturating_add(verdict.owed());
             verdict.capacity = other(verdict.capacity);
-            verdict.remaining = other(verdict.remaining);
+            verdict.remaining = match verdict.owes {
+                true => other(used).saturating_sub(verdict.capacity).max(1),
+                false => other(verdict.remaining),
+            };
             verdict.consumed = other(verdict.consumed);
         }
         self

@@ -1,4 +1,4 @@
-//! `Changes`: the keys that this process lowers, blocks or resets.
+//! `Changes`: the keys that this process changes, such as by a charge, a give, a block or a reset.
 
 use std::hash::{BuildHasher, Hasher};
 

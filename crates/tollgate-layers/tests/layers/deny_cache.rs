@@ -43,6 +43,8 @@ enum Step {
     Check(Vec<usize>, u8, u64, u64, bool),
     Refund,
     Settle(u64),
+    /// Limits by number, the key, the cost, and whether it is given back.
+    Units(Vec<usize>, u8, u64, bool),
     Reset(Vec<usize>, u8),
     Pass(u64),
 }
@@ -55,6 +57,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(limits, key, cost, most, other)| Step::Check(limits, key, cost, most, other)),
         1 => Just(Step::Refund),
         1 => (0..6_u64).prop_map(Step::Settle),
+        2 => (some.clone(), 0..2_u8, 0..6_u64, any::<bool>())
+            .prop_map(|(limits, key, cost, gives)| Step::Units(limits, key, cost, gives)),
         1 => (some, 0..2_u8).prop_map(|(limits, key)| Step::Reset(limits, key)),
         4 => prop_oneof![0..3_u64, 0..400_000_u64, Just(1_000_000_u64)].prop_map(Step::Pass),
     ];
@@ -165,6 +169,17 @@ async fn play(is_alone: bool, steps: Vec<Step>) -> Result<(), TestCaseError> {
                     };
                     let checks = checks(&limits, &of.limits, of.key, cost.unwrap_or(0));
                     let _ = store.decide(Request::new(operation, checks)).await.unwrap();
+                }
+            }
+            Step::Units(chosen, key, cost, gives) => {
+                let operation = if gives {
+                    Operation::Give
+                } else {
+                    Operation::Charge
+                };
+                for store in [&cached as &dyn Store, &twin] {
+                    let request = Request::new(operation, checks(&limits, &chosen, key, cost));
+                    let _ = store.decide(request).await.unwrap();
                 }
             }
             Step::Reset(chosen, key) => {
@@ -399,7 +414,7 @@ async fn what_a_caller_gave_back_who_went_away_is_known() {
     let store = Late::new(&clock);
     let limits = ["a=sliding-log:1/1h"];
     let limiter = RateLimiter::new(cache(Arc::clone(&store), &clock), limits).unwrap();
-    for gives_back in 0..3 {
+    for gives_back in 0..4 {
         let decision = limiter.check("alice").await.unwrap();
         assert!(decision.is_allowed(), "{gives_back}");
         let receipt = decision.into_receipt().unwrap();
@@ -408,6 +423,7 @@ async fn what_a_caller_gave_back_who_went_away_is_known() {
         match gives_back {
             0 => goes_away(limiter.refund("alice", receipt)),
             1 => goes_away(limiter.settle("alice", receipt, 0)),
+            2 => goes_away(limiter.give("alice")),
             _ => goes_away(limiter.reset("alice")),
         }
     }

@@ -59,6 +59,8 @@ async fn what_changes_states_needs_the_store() {
     let limits = RateLimiter::new(&store, ["a=gcra:1/1h"]).unwrap();
     let blocks = RateLimiter::new(&store, ["ban=block:1h"]).unwrap();
     assert!(limits.lower("alice", 0).await.is_err());
+    assert!(limits.charge("alice").await.is_err());
+    assert!(limits.give("alice").await.is_err());
     assert!(limits.reset("alice").await.is_err());
     assert!(blocks.block("alice").await.is_err());
     assert!(limits.check("alice").await.unwrap().is_allowed());
@@ -126,6 +128,14 @@ async fn a_share_counts_in_its_own_units() {
         .await
         .unwrap();
     assert_eq!(limiter.lower("alice", 1).await.unwrap().remaining(), 1);
+    // More than the part, and less than the whole.
+    assert_eq!(limiter.lower("alice", 5).await.unwrap().remaining(), 1);
+    let limiter = RateLimiter::new(limiter.store(), ["b=fixed-window:11/1s"]).unwrap();
+    limiter.charge("alice").cost(5).supported().unwrap();
+    let charged = limiter.charge("alice").cost(5).await.unwrap();
+    assert_eq!((charged.remaining(), charged.owed()), (0, 3));
+    let given = limiter.give("alice").cost(4).await.unwrap();
+    assert_eq!((given.remaining(), given.decision().consumed()), (1, 4));
 }
 
 /// Units ahead of a store that decides only while another is down could not be given back to that one.

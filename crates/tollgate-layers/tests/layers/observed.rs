@@ -87,6 +87,8 @@ fn decisions_and_units_are_counted_for_each_limit_in_memory() {
         let _ = limiter.check("alice").cost(2).run().unwrap();
         let _ = limiter.take_up_to("alice", 1).run().unwrap();
         let _ = limiter.check("alice").cost(2).run().unwrap();
+        let _ = limiter.charge("alice").run().unwrap();
+        let _ = limiter.give("alice").run().unwrap();
     });
     assert_eq!(counts, of_calls());
 }
@@ -104,11 +106,13 @@ fn a_store_that_has_to_be_waited_for_is_timed_too() {
             let _ = limiter.check("alice").cost(2).await.unwrap();
             let _ = limiter.take_up_to("alice", 1).await.unwrap();
             let _ = limiter.check("alice").cost(2).await.unwrap();
+            let _ = limiter.charge("alice").await.unwrap();
+            let _ = limiter.give("alice").await.unwrap();
         });
     });
     let mut expected = of_calls();
     let timed = "tollgate_decision_duration_seconds{store}".to_owned();
-    let _ = expected.insert(timed, 4);
+    let _ = expected.insert(timed, 6);
     assert_eq!(counts, expected);
 }
 

@@ -343,8 +343,8 @@ fn a_caller_that_goes_away_while_it_asks_holds_up_nobody() {
 
 /// Nothing that is still on its way back is added to what is left afterwards.
 #[test]
-fn what_is_on_its_way_back_arrives_before_a_key_is_lowered_or_reset() {
-    for resets in [false, true] {
+fn what_is_on_its_way_back_arrives_before_a_key_is_changed() {
+    for change in ["lower", "give", "reset"] {
         in_jumps(async {
             let clock = Jumping::new();
             let memory = Arc::new(Counted::new(clock.memory()));
@@ -355,13 +355,16 @@ fn what_is_on_its_way_back_arrives_before_a_key_is_lowered_or_reset() {
             }
             // The task has begun to give back what was not used in time.
             sleep(L + MS * 10).await;
-            let left = if resets {
-                limiter.reset("k").await.unwrap();
-                assert!(limiter.check("k").cost(990).await.unwrap().is_allowed());
-                10
-            } else {
+            let left = if change == "lower" {
                 limiter.lower("k", 3).await.unwrap();
                 3
+            } else {
+                match change {
+                    "give" => drop(limiter.give("k").cost(5_000).await.unwrap()),
+                    _ => limiter.reset("k").await.unwrap(),
+                }
+                assert!(limiter.check("k").cost(990).await.unwrap().is_allowed());
+                10
             };
             sleep(L * 3).await;
             assert_eq!(limiter.peek("k").await.unwrap().remaining(), left);
@@ -372,8 +375,14 @@ fn what_is_on_its_way_back_arrives_before_a_key_is_lowered_or_reset() {
 /// Also of one limit of several, if the store takes longer for that than units last, and if the key is called
 /// often only since it began.
 #[test]
-fn no_units_from_before_are_used_after_a_key_is_lowered_blocked_or_reset() {
-    for (change, left) in [("lower", 3), ("block", 0), ("reset", 1_000)] {
+fn no_units_from_before_are_used_after_a_key_is_changed() {
+    for (change, left) in [
+        ("lower", 3),
+        ("block", 0),
+        ("charge", 0),
+        ("give", 1_000),
+        ("reset", 1_000),
+    ] {
         for (calls_before, takes) in [(0, L / 4), (100, L / 4), (100, L * 2)] {
             in_jumps(async {
                 let clock = Jumping::new();
@@ -391,6 +400,8 @@ fn no_units_from_before_are_used_after_a_key_is_lowered_blocked_or_reset() {
                     match change {
                         "lower" => drop(one.lower("k", left).await.unwrap()),
                         "block" => drop(one.block("k").await.unwrap()),
+                        "charge" => drop(one.charge("k").cost(2_000).await.unwrap()),
+                        "give" => drop(one.give("k").cost(5_000).await.unwrap()),
                         _ => one.reset("k").await.unwrap(),
                     }
                     is_changed.set(true);
@@ -616,7 +627,7 @@ struct Odd(Asked, bool, Duration);
 #[async_trait::async_trait]
 impl Store for Odd {
     async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        if let Operation::Refund(_) | Operation::Lower | Operation::Block(_) = request.operation() {
+        if !request.operation().decides_a_call() {
             sleep(self.2).await;
         }
         match request.operation() {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
+use tollgate_core::call::Left;
 use tollgate_core::{CallId, Decision, ErrorKind};
 use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
 
@@ -262,7 +263,7 @@ pub async fn falls_silent(client: &dyn Client) {
     assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
 }
 
-/// Calls whose replies are cut off are repeated with their ids: all are allowed, and each is counted
+/// Calls and charges whose replies are cut off are repeated with their ids: all are allowed, and each is counted
 /// once.
 pub async fn cut_off_calls_are_repeated(client: &dyn Client) {
     let network = Network::start(client).await;
@@ -282,7 +283,10 @@ pub async fn cut_off_calls_are_repeated(client: &dyn Client) {
         }
         let began = Instant::now();
         loop {
-            let outcome = limiter.check(KEY).id(id).await.map(Decision::into_verdicts);
+            let outcome = match cut % 3 {
+                2 => limiter.charge(KEY).id(id).await.map(Left::into_verdicts),
+                _ => limiter.check(KEY).id(id).await.map(Decision::into_verdicts),
+            };
             let is_known = outcome.is_ok();
             tally.record(KEY, &outcome, began.elapsed());
             if is_known {
@@ -299,7 +303,7 @@ pub async fn cut_off_calls_are_repeated(client: &dyn Client) {
     let admitted = 1 + CUTS + network.scene.use_up(KEY).await;
     assert_eq!(admitted, BOUND);
     tally.print(
-        "the connection is cut before each reply, and the call is repeated with its id",
+        "the connection is cut before each reply, and the call or charge is repeated with its id",
         client,
         [1 + CUTS, admitted, BOUND],
         Some(longest_absence),

@@ -11,9 +11,11 @@ use super::failure::Failure;
 pub(super) enum Effect {
     /// It only reads, or it was not sent.
     Nothing,
-    /// It counts a call, or refunds one.
+    /// It counts a call.
     Counts,
-    /// It counts a call that has an id, which is safe to repeat.
+    /// It gives back what a call consumed, or the newest units.
+    GivesBack,
+    /// It counts or gives back for a call that has an id, which is safe to repeat.
     CountsOnce,
     /// It blocks keys, which is safe to repeat: a block never ends earlier than an earlier one.
     Blocks,
@@ -213,6 +215,7 @@ pub(super) fn too_late(deadline: Duration, effect: Effect, is_out: bool) -> Stor
 /// Returns what a call has not done that the server has not run.
 fn undone(effect: Effect) -> &'static str {
     match effect {
+        Effect::GivesBack => "nothing was given back",
         Effect::Blocks => "nothing was blocked",
         Effect::Lowers => "nothing was lowered",
         Effect::Plans => "nothing was planned or changed",
@@ -225,8 +228,9 @@ fn lost(what: &str, effect: Effect) -> StoreError {
     let advice = match effect {
         Effect::Nothing => "try again",
         Effect::Counts => "the call may have been counted, so do not send it again",
+        Effect::GivesBack => "units may have been given back, so do not give them back again",
         Effect::CountsOnce => {
-            "the call may have been counted: call again with the same id, which says what happened"
+            "the server may have done that: call again with the same id, which says what happened"
         }
         Effect::Blocks => "the key may not be blocked, so block it again, which is safe",
         Effect::Lowers => {

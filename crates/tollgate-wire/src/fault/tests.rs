@@ -2,7 +2,7 @@
 
 use super::*;
 
-use Effect::{Blocks, Counts, CountsOnce, Forgets, Holds, Lowers, Nothing, Plans};
+use Effect::{Blocks, Counts, CountsOnce, Forgets, GivesBack, Holds, Lowers, Nothing, Plans};
 use ErrorKind::{Full, Misconfigured, Protocol, Unavailable, Unsupported};
 
 fn kind_of(line: &str) -> ErrorKind {
@@ -71,6 +71,7 @@ fn only_errors_after_a_possible_write_are_unknown() {
         assert_eq!(not_sent.kind(), Unavailable);
     }
     for (effect, advice) in [
+        (GivesBack, "so do not give them back again"),
         (Blocks, "block it again, which is safe"),
         (Lowers, "lower it again, which is safe"),
         (Forgets, "reset it again"),
@@ -84,6 +85,7 @@ fn only_errors_after_a_possible_write_are_unknown() {
 fn an_error_of_a_call_that_was_not_sent_says_what_was_not_done() {
     for (effect, said) in [
         (Counts, "nothing was counted"),
+        (GivesBack, "nothing was given back"),
         (Blocks, "nothing was blocked"),
         (Lowers, "nothing was lowered"),
         (Plans, "nothing was planned or changed"),

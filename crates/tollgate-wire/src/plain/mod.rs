@@ -267,7 +267,8 @@ impl<E: Transact> PlainStore<E> {
         let call = counter_call(request).map_err(unsupported)?;
         let effect = match call.step {
             Step::Look => Effect::Nothing,
-            Step::Add(_) | Step::GiveBack { .. } => Effect::Counts,
+            Step::Add(_) => Effect::Counts,
+            Step::GiveBack { .. } => Effect::GivesBack,
         };
         let is_out = AtomicBool::new(false);
         let work = async {

@@ -97,6 +97,7 @@ impl<E: Engine> WireStore<E> {
             (Operation::Peek, _) => Effect::Nothing,
             (Operation::Block(_), _) => Effect::Blocks,
             (Operation::Lower, _) => Effect::Lowers,
+            (Operation::Give | Operation::Refund(_), None) => Effect::GivesBack,
             (_, None) => Effect::Counts,
             (_, Some(_)) => Effect::CountsOnce,
         };
