@@ -33,7 +33,7 @@ pub(crate) use machine::{Ahead, Reserved, Status};
 use machine::{Listed, Machine, Outcome};
 use state::Remembered;
 pub use state::{State, States};
-use text::{Options, Spelling, Written};
+use text::{Spelling, Written};
 #[cfg(feature = "__twins")]
 use twin::Paired;
 #[cfg(feature = "__twins")]
@@ -44,6 +44,7 @@ use std::time::Duration;
 use crate::cover::Period;
 use crate::error::LimitError;
 use crate::quota::Quota;
+use crate::text::{Forms, Options};
 use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
 

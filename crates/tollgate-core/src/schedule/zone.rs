@@ -20,13 +20,14 @@ pub enum Zone {
 }
 
 impl Zone {
-    /// Reads the name of a zone, or `local`, from the byte `at` of `text` to its end.
-    pub(super) fn read(text: &str, at: usize) -> Result<Self, LimitError> {
-        match text.get(at..).unwrap_or("") {
+    /// Reads the name of a zone, or `local`.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, LimitError> {
+        let at = reader.at();
+        match reader.until_comma() {
             calendar::LOCAL => Ok(Self::Local),
             name => calendar::zone(name).map(Self::Fixed).ok_or_else(|| {
                 let expected = "the name of a time zone, such as Europe/Berlin, or `local`";
-                Reader::new(text, at).expected(at, expected)
+                reader.expected(at, expected)
             }),
         }
     }

@@ -132,8 +132,26 @@ fn errors_say_where_closed_times_are_wrong() {
         ("closed Sat@UTC", 7, "a weekday such as `sat`"),
         ("closed sat,@UTC", 11, "a weekday such as `sat`"),
         ("closed sat-12@UTC", 11, "a weekday: mon"),
-        ("closed saturday@UTC", 7, "a weekday such as `sat`"),
-        ("closed sat-sunday@UTC", 11, "a weekday: mon"),
+        ("closed saturdays@UTC", 7, "a weekday such as `sat`"),
+        ("closed sat-sundays@UTC", 11, "a weekday: mon"),
+        (
+            "closed sun@UTC,at=04:00",
+            14,
+            "the end: closed times have no options",
+        ),
+        (
+            "5/1h,at=04:00",
+            4,
+            "the end of the quota: options need a unit",
+        ),
+        (
+            "5/week@UTC,day=15",
+            11,
+            "an option of a week: `start=WEEKDAY`",
+        ),
+        ("5/day@UTC,anchored", 10, "one of the options `month=MONTH`"),
+        ("5/day@UTC,at=04:00,at=05:00", 19, "one of the options"),
+        ("5/month@UTC,day=32", 16, "a day of the month, from 1 to 31"),
         ("closed 22-08@UTC", 7, "a date such as"),
         (
             "closed 22:00 - 08:00@UTC",

@@ -1,8 +1,9 @@
 //! `CalendarWindow`: counts calls per day, week, month or year of a time zone.
 
 use super::{Machine, Outcome, Remembered, Status};
-use crate::calendar::{Bounds, Calendar, CalendarUnit};
+use crate::calendar::{Bounds, Calendar};
 use crate::cover::Period;
+use crate::cycle::{CalendarCycle, CalendarUnit};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Timestamp, Wait};
@@ -10,8 +11,8 @@ use crate::time::{MAX_EXACT, Timestamp, Wait};
 /// Counts calls per day, week, month or year of a time zone.
 ///
 /// Each period admits at most `N` units, so a span around a boundary can admit `2N`. A period begins
-/// at midnight by the clocks of the zone: where clocks change, a day has 23 or 25 hours. If midnight
-/// comes twice, the first one counts; if clocks skip it, the end of the gap.
+/// at midnight by the clocks of the zone, or when a [`CalendarCycle`] says: where clocks change, a day has
+/// 23 or 25 hours. If midnight comes twice, the first one counts; if clocks skip it, the end of the gap.
 ///
 /// The zone's name is one of the database of time zones, which is the system's, or else a copy in the
 /// program; it is read when the first limit of a zone is made. The store's clock decides which period
@@ -61,20 +62,27 @@ pub(crate) struct State {
 impl Remembered for State {}
 
 impl CalendarWindow {
-    /// Returns `amount` units per `unit` of the time zone called `zone`, such as `Europe/Berlin`, or
-    /// `local` for the zone [of each call](crate::RateLimiter::in_zone).
+    /// Returns `amount` units per `cycle` of the time zone called `zone`, such as `Europe/Berlin`, or
+    /// `local` for the zone [of each call](crate::RateLimiter::in_zone). The cycle may be a
+    /// [`CalendarUnit`].
     ///
     /// # Errors
     ///
     /// [`Amount`](crate::LimitErrorKind::Amount) when `amount` exceeds 2^53 - 1; [`Name`](crate::LimitErrorKind::Name) when
     /// the database of time zones has no such name.
-    pub fn new(amount: u64, unit: CalendarUnit, zone: &str) -> Result<Self, LimitError> {
-        let calendar = Calendar::of(unit, zone).ok_or_else(|| {
+    pub fn new(
+        amount: u64,
+        cycle: impl Into<CalendarCycle>,
+        zone: &str,
+    ) -> Result<Self, LimitError> {
+        let cycle = cycle.into();
+        let calendar = Calendar::of(cycle, zone).ok_or_else(|| {
             LimitError(Problem::UnknownZone {
                 zone: zone.to_owned(),
             })
         })?;
-        Ok(Self::of(Quota::new(amount, unit.length())?, calendar))
+        let quota = Quota::new(amount, cycle.unit().length())?;
+        Ok(Self::of(quota, calendar))
     }
 
     fn of(quota: Quota, calendar: &'static Calendar) -> Self {
@@ -93,7 +101,13 @@ impl CalendarWindow {
     /// Returns the unit of the calendar.
     #[must_use]
     pub fn unit(&self) -> CalendarUnit {
-        self.calendar.unit()
+        self.cycle().unit()
+    }
+
+    /// Returns the unit, and when it begins.
+    #[must_use]
+    pub fn cycle(&self) -> CalendarCycle {
+        self.calendar.cycle()
     }
 
     /// Returns the name of the time zone, or `local`.
@@ -174,7 +188,7 @@ impl Machine for CalendarWindow {
 
     fn in_zone(&self, name: &str) -> Result<Self, LimitError> {
         if self.calendar.is_local() {
-            Self::new(self.quota.amount(), self.unit(), name)
+            Self::new(self.quota.amount(), self.cycle(), name)
         } else {
             Ok(*self)
         }
@@ -195,7 +209,13 @@ impl Machine for CalendarWindow {
     }
 
     fn shape(&self) -> String {
-        format!("{}-{}-{}", Self::NAME, self.unit().name(), self.zone())
+        let mut options = String::new();
+        // A string takes everything.
+        let _ = self.cycle().write_options(&mut options);
+        // Colons divide the parts of a key.
+        let options = options.replace(':', ".");
+        let (unit, zone) = (self.unit().name(), self.zone());
+        format!("{}-{unit}-{zone}{options}", Self::NAME)
     }
 
     #[inline(never)]
