@@ -149,13 +149,13 @@ pub fn id() -> Vec<Limit> {
     ])
 }
 
-/// Windows of the calendar in the time zone of each call.
+/// Windows of the calendar in the time zone, and from the day, of each call.
 #[must_use]
 pub fn zone() -> Vec<Limit> {
     family(&[
         "fixed-window:5/day@local",
         "fixed-window:3/week@local",
-        "fixed-window:1000/month@local",
+        "fixed-window:1000/month@local,day=local",
         "fixed-window:4/year@local",
     ])
 }

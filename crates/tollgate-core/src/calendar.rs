@@ -9,7 +9,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use jiff::tz::TimeZone;
 
 use crate::cover::Period;
-use crate::cycle::CalendarCycle;
+use crate::cycle::{CalendarCycle, LOCAL};
 use crate::time::Timestamp;
 
 const SECOND_US: u64 = 1_000_000;
@@ -33,9 +33,6 @@ pub(crate) fn name_of(zone: &TimeZone) -> Cow<'_, str> {
     }
 }
 
-/// In the place of a zone's name: the zone is that of the call.
-pub(crate) const LOCAL: &str = "local";
-
 /// The periods of one time zone, which a process has once.
 ///
 /// They are half-open, and each instant is in exactly one; the last ends with the last instant.
@@ -43,7 +40,7 @@ pub(crate) struct Calendar {
     cycle: CalendarCycle,
     name: Box<str>,
     zone: TimeZone,
-    is_local: bool,
+    needs_zone: bool,
     /// Two periods that were computed lately, or zeros. Most calls are in one of them, and another may
     /// be read with it.
     recent: [AtomicU64; 2],
@@ -62,8 +59,8 @@ impl Calendar {
         type Known = HashMap<(CalendarCycle, Box<str>), &'static Calendar>;
         static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-        let is_local = name == LOCAL;
-        let (zone, name): (_, Box<str>) = if is_local {
+        let needs_zone = name == LOCAL;
+        let (zone, name): (_, Box<str>) = if needs_zone {
             // A limit of it admits nothing until a call brings the zone.
             (TimeZone::UTC, LOCAL.into())
         } else {
@@ -75,7 +72,7 @@ impl Calendar {
         Some(known.entry((cycle, name.clone())).or_insert_with(|| {
             Box::leak(Box::new(Self {
                 cycle,
-                is_local,
+                needs_zone,
                 name,
                 zone,
                 recent: Default::default(),
@@ -89,8 +86,14 @@ impl Calendar {
 
     /// Returns whether the zone is that of the call.
     #[inline]
+    pub(crate) fn needs_zone(&self) -> bool {
+        self.needs_zone
+    }
+
+    /// Returns whether a call must bring the zone or the day.
+    #[inline]
     pub(crate) fn is_local(&self) -> bool {
-        self.is_local
+        self.needs_zone || self.cycle.needs_day()
     }
 
     /// Returns the name of the zone.

@@ -13,6 +13,9 @@ use crate::time::Timestamp;
 
 const HOUR_US: u64 = 3_600_000_000;
 
+/// In the place of a zone's name, or of a day: it is that of the call.
+pub(crate) const LOCAL: &str = "local";
+
 /// A unit of the calendar.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -140,7 +143,7 @@ pub struct CalendarCycle {
     unit: CalendarUnit,
     /// The month in which a year begins.
     month: i8,
-    /// The day on which a month or year begins, or a week: Monday is 1.
+    /// The day on which a month or year begins, or a week: Monday is 1. Zero is the day of the call.
     day: i8,
     /// In seconds of the day.
     at: u32,
@@ -208,6 +211,22 @@ impl CalendarCycle {
         self.unit
     }
 
+    /// Returns whether months begin on the day of the call.
+    pub(crate) fn needs_day(self) -> bool {
+        self.day == 0
+    }
+
+    /// Returns months that begin on the day of the call, or `None` of another unit.
+    pub(crate) fn on_local_day(self) -> Option<Self> {
+        (self.unit == CalendarUnit::Month).then_some(Self { day: 0, ..self })
+    }
+
+    /// Returns the same months, from the `day` that a call brings.
+    pub(crate) fn on_day(self, day: u8) -> Result<Self, LimitError> {
+        let Self { day, .. } = Self::monthly(day)?;
+        Ok(Self { day, ..self })
+    }
+
     /// Reads the value of one of the [`OPTIONS`](Self::OPTIONS).
     pub(crate) fn read_value(reader: &mut Reader<'_>, option: &str) -> Result<u64, LimitError> {
         let at = reader.at();
@@ -218,6 +237,7 @@ impl CalendarCycle {
                 let day = day.ok_or_else(|| reader.expected(at, "a weekday, such as `sunday`"))?;
                 return Ok(u64::from(day) + 1);
             }
+            "day" if reader.skip_word(LOCAL) => return Ok(0),
             "month" => (12, "a month, from 1 to 12"),
             _ => (31, "a day of the month, from 1 to 31"),
         };
@@ -255,6 +275,11 @@ impl CalendarCycle {
             match *option {
                 "at" => cycle.at = u32::try_from(number).unwrap_or(0),
                 option if !own.contains(&option) => return Err(options.wrong(option, expected)),
+                "day" if number == 0 && unit != CalendarUnit::Month => {
+                    return Err(
+                        options.wrong(option, "a day from 1 to 31: months alone have `day=local`")
+                    );
+                }
                 "month" => cycle.month = small,
                 _ => cycle.day = small,
             }
@@ -274,6 +299,7 @@ impl CalendarCycle {
                 let day = usize::try_from(self.day - 1).unwrap_or(0);
                 write!(to, ",start={}", WEEKDAYS[day % 7])?;
             }
+            _ if self.needs_day() => write!(to, ",day={LOCAL}")?,
             _ => write!(to, ",day={}", self.day)?,
         }
         if self.at != plain.at {
@@ -302,7 +328,7 @@ impl CalendarCycle {
             CalendarUnit::Week => first.checked_add((self.day - 1).days()).ok()?,
             CalendarUnit::Month | CalendarUnit::Year => {
                 let month = first.checked_add((self.month - 1).months()).ok()?;
-                let day = self.day.min(month.days_in_month());
+                let day = self.day.clamp(1, month.days_in_month());
                 Date::new(month.year(), month.month(), day).ok()?
             }
         };

@@ -90,11 +90,12 @@ impl CalendarQuota {
             CalendarCycle::read_value,
             |_| expected_options(forms, None),
         )?;
-        Ok(Self::new(
-            amount,
-            CalendarCycle::read(unit, &options)?,
-            zone,
-        ))
+        let cycle = CalendarCycle::read(unit, &options)?;
+        if cycle.needs_day() {
+            let expected = "a day from 1 to 31: calls to a schedule bring none";
+            return Err(options.wrong("day", expected));
+        }
+        Ok(Self::new(amount, cycle, zone))
     }
 
     /// Returns a length that no period exceeds, in microseconds.

@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::tz::TimeZone;
 
 use crate::calendar;
+use crate::cycle::LOCAL;
 use crate::error::LimitError;
 use crate::text::Reader;
 
@@ -24,7 +25,7 @@ impl Zone {
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, LimitError> {
         let at = reader.at();
         match reader.until_comma() {
-            calendar::LOCAL => Ok(Self::Local),
+            LOCAL => Ok(Self::Local),
             name => calendar::zone(name).map(Self::Fixed).ok_or_else(|| {
                 let expected = "the name of a time zone, such as Europe/Berlin, or `local`";
                 reader.expected(at, expected)
@@ -53,7 +54,7 @@ impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(zone) => f.write_str(&calendar::name_of(zone)),
-            Self::Local => f.write_str(calendar::LOCAL),
+            Self::Local => f.write_str(LOCAL),
         }
     }
 }

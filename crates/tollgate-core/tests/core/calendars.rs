@@ -211,6 +211,12 @@ fn text_says_what_is_wrong_with_a_calendar() {
             "(\"32\"): expected a day of the month, from 1 to 31",
         ),
         ("a=fixed-window:5/month@UTC,day=0", "from 1 to 31"),
+        ("a=fixed-window:5/month@local,day=local,at=04:00", ""),
+        ("a=fixed-window:5/month@UTC,day=locally", "from 1 to 31"),
+        (
+            "a=fixed-window:5/year@UTC,month=4,day=local",
+            "(\"day=local\"): expected a day from 1 to 31: months alone have `day=local`",
+        ),
         ("a=fixed-window:5/month@UTC,day=", "from 1 to 31"),
         (
             "a=fixed-window:5/month@UTC,day",
@@ -349,6 +355,20 @@ fn cycles_are_made_of_days_and_months_that_exist() {
         limit.to_string(),
         format!("a={}", text.replace("local", "Europe/Berlin"))
     );
+    assert!(window.with_local_day().is_err());
+    let local = CalendarWindow::new(5, CalendarUnit::Month, "UTC").unwrap();
+    let local = Limit::new("a", local.with_local_day().unwrap()).unwrap();
+    assert_eq!(
+        local,
+        "a=fixed-window:5/month@UTC,day=local".parse().unwrap()
+    );
+    assert!(local.needs_day() && !local.needs_zone());
+    let consume = Request::consume(Check::new(&local, "k", 1));
+    let decided = consume.decide_on(&mut State::default(), Timestamp::MAX);
+    assert_eq!(decided.remaining(), 0);
+    let fixed = local.in_zone(&berlin).unwrap().on_day(31).unwrap();
+    assert_eq!(fixed.to_string(), "a=fixed-window:5/month@UTC,day=31");
+    assert_eq!(fixed.on_day(0).unwrap(), fixed);
 }
 
 /// A new database of time zones may move a boundary: what was counted stays in its period.

@@ -151,6 +151,7 @@ fn errors_say_where_closed_times_are_wrong() {
         ),
         ("5/day@UTC,anchored", 10, "one of the options `month=MONTH`"),
         ("5/day@UTC,at=04:00,at=05:00", 19, "one of the options"),
+        ("5/month@UTC,day=local", 12, "a day from 1 to 31: calls to"),
         ("5/month@UTC,day=32", 16, "a day of the month, from 1 to 31"),
         ("closed 22-08@UTC", 7, "a date such as"),
         (

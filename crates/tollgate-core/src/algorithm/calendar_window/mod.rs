@@ -1,10 +1,10 @@
 //! `CalendarWindow`: counts calls per day, week, month or year of a time zone.
 
-use super::{Machine, Outcome, Remembered, Status};
+use super::{Brought, Machine, Outcome, Remembered, Status};
 use crate::calendar::{Bounds, Calendar};
 use crate::cover::Period;
 use crate::cycle::{CalendarCycle, CalendarUnit};
-use crate::error::{LimitError, Problem};
+use crate::error::{LimitError, LimitErrorKind, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Timestamp, Wait};
 
@@ -20,7 +20,8 @@ use crate::time::{MAX_EXACT, Timestamp, Wait};
 /// clock. As long as the two clocks differ by less than half a period, a decision takes one round
 /// trip; otherwise it takes two.
 ///
-/// The zone `local` is [that of each call](crate::RateLimiter::in_zone).
+/// The zone `local` is [that of each call](crate::RateLimiter::in_zone), and so is the
+/// [day](crate::RateLimiter::on_day) of [`with_local_day`](Self::with_local_day).
 ///
 /// # Examples
 ///
@@ -44,7 +45,7 @@ use crate::time::{MAX_EXACT, Timestamp, Wait};
 pub struct CalendarWindow {
     quota: Quota,
     calendar: &'static Calendar,
-    /// The quota's amount, or nothing before a call has brought the zone.
+    /// The quota's amount, or nothing before a call has brought the zone and the day.
     capacity: u64,
 }
 
@@ -83,6 +84,20 @@ impl CalendarWindow {
         })?;
         let quota = Quota::new(amount, cycle.unit().length())?;
         Ok(Self::of(quota, calendar))
+    }
+
+    /// Returns the same window, whose months begin on the day [of each call](crate::RateLimiter::on_day):
+    /// as text, it has the option `day=local`.
+    ///
+    /// # Errors
+    ///
+    /// [`Day`](crate::LimitErrorKind::Day) unless the unit is a month.
+    pub fn with_local_day(self) -> Result<Self, LimitError> {
+        let cycle = self.cycle().on_local_day().ok_or_else(|| {
+            let message = "only months can begin on the day of each call";
+            LimitError::new(LimitErrorKind::Day, message)
+        })?;
+        Self::new(self.quota.amount(), cycle, self.zone())
     }
 
     fn of(quota: Quota, calendar: &'static Calendar) -> Self {
@@ -181,20 +196,26 @@ impl Machine for CalendarWindow {
         self.unit().longest_us()
     }
 
-    #[inline]
     fn needs_zone(&self) -> bool {
-        self.calendar.is_local()
+        self.calendar.needs_zone()
     }
 
-    fn in_zone(&self, name: &str) -> Result<Self, LimitError> {
-        if self.calendar.is_local() {
-            Self::new(self.quota.amount(), self.cycle(), name)
-        } else {
-            Ok(*self)
+    fn needs_day(&self) -> bool {
+        self.cycle().needs_day()
+    }
+
+    fn bring(&self, brought: Brought<'_>) -> Result<Self, LimitError> {
+        let (amount, cycle) = (self.quota.amount(), self.cycle());
+        match brought {
+            Brought::Zone(name) if self.needs_zone() => Self::new(amount, cycle, name),
+            Brought::Day(day) if self.needs_day() => {
+                Self::new(amount, cycle.on_day(day)?, self.zone())
+            }
+            _ => Ok(*self),
         }
     }
 
-    /// Without a zone, no call fits.
+    /// Without the zone or the day that it needs, no call fits.
     #[inline]
     fn capacity(&self) -> u64 {
         self.capacity
