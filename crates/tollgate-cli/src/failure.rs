@@ -91,6 +91,11 @@ pub(crate) enum Failure {
         Short(limit)
     )]
     LimitWithoutZone { limit: String },
+    #[error(
+        "the limit {} counts from `day=local`, which is the day of the call: give it as --day, such as --day 15",
+        Short(limit)
+    )]
+    LimitWithoutDay { limit: String },
     #[error("cannot write the output: {0}")]
     Output(io::Error),
     #[error("cannot read {}: {source}; give a readable file", path.display())]

@@ -37,6 +37,11 @@ pub(crate) struct LimitOptions {
     /// The time zone in which limits `@local` count: the one that the service gives its calls for the key
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
+
+    /// The day of the month from which limits `day=local` count: the one that the service gives its calls for
+    /// the key
+    #[arg(long, value_name = "DAY", value_parser = clap::value_parser!(u8).range(1..=31))]
+    pub(crate) day: Option<u8>,
 }
 
 /// The limits of a service, as its file has them.
@@ -95,19 +100,33 @@ impl LimitOptions {
         self.in_zone(limits)
     }
 
-    /// Returns `limits` in the zone of `--zone`, which they may need.
+    /// Returns `limits` in the zone of `--zone` and on the day of `--day`, which they may need.
     fn in_zone(&self, limits: Vec<Limit>) -> Result<Vec<Limit>, Failure> {
         let limits = self.in_zone_if_given(limits)?;
-        match limits.iter().find(|limit| limit.needs_zone()) {
-            Some(limit) => Err(Failure::LimitWithoutZone {
-                limit: limit.to_string(),
-            }),
-            None => Ok(limits),
+        for limit in &limits {
+            let limit_text = || limit.to_string();
+            if limit.needs_zone() {
+                return Err(Failure::LimitWithoutZone {
+                    limit: limit_text(),
+                });
+            }
+            if limit.needs_day() {
+                return Err(Failure::LimitWithoutDay {
+                    limit: limit_text(),
+                });
+            }
         }
+        Ok(limits)
     }
 
-    /// Returns `limits` in the zone of `--zone`, if it is given.
+    /// Returns `limits` in the zone of `--zone` and on the day of `--day`, if they are given.
     pub(crate) fn in_zone_if_given(&self, limits: Vec<Limit>) -> Result<Vec<Limit>, Failure> {
+        let on_day = |limit: Limit| self.day.map_or(Ok(limit.clone()), |day| limit.on_day(day));
+        let limits = limits
+            .into_iter()
+            .map(on_day)
+            .collect::<Result<Vec<_>, _>>();
+        let limits = limits.map_err(Failure::Limits)?;
         let Some(name) = &self.zone else {
             return Ok(limits);
         };

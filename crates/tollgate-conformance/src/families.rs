@@ -29,15 +29,15 @@ pub fn fixed_window() -> Vec<Limit> {
 }
 
 /// Days, weeks, months and years of time zones: whole and half hours from UTC, with and without clocks
-/// that change.
+/// that change; some begin at an hour that clocks skip and repeat, or on another day.
 #[must_use]
 pub fn calendar_window() -> Vec<Limit> {
     family(&[
         "fixed-window:5/day@Europe/Berlin",
-        "fixed-window:3/week@Australia/Lord_Howe",
-        "fixed-window:1000/month@Asia/Kolkata",
-        "fixed-window:4/year@America/New_York",
-        "fixed-window:2/day@UTC",
+        "fixed-window:3/week@Australia/Lord_Howe,start=sunday",
+        "fixed-window:1000/month@Asia/Kolkata,day=31,at=04:00",
+        "fixed-window:4/year@America/New_York,month=4,day=6",
+        "fixed-window:2/day@Europe/Berlin,at=02:30",
     ])
 }
 
@@ -149,13 +149,13 @@ pub fn id() -> Vec<Limit> {
     ])
 }
 
-/// Windows of the calendar in the time zone of each call.
+/// Windows of the calendar in the time zone, and from the day, of each call.
 #[must_use]
 pub fn zone() -> Vec<Limit> {
     family(&[
         "fixed-window:5/day@local",
         "fixed-window:3/week@local",
-        "fixed-window:1000/month@local",
+        "fixed-window:1000/month@local,day=local",
         "fixed-window:4/year@local",
     ])
 }

@@ -8,6 +8,8 @@ use proptest::strategy::Union;
 use tollgate_core::store::Prefetch;
 use tollgate_core::{Algorithm, CalendarUnit, Limit, Timestamp};
 
+use crate::naive::Calendar;
+
 /// The longest history.
 pub(crate) const LONGEST: usize = 40;
 
@@ -165,14 +167,14 @@ pub(crate) fn starts(limit: &Limit) -> impl Strategy<Value = Start> + use<> {
     let window_us = limit.algorithm().quota().window_us();
     let realistic = 1_780_000_000_000_000;
     let boundary = match limit.algorithm() {
-        // The day when clocks went forward in Berlin, the week when they went back on Lord Howe
-        // Island, a month in Kolkata, and a year in New York.
-        Algorithm::CalendarWindow(window) => match window.unit() {
-            CalendarUnit::Day => 1_774_738_800_000_000,
-            CalendarUnit::Week => 1_774_789_200_000_000,
-            CalendarUnit::Month => 1_774_981_800_000_000,
-            _ => 1_767_243_600_000_000,
-        },
+        // The day when clocks went forward in Berlin, and the week when they went back on Lord Howe Island.
+        Algorithm::CalendarWindow(window) => {
+            let noon = match window.unit() {
+                CalendarUnit::Day => 1_774_785_600_000_000,
+                _ => 1_775_174_400_000_000,
+            };
+            u64::try_from(Calendar::of(window).start(noon)).unwrap()
+        }
         _ => realistic - realistic % window_us,
     };
     let from_end = (0..=window_us.saturating_mul(4))

@@ -1,126 +1,18 @@
-//! `CalendarUnit` and `Calendar`: the days, weeks, months and years of a time zone.
+//! `Calendar`: the days, weeks, months and years of a time zone.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Duration;
 
-use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Span, ToSpan};
 
 use crate::cover::Period;
+use crate::cycle::{CalendarCycle, LOCAL};
 use crate::time::Timestamp;
 
-const HOUR_US: u64 = 3_600_000_000;
 const SECOND_US: u64 = 1_000_000;
-
-/// A unit of the calendar.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum CalendarUnit {
-    /// From one midnight to the next.
-    Day,
-    /// From the beginning of a Monday to the beginning of the next.
-    Week,
-    /// From the beginning of the first day of a month to the beginning of the next month.
-    Month,
-    /// From the beginning of the first of January to the beginning of the next year.
-    Year,
-}
-
-impl CalendarUnit {
-    const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
-
-    /// What an error says was expected instead of a unit.
-    pub(crate) const EXPECTED: &'static str = "`day`, `week`, `month` or `year` before `@`";
-
-    /// Returns the unit called `name`.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|unit| unit.name() == name)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Year => "year",
-        }
-    }
-
-    fn days(self) -> u64 {
-        match self {
-            Self::Day => 1,
-            Self::Week => 7,
-            Self::Month => 31,
-            Self::Year => 366,
-        }
-    }
-
-    /// Returns how long the longest unit lasts where no clocks change.
-    pub(crate) fn length(self) -> Duration {
-        Duration::from_micros(24 * HOUR_US * self.days())
-    }
-
-    /// Returns the unit of this [length](Self::length).
-    pub(crate) fn of_length(length: Duration) -> Option<Self> {
-        Self::ALL.into_iter().find(|unit| unit.length() == length)
-    }
-
-    /// Returns a length that no unit exceeds, in microseconds.
-    ///
-    /// Where a zone crosses the date line, it repeats or skips a day.
-    pub(crate) fn longest_us(self) -> u64 {
-        HOUR_US * (24 * self.days() + 26)
-    }
-
-    /// Returns how far the beginnings of two units are apart at least, in microseconds, but for days
-    /// that a zone skips.
-    pub(crate) fn shortest_us(self) -> u64 {
-        HOUR_US
-            * match self {
-                Self::Day => 22,
-                Self::Week => 6 * 24 - 2,
-                Self::Month => 27 * 24 - 2,
-                Self::Year => 364 * 24 - 2,
-            }
-    }
-
-    /// Returns the first day of the unit that contains `date`.
-    pub(crate) fn first_day(self, date: Date) -> Result<Date, jiff::Error> {
-        match self {
-            Self::Day => Ok(date),
-            Self::Week => {
-                date.checked_sub(i64::from(date.weekday().to_monday_zero_offset()).days())
-            }
-            Self::Month => Ok(date.first_of_month()),
-            Self::Year => Ok(date.first_of_year()),
-        }
-    }
-
-    pub(crate) fn span(self) -> Span {
-        match self {
-            Self::Day => 1.day(),
-            Self::Week => 1.week(),
-            Self::Month => 1.month(),
-            Self::Year => 1.year(),
-        }
-    }
-}
-
-/// Returns the date at the instant `at`.
-pub(crate) fn date(zone: &TimeZone, at: Timestamp) -> Date {
-    jiff::Timestamp::from(at).to_zoned(zone.clone()).date()
-}
-
-/// Returns the first instant of `date`, in microseconds; before the epoch, that of the epoch.
-pub(crate) fn start_of(zone: &TimeZone, date: Date) -> Option<u64> {
-    let start = date.to_zoned(zone.clone()).ok()?.start_of_day().ok()?;
-    Some(u64::try_from(start.timestamp().as_microsecond()).unwrap_or(0))
-}
 
 /// Names in the database of a system that are no zones, or another one on each machine.
 const NOT_ZONES: [&str; 4] = ["Etc/Unknown", "Factory", "localtime", "posixrules"];
@@ -141,18 +33,14 @@ pub(crate) fn name_of(zone: &TimeZone) -> Cow<'_, str> {
     }
 }
 
-/// In the place of a zone's name: the zone is that of the call.
-pub(crate) const LOCAL: &str = "local";
-
-/// A unit of one time zone's calendar, which a process has once.
+/// The periods of one time zone, which a process has once.
 ///
-/// Its periods are half-open, and each instant is in exactly one; the last ends with the last instant. A boundary that is repeated is its
-/// first instant, and one that is skipped is the end of the gap.
+/// They are half-open, and each instant is in exactly one; the last ends with the last instant.
 pub(crate) struct Calendar {
-    unit: CalendarUnit,
+    cycle: CalendarCycle,
     name: Box<str>,
     zone: TimeZone,
-    is_local: bool,
+    needs_zone: bool,
     /// Two periods that were computed lately, or zeros. Most calls are in one of them, and another may
     /// be read with it.
     recent: [AtomicU64; 2],
@@ -165,13 +53,14 @@ impl Calendar {
     /// Returns the calendar of the zone of this name in the database of time zones, or of the call's, which
     /// is [`LOCAL`]; or `None` if there is none.
     ///
-    /// It stays in memory, but there are only as many as the database has names.
-    pub(crate) fn of(unit: CalendarUnit, name: &str) -> Option<&'static Self> {
-        type Known = HashMap<(CalendarUnit, Box<str>), &'static Calendar>;
+    /// It stays in memory, but there are only as many as there are names in the database, and cycles in the
+    /// texts of limits.
+    pub(crate) fn of(cycle: CalendarCycle, name: &str) -> Option<&'static Self> {
+        type Known = HashMap<(CalendarCycle, Box<str>), &'static Calendar>;
         static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-        let is_local = name == LOCAL;
-        let (zone, name): (_, Box<str>) = if is_local {
+        let needs_zone = name == LOCAL;
+        let (zone, name): (_, Box<str>) = if needs_zone {
             // A limit of it admits nothing until a call brings the zone.
             (TimeZone::UTC, LOCAL.into())
         } else {
@@ -180,10 +69,10 @@ impl Calendar {
             (zone, name)
         };
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(known.entry((unit, name.clone())).or_insert_with(|| {
+        Some(known.entry((cycle, name.clone())).or_insert_with(|| {
             Box::leak(Box::new(Self {
-                unit,
-                is_local,
+                cycle,
+                needs_zone,
                 name,
                 zone,
                 recent: Default::default(),
@@ -191,14 +80,20 @@ impl Calendar {
         }))
     }
 
-    pub(crate) fn unit(&self) -> CalendarUnit {
-        self.unit
+    pub(crate) fn cycle(&self) -> CalendarCycle {
+        self.cycle
     }
 
     /// Returns whether the zone is that of the call.
     #[inline]
+    pub(crate) fn needs_zone(&self) -> bool {
+        self.needs_zone
+    }
+
+    /// Returns whether a call must bring the zone or the day.
+    #[inline]
     pub(crate) fn is_local(&self) -> bool {
-        self.is_local
+        self.needs_zone || self.cycle.needs_day()
     }
 
     /// Returns the name of the zone.
@@ -248,17 +143,15 @@ impl Calendar {
 
     fn search(&self, at: u64) -> Option<Bounds> {
         let instant = Timestamp::saturating_from_micros(at);
-        let mut first = self.unit.first_day(date(&self.zone, instant)).ok()?;
-        let mut start = start_of(&self.zone, first)?;
-        // Where clocks go back over midnight, a date comes twice: the second time, the next has begun.
-        loop {
-            first = first.checked_add(self.unit.span()).ok()?;
-            let end = start_of(&self.zone, first)?;
+        let mut beginnings = self.cycle.beginnings(&self.zone, instant);
+        let mut start = beginnings.next()?;
+        for end in beginnings {
             if end > at {
                 return Some((start, end.min(Timestamp::END.as_micros())));
             }
             start = end;
         }
+        None
     }
 }
 
@@ -279,7 +172,7 @@ fn unpacked(packed: u64) -> Bounds {
     (start, start + length * SECOND_US)
 }
 
-/// There is one calendar of each unit and zone.
+/// There is one calendar of each cycle and zone.
 impl PartialEq for Calendar {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -288,10 +181,11 @@ impl PartialEq for Calendar {
 
 impl Eq for Calendar {}
 
-/// Writes `UNIT@ZONE`.
+/// Writes `UNIT@ZONE`, and the options of the cycle.
 impl fmt::Display for Calendar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.unit.name(), self.name)
+        write!(f, "{}@{}", self.cycle.unit().name(), self.name)?;
+        self.cycle.write_options(f)
     }
 }
 

@@ -96,6 +96,8 @@ pub enum LimitErrorKind {
     Amount,
     /// There are no limits or quotas, or too many.
     Count,
+    /// A day of a month is not 1 to 31, or a month of a year is not 1 to 12.
+    Day,
     /// A window, a time to live, a horizon or a tolerance is too short, too long, or not whole
     /// microseconds.
     Duration,

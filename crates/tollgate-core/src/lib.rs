@@ -9,6 +9,8 @@ mod clock;
 mod companion;
 mod contract;
 mod cover;
+#[cfg(feature = "calendar")]
+mod cycle;
 mod decision;
 mod error;
 #[doc(hidden)]
@@ -30,11 +32,11 @@ mod time;
 mod verdict;
 
 pub use algorithm::named::*;
-#[cfg(feature = "calendar")]
-pub use calendar::CalendarUnit;
 pub use call_id::CallId;
 pub use clock::{Clock, ManualClock};
 pub use contract::{Store, SyncStore};
+#[cfg(feature = "calendar")]
+pub use cycle::{CalendarCycle, CalendarUnit};
 pub use decision::{Decision, Denied};
 pub use error::{ErrorKind, LimitError, LimitErrorKind, StoreError};
 pub use key::Key;

@@ -8,6 +8,8 @@ use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 
+#[cfg(feature = "calendar")]
+use crate::algorithm::Brought;
 use crate::algorithm::{Algorithm, Gcra, State};
 #[cfg(feature = "calendar")]
 use crate::calendar;
@@ -96,7 +98,7 @@ struct Inner {
     identity: Box<str>,
     identity_hash: u64,
     is_shadow: bool,
-    needs_zone: bool,
+    is_local: bool,
 }
 
 /// The option of a limit in shadow.
@@ -123,7 +125,7 @@ impl Limit {
             identity,
             capacity: algorithm.capacity(),
             is_plain: algorithm.counts() && !algorithm.counts_denied() && !is_shadow,
-            needs_zone: algorithm.needs_zone(),
+            is_local: algorithm.needs_zone() || algorithm.needs_day(),
             algorithm,
             is_shadow,
         })))
@@ -200,10 +202,22 @@ impl Limit {
 
     /// Returns whether this limit counts in the time zone of the call, as `fixed-window:10/day@local`
     /// does. It admits nothing before [`in_zone`](Self::in_zone) has put it in one.
-    #[inline]
     #[must_use]
     pub fn needs_zone(&self) -> bool {
-        self.0.needs_zone
+        self.algorithm().needs_zone()
+    }
+
+    /// Returns whether the months of this limit begin on the day of the call, as those of
+    /// `fixed-window:10/month@UTC,day=local` do. It admits nothing before [`on_day`](Self::on_day).
+    #[must_use]
+    pub fn needs_day(&self) -> bool {
+        self.algorithm().needs_day()
+    }
+
+    /// Returns whether this limit needs a zone or a day.
+    #[inline]
+    pub(crate) fn is_local(&self) -> bool {
+        self.0.is_local
     }
 
     /// Returns the same limit in `zone`, if it counts in [that of the call](Self::needs_zone), and
@@ -229,10 +243,29 @@ impl Limit {
     /// ```
     #[cfg(feature = "calendar")]
     pub fn in_zone(&self, zone: &jiff::tz::TimeZone) -> Result<Self, LimitError> {
-        if !self.needs_zone() {
+        self.bring(Brought::Zone(&calendar::name_of(zone)))
+    }
+
+    /// Returns the same limit, with months from this `day`, if they begin on
+    /// [that of the call](Self::needs_day), and otherwise this one.
+    ///
+    /// For a [`Request`](crate::store::Request) that is made by hand: see
+    /// [`RateLimiter::on_day`](crate::RateLimiter::on_day).
+    ///
+    /// # Errors
+    ///
+    /// [`Day`](crate::LimitErrorKind::Day) unless `day` is 1 to 31.
+    #[cfg(feature = "calendar")]
+    pub fn on_day(&self, day: u8) -> Result<Self, LimitError> {
+        self.bring(Brought::Day(day))
+    }
+
+    #[cfg(feature = "calendar")]
+    pub(crate) fn bring(&self, brought: Brought<'_>) -> Result<Self, LimitError> {
+        if !self.is_local() {
             return Ok(self.clone());
         }
-        let algorithm = self.algorithm().in_zone(&calendar::name_of(zone))?;
+        let algorithm = self.algorithm().bring(brought)?;
         Self::with(self.name(), algorithm, self.is_shadow())
     }
 

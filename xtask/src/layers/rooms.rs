@@ -9,9 +9,9 @@ crates/tollgate-cli/src/ signals text failure secrets output progress file trace
     doubt lanes time limits report subject verdict commands
 crates/tollgate-cli/src/input/ record address key options instant wanted pattern table account callers \
     json lines w3c parser
-crates/tollgate-conformance/src/ bound families harness watched plan clock history race machine naive \
+crates/tollgate-conformance/src/ bound naive families harness watched plan clock history race machine \
     session scene promises leases list schedules suite
-crates/tollgate-core/src/ error time clock instants text cover calendar key one_or_many quota call_id \
+crates/tollgate-core/src/ error time clock instants text cover cycle calendar key one_or_many quota call_id \
     companion verdict algorithm limit store decision contract limiter lease schedule serde inside
 crates/tollgate-core/src/algorithm/ change state machine text twin block calendar_window fixed_window gcra \
     sliding_buckets sliding_counter sliding_log list

@@ -16,20 +16,29 @@ upload = 'off'
 
 /// A limit of the zone of each call is decided, reset and looked for in the zone that the command names.
 #[test]
-fn a_limit_of_the_calls_zone_needs_the_zone() {
-    let path = file("local.toml", "bill = 'fixed-window:5/month@local'");
+fn a_limit_of_the_calls_zone_and_day_needs_both() {
+    let path = file(
+        "local.toml",
+        "bill = 'fixed-window:5/month@local,day=local'",
+    );
     let desk = Desk::new("redis");
     let script = r#"
-        0 check alice --cost 3 IN Europe/Berlin => remaining=2 & limits.*.limit=["bill=fixed-window:5/month@Europe/Berlin"]
+        0 check alice --cost 3 IN Europe/Berlin => remaining=2 & limits.*.limit=["bill=fixed-window:5/month@Europe/Berlin,day=15"]
         0 peek alice IN Asia/Tokyo => remaining=5
         0 peek alice IN Europe/Berlin => remaining=2
         0 reset alice IN Europe/Berlin
         0 peek alice IN Europe/Berlin => remaining=5
     "#;
     let bill = format!("--limit bill --limits {}", &*path);
-    desk.plays(&script.replace("IN", &format!("{bill} --zone")));
-    let peek = format!("peek alice {bill}");
+    desk.plays(&script.replace("IN", &format!("{bill} --day 15 --zone")));
+    let peek = format!("peek alice {bill} --day 15");
     fails(&desk.ask(&peek), &["give it as --zone"]);
+    let peek_without = format!("peek alice {bill} --zone UTC");
+    fails(&desk.ask(&peek_without), &["give it as --day"]);
+    fails(
+        &desk.ask(&format!("{peek_without} --day 32")),
+        &["32 is not in 1..=31"],
+    );
     let wrong = desk.ask(&format!("{peek} --zone Europe/Berl"));
     fails(&wrong, &["--zone Europe/Berl"]);
 }

@@ -1,23 +1,56 @@
 //! `Calendar`: which days, weeks, months and years instants are in, by their local dates.
 
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
 use tollgate_core::store::MAX_EXACT;
-use tollgate_core::{CalendarUnit, CalendarWindow};
+use tollgate_core::{Algorithm, CalendarWindow};
 
 const DAY_US: i128 = 86_400_000_000;
 
-/// A unit of a time zone's calendar.
+/// Periods of a time zone, as the text of their limit says.
 #[derive(Clone, Debug)]
-pub(super) struct Calendar {
-    unit: CalendarUnit,
+pub(crate) struct Calendar {
+    unit: String,
+    month: i8,
+    day: i8,
+    /// As three letters.
+    weekday: String,
+    at: Time,
     zone: TimeZone,
 }
 
 impl Calendar {
-    pub(super) fn of(window: &CalendarWindow) -> Self {
+    pub(crate) fn of(window: &CalendarWindow) -> Self {
+        let text = Algorithm::from(*window).to_string();
+        let (quota, options) = text.split_once('@').unwrap();
+        let option = |name, otherwise: &'static str| {
+            let mut all = options
+                .split(',')
+                .filter_map(|option| option.split_once('='));
+            all.find(|(option, _)| *option == name)
+                .map_or(otherwise, |(_, value)| value)
+                .to_owned()
+        };
         Self {
-            unit: window.unit(),
+            unit: quota.split_once('/').unwrap().1.to_owned(),
+            month: option("month", "1").parse().unwrap(),
+            day: option("day", "1").parse().unwrap(),
+            weekday: option("start", "monday")[..3].to_owned(),
+            at: option("at", "00:00").parse().unwrap(),
             zone: TimeZone::get(window.zone()).unwrap(),
+        }
+    }
+
+    /// Returns whether a period begins on this day.
+    fn begins_on(&self, date: Date) -> bool {
+        let is_day = date.day() == self.day.min(date.days_in_month());
+        match &*self.unit {
+            "day" => true,
+            "week" => date.strftime("%a").to_string().to_lowercase() == self.weekday,
+            "month" => is_day,
+            "year" => is_day && date.month() == self.month,
+            other => panic!("{other} has no second definition"),
         }
     }
 
@@ -27,7 +60,7 @@ impl Calendar {
     }
 
     /// Returns the first instant that is in the same as `at`.
-    pub(super) fn start(&self, at: i128) -> i128 {
+    pub(crate) fn start(&self, at: i128) -> i128 {
         let (mut before, mut within) = (at - 370 * DAY_US, at);
         while within - before > 1 {
             let middle = before + (within - before) / 2;
@@ -40,24 +73,38 @@ impl Calendar {
         within
     }
 
-    /// Returns what the instants of one period have in common.
-    pub(super) fn label(&self, at: i128) -> [i16; 3] {
+    /// Returns what the instants of one period have in common: the day on which it began.
+    pub(super) fn label(&self, at: i128) -> Date {
         if at > i128::from(MAX_EXACT) {
             // After the last instant there is.
-            return [i16::MAX; 3];
+            return Date::MAX;
         }
-        let at = jiff::Timestamp::from_microsecond(i64::try_from(at).unwrap()).unwrap();
-        let date = at.to_zoned(self.zone.clone()).date();
-        let (year, month, day) = (date.year(), date.month().into(), date.day().into());
-        match self.unit {
-            CalendarUnit::Day => [year, month, day],
-            CalendarUnit::Week => {
-                let week = date.iso_week_date();
-                [week.year(), week.week().into(), 0]
-            }
-            CalendarUnit::Month => [year, month, 0],
-            CalendarUnit::Year => [year, 0, 0],
-            other => panic!("{other:?} has no second definition"),
+        let at = Timestamp::from_microsecond(i64::try_from(at).unwrap()).unwrap();
+        let reached = self.reached(at);
+        let mut date = reached.date();
+        if reached.time() < self.at {
+            date = date.yesterday().unwrap();
         }
+        while !self.begins_on(date) {
+            // No month begins between these.
+            let is_far = self.unit == "year" && date.month() != self.month;
+            date = match is_far {
+                true => date.first_of_month().yesterday().unwrap(),
+                false => date.yesterday().unwrap(),
+            };
+        }
+        date
+    }
+
+    /// Returns the latest local time that there has been: clocks that go back begin no period anew.
+    fn reached(&self, at: Timestamp) -> DateTime {
+        let local = |at| self.zone.to_datetime(at);
+        let changes = self
+            .zone
+            .preceding(at + 1.microseconds())
+            .map(|change| change.timestamp());
+        let changes = changes.take_while(|change| *change >= at - 26.hours());
+        let before = changes.map(|change| local(change - 1.microseconds()));
+        before.chain([local(at)]).max().unwrap()
     }
 }

@@ -13,7 +13,7 @@ use tollgate_core::store::{Prefetch, Verdict};
 use tollgate_core::{Algorithm, Limit};
 
 pub(crate) use blocks::Blocks;
-use calendar::Calendar;
+pub(crate) use calendar::Calendar;
 use definitions::{Definition, Event};
 pub(crate) use starts::{Cost, Starts};
 

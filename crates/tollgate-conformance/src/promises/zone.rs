@@ -16,6 +16,8 @@ use crate::session::Session;
 
 /// The zones that calls are made in. Two of them have other days at every instant.
 const ZONES: [&str; 3] = ["Europe/Berlin", "Pacific/Kiritimati", "Pacific/Pago_Pago"];
+/// The day that calls in each of them bring.
+const DAYS: [u8; 3] = [1, 31, 15];
 
 /// A call counts in the zone that it is made in, by the local dates there, whatever calls for the same key
 /// have counted in others; one without a zone fails and changes nothing.
@@ -24,6 +26,7 @@ pub async fn a_call_counts_in_its_own_zone(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
             let fixed = limit.in_zone(&zones[0]).unwrap();
+            let fixed = fixed.on_day(DAYS[0]).unwrap();
             let history = histories(&fixed, 1, Acts::FORWARD_REFUNDS);
             (starts(&fixed), history, vec(0..ZONES.len(), LONGEST))
         },
@@ -48,13 +51,19 @@ async fn follows(
     (history, places): (&[Step], &[usize]),
 ) -> Outcome {
     let mut session = Session::open(harness, start.0).await;
-    let fixed = zones.each_ref().map(|zone| limit.in_zone(zone).unwrap());
+    let fixed = [0, 1, 2].map(|place| {
+        let limit = limit.in_zone(&zones[place]).unwrap();
+        limit.on_day(DAYS[place]).unwrap()
+    });
     if !takes(&*session.store, &fixed[0], start.0) {
         return Err(Stop::Moot);
     }
     let mut naive = fixed.each_ref().map(|limit| Naive::of(limit).unwrap());
     let limiter = RateLimiter::new(Arc::clone(&session.store), [limit]).unwrap();
-    let within = zones.each_ref().map(|zone| limiter.in_zone(zone).unwrap());
+    let within = [0, 1, 2].map(|place| {
+        let limiter = limiter.in_zone(&zones[place]).unwrap();
+        limiter.on_day(DAYS[place]).unwrap()
+    });
     let alice = OwnedKey::fresh("alice");
     let mut held: Vec<Held> = Vec::new();
     for (step, &place) in history.iter().zip(places) {

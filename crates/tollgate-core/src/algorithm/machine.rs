@@ -80,6 +80,14 @@ impl Ahead {
     }
 }
 
+/// What a call brings for periods `@local`, or from `day=local`: the name of its zone, or the day.
+#[cfg(feature = "calendar")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Brought<'c> {
+    Zone(&'c str),
+    Day(u8),
+}
+
 /// A pure state machine that defines one algorithm.
 ///
 /// `now` is the clock's reading, which may have stepped back. A machine never decides before the
@@ -107,20 +115,25 @@ pub(crate) trait Machine: Copy + Listed {
         None
     }
 
-    /// Returns whether it counts in the time zone of the call: then it admits nothing before
-    /// [`in_zone`](Self::in_zone).
-    #[inline]
+    /// Returns whether it counts in the time zone of the call: then it admits nothing before it has
+    /// [it](Self::bring).
     fn needs_zone(&self) -> bool {
         false
     }
 
-    /// Returns the same machine in the zone of this name, if it [needs](Self::needs_zone) one.
+    /// Returns whether its months begin on the day of the call: then it admits nothing before it has
+    /// [it](Self::bring).
+    fn needs_day(&self) -> bool {
+        false
+    }
+
+    /// Returns the same machine with what a call brings, if it needs that.
     ///
     /// # Errors
     ///
-    /// If there is no such zone.
+    /// If there is no such zone or day.
     #[cfg(feature = "calendar")]
-    fn in_zone(&self, _name: &str) -> Result<Self, LimitError> {
+    fn bring(&self, _: Brought<'_>) -> Result<Self, LimitError> {
         Ok(*self)
     }
 

@@ -29,11 +29,13 @@ pub use change::{BlockSpan, Change};
 #[cfg(feature = "__twins")]
 pub use fixed_window::{CounterPlan, CounterReply};
 use list::algorithms;
+#[cfg(feature = "calendar")]
+pub(crate) use machine::Brought;
 pub(crate) use machine::{Ahead, Reserved, Status};
 use machine::{Listed, Machine, Outcome};
 use state::Remembered;
 pub use state::{State, States};
-use text::{Options, Spelling, Written};
+use text::{Spelling, Written};
 #[cfg(feature = "__twins")]
 use twin::Paired;
 #[cfg(feature = "__twins")]
@@ -44,6 +46,7 @@ use std::time::Duration;
 use crate::cover::Period;
 use crate::error::LimitError;
 use crate::quota::Quota;
+use crate::text::{Forms, Options};
 use crate::time::{Timestamp, Wait};
 use crate::verdict::Verdict;
 
@@ -118,10 +121,15 @@ impl Algorithm {
         with_machine!(self, machine => machine.needs_zone())
     }
 
-    /// Returns the same algorithm in the zone of this name, if it needs one.
+    /// Returns whether its months begin on the day of the call.
+    pub(crate) fn needs_day(&self) -> bool {
+        with_machine!(self, machine => machine.needs_day())
+    }
+
+    /// Returns the same algorithm with what a call brings, if it needs that.
     #[cfg(feature = "calendar")]
-    pub(crate) fn in_zone(&self, name: &str) -> Result<Self, LimitError> {
-        with_machine!(self, machine => machine.in_zone(name).map(Into::into))
+    pub(crate) fn bring(&self, brought: Brought<'_>) -> Result<Self, LimitError> {
+        with_machine!(self, machine => machine.bring(brought).map(Into::into))
     }
 
     /// Returns whether a store needs periods of a calendar to decide.

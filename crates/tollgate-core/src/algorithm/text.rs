@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::{Algorithm, Machine, SPELLINGS, with_machine};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
-use crate::text::Reader;
+use crate::text::{Forms, Options, Reader, expected_options, listed, read_number};
 
 /// An algorithm whose text is its [name](Machine::NAME), a quota and options.
 pub(super) trait Written: Machine + Into<Algorithm> {
@@ -15,8 +15,8 @@ pub(super) trait Written: Machine + Into<Algorithm> {
     const WORD: &'static str = Self::NAME;
     /// Whether `@` and a time zone follow the quota, which tells it from an algorithm of the same name.
     const HAS_ZONE: bool = false;
-    /// The options, and whether each takes a number.
-    const OPTIONS: &'static [(&'static str, bool)];
+    /// The options, each with the form of its value.
+    const OPTIONS: Forms;
     /// What an error says was expected instead of a quota.
     const EXPECTED_QUOTA: &'static str = "`:` and a quota, such as `:20/1h`";
 
@@ -30,8 +30,13 @@ pub(super) trait Written: Machine + Into<Algorithm> {
         fmt::Display::fmt(&self.quota(), f)
     }
 
-    /// Returns the algorithm of `quota` with `options`.
-    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError>;
+    /// Reads the value of one of the [`OPTIONS`](Self::OPTIONS).
+    fn read_value(reader: &mut Reader<'_>, option: &str) -> Result<u64, LimitError> {
+        read_number(reader, option)
+    }
+
+    /// Returns the algorithm of `quota` with `options`; `zone` is empty unless it has one.
+    fn read(quota: Quota, zone: &str, options: &Options<'_>) -> Result<Self, LimitError>;
 
     /// Writes the options that differ from their defaults, each after a comma.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -41,10 +46,11 @@ pub(super) trait Written: Machine + Into<Algorithm> {
 pub(super) struct Spelling {
     name: &'static str,
     has_zone: bool,
-    options: &'static [(&'static str, bool)],
+    options: Forms,
     expected_quota: &'static str,
     read_quota: fn(&mut Reader<'_>) -> Result<Quota, LimitError>,
-    read: fn(Quota, &Options<'_>) -> Result<Algorithm, LimitError>,
+    read_value: fn(&mut Reader<'_>, &str) -> Result<u64, LimitError>,
+    read: fn(Quota, &str, &Options<'_>) -> Result<Algorithm, LimitError>,
 }
 
 impl Spelling {
@@ -55,56 +61,14 @@ impl Spelling {
             options: M::OPTIONS,
             expected_quota: M::EXPECTED_QUOTA,
             read_quota: M::read_quota,
-            read: |quota, options| M::read(quota, options).map(Into::into),
+            read_value: M::read_value,
+            read: |quota, zone, options| M::read(quota, zone, options).map(Into::into),
         }
     }
 
-    /// Returns what an error says was expected instead of an unknown or repeated option.
-    fn expected_options(&self, also: Option<&str>) -> String {
-        let numbers = |takes| if takes { "=NUMBER" } else { "" };
-        let own = self.options.iter();
-        let own = own.map(|&(name, takes)| format!("`{name}{}`", numbers(takes)));
-        let all: Vec<_> = own.chain(also.map(|also| format!("`{also}`"))).collect();
-        match all.len() {
-            0 => "the end: there are no options".to_owned(),
-            1 => format!("the option {}, once", all[0]),
-            _ => format!("one of the options {}, once", listed(&all)),
-        }
-    }
-}
-
-/// The options in the text of an algorithm, each at most once.
-pub(super) struct Options<'t> {
-    given: Vec<(&'t str, Option<u64>)>,
-    #[cfg_attr(
-        not(feature = "calendar"),
-        allow(dead_code, reason = "only calendars have zones")
-    )]
-    zone: &'t str,
-    reader: Reader<'t>,
-}
-
-impl Options<'_> {
-    /// Returns whether the option `name` is given.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.given.iter().any(|(given, _)| *given == name)
-    }
-
-    /// Returns the number of the option `name`, if it is given.
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
-        let given = self.given.iter().find(|(given, _)| *given == name);
-        given.and_then(|(_, number)| *number)
-    }
-
-    /// Returns the name of the time zone, or nothing if the algorithm has none.
-    #[cfg(feature = "calendar")]
-    pub(super) fn zone(&self) -> &str {
-        self.zone
-    }
-
-    /// Returns the error that the text ends before `expected`.
-    pub(super) fn missing(&self, expected: &'static str) -> LimitError {
-        self.reader.expected(self.reader.at(), expected)
+    fn has(&self, option: &str, has_value: bool) -> bool {
+        let own = self.options.iter().find(|(name, _)| *name == option);
+        own.is_some_and(|(_, form)| form.is_empty() != has_value)
     }
 }
 
@@ -124,7 +88,9 @@ impl FromStr for Algorithm {
     /// | `block` | `doublings=NUMBER` |
     ///
     /// With the feature `calendar`, a fixed window may also be a day, week, month or year of a time
-    /// zone, without options: `fixed-window:10000/month@Europe/Berlin`; `@local` is the zone of each call.
+    /// zone: `fixed-window:10000/month@Europe/Berlin`; `@local` is the zone of each call. Its options say
+    /// when it begins: `at=HH:MM`, `start=WEEKDAY` of a week, `day=DAY` of a month, or `month=MONTH` and
+    /// `day=DAY` of a year.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         Self::read(Reader::new(text, 0), None).map(|(algorithm, _)| algorithm)
     }
@@ -139,12 +105,12 @@ impl Algorithm {
     ) -> Result<(Self, bool), LimitError> {
         let start = reader.at();
         let name = reader.word();
-        let mut named = SPELLINGS.iter().filter(|spelling| spelling.name == name);
+        let named = SPELLINGS.iter().filter(|spelling| spelling.name == name);
         let zone_at = reader.find('@');
         let spelling = named
             .clone()
             .find(|spelling| spelling.has_zone == zone_at.is_some());
-        let spelling = spelling.or_else(|| named.next()).ok_or_else(|| {
+        let spelling = spelling.or_else(|| named.clone().next()).ok_or_else(|| {
             let is_named = reader.skip('=');
             let expected: &'static str = if is_named { UNNAMED } else { &NAMES };
             reader.expected(start, expected)
@@ -155,7 +121,7 @@ impl Algorithm {
         if let (Some(at), false, true) = (zone_at, cfg!(feature = "calendar"), name == WITH_ZONE) {
             return Err(reader.expected(at, "no time zone: it needs the feature `calendar`"));
         }
-        // Where the number is that an algorithm may refuse: that of an option, or the amount.
+        // Where the number is that an algorithm may refuse, unless that is the value of an option.
         let mut number_at = reader.at();
         let quota = (spelling.read_quota)(&mut reader)?;
         let mut zone = "";
@@ -166,35 +132,24 @@ impl Algorithm {
             number_at = reader.at();
             zone = reader.until_comma();
         }
-        let mut given: Vec<(&str, Option<u64>)> = Vec::new();
-        while !reader.is_at_end() {
-            if !reader.skip(',') {
-                return Err(reader.expected(reader.at(), "`,` and an option, or the end"));
+        // An option that only windows of the calendar have.
+        let of_calendar = |option: &str| match named.clone().find(|other| other.has_zone) {
+            Some(other) if !spelling.has_zone && other.has(option, true) => {
+                format!("; `{option}` needs a unit of a time zone, such as `day@Europe/Berlin`")
             }
-            let start = reader.at();
-            let option = reader.word();
-            let has_number = reader.skip('=');
-            let is_known = spelling.options.contains(&(option, has_number))
-                || also == Some(option) && !has_number;
-            if !is_known || given.iter().any(|(given, _)| *given == option) {
-                return Err(reader.expected(start, spelling.expected_options(also)));
-            }
-            let number = if has_number {
-                number_at = reader.at();
-                Some(reader.number("a number")?)
-            } else {
-                None
-            };
-            given.push((option, number));
-        }
-        let options = Options {
-            given,
-            zone,
-            reader,
+            _ => String::new(),
         };
-        let algorithm = (spelling.read)(quota, &options).map_err(|error| match error {
+        let options = Options::read(
+            reader,
+            |option, has_value| {
+                spelling.has(option, has_value) || also == Some(option) && !has_value
+            },
+            spelling.read_value,
+            |option| expected_options(spelling.options, also) + &of_calendar(option),
+        )?;
+        let algorithm = (spelling.read)(quota, zone, &options).map_err(|error| match error {
             LimitError(Problem::Syntax { .. }) => error,
-            error => options.reader.bad_value(number_at, error),
+            error => options.bad_value(number_at, error),
         })?;
         Ok((algorithm, also.is_some_and(|also| options.has(also))))
     }
@@ -212,14 +167,6 @@ static NAMES: LazyLock<String> = LazyLock::new(|| {
     let names: Vec<_> = spellings.map(|spelling| spelling.name.to_owned()).collect();
     format!("an algorithm: {}", listed(&names))
 });
-
-/// Writes the names one after the other, and `or` before the last.
-fn listed(names: &[String]) -> String {
-    match names.split_last() {
-        Some((last, names)) => format!("{} or {last}", names.join(", ")),
-        None => String::new(),
-    }
-}
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

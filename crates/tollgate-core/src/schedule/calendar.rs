@@ -5,9 +5,9 @@ use std::fmt;
 use jiff::tz::TimeZone;
 
 use super::{Period, Zone};
-use crate::calendar::{self, CalendarUnit};
+use crate::cycle::{CalendarCycle, CalendarUnit};
 use crate::error::LimitError;
-use crate::text::Reader;
+use crate::text::{Options, Reader, expected_options};
 use crate::time::Timestamp;
 
 /// A quota of `N` events per day, week, month or year of a time zone.
@@ -30,16 +30,19 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CalendarQuota {
     amount: u64,
-    unit: CalendarUnit,
+    cycle: CalendarCycle,
     zone: Zone,
 }
 
 impl CalendarQuota {
-    /// Returns `amount` events per `unit` in `zone`.
+    /// Returns `amount` events per `cycle` in `zone`. The cycle may be a [`CalendarUnit`].
     #[must_use]
-    pub fn new(amount: u64, unit: CalendarUnit, zone: impl Into<Zone>) -> Self {
-        let zone = zone.into();
-        Self { amount, unit, zone }
+    pub fn new(amount: u64, cycle: impl Into<CalendarCycle>, zone: impl Into<Zone>) -> Self {
+        Self {
+            amount,
+            cycle: cycle.into(),
+            zone: zone.into(),
+        }
     }
 
     /// Returns how much weight a day, week, month or year may hold.
@@ -51,7 +54,13 @@ impl CalendarQuota {
     /// Returns the unit.
     #[must_use]
     pub fn unit(&self) -> CalendarUnit {
-        self.unit
+        self.cycle.unit()
+    }
+
+    /// Returns the unit, and when it begins.
+    #[must_use]
+    pub fn cycle(&self) -> CalendarCycle {
+        self.cycle
     }
 
     /// Returns the time zone.
@@ -60,7 +69,7 @@ impl CalendarQuota {
         &self.zone
     }
 
-    /// Reads `N/UNIT@ZONE` from the byte `start` of `text`, with the `@` at the byte `at`.
+    /// Reads `N/UNIT@ZONE[,OPTION...]` from the byte `start` of `text`, with the `@` at the byte `at`.
     pub(crate) fn read(text: &str, start: usize, at: usize) -> Result<Self, LimitError> {
         let mut reader = Reader::new(text, start);
         let amount = reader.number("an amount, in decimal digits")?;
@@ -72,18 +81,32 @@ impl CalendarQuota {
         let unit = text.get(unit_at..at).unwrap_or("");
         let unit = CalendarUnit::named(unit);
         let unit = unit.ok_or_else(|| reader.expected(unit_at, CalendarUnit::EXPECTED))?;
-        Ok(Self::new(amount, unit, Zone::read(text, at + 1)?))
+        let mut reader = Reader::new(text, at + 1);
+        let zone = Zone::read(&mut reader)?;
+        let forms = CalendarCycle::OPTIONS;
+        let options = Options::read(
+            reader,
+            |option, has_value| has_value && forms.iter().any(|(name, _)| *name == option),
+            CalendarCycle::read_value,
+            |_| expected_options(forms, None),
+        )?;
+        let cycle = CalendarCycle::read(unit, &options)?;
+        if cycle.needs_day() {
+            let expected = "a day from 1 to 31: calls to a schedule bring none";
+            return Err(options.wrong("day", expected));
+        }
+        Ok(Self::new(amount, cycle, zone))
     }
 
     /// Returns a length that no period exceeds, in microseconds.
     pub(crate) fn longest_us(&self) -> u64 {
-        self.unit.longest_us()
+        self.unit().longest_us()
     }
 
     /// Returns how far the beginnings of two periods are apart at least, in microseconds, but for
     /// days that a zone skips.
     pub(crate) fn shortest_us(&self) -> u64 {
-        self.unit.shortest_us()
+        self.unit().shortest_us()
     }
 
     /// Returns the periods from the one that holds `from` to the one that holds `until`, in `zone`
@@ -91,38 +114,31 @@ impl CalendarQuota {
     #[must_use]
     pub fn periods(&self, zone: &TimeZone, from: Timestamp, until: Timestamp) -> Vec<Period> {
         let mut periods = Vec::new();
-        let date = calendar::date(zone, from);
-        let Ok(mut first) = self.unit.first_day(date) else {
+        let until = until.min(Timestamp::MAX);
+        let beginnings = self.cycle.beginnings(zone, from);
+        let mut beginnings =
+            beginnings.map(|micros| Timestamp::from_micros(micros).unwrap_or(Timestamp::END));
+        let Some(mut begins) = beginnings.next() else {
             return periods;
         };
-        let start_of = |date| {
-            let micros = calendar::start_of(zone, date)?;
-            Some(Timestamp::from_micros(micros).unwrap_or(Timestamp::END))
-        };
-        let mut start = start_of(first);
         // The last period ends with the last instant.
-        while let Some(begins) = start
-            && begins <= until.min(Timestamp::MAX)
+        while begins <= until
+            && let Some(ends) = beginnings.next()
         {
-            let Ok(next) = first.checked_add(self.unit.span()) else {
-                break;
-            };
-            let ends = start_of(next);
-            if let Some(ends) = ends
-                && ends > begins
-            {
+            if ends > begins && ends > from {
                 periods.push(Period::new(begins, ends));
             }
-            (first, start) = (next, ends);
+            begins = ends;
         }
         periods
     }
 }
 
-/// Writes `N/UNIT@ZONE`.
+/// Writes `N/UNIT@ZONE`, and the options of the cycle.
 impl fmt::Display for CalendarQuota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}@{}", self.amount, self.unit.name(), self.zone)
+        write!(f, "{}/{}@{}", self.amount, self.unit().name(), self.zone)?;
+        self.cycle.write_options(f)
     }
 }
 

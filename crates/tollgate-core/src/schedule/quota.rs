@@ -268,13 +268,15 @@ impl FromStr for Quota {
     type Err = LimitError;
 
     /// Reads `[NAME=]N/WINDOW`, such as `hourly=5/1h`, or with the feature `calendar` also
-    /// `[NAME=]N/UNIT@ZONE`, such as `10/day@Europe/Berlin`, where the unit is `day`, `week`,
-    /// `month` or `year`, or `[NAME=]closed TIMES@ZONE`, such as `closed 22:00-08:00@Europe/Berlin`.
+    /// `[NAME=]N/UNIT@ZONE[,OPTION...]`, such as `10/day@Europe/Berlin`, where the unit is `day`, `week`,
+    /// `month` or `year` and the options are those of a [fixed window](crate::Algorithm), or
+    /// `[NAME=]closed TIMES@ZONE`, such as `closed 22:00-08:00@Europe/Berlin`.
     fn from_str(text: &str) -> Result<Self, LimitError> {
-        let (name, start) = match text.split_once('=') {
-            Some((name, _)) => (name, name.len() + 1),
-            None => ("", 0),
-        };
+        // An `=` after a quota or closed times belongs to an option.
+        let named = text
+            .split_once('=')
+            .filter(|(name, _)| !name.contains(['/', '@']));
+        let (name, start) = named.map_or(("", 0), |(name, _)| (name, name.len() + 1));
         let bad = |at, error| Reader::new(text, 0).bad_value(at, error);
         if start > 0 {
             check_name(name).map_err(|error| bad(0, error))?;
@@ -311,7 +313,13 @@ impl FromStr for Quota {
         let quota = crate::quota::Quota::read(&mut reader)?;
         if !reader.is_at_end() {
             let at = reader.at();
-            return Err(reader.expected(at, "the end of the quota, or `@` and a time zone"));
+            let expected = match reader.skip(',') {
+                true => {
+                    "the end of the quota: options need a unit of a time zone, such as `5/day@UTC,at=04:00`"
+                }
+                false => "the end of the quota, or `@` and a time zone",
+            };
+            return Err(reader.expected(at, expected));
         }
         Self::of(name, Kind::Sliding(quota)).map_err(|error| {
             let window_at = text.find('/').map_or(start, |slash| slash + 1);

@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::tz::TimeZone;
 
 use crate::calendar;
+use crate::cycle::LOCAL;
 use crate::error::LimitError;
 use crate::text::Reader;
 
@@ -20,13 +21,14 @@ pub enum Zone {
 }
 
 impl Zone {
-    /// Reads the name of a zone, or `local`, from the byte `at` of `text` to its end.
-    pub(super) fn read(text: &str, at: usize) -> Result<Self, LimitError> {
-        match text.get(at..).unwrap_or("") {
-            calendar::LOCAL => Ok(Self::Local),
+    /// Reads the name of a zone, or `local`.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, LimitError> {
+        let at = reader.at();
+        match reader.until_comma() {
+            LOCAL => Ok(Self::Local),
             name => calendar::zone(name).map(Self::Fixed).ok_or_else(|| {
                 let expected = "the name of a time zone, such as Europe/Berlin, or `local`";
-                Reader::new(text, at).expected(at, expected)
+                reader.expected(at, expected)
             }),
         }
     }
@@ -52,7 +54,7 @@ impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(zone) => f.write_str(&calendar::name_of(zone)),
-            Self::Local => f.write_str(calendar::LOCAL),
+            Self::Local => f.write_str(LOCAL),
         }
     }
 }

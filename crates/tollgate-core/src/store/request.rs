@@ -432,7 +432,7 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when two checks
-    /// have the same limit and key, when a limit [needs a zone](Limit::needs_zone), or when a receipt is
+    /// have the same limit and key, when a limit [needs a zone](Limit::needs_zone) or [a day](Limit::needs_day), or when a receipt is
     /// from other limits, other keys or the other clock. Those of
     /// [`validate_operation`](Self::validate_operation).
     #[inline]
@@ -550,12 +550,12 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when two checks
-    /// have the same limit and key, when a limit [needs a zone](Limit::needs_zone), or when a receipt is from another number of limits.
+    /// have the same limit and key, when a limit [needs a zone](Limit::needs_zone) or [a day](Limit::needs_day), or when a receipt is from another number of limits.
     #[inline]
     pub fn validate_checks(&self) -> Result<(), StoreError> {
         if let [check] = self.checks()
             && self.receipt().is_none()
-            && !check.limit().needs_zone()
+            && !check.limit().is_local()
         {
             return Ok(());
         }
@@ -568,8 +568,8 @@ impl<'a> Request<'a> {
         if checks.is_empty() || checks.len() > MAX_CHECKS {
             return malformed("a request must have 1 to 32 checks: add one, or split the request");
         }
-        if checks.iter().any(|check| check.limit().needs_zone()) {
-            return Err(without_zone());
+        if let Some(check) = checks.iter().find(|check| check.limit().is_local()) {
+            return Err(undetermined(check.limit()));
         }
         for (index, check) in checks.iter().enumerate() {
             if checks[..index].iter().any(|c| c.shares_state_with(check)) {
@@ -617,14 +617,17 @@ impl Fingerprint {
     }
 }
 
-/// Returns the error of a call without the time zone that one of its limits needs.
+/// Returns the error of a call without the time zone, or the day, that this limit needs.
 #[cold]
-fn without_zone() -> StoreError {
-    StoreError::new(
-        ErrorKind::Malformed,
+fn undetermined(limit: &Limit) -> StoreError {
+    let message = if limit.needs_zone() {
         "a limit counts in the zone `@local`, which is that of each call: call the limiter in a zone \
-         of the database of time zones, such as `limiter.in_zone(&berlin)?.check(key)`",
-    )
+         of the database of time zones, such as `limiter.in_zone(&berlin)?.check(key)`"
+    } else {
+        "a limit counts by months from `day=local`, which is the day of each call: call the limiter on a \
+         day, such as `limiter.on_day(15)?.check(key)`"
+    };
+    StoreError::new(ErrorKind::Malformed, message)
 }
 
 fn other_receipt() -> StoreError {

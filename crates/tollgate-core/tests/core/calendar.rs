@@ -120,6 +120,47 @@ fn days_weeks_and_months_begin_where_those_of_the_zone_do() {
     }
 }
 
+/// An event at the last instant before a period begins leaves room for one at that instant, and none after.
+#[test]
+fn quotas_count_by_periods_that_begin_on_another_day_or_hour() {
+    for (text, begins, ends) in [
+        (
+            "1/month@Europe/Berlin,day=31",
+            "2026-02-28T00:00+01",
+            "2026-03-31T00:00+02",
+        ),
+        (
+            "1/day@Europe/Berlin,at=02:30",
+            "2026-03-29T03:00+02",
+            "2026-03-30T02:30+02",
+        ),
+        (
+            "1/week@America/New_York,start=sunday,at=04:00",
+            "2026-10-25T04:00-04",
+            "2026-11-01T04:00-05",
+        ),
+    ] {
+        let terms = schedule::Terms::new("plans", [text]).unwrap();
+        assert_eq!(terms.quotas()[0].to_string(), text);
+        assert_eq!(terms.quotas()[0].name(), text);
+        let [begins, ends] = [begins, ends].map(at);
+        let before = |time: Timestamp| Timestamp::from_micros(time.as_micros() - 1).unwrap();
+        let mut state = schedule::State::default();
+        let mut add = |id, time| {
+            let event = schedule::Operation::Add(vec![Event::new(id, time)]);
+            let request = schedule::Request::new(&terms, "k", event);
+            ask(&mut state, request, before(begins)).answer
+        };
+        for (id, time) in [("a", before(begins)), ("b", before(ends)), ("c", ends)] {
+            assert_eq!(add(id, time), schedule::Answer::Added(1), "{text}");
+        }
+        let schedule::Answer::Refused { refusal, .. } = add("d", begins) else {
+            panic!("two events in one period of {text}");
+        };
+        assert!(refusal.next_free() > Some(ends), "{text}");
+    }
+}
+
 /// A zone that crosses the date line can repeat a day.
 #[test]
 fn an_event_is_kept_as_long_as_a_period_can_be() {

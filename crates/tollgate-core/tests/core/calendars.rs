@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use jiff::civil::{Weekday, time};
 use jiff::tz::TimeZone;
 use tollgate_core::store::{Check, Fingerprint, Request, State};
-use tollgate_core::{CalendarUnit, CalendarWindow, ErrorKind, Limit, LimitErrorKind, Timestamp};
+use tollgate_core::{
+    Algorithm, CalendarCycle, CalendarUnit, CalendarWindow, ErrorKind, Limit, LimitErrorKind,
+    Timestamp,
+};
 
 const HOUR_US: i64 = 3_600_000_000;
 
@@ -61,6 +65,42 @@ fn a_boundary_that_comes_twice_is_the_first_and_one_that_is_skipped_the_end_of_t
             "2011-12-28T00:00:00Z",
             "2011-12-26T10:00:00Z",
             "2012-01-01T10:00:00Z",
+        ),
+        // At half past two, which clocks skip, and the year's end of summer repeats.
+        (
+            "day",
+            "Europe/Berlin,at=02:30",
+            "2026-03-29T12:00:00Z",
+            "2026-03-29T01:00:00Z",
+            "2026-03-30T00:30:00Z",
+        ),
+        (
+            "day",
+            "Europe/Berlin,at=02:30",
+            "2026-10-25T01:30:00Z",
+            "2026-10-25T00:30:00Z",
+            "2026-10-26T01:30:00Z",
+        ),
+        (
+            "month",
+            "Europe/Berlin,day=31",
+            "2028-03-01T00:00:00Z",
+            "2028-02-28T23:00:00Z",
+            "2028-03-30T22:00:00Z",
+        ),
+        (
+            "week",
+            "America/New_York,start=sunday,at=04:00",
+            "2026-03-01T08:59:59Z",
+            "2026-02-22T09:00:00Z",
+            "2026-03-01T09:00:00Z",
+        ),
+        (
+            "year",
+            "Europe/London,month=4,day=6",
+            "2026-04-05T22:59:59Z",
+            "2025-04-05T23:00:00Z",
+            "2026-04-05T23:00:00Z",
         ),
         (
             "month",
@@ -159,11 +199,75 @@ fn text_says_what_is_wrong_with_a_calendar() {
         ),
         (
             "a=fixed-window:5/month@UTC,anchored",
-            "expected the option `shadow`, once",
+            "(\"anchored\"): expected one of the options `month=MONTH`, `day=DAY`, `start=WEEKDAY`, \
+             `at=HH:MM` or `shadow`, once",
+        ),
+        ("a=fixed-window:5/month@Europe/Berlin,day=31,at=04:00", ""),
+        ("a=fixed-window:5/week@UTC,start=sunday,shadow", ""),
+        ("a=fixed-window:5/day@UTC,at=23:59:59", ""),
+        ("a=fixed-window:5/year@UTC,month=4,day=6,at=00:30", ""),
+        (
+            "a=fixed-window:5/month@UTC,day=32",
+            "(\"32\"): expected a day of the month, from 1 to 31",
+        ),
+        ("a=fixed-window:5/month@UTC,day=0", "from 1 to 31"),
+        ("a=fixed-window:5/month@local,day=local,at=04:00", ""),
+        ("a=fixed-window:5/month@UTC,day=locally", "from 1 to 31"),
+        (
+            "a=fixed-window:5/year@UTC,month=4,day=local",
+            "(\"day=local\"): expected a day from 1 to 31: months alone have `day=local`",
+        ),
+        ("a=fixed-window:5/month@UTC,day=", "from 1 to 31"),
+        (
+            "a=fixed-window:5/month@UTC,day",
+            "(\"day\"): expected one of the options `month=MONTH`, `day=DAY`",
+        ),
+        ("a=fixed-window:5/month@UTC,day=1,day=2", "`day=DAY`"),
+        (
+            "a=fixed-window:5/week@UTC,at=04:00,day=15",
+            "(\"day=15\"): expected an option of a week: `start=WEEKDAY` or `at=HH:MM`",
         ),
         (
-            "a=fixed-window:5/week@UTC,start=sunday",
-            "(\"start=sunday\"): expected the option `shadow`, once",
+            "a=fixed-window:5/day@UTC,day=15",
+            "expected the option of a day: `at=HH:MM`",
+        ),
+        (
+            "a=fixed-window:5/month@UTC,start=sunday",
+            "expected an option of a month: `day=DAY` or `at=HH:MM`",
+        ),
+        (
+            "a=fixed-window:5/month@UTC,month=4",
+            "expected an option of a month: `day=DAY` or `at=HH:MM`",
+        ),
+        (
+            "a=fixed-window:5/year@UTC,start=monday",
+            "expected an option of a year: `month=MONTH`, `day=DAY` or `at=HH:MM`",
+        ),
+        (
+            "a=fixed-window:5/year@UTC,month=13",
+            "(\"13\"): expected a month, from 1 to 12",
+        ),
+        (
+            "a=fixed-window:5/week@UTC,start=funday",
+            "(\"funday\"): expected a weekday, such as `sunday`",
+        ),
+        (
+            "a=fixed-window:5/week@UTC,start=sundays",
+            "expected a weekday, such as `sunday`",
+        ),
+        (
+            "a=fixed-window:5/day@UTC,at=24:00",
+            "(\"24:00\"): expected a time from 00:00 to 23:59",
+        ),
+        ("a=fixed-window:5/day@UTC,at=4", "expected `:` and minutes"),
+        (
+            "a=fixed-window:5/1h,at=04:00",
+            "(\"at=04:00\"): expected one of the options `anchored`, `count-denied` or `shadow`, once; \
+             `at` needs a unit of a time zone, such as `day@Europe/Berlin`",
+        ),
+        (
+            "a=fixed-window:5/1h,start=sunday",
+            "`start` needs a unit of a time zone",
         ),
         ("a=gcra:5/1d@UTC", "`,` and an option, or the end"),
         (
@@ -182,6 +286,89 @@ fn text_says_what_is_wrong_with_a_calendar() {
             }
         }
     }
+}
+
+/// Text that says the same is the same limit, with the same states; every other one has its own.
+#[test]
+fn cycles_have_one_text_and_states_of_their_own() {
+    let limit = |text: &str| format!("a=fixed-window:5/{text}").parse::<Limit>().unwrap();
+    for (text, canonical) in [
+        ("month@UTC,day=1,at=00:00", "month@UTC"),
+        ("month@utc,at=4:00,day=15", "month@UTC,day=15,at=04:00"),
+        ("week@UTC,start=monday", "week@UTC"),
+        ("week@UTC,start=sun", "week@UTC,start=sunday"),
+        ("year@UTC,day=6,month=4", "year@UTC,month=4,day=6"),
+    ] {
+        assert_eq!(limit(text), limit(canonical));
+        assert_eq!(limit(text).identity(), limit(canonical).identity());
+        assert_eq!(
+            limit(text).to_string(),
+            format!("a=fixed-window:5/{canonical}")
+        );
+    }
+    let texts = [
+        "day@UTC",
+        "week@UTC",
+        "month@UTC",
+        "year@UTC",
+        "day@UTC,at=04:00",
+        "day@UTC,at=00:04",
+    ];
+    let others = [
+        "week@UTC,start=sunday",
+        "week@UTC,start=sunday,at=04:00",
+        "year@UTC,month=4",
+        "year@UTC,day=4",
+    ];
+    let months = (2..=31).map(|day| format!("month@UTC,day={day}"));
+    let all = texts
+        .iter()
+        .chain(&others)
+        .map(ToString::to_string)
+        .chain(months);
+    let mut identities: Vec<_> = all.map(|text| limit(&text).identity().to_owned()).collect();
+    assert_eq!(identities[4], "a:calendar-window-day-UTC,at=04.00");
+    let count = identities.len();
+    identities.sort();
+    identities.dedup();
+    assert_eq!(identities.len(), count);
+}
+
+#[test]
+fn cycles_are_made_of_days_and_months_that_exist() {
+    for (month, day) in [(0, 1), (13, 1), (1, 0), (1, 32), (u8::MAX, u8::MAX)] {
+        let error = CalendarCycle::yearly(month, day).unwrap_err();
+        assert_eq!(error.kind(), LimitErrorKind::Day, "{error}");
+    }
+    let error = CalendarCycle::monthly(32).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "32 is not a day of the month: choose 1 to 31"
+    );
+    let cycle = CalendarCycle::weekly(Weekday::Sunday).at(time(23, 59, 59, 999));
+    let window = CalendarWindow::new(5, cycle, "local").unwrap();
+    let text = "fixed-window:5/week@local,start=sunday,at=23:59:59";
+    assert_eq!(Algorithm::from(window), text.parse().unwrap());
+    let berlin = TimeZone::get("Europe/Berlin").unwrap();
+    let limit = Limit::new("a", window).unwrap().in_zone(&berlin).unwrap();
+    assert_eq!(
+        limit.to_string(),
+        format!("a={}", text.replace("local", "Europe/Berlin"))
+    );
+    assert!(window.with_local_day().is_err());
+    let local = CalendarWindow::new(5, CalendarUnit::Month, "UTC").unwrap();
+    let local = Limit::new("a", local.with_local_day().unwrap()).unwrap();
+    assert_eq!(
+        local,
+        "a=fixed-window:5/month@UTC,day=local".parse().unwrap()
+    );
+    assert!(local.needs_day() && !local.needs_zone());
+    let consume = Request::consume(Check::new(&local, "k", 1));
+    let decided = consume.decide_on(&mut State::default(), Timestamp::MAX);
+    assert_eq!(decided.remaining(), 0);
+    let fixed = local.in_zone(&berlin).unwrap().on_day(31).unwrap();
+    assert_eq!(fixed.to_string(), "a=fixed-window:5/month@UTC,day=31");
+    assert_eq!(fixed.on_day(0).unwrap(), fixed);
 }
 
 /// A new database of time zones may move a boundary: what was counted stays in its period.

@@ -295,6 +295,7 @@ fn quotas_of_schedules_are_written_as_they_are_read() {
         "3/week@UTC",
         "9/year@UTC",
         "monthly=40/month@America/New_York",
+        "monthly=40/month@America/New_York,day=15,at=04:00",
     ] {
         let quota: schedule::Quota = text.parse().unwrap();
         assert_eq!(quota.to_string(), text);

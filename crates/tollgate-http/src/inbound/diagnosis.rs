@@ -56,8 +56,9 @@ impl<S> Shared<S> {
             NotAsked::Zone => self.warnings.log_once(
                 Warning::NoZone,
                 format_args!(
-                    "a request did not bring the time zone that a limit counts in, `@local`, and was \
-                     refused: let `Policy::zone` return one of the database of time zones for each"
+                    "a request did not bring the time zone of a limit `@local`, or the day of one with \
+                     `day=local`, and was refused: let `Policy::zone` return one of the database of time \
+                     zones for each, and `Policy::day` a day from 1 to 31"
                 ),
             ),
             NotAsked::Limits(why) => self.warnings.log_once(

@@ -48,12 +48,16 @@ pub struct Policy {
     cost: Option<Arc<CostOf>>,
     #[cfg(feature = "calendar")]
     zone: Option<Arc<ZoneOf>>,
+    #[cfg(feature = "calendar")]
+    day: Option<Arc<DayOf>>,
     pub(super) settle: Option<SettleBy>,
 }
 
 type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
 #[cfg(feature = "calendar")]
 type ZoneOf = dyn Fn(&Parts) -> Option<TimeZone> + Send + Sync;
+#[cfg(feature = "calendar")]
+type DayOf = dyn Fn(&Parts) -> Option<u8> + Send + Sync;
 type CostOfResponse = dyn Fn(&response::Parts) -> Option<u64> + Send + Sync;
 
 /// What a request turns out to cost.
@@ -75,6 +79,8 @@ impl Policy {
             cost: None,
             #[cfg(feature = "calendar")]
             zone: None,
+            #[cfg(feature = "calendar")]
+            day: None,
             settle: None,
         }
     }
@@ -128,6 +134,16 @@ impl Policy {
         self
     }
 
+    /// Brings the day of the month, 1 to 31, on which months begin that limits count from `day=local`, such as
+    /// `fixed-window:10000/month@UTC,day=local`, for each request. As with [the zone](Self::zone), a request
+    /// without one is answered with the status 500.
+    #[cfg(feature = "calendar")]
+    #[must_use]
+    pub fn day(mut self, day: impl Fn(&Parts) -> Option<u8> + Send + Sync + 'static) -> Self {
+        self.day = Some(Arc::new(day));
+        self
+    }
+
     /// Settles what a request costs when the head of its response is known: what `cost` returns, or
     /// what it was checked at if that is `None`. A response does not wait for that.
     ///
@@ -165,6 +181,13 @@ impl Policy {
     pub(super) fn zone_of(&self, parts: Option<&Parts>) -> Option<TimeZone> {
         let zone_of = self.zone.as_ref()?;
         parts.map_or(Some(TimeZone::UTC), |parts| zone_of(parts))
+    }
+
+    /// Returns the day of a request, or any, if requests bring one, of no request.
+    #[cfg(feature = "calendar")]
+    pub(super) fn day_of(&self, parts: Option<&Parts>) -> Option<u8> {
+        let day_of = self.day.as_ref()?;
+        parts.map_or(Some(1), |parts| day_of(parts))
     }
 
     /// Returns the cost that a request is checked at.

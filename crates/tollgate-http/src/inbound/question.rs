@@ -7,6 +7,8 @@ use http::HeaderMap;
 use http::header::HeaderValue;
 use http::request::Parts;
 use smallvec::SmallVec;
+#[cfg(feature = "calendar")]
+use tollgate_core::LimitError;
 use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
 use tollgate_core::{Limit, RateLimiter, Receipt, Wait};
 
@@ -28,20 +30,34 @@ impl Described {
         Arc::new(Self { limits, header })
     }
 
-    pub(super) fn needs_zone(&self) -> bool {
-        self.limits.iter().any(Limit::needs_zone)
+    /// Returns whether a limit needs the zone or the day of a request.
+    pub(super) fn is_local(&self) -> bool {
+        let is_local = |limit: &Limit| limit.needs_zone() || limit.needs_day();
+        self.limits.iter().any(is_local)
     }
 
-    /// Returns the same limits in the zone of a request, or in any if there is no request; those that need
-    /// one stay as they are if the request brings none, or one without a name.
-    pub(super) fn in_zone_of(self: Arc<Self>, policy: &Policy, parts: Option<&Parts>) -> Arc<Self> {
+    /// Returns the same limits in the zone and on the day of a request, or of any if there is no request; those
+    /// that need one stay as they are if the request brings none, or one that does not exist.
+    pub(super) fn with_calendar_of(
+        self: Arc<Self>,
+        policy: &Policy,
+        parts: Option<&Parts>,
+    ) -> Arc<Self> {
         #[cfg(feature = "calendar")]
-        if self.needs_zone()
-            && let Some(zone) = policy.zone_of(parts)
-        {
-            let limits = self.limits.iter().map(|limit| limit.in_zone(&zone));
-            if let Ok(limits) = limits.collect() {
-                // It is the same in all zones.
+        if self.is_local() {
+            let needs = |of: fn(&Limit) -> bool| self.limits.iter().any(of);
+            let zone = needs(Limit::needs_zone).then(|| policy.zone_of(parts));
+            let day = needs(Limit::needs_day).then(|| policy.day_of(parts));
+            let (zone, day) = (zone.flatten(), day.flatten());
+            let bring = |limit: &Limit| {
+                let limit = zone
+                    .iter()
+                    .try_fold(limit.clone(), |it, zone| it.in_zone(zone))?;
+                day.iter().try_fold(limit, |it, day| it.on_day(*day))
+            };
+            let limits: Result<_, LimitError> = self.limits.iter().map(bring).collect();
+            if let Ok(limits) = limits {
+                // It is the same in all zones, and on all days.
                 let header = self.header.clone();
                 return Arc::new(Self { limits, header });
             }
@@ -160,7 +176,7 @@ pub(super) enum NotAsked {
     NoKey(NoKey),
     /// It has no plan, or one that the layer does not know.
     Plan(Option<String>),
-    /// A limit counts in the request's time zone, and it has none, or one without a name.
+    /// A limit counts in the request's time zone, or from its day, and it has none, or none that exists.
     Zone,
     /// There are no limits for it, for this reason.
     Limits(String),

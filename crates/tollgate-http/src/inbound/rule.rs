@@ -46,7 +46,7 @@ impl Rule {
     /// Returns what to ask under these limits before a request comes, with a key that stands for its own.
     pub(super) fn ask_any(&self, limits: &Arc<Described>, key: ClientKey) -> Asked {
         Asked {
-            limits: Arc::clone(limits).in_zone_of(&self.policy, None),
+            limits: Arc::clone(limits).with_calendar_of(&self.policy, None),
             key,
             cost: 1,
         }
@@ -109,8 +109,8 @@ impl Rule {
             }
             key => key?,
         };
-        let limits = limits?.in_zone_of(&self.policy, Some(parts));
-        if limits.needs_zone() {
+        let limits = limits?.with_calendar_of(&self.policy, Some(parts));
+        if limits.is_local() {
             return Err(NotAsked::Zone);
         }
         Ok(Asked {

@@ -134,7 +134,7 @@ impl<S> OutboundBuilder<S> {
     ///   as limits, and their names end in `-paused` and `-background`.
     /// - [`OutboundError::CountsDenied`] for a limit with `count-denied`.
     /// - [`OutboundError::InShadow`] for a limit in shadow.
-    /// - [`OutboundError::NeedsZone`] for a limit of the zone `@local`.
+    /// - [`OutboundError::NeedsZone`] for a limit of the zone `@local`, or with `day=local`.
     /// - [`OutboundError::FixedWindowWithMargin`] for a fixed window, if it has a margin.
     /// - [`OutboundError::UnknownLimit`] for a margin of a limit that is not there, or something kept of it,
     ///   and for those of a block.
@@ -178,7 +178,10 @@ impl<S> OutboundBuilder<S> {
                 limit: shadow.name().to_owned(),
             });
         }
-        if let Some(local) = limits.iter().find(|limit| limit.needs_zone()) {
+        if let Some(local) = limits
+            .iter()
+            .find(|limit| limit.needs_zone() || limit.needs_day())
+        {
             return Err(OutboundError::NeedsZone {
                 limit: local.name().to_owned(),
             });
@@ -285,10 +288,11 @@ pub enum OutboundError {
         /// The limit's name.
         limit: String,
     },
-    /// A limit counts in [the zone of each call](Limit::needs_zone), and calls to a service bring none.
+    /// A limit counts in [the zone](Limit::needs_zone), or from [the day](Limit::needs_day), of each call, and
+    /// calls to a service bring none.
     #[error(
-        "limit `{limit}` counts in the zone `@local`, and calls to a service bring none: write \
-         the service's, such as `@America/Los_Angeles`"
+        "limit `{limit}` counts in the zone `@local`, or from `day=local`, and calls to a service bring \
+         neither: write the service's, such as `@America/Los_Angeles` or `day=15`"
     )]
     NeedsZone {
         /// The limit's name.

@@ -105,10 +105,14 @@ async fn each_limit_has_a_cost_of_its_own_and_is_settled_at_its_own() {
 }
 
 #[test]
-fn a_limit_in_the_zone_of_each_call_is_refused_when_it_is_made() {
-    let limits = ["a=fixed-window:60/day@local"];
-    let error = Outbound::builder((), limits).build().unwrap_err();
-    assert!(matches!(error, OutboundError::NeedsZone { .. }), "{error}");
+fn a_limit_in_the_zone_or_on_the_day_of_each_call_is_refused_when_it_is_made() {
+    for limit in [
+        "a=fixed-window:60/day@local",
+        "a=fixed-window:60/month@UTC,day=local",
+    ] {
+        let error = Outbound::builder((), [limit]).build().unwrap_err();
+        assert!(matches!(error, OutboundError::NeedsZone { .. }), "{error}");
+    }
 }
 
 /// Returns the name of the limit that refused a call.

@@ -480,7 +480,9 @@ fn kind_of(shape: &str) -> Option<String> {
     }
     if let Some(calendar) = shape.strip_prefix("calendar-window-") {
         let (unit, zone) = calendar.split_once('-')?;
-        return Some(format!("fixed-window:N/{unit}@{zone}"));
+        let (zone, options) = zone.split_at(zone.find(',').unwrap_or(zone.len()));
+        let options = options.replace('.', ":");
+        return Some(format!("fixed-window:N/{unit}@{zone}{options}"));
     }
     let (algorithm, numbers, options) = [
         ("fixed-window", "fixed-window-aligned-", ""),
@@ -521,6 +523,10 @@ mod tests {
             (
                 "fixed-window:5/day@America/Port-au-Prince",
                 "fixed-window:N/day@America/Port-au-Prince",
+            ),
+            (
+                "fixed-window:5/month@Etc/GMT-14,day=15,at=04:00",
+                "fixed-window:N/month@Etc/GMT-14,day=15,at=04:00",
             ),
             ("sliding-counter:5/1h", "sliding-counter:N/1h"),
             (

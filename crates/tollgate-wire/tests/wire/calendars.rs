@@ -235,23 +235,29 @@ fn moved_boundaries_keep_what_their_period_has_counted() {
     }
 }
 
-/// A key that is called in two zones has a state in each, under the names of limits of these zones.
+/// A key that is called in two zones, on two days, has a state in each, under the names of such limits.
 #[test]
 fn each_zone_of_a_call_has_a_state_of_its_own() {
     let store = store(Flavor::System);
     let options = store.options().clone();
-    let limits = ["bill=fixed-window:5/month@local", "all=sliding-log:9/1d"];
+    let limits = [
+        "bill=fixed-window:5/month@local,day=local,at=04:00",
+        "all=sliding-log:9/1d",
+    ];
     let limiter = RateLimiter::new(store, limits).unwrap();
     let check = |name| {
         let limiter = limiter.in_zone(&TimeZone::get(name).unwrap()).unwrap();
+        let limiter = limiter
+            .on_day(if name == "Asia/Tokyo" { 31 } else { 1 })
+            .unwrap();
         let decided = now(limiter.check("k").cost(2)).unwrap();
         decided
             .verdicts()
             .map(|(limit, of)| (limit.to_string(), of.remaining()))
             .collect::<Vec<_>>()
     };
-    let berlin = "bill=fixed-window:5/month@Europe/Berlin".to_owned();
-    let tokyo = "bill=fixed-window:5/month@Asia/Tokyo".to_owned();
+    let berlin = "bill=fixed-window:5/month@Europe/Berlin,at=04:00".to_owned();
+    let tokyo = "bill=fixed-window:5/month@Asia/Tokyo,day=31,at=04:00".to_owned();
     let all = || limits[1].to_owned();
     assert_eq!(check("Europe/Berlin"), [(berlin.clone(), 3), (all(), 7)]);
     assert_eq!(check("Asia/Tokyo"), [(tokyo, 3), (all(), 5)]);
@@ -265,8 +271,8 @@ fn each_zone_of_a_call_has_a_state_of_its_own() {
         keys,
         [
             format!("{prefix}:all:sliding-log:v1:{{k}}"),
-            format!("{prefix}:bill:calendar-window-month-Asia/Tokyo:v1:{{k}}"),
-            format!("{prefix}:bill:calendar-window-month-Europe/Berlin:v1:{{k}}"),
+            format!("{prefix}:bill:calendar-window-month-Asia/Tokyo,day=31,at=04.00:v1:{{k}}"),
+            format!("{prefix}:bill:calendar-window-month-Europe/Berlin,at=04.00:v1:{{k}}"),
         ]
     );
     let error = now(limiter.check("k")).unwrap_err();

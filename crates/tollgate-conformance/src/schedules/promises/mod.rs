@@ -9,12 +9,13 @@ mod placing;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::civil::Time;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use tollgate_core::schedule::{
     self, CalendarQuota, Event, MAX_EVENTS_PER_CALL, Placement, Reason, Schedule,
 };
-use tollgate_core::{CalendarUnit, ErrorKind, Key, Quota, Timestamp};
+use tollgate_core::{CalendarCycle, ErrorKind, Key, Quota, Timestamp};
 
 use super::Schedules;
 use super::closed::{ClosedDays, ClosedRule};
@@ -97,7 +98,8 @@ impl Setup {
             });
         let daily = self.daily.map(|amount| {
             let zone = self.zone("Europe/Berlin", "local");
-            format!("daily={amount}/day@{zone}").parse().unwrap()
+            let at = if amount % 2 == 0 { "" } else { ",at=02:30" };
+            format!("daily={amount}/day@{zone}{at}").parse().unwrap()
         });
         let closed = self.closed.iter();
         let closed = closed.map(|rule| rule.text(self.zone(rule.zone, "local")));
@@ -129,7 +131,9 @@ impl Setup {
         let (from, until) = (self.start - 60 * DAY_US, self.start + 200 * DAY_US);
         if let Some(amount) = self.daily {
             let zone = self.zone("Europe/Berlin", local).parse_zone();
-            let days = CalendarQuota::new(amount, CalendarUnit::Day, zone.clone());
+            let at = if amount % 2 == 0 { (0, 0) } else { (2, 30) };
+            let days = CalendarCycle::daily().at(Time::constant(at.0, at.1, 0, 0));
+            let days = CalendarQuota::new(amount, days, zone.clone());
             rules.push(Rule::Calendar(
                 amount,
                 days.periods(&zone, stamp(from), stamp(until)),

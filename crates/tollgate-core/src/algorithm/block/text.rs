@@ -3,13 +3,13 @@
 use std::fmt;
 
 use super::Block;
-use crate::algorithm::{Options, Written};
+use crate::algorithm::{Forms, Options, Written};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::text::Reader;
 
 impl Written for Block {
-    const OPTIONS: &'static [(&'static str, bool)] = &[("doublings", true)];
+    const OPTIONS: Forms = &[("doublings", "NUMBER")];
     const EXPECTED_QUOTA: &'static str = "`:` and how long a block lasts, such as `:5m`";
 
     /// Reads how long a block lasts.
@@ -21,7 +21,7 @@ impl Written for Block {
         self.quota.write_window(f)
     }
 
-    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
+    fn read(quota: Quota, _: &str, options: &Options<'_>) -> Result<Self, LimitError> {
         let block = Self::of(quota);
         match options.number("doublings") {
             Some(doublings) => block.doubling(doublings),

@@ -1,17 +1,18 @@
 //! `CalendarWindow`: counts calls per day, week, month or year of a time zone.
 
-use super::{Machine, Outcome, Remembered, Status};
-use crate::calendar::{Bounds, Calendar, CalendarUnit};
+use super::{Brought, Machine, Outcome, Remembered, Status};
+use crate::calendar::{Bounds, Calendar};
 use crate::cover::Period;
-use crate::error::{LimitError, Problem};
+use crate::cycle::{CalendarCycle, CalendarUnit};
+use crate::error::{LimitError, LimitErrorKind, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Timestamp, Wait};
 
 /// Counts calls per day, week, month or year of a time zone.
 ///
 /// Each period admits at most `N` units, so a span around a boundary can admit `2N`. A period begins
-/// at midnight by the clocks of the zone: where clocks change, a day has 23 or 25 hours. If midnight
-/// comes twice, the first one counts; if clocks skip it, the end of the gap.
+/// at midnight by the clocks of the zone, or when a [`CalendarCycle`] says: where clocks change, a day has
+/// 23 or 25 hours. If midnight comes twice, the first one counts; if clocks skip it, the end of the gap.
 ///
 /// The zone's name is one of the database of time zones, which is the system's, or else a copy in the
 /// program; it is read when the first limit of a zone is made. The store's clock decides which period
@@ -19,7 +20,8 @@ use crate::time::{MAX_EXACT, Timestamp, Wait};
 /// clock. As long as the two clocks differ by less than half a period, a decision takes one round
 /// trip; otherwise it takes two.
 ///
-/// The zone `local` is [that of each call](crate::RateLimiter::in_zone).
+/// The zone `local` is [that of each call](crate::RateLimiter::in_zone), and so is the
+/// [day](crate::RateLimiter::on_day) of [`with_local_day`](Self::with_local_day).
 ///
 /// # Examples
 ///
@@ -43,7 +45,7 @@ use crate::time::{MAX_EXACT, Timestamp, Wait};
 pub struct CalendarWindow {
     quota: Quota,
     calendar: &'static Calendar,
-    /// The quota's amount, or nothing before a call has brought the zone.
+    /// The quota's amount, or nothing before a call has brought the zone and the day.
     capacity: u64,
 }
 
@@ -61,20 +63,41 @@ pub(crate) struct State {
 impl Remembered for State {}
 
 impl CalendarWindow {
-    /// Returns `amount` units per `unit` of the time zone called `zone`, such as `Europe/Berlin`, or
-    /// `local` for the zone [of each call](crate::RateLimiter::in_zone).
+    /// Returns `amount` units per `cycle` of the time zone called `zone`, such as `Europe/Berlin`, or
+    /// `local` for the zone [of each call](crate::RateLimiter::in_zone). The cycle may be a
+    /// [`CalendarUnit`].
     ///
     /// # Errors
     ///
     /// [`Amount`](crate::LimitErrorKind::Amount) when `amount` exceeds 2^53 - 1; [`Name`](crate::LimitErrorKind::Name) when
     /// the database of time zones has no such name.
-    pub fn new(amount: u64, unit: CalendarUnit, zone: &str) -> Result<Self, LimitError> {
-        let calendar = Calendar::of(unit, zone).ok_or_else(|| {
+    pub fn new(
+        amount: u64,
+        cycle: impl Into<CalendarCycle>,
+        zone: &str,
+    ) -> Result<Self, LimitError> {
+        let cycle = cycle.into();
+        let calendar = Calendar::of(cycle, zone).ok_or_else(|| {
             LimitError(Problem::UnknownZone {
                 zone: zone.to_owned(),
             })
         })?;
-        Ok(Self::of(Quota::new(amount, unit.length())?, calendar))
+        let quota = Quota::new(amount, cycle.unit().length())?;
+        Ok(Self::of(quota, calendar))
+    }
+
+    /// Returns the same window, whose months begin on the day [of each call](crate::RateLimiter::on_day):
+    /// as text, it has the option `day=local`.
+    ///
+    /// # Errors
+    ///
+    /// [`Day`](crate::LimitErrorKind::Day) unless the unit is a month.
+    pub fn with_local_day(self) -> Result<Self, LimitError> {
+        let cycle = self.cycle().on_local_day().ok_or_else(|| {
+            let message = "only months can begin on the day of each call";
+            LimitError::new(LimitErrorKind::Day, message)
+        })?;
+        Self::new(self.quota.amount(), cycle, self.zone())
     }
 
     fn of(quota: Quota, calendar: &'static Calendar) -> Self {
@@ -93,7 +116,13 @@ impl CalendarWindow {
     /// Returns the unit of the calendar.
     #[must_use]
     pub fn unit(&self) -> CalendarUnit {
-        self.calendar.unit()
+        self.cycle().unit()
+    }
+
+    /// Returns the unit, and when it begins.
+    #[must_use]
+    pub fn cycle(&self) -> CalendarCycle {
+        self.calendar.cycle()
     }
 
     /// Returns the name of the time zone, or `local`.
@@ -167,20 +196,26 @@ impl Machine for CalendarWindow {
         self.unit().longest_us()
     }
 
-    #[inline]
     fn needs_zone(&self) -> bool {
-        self.calendar.is_local()
+        self.calendar.needs_zone()
     }
 
-    fn in_zone(&self, name: &str) -> Result<Self, LimitError> {
-        if self.calendar.is_local() {
-            Self::new(self.quota.amount(), self.unit(), name)
-        } else {
-            Ok(*self)
+    fn needs_day(&self) -> bool {
+        self.cycle().needs_day()
+    }
+
+    fn bring(&self, brought: Brought<'_>) -> Result<Self, LimitError> {
+        let (amount, cycle) = (self.quota.amount(), self.cycle());
+        match brought {
+            Brought::Zone(name) if self.needs_zone() => Self::new(amount, cycle, name),
+            Brought::Day(day) if self.needs_day() => {
+                Self::new(amount, cycle.on_day(day)?, self.zone())
+            }
+            _ => Ok(*self),
         }
     }
 
-    /// Without a zone, no call fits.
+    /// Without the zone or the day that it needs, no call fits.
     #[inline]
     fn capacity(&self) -> u64 {
         self.capacity
@@ -195,7 +230,13 @@ impl Machine for CalendarWindow {
     }
 
     fn shape(&self) -> String {
-        format!("{}-{}-{}", Self::NAME, self.unit().name(), self.zone())
+        let mut options = String::new();
+        // A string takes everything.
+        let _ = self.cycle().write_options(&mut options);
+        // Colons divide the parts of a key.
+        let options = options.replace(':', ".");
+        let (unit, zone) = (self.unit().name(), self.zone());
+        format!("{}-{unit}-{zone}{options}", Self::NAME)
     }
 
     #[inline(never)]

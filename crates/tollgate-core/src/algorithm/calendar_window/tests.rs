@@ -2,7 +2,8 @@
 
 use super::super::tests::{status, used};
 use super::CalendarWindow;
-use crate::calendar::{Calendar, CalendarUnit};
+use crate::calendar::Calendar;
+use crate::cycle::CalendarUnit;
 use crate::time::{MAX_EXACT, Timestamp};
 
 const HOUR: u64 = 3_600_000_000;
@@ -33,7 +34,7 @@ fn boundaries(calendar: &Calendar, around: u64) -> [u64; 3] {
 /// Around any instant, the boundaries hold all instants that differ by less than half a period.
 #[test]
 fn the_boundaries_that_are_sent_are_the_closest() {
-    let of = |unit, zone| Calendar::of(unit, zone).unwrap();
+    let of = |unit: CalendarUnit, zone| Calendar::of(unit.into(), zone).unwrap();
     let utc = of(CalendarUnit::Day, "UTC");
     for (hours, expected) in [
         (0, [-1, 0, 1]),
@@ -77,7 +78,7 @@ fn the_boundaries_that_are_sent_are_the_closest() {
 /// Threads that ask for other periods take their places, and never read half of one.
 #[test]
 fn threads_that_look_up_other_periods_get_their_own() {
-    let calendar = Calendar::of(CalendarUnit::Day, "Europe/London").unwrap();
+    let calendar = Calendar::of(CalendarUnit::Day.into(), "Europe/London").unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || {

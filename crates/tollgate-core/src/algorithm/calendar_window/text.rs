@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::CalendarWindow;
 use crate::algorithm::text::WITH_ZONE;
-use crate::algorithm::{Machine, Options, Written};
-use crate::calendar::CalendarUnit;
+use crate::algorithm::{Forms, Machine, Options, Written};
+use crate::cycle::{CalendarCycle, CalendarUnit};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::text::Reader;
@@ -13,7 +13,7 @@ use crate::text::Reader;
 impl Written for CalendarWindow {
     const WORD: &'static str = WITH_ZONE;
     const HAS_ZONE: bool = true;
-    const OPTIONS: &'static [(&'static str, bool)] = &[];
+    const OPTIONS: Forms = CalendarCycle::OPTIONS;
 
     /// Reads the amount and the unit, whose length tells [`read`](Self::read) which one it is.
     fn read_quota(reader: &mut Reader<'_>) -> Result<Quota, LimitError> {
@@ -33,10 +33,14 @@ impl Written for CalendarWindow {
         write!(f, "{}/{}", self.quota().amount(), self.calendar)
     }
 
-    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
+    fn read_value(reader: &mut Reader<'_>, option: &str) -> Result<u64, LimitError> {
+        CalendarCycle::read_value(reader, option)
+    }
+
+    fn read(quota: Quota, zone: &str, options: &Options<'_>) -> Result<Self, LimitError> {
         let unit = CalendarUnit::of_length(quota.window());
         let unit = unit.ok_or_else(|| options.missing(UNIT))?;
-        Self::new(quota.amount(), unit, options.zone())
+        Self::new(quota.amount(), CalendarCycle::read(unit, options)?, zone)
     }
 
     fn write(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {

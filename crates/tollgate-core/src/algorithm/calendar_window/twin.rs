@@ -2,7 +2,7 @@
 
 use super::{CalendarWindow, State};
 use crate::algorithm::{self, CallContext, Listed, Machine, Paired, Told, Words, words};
-use crate::calendar::CalendarUnit;
+use crate::cycle::CalendarUnit;
 
 impl Paired for CalendarWindow {
     const SCRIPT: &'static str = include_str!("script.lua");

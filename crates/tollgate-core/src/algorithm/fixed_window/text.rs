@@ -3,15 +3,14 @@
 use std::fmt;
 
 use super::FixedWindow;
-use crate::algorithm::{Options, Written};
+use crate::algorithm::{Forms, Options, Written};
 use crate::error::LimitError;
 use crate::quota::Quota;
 
 impl Written for FixedWindow {
-    const OPTIONS: &'static [(&'static str, bool)] =
-        &[("anchored", false), ("count-denied", false)];
+    const OPTIONS: Forms = &[("anchored", ""), ("count-denied", "")];
 
-    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
+    fn read(quota: Quota, _: &str, options: &Options<'_>) -> Result<Self, LimitError> {
         let window = if options.has("anchored") {
             Self::anchored(quota)
         } else {

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use super::Gcra;
-use crate::algorithm::{Machine, Options, Written};
+use crate::algorithm::{Forms, Machine, Options, Written};
 use crate::error::LimitError;
 use crate::quota::Quota;
 
 impl Written for Gcra {
-    const OPTIONS: &'static [(&'static str, bool)] = &[("burst", true)];
+    const OPTIONS: Forms = &[("burst", "NUMBER")];
 
-    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
+    fn read(quota: Quota, _: &str, options: &Options<'_>) -> Result<Self, LimitError> {
         match options.number("burst") {
             Some(burst) => Self::with_burst(quota, burst),
             None => Self::new(quota),

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use super::SlidingBuckets;
-use crate::algorithm::{Options, Written};
+use crate::algorithm::{Forms, Options, Written};
 use crate::error::LimitError;
 use crate::quota::Quota;
 
 impl Written for SlidingBuckets {
-    const OPTIONS: &'static [(&'static str, bool)] = &[("buckets", true)];
+    const OPTIONS: Forms = &[("buckets", "NUMBER")];
 
-    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
+    fn read(quota: Quota, _: &str, options: &Options<'_>) -> Result<Self, LimitError> {
         let buckets = options
             .number("buckets")
             .ok_or_else(|| options.missing("`,buckets=NUMBER`, such as `,buckets=12`"))?;

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use super::SlidingCounter;
-use crate::algorithm::{Options, Written};
+use crate::algorithm::{Forms, Options, Written};
 use crate::error::LimitError;
 use crate::quota::Quota;
 
 impl Written for SlidingCounter {
-    const OPTIONS: &'static [(&'static str, bool)] = &[];
+    const OPTIONS: Forms = &[];
 
-    fn read(quota: Quota, _options: &Options<'_>) -> Result<Self, LimitError> {
+    fn read(quota: Quota, _: &str, _options: &Options<'_>) -> Result<Self, LimitError> {
         Self::new(quota)
     }
 

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use super::SlidingLog;
-use crate::algorithm::{Options, Written};
+use crate::algorithm::{Forms, Options, Written};
 use crate::error::LimitError;
 use crate::quota::Quota;
 
 impl Written for SlidingLog {
-    const OPTIONS: &'static [(&'static str, bool)] = &[("count-denied", false)];
+    const OPTIONS: Forms = &[("count-denied", "")];
 
-    fn read(quota: Quota, options: &Options<'_>) -> Result<Self, LimitError> {
+    fn read(quota: Quota, _: &str, options: &Options<'_>) -> Result<Self, LimitError> {
         let log = Self::new(quota)?;
         Ok(if options.has("count-denied") {
             log.count_denied()

@@ -9,6 +9,7 @@ use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
 
 use super::{Period, Zone};
+use crate::cycle::seconds;
 use crate::time::Timestamp;
 
 const SECOND_US: i64 = 1_000_000;
@@ -98,14 +99,8 @@ impl ClosedTimes {
     /// the next day if it is not later. Fractions of a second are cut off.
     #[must_use]
     pub fn between(mut self, from: Time, until: Time) -> Self {
-        let second = |time: Time| {
-            let [hour, minute, second] = [time.hour(), time.minute(), time.second()];
-            let [hour, minute, second] =
-                [hour, minute, second].map(|of| u32::from(of.unsigned_abs()));
-            3_600 * hour + 60 * minute + second
-        };
-        self.from = second(from);
-        self.until = end_of_day(second(until));
+        self.from = seconds(from);
+        self.until = end_of_day(seconds(until));
         self
     }
 

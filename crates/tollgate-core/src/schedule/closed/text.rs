@@ -7,9 +7,7 @@ use jiff::civil::Date;
 use super::{ClosedTimes, DAY, EVERY_DAY, end_of_day, weekdays};
 use crate::error::LimitError;
 use crate::schedule::Zone;
-use crate::text::Reader;
-
-const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+use crate::text::{Reader, WEEKDAYS, write_time};
 
 impl ClosedTimes {
     /// Reads `closed [DAYS] [FROM-UNTIL]@ZONE` from the byte `start` of `text`, behind the first word.
@@ -34,13 +32,13 @@ impl ClosedTimes {
             reader.skip(' ')
         };
         let times = if has_times {
-            let from = read_time(&mut reader, DAY - 1)?;
+            let from = reader.time(DAY - 1)?;
             if !reader.skip('-') {
                 return Err(
                     reader.expected(reader.at(), "`-` and the time of the end, without a space")
                 );
             }
-            (from, end_of_day(read_time(&mut reader, DAY)?))
+            (from, end_of_day(reader.time(DAY)?))
         } else {
             (0, DAY)
         };
@@ -53,7 +51,11 @@ impl ClosedTimes {
                 },
             ));
         }
-        let mut closed = Self::of(days, dates, Zone::read(text, reader.at())?);
+        let zone = Zone::read(&mut reader)?;
+        if !reader.is_at_end() {
+            return Err(reader.expected(reader.at(), "the end: closed times have no options"));
+        }
+        let mut closed = Self::of(days, dates, zone);
         (closed.from, closed.until) = times;
         Ok(closed)
     }
@@ -72,10 +74,10 @@ impl fmt::Display for ClosedTimes {
             while days.next_if_eq(&(last + 1)).is_some() {
                 last += 1;
             }
-            write!(f, "{separator}{}", WEEKDAYS[first])?;
+            write!(f, "{separator}{}", &WEEKDAYS[first][..3])?;
             if last > first {
                 let mark = if last == first + 1 { "," } else { "-" };
-                write!(f, "{mark}{}", WEEKDAYS[last])?;
+                write!(f, "{mark}{}", &WEEKDAYS[last][..3])?;
             }
             separator = ",";
         }
@@ -89,10 +91,7 @@ impl fmt::Display for ClosedTimes {
         if is_daily || (self.from, self.until) != (0, DAY) {
             f.write_str(if is_daily { "" } else { " " })?;
             for (time, mark) in [(self.from, "-"), (self.until, "")] {
-                write!(f, "{:02}:{:02}", time / 3_600, time / 60 % 60)?;
-                if time % 60 > 0 {
-                    write!(f, ":{:02}", time % 60)?;
-                }
+                write_time(f, time)?;
                 f.write_str(mark)?;
             }
         }
@@ -112,15 +111,15 @@ fn read_days(
     days: &mut u8,
     dates: &mut Vec<(Date, Date)>,
 ) -> Result<(), LimitError> {
-    if let Some(first) = read_weekday(reader) {
+    if let Some(first) = reader.weekday() {
         let mut last = first;
         if reader.skip('-') {
             let at = reader.at();
-            last = read_weekday(reader).ok_or_else(|| {
+            last = reader.weekday().ok_or_else(|| {
                 reader.expected(at, "a weekday: mon, tue, wed, thu, fri, sat or sun")
             })?;
         }
-        *days |= weekdays(first, last);
+        *days |= weekdays(first.into(), last.into());
         return Ok(());
     }
     let first = read_date(
@@ -142,10 +141,6 @@ fn read_days(
     Ok(())
 }
 
-fn read_weekday(reader: &mut Reader<'_>) -> Option<usize> {
-    WEEKDAYS.iter().position(|day| reader.skip_word(day))
-}
-
 fn read_date(reader: &mut Reader<'_>, expected: &'static str) -> Result<Date, LimitError> {
     let at = reader.at();
     let year = i16::try_from(reader.number(expected)?).ok();
@@ -162,24 +157,4 @@ fn read_date(reader: &mut Reader<'_>, expected: &'static str) -> Result<Date, Li
                 "a date such as `2026-12-24`, or times such as `22:00-08:00`",
             )
         })
-}
-
-/// Reads a time of the day, in seconds up to `most`.
-fn read_time(reader: &mut Reader<'_>, most: u32) -> Result<u32, LimitError> {
-    let at = reader.at();
-    let hour = reader.number("a time such as `22:00`")?;
-    if !reader.skip(':') {
-        return Err(reader.expected(reader.at(), "`:` and minutes"));
-    }
-    let minute = reader.number("minutes, in two digits")?;
-    let second = match reader.skip(':') {
-        true => reader.number("seconds, in two digits")?,
-        false => 0,
-    };
-    let time = 3_600 * u128::from(hour) + 60 * u128::from(minute) + u128::from(second);
-    match u32::try_from(time) {
-        Ok(time) if minute < 60 && second < 60 && time <= most => Ok(time),
-        _ if most == DAY => Err(reader.expected(at, "a time from 00:00 to 24:00")),
-        _ => Err(reader.expected(at, "a time from 00:00 to 23:59")),
-    }
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::num::{NonZeroU32, NonZeroU64};
 
 use async_trait::async_trait;
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 use jiff::tz::TimeZone;
 use tollgate_core::store::{Checks, Operation, Request as Question, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
@@ -155,11 +155,15 @@ async fn a_layer_by_limiter_says_which_limiters_it_can_be_given() {
     }
 }
 
-const MONTH: [&str; 2] = ["a=gcra:9/1s", "bill=fixed-window:2/month@local"];
+const MONTH: [&str; 2] = ["a=gcra:9/1s", "bill=fixed-window:2/month@local,day=local"];
 
 /// Counts by the zone in the header `zone`; a word that is none has no name.
 fn in_zones() -> Policy {
-    Policy::new(by_user()).zone(|parts| {
+    let by_day = Policy::new(by_user()).day(|parts| {
+        let day = parts.headers.get("day");
+        day.map_or(Some(31), |day| day.to_str().ok()?.parse().ok())
+    });
+    by_day.zone(|parts| {
         let name = parts.headers.get("zone")?.to_str().ok()?;
         Some(TimeZone::get(name).unwrap_or_else(|_| TimeZone::fixed(jiff::tz::offset(1))))
     })
@@ -199,7 +203,19 @@ async fn without_a_zone_that_has_a_name_a_request_is_refused_and_asks_nobody() {
     let refuses = |_: &Question<'_>| panic!("the store was asked");
     let layer = InboundLayer::new(limiter(Partly::refusing(refuses), MONTH), in_zones());
     let layer = layer.on_store_failure(OnStoreFailure::Allow);
-    for request in [request("alice"), from_zone("Europe/Atlantis")] {
+    let on_no_day = |day: &'static str| {
+        let mut request = from_zone("Europe/Berlin");
+        let _ = request
+            .headers_mut()
+            .insert("day", HeaderValue::from_static(day));
+        request
+    };
+    for request in [
+        request("alice"),
+        from_zone("Europe/Atlantis"),
+        on_no_day("32"),
+        on_no_day("first"),
+    ] {
         assert_eq!(send(&layer, request).await.status, 500);
     }
     // Without the function, it is known before.
