@@ -252,7 +252,9 @@ impl<'t> Options<'t> {
     /// Returns the error that `expected` is missing in the place of the option `name`.
     #[cfg(feature = "calendar")]
     pub(crate) fn wrong(&self, name: &str, expected: &'static str) -> LimitError {
-        let at = self.get(name).map_or(self.reader.at(), |(.., at)| *at);
+        let at = self
+            .get(name)
+            .map_or_else(|| self.reader.at(), |(.., at)| *at);
         self.reader.expected(at, expected)
     }
 

@@ -20,6 +20,10 @@ pub(crate) enum ClosedDays {
     /// Weekdays, as three letters.
     Weekdays(Vec<&'static str>),
     Dates(Date, Date),
+    /// The same month and days of every year.
+    Yearly(Date, Date),
+    /// The same days of each month.
+    Monthly(i8, i8),
 }
 
 impl ClosedRule {
@@ -29,6 +33,11 @@ impl ClosedRule {
             ClosedDays::Every => String::new(),
             ClosedDays::Weekdays(days) => days.join(",") + " ",
             ClosedDays::Dates(first, last) => format!("{first}..{last} "),
+            ClosedDays::Yearly(first, last) => {
+                format!("{}..{} ", first.strftime("%m-%d"), last.strftime("%m-%d"))
+            }
+            // These are from the 4th to the 20th.
+            ClosedDays::Monthly(first, last) => format!("{first}th..{last}th "),
         };
         let Self { from, until, .. } = self;
         format!("closed {days}{from}-{until}@{zone}")
@@ -44,6 +53,15 @@ impl ClosedRule {
                 days.contains(&&*date.strftime("%a").to_string().to_lowercase())
             }
             ClosedDays::Dates(first, last) => (*first..=*last).contains(&date),
+            ClosedDays::Yearly(first, last) => {
+                let [first, last, date] =
+                    [*first, *last, date].map(|date| date.strftime("%m-%d").to_string());
+                match first <= last {
+                    true => first <= date && date <= last,
+                    false => first <= date || date <= last,
+                }
+            }
+            ClosedDays::Monthly(first, last) => (*first..=*last).contains(&date.day()),
         };
         if self.until > self.from {
             begins(date) && self.from <= time && time < self.until

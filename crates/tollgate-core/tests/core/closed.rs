@@ -83,6 +83,12 @@ fn closed_times_are_written_as_they_are_read() {
             "closed 2026-12-26,2026-12-24@UTC",
             "closed 2026-12-24,2026-12-26@UTC",
         ),
+        ("closed 1st,22nd..24th,31st@UTC", ""),
+        ("closed 02-29,12-24..12-26 12:00-24:00@UTC", ""),
+        (
+            "closed 12-25..01-06,12-24,sun,2nd,1st,2026-05-01@UTC",
+            "closed sun,1st..2nd,01-01..01-06,12-24..12-31,2026-05-01@UTC",
+        ),
         (
             "closed 2026-12-26,2026-12-24..2026-12-25,mon@UTC",
             "closed mon,2026-12-24..2026-12-26@UTC",
@@ -116,8 +122,20 @@ fn closed_times_are_written_as_they_are_read() {
                 .between(time(12, 0, 0, 0), time(0, 0, 0, 0)),
             "closed 2026-12-24..2026-12-26 12:00-24:00@Europe/Berlin",
         ),
+        (
+            ClosedTimes::every_year(date(2024, 12, 24), date(1999, 1, 6), zone()),
+            "closed 12-24..01-06@Europe/Berlin",
+        ),
+        (
+            ClosedTimes::every_month(30, 31, zone()).unwrap(),
+            "closed 30th..31st@Europe/Berlin",
+        ),
     ] {
         assert_eq!(times, closed(text));
+    }
+    for (first, last) in [(0, 1), (2, 1), (1, 32), (1, u8::MAX)] {
+        let error = ClosedTimes::every_month(first, last, zone()).unwrap_err();
+        assert_eq!(error.kind(), LimitErrorKind::Day, "{error}");
     }
     let named = schedule::Quota::closed("a b", closed("closed sun@UTC"));
     assert_eq!(named.unwrap_err().kind(), LimitErrorKind::Name);
@@ -188,6 +206,18 @@ fn errors_say_where_closed_times_are_wrong() {
         ("closed 2026-13-01@UTC", 7, "a date such as"),
         ("closed 2026-02-29@UTC", 7, "a date such as"),
         ("closed 2026-02@UTC", 7, "a date such as"),
+        ("closed 02-30@UTC", 7, "a date such as"),
+        ("closed 0-02-03@UTC", 7, "a date such as"),
+        ("closed 32nd@UTC", 7, "a date such as"),
+        ("closed 0th@UTC", 7, "a date such as"),
+        ("closed 1th@UTC", 7, "a date such as"),
+        ("closed 12-24..26th@UTC", 14, "the last date, written as"),
+        (
+            "closed 12-24..2026-12-26@UTC",
+            14,
+            "the last date, written as",
+        ),
+        ("closed 24th..1st@UTC", 13, "a date that is not before"),
         ("closed 2026@UTC", 7, "a date such as"),
         ("closed 99999-01-01@UTC", 7, "a date such as"),
         ("closed 2026-02-01.@UTC", 18, "`..` and the last date"),
@@ -215,6 +245,8 @@ fn times_that_are_never_open_are_refused() {
         &["08:00-22:00@Asia/Tokyo", "22:00-08:00@Asia/Tokyo"],
         &["mon-fri@local", "sat,sun@local", "12:00-13:00@UTC"],
         &["1969-12-31..2300-01-01@UTC"],
+        &["1st..31st@UTC"],
+        &["01-01..02-28,02-29..12-31@UTC"],
         &[
             "08:00-22:00@Asia/Tokyo",
             "22:00-08:00@Asia/Tokyo",
@@ -232,6 +264,8 @@ fn times_that_are_never_open_are_refused() {
         // Open in some zones.
         &["00:00-12:00@local", "12:00-24:00@UTC"],
         &["1969-12-31..2200-01-01@UTC"],
+        &["1st..30th@UTC"],
+        &["03-01..02-28@UTC"],
         &["09:00-21:00@Asia/Tokyo", "12:01-24:00@UTC"],
     ] {
         assert!(terms(rules).is_ok(), "{rules:?}");

@@ -229,10 +229,14 @@ fn closed_rules() -> impl Strategy<Value = Vec<ClosedRule>> {
         3 => Just(ClosedDays::Every),
         1 => Just(ClosedDays::Weekdays(vec!["sat", "sun"])),
         1 => Just(ClosedDays::Weekdays(vec!["mon", "tue", "wed", "fri"])),
-        1 => (date, 0_i64..9).prop_map(|(first, days)| {
+        2 => (date, 0_i64..9, any::<bool>()).prop_map(|(first, days, is_yearly)| {
             let last = first.checked_add(jiff::Span::new().days(days)).unwrap();
-            ClosedDays::Dates(first, last)
+            match is_yearly {
+                true => ClosedDays::Yearly(first, last),
+                false => ClosedDays::Dates(first, last),
+            }
         }),
+        1 => (4_i8..12, 0_i8..9).prop_map(|(first, days)| ClosedDays::Monthly(first, first + days)),
     ];
     let rule = (days, time, until, zone).prop_map(|(days, from, until, zone)| ClosedRule {
         days,

@@ -5,17 +5,23 @@ mod text;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::ToSpan;
 use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
 
 use super::{Period, Zone};
 use crate::cycle::seconds;
+use crate::error::{LimitError, LimitErrorKind};
 use crate::time::Timestamp;
 
 const SECOND_US: i64 = 1_000_000;
 const DAY: u32 = 86_400;
 const DAY_US: i64 = 86_400 * SECOND_US;
 const EVERY_DAY: u8 = 0b111_1111;
+/// The year of dates that are meant in every year; it has a 29th of February.
+const EACH_YEAR: i16 = 0;
+/// The year of dates in January whose days are meant in each month.
+const EACH_MONTH: i16 = -1;
 
 /// Local times of a zone at which nothing is planned: at night, on Sundays, or on holidays.
 ///
@@ -27,6 +33,8 @@ const EVERY_DAY: u8 = 0b111_1111;
 /// | `closed sat,sun@Europe/Berlin` | on Saturdays and Sundays |
 /// | `closed mon-fri 12:00-13:00@Europe/Berlin` | at noon, from Monday to Friday |
 /// | `closed 2026-12-24..2026-12-26,2027-01-01@Europe/Berlin` | on these days |
+/// | `closed 12-24..12-26@Europe/Berlin` | on these days of every year |
+/// | `closed 1st,15th..17th@Europe/Berlin` | on these days of each month |
 ///
 /// Times whose end is not after their beginning last until the next day, and belong to the day on
 /// which they begin: `closed sat 22:00-08:00` ends on Sunday. `24:00` is the end of the day.
@@ -62,7 +70,7 @@ const EVERY_DAY: u8 = 0b111_1111;
 pub struct ClosedTimes {
     /// A bit for each weekday: the lowest is Monday.
     weekdays: u8,
-    /// The first and the last of consecutive days, sorted.
+    /// The first and the last of consecutive days, sorted; both in [`EACH_YEAR`] or [`EACH_MONTH`], or neither.
     dates: Arc<[(Date, Date)]>,
     /// The seconds of the day at which they begin, below a day, and end, up to a day.
     from: u32,
@@ -92,7 +100,34 @@ impl ClosedTimes {
     /// Returns all times of the days from `first` to `last`.
     #[must_use]
     pub fn on_dates(first: Date, last: Date, zone: impl Into<Zone>) -> Self {
+        let [first, last] = [first, last].map(|date| date.max(Date::constant(1, 1, 1)));
         Self::of(0, vec![(first.min(last), first.max(last))], zone.into())
+    }
+
+    /// Returns all times of the days from the month and day of `first` to those of `last` in every year, over
+    /// the end of the year if they are earlier.
+    #[must_use]
+    pub fn every_year(first: Date, last: Date, zone: impl Into<Zone>) -> Self {
+        let day = |date: Date| date.with().year(EACH_YEAR).build().unwrap_or(date);
+        Self::of(0, over_new_year(day(first), day(last)), zone.into())
+    }
+
+    /// Returns all times of the days from `first` to `last` of each month that has them.
+    ///
+    /// # Errors
+    ///
+    /// [`Day`](LimitErrorKind::Day) unless `first` is at least 1, `last` at least `first`, and at most 31.
+    pub fn every_month(first: u8, last: u8, zone: impl Into<Zone>) -> Result<Self, LimitError> {
+        let day = |day| i8::try_from(day).map(|day| Date::new(EACH_MONTH, 1, day));
+        match (day(first), day(last)) {
+            (Ok(Ok(first)), Ok(Ok(last))) if first <= last => {
+                Ok(Self::of(0, vec![(first, last)], zone.into()))
+            }
+            _ => {
+                let message = format!("{first} to {last} are not days of a month: choose 1 to 31");
+                Err(LimitError::new(LimitErrorKind::Day, message))
+            }
+        }
     }
 
     /// Keeps only the times from `from` until before `until` of these days, until before that time of
@@ -112,7 +147,12 @@ impl ClosedTimes {
         let mut merged: Vec<(Date, Date)> = Vec::with_capacity(dates.len());
         for (first, last) in dates {
             match merged.last_mut() {
-                Some((_, end)) if number(first) <= number(*end) + 1 => *end = last.max(*end),
+                Some((_, end))
+                    if (end.year() > 0 || end.year() == first.year())
+                        && number(first) <= number(*end) + 1 =>
+                {
+                    *end = last.max(*end);
+                }
                 _ => merged.push((first, last)),
             }
         }
@@ -169,9 +209,21 @@ impl ClosedTimes {
     fn has_day(&self, day: i64) -> bool {
         // The epoch was a Thursday.
         let weekday = (day + 3).rem_euclid(7);
-        let is_within =
-            |(first, last): &(Date, Date)| (number(*first)..=number(*last)).contains(&day);
-        self.weekdays >> weekday & 1 == 1 || self.dates.iter().any(is_within)
+        if self.weekdays >> weekday & 1 == 1 {
+            return true;
+        }
+        let Ok(date) = EPOCH.checked_add(day.days()) else {
+            return false;
+        };
+        let is_within = |(first, last): &(Date, Date)| {
+            let date = match first.year() {
+                EACH_YEAR => Date::new(EACH_YEAR, date.month(), date.day()),
+                EACH_MONTH => Date::new(EACH_MONTH, 1, date.day()),
+                _ => Ok(date),
+            };
+            date.is_ok_and(|date| (*first..=*last).contains(&date))
+        };
+        self.dates.iter().any(is_within)
     }
 
     /// Returns how many seconds of local time are closed together.
@@ -258,9 +310,19 @@ fn end_of_day(until: u32) -> u32 {
     if until == 0 { DAY } else { until }
 }
 
+/// Returns the days of each year from `first` to `last`.
+fn over_new_year(first: Date, last: Date) -> Vec<(Date, Date)> {
+    match first <= last {
+        true => vec![(first, last)],
+        false => vec![(first, first.last_of_year()), (last.first_of_year(), last)],
+    }
+}
+
+const EPOCH: Date = Date::constant(1970, 1, 1);
+
 /// Returns how many days after the epoch `date` is.
 fn number(date: Date) -> i64 {
-    date.duration_since(Date::constant(1970, 1, 1)).as_hours() / 24
+    date.duration_since(EPOCH).as_hours() / 24
 }
 
 fn exact(time: Timestamp) -> i64 {

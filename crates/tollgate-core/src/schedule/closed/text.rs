@@ -4,7 +4,9 @@ use std::fmt;
 
 use jiff::civil::Date;
 
-use super::{ClosedTimes, DAY, EVERY_DAY, end_of_day, weekdays};
+use super::{
+    ClosedTimes, DAY, EACH_MONTH, EACH_YEAR, EVERY_DAY, end_of_day, over_new_year, weekdays,
+};
 use crate::error::LimitError;
 use crate::schedule::Zone;
 use crate::text::{Reader, WEEKDAYS, write_time};
@@ -82,9 +84,11 @@ impl fmt::Display for ClosedTimes {
             separator = ",";
         }
         for (first, last) in &*self.dates {
-            write!(f, "{separator}{first}")?;
+            f.write_str(separator)?;
+            write_date(f, *first)?;
             if last > first {
-                write!(f, "..{last}")?;
+                f.write_str("..")?;
+                write_date(f, *last)?;
             }
             separator = ",";
         }
@@ -133,28 +137,65 @@ fn read_days(
         }
         let at = reader.at();
         last = read_date(reader, "the last date, such as `2026-12-26`")?;
-        if last < first {
+        if first.year().min(1) != last.year().min(1) {
+            return Err(reader.expected(at, "the last date, written as the first one"));
+        }
+        if last < first && first.year() != EACH_YEAR {
             return Err(reader.expected(at, "a date that is not before the first one"));
         }
     }
-    dates.push((first, last));
+    dates.extend(over_new_year(first, last));
     Ok(())
 }
 
+/// Writes a date, without the year if it is meant in each, or only its day if that is meant in each month.
+fn write_date(f: &mut fmt::Formatter<'_>, date: Date) -> fmt::Result {
+    match date.year() {
+        EACH_MONTH => write!(f, "{}{}", date.day(), ordinal(date.day())),
+        EACH_YEAR => write!(f, "{:02}-{:02}", date.month(), date.day()),
+        _ => write!(f, "{date}"),
+    }
+}
+
+fn ordinal(day: i8) -> &'static str {
+    match (day, day % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    }
+}
+
+/// Reads `YYYY-MM-DD`, `MM-DD` of every year, or a day of each month such as `1st`.
 fn read_date(reader: &mut Reader<'_>, expected: &'static str) -> Result<Date, LimitError> {
     let at = reader.at();
-    let year = i16::try_from(reader.number(expected)?).ok();
-    let mut next = || {
+    let number = reader.number(expected)?;
+    let small = |number: u64| i8::try_from(number).ok();
+    let next = |reader: &mut Reader<'_>| {
         let number = reader.skip('-').then(|| reader.number("").ok());
-        i8::try_from(number.flatten()?).ok()
+        small(number.flatten()?)
     };
-    let (month, day) = (next(), next());
-    let date = year.zip(month).zip(day);
-    date.and_then(|((year, month), day)| Date::new(year, month, day).ok())
-        .ok_or_else(|| {
-            reader.expected(
-                at,
-                "a date such as `2026-12-24`, or times such as `22:00-08:00`",
-            )
-        })
+    let date = if small(number).is_some_and(|day| reader.skip_word(ordinal(day))) {
+        small(number).map(|day| Date::new(EACH_MONTH, 1, day))
+    } else {
+        let (second, third) = (next(reader), next(reader));
+        match third {
+            None => small(number)
+                .zip(second)
+                .map(|(month, day)| Date::new(EACH_YEAR, month, day)),
+            Some(day) => {
+                let year = i16::try_from(number).ok().filter(|year| *year > 0);
+                let month = year.zip(second);
+                month.map(|(year, month)| Date::new(year, month, day))
+            }
+        }
+    };
+    date.and_then(Result::ok).ok_or_else(|| {
+        reader.expected(
+            at,
+            "a date such as `2026-12-24`, `12-24` of every year or `1st` of each month, or times such as \
+             `22:00-08:00`",
+        )
+    })
 }
