@@ -121,7 +121,10 @@ impl LimitOptions {
 
     /// Returns `limits` in the zone of `--zone` and on the day of `--day`, if they are given.
     pub(crate) fn in_zone_if_given(&self, limits: Vec<Limit>) -> Result<Vec<Limit>, Failure> {
-        let on_day = |limit: Limit| self.day.map_or(Ok(limit.clone()), |day| limit.on_day(day));
+        let on_day = |limit: Limit| {
+            self.day
+                .map_or_else(|| Ok(limit.clone()), |day| limit.on_day(day))
+        };
         let limits = limits
             .into_iter()
             .map(on_day)
