@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod blocking;
+mod costs;
 mod key;
 pub mod lease;
 pub mod meter;
 pub mod outbound;
 pub mod pace;
+mod queue;
 mod random;
 pub mod wait;
 

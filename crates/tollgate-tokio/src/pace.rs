@@ -13,7 +13,8 @@ use tollgate_core::store::Verdicts;
 use tollgate_core::{Key, RateLimiter, Store};
 
 use crate::key::OwnedKey;
-use crate::wait::{Caller, Class, Patience, WaitError, wait};
+use crate::queue::Class;
+use crate::wait::{Caller, Patience, WaitError, wait};
 
 /// Slows a stream down to what a limiter admits.
 pub trait Pace: Stream + Sized {

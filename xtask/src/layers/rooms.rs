@@ -6,7 +6,7 @@ use crate::project::Files;
 /// and folders.
 const HOUSES: &str = "\
 crates/tollgate-cli/src/ signals text failure secrets output progress file trace input decisions store \
-    doubt lanes time limits report subject verdict commands
+    doubt lanes time limits report subject verdict change commands
 crates/tollgate-cli/src/input/ record address key options instant wanted pattern table account callers \
     json lines w3c parser
 crates/tollgate-conformance/src/ bound naive families harness watched plan clock history race machine \
@@ -16,7 +16,7 @@ crates/tollgate-core/src/ error time clock instants text cover cycle calendar ke
 crates/tollgate-core/src/algorithm/ change state machine text twin block calendar_window fixed_window gcra \
     sliding_buckets sliding_counter sliding_log list
 crates/tollgate-core/src/lease/ terms answer request store call state
-crates/tollgate-core/src/limiter/ cost left call settle_error change zones
+crates/tollgate-core/src/limiter/ cost left call settle_error change zones amounts
 crates/tollgate-core/src/schedule/ zone calendar closed event operation quota terms request answer cover \
     store call search events
 crates/tollgate-core/src/store/ source check fingerprint receipt operation verdicts request evaluation \
@@ -36,7 +36,7 @@ crates/tollgate-scenarios/src/ client faults batches clear conformance diagnose 
     published redacted refusals secured waiting
 crates/tollgate-testkit/src/ connection folder flavor port process tls server cluster fake program proxy \
     sentinel shared
-crates/tollgate-tokio/src/ blocking key random lease wait meter outbound pace
+crates/tollgate-tokio/src/ blocking key random costs queue lease wait meter outbound pace
 crates/tollgate-wire/src/ hash pauses wait redact script options failure engine fault no_connection keyspace \
     codec runner batch wrappers store plain lease schedule admin
 crates/tollgate-wire/src/admin/ names latest states clear finding slot probe setup diagnose facts find

@@ -155,4 +155,4 @@ Exit status: 0 if it is done; 1 if it is done, but the service seems to count th
 
 Examples:
   tollgate give alice --store redis://127.0.0.1:6379 --limit calls=fixed-window:100/1d --cost 10
-  tollgate charge alice --store redis://127.0.0.1:6379 --limits limits.toml --limit upload --cost 130 --id call-4711";
+  tollgate charge alice --store redis://127.0.0.1:6379 --limits limits.toml --limit login --cost 3 --id call-4711";

@@ -14,8 +14,8 @@ use super::guard::LeaseGuard;
 use super::keeper::hold;
 use super::line::{Lines, Place};
 use crate::key::OwnedKey;
+use crate::queue::Class;
 use crate::random::random;
-use crate::wait::Class;
 
 /// How often an acquisition whose reply was lost is repeated. Each repetition asks with the same
 /// id, so it takes no second place.

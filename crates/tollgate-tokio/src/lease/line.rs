@@ -9,7 +9,7 @@ use tollgate_core::call::Companion;
 use tollgate_core::lease::{ConcurrencyLimiter, NoLease};
 
 use crate::key::OwnedKey;
-use crate::wait::{Class, Queue, Ticket};
+use crate::queue::{Class, Queue, Ticket};
 
 /// The lines of a limiter and of all its clones.
 #[derive(Default)]

@@ -9,8 +9,8 @@ use tollgate_core::store::Consumed;
 use tollgate_core::{Key, RateLimiter, Receipt, Store};
 
 use super::{NotSettled, OnDrop, Settled};
+use crate::costs::LimitCosts;
 use crate::key::OwnedKey;
-use crate::wait::LimitCosts;
 
 /// Holds the receipt of a call whose cost is known only afterwards, and settles it once.
 ///

@@ -15,8 +15,10 @@ use tollgate_core::{ErrorKind, Key, Limit, RateLimiter, Receipt, Store, StoreErr
 
 use super::client::Outbound;
 use super::stricter::{self, counts};
+use crate::costs::LimitCosts;
 use crate::key::OwnedKey;
-use crate::wait::{Caller, Class, LEAST_URGENT, LimitCosts, Patience, WaitError, stand_in_line};
+use crate::queue::{Class, LEAST_URGENT};
+use crate::wait::{Caller, Patience, WaitError, stand_in_line};
 
 /// How many permits in a row may be too old before a call fails.
 const MOST_STALE: u32 = 8;

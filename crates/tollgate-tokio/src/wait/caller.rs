@@ -8,9 +8,9 @@ use tollgate_core::call::{Left, SettleError};
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{Key, Limit, RateLimiter, Store, StoreError};
 
-use super::costs::LimitCosts;
-use super::queue::Class;
+use crate::costs::LimitCosts;
 use crate::key::OwnedKey;
+use crate::queue::Class;
 
 /// A call that may outlive the future that made it.
 pub(crate) struct Caller<S> {

@@ -1,12 +1,10 @@
 //! Calls that wait until a limiter admits them: [`Waiting`], how it ends, and how many wait.
 
 mod caller;
-mod costs;
 mod error;
 mod forecast;
 mod line;
 mod lines;
-mod queue;
 mod sent;
 mod turns;
 pub(crate) mod wait_up_to;
@@ -21,13 +19,15 @@ use tollgate_core::store::{Operation, Request, Verdicts};
 use tollgate_core::{Decision, ErrorKind, Key, RateLimiter, Receipt, Store, StoreError};
 
 pub(crate) use self::caller::Caller;
-pub(crate) use self::costs::LimitCosts;
+
 pub use self::error::{TooLong, WaitError};
 use self::line::{Start, Turn};
 use self::lines::Shared;
-pub(crate) use self::queue::{Class, LEAST_URGENT, Queue, Ticket};
+
 use self::sent::Sent;
+use crate::costs::LimitCosts;
 use crate::key::OwnedKey;
+use crate::queue::Class;
 
 /// How many calls may wait for a key in this process, unless they say otherwise.
 const MOST_WAITING: usize = 100_000;

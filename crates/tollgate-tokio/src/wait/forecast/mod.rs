@@ -9,7 +9,7 @@ use tollgate_core::store::{Check, Operation, Request, State, Verdict, Verdicts};
 use tollgate_core::{Limit, Quota, Timestamp};
 
 use super::caller::Asker;
-use super::costs::LimitCosts;
+use crate::costs::LimitCosts;
 
 /// What is known about the limits of one key.
 ///

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use tollgate_core::store::{Operation, Verdict, Verdicts};
 
 use super::{Denied, Line, Position, Standing, Start, State, TICK};
+use crate::costs::LimitCosts;
 use crate::random::random;
 use crate::wait::caller::Asker;
-use crate::wait::costs::LimitCosts;
 use crate::wait::error::TooLong;
 
 impl Line {

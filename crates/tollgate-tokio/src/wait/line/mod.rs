@@ -19,11 +19,11 @@ pub(crate) use self::starts::Start;
 use self::starts::Starts;
 use super::Patience;
 use super::caller::Asker;
-use super::costs::{LimitCosts, Sum};
 use super::error::{TooLong, WaitError};
 use super::forecast::Forecast;
-use super::queue::{Class, Ticket};
 use super::turns::Turns;
+use crate::costs::{LimitCosts, Sum};
+use crate::queue::{Class, Ticket};
 
 /// How far ahead a line reserves one start, at most: what a limit admits in this time may be left
 /// unused if the process has no more calls for it.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_core::store::Verdicts;
 
-use crate::wait::costs::LimitCosts;
-use crate::wait::queue::{Queue, Ticket};
+use crate::costs::LimitCosts;
+use crate::queue::{Queue, Ticket};
 
 /// What the store has admitted for a line.
 pub(crate) struct Start {

@@ -7,9 +7,9 @@ use tollgate_core::Limit;
 use tollgate_core::store::Operation;
 
 use super::{Denied, FRESH, Line, Position, State, Turn};
+use crate::costs::LimitCosts;
 use crate::wait::Patience;
 use crate::wait::caller::Asker;
-use crate::wait::costs::LimitCosts;
 use crate::wait::error::TooLong;
 
 /// The most calls of a line that are on their way to the store at a time, or have a start later.

@@ -5,7 +5,7 @@ use tollgate_core::RateLimiter;
 use tollgate_memory::MemoryStore;
 
 use super::*;
-use crate::wait::queue::Class;
+use crate::queue::Class;
 
 fn shared(limiter: &RateLimiter<MemoryStore>) -> &Shared {
     limiter.companion(Shared::default)

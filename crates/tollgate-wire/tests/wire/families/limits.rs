@@ -220,7 +220,7 @@ impl Family for Limits {
     }
 
     fn advice(&self) -> &'static str {
-        "it again"
+        " again"
     }
 
     fn key(&self) -> &'static str {

@@ -17,12 +17,12 @@ use tollgate_core::store::{Operation, State, Verdict, Verdicts};
 use tollgate_core::{Key, Limit, Timestamp, Wait};
 
 use super::{Kept, Line, Position, Start, Starts, TICK, Turn};
+use crate::costs::LimitCosts;
+use crate::queue::{Class, Ticket};
 use crate::wait::Patience;
 use crate::wait::caller::Asker;
-use crate::wait::costs::LimitCosts;
 use crate::wait::error::{TooLong, WaitError};
 use crate::wait::forecast::tests::DECIDED;
-use crate::wait::queue::{Class, Ticket};
 
 const MS: Duration = Duration::from_millis(1);
 const US: Duration = Duration::from_micros(1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate_core::Key;
 
-use super::costs::{LimitCosts, Sum};
+use crate::costs::{LimitCosts, Sum};
 use crate::key::OwnedKey;
 
 /// The urgency of calls that set none. As in the `Priority` header of HTTP (RFC 9218), 0 is the most urgent.
@@ -74,7 +74,7 @@ impl Ticket {
     }
 
     /// Returns its place in the order in which calls were taken; one that was put back keeps it.
-    pub(super) fn rank(&self) -> u64 {
+    pub(crate) fn rank(&self) -> u64 {
         self.rank
     }
 }
@@ -180,7 +180,7 @@ impl Queue {
     }
 
     /// Returns what the waiting calls of this flow cost, or `None` if none waits.
-    pub(super) fn cost_of(&self, class: &Class) -> Option<&Sum> {
+    pub(crate) fn cost_of(&self, class: &Class) -> Option<&Sum> {
         let level = match class.urgency {
             USUAL => &self.usual,
             urgency => self.others.get(&urgency)?,

@@ -17,7 +17,7 @@ pub(crate) enum LimitCosts {
 
 impl LimitCosts {
     /// Returns what `checks`, one for each limit, cost.
-    pub(super) fn of_checks(checks: &[Check<'_>]) -> Self {
+    pub(crate) fn of_checks(checks: &[Check<'_>]) -> Self {
         Self::of_each(checks.iter().map(Check::cost))
     }
 
@@ -61,7 +61,7 @@ impl LimitCosts {
     }
 
     /// Returns whether the call consumes something, but not from every limit.
-    pub(super) fn leave_out_a_limit(&self) -> bool {
+    pub(crate) fn leave_out_a_limit(&self) -> bool {
         matches!(self, Self::Each(costs) if costs.contains(&0))
     }
 }
@@ -74,7 +74,7 @@ impl From<u64> for LimitCosts {
 
 /// What several calls cost together.
 #[derive(Debug, Default)]
-pub(super) struct Sum {
+pub(crate) struct Sum {
     /// Under every limit.
     same: u128,
     /// Beside that, under each limit.
@@ -83,7 +83,7 @@ pub(super) struct Sum {
 
 impl Sum {
     /// Returns what they cost under the limit with this index.
-    pub(super) fn of(&self, limit: usize) -> u128 {
+    pub(crate) fn of(&self, limit: usize) -> u128 {
         self.same + self.each.get(limit).unwrap_or(&0)
     }
 }
