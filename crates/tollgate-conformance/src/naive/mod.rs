@@ -17,6 +17,9 @@ pub(crate) use calendar::Calendar;
 use definitions::{Definition, Event};
 pub(crate) use starts::{Cost, Starts};
 
+/// Larger debts are not compared: a count ends near 2^53, and not after the same unit in every store.
+const MOST_OWED: i128 = 1 << 52;
+
 /// The expected answer of a limit to a call; times are in microseconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -45,7 +48,7 @@ impl From<&Verdict> for Answer {
             consumed: verdict.consumed().into(),
             counted_at: (verdict.consumed() > 0).then_some(counted_at),
             remaining: verdict.remaining().into(),
-            owed: verdict.owed().into(),
+            owed: i128::from(verdict.owed()).min(MOST_OWED),
             retry_after: verdict.retry_after().as_micros().map(i128::from),
             reset_after: verdict
                 .reset_after()
@@ -236,7 +239,7 @@ impl Naive {
     }
 
     fn owed(&self, now: i128) -> i128 {
-        (-self.left(now)).max(0)
+        (-self.left(now)).clamp(0, MOST_OWED)
     }
 
     fn remaining(&self, now: i128) -> i128 {
