@@ -218,7 +218,7 @@ pub(crate) enum Problem {
         name: String,
     },
     /// A limiter has no limit of a name.
-    #[error("no limit is called {name:?}: name one of the limiter's, `{}`", names.join("`, `"))]
+    #[error("no limit is called `{name}`: name one of the limiter's, `{}`", names.join("`, `"))]
     UnknownLimit {
         /// The name that was asked for.
         name: String,

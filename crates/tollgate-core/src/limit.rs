@@ -106,6 +106,15 @@ const SHADOW: &str = "shadow";
 /// The text of a limit that is switched off.
 const OFF: &str = "off";
 
+/// Returns the error that none of `limits` is called `name`.
+#[cold]
+pub(crate) fn unknown_limit(limits: &[Limit], name: &str) -> LimitError {
+    LimitError(Problem::UnknownLimit {
+        name: name.to_owned(),
+        names: limits.iter().map(|limit| limit.name().to_owned()).collect(),
+    })
+}
+
 impl Limit {
     /// Returns a limit called `name`.
     ///

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::RateLimiter;
-use crate::error::{LimitError, Problem};
-use crate::limit::Limit;
+use crate::error::LimitError;
+use crate::limit::{Limit, unknown_limit};
 
 /// How many amounts are remembered; people have few plans.
 const REMEMBERED: usize = 64;
@@ -53,10 +53,7 @@ impl<S> RateLimiter<S> {
     pub fn with_amount(&self, name: &str, amount: u64) -> Result<Self, LimitError> {
         let limits = self.limits();
         let Some(index) = limits.iter().position(|limit| limit.name() == name) else {
-            return Err(LimitError(Problem::UnknownLimit {
-                name: name.to_owned(),
-                names: limits.iter().map(|limit| limit.name().to_owned()).collect(),
-            }));
+            return Err(unknown_limit(limits, name));
         };
         let place = usize::try_from(amount % REMEMBERED as u64)
             .map_or(0, |place| (place + index) % REMEMBERED);

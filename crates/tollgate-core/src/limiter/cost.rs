@@ -2,7 +2,7 @@
 
 use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
-use crate::limit::Limit;
+use crate::limit::{Limit, unknown_limit};
 use crate::one_or_many::OneOrMany;
 use crate::store::{Check, Checks};
 
@@ -62,7 +62,10 @@ impl Cost {
         match self {
             Self::Same(cost) => Ok(Checks::of_key(limits, key, *cost)),
             Self::Each(costs) => Ok(costs.checks(limits, key)),
-            Self::Unknown(name) => Err(unknown_limit(limits, name)),
+            Self::Unknown(name) => {
+                let error = unknown_limit(limits, name).to_string();
+                Err(StoreError::new(ErrorKind::Malformed, error))
+            }
         }
     }
 }
@@ -74,17 +77,4 @@ impl Costs {
             Check::new(&limits[index], key, self.own[index].unwrap_or(self.same))
         })
     }
-}
-
-/// Returns the error of a call that sets a cost for a limit that its limiter does not have.
-#[cold]
-fn unknown_limit(limits: &[Limit], unknown: &str) -> StoreError {
-    let names: Vec<_> = limits.iter().map(|limit| limit.name()).collect();
-    StoreError::new(
-        ErrorKind::Malformed,
-        format!(
-            "no limit is called `{unknown}`: name one of the limiter's, `{}`",
-            names.join("`, `")
-        ),
-    )
 }

@@ -64,8 +64,10 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     pub fn in_zone(&self, zone: &jiff::tz::TimeZone) -> Result<&Self, crate::LimitError> {
-        let name = crate::calendar::name_of(zone);
-        self.bring(crate::Limit::needs_zone, Brought::Zone(&name))
+        if !self.limits().iter().any(crate::Limit::needs_zone) {
+            return Ok(self);
+        }
+        self.bring(Brought::Zone(&crate::calendar::name_of(zone)))
     }
 
     /// Returns this limiter on a day of the month: with the same store, and each limit with `day=local`,
@@ -103,17 +105,13 @@ impl<S> RateLimiter<S> {
     /// }
     /// ```
     pub fn on_day(&self, day: u8) -> Result<&Self, crate::LimitError> {
-        self.bring(crate::Limit::needs_day, Brought::Day(day))
-    }
-
-    fn bring(
-        &self,
-        needs: fn(&crate::Limit) -> bool,
-        brought: Brought<'_>,
-    ) -> Result<&Self, crate::LimitError> {
-        if !self.limits().iter().any(needs) {
+        if !self.limits().iter().any(crate::Limit::needs_day) {
             return Ok(self);
         }
+        self.bring(Brought::Day(day))
+    }
+
+    fn bring(&self, brought: Brought<'_>) -> Result<&Self, crate::LimitError> {
         let (zone, day) = match brought {
             Brought::Zone(name) => (name, 0),
             Brought::Day(day) => ("", day),
