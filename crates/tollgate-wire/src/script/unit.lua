@@ -1,9 +1,8 @@
 -- Decides a request: any operation on any number of limits, whose keys come after `base` others.
 -- Reads them all, and only then records. If it stands for several equal calls, they are decided as
 -- if each came after the one before it. Returns the answer, and how many calls are admitted.
--- A settlement counts more or gives back; a refund is one that gives back all, and a charge one that counts
--- all. GIVE writes at once, too. A check is a
--- settlement that writes nothing.
+-- A settlement counts more or gives back; a refund is one that gives back all, a charge one that counts
+-- all, and a check one that writes nothing. GIVE writes at once, too.
 -- `counted` is 1 for a limit that counts denied calls, too, and 2 more for one in shadow.
 -- For each limit there are a cost and a detail, which the operation gives a meaning (`Detail` in
 -- codec.rs):

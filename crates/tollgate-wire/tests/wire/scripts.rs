@@ -118,12 +118,12 @@ fn scripts_have_not_changed() {
             "e3022e5a4c6d09c00e06f00c9f088ab55a451ecd",
         ),
         (within, &gcra, "d20472244a89f027f4af3039babc5280d1936ccd"),
-        (consume, &ALL, "8f1b62a5dbd99ac5f46bd436f6bbdec9fbdd040e"),
-        (peek, &ALL, "8f1b62a5dbd99ac5f46bd436f6bbdec9fbdd040e"),
+        (consume, &ALL, "8d201c8f46740b4362f0a1a09b60542d119a4865"),
+        (peek, &ALL, "8d201c8f46740b4362f0a1a09b60542d119a4865"),
         (
             Operation::TakeUpTo,
             &ALL,
-            "8f1b62a5dbd99ac5f46bd436f6bbdec9fbdd040e",
+            "8d201c8f46740b4362f0a1a09b60542d119a4865",
         ),
     ];
     let alone = ALL

@@ -31,14 +31,16 @@ state, ttl = pack('<ddd', start, length, kept), ceil((period_end - now) / 1000) 
 --@ refund
 if used > 0 and since >= start and since < period_end then
   kept = max(kept - amount, 0)
-  state, ttl = pack('<ddd', start, length, kept), 1 + slack
-  if kept > 0 then ttl = ceil((period_end - now) / 1000) + 86400000 + slack end
+  @lower
 end
 
 --@ give
 local given = min(cost, used)
 if given > 0 then
   kept = kept - given
-  state, ttl = pack('<ddd', start, length, kept), 1 + slack
-  if kept > 0 then ttl = ceil((period_end - now) / 1000) + 86400000 + slack end
+  @lower
 end
+
+--@ lower
+state, ttl = pack('<ddd', start, length, kept), 1 + slack
+if kept > 0 then ttl = ceil((period_end - now) / 1000) + 86400000 + slack end

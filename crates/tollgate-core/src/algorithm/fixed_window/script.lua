@@ -39,9 +39,7 @@ state, ttl = pack('<ddd', start, kept, at_start), ceil(((start - now) + window) 
 if used > 0 and since >= start and since - start < window then
   kept = max(kept - amount, 0)
   if since == start then at_start = max(at_start - amount, 0) end
-  local reset = 0
-  if kept > 0 then reset = (start - now) + window end
-  state, ttl = pack('<ddd', start, kept, at_start), max(ceil(reset / 1000), 1) + slack
+  @lower
 end
 
 --@ give
@@ -50,7 +48,10 @@ if given > 0 then
   kept = kept - given
   -- The first call is the last to be given back.
   at_start = min(at_start, kept)
-  local reset = 0
-  if kept > 0 then reset = (start - now) + window end
-  state, ttl = pack('<ddd', start, kept, at_start), max(ceil(reset / 1000), 1) + slack
+  @lower
 end
+
+--@ lower
+local reset = 0
+if kept > 0 then reset = (start - now) + window end
+state, ttl = pack('<ddd', start, kept, at_start), max(ceil(reset / 1000), 1) + slack

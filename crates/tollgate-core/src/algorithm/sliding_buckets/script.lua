@@ -65,31 +65,32 @@ if raw ~= '' and j <= head and bucket - j <= buckets then
   if returned > 0 then
     local _, total = unpack('<dd', raw)
     local counts = sub(raw, 17, place + 16) .. pack('<d', count - returned) .. sub(raw, place + 25)
-    -- The newest bucket that still counts determines the TTL.
-    local newest = head
-    while newest > bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do
-      newest = newest - 1
-    end
-    local reset = 0
-    if newest > bucket - ring then reset = (newest * width - now) + ring * width end
-    -- Only a recorded call moves the head.
-    state, ttl = pack('<dd', head, total - returned) .. counts, max(ceil(reset / 1000), 1) + slack
+    @lower
   end
 end
 
 --@ give
-local given = min(cost, used)
-if given > 0 then
+local returned = min(cost, used)
+if returned > 0 then
   local _, total = unpack('<dd', raw)
-  local counts, newest, left = sub(raw, 17), head, given
-  while left > 0 or (newest > bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0) do
-    local place = 8 * (newest % ring)
+  local counts, left, from = sub(raw, 17), returned, head
+  while left > 0 do
+    local place = 8 * (from % ring)
     local count = unpack('<d', counts, place + 1)
-    local returned = min(left, count)
-    counts, left = sub(counts, 1, place) .. pack('<d', count - returned) .. sub(counts, place + 9), left - returned
-    if returned == count then newest = newest - 1 end
+    local less = min(left, count)
+    counts = sub(counts, 1, place) .. pack('<d', count - less) .. sub(counts, place + 9)
+    left, from = left - less, from - 1
   end
-  local reset = 0
-  if newest > bucket - ring then reset = (newest * width - now) + ring * width end
-  state, ttl = pack('<dd', head, total - given) .. counts, max(ceil(reset / 1000), 1) + slack
+  @lower
 end
+
+--@ lower
+-- The newest bucket that still counts determines the TTL.
+local newest = head
+while newest > bucket - ring and unpack('<d', counts, 8 * (newest % ring) + 1) == 0 do
+  newest = newest - 1
+end
+local reset = 0
+if newest > bucket - ring then reset = (newest * width - now) + ring * width end
+-- Only a recorded call moves the head.
+state, ttl = pack('<dd', head, total - returned) .. counts, max(ceil(reset / 1000), 1) + slack

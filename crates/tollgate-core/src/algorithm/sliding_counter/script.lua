@@ -52,21 +52,17 @@ elseif start - since <= window then
   returned = min(amount, previous)
   previous = previous - returned
 end
-if returned > 0 then
-  local reset = 0
-  if current > 0 then
-    reset = (start - now) + 2 * window
-  elseif previous > 0 then
-    reset = (start - now) + window
-  end
-  state, ttl = pack('<ddd', start, current, previous), max(ceil(reset / 1000), 1) + slack
-end
+@lower
 
 --@ give
-local given = min(cost, current + previous)
-if given > 0 then
-  previous = previous - max(given - current, 0)
-  current = max(current - given, 0)
+local returned = min(cost, current + previous)
+previous = previous - max(returned - current, 0)
+current = max(current - returned, 0)
+@lower
+
+--@ lower
+-- Leaves the counts, if any of them was lowered.
+if returned > 0 then
   local reset = 0
   if current > 0 then
     reset = (start - now) + 2 * window
