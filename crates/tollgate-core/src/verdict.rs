@@ -117,8 +117,9 @@ impl Verdict {
         if self.owes { 0 } else { self.remaining }
     }
 
-    /// Returns how many units more have been used than the limit allows, rounded up: [charged](crate::RateLimiter::charge),
-    /// or [settled](crate::RateLimiter::settle) above the estimate. Nothing remains while there are any.
+    /// Returns how many units more have been used than the limit allows, rounded up:
+    /// [charged](crate::RateLimiter::charge), or [settled](crate::RateLimiter::settle) above the estimate. Nothing
+    /// remains while there are any.
     ///
     /// A peek tells it, and so does what changes the key, such as a charge; of other calls, it is zero. A
     /// [`SlidingLog`](crate::SlidingLog) remembers no debts.

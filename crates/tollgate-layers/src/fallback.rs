@@ -22,8 +22,8 @@ use crate::observed::metered::{KINDS, label};
 /// store that denies has not failed.
 ///
 /// Only calls that consume, and peeks, are decided so. A refund and a settlement are made by what counted the
-/// call; all that changes a key, such as a block, a charge or a reset, needs the store itself. A request that no store could decide
-/// ([`Malformed`](ErrorKind::Malformed), [`Unsupported`](ErrorKind::Unsupported)) stays an error:
+/// call; all that changes a key, such as a block, a charge or a reset, needs the store itself. A request that
+/// no store could decide ([`Malformed`](ErrorKind::Malformed), [`Unsupported`](ErrorKind::Unsupported)) stays an error:
 /// whoever sends one must not get around the limits by it. So do errors that are
 /// [excluded](Self::fail_on).
 ///

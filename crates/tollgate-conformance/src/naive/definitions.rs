@@ -103,13 +103,12 @@ impl Definition {
                 let counted: i128 = this.map(|event| event.amount).sum();
                 cost.min(amount - counted)
             }
-            // Larger counts are not exact.
-            Self::Anchored { .. } => {
-                let used: i128 = events.iter().map(|event| event.amount).sum();
-                cost.min(i128::from(MAX_EXACT) - used)
-            }
+            // Larger counts are not exact. The place of a first call that was refunded is not counted.
             _ => {
-                let used = self.capacity() - self.left(events, now);
+                let used = match self {
+                    Self::Anchored { .. } => events.iter().map(|event| event.amount).sum(),
+                    _ => self.capacity() - self.left(events, now),
+                };
                 cost.min(i128::from(MAX_EXACT) - used)
             }
         };
@@ -176,31 +175,20 @@ impl Definition {
     /// Refunds, at `now`, what still counts of a call of `cost` that was counted at `at`.
     pub(super) fn refund(&self, events: &mut Vec<Event>, now: i128, at: i128, cost: i128) {
         let now = self.clamp(events, now);
-        let counts = match *self {
-            Self::Aligned { window, .. } => at / window == now / window,
-            Self::Calendar { ref calendar, .. } => calendar.same(at, now),
-            Self::Anchored { window, .. } => now < last_window(events, window).0 + window,
-            Self::Buckets {
-                bucket, buckets, ..
-            } => now / bucket <= at / bucket + buckets,
-            Self::Counter { window, .. } => now / window <= at / window + 1,
-            Self::Log { window, .. } => at + window > now,
-            // What has leaked since the call is not given back again.
-            Self::Bucket { amount, window, .. } => {
-                let level = level(events, amount, now);
-                // What leaks until the last use of another is not there to be given back.
-                let starts = events.iter().map(|event| event.starts);
-                let starts = starts.max().unwrap_or(0).max(now);
-                let kept = cost * window - (starts - at).max(0) * amount;
-                let returned = kept.clamp(0, level);
-                if returned > 0 {
-                    let amount = -returned;
-                    events.push(Event::at(now, amount));
-                }
-                return;
+        // What has leaked since the call is not given back again.
+        if let Self::Bucket { amount, window, .. } = *self {
+            let level = level(events, amount, now);
+            // What leaks until the last use of another is not there to be given back.
+            let starts = events.iter().map(|event| event.starts);
+            let starts = starts.max().unwrap_or(0).max(now);
+            let kept = cost * window - (starts - at).max(0) * amount;
+            let returned = kept.clamp(0, level);
+            if returned > 0 {
+                events.push(Event::at(now, -returned));
             }
-        };
-        if !counts {
+            return;
+        }
+        if !self.still_counts(events, at, now) {
             return;
         }
         // From the newest, so that the first call of an anchored window is the last to be refunded, but
@@ -224,17 +212,6 @@ impl Definition {
     /// Gives back, at `now`, the newest `cost` units that still count, and returns how many they were.
     pub(super) fn give(&self, events: &mut Vec<Event>, now: i128, cost: i128) -> i128 {
         let now = self.clamp(events, now);
-        let counts = |at: i128| match *self {
-            Self::Aligned { window, .. } => at / window == now / window,
-            Self::Calendar { ref calendar, .. } => calendar.same(at, now),
-            Self::Anchored { window, .. } => now < last_window(events, window).0 + window,
-            Self::Buckets {
-                bucket, buckets, ..
-            } => now / bucket <= at / bucket + buckets,
-            Self::Counter { window, .. } => now / window <= at / window + 1,
-            Self::Log { window, .. } => at + window > now,
-            Self::Bucket { .. } => false,
-        };
         if let Self::Bucket { amount, window, .. } = *self {
             // What is due by the latest start stays due.
             let starts = events.iter().map(|event| event.starts).max();
@@ -246,7 +223,9 @@ impl Definition {
             }
             return (returned + window - 1) / window;
         }
-        let which: Vec<bool> = events.iter().map(|event| counts(event.at)).collect();
+        let which = events.iter();
+        let which = which.map(|event| self.still_counts(events, event.at, now));
+        let which: Vec<bool> = which.collect();
         let mut left = cost;
         for (event, counts) in events.iter_mut().zip(which).rev() {
             let taken = if counts { event.amount.min(left) } else { 0 };
@@ -258,6 +237,21 @@ impl Definition {
             events.push(Event::at(now, 0));
         }
         cost - left
+    }
+
+    /// Returns whether a unit that was counted at `at` still counts at `now`; of a bucket, none by itself.
+    fn still_counts(&self, events: &[Event], at: i128, now: i128) -> bool {
+        match *self {
+            Self::Aligned { window, .. } => at / window == now / window,
+            Self::Calendar { ref calendar, .. } => calendar.same(at, now),
+            Self::Anchored { window, .. } => now < last_window(events, window).0 + window,
+            Self::Buckets {
+                bucket, buckets, ..
+            } => now / bucket <= at / bucket + buckets,
+            Self::Counter { window, .. } => now / window <= at / window + 1,
+            Self::Log { window, .. } => at + window > now,
+            Self::Bucket { .. } => false,
+        }
     }
 
     /// Returns the instant to use for `now` if the clock may have stepped back: never before the

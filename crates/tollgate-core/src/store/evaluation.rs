@@ -436,8 +436,8 @@ impl Evaluation<'_> {
     }
 }
 
-/// Returns the verdict of a check that consumes nothing, and has to `wait`; of a call that `consumes` if it is allowed,
-/// without a debt.
+/// Returns the verdict of a check that consumes nothing, and has to `wait`; without a debt, if it is of a call
+/// that `consumes` once it is allowed.
 #[inline]
 fn verdict(
     check: &Check<'_>,

@@ -432,8 +432,8 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when two checks
-    /// have the same limit and key, when a limit [needs a zone](Limit::needs_zone) or [a day](Limit::needs_day), or when a receipt is
-    /// from other limits, other keys or the other clock. Those of
+    /// have the same limit and key, when a limit [needs a zone](Limit::needs_zone) or
+    /// [a day](Limit::needs_day), or when a receipt is from other limits, other keys or the other clock. Those of
     /// [`validate_operation`](Self::validate_operation).
     #[inline]
     pub fn validate(
@@ -491,8 +491,8 @@ impl<'a> Request<'a> {
 
     /// Returns an error unless the algorithms of all its limits define the operation: all
     /// operations are defined for every algorithm, except [`Operation::Reserve`] and
-    /// [`Operation::Block`]; and a [charge](Operation::Charge) that can be counted exactly. A request with an [id](Self::id) is not defined:
-    /// [split it](Self::split_id) first.
+    /// [`Operation::Block`], and a [charge](Operation::Charge) that cannot be counted exactly. A request with an
+    /// [id](Self::id) is not defined: [split it](Self::split_id) first.
     ///
     /// For stores, which [support](crate::Store::supports) no other request.
     ///
@@ -550,7 +550,8 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] when there is no check or more than [`MAX_CHECKS`], when two checks
-    /// have the same limit and key, when a limit [needs a zone](Limit::needs_zone) or [a day](Limit::needs_day), or when a receipt is from another number of limits.
+    /// have the same limit and key, when a limit [needs a zone](Limit::needs_zone) or
+    /// [a day](Limit::needs_day), or when a receipt is from another number of limits.
     #[inline]
     pub fn validate_checks(&self) -> Result<(), StoreError> {
         if let [check] = self.checks()

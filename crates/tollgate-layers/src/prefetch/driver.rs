@@ -297,8 +297,9 @@ impl<S: Store + 'static> Driver<S> {
         self.units.count(Outcome::Lost, lost.sum());
     }
 
-    /// Begins to change keys, such as by a charge, a give, a block or a reset: until the end, and for some time after it, nobody asks for units
-    /// of these keys. What is in hand of them, with whatever other limits, is to go back.
+    /// Begins to change keys, such as by a charge, a give, a block or a reset: until the end, and for some time
+    /// after it, nobody asks for units of these keys. What is in hand of them, with whatever other limits, is to
+    /// go back.
     fn change(self: &Arc<Self>, checks: &[Check<'_>]) -> (Changing<'_, S>, Returning<S>) {
         let places = self.table.changes.places(checks);
         // First: whoever asks later sees it, and whoever asked before is among those whose units are withdrawn.

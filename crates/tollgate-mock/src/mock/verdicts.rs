@@ -45,14 +45,14 @@ pub(super) fn verdicts(
         .iter()
         .zip(request.checks())
         .map(|(opinion, check)| {
-            let consumed = match received.verb {
+            let taken = match received.verb {
                 Verb::Check | Verb::Reserve if is_allowed => check.cost(),
                 Verb::TakeUpTo => granted,
                 _ => 0,
             };
             let capacity = check.limit().algorithm().capacity();
             let verdict = if opinion.wait.is_zero() {
-                let verdict = Verdict::allow(capacity, opinion.left - consumed);
+                let verdict = Verdict::allow(capacity, opinion.left - taken);
                 if received.verb == Verb::Reserve && is_allowed {
                     verdict.with_delay(opinion.delay)
                 } else {
@@ -64,7 +64,7 @@ pub(super) fn verdicts(
             let consumed = match received.verb {
                 // What was given back remains.
                 Verb::Give => check.cost().min(opinion.left),
-                _ => consumed,
+                _ => taken,
             };
             verdict
                 .with_reset_after(reset_after(request, check, &verdict))
