@@ -5,27 +5,28 @@ use std::sync::{Mutex, PoisonError};
 use super::RateLimiter;
 use crate::error::LimitError;
 use crate::limit::{Limit, unknown_limit};
+use crate::store::MAX_CHECKS;
 
 /// How many amounts are remembered; people have few plans.
 const REMEMBERED: usize = 64;
 
-/// The limiters of the last amounts, each in the place that its amount has.
-pub(super) struct Amounts<S>(Mutex<Vec<Option<Remembered<S>>>>);
+/// The last amounts and their limiters, each in a place that follows from its amount and limit: two limits have
+/// no amount in one place, since there are fewer of them.
+pub(super) struct Amounts<S>(Mutex<Vec<Place<S>>>);
 
-struct Remembered<S> {
-    limit: usize,
-    amount: u64,
-    limiter: RateLimiter<S>,
-}
+type Place<S> = Option<(u64, RateLimiter<S>)>;
+
+const _: () = assert!(MAX_CHECKS <= REMEMBERED);
 
 impl<S> RateLimiter<S> {
     /// Returns this limiter with another amount for the limit called `name`, and with the same store.
     ///
     /// For amounts that stand in the rows of a database: each call brings that of its tenant. A key has one
     /// state whatever the amount: units that were counted under one amount count under the next, and a smaller
-    /// amount takes none of them away. [`Limit::with_amount`] says what becomes of a burst. What this returns is
-    /// remembered for the last 64 amounts, so that a call with one of them allocates nothing. Calls that wait for
-    /// one key, as by `wait_up_to` of `tollgate-tokio`, stand in one line for each amount.
+    /// amount takes none of them away. [`Limit::with_amount`] says what becomes of a burst. This remembers
+    /// what it returned for up to 64 amounts, though not for two that differ by a multiple of 64; a call with a
+    /// remembered amount allocates nothing. Calls that wait for one key, as by `wait_up_to` of `tollgate-tokio`,
+    /// stand in one line for each amount.
     ///
     /// # Errors
     ///
@@ -59,21 +60,17 @@ impl<S> RateLimiter<S> {
             .map_or(0, |place| (place + index) % REMEMBERED);
         let remembered = self.shared.amounts.0.lock();
         let remembered = &mut *remembered.unwrap_or_else(PoisonError::into_inner);
-        if let Some(Some(found)) = remembered.get(place)
-            && (found.limit, found.amount) == (index, amount)
+        if let Some(Some((of, limiter))) = remembered.get(place)
+            && *of == amount
         {
-            return Ok(found.limiter.clone());
+            return Ok(limiter.clone());
         }
         let mut limits: Vec<Limit> = limits.to_vec();
         limits[index] = limits[index].with_amount(amount)?;
         let (store, companions) = (self.store.clone(), self.shared.companions.clone());
         let limiter = Self::of(limits, store, companions);
         remembered.resize_with(REMEMBERED, || None);
-        remembered[place] = Some(Remembered {
-            limit: index,
-            amount,
-            limiter: limiter.clone(),
-        });
+        remembered[place] = Some((amount, limiter.clone()));
         Ok(limiter)
     }
 }

@@ -161,6 +161,17 @@ fn an_amount_comes_with_each_call_and_what_was_counted_stays() {
         assert_eq!(check(200), (true, 198, 998), "{kind}");
         assert_eq!(check(2), (false, 0, 998), "{kind}");
         assert_eq!(check(5), (true, 2, 997), "{kind}");
+        // Whatever was remembered lately, each limit gets its own amount.
+        for amount in (0..130).chain([5, 69, 4]) {
+            for (index, name) in ["api", "all"].into_iter().enumerate() {
+                let limiter = limiter.with_amount(name, amount).unwrap();
+                let mut capacities = [1, 1_000];
+                capacities[index] = amount;
+                let of_each = limiter.limits().iter();
+                let of_each: Vec<u64> = of_each.map(|of| of.algorithm().capacity()).collect();
+                assert_eq!(of_each, capacities, "{name} {amount}");
+            }
+        }
     }
 }
 
