@@ -13,7 +13,7 @@ pub(super) enum Cost {
     Same(u64),
     /// Another cost under some limits.
     Each(Box<Costs>),
-    /// Nothing: a cost was set for a limit of this name, which there is not.
+    /// Nothing: a cost was set for a limit that there is not. The text says which there are.
     Unknown(Box<str>),
 }
 
@@ -40,7 +40,7 @@ impl Cost {
         let index = limits.iter().position(|limit| limit.name() == name);
         match (&mut *self, index) {
             (Self::Unknown(_), _) => {}
-            (_, None) => *self = Self::Unknown(name.into()),
+            (_, None) => *self = Self::Unknown(unknown_limit(limits, name).to_string().into()),
             (Self::Each(costs), Some(index)) => costs.own[index] = Some(cost),
             (Self::Same(same), Some(index)) => {
                 let own = |other| (other == index).then_some(cost);
@@ -62,10 +62,7 @@ impl Cost {
         match self {
             Self::Same(cost) => Ok(Checks::of_key(limits, key, *cost)),
             Self::Each(costs) => Ok(costs.checks(limits, key)),
-            Self::Unknown(name) => {
-                let error = unknown_limit(limits, name).to_string();
-                Err(StoreError::new(ErrorKind::Malformed, error))
-            }
+            Self::Unknown(text) => Err(StoreError::new(ErrorKind::Malformed, text.to_string())),
         }
     }
 }
