@@ -18,7 +18,7 @@ const FEATURES: &str = "tollgate-core/chrono,tollgate-http/axum,tollgate-http/ou
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// The steps to run, in this order; without any, those that `.ci/run` has time for: all but `peers`,
-    /// `beside-peers`, `features`, `readme`, `release`, `fuzz` and `minimal-versions`.
+    /// `beside-peers`, `features`, `release`, `fuzz` and `minimal-versions`.
     steps: Vec<Step>,
 }
 
