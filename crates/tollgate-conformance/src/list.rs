@@ -149,6 +149,7 @@ macro_rules! __promises {
                 #[connection]
                 an_id_of_another_call_changes_nothing,
                 answers_are_forgotten,
+                receipts_from_bytes_are_used_once_for_each_id,
                 #[connection]
                 concurrent_repeats_are_one,
                 denials_are_not_kept,

@@ -51,7 +51,7 @@ pub use time::{Timestamp, Wait};
 pub mod call {
     pub use crate::companion::Companion;
     pub use crate::limiter::{
-        Call, Change, Check, Consume, Consumes, Costs, Deciding, FromAnswer, Kind, Left, Peek,
-        Refund, Reserve, Settle, SettleError, Units,
+        Call, Change, Check, Consume, Consumes, Costs, Deciding, FromAnswer, Kind, Left, Once,
+        Peek, Refund, Reserve, Settle, SettleError, Units,
     };
 }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use tollgate_core::store::{Fingerprint, Operation, Request, Verdicts};
-use tollgate_core::{CallId, Key, Limit, StoreError, SyncStore, Timestamp};
+use tollgate_core::{CallId, Key, Limit, Receipt, StoreError, SyncStore, Timestamp};
 
 use crate::memory_store::MemoryStore;
 use crate::tables::{Answer, LOCKS};
@@ -24,7 +24,10 @@ impl MemoryStore {
         let (Some(id), Some(first)) = (id, request.checks().first()) else {
             return self.decide_now(&request);
         };
-        request.validate(Fingerprint::of)?;
+        // Whether a receipt is for this request is found out when that is decided.
+        let own =
+            |receipt: Option<&Receipt>| receipt.map_or(Fingerprint::new(0), Receipt::fingerprint);
+        request.validate(|request| own(request.receipt()))?;
         let key = key(&request, &id);
         let place = Place {
             first: first.limit(),
@@ -101,10 +104,13 @@ fn hash(request: &Request<'_>) -> u64 {
         Operation::Reserve { max_delay } => (2, Some(max_delay)),
         Operation::Charge => (3, None),
         Operation::Give => (4, None),
+        Operation::Refund(_) => (5, None),
+        Operation::Settle(_) => (6, None),
         // No other operation has an id.
-        _ => (5, None),
+        _ => (7, None),
     };
     (operation, most).hash(&mut hasher);
+    request.receipt().map(Receipt::to_bytes).hash(&mut hasher);
     for check in request.checks() {
         check.limit().identity().hash(&mut hasher);
         check.limit().algorithm().to_string().hash(&mut hasher);

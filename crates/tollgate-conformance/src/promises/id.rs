@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
-use tollgate_core::{CallId, ErrorKind, Limit};
+use tollgate_core::{CallId, ErrorKind, Limit, Receipt};
 
 use super::composite::keys;
 use crate::clock::{by_the_day, wall_clock};
@@ -222,6 +222,45 @@ pub async fn answers_are_forgotten(harness: &Stores, plan: &Plan) {
         tokio::time::sleep(3 * SHORT).await;
         let second = store.decide(asked()).await.unwrap();
         assert_eq!(second.remaining(), first.remaining() - 1, "{limit}");
+    }
+}
+
+/// A receipt that was made from bytes is as good as the first: a refund or a settlement with it counts once for
+/// each id, and for no other key.
+pub async fn receipts_from_bytes_are_used_once_for_each_id(harness: &Stores, plan: &Plan) {
+    for limit in by_days(plan.limits()) {
+        let store = harness.store().await;
+        for (settles, left) in [(false, AMOUNT - 1), (true, AMOUNT - 2)] {
+            let [alice, bob] = keys();
+            let check = |cost| Check::new(&limit, alice.key(), cost);
+            if store
+                .supports(&Request::consume(check(1)).id("id"))
+                .is_err()
+            {
+                continue;
+            }
+            let first = store.decide(Request::consume(check(3))).await.unwrap();
+            let bytes = first.into_receipt().unwrap().to_bytes();
+            let _ = store.decide(Request::consume(check(1))).await.unwrap();
+            // The message comes twice.
+            for key in [&bob, &alice, &alice] {
+                let receipt = Receipt::from_bytes(&bytes).unwrap();
+                let check = Check::new(&limit, key.key(), 1);
+                let request = match settles {
+                    true => Request::settle(&receipt, check),
+                    false => Request::refund(&receipt, check),
+                };
+                let answer = store.decide(request.id("message")).await;
+                if std::ptr::eq(key, &bob) {
+                    let error = answer.unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::Malformed, "{limit}: {error}");
+                } else {
+                    assert_eq!(answer.unwrap().remaining(), left, "{limit}");
+                }
+            }
+            let peek = store.decide(Request::peek(check(1))).await.unwrap();
+            assert_eq!(peek.remaining(), left, "{limit}");
+        }
     }
 }
 

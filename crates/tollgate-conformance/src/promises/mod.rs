@@ -48,7 +48,8 @@ pub use concurrency::{
 };
 pub use id::{
     an_id_of_another_call_changes_nothing, answers_are_forgotten, concurrent_repeats_are_one,
-    denials_are_not_kept, repeated_calls_get_the_first_answer,
+    denials_are_not_kept, receipts_from_bytes_are_used_once_for_each_id,
+    repeated_calls_get_the_first_answer,
 };
 pub use inert::{denied_calls_change_nothing, keys_are_independent, peek_changes_nothing};
 pub use own_clock::{

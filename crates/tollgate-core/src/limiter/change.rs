@@ -140,8 +140,10 @@ impl<'k, S> Change<'_, 'k, S, Units> {
         self.cost.set(cost);
         self
     }
+}
 
-    /// Sets the id of the call: if it is repeated with the same id, for the same key, limits and cost, it
+impl<'k, S, A: Once> Change<'_, 'k, S, A> {
+    /// Sets the id of the call: if it is repeated with the same id, for the same key, limits, cost and receipt, it
     /// gets the first answer and is not counted again. See [`Call::id`](super::Call::id).
     pub fn id(mut self, id: impl Into<CallId<'k>>) -> Self {
         self.id = Some(id.into());
@@ -329,6 +331,14 @@ impl<'l> FromAnswer<'l> for Units {
 /// The answers of calls whose cost can be set for a limit.
 #[doc(hidden)]
 pub trait Costs {}
+
+/// The answers of calls that may have an id.
+#[doc(hidden)]
+pub trait Once {}
+
+impl Once for Refund {}
+impl Once for Settle {}
+impl Once for Units {}
 
 impl Costs for Settle {}
 impl Costs for Units {}

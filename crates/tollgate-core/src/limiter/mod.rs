@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use call::{Call, Check, Consume, Consumes, Deciding, Kind, Peek, Reserve};
 use change::Act;
-pub use change::{Change, Costs, FromAnswer, Refund, Settle, Units};
+pub use change::{Change, Costs, FromAnswer, Once, Refund, Settle, Units};
 pub use left::Left;
 pub use settle_error::SettleError;
 

@@ -18,8 +18,20 @@ impl Fingerprint {
         Self(hash)
     }
 
+    pub(super) const fn value(self) -> u64 {
+        self.0
+    }
+
     /// Returns another fingerprint, which is this one again if it is marked again.
     pub(crate) fn marked(self, mark: u64) -> Self {
         Self(self.0 ^ mark)
     }
+}
+
+/// Returns the FNV-1a hash of `bytes`, which is the same in every process.
+///
+/// Source: Fowler, Noll, Vo and Eastlake, "The FNV Non-Cryptographic Hash Algorithm".
+pub(super) fn sum(bytes: &[u8]) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }

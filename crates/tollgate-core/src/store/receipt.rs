@@ -1,9 +1,14 @@
 //! `Receipt`: what a call consumed, to give it back.
 
-use super::fingerprint::Fingerprint;
+use super::MAX_CHECKS;
+use super::fingerprint::{Fingerprint, sum};
 use crate::algorithm::Reserved;
+use crate::error::{ErrorKind, StoreError};
 use crate::one_or_many::OneOrMany;
-use crate::time::Timestamp;
+use crate::time::{MAX_EXACT, Timestamp};
+
+/// The first byte of a receipt.
+const VERSION: u8 = 1;
 
 /// Proof of what a call consumed, which can be refunded or settled once.
 ///
@@ -114,6 +119,118 @@ impl Receipt {
             consumed.cost = other(consumed.cost);
         }
         receipt
+    }
+
+    /// Returns this receipt as bytes, for another process: one that finishes a job gives back, or settles, what
+    /// the one that began it consumed.
+    ///
+    /// There is no second receipt by itself, but a message can come twice. Give its [id](crate::call::Change::id)
+    /// to the refund or the settlement, which then counts once while the id is kept. A receipt of a store in
+    /// memory, or through a layer that marks receipts, is for the same process only; any other refuses it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{RateLimiter, Receipt, StoreError, SyncStore};
+    ///
+    /// fn accept(limiter: &RateLimiter<impl SyncStore>) -> Result<Option<Vec<u8>>, StoreError> {
+    ///     let decision = limiter.check("alice").cost(3).run()?;
+    ///     Ok(decision.into_receipt().map(|receipt| receipt.to_bytes()))
+    /// }
+    ///
+    /// fn cancel(
+    ///     limiter: &RateLimiter<impl SyncStore>,
+    ///     job: &str,
+    ///     receipt: &[u8],
+    /// ) -> Result<(), StoreError> {
+    ///     let receipt = Receipt::from_bytes(receipt)?;
+    ///     limiter.refund("alice", receipt).id(job).run()?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let reserved = self
+            .reserved
+            .as_deref()
+            .into_iter()
+            .flat_map(|each| each.iter());
+        let reserved = reserved.flat_map(|of| [of.start, of.at, of.before, of.unit, of.starts]);
+        let consumed = self.consumed.iter();
+        let consumed = consumed.flat_map(|consumed| [consumed.cost, consumed.at.as_micros()]);
+        let count = u8::try_from(self.consumed.len()).unwrap_or(u8::MAX);
+        let mut bytes = vec![VERSION, count];
+        for number in [self.fingerprint.value()]
+            .into_iter()
+            .chain(consumed)
+            .chain(reserved)
+        {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        let sum = sum(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Returns the receipt that [`to_bytes`](Self::to_bytes) wrote. Whether it is for the limits, the key and the
+    /// clock of a refund is found out as for every receipt.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`](crate::ErrorKind::Malformed) if the bytes are damaged, are no receipt, or were written by a
+    /// newer version of this crate.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, StoreError> {
+        let malformed = |what| Err(StoreError::new(ErrorKind::Malformed, what));
+        let damaged = "these bytes are no receipt, or damaged: keep all that `to_bytes` returned";
+        let Some((content, told)) = bytes.split_last_chunk() else {
+            return malformed(damaged);
+        };
+        let (&[version, count], numbers) = match content.split_first_chunk() {
+            Some(parts) if sum(content) == u64::from_le_bytes(*told) => parts,
+            _ => return malformed(damaged),
+        };
+        if version > VERSION {
+            return malformed(
+                "a newer version of tollgate wrote this receipt: update this program, too",
+            );
+        }
+        let (numbers, rest) = numbers.as_chunks();
+        let mut numbers = numbers.iter().map(|number| u64::from_le_bytes(*number));
+        let count = usize::from(count);
+        let left = numbers.len();
+        let is_reserved = left == 1 + 7 * count;
+        let fits = (1..=MAX_CHECKS).contains(&count) && (left == 1 + 2 * count || is_reserved);
+        if version != VERSION || !fits || !rest.is_empty() {
+            return malformed(damaged);
+        }
+        let mut next = || numbers.next().unwrap_or(0);
+        let fingerprint = Fingerprint::new(next());
+        let mut is_exact = true;
+        let mut exact = |number: u64| {
+            is_exact &= number <= MAX_EXACT;
+            number.min(MAX_EXACT)
+        };
+        let consumed = OneOrMany::from_fn(count, |_| {
+            let cost = next();
+            Consumed::new(cost, Timestamp::saturating_from_micros(exact(next())))
+        });
+        let reserved = is_reserved.then(|| {
+            Box::new(OneOrMany::from_fn(count, |_| Reserved {
+                start: exact(next()),
+                at: exact(next()),
+                before: exact(next()),
+                unit: exact(next()),
+                starts: exact(next()),
+            }))
+        });
+        if !is_exact {
+            return malformed(damaged);
+        }
+        Ok(Self {
+            consumed,
+            fingerprint,
+            reserved,
+        })
     }
 
     /// Returns the fingerprint of the request that consumed.

@@ -1,11 +1,10 @@
 //! `Request`: one or more checks for a store to decide together.
 
 use std::borrow::Borrow;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::check::{Check, Checks};
-use super::fingerprint::Fingerprint;
+use super::fingerprint::{Fingerprint, sum};
 use super::operation::{Operation, Prefetch};
 use super::receipt::Receipt;
 use super::verdicts::Verdicts;
@@ -322,7 +321,7 @@ impl<'a> Request<'a> {
         if !self.is_counted_once() {
             return Err(StoreError::new(
                 ErrorKind::Malformed,
-                "only a call that consumes has an id: leave it out, or use `check`, `take_up_to`, `reserve`, `charge` or `give`",
+                "only what counts once has an id: leave it out of peeks, blocks and `lower`",
             ));
         }
         Ok((Some(id), self.clone().with_id(None)))
@@ -353,7 +352,9 @@ impl<'a> Request<'a> {
             Operation::Charge
                 | Operation::Consume
                 | Operation::Give
+                | Operation::Refund(_)
                 | Operation::Reserve { .. }
+                | Operation::Settle(_)
                 | Operation::TakeUpTo
         )
     }
@@ -602,19 +603,23 @@ impl<'a> Request<'a> {
 }
 
 impl Fingerprint {
-    /// Returns the fingerprint of `request`: equal for equal limits, keys and clock in one process.
-    ///
-    /// Do not store it or send it elsewhere: another compiler may hash otherwise.
+    /// Returns the fingerprint of `request`: equal for equal limits, keys and clock, in every process.
     #[must_use]
     pub fn of(request: &Request<'_>) -> Self {
-        let mut hasher = DefaultHasher::new();
         // The store's clock and a caller's count in different states.
-        request.caller_time().is_some().hash(&mut hasher);
+        let mut bytes = vec![u8::from(request.caller_time().is_some())];
         for check in request.checks() {
-            check.limit().identity().hash(&mut hasher);
-            check.key().hash(&mut hasher);
+            let key = check.key();
+            for part in [
+                check.limit().identity().as_bytes(),
+                &key.partition(),
+                key.rest(),
+            ] {
+                bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+                bytes.extend_from_slice(part);
+            }
         }
-        Self::new(hasher.finish())
+        Self::new(sum(&bytes))
     }
 }
 

@@ -12,8 +12,8 @@ use tollgate_core::store::{
     Check, Fingerprint, MAX_CHECKS, MAX_EXACT, Operation, Request, State, Verdict, Verdicts,
 };
 use tollgate_core::{
-    ErrorKind, FixedWindow, Gcra, Key, Limit, LimitErrorKind, Quota, RateLimiter, SlidingLog,
-    StoreError, Timestamp, Wait, inside,
+    ErrorKind, FixedWindow, Gcra, Key, Limit, LimitErrorKind, Quota, RateLimiter, Receipt,
+    SlidingLog, StoreError, Timestamp, Wait, inside,
 };
 
 #[test]
@@ -380,4 +380,54 @@ fn no_store_accepts_a_receipt_for_what_was_given_back() {
     let receipt = given.into_receipt().unwrap();
     let refund = Request::refund(&receipt, check).validate(Fingerprint::of);
     assert_eq!(refund.unwrap_err().kind(), ErrorKind::Malformed);
+}
+
+/// Returns the receipt of a call under these limits, delayed if they are all GCRA.
+fn receipt(texts: &[&str]) -> Receipt {
+    let limits: Vec<Limit> = texts.iter().map(|text| text.parse().unwrap()).collect();
+    let checks = limits.iter().map(|limit| Check::new(limit, "k", 2));
+    let max_delay = Duration::from_secs(60);
+    let operation = match texts.iter().all(|text| text.contains("gcra")) {
+        true => Operation::Reserve { max_delay },
+        false => Operation::Consume,
+    };
+    let request = Request::new(operation, checks);
+    let now = Timestamp::from_micros(1_800_000_000_000_000).unwrap();
+    let mut states: Vec<State> = limits.iter().map(|_| State::default()).collect();
+    _ = request.decide_on(&mut states[..], now);
+    let decided = request.decide_on(&mut states[..], now);
+    decided.into_receipt().unwrap()
+}
+
+#[test]
+fn a_receipt_is_read_as_it_was_written_and_damaged_bytes_are_an_error() {
+    for texts in [
+        &["a=sliding-log:10/1m"][..],
+        &["a=gcra:2/1m"],
+        &["a=gcra:2/1m", "b=gcra:3/1s"],
+        &["a=sliding-log:10/1m", "b=gcra:5/1m", "c=fixed-window:9/1s"],
+    ] {
+        let receipt = receipt(texts);
+        let bytes = receipt.to_bytes();
+        assert_eq!(Receipt::from_bytes(&bytes).unwrap(), receipt, "{texts:?}");
+        assert_eq!(Receipt::from_bytes(&bytes).unwrap().to_bytes(), bytes);
+        let is_malformed = |bytes: &[u8]| {
+            Receipt::from_bytes(bytes).is_err_and(|error| error.kind() == ErrorKind::Malformed)
+        };
+        for end in 0..bytes.len() {
+            assert!(is_malformed(&bytes[..end]), "{texts:?}: {end}");
+            let mut damaged = bytes.clone();
+            damaged[end] ^= 1;
+            assert!(is_malformed(&damaged), "{texts:?}: {end}");
+        }
+        assert!(is_malformed(&[&bytes[..], &[0]].concat()));
+    }
+}
+
+/// What another process or an earlier release wrote must be read.
+#[test]
+fn the_bytes_of_a_receipt_stay_as_they_are() {
+    let bytes = receipt(&["a=sliding-log:10/1m"]).to_bytes();
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, "0101684a3897c8a45f1402000000000000000080982817650600efc9ced1d5d7248b");
 }
