@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use tollgate_core::store::Verdicts;
 use tollgate_core::{Key, RateLimiter, Store};
 
-use crate::key::OwnedKey;
+use crate::key::{OwnedKey, OwnedKeys};
 use crate::queue::Class;
 use crate::wait::{Caller, Patience, WaitError, wait};
 
@@ -50,6 +50,7 @@ pub trait Pace: Stream + Sized {
             stream: self,
             limiter: limiter.clone(),
             key: OwnedKey::from(key.into()),
+            own: Vec::new(),
             longest: Duration::MAX,
             waiting: None,
         }
@@ -71,12 +72,20 @@ pin_project! {
         stream: St,
         limiter: RateLimiter<S>,
         key: OwnedKey,
+        own: Vec<(Box<str>, OwnedKey)>,
         longest: Duration,
         waiting: Option<(St::Item, Admission)>,
     }
 }
 
 impl<St: Stream, S> Paced<St, S> {
+    /// Sets the key that the limit called `name` is counted for: see
+    /// [`Call::key_of`](tollgate_core::call::Call::key_of). If no limit has this name, no item is admitted.
+    pub fn key_of<'k>(mut self, name: &str, key: impl Into<Key<'k>>) -> Self {
+        self.own.push((name.into(), OwnedKey::from(key.into())));
+        self
+    }
+
     /// Sets how long an item may wait. By default, that is for ever.
     pub fn wait_up_to(mut self, longest: Duration) -> Self {
         self.longest = longest;
@@ -93,9 +102,18 @@ impl<St: Stream, S: Store + 'static> Stream for Paced<St, S> {
             let Some(item) = ready!(this.stream.as_mut().poll_next(context)) else {
                 return Poll::Ready(None);
             };
-            let (limiter, key) = (this.limiter.clone(), this.key.clone());
-            let caller = Caller::new(limiter, key, 1, Class::default());
-            let admission = wait(caller, Patience::new(*this.longest, None));
+            let call = this.limiter.check(this.key.as_key());
+            let call = this
+                .own
+                .iter()
+                .fold(call, |call, (name, key)| call.key_of(name, key.as_key()));
+            let keys = call.into_request();
+            let keys = keys.map(|request| OwnedKeys::of_checks(request.checks()));
+            let (limiter, longest) = (this.limiter.clone(), *this.longest);
+            let admission = async move {
+                let caller = Caller::new(limiter, keys?, 1, Class::default());
+                wait(caller, Patience::new(longest, None)).await
+            };
             *this.waiting = Some((item, Box::pin(admission)));
         }
         let answer = match this.waiting {

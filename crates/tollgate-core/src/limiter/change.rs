@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::cost::Cost;
+use super::per_limit::PerLimit;
 use super::{Left, RateLimiter, SettleError};
 use crate::algorithm::BlockSpan;
 use crate::call_id::CallId;
@@ -28,7 +28,7 @@ pub struct Change<'l, 'k, S, A> {
     limiter: &'l RateLimiter<S>,
     key: Key<'k>,
     act: Act,
-    cost: Cost,
+    per_limit: PerLimit<'k>,
     at: Option<Timestamp>,
     id: Option<CallId<'k>>,
     answer: PhantomData<fn() -> A>,
@@ -53,7 +53,7 @@ impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
             limiter,
             key,
             act,
-            cost: Cost::Same(cost),
+            per_limit: PerLimit::Same(cost),
             at: None,
             id: None,
             answer: PhantomData,
@@ -70,6 +70,31 @@ impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
         self
     }
 
+    /// Sets the key that the limit called `name` is counted for: see [`Call::key_of`](super::Call::key_of). A
+    /// refund or a settlement needs the keys of the call that consumed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use tollgate_core::{RateLimiter, SyncStore};
+    ///
+    /// // With the limits "account=sliding-log:5/1s" and "route=sliding-log:2/1s".
+    /// fn cancel(limiter: &RateLimiter<impl SyncStore>) -> Result<(), Box<dyn Error>> {
+    ///     let route = ("alice", "/a");
+    ///     let decision = limiter.check("alice").key_of("route", route).run()?;
+    ///     let receipt = decision.into_receipt().ok_or("denied")?;
+    ///     let left = limiter.refund("alice", receipt).key_of("route", route).run()?;
+    ///     assert_eq!(left.remaining(), 2);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn key_of(mut self, name: &str, key: impl Into<Key<'k>>) -> Self {
+        let limits = self.limiter.limits();
+        self.per_limit.set_key_of(limits, name, key.into());
+        self
+    }
+
     fn request(&self) -> Result<Request<'_>, StoreError> {
         let limits = self.limiter.limits();
         let operation = match &self.act {
@@ -82,10 +107,10 @@ impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
             // Only its checks are passed on.
             Act::Reset => Operation::Peek,
         };
-        let checks = match operation {
-            Operation::Block(_) => blocks(limits, self.key)?,
-            _ => self.cost.checks(limits, self.key)?,
-        };
+        let mut checks = self.per_limit.checks(limits, self.key)?;
+        if let Operation::Block(_) = operation {
+            checks = blocks(checks)?;
+        }
         let request = Request::of_parts(operation, checks, self.at).with_id(self.id);
         request.validate_checks()?;
         Ok(request)
@@ -97,7 +122,9 @@ impl<'l, 'k, S, A> Change<'l, 'k, S, A> {
         A: FromAnswer<'l>,
     {
         if answer.is_ok() && !matches!(self.act, Act::Block(_) | Act::Charge | Act::Lower) {
-            self.limiter.given_back(self.key);
+            for key in self.per_limit.keys(self.key) {
+                self.limiter.given_back(key);
+            }
         }
         let receipt = match self.act {
             Act::Refund(receipt) | Act::Settle(receipt) => Some(receipt),
@@ -137,7 +164,7 @@ impl<S: Store, A> Change<'_, '_, S, A> {
 impl<'k, S> Change<'_, 'k, S, Units> {
     /// Sets the cost; without this, it is 1.
     pub fn cost(mut self, cost: u64) -> Self {
-        self.cost.set(cost);
+        self.per_limit.set_cost(cost);
         self
     }
 }
@@ -179,7 +206,8 @@ impl<S, A: Costs> Change<'_, '_, S, A> {
     /// }
     /// ```
     pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
-        self.cost.set_own(self.limiter.limits(), name, cost);
+        let limits = self.limiter.limits();
+        self.per_limit.set_cost_of(limits, name, cost);
         self
     }
 }
@@ -241,21 +269,20 @@ impl<S, A> fmt::Debug for Change<'_, '_, S, A> {
             .field("act", &self.act)
             .field("limits", &self.limiter.limits())
             .field("key", &self.key)
-            .field("cost", &self.cost)
+            .field("per_limit", &self.per_limit)
             .field("at", &self.at)
             .field("id", &self.id)
             .finish()
     }
 }
 
-/// Returns the checks of a block: those of the limits that can block, or of all if none can, so that
-/// the request is refused with the reason.
-fn blocks<'c>(limits: &'c [Limit], key: Key<'c>) -> Result<Checks<'c>, StoreError> {
-    let can_block = |limit: &&Limit| limit.algorithm().can_block();
-    let check = |limit| Check::new(limit, key, 1);
-    let blocks: Checks<'_> = limits.iter().filter(can_block).map(check).collect();
+/// Returns the checks of a block: those of the limits that can block, or all if none can, so that the
+/// request is refused with the reason.
+fn blocks(checks: Checks<'_>) -> Result<Checks<'_>, StoreError> {
+    let can_block = |check: &&Check<'_>| check.limit().algorithm().can_block();
+    let blocks: Checks<'_> = checks.iter().filter(can_block).copied().collect();
     match blocks.first() {
-        None => Ok(Checks::of_key(limits, key, 1)),
+        None => Ok(checks),
         Some(first) if blocks.iter().all(|block| block.limit().is_shadow()) => {
             Err(only_in_shadow(first.limit()))
         }

@@ -3,8 +3,8 @@
 mod amounts;
 mod call;
 mod change;
-mod cost;
 mod left;
+mod per_limit;
 mod settle_error;
 mod zones;
 
@@ -29,24 +29,8 @@ use crate::time::Wait;
 
 /// Limits how often something may happen for a key: one or more limits on one store.
 ///
-/// Several limits are decided together, all-or-nothing, in one round trip. To combine limits on
-/// different keys, build a [`Request`](crate::store::Request) and pass it to the store:
-///
-/// ```
-/// # use tollgate_core::store::Check;
-/// # use tollgate_core::{RateLimiter, Store, StoreError};
-/// async fn admit(
-///     per_ip: &RateLimiter<impl Store>,
-///     per_user: &RateLimiter<impl Store>,
-///     (ip, user): (&str, &str),
-/// ) -> Result<bool, StoreError> {
-///     let mut request = per_ip.check(ip).into_request()?;
-///     for limit in per_user.limits() {
-///         request = request.and(Check::new(limit, user, 1));
-///     }
-///     Ok(per_ip.store().decide(request).await?.is_allowed())
-/// }
-/// ```
+/// Several limits are decided together, all-or-nothing, in one round trip, also for
+/// [different keys](Call::key_of).
 ///
 /// [`check`](Self::check) and the other operations return a call, which does nothing yet. Set its
 /// cost or time, then end it with `.await`, or with `.run()` if the store is a [`SyncStore`]:
@@ -590,7 +574,7 @@ impl<S> RateLimiter<S> {
     /// ```
     #[inline]
     pub fn block<'l, 'k>(&'l self, key: impl Into<Key<'k>>) -> Change<'l, 'k, S, Wait> {
-        Change::new(self, key.into(), Act::Block(BlockSpan::Usual), 0)
+        Change::new(self, key.into(), Act::Block(BlockSpan::Usual), 1)
     }
 
     /// Forgets everything consumed for `key`, at the store's clock and at callers' instants

@@ -429,5 +429,8 @@ fn a_receipt_is_read_as_it_was_written_and_damaged_bytes_are_an_error() {
 fn the_bytes_of_a_receipt_stay_as_they_are() {
     let bytes = receipt(&["a=sliding-log:10/1m"]).to_bytes();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hex, "0101684a3897c8a45f1402000000000000000080982817650600efc9ced1d5d7248b");
+    assert_eq!(
+        hex,
+        "0101684a3897c8a45f1402000000000000000080982817650600efc9ced1d5d7248b"
+    );
 }

@@ -1,15 +1,17 @@
-//! `Costs`: what a request costs under each limit, and what its response says that it did cost.
+//! `Costs`: what a request costs under each limit, which key it counts for there, and what its response says
+//! that it did cost.
 
 use std::fmt;
 use std::iter;
 use std::sync::Arc;
 
 use http::{Request, request, response};
-use tollgate_core::Store;
 use tollgate_core::call::SettleError;
+use tollgate_core::{Key, Store};
 use tollgate_tokio::outbound::{OutboundCall, Permit};
 
 type CostOf = dyn Fn(&request::Parts) -> u64 + Send + Sync;
+type KeyOf = dyn Fn(&request::Parts) -> Vec<u8> + Send + Sync;
 type CostOfResponse = dyn Fn(&response::Parts) -> Option<u64> + Send + Sync;
 
 /// How a cost is found.
@@ -19,12 +21,20 @@ pub(super) struct CostBy {
     pub(super) response: Option<Arc<CostOfResponse>>,
 }
 
-/// How the costs of requests are found.
+/// How the costs of requests are found, and the keys of single limits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Costs {
     pub(super) all: CostBy,
     /// Of limits that have a cost of their own.
     own: Vec<Own>,
+    /// Of limits that have a key of their own.
+    keys: Vec<OwnKey>,
+}
+
+#[derive(Clone)]
+struct OwnKey {
+    name: Box<str>,
+    key: Arc<KeyOf>,
 }
 
 #[derive(Clone, Debug)]
@@ -33,11 +43,13 @@ struct Own {
     by: CostBy,
 }
 
-/// What a request is admitted at.
+/// What a request is admitted at, and for which keys.
 pub(super) struct Estimate {
     all: u64,
     /// One for each limit that has a cost of its own.
     own: Vec<u64>,
+    /// One for each limit that has a key of its own.
+    keys: Vec<Vec<u8>>,
 }
 
 impl Costs {
@@ -54,6 +66,12 @@ impl Costs {
         &mut self.own[at].by
     }
 
+    /// Sets how the key of the limit called `name` is found.
+    pub(super) fn set_key_of(&mut self, name: &str, key: Arc<KeyOf>) {
+        let name = name.into();
+        self.keys.push(OwnKey { name, key });
+    }
+
     /// Returns what `request` is to be admitted at, and the request.
     pub(super) fn estimate<B>(&self, request: Request<B>) -> (Estimate, Request<B>) {
         let (parts, body) = request.into_parts();
@@ -61,20 +79,25 @@ impl Costs {
         let own = self.own.iter().map(|own| own.by.estimate(&parts, all));
         let estimate = Estimate {
             own: own.collect(),
+            keys: self.keys.iter().map(|own| (own.key)(&parts)).collect(),
             all: self.all.at_least_one(all),
         };
         (estimate, Request::from_parts(parts, body))
     }
 
-    /// Sets what a call costs.
+    /// Sets what a call costs, and the keys of single limits.
     pub(super) fn charge<'k, S>(
         &self,
-        estimate: &Estimate,
+        estimate: &'k Estimate,
         call: OutboundCall<'k, S>,
     ) -> OutboundCall<'k, S> {
         let own = iter::zip(&self.own, &estimate.own);
-        own.fold(call.cost(estimate.all), |call, (own, cost)| {
+        let call = own.fold(call.cost(estimate.all), |call, (own, cost)| {
             call.cost_of(&own.name, *cost)
+        });
+        let keys = iter::zip(&self.keys, &estimate.keys);
+        keys.fold(call, |call, (own, key)| {
+            call.key_of(&own.name, Key::new(key))
         })
     }
 
@@ -127,5 +150,13 @@ impl fmt::Debug for CostBy {
             .field("request", &self.request.is_some())
             .field("response", &self.response.is_some())
             .finish()
+    }
+}
+
+impl fmt::Debug for OwnKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnKey")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

@@ -293,6 +293,24 @@ impl<S, F, R> OutboundLayer<S, F, R> {
         Ok(self)
     }
 
+    /// Sets the key that the limit called `name` is counted for, from the head of a request; all other limits, and
+    /// pauses, are counted for the key of the layer. See
+    /// [`OutboundCall::key_of`](tollgate_tokio::outbound::OutboundCall::key_of).
+    ///
+    /// # Errors
+    ///
+    /// [`OutboundError::UnknownLimit`] if no limit of this name counts calls.
+    pub fn key_of<K: AsRef<[u8]>>(
+        mut self,
+        name: &str,
+        key: impl Fn(&request::Parts) -> K + Send + Sync + 'static,
+    ) -> Result<Self, OutboundError> {
+        self.counting(name)?;
+        let key = Arc::new(move |parts: &request::Parts| key(parts).as_ref().to_vec());
+        self.costs().set_key_of(name, key);
+        Ok(self)
+    }
+
     /// Settles what a request costs when the head of its response is known: what `cost` returns, or what
     /// it was admitted at if that is `None`.
     ///
@@ -333,9 +351,15 @@ impl<S, F, R> OutboundLayer<S, F, R> {
     }
 
     fn costs_of(&mut self, name: &str) -> Result<&mut CostBy, OutboundError> {
+        self.counting(name)?;
+        Ok(self.costs().of(name))
+    }
+
+    /// Returns an error unless a limit of this name counts calls.
+    fn counting(&self, name: &str) -> Result<(), OutboundError> {
         let is_it = |(_, limit): (usize, &Limit)| limit.name() == name;
         if self.shared.outbound.counting().any(is_it) {
-            return Ok(self.costs().of(name));
+            return Ok(());
         }
         Err(OutboundError::UnknownLimit { limit: name.into() })
     }

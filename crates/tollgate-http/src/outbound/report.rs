@@ -97,6 +97,7 @@ impl Hints {
         }
         for (index, (remaining, Reverse(reset_after))) in reports {
             let name = outbound.limits()[index].name();
+            let key = permit.key_of(name).unwrap_or(key);
             let report = outbound.observe_limit(key, name, remaining, reset_after);
             report.await?;
         }

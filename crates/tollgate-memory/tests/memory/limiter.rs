@@ -75,6 +75,54 @@ async fn every_call_can_be_awaited_or_run_and_counts_on_one_clock() {
 }
 
 #[test]
+fn each_verb_counts_for_the_key_of_each_limit() {
+    let limits = ["a=sliding-log:9/1h", "b=sliding-log:9/1h", "ban=block:1m"];
+    let limiter = RateLimiter::new(MemoryStore::new(), limits).unwrap();
+    let used = || {
+        let used = |key, name| {
+            let peek = limiter.peek(key).run().unwrap();
+            9 - peek.verdict(name).unwrap().remaining()
+        };
+        assert_eq!((used("alice", "b"), used("bob", "a")), (0, 0));
+        (used("alice", "a"), used("bob", "b"))
+    };
+    let check = || limiter.check("alice").key_of("b", "bob");
+    let receipt = check().cost(3).cost_of("b", 2).run().unwrap();
+    assert_eq!(used(), (3, 2));
+    let receipt = receipt.into_receipt().unwrap();
+    // It is not of these keys.
+    let error = limiter.settle("alice", receipt, 1).run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    let settle = limiter.settle("alice", error.into_receipt().unwrap(), 1);
+    let _ = settle.key_of("b", "bob").run().unwrap();
+    assert_eq!(used(), (1, 1));
+    let taken = limiter.take_up_to("alice", 2).key_of("b", "bob");
+    let receipt = taken.run().unwrap().into_receipt().unwrap();
+    assert_eq!(used(), (3, 3));
+    let _ = limiter.refund("alice", receipt).key_of("b", "bob").run();
+    assert_eq!(used(), (1, 1));
+    let _ = limiter.charge("alice").key_of("b", "bob").cost(4).run();
+    assert_eq!(used(), (5, 5));
+    let _ = limiter.give("alice").key_of("b", "bob").run().unwrap();
+    assert_eq!(used(), (4, 4));
+    let _ = limiter.lower("alice", 2).key_of("b", "bob").run().unwrap();
+    assert_eq!(used(), (7, 7));
+    let peek = limiter.peek("carol").key_of("b", "bob").run().unwrap();
+    assert_eq!(peek.remaining(), 2);
+    limiter.reset("alice").key_of("b", "bob").run().unwrap();
+    assert_eq!(used(), (0, 0));
+
+    limiter.block("alice").key_of("ban", "bob").run().unwrap();
+    assert!(limiter.check("alice").run().unwrap().is_allowed());
+    assert!(limiter.check("bob").run().unwrap().is_denied());
+    assert!(check().key_of("ban", "bob").run().unwrap().is_denied());
+
+    let error = check().key_of("c", "bob").run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    assert!(error.to_string().contains("`ban`"), "{error}");
+}
+
+#[test]
 fn only_counted_calls_set_when_a_state_is_stale() {
     let clock = ManualClock::new();
     let store = MemoryStore::builder().clock(clock.clone()).build();

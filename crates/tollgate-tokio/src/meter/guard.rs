@@ -1,6 +1,7 @@
 //! `SettleGuard`: records what a call has cost so far, and settles it when it is dropped.
 
 use std::fmt;
+use std::mem;
 use std::num::NonZeroU64;
 
 use tokio::runtime::Handle;
@@ -51,6 +52,8 @@ use crate::key::OwnedKey;
 pub struct SettleGuard<S: Store + 'static> {
     pub(super) limiter: RateLimiter<S>,
     key: OwnedKey,
+    /// The keys of limits that were not counted for that.
+    own: Vec<(Box<str>, OwnedKey)>,
     /// Where to settle, whichever thread drops the guard.
     runtime: Handle,
     /// `None` once the settlement has begun.
@@ -79,6 +82,7 @@ impl<S: Store + 'static> SettleGuard<S> {
         Self {
             limiter: limiter.clone(),
             key: OwnedKey::from(key.into()),
+            own: Vec::new(),
             runtime: Handle::current(),
             receipt: Some(receipt),
             base: 0,
@@ -95,6 +99,13 @@ impl<S: Store + 'static> SettleGuard<S> {
     /// Sets what the call has cost already, such as the tokens of the prompt. The default is zero.
     pub fn base(mut self, base: u64) -> Self {
         self.base = base;
+        self
+    }
+
+    /// Sets the key that the limit called `name` was counted for, if the call had
+    /// [another](tollgate_core::call::Call::key_of). If no limit has this name, the settlement fails.
+    pub fn key_of<'k>(mut self, name: &str, key: impl Into<Key<'k>>) -> Self {
+        self.own.push((name.into(), OwnedKey::from(key.into())));
         self
     }
 
@@ -227,10 +238,13 @@ impl<S: Store + 'static> SettleGuard<S> {
             return;
         };
         let (limiter, key) = (self.limiter.clone(), self.key.clone());
-        let unknown = self.unknown.take();
+        let (own, unknown) = (mem::take(&mut self.own), self.unknown.take());
         self.settling = Some(self.runtime.spawn(async move {
             let costs = LimitCosts::of_each(costs.into_iter());
             let mut settle = costs.settle(&limiter, key.as_key(), receipt);
+            for (name, key) in &own {
+                settle = settle.key_of(name, key.as_key());
+            }
             if let Some(unknown) = unknown {
                 settle = settle.cost_of(&unknown, cost);
             }

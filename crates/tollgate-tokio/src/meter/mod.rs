@@ -245,6 +245,12 @@ impl<St: Stream, S: Store + 'static, M> Metered<St, S, M> {
         self
     }
 
+    /// Sets the key that the limit called `name` was counted for: see [`SettleGuard::key_of`].
+    pub fn key_of<'k>(mut self, name: &str, key: impl Into<Key<'k>>) -> Self {
+        self.guard = self.guard.key_of(name, key);
+        self
+    }
+
     /// Sets at which cost to settle if the stream is dropped before its end.
     pub fn on_drop(mut self, on_drop: OnDrop) -> Self {
         self.guard = self.guard.on_drop(on_drop);

@@ -16,7 +16,7 @@ use tollgate_core::{ErrorKind, Key, Limit, RateLimiter, Receipt, Store, StoreErr
 use super::client::Outbound;
 use super::stricter::{self, counts};
 use crate::costs::LimitCosts;
-use crate::key::OwnedKey;
+use crate::key::OwnedKeys;
 use crate::queue::{Class, LEAST_URGENT};
 use crate::wait::{Caller, Patience, WaitError, stand_in_line};
 
@@ -50,8 +50,8 @@ const MOST_STALE: u32 = 8;
 #[must_use = "a call does nothing until it is awaited"]
 pub struct OutboundCall<'k, S> {
     outbound: Outbound<S>,
-    key: Key<'k>,
-    cost: NamedCosts,
+    key: Named<Key<'k>>,
+    cost: Named<u64>,
     class: Class,
     longest: Duration,
     most: Option<usize>,
@@ -61,8 +61,8 @@ impl<'k, S> OutboundCall<'k, S> {
     pub(super) fn new(outbound: Outbound<S>, key: Key<'k>) -> Self {
         Self {
             outbound,
-            key,
-            cost: NamedCosts::new(1),
+            key: Named::new(key),
+            cost: Named::new(1),
             class: Class::default(),
             longest: Duration::MAX,
             most: None,
@@ -111,6 +111,38 @@ impl<'k, S> OutboundCall<'k, S> {
         self
     }
 
+    /// Sets the key that the limit called `name` is counted for, and what of it is left to background calls: see
+    /// [`Call::key_of`](tollgate_core::call::Call::key_of). All other limits, and pauses, are counted for the
+    /// call's own key.
+    ///
+    /// # Errors
+    ///
+    /// The same as of [`cost_of`](Self::cost_of).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_memory::MemoryStore;
+    /// use tollgate_tokio::Outbound;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = ["account=sliding-log:50/1s", "route=sliding-log:2/1s"];
+    /// let outbound = Outbound::builder(MemoryStore::new(), limits).build()?;
+    /// for path in ["/users", "/users", "/posts"] {
+    ///     outbound.call("account").key_of("route", ("account", path)).await?;
+    /// }
+    /// let permit = outbound.call("account").key_of("route", ("account", "/posts")).await?;
+    /// let left = |name| permit.verdict(name).map(|verdict| verdict.remaining());
+    /// assert_eq!((left("account"), left("route")), (Some(46), Some(0)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn key_of(mut self, name: &str, key: impl Into<Key<'k>>) -> Self {
+        self.key.named.push((name.to_owned(), key.into()));
+        self
+    }
+
     /// Makes this a call in the background, of the least [urgency](Self::urgency).
     pub fn background(self) -> Self {
         self.urgency(LEAST_URGENT)
@@ -154,7 +186,6 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let key = OwnedKey::from(self.key);
         let (outbound, cost) = (self.outbound, self.cost);
         let (longest, most, class) = (self.longest, self.most, self.class);
         let limiter = if class.urgency() == LEAST_URGENT {
@@ -162,62 +193,78 @@ impl<S: Store + 'static> IntoFuture for OutboundCall<'_, S> {
         } else {
             outbound.shared.urgent.clone()
         };
+        let keys = self.key.keys(limiter.limits(), &outbound);
         Box::pin(async move {
             let patience = Patience::new(longest, most);
-            let each = cost.under(limiter.limits(), &outbound)?;
-            admit(
-                outbound,
-                Caller::new(limiter, key, each, class),
-                cost.all,
-                patience,
-            )
-            .await
+            let each = cost.costs(limiter.limits(), &outbound)?;
+            let caller = Caller::new(limiter, keys?, each, class);
+            admit(outbound, caller, cost.all, patience).await
         })
     }
 }
 
-/// What a call costs, as its caller says.
+/// What a call costs, or the key it counts for, as its caller says.
 #[derive(Debug)]
-struct NamedCosts {
+struct Named<T> {
     /// Under all limits that are not named.
-    all: u64,
+    all: T,
     /// Under each of these limits.
-    named: Vec<(String, u64)>,
+    named: Vec<(String, T)>,
 }
 
-impl NamedCosts {
-    fn new(all: u64) -> Self {
+impl<T: Copy> Named<T> {
+    fn new(all: T) -> Self {
         Self {
             all,
             named: Vec::new(),
         }
     }
 
-    /// Returns what the call costs under each of `limits`: the last cost for its name, if there is one. What
-    /// is left to background calls costs the same as the limit. A block, which counts nothing, has the
-    /// largest of these costs: only a call that consumes nothing from any limit ignores a pause.
+    /// Returns what was said of each of `limits`, or nothing of a block, which counts nothing: the last for its
+    /// name, if there is one. The same holds for what is left to background calls.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Malformed`] if no limit of one of the names counts calls.
-    fn under<S>(&self, limits: &[Limit], outbound: &Outbound<S>) -> Result<LimitCosts, StoreError> {
+    fn under<S>(
+        &self,
+        limits: &[Limit],
+        outbound: &Outbound<S>,
+    ) -> Result<impl Iterator<Item = Option<T>> + Clone, StoreError> {
         for (name, _) in &self.named {
             let _ = outbound.index_of(name)?;
         }
         let of_background = outbound.stricter_limits().len();
-        let of_limit = |(index, limit): (usize, &Limit)| {
-            let is_of = |(name, _): &&(String, u64)| match index < of_background {
+        let of_limit = move |(index, limit): (usize, &Limit)| {
+            let is_of = |(name, _): &&(String, T)| match index < of_background {
                 true => name == limit.name(),
                 false => stricter::name_for_background(name) == limit.name(),
             };
             let own = self.named.iter().rev().find(is_of);
             counts(limit).then(|| own.map_or(self.all, |(_, own)| *own))
         };
-        let each = limits.iter().enumerate().map(of_limit);
+        Ok(limits.iter().enumerate().map(of_limit))
+    }
+}
+
+impl Named<u64> {
+    /// Returns what the call costs under each of `limits`. A block has the largest of these costs: only a call
+    /// that consumes nothing from any limit ignores a pause.
+    fn costs<S>(&self, limits: &[Limit], outbound: &Outbound<S>) -> Result<LimitCosts, StoreError> {
+        let each = self.under(limits, outbound)?;
         let largest = each.clone().flatten().max().unwrap_or(0);
         Ok(LimitCosts::of_each(
             each.map(|cost| cost.unwrap_or(largest)),
         ))
+    }
+}
+
+impl Named<Key<'_>> {
+    /// Returns the keys of a call under `limits`: of a block, the call's own.
+    fn keys<S>(&self, limits: &[Limit], outbound: &Outbound<S>) -> Result<OwnedKeys, StoreError> {
+        let each = self.under(limits, outbound)?;
+        let each = each.map(|key| key.unwrap_or(self.all));
+        Ok(OwnedKeys::new(self.all, each))
     }
 }
 
@@ -289,10 +336,19 @@ impl<S: Store + 'static> Permit<S> {
         &self.outbound
     }
 
-    /// Returns the key.
+    /// Returns the key of the call.
     #[must_use]
     pub fn key(&self) -> Key<'_> {
-        self.caller.key()
+        self.caller.keys().main()
+    }
+
+    /// Returns the key that the limit called `name` is counted for, or `None` if none of its
+    /// [`limits`](Self::limits) is: the call's, unless [`OutboundCall::key_of`] said another.
+    #[must_use]
+    pub fn key_of(&self, name: &str) -> Option<Key<'_>> {
+        let mut limits = self.limits().iter();
+        let index = limits.position(|limit| limit.name() == name)?;
+        Some(self.caller.keys().of(index))
     }
 
     /// Returns the cost that the call was admitted at, from each limit that counts and has no
@@ -433,7 +489,7 @@ impl<S: Store + 'static> Permit<S> {
     pub fn settle(self, cost: u64) -> PermitSettle<S> {
         PermitSettle {
             permit: self,
-            cost: NamedCosts::new(cost),
+            cost: Named::new(cost),
         }
     }
 }
@@ -447,7 +503,7 @@ impl<S: Store + 'static> Permit<S> {
 #[must_use = "a settlement does nothing until it is awaited"]
 pub struct PermitSettle<S: Store + 'static> {
     permit: Permit<S>,
-    cost: NamedCosts,
+    cost: Named<u64>,
 }
 
 impl<S: Store + 'static> PermitSettle<S> {
@@ -466,7 +522,7 @@ impl<S: Store + 'static> IntoFuture for PermitSettle<S> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { permit, cost } = self;
         Box::pin(async move {
-            let each = match cost.under(permit.limits(), &permit.outbound) {
+            let each = match cost.costs(permit.limits(), &permit.outbound) {
                 Ok(each) => each,
                 Err(error) => return Err(SettleError::new(error, permit.into_receipt())),
             };

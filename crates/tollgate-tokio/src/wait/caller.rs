@@ -9,13 +9,13 @@ use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{Key, Limit, RateLimiter, Store, StoreError};
 
 use crate::costs::LimitCosts;
-use crate::key::OwnedKey;
+use crate::key::OwnedKeys;
 use crate::queue::Class;
 
 /// A call that may outlive the future that made it.
 pub(crate) struct Caller<S> {
     limiter: RateLimiter<S>,
-    key: OwnedKey,
+    keys: OwnedKeys,
     cost: LimitCosts,
     class: Class,
     /// Where calls are completed whose callers have gone.
@@ -28,26 +28,21 @@ impl<S: Store + 'static> Caller<S> {
     /// Panics outside of a Tokio runtime.
     pub(crate) fn new(
         limiter: RateLimiter<S>,
-        key: OwnedKey,
+        keys: OwnedKeys,
         cost: impl Into<LimitCosts>,
         class: Class,
     ) -> Arc<Self> {
         Arc::new(Self {
             limiter,
-            key,
+            keys,
             cost: cost.into(),
             class,
             runtime: Handle::current(),
         })
     }
 
-    pub(crate) fn key(&self) -> Key<'_> {
-        self.key.as_key()
-    }
-
-    /// Returns the key as the name of a line.
-    pub(super) fn owned_key(&self) -> &OwnedKey {
-        &self.key
+    pub(crate) fn keys(&self) -> &OwnedKeys {
+        &self.keys
     }
 
     pub(crate) fn limiter(&self) -> &RateLimiter<S> {
@@ -61,14 +56,20 @@ impl<S: Store + 'static> Caller<S> {
     pub(super) fn asker(&self) -> Asker<'_> {
         Asker {
             limits: self.limits(),
-            key: self.key(),
         }
+    }
+
+    fn request(&self, operation: Operation<'static>) -> Request<'_> {
+        self.asker()
+            .request(operation, &self.cost, |index| self.keys.of(index))
     }
 
     /// Returns whether the store supports `operation` for all limits.
     pub(super) fn supports(&self, operation: Operation<'static>) -> bool {
-        let request = self.asker().request(operation, &self.cost);
-        self.limiter.store().supports(&request).is_ok()
+        self.limiter
+            .store()
+            .supports(&self.request(operation))
+            .is_ok()
     }
 
     pub(crate) fn limits(&self) -> &[Limit] {
@@ -87,7 +88,7 @@ impl<S: Store + 'static> Caller<S> {
         &self,
         operation: Operation<'static>,
     ) -> Result<Verdicts, StoreError> {
-        let request = self.asker().request(operation, &self.cost);
+        let request = self.request(operation);
         let verdicts = self.limiter.store().decide(request).await?;
         // Checks the number of verdicts.
         Ok(self.limiter.decision(verdicts)?.into_verdicts())
@@ -111,8 +112,8 @@ impl<S: Store + 'static> Caller<S> {
         let Some(receipt) = verdicts.into_receipt() else {
             return Ok(());
         };
-        let refunded = self.limiter.refund(self.key.as_key(), receipt).await;
-        refunded.map(|_| ())
+        let refund = self.limiter.refund(self.keys.main(), receipt);
+        self.keys.set(&self.limiter, refund).await.map(drop)
     }
 
     /// Makes `costs` what `verdicts` consumed. Returns what is left.
@@ -125,22 +126,27 @@ impl<S: Store + 'static> Caller<S> {
         let Some(receipt) = verdicts.into_receipt() else {
             return Ok(left);
         };
-        let settle = costs.settle(&self.limiter, self.key.as_key(), receipt);
-        settle.await.map(Left::into_verdicts)
+        let settle = costs.settle(&self.limiter, self.keys.main(), receipt);
+        let left = self.keys.set(&self.limiter, settle).await;
+        left.map(Left::into_verdicts)
     }
 }
 
-/// The limits and the key of a call, for which requests are made.
+/// The limits of a call, for which requests are made.
 #[derive(Clone, Copy)]
 pub(super) struct Asker<'a> {
     pub(super) limits: &'a [Limit],
-    pub(super) key: Key<'a>,
 }
 
 impl<'a> Asker<'a> {
-    /// Returns a request of `cost` for all limits.
-    pub(super) fn request(self, operation: Operation<'a>, cost: &LimitCosts) -> Request<'a> {
-        let check = |(index, limit)| Check::new(limit, self.key, cost.of(index));
+    /// Returns a request of `cost` for all limits, each of which has the key that `key` returns for its index.
+    pub(super) fn request(
+        self,
+        operation: Operation<'a>,
+        cost: &LimitCosts,
+        key: impl Fn(usize) -> Key<'a>,
+    ) -> Request<'a> {
+        let check = |(index, limit)| Check::new(limit, key(index), cost.of(index));
         Request::new(operation, self.limits.iter().enumerate().map(check))
     }
 

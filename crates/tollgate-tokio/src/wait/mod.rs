@@ -26,7 +26,7 @@ use self::lines::Shared;
 
 use self::sent::Sent;
 use crate::costs::LimitCosts;
-use crate::key::OwnedKey;
+use crate::key::OwnedKeys;
 use crate::queue::Class;
 
 /// How many calls may wait for a key in this process, unless they say otherwise.
@@ -110,6 +110,12 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 /// as requests and tokens, are waited for together. The call stands in the same line as all others
 /// of its key, and no later call of its flow and urgency overtakes it, however much it costs.
 ///
+/// # Several keys
+///
+/// After [`key_of`](tollgate_core::call::Call::key_of), all limits are waited for together, too. Calls with the
+/// same keys stand in one line; lines that have a key in common compete as those of several processes do, so a
+/// route that is full holds up no other.
+///
 /// # Time zones
 ///
 /// Calls for one key in different [zones](tollgate_core::RateLimiter::in_zone), under limits of the zone
@@ -120,8 +126,8 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 /// - [`WaitError::TooLong`] if the wait would exceed the time given, and at once if a cost is more
 ///   than its limit can ever admit.
 /// - [`WaitError::TooManyWaiting`] if [too many](Self::most_waiting) wait for the key already.
-/// - The store's errors, and [`ErrorKind::Malformed`] if `cost_of` named a limit that the limiter
-///   does not have, or if a limit is `@local` and the call is in no zone.
+/// - The store's errors, and [`ErrorKind::Malformed`] if `cost_of` or `key_of` named a limit that the
+///   limiter does not have, or if a limit is `@local` and the call is in no zone.
 ///
 /// # Cancel safety
 ///
@@ -131,8 +137,8 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Waiting<'l, S> {
     limiter: &'l RateLimiter<S>,
-    /// The key and the costs, unless a limit was named that the limiter does not have.
-    asked: Result<(OwnedKey, LimitCosts), StoreError>,
+    /// The keys and the costs, unless a limit was named that the limiter does not have.
+    asked: Result<(OwnedKeys, LimitCosts), StoreError>,
     longest: Duration,
     most: Option<usize>,
     class: Class,
@@ -148,10 +154,7 @@ impl<'l, S> Waiting<'l, S> {
         let asked = request.map(|request| {
             let checks = request.checks();
             // A limiter has at least one limit.
-            (
-                OwnedKey::from(checks[0].key()),
-                LimitCosts::of_checks(checks),
-            )
+            (OwnedKeys::of_checks(checks), LimitCosts::of_checks(checks))
         });
         Self {
             limiter,
@@ -284,8 +287,8 @@ impl<'l, S: Store + 'static> IntoFuture for Waiting<'l, S> {
     fn into_future(self) -> Self::IntoFuture {
         let limiter = self.limiter;
         Box::pin(async move {
-            let (key, cost) = self.asked?;
-            let caller = Caller::new(limiter.clone(), key, cost, self.class);
+            let (keys, cost) = self.asked?;
+            let caller = Caller::new(limiter.clone(), keys, cost, self.class);
             let patience = Patience::new(self.longest, self.most);
             let verdicts = wait(caller, patience).await?;
             Ok(Admitted(limiter.decision(verdicts)?))

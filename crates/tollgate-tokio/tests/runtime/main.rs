@@ -10,6 +10,7 @@ mod flows;
 mod giving_up;
 mod guard;
 mod hearing;
+mod keys;
 mod lease_lines;
 mod meter;
 mod outbound;

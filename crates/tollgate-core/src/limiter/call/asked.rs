@@ -6,7 +6,7 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
-use crate::limiter::cost::Cost;
+use crate::limiter::per_limit::PerLimit;
 use crate::store::{Checks, Operation, Request};
 use crate::time::Timestamp;
 
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 pub(super) struct Asked<'k> {
     pub(super) operation: Operation<'k>,
     pub(super) key: Key<'k>,
-    pub(super) cost: Cost,
+    pub(super) per_limit: PerLimit<'k>,
     pub(super) at: Option<Timestamp>,
     pub(super) id: Option<CallId<'k>>,
 }
@@ -25,7 +25,7 @@ impl<'k> Asked<'k> {
     where
         'k: 'c,
     {
-        Ok(self.of_checks(self.cost.checks(limits, self.key)?))
+        Ok(self.of_checks(self.per_limit.checks(limits, self.key)?))
     }
 
     fn of_checks<'c>(&self, checks: Checks<'c>) -> Request<'c>
@@ -46,15 +46,16 @@ pub(super) fn decide_now<'l>(
     let Asked {
         operation,
         key,
-        cost,
+        per_limit,
         at,
         id,
     } = asked;
-    let (Operation::Consume, None, None, Cost::Same(cost)) = (operation, at, id, &cost) else {
+    let (Operation::Consume, None, None, PerLimit::Same(cost)) = (operation, at, id, &per_limit)
+    else {
         let asked = Asked {
             operation,
             key,
-            cost,
+            per_limit,
             at,
             id,
         };
@@ -76,7 +77,7 @@ pub(super) fn decide_in_place<'l>(
         Asked {
             operation: Operation::Consume,
             key,
-            cost: Cost::Same(cost),
+            per_limit: PerLimit::Same(cost),
             at: None,
             id: None,
         } => store.consume_now(limits, *key, *cost),
@@ -91,9 +92,9 @@ fn decide_request<'l>(
     store: &(impl SyncStore + ?Sized),
     asked: &Asked<'_>,
 ) -> Result<Decision<'l>, StoreError> {
-    // Not in a result, which would be copied, if the cost is the same under each limit.
-    let checks = match &asked.cost {
-        Cost::Same(cost) => Checks::of_key(limits, asked.key, *cost),
+    // Not in a result, which would be copied, if each limit has the same cost and key.
+    let checks = match &asked.per_limit {
+        PerLimit::Same(cost) => Checks::of_key(limits, asked.key, *cost),
         other => other.checks(limits, asked.key)?,
     };
     let request = asked.of_checks(Checks::borrowed(&checks));

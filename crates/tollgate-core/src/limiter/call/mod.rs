@@ -18,7 +18,7 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limiter::RateLimiter;
-use crate::limiter::cost::Cost;
+use crate::limiter::per_limit::PerLimit;
 use crate::store::{Operation, Request};
 use crate::time::Timestamp;
 
@@ -62,7 +62,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
             asked: Asked {
                 operation,
                 key,
-                cost: Cost::Same(cost),
+                per_limit: PerLimit::Same(cost),
                 at: None,
                 id: None,
             },
@@ -77,7 +77,7 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     /// always denied.
     #[inline]
     pub fn cost(mut self, cost: u64) -> Self {
-        self.asked.cost.set(cost);
+        self.asked.per_limit.set_cost(cost);
         self
     }
 
@@ -111,7 +111,49 @@ impl<'l, 'k, S, V> Call<'l, 'k, S, V> {
     /// ```
     #[inline]
     pub fn cost_of(mut self, name: &str, cost: u64) -> Self {
-        self.asked.cost.set_own(self.limiter.limits(), name, cost);
+        let limits = self.limiter.limits();
+        self.asked.per_limit.set_cost_of(limits, name, cost);
+        self
+    }
+
+    /// Sets the key that the limit called `name` is counted for. All other limits are counted for the call's.
+    ///
+    /// For limits on different things that one call uses, such as an account and one of its routes, or a user
+    /// and an organization. All limits are still decided together, in one store call: what one of them denies
+    /// uses up none of the others. Refund, settle or change such a call with the same keys, by
+    /// [`Change::key_of`](crate::call::Change::key_of).
+    ///
+    /// A cluster decides keys together that have the same [partition](Key::partition), such as `account` and
+    /// `(account, route)`; with others, a call fails with
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), which [`supported`](Self::supported) tells when
+    /// the program starts.
+    ///
+    /// # Errors
+    ///
+    /// If no limit of the limiter has this name, the call fails with
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed), and the error lists the names.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_core::{RateLimiter, StoreError, SyncStore};
+    ///
+    /// // With the limits "account=sliding-log:5/1s" and "route=sliding-log:2/1s".
+    /// fn request(limiter: &RateLimiter<impl SyncStore>) -> Result<(), StoreError> {
+    ///     let request = |path| limiter.check("alice").key_of("route", ("alice", path));
+    ///     for path in ["/a", "/a", "/b"] {
+    ///         assert!(request(path).run()?.is_allowed());
+    ///     }
+    ///     let denied = request("/a").run()?;
+    ///     assert_eq!(denied.binding().0.name(), "route");
+    ///     assert_eq!(denied.verdict("account").map(|verdict| verdict.remaining()), Some(2));
+    ///     Ok(())
+    /// }
+    /// ```
+    #[inline]
+    pub fn key_of(mut self, name: &str, key: impl Into<Key<'k>>) -> Self {
+        let limits = self.limiter.limits();
+        self.asked.per_limit.set_key_of(limits, name, key.into());
         self
     }
 
@@ -150,12 +192,12 @@ impl<'l, 'k, S> Call<'l, 'k, S, Reserve> {
 }
 
 impl<'l, 'k, S, V: Kind> Call<'l, 'k, S, V> {
-    /// Converts this call into a request, so that checks of other keys can be added.
+    /// Converts this call into a request, so that checks of other limiters can be added.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if [`cost_of`](Self::cost_of) named a limit that
-    /// the limiter does not have.
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if [`cost_of`](Self::cost_of) or
+    /// [`key_of`](Self::key_of) named a limit that the limiter does not have.
     ///
     /// # Examples
     ///
@@ -250,7 +292,8 @@ impl<S: Store, V: Kind> Call<'_, '_, S, V> {
     /// For when a program starts, so that a call that can never work is found before it is needed:
     ///
     /// - a reservation under a limit other than [`Gcra`](crate::Gcra),
-    /// - a [cost of its own](Self::cost_of) for a limit that the limiter does not have,
+    /// - a cost or a key [of its own](Self::cost_of) for a limit that the limiter does not have,
+    /// - [keys](Self::key_of) that a cluster holds apart,
     /// - an [id](Self::id) on a store that keeps no answers,
     /// - a limit of which a process would admit less than the cost (`Share` of the crate
     ///   `tollgate-layers`).
@@ -285,7 +328,7 @@ impl<'l, S: SyncStore, V: Kind> Call<'l, '_, S, V> {
     /// # Errors
     ///
     /// Returns the store's errors, and [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if
-    /// [`cost_of`](Self::cost_of) named a limit that the limiter does not have.
+    /// [`cost_of`](Self::cost_of) or [`key_of`](Self::key_of) named a limit that the limiter does not have.
     // Always inlined: the caller knows the operation and whether `at` is set, so the match folds
     // away. Taken apart, because a call whose address is passed on would be written to memory first.
     #[inline(always)]
@@ -318,7 +361,7 @@ impl<S, V> fmt::Debug for Call<'_, '_, S, V> {
             .field("operation", &self.asked.operation)
             .field("limits", &self.limiter.limits())
             .field("key", &self.asked.key)
-            .field("cost", &self.asked.cost)
+            .field("per_limit", &self.asked.per_limit)
             .field("at", &self.asked.at)
             .field("id", &self.asked.id)
             .finish()

@@ -104,6 +104,24 @@ async fn each_attempt_is_settled() {
     assert_eq!(left(&outbound).await, [58, 39_580]);
 }
 
+/// The tokens of a model count for the model, whatever the settlement of the other limits is.
+#[tokio::test(start_paused = true)]
+async fn a_limit_may_have_a_key_of_its_own() {
+    let outbound = model();
+    let layer = layer(&outbound).key_of("tokens", |request| request.uri.path().to_owned());
+    let layer = layer.unwrap().settle(used);
+    let answer = (
+        200,
+        &[("x-used", "3"), ("x-ratelimit-remaining-tokens", "39000")][..],
+    );
+    let client = layer.layer(Remote::new(&[answer]).client);
+    client.oneshot(request("POST")).await.unwrap();
+    assert_eq!(left(&outbound).await, [57, 40_000]);
+    let call = outbound.call(KEY).cost(0).key_of("tokens", "/");
+    let permit = call.await.unwrap();
+    assert_eq!(permit.verdict("tokens").unwrap().remaining(), 39_000);
+}
+
 #[tokio::test]
 async fn a_cost_of_no_limit_is_an_error() {
     let outbound = model();
@@ -112,6 +130,8 @@ async fn a_cost_of_no_limit_is_an_error() {
         let cost = layer(&outbound).cost_of(name, estimate).map(drop);
         assert_eq!(cost, Err(unknown.clone()));
         let settle = layer(&outbound).settle_of(name, used).map(drop);
-        assert_eq!(settle, Err(unknown));
+        assert_eq!(settle, Err(unknown.clone()));
+        let key = layer(&outbound).key_of(name, |_| "model").map(drop);
+        assert_eq!(key, Err(unknown));
     }
 }

@@ -63,7 +63,6 @@ impl Forecast {
             }
             let mut window = Window {
                 limit: asker.limit(index),
-                asker,
                 state: &mut self.granted[index],
                 now: decided,
             };
@@ -130,12 +129,7 @@ impl Forecast {
                     drains(limit.algorithm().quota(), bucket.burst(), leaks, total)
                 }
                 _ => {
-                    let mut window = Window {
-                        limit,
-                        asker,
-                        state,
-                        now,
-                    };
+                    let mut window = Window { limit, state, now };
                     wait(&mut window, total)
                 }
             };
@@ -167,10 +161,12 @@ fn drains(quota: Quota, burst: u64, leaks: Duration, total: u128) -> u128 {
 /// but a line that long is refused long before.
 const MOST_TURNS: usize = 1_000;
 
+/// A key; these states are of one whatever it is.
+const ANY: &str = "";
+
 /// A limit of windows, and what this process has consumed of it.
 struct Window<'a, 's> {
     limit: &'a Limit,
-    asker: Asker<'a>,
     state: &'s mut State,
     now: Timestamp,
 }
@@ -217,7 +213,7 @@ impl Window<'_, '_> {
 
     fn consume(&mut self, cost: u64) {
         // The store has admitted it; what this process knows can only leave more room.
-        let check = Check::new(self.limit, self.asker.key, cost);
+        let check = Check::new(self.limit, ANY, cost);
         let _ = Request::consume(check).decide_on(self.state, self.now);
     }
 
@@ -319,7 +315,7 @@ impl Window<'_, '_> {
     fn peek(&mut self, cost: u64) -> Verdicts {
         #[cfg(test)]
         tests::DECIDED.with(|decided| decided.set(decided.get() + 1));
-        let check = Check::new(self.limit, self.asker.key, cost);
+        let check = Check::new(self.limit, ANY, cost);
         Request::new(Operation::Peek, [check]).decide_on(self.state, self.now)
     }
 }

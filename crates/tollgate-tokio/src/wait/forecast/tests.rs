@@ -43,7 +43,7 @@ impl Scene {
     /// The store decides on a call of this cost, of any process.
     fn decide(&mut self, at: Duration, cost: u64) -> Verdicts {
         let now = Timestamp::from_micros(STORE_START).unwrap();
-        let request = asker(&self.limits).request(Operation::Consume, &cost.into());
+        let request = asker(&self.limits).request(Operation::Consume, &cost.into(), alice);
         request.decide_on(&mut self.store[..], now.saturating_add(at))
     }
 
@@ -59,7 +59,7 @@ impl Scene {
 
     /// Learns of the verdict of a store of its own.
     fn learn_of(&mut self, cost: u64, verdict: Verdict) {
-        let request = asker(&self.limits).request(Operation::Consume, &cost.into());
+        let request = asker(&self.limits).request(Operation::Consume, &cost.into(), alice);
         let answer = Verdicts::new(Fingerprint::of(&request), [verdict]);
         self.learn(NOW, cost, &answer);
     }
@@ -89,10 +89,11 @@ impl Scene {
 }
 
 fn asker(limits: &[Limit]) -> Asker<'_> {
-    Asker {
-        limits,
-        key: Key::from("alice"),
-    }
+    Asker { limits }
+}
+
+pub(in crate::wait) fn alice<'a>(_: usize) -> Key<'a> {
+    Key::from("alice")
 }
 
 #[test]
@@ -181,14 +182,10 @@ fn the_longest_wait_is_of_the_first_limit_that_waits_so_long() {
         (["a=sliding-log:1/2s", "b=gcra:1/2s"], 2 * SECOND, 0),
     ] {
         let limits = limits.map(|limit| limit.parse::<Limit>().unwrap());
-        let key = Key::from("alice");
-        let asker = Asker {
-            limits: &limits,
-            key,
-        };
+        let asker = asker(&limits);
         let mut store = vec![State::default(); 2];
         let now = Timestamp::from_micros(STORE_START).unwrap();
-        let request = asker.request(Operation::Consume, &1.into());
+        let request = asker.request(Operation::Consume, &1.into(), alice);
         let answer = request.decide_on(&mut store[..], now);
         let (started, mut forecast) = (Instant::now(), Forecast::default());
         forecast.learn(asker, started, now, Some(&1.into()), &answer);
@@ -214,7 +211,7 @@ fn what_others_gave_back_is_no_longer_waited_for() {
         // Somebody resets the key, and takes one.
         scene.store = vec![State::default()];
         assert!(scene.decide(SECOND, 1).is_allowed());
-        let peek = asker(&scene.limits).request(Operation::Peek, &1.into());
+        let peek = asker(&scene.limits).request(Operation::Peek, &1.into(), alice);
         let now = Timestamp::from_micros(STORE_START + 2_000_000).unwrap();
         let left = peek.decide_on(&mut scene.store[..], now);
         assert!(left.is_allowed());

@@ -17,39 +17,46 @@ use super::Patience;
 use super::caller::Caller;
 use super::error::{TooLong, WaitError};
 use super::line::{Kept, Line, Position, Start, Turn};
-use crate::key::OwnedKey;
+use crate::key::{OwnedKey, OwnedKeys};
 
 /// The most calls of a limiter and its clones that are on their way to the store at a time. Others
 /// wait in this process, where nothing runs out of time but themselves.
 const MOST_ON_THEIR_WAY: usize = 1_024;
 
-/// The lines of a limiter, its clones, and itself in all time zones: for each key for which calls wait
-/// or are on their way to the store, one in each zone that they bring.
+/// The lines of a limiter, its clones, and itself in all time zones: for each key, those of the calls that it
+/// counts and that wait or are on their way to the store.
 struct Lines {
-    lines: Mutex<HashMap<OwnedKey, Vec<InZone>>>,
+    lines: Mutex<HashMap<OwnedKey, Vec<OfKey>>>,
     /// How many places there are in all lines.
     places: AtomicUsize,
     // With some features of Tokio, a semaphore does not say that it is safe to unwind past it.
     on_their_way: AssertUnwindSafe<Semaphore>,
 }
 
-/// A line, and where in memory the limits are that its calls have: those of a limiter in their zone.
-struct InZone {
+/// A line of calls with the same limits, in one zone, and the same keys.
+struct OfKey {
+    /// Where in memory the limits are.
     limits: usize,
+    /// The key of each limit, if they have several.
+    each: Option<Arc<[OwnedKey]>>,
     line: Arc<Mutex<Line>>,
 }
 
 impl Lines {
-    /// Removes the line of this key if it is still this one, and nothing is left in it: another call
+    /// Removes the line of these keys if it is still this one, and nothing is left in it: another call
     /// may have entered since, or another line may have begun.
-    fn remove(&self, key: &OwnedKey, line: &Arc<Mutex<Line>>) {
+    fn remove(&self, keys: &OwnedKeys, line: &Arc<Mutex<Line>>) {
         let mut lines = lock(&self.lines);
-        let Some(of_key) = lines.get_mut(key) else {
+        if !is_idle(&lock(line)) {
             return;
-        };
-        of_key.retain(|other| !Arc::ptr_eq(&other.line, line) || !is_idle(&lock(line)));
-        if of_key.is_empty() {
-            lines.remove(key);
+        }
+        for key in keys.all() {
+            if let Some(of_key) = lines.get_mut(key) {
+                of_key.retain(|other| !Arc::ptr_eq(&other.line, line));
+                if of_key.is_empty() {
+                    lines.remove(key);
+                }
+            }
         }
     }
 }
@@ -72,7 +79,7 @@ impl Companion for Shared {
     fn given_back(&self, key: Key<'_>) {
         let lines = lock(&self.0.lines);
         let of_key = lines.get(&OwnedKey::from(key)).into_iter().flatten();
-        let of_key: Vec<_> = of_key.map(|of_zone| Arc::clone(&of_zone.line)).collect();
+        let of_key: Vec<_> = of_key.map(|of_key| Arc::clone(&of_key.line)).collect();
         drop(lines);
         for line in of_key {
             lock(&line).look_again(Instant::now());
@@ -101,20 +108,25 @@ impl Shared {
         let wake = Arc::new(Notify::new());
         let cost = caller.cost().clone();
         let mut lines = lock(&self.0.lines);
-        let of_key = lines.entry(caller.owned_key().clone()).or_default();
-        let limits = caller.limits().as_ptr().addr();
-        let found = of_key.iter().find(|of_zone| of_zone.limits == limits);
+        let keys = caller.keys();
+        let (limits, each) = (caller.limits().as_ptr().addr(), keys.each());
+        let mut of_main = lines.get(keys.name()).into_iter().flatten();
+        let found = of_main.find(|line| line.limits == limits && line.each.as_ref() == each);
         let line = match found {
-            Some(of_zone) => Arc::clone(&of_zone.line),
+            Some(of_key) => Arc::clone(&of_key.line),
             None => {
                 let reserves = caller.supports(Operation::Reserve {
                     max_delay: Duration::ZERO,
                 });
                 let line = Arc::new(Mutex::new(Line::new(reserves, now)));
-                of_key.push(InZone {
-                    limits,
-                    line: Arc::clone(&line),
-                });
+                for key in keys.all() {
+                    let of_key = lines.entry(key.clone()).or_default();
+                    of_key.push(OfKey {
+                        limits,
+                        each: each.cloned(),
+                        line: Arc::clone(&line),
+                    });
+                }
                 line
             }
         };
@@ -177,7 +189,7 @@ impl<S: Store + 'static> InLine<S> {
             self.caller.runtime().spawn(keeper.run());
         }
         if is_idle {
-            self.lines.remove(self.caller.owned_key(), &self.line);
+            self.lines.remove(self.caller.keys(), &self.line);
         }
         result
     }
@@ -354,14 +366,14 @@ impl<S: Store + 'static> Drop for Keeper<S> {
         } = self.line.clone();
         let until = lock(&line).remembered();
         if until <= Instant::now() {
-            return lines.remove(caller.owned_key(), &line);
+            return lines.remove(caller.keys(), &line);
         }
         // This task no longer holds the store.
-        let key = caller.owned_key().clone();
+        let keys = caller.keys().clone();
         let remembered = Remembered {
             lines,
             line,
-            key,
+            keys,
             until,
         };
         caller.runtime().spawn(remembered.end());
@@ -372,7 +384,7 @@ impl<S: Store + 'static> Drop for Keeper<S> {
 struct Remembered {
     lines: Arc<Lines>,
     line: Arc<Mutex<Line>>,
-    key: OwnedKey,
+    keys: OwnedKeys,
     until: Instant,
 }
 
@@ -389,7 +401,7 @@ impl Drop for Remembered {
             // The runtime ends.
             lock(&self.line).forget(now);
         }
-        self.lines.remove(&self.key, &self.line);
+        self.lines.remove(&self.keys, &self.line);
     }
 }
 

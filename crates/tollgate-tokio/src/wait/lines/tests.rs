@@ -19,7 +19,7 @@ fn lines(limiter: &RateLimiter<MemoryStore>) -> usize {
 async fn give_up(limiter: &RateLimiter<MemoryStore>) {
     let caller = Caller::new(
         limiter.clone(),
-        OwnedKey::from(Key::from("alice")),
+        OwnedKeys::from(Key::from("alice")),
         1,
         Class::default(),
     );
@@ -69,7 +69,7 @@ fn no_line_is_kept_for_a_call_that_is_refused_as_it_enters() {
             for (cost, most) in [(2, None), (1, Some(0))] {
                 let caller = Caller::new(
                     limiter.clone(),
-                    OwnedKey::from(Key::from("alice")),
+                    OwnedKeys::from(Key::from("alice")),
                     cost,
                     Class::default(),
                 );

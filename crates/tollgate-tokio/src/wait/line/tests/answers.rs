@@ -67,7 +67,7 @@ fn the_latest_of_several_limits_says_when_it_was_decided() {
     // The state of one limit is ahead of the store's clock, as after a clock was set back.
     let ahead = Timestamp::from_micros(STORE_START + 250_000).unwrap();
     let asker = asker(&scene.limits[..1]);
-    let answer = asker.request(Operation::Consume, &1.into());
+    let answer = asker.request(Operation::Consume, &1.into(), alice);
     let answer = answer.decide_on(&mut scene.store[..1], ahead);
     assert!(answer.is_allowed());
     let first = scene.enter(1);

@@ -22,7 +22,7 @@ use crate::queue::{Class, Ticket};
 use crate::wait::Patience;
 use crate::wait::caller::Asker;
 use crate::wait::error::{TooLong, WaitError};
-use crate::wait::forecast::tests::DECIDED;
+use crate::wait::forecast::tests::{DECIDED, alice};
 
 const MS: Duration = Duration::from_millis(1);
 const US: Duration = Duration::from_micros(1);
@@ -53,8 +53,7 @@ impl Caller {
 }
 
 fn asker(limits: &[Limit]) -> Asker<'_> {
-    let key = Key::from("alice");
-    Asker { limits, key }
+    Asker { limits }
 }
 
 impl Scene {
@@ -162,7 +161,7 @@ impl Scene {
         let passed = self.now.duration_since(self.started).as_micros();
         let now = Timestamp::from_micros(STORE_START + u64::try_from(passed).unwrap());
         let asker = asker(&self.limits);
-        let request = asker.request(operation, &cost.into());
+        let request = asker.request(operation, &cost.into(), alice);
         request.decide_on(&mut self.store[..], now.unwrap())
     }
 
