@@ -7,7 +7,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
 use tollgate_core::store::{Check, Fingerprint, Operation, Request, Verdict, Verdicts};
-use tollgate_core::{Key, Limit, Timestamp};
+use tollgate_core::{ErrorKind, Key, Limit, Timestamp};
 use tollgate_wire::{Options, TimeSource};
 
 use super::gate::{ALONE, Gated, HOUR, Scene, Sent, are_allowed};
@@ -585,6 +585,11 @@ fn calls_of_other_hash_slots_are_not_held_up() {
     let scene = Scene::cluster();
     let of = |key| Request::consume(Check::new(scene.limit, key, 1));
     let (alice, bob) = (of("alice"), of("bob"));
+    let both = of("alice").and(Check::new(scene.limit, "bob", 1));
+    let error = scene.store.supports(&both).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let route = of("alice").and(Check::new(scene.limit, ("alice", "/a"), 1));
+    scene.store.supports(&route).unwrap();
     let mut calls: Vec<_> = (0..ALONE + 2).map(|_| scene.begin(&alice)).collect();
     assert_eq!(scene.sent().len(), ALONE);
     calls.push(scene.begin(&bob));
