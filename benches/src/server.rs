@@ -60,14 +60,14 @@ impl Server {
         let builder = RedisStore::builder().deadline(DEADLINE);
         let builder = builder.prefix(&self.prefix);
         let connected = self.runtime.block_on(builder.connect(self.url()));
-        connected.expect("the server answers")
+        connected.unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub(crate) fn fred(&self) -> FredStore {
         let builder = FredStore::builder().deadline(DEADLINE);
         let builder = builder.prefix(&self.prefix);
         let connected = self.runtime.block_on(builder.connect(self.url()));
-        connected.expect("the server answers")
+        connected.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Returns the URL, and starts the server if that is not done yet.

@@ -105,6 +105,10 @@ pub trait Store: Send + Sync {
 }
 
 /// A store that can decide on the calling thread, without waiting for anything.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has to wait for its answers, so a call cannot be ended by `.run()`",
+    note = "end the call by `.await`, or wrap the store in `Blocking` of `tollgate-tokio`"
+)]
 pub trait SyncStore: Store {
     /// Decides `request`, as [`Store::decide`] does.
     ///

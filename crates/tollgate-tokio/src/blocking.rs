@@ -26,24 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// unless the program itself is [late](Lateness): stopped, or with all its threads busy.
 /// In async code it would block the thread of other tasks: there, use the store itself.
 ///
-/// # Examples
-///
-/// ```no_run
-/// # mod tollgate_redis {
-/// #     pub use tollgate_memory::*;
-/// #     pub struct RedisStore;
-/// #     impl RedisStore {
-/// #         pub async fn connect(_: &str) -> Result<MemoryStore, StoreError> { Ok(MemoryStore::new()) }
-/// #     }
-/// # }
-/// use tollgate_redis::{RateLimiter, RedisStore};
-/// use tollgate_tokio::Blocking;
-///
-/// let store = Blocking::connect(RedisStore::connect("redis://127.0.0.1:6379"))?;
-/// let limiter = RateLimiter::new(store, ["login=sliding-log:5/1m"])?;
-/// limiter.check("203.0.113.7").run()?.permit()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// [The crate](crate#programs-without-async-code) has an example.
 #[derive(Debug)]
 pub struct Blocking<S> {
     store: S,
@@ -91,8 +74,8 @@ impl<S> Blocking<S> {
         })
     }
 
-    /// Sets how long a call waits at most, 5 s by default. A deadline of the store itself that is shorter
-    /// ends the call before.
+    /// Sets how long a call waits at most, 5 s by default. A store on a server ends a call after a shorter
+    /// deadline of its own, 500 ms unless its builder sets another.
     ///
     /// A call that takes longer is an error of [`ErrorKind::Unknown`]: it may have been counted.
     #[must_use]
@@ -103,7 +86,10 @@ impl<S> Blocking<S> {
 
     fn run<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         wait(&self.runtime, self.deadline, call).unwrap_or_else(|| {
-            let message = format!("the store did not answer within {:?}", self.deadline);
+            let message = format!(
+                "the store did not answer within {:?}: the call may have been counted",
+                self.deadline
+            );
             Err(StoreError::new(ErrorKind::Unknown, message))
         })
     }

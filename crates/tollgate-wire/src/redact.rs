@@ -101,7 +101,7 @@ impl fmt::Display for Redacted {
 
 impl fmt::Debug for Redacted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Redacted").field(&self.0).finish()
+        self.0.fmt(f)
     }
 }
 
@@ -241,7 +241,7 @@ mod tests {
         let replaced = source(Box::new(shows), &keys);
         assert!(replaced.is::<Redacted>() && replaced.source().is_none());
         assert_eq!(replaced.to_string(), "outer");
-        assert_eq!(format!("{replaced:?}"), r#"Redacted("outer")"#);
+        assert_eq!(format!("{replaced:?}"), r#""outer""#);
         let hides = Outer(std::io::Error::other("broken"));
         assert!(source(Box::new(hides), &keys).is::<Outer>());
     }

@@ -12,7 +12,7 @@ use super::times::{TimesRange, times};
 
 /// A complete expectation: a call with its answer.
 pub(super) struct Expected {
-    call: Call,
+    pub(super) call: Call,
     times: TimesRange,
     called: usize,
     /// Whether its sequence has gone on to later calls.
@@ -116,8 +116,13 @@ impl Call {
         }
     }
 
+    /// Returns whether this is about such calls on the limit of `check`, for whatever key.
+    pub(super) fn is_about(&self, verb: Verb, check: &Check<'_>) -> bool {
+        self.verb == verb && self.name.1(check)
+    }
+
     fn names(&self, verb: Verb, check: &Check<'_>) -> bool {
-        self.verb == verb && self.name.1(check) && self.key.1(check)
+        self.is_about(verb, check) && self.key.1(check)
     }
 }
 

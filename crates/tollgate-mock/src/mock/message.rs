@@ -12,7 +12,7 @@ pub(super) fn unexpected(
     received: &Received<'_>,
     standings: &[Standing],
 ) -> String {
-    let advice = advice(received, standings);
+    let advice = advice(expected, received, standings);
     listed(expected, received, standings, "expected") + "\n" + &advice
 }
 
@@ -59,7 +59,7 @@ fn listed(
 }
 
 /// Returns how to expect the call, using the first part that refused it.
-fn advice(received: &Received<'_>, standings: &[Standing]) -> String {
+fn advice(expected: &[Expected], received: &Received<'_>, standings: &[Standing]) -> String {
     let refused = standings.iter().position(|standing| standing.refuses());
     let index = refused.unwrap_or(0);
     let (verb, check) = (received.verb, &received.parts[index].check);
@@ -71,6 +71,9 @@ fn advice(received: &Received<'_>, standings: &[Standing]) -> String {
             "this cost, add"
         }
         Standing::UsedUp => "another call, raise `.times(..)`, or add",
+        Standing::NotNamed if expected.iter().any(|of| of.call.is_about(verb, check)) => {
+            "this call, accept its key where its limit is expected, or add"
+        }
         Standing::Expected(_) | Standing::NotNamed => "this call, add",
     };
     let answers = verb.listed_answers();

@@ -14,7 +14,7 @@ mod verdicts;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 #[cfg(doc)]
@@ -82,6 +82,8 @@ pub use times::TimesRange;
 #[derive(Default)]
 pub struct MockStore {
     expected: Mutex<Vec<Expected>>,
+    /// The first call that was not expected.
+    unexpected: OnceLock<String>,
     others: others::MockStore,
 }
 
@@ -132,7 +134,9 @@ impl MockStore {
             let mut places = standings.iter().filter_map(|standing| standing.place());
             let is_refused = standings.iter().any(|standing| standing.refuses());
             if is_refused || places.clone().next().is_none() {
-                panic!("{}", message::unexpected(&expected, received, &standings));
+                let message = message::unexpected(&expected, received, &standings);
+                let _ = self.unexpected.set(message.clone());
+                panic!("{message}");
             }
             let early = || message::early(&expected, received, &standings);
             let is_over = |place: &usize| asked.insert(*place) && expected[*place].is_past(early);
@@ -166,9 +170,13 @@ impl MockStore {
 impl Drop for MockStore {
     /// # Panics
     ///
-    /// If an expected call has not been made, unless the thread is already panicking.
+    /// If an expected call has not been made, or a call was not expected and its panic was caught, as that of a
+    /// task is; unless the thread is already panicking.
     fn drop(&mut self) {
         if !thread::panicking() {
+            if let Some(unexpected) = self.unexpected.get() {
+                panic!("{unexpected}");
+            }
             message::assert_all_met(self.expected(), "the store was dropped");
         }
     }

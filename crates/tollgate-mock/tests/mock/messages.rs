@@ -62,6 +62,17 @@ fn store_dropped_by_a_panic_does_not_panic_again() {
     assert_eq!(text, "the first panic");
 }
 
+/// As a task does, whose panic nobody looks at.
+#[test]
+fn test_fails_though_the_panic_of_an_unexpected_call_was_caught() {
+    let mut store = MockStore::new();
+    store.expect_check("attempts", "alice").never();
+    let limiter = RateLimiter::new(store, ["attempts=gcra:1/1m"]).unwrap();
+    let first = message(|| limiter.check("alice").run());
+    assert!(first.starts_with("unexpected check"), "{first}");
+    assert_eq!(message(|| drop(limiter)), first);
+}
+
 /// Returns the message that `fails` panics with.
 pub(super) fn message<T>(fails: impl FnOnce() -> T) -> String {
     let Err(panic) = catch_unwind(AssertUnwindSafe(fails)) else {
