@@ -16,7 +16,7 @@ crates/tollgate-core/src/ error time clock instants text cover cycle calendar ke
 crates/tollgate-core/src/algorithm/ change state machine text twin block calendar_window fixed_window gcra \
     sliding_buckets sliding_counter sliding_log list
 crates/tollgate-core/src/lease/ terms answer request store call state
-crates/tollgate-core/src/limiter/ cost left call settle_error change zones amounts
+crates/tollgate-core/src/limiter/ per_limit left call settle_error change zones amounts
 crates/tollgate-core/src/schedule/ zone calendar closed event operation quota terms request answer cover \
     store call search events
 crates/tollgate-core/src/store/ source check fingerprint receipt operation verdicts request evaluation \
