@@ -9,6 +9,9 @@ use crate::one_or_many::OneOrMany;
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
 
+/// The maximum number of checks in a request.
+pub const MAX_CHECKS: usize = 32;
+
 /// A limit, the key it is counted for, and the cost of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {

@@ -42,13 +42,13 @@ pub use crate::cover::{Cover, Uncovered};
 pub use crate::key::Partition;
 pub use crate::limit::Limits;
 pub use crate::time::MAX_EXACT;
-pub use check::{Check, Checks};
+pub use check::{Check, Checks, MAX_CHECKS};
 pub use evaluation::Evaluation;
 pub use fingerprint::Fingerprint;
 pub use lateness::{Delays, Lateness};
 pub use operation::{Operation, Prefetch};
 pub use receipt::Consumed;
-pub use request::{MAX_CHECKS, Request};
+pub use request::Request;
 pub use source::Source;
 pub use verdicts::Verdicts;
 

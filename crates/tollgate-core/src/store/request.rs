@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::time::Duration;
 
-use super::check::{Check, Checks};
+use super::check::{Check, Checks, MAX_CHECKS};
 use super::fingerprint::{Fingerprint, sum};
 use super::operation::{Operation, Prefetch};
 use super::receipt::Receipt;
@@ -15,9 +15,6 @@ use crate::error::{ErrorKind, StoreError};
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::time::Timestamp;
-
-/// The maximum number of checks in a request.
-pub const MAX_CHECKS: usize = 32;
 
 /// One or more checks that are decided together, all-or-nothing.
 ///
