@@ -1,8 +1,8 @@
 //! Answers to calls with ids, so that a repeated call gets the first one.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use tollgate_core::store::{Fingerprint, Operation, Request, Verdicts};
+use tollgate_core::store::{Fingerprint, Request, Verdicts};
 use tollgate_core::{CallId, Key, Limit, Receipt, StoreError, SyncStore, Timestamp};
 
 use crate::memory_store::MemoryStore;
@@ -34,7 +34,7 @@ impl MemoryStore {
             key: Key::new(&key),
             caller: request.caller_time(),
         };
-        let call = hash(&request);
+        let call = request.call_hash();
         let lock = BuildHasherDefault::<DefaultHasher>::default().hash_one(place.key);
         let lock = usize::try_from(lock).unwrap_or_default() % LOCKS;
         let _held = self.answers.locks[lock].lock();
@@ -93,29 +93,4 @@ fn key(request: &Request<'_>, id: &CallId<'_>) -> Vec<u8> {
     }
     bytes.extend_from_slice(id.bytes());
     bytes
-}
-
-/// Returns a hash of what is the same when a call is repeated: everything but the instant.
-fn hash(request: &Request<'_>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let (operation, most) = match request.operation() {
-        Operation::Consume => (0_u8, None),
-        Operation::TakeUpTo => (1, None),
-        Operation::Reserve { max_delay } => (2, Some(max_delay)),
-        Operation::Charge => (3, None),
-        Operation::Give => (4, None),
-        Operation::Refund(_) => (5, None),
-        Operation::Settle(_) => (6, None),
-        // No other operation has an id.
-        _ => (7, None),
-    };
-    (operation, most).hash(&mut hasher);
-    request.receipt().map(Receipt::to_bytes).hash(&mut hasher);
-    for check in request.checks() {
-        check.limit().identity().hash(&mut hasher);
-        check.limit().algorithm().to_string().hash(&mut hasher);
-        check.key().hash(&mut hasher);
-        check.cost().hash(&mut hasher);
-    }
-    hasher.finish()
 }

@@ -324,6 +324,41 @@ impl<'a> Request<'a> {
         Ok((Some(id), self.clone().with_id(None)))
     }
 
+    /// Returns a hash of everything that is the same if this call is repeated with its [id](Self::id): the
+    /// operation, the receipt, and the limits with their quotas, keys and costs, but not the instant. It is the same
+    /// in every process.
+    ///
+    /// For stores that keep answers by id: keep it with the answer, and [refuse](CallId::taken) a call with the
+    /// same id and another hash.
+    #[must_use]
+    pub fn call_hash(&self) -> u64 {
+        let (operation, most) = match self.operation {
+            Operation::Consume => (0, 0),
+            Operation::TakeUpTo => (1, 0),
+            Operation::Reserve { max_delay } => (2, max_delay.as_nanos()),
+            Operation::Charge => (3, 0),
+            Operation::Give => (4, 0),
+            Operation::Refund(_) => (5, 0),
+            Operation::Settle(_) => (6, 0),
+            // No other operation has an id.
+            _ => (7, 0),
+        };
+        let mut bytes = vec![operation];
+        bytes.extend_from_slice(&most.to_le_bytes());
+        append(
+            &mut bytes,
+            &self.receipt().map(Receipt::to_bytes).unwrap_or_default(),
+        );
+        for check in self.checks() {
+            append(&mut bytes, check.limit().identity().as_bytes());
+            append(&mut bytes, check.limit().algorithm().to_string().as_bytes());
+            append(&mut bytes, &check.key().partition());
+            append(&mut bytes, check.key().rest());
+            bytes.extend_from_slice(&check.cost().to_le_bytes());
+        }
+        sum(&bytes)
+    }
+
     /// Returns whether the call has an id.
     #[inline]
     #[must_use]
@@ -606,18 +641,18 @@ impl Fingerprint {
         // The store's clock and a caller's count in different states.
         let mut bytes = vec![u8::from(request.caller_time().is_some())];
         for check in request.checks() {
-            let key = check.key();
-            for part in [
-                check.limit().identity().as_bytes(),
-                &key.partition(),
-                key.rest(),
-            ] {
-                bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
-                bytes.extend_from_slice(part);
-            }
+            append(&mut bytes, check.limit().identity().as_bytes());
+            append(&mut bytes, &check.key().partition());
+            append(&mut bytes, check.key().rest());
         }
         Self::new(sum(&bytes))
     }
+}
+
+/// Appends `part` and its length, so that no two lists of parts have the same bytes.
+fn append(bytes: &mut Vec<u8>, part: &[u8]) {
+    bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(part);
 }
 
 /// Returns the error of a call without the time zone, or the day, that this limit needs.
