@@ -26,7 +26,7 @@ const MOST_ON_THEIR_WAY: usize = 1_024;
 /// The lines of a limiter, its clones, and itself in all time zones: for each key, those of the calls that it
 /// counts and that wait or are on their way to the store.
 struct Lines {
-    lines: Mutex<HashMap<OwnedKey, HashMap<Name, Arc<Mutex<Line>>>>>,
+    lines: Mutex<HashMap<OwnedKey, OfKey>>,
     /// How many places there are in all lines.
     places: AtomicUsize,
     // With some features of Tokio, a semaphore does not say that it is safe to unwind past it.
@@ -36,6 +36,8 @@ struct Lines {
 /// What calls of one key have in common if they stand in one line: where in memory their limits are, which
 /// are those of one zone, and the key of each limit, if there are several.
 type Name = (usize, Option<Arc<[OwnedKey]>>);
+
+type OfKey = HashMap<Name, Arc<Mutex<Line>>>;
 
 fn name(limits: &[Limit], keys: &OwnedKeys) -> Name {
     (limits.as_ptr().addr(), keys.each().cloned())
