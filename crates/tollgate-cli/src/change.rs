@@ -138,7 +138,10 @@ async fn look(
     let mut seen = Seen::default();
     for limit in limits {
         let name = limit.name();
-        let is_held = |state: &FoundState| state.name == name && state.clock == clock.into();
+        let is_held = |state: &FoundState| {
+            // The answer that is kept for an id was written by this change, too.
+            state.name == name && state.clock == clock.into() && !state.is_answer()
+        };
         let mut is_known =
             in_file.iter().any(|other| other.name() == name) || before.iter().any(is_held);
         let mut search = Search::new().with_limit(name).with_rest(whom.rest.as_str());
@@ -150,7 +153,6 @@ async fn look(
         }
     }
     let mut others = find(store, whom.search()).await?;
-    // The answer that is kept for an id was written by this change, too.
     others.retain(|state| !is_own(state) && !state.is_answer());
     others.retain(|state| whom.has(state) || whom.is_of_network(state));
     let (exact, other_rests): (Vec<_>, Vec<_>) = others.iter().partition(|it| it.is_exact);

@@ -17,6 +17,8 @@ use tollgate_core::{ErrorKind, Limit, Store, StoreError};
 /// [`take_up_to`](tollgate_core::RateLimiter::take_up_to) is not supported, and no units are granted ahead:
 /// what is taken beyond whole units would be lost.
 ///
+/// A receipt is for a `Share` of as many parts: one of another number gives back too much, or too little.
+///
 /// # Examples
 ///
 /// Ten processes, each with a store of its own, that never admit more than 100 per minute together:

@@ -83,7 +83,7 @@ fn units_are_charged_and_given_back_once_for_each_id() {
             .about(&format!("--key alice {limits}"))
             .plays(
                 r#"
-            0 charge --cost 130 --id call => remaining=0 & owed=30 & limits.0.given=none & limits.1=none
+            0 charge --cost 130 --id call => remaining=0 & owed=30 & limits.0.given=none & limits.1=none & unread=["minutes"]
             0 charge --cost 130 --id call => owed=30
             1 peek => limits.0.owed=30 & limits.1.owed=none
             0 give --cost 40 --id ticket => owed=0 & limits.0.remaining=10 & limits.0.given=40
@@ -102,6 +102,9 @@ fn units_are_charged_and_given_back_once_for_each_id() {
     assert_eq!(
         desk.text(&format!("give {minutes} --cost 1501")),
         "give alice, cost 1,501: 1 left\n- minutes=fixed-window:1000/1d: 1,501 given back, 1 of 1,000 left\n"
+    );
+    desk.plays(
+        "0 charge --limit day=fixed-window:9/1d --limit hour=gcra:1/1h --cost 3 => remaining=0 & owed=2 & limits.*.owed=[0, 2]",
     );
     // As the service does not count it.
     let other = r#"other_states=["minutes=fixed-window:N/1d"]"#;

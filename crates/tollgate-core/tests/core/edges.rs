@@ -424,6 +424,68 @@ fn a_receipt_is_read_as_it_was_written_and_damaged_bytes_are_an_error() {
     }
 }
 
+/// Returns these bytes with the sum that the bytes of a receipt end in.
+fn summed(content: &[u8]) -> Vec<u8> {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    let sum = content.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    [content, &sum.to_le_bytes()].concat()
+}
+
+/// Somebody may write other numbers into a receipt, and the sum that fits.
+#[test]
+fn no_number_in_a_receipt_stops_a_store() {
+    const NUMBERS: [u64; 7] = [0, 1, 3, MAX_EXACT - 1, MAX_EXACT, MAX_EXACT + 1, u64::MAX];
+    let texts = [
+        &["a=sliding-log:10/1m", "b=gcra:5/1m", "c=fixed-window:9/1s"][..],
+        &["a=sliding-counter:9/1m", "b=sliding-buckets:9/1m,buckets=6"],
+        &["a=gcra:2/1m", "b=gcra:3/1s"],
+    ];
+    for texts in texts {
+        let bytes = receipt(texts).to_bytes();
+        let content = &bytes[..bytes.len() - 8];
+        let limits: Vec<Limit> = texts.iter().map(|text| text.parse().unwrap()).collect();
+        let checks: Vec<_> = limits.iter().map(|of| Check::new(of, "k", 2)).collect();
+        let now = Timestamp::from_micros(1_800_000_001_000_000).unwrap();
+        let mut held: Vec<State> = limits.iter().map(|_| State::default()).collect();
+        assert!(
+            Request::new(Operation::Consume, &checks)
+                .decide_on(&mut held[..], now)
+                .is_allowed()
+        );
+        let places = || {
+            (10..content.len())
+                .step_by(8)
+                .flat_map(|at| NUMBERS.map(|to| (at, to)))
+        };
+        for (first, second) in places().flat_map(|first| places().map(move |other| (first, other)))
+        {
+            let mut content = content.to_vec();
+            for (at, number) in [first, second] {
+                content[at..at + 8].copy_from_slice(&number.to_le_bytes());
+            }
+            match Receipt::from_bytes(&summed(&content)) {
+                Ok(receipt) => {
+                    assert_eq!(receipt.to_bytes(), summed(&content));
+                    for operation in [Operation::Refund(&receipt), Operation::Settle(&receipt)] {
+                        let request = Request::new(operation, &checks);
+                        request.validate(Fingerprint::of).unwrap();
+                        assert!(request.decide_on(&mut held.clone()[..], now).is_allowed());
+                    }
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Malformed),
+            }
+        }
+        for (at, byte) in (0..2).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte))) {
+            let mut content = content.to_vec();
+            content[at] = byte;
+            if let Ok(receipt) = Receipt::from_bytes(&summed(&content)) {
+                let (version, count) = (content[0], usize::from(content[1]));
+                assert_eq!((version, count), (1, receipt.consumed().len()));
+            }
+        }
+    }
+}
+
 /// What another process or an earlier release wrote must be read.
 #[test]
 fn the_bytes_of_a_receipt_stay_as_they_are() {

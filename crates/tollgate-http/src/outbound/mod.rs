@@ -295,7 +295,8 @@ impl<S, F, R> OutboundLayer<S, F, R> {
 
     /// Sets the key that the limit called `name` is counted for, from the head of a request; all other limits, and
     /// pauses, are counted for the key of the layer. See
-    /// [`OutboundCall::key_of`](tollgate_tokio::outbound::OutboundCall::key_of).
+    /// [`OutboundCall::key_of`](tollgate_tokio::outbound::OutboundCall::key_of), and use that on a cluster: keys of
+    /// the layer have no rest, so a cluster cannot decide different ones together.
     ///
     /// # Errors
     ///

@@ -1,6 +1,5 @@
 //! `Hints::report`: shares what a response says about limits with all processes.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -74,32 +73,34 @@ impl Hints {
         longest_pause: Duration,
     ) -> Result<(), StoreError> {
         let (outbound, key) = (permit.outbound(), permit.key());
-        // The strictest report about each limit, however often the response repeats it.
+        // The least report about each limit, however often the response repeats it.
         let mut reports = BTreeMap::new();
+        // For the key of the call, whatever key the limit is counted for.
         let mut pause = None;
         for hint in self.limits() {
             let Some(remaining) = hint.remaining().filter(|remaining| *remaining >= least) else {
                 continue;
             };
-            let reset_after = hint.reset_after().map(|reset| reset.min(longest_pause));
-            match about(outbound, hint) {
-                Some(index) if remaining < left(permit, index) => {
-                    let new = (remaining, Reverse(reset_after));
-                    let known = reports.entry(index).or_insert(new);
-                    *known = new.min(*known);
-                }
-                None if remaining == 0 => pause = pause.max(reset_after),
-                _ => {}
+            let about = about(outbound, hint);
+            if about.is_some_and(|index| remaining >= left(permit, index)) {
+                continue;
+            }
+            if remaining == 0 {
+                let reset_after = hint.reset_after().map(|reset| reset.min(longest_pause));
+                pause = pause.max(reset_after);
+            }
+            if let Some(index) = about {
+                let known = reports.entry(index).or_insert(remaining);
+                *known = remaining.min(*known);
             }
         }
         if let Some(pause) = pause {
             let _ = outbound.penalize(key, pause).await?;
         }
-        for (index, (remaining, Reverse(reset_after))) in reports {
+        for (index, remaining) in reports {
             let name = outbound.limits()[index].name();
             let key = permit.key_of(name).unwrap_or(key);
-            let report = outbound.observe_limit(key, name, remaining, reset_after);
-            report.await?;
+            outbound.observe_limit(key, name, remaining, None).await?;
         }
         Ok(())
     }

@@ -114,7 +114,8 @@ pub fn calls_waiting<S>(limiter: &RateLimiter<S>) -> usize {
 ///
 /// After [`key_of`](tollgate_core::call::Call::key_of), all limits are waited for together, too. Calls with the
 /// same keys stand in one line; lines that have a key in common compete as those of several processes do, so a
-/// route that is full holds up no other.
+/// route that is full holds up no other. Each line asks the store by itself, and again whenever something is given
+/// back to one of its keys.
 ///
 /// # Time zones
 ///
@@ -237,8 +238,8 @@ impl<'l, S> Waiting<'l, S> {
         self
     }
 
-    /// Sets how many calls may wait for the key in this process: if there are that many already,
-    /// this one is refused at once. The default is 100,000, which take about 130 MB.
+    /// Sets how many calls may wait for the key, or for the same [keys](Self#several-keys), in this process: if
+    /// there are that many already, this one is refused at once. The default is 100,000, which take about 130 MB.
     ///
     /// # Examples
     ///

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, request, response};
+use tokio::time::sleep;
 use tollgate_http::outbound::OutboundLayer;
 use tollgate_memory::MemoryStore;
 use tollgate_tokio::Outbound;
 use tollgate_tokio::outbound::OutboundError;
+use tollgate_tokio::wait::WaitError;
 use tower::{Layer as _, ServiceExt};
 
 use super::remote::*;
@@ -104,22 +106,37 @@ async fn each_attempt_is_settled() {
     assert_eq!(left(&outbound).await, [58, 39_580]);
 }
 
-/// The tokens of a model count for the model, whatever the settlement of the other limits is.
+/// The tokens of a model count for the model, whatever the settlement of the other limits is. A pause, which is
+/// for the key of the call, lasts until the service has tokens again.
 #[tokio::test(start_paused = true)]
 async fn a_limit_may_have_a_key_of_its_own() {
     let outbound = model();
     let layer = layer(&outbound).key_of("tokens", |request| request.uri.path().to_owned());
     let layer = layer.unwrap().settle(used);
-    let answer = (
-        200,
-        &[("x-used", "3"), ("x-ratelimit-remaining-tokens", "39000")][..],
-    );
-    let client = layer.layer(Remote::new(&[answer]).client);
-    client.oneshot(request("POST")).await.unwrap();
+    let answers: [Answer; 2] = [
+        (
+            200,
+            &[("x-used", "3"), ("x-ratelimit-remaining-tokens", "39000")],
+        ),
+        (
+            200,
+            &[
+                ("x-ratelimit-remaining-tokens", "0"),
+                ("x-ratelimit-reset-tokens", "2m0s"),
+            ],
+        ),
+    ];
+    let client = layer.layer(Remote::new(&answers).client);
+    client.clone().oneshot(request("POST")).await.unwrap();
     assert_eq!(left(&outbound).await, [57, 40_000]);
     let call = outbound.call(KEY).cost(0).key_of("tokens", "/");
     let permit = call.await.unwrap();
     assert_eq!(permit.verdict("tokens").unwrap().remaining(), 39_000);
+    client.oneshot(request("POST")).await.unwrap();
+    sleep(MINUTE + Duration::from_secs(1)).await;
+    let call = outbound.call(KEY).key_of("tokens", "/");
+    let paused = call.wait_up_to(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(paused, WaitError::TooLong(of) if of.limit().name() == "requests-paused"));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tollgate_core::call::Companion;
 use tollgate_core::store::{Operation, Verdicts};
-use tollgate_core::{Key, Store};
+use tollgate_core::{Key, Limit, Store};
 
 use super::Patience;
 use super::caller::Caller;
@@ -26,33 +26,36 @@ const MOST_ON_THEIR_WAY: usize = 1_024;
 /// The lines of a limiter, its clones, and itself in all time zones: for each key, those of the calls that it
 /// counts and that wait or are on their way to the store.
 struct Lines {
-    lines: Mutex<HashMap<OwnedKey, Vec<OfKey>>>,
+    lines: Mutex<HashMap<OwnedKey, OfKey>>,
     /// How many places there are in all lines.
     places: AtomicUsize,
     // With some features of Tokio, a semaphore does not say that it is safe to unwind past it.
     on_their_way: AssertUnwindSafe<Semaphore>,
 }
 
-/// A line of calls with the same limits, in one zone, and the same keys.
-struct OfKey {
-    /// Where in memory the limits are.
-    limits: usize,
-    /// The key of each limit, if they have several.
-    each: Option<Arc<[OwnedKey]>>,
-    line: Arc<Mutex<Line>>,
+/// What calls of one key have in common if they stand in one line: where in memory their limits are, which
+/// are those of one zone, and the key of each limit, if there are several.
+type Name = (usize, Option<Arc<[OwnedKey]>>);
+
+type OfKey = HashMap<Name, Arc<Mutex<Line>>>;
+
+fn name(limits: &[Limit], keys: &OwnedKeys) -> Name {
+    (limits.as_ptr().addr(), keys.each().cloned())
 }
 
 impl Lines {
     /// Removes the line of these keys if it is still this one, and nothing is left in it: another call
     /// may have entered since, or another line may have begun.
-    fn remove(&self, keys: &OwnedKeys, line: &Arc<Mutex<Line>>) {
+    fn remove(&self, keys: &OwnedKeys, name: &Name, line: &Arc<Mutex<Line>>) {
         let mut lines = lock(&self.lines);
         if !is_idle(&lock(line)) {
             return;
         }
         for key in keys.all() {
             if let Some(of_key) = lines.get_mut(key) {
-                of_key.retain(|other| !Arc::ptr_eq(&other.line, line));
+                if of_key.get(name).is_some_and(|own| Arc::ptr_eq(own, line)) {
+                    of_key.remove(name);
+                }
                 if of_key.is_empty() {
                     lines.remove(key);
                 }
@@ -79,7 +82,7 @@ impl Companion for Shared {
     fn given_back(&self, key: Key<'_>) {
         let lines = lock(&self.0.lines);
         let of_key = lines.get(&OwnedKey::from(key)).into_iter().flatten();
-        let of_key: Vec<_> = of_key.map(|of_key| Arc::clone(&of_key.line)).collect();
+        let of_key: Vec<_> = of_key.map(|(_, line)| Arc::clone(line)).collect();
         drop(lines);
         for line in of_key {
             lock(&line).look_again(Instant::now());
@@ -109,11 +112,10 @@ impl Shared {
         let cost = caller.cost().clone();
         let mut lines = lock(&self.0.lines);
         let keys = caller.keys();
-        let (limits, each) = (caller.limits().as_ptr().addr(), keys.each());
-        let mut of_main = lines.get(keys.name()).into_iter().flatten();
-        let found = of_main.find(|line| line.limits == limits && line.each.as_ref() == each);
+        let name = name(caller.limits(), keys);
+        let found = lines.get(keys.name()).and_then(|of_key| of_key.get(&name));
         let line = match found {
-            Some(of_key) => Arc::clone(&of_key.line),
+            Some(line) => Arc::clone(line),
             None => {
                 let reserves = caller.supports(Operation::Reserve {
                     max_delay: Duration::ZERO,
@@ -121,11 +123,7 @@ impl Shared {
                 let line = Arc::new(Mutex::new(Line::new(reserves, now)));
                 for key in keys.all() {
                     let of_key = lines.entry(key.clone()).or_default();
-                    of_key.push(OfKey {
-                        limits,
-                        each: each.cloned(),
-                        line: Arc::clone(&line),
-                    });
+                    let _ = of_key.insert(name.clone(), Arc::clone(&line));
                 }
                 line
             }
@@ -189,9 +187,15 @@ impl<S: Store + 'static> InLine<S> {
             self.caller.runtime().spawn(keeper.run());
         }
         if is_idle {
-            self.lines.remove(self.caller.keys(), &self.line);
+            self.remove();
         }
         result
+    }
+
+    fn remove(&self) {
+        let keys = self.caller.keys();
+        let name = name(self.caller.limits(), keys);
+        self.lines.remove(keys, &name, &self.line);
     }
 }
 
@@ -359,18 +363,19 @@ impl<S: Store + 'static> Drop for Keeper<S> {
             self.line.change(|line| line.lost_keeper(Instant::now()));
             return;
         }
+        let until = lock(&self.line.line).remembered();
+        if until <= Instant::now() {
+            return self.line.remove();
+        }
         let InLine {
             lines,
             line,
             caller,
         } = self.line.clone();
-        let until = lock(&line).remembered();
-        if until <= Instant::now() {
-            return lines.remove(caller.keys(), &line);
-        }
         // This task no longer holds the store.
         let keys = caller.keys().clone();
         let remembered = Remembered {
+            name: name(caller.limits(), &keys),
             lines,
             line,
             keys,
@@ -385,6 +390,7 @@ struct Remembered {
     lines: Arc<Lines>,
     line: Arc<Mutex<Line>>,
     keys: OwnedKeys,
+    name: Name,
     until: Instant,
 }
 
@@ -401,7 +407,7 @@ impl Drop for Remembered {
             // The runtime ends.
             lock(&self.line).forget(now);
         }
-        self.lines.remove(&self.keys, &self.line);
+        self.lines.remove(&self.keys, &self.name, &self.line);
     }
 }
 
