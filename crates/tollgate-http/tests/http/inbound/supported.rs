@@ -48,7 +48,8 @@ impl Store for Partly {
 
 /// What a store without scripts refuses.
 fn settles(request: &Question<'_>) -> bool {
-    matches!(request.operation(), Operation::Settle(_))
+    let operation = request.operation();
+    matches!(operation, Operation::Settle(_) | Operation::Charge)
 }
 
 /// What a cluster refuses.
@@ -73,6 +74,8 @@ async fn a_policy_that_can_never_be_settled_is_found_before_a_request_comes() {
         policy().settle(|_| Some(0)),
         policy().settle_by_handler(),
         policy().settle_by_bytes(NonZeroU64::MIN),
+        policy().count_if(|_| true),
+        policy().ban_after(1, "ban=block:1h").unwrap(),
     ] {
         let error = layer(settling).supported().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
