@@ -485,9 +485,9 @@ impl<S: Store> InboundLayer<S> {
         let mut plans = self.shared.rules[0].plans().peekable();
         if plans.peek().is_none() {
             // They are chosen for each request.
-            return self.supported_with_limits(&[]);
+            return self.shared.supported(&[]);
         }
-        plans.try_for_each(|plan| self.shared.supported(plan))
+        plans.try_for_each(|plan| self.shared.supported(&plan.limits))
     }
 
     /// Returns the error for which a layer [by limiter](Self::by_limiter) answers every request for which
@@ -522,13 +522,7 @@ impl<S: Store> InboundLayer<S> {
     /// # }
     /// ```
     pub fn supported_with<T>(&self, limiter: &RateLimiter<T>) -> Result<(), StoreError> {
-        self.supported_with_limits(limiter.limits())
-    }
-
-    fn supported_with_limits(&self, limits: &[Limit]) -> Result<(), StoreError> {
-        let policy = &self.shared.rules[0].policy;
-        let limits = Described::new(limits, policy, &Fields::new());
-        self.shared.supported(&limits)
+        self.shared.supported(limiter.limits())
     }
 }
 

@@ -187,10 +187,7 @@ impl<S: Store + 'static> Settlement<S> {
     /// Settles: at once if the store need not wait, otherwise in the background, so that no response
     /// waits for it.
     fn begin(self) {
-        if self.requests().next().is_none() {
-            return;
-        }
-        if self.shared.now(self.settle()).is_some() {
+        if self.requests().next().is_none() || self.shared.now(self.settle()).is_some() {
             return;
         }
         match self.runtime.clone() {

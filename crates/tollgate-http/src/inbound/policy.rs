@@ -191,8 +191,8 @@ impl Policy {
         self,
         counts: impl Fn(&response::Parts) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let settles = self.settle(move |head| (!counts(head)).then_some(0));
-        settles.look_first()
+        self.look_first()
+            .settle(move |head| (!counts(head)).then_some(0))
     }
 
     /// Reserves nothing: a request is let through if 1 is left under each limit, and its cost is counted once the

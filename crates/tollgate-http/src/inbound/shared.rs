@@ -12,7 +12,7 @@ use http::{Method, Response};
 use smallvec::SmallVec;
 use tollgate_core::lease::NoLease;
 use tollgate_core::store::{Request, State, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_tokio::LeaseGuard;
 
 use super::client_key::{ClientKey, NoKey, Part};
@@ -86,8 +86,9 @@ impl<S> Clone for StoreOf<S> {
 
 impl<S: Store> Shared<S> {
     /// Returns the error that every request fails with whose first limits are these.
-    pub(super) fn supported(&self, first: &Arc<Described>) -> Result<(), StoreError> {
+    pub(super) fn supported(&self, first: &[Limit]) -> Result<(), StoreError> {
         let policy = &self.rules[0].policy;
+        let first = Described::new(first, policy, &self.fields);
         let mut question = Question::default();
         for (index, rule) in self.rules.iter().enumerate() {
             let may_share = policy.key.may_share_partition(&rule.policy.key);
@@ -96,7 +97,7 @@ impl<S: Store> Shared<S> {
                 false => Part::from_slice(b"other"),
             });
             match index {
-                0 => question.push(rule.ask_any(first, key)),
+                0 => question.push(rule.ask_any(&first, key)),
                 _ => rule
                     .plans()
                     .for_each(|limits| question.push(rule.ask_any(limits, key.clone()))),

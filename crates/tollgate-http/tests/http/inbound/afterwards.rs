@@ -12,6 +12,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use tollgate_core::Store;
 use tollgate_http::inbound::{Decided, Fields, InboundLayer, Policy};
+use tollgate_layers::DenyCache;
 use tollgate_mock::{Fault, FaultyStore};
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -136,7 +137,7 @@ async fn rules_that_look_and_rules_that_consume_are_all_or_nothing() {
 async fn a_key_that_is_refused_too_often_is_banned() {
     let bans = || policy().ban_after(3, "ban=block:10m").unwrap();
     let limits = ["a=sliding-log:1/1m"];
-    for by in ["new", "limiter", "also"] {
+    for by in ["limiter", "also"] {
         let (store, clock) = store();
         let asked = Arc::new(AtomicU32::new(0));
         let counts = Arc::clone(&asked);
@@ -144,12 +145,10 @@ async fn a_key_that_is_refused_too_often_is_banned() {
         let store = FaultyStore::new(store, from_fn(count));
         let chosen = move |_: &Parts| Ok::<_, Infallible>(Some(limiter((), limits)));
         let layer = match by {
-            "new" => InboundLayer::new(limiter(store, limits), bans()),
             "limiter" => InboundLayer::by_limiter(store, bans(), chosen),
-            _ => {
-                let other = InboundLayer::new(limiter(store, ["all=gcra:99/1s"]), policy());
-                other.also(limits, bans()).unwrap()
-            }
+            _ => InboundLayer::new(limiter(store, ["all=gcra:99/1s"]), policy())
+                .also(limits, bans())
+                .unwrap(),
         };
         let layer = layer.fields(Fields::new()).unwrap();
         for (after, user, status, wait, calls) in [
@@ -173,5 +172,13 @@ async fn a_key_that_is_refused_too_often_is_banned() {
             let is_banned = !["", "30", "60"].contains(&wait);
             assert_eq!(answer.body.contains(r#""ban""#), is_banned);
         }
+    }
+    // What a cache refuses is to cost the store nothing.
+    let (store, clock) = store();
+    let cache = DenyCache::new(store).clock(clock);
+    let layer = InboundLayer::new(limiter(cache, limits), bans());
+    for wait in ["", "60", "60", "60", "60", "60"] {
+        let answer = send(&layer, request("alice")).await;
+        assert_eq!(answer.header("retry-after"), wait);
     }
 }

@@ -586,7 +586,9 @@ proptest! {
                     let _ = request.headers_mut().insert("cost", cost.into());
                     let answer = runtime.block_on(async {
                         let answer = send(&layer, request).await;
-                        settled().await;
+                        if looks {
+                            settled().await;
+                        }
                         answer
                     });
                     prop_assert!(
