@@ -173,6 +173,14 @@ async fn a_key_that_is_refused_too_often_is_banned() {
             assert_eq!(answer.body.contains(r#""ban""#), is_banned);
         }
     }
+    for store in stores() {
+        let bans = policy().ban_after(1, "ban=block:10m").unwrap();
+        let layer = InboundLayer::new(limiter(store, limits), bans);
+        for wait in ["", "600", "600"] {
+            let answer = send(&layer, request("alice")).await;
+            assert_eq!(answer.header("retry-after"), wait);
+        }
+    }
     // What a cache refuses is to cost the store nothing.
     let (store, clock) = store();
     let cache = DenyCache::new(store).clock(clock);
