@@ -37,7 +37,7 @@ impl<S: Store + 'static> Passing<S> {
                 bytes: 0,
             })
         });
-        let Some((mut question, verdicts)) = self.decided.take() else {
+        let Some((question, verdicts)) = &self.decided else {
             return until_end;
         };
         let shared = &self.shared;
@@ -54,17 +54,17 @@ impl<S: Store + 'static> Passing<S> {
                 }
             })
             .collect();
-        let charged = question
-            .looks()
-            .then(|| question.charged(&verdicts, &costs));
-        let said = charged.as_ref().unwrap_or(&verdicts);
+        let charged = question.looks.then(|| question.charged(verdicts, &costs));
+        let said = charged.as_ref().unwrap_or(verdicts);
         let wait = || question.wait(said, &costs);
         shared.fields.lengthen_wait(wait, &mut head.headers);
         question.write(said, &shared.fields, &mut head.headers);
         if shared.inserts_decision {
-            let _ = head.extensions.insert(Decided::new(&question, said));
+            let _ = head.extensions.insert(Decided::new(question, said));
         }
-        if question.looks() || costs.iter().any(Option::is_some) || per_bytes {
+        if (question.looks || costs.iter().any(Option::is_some) || per_bytes)
+            && let Some((mut question, verdicts)) = self.decided.take()
+        {
             let settlement = Settlement {
                 shared: Arc::clone(&self.shared),
                 receipt: question.receipt(verdicts),

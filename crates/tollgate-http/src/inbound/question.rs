@@ -106,12 +106,15 @@ impl Asked {
 #[derive(Debug, Default)]
 pub(super) struct Question {
     asked: SmallVec<[Asked; 1]>,
+    /// Whether a rule looks before anything is consumed.
+    pub(super) looks: bool,
     /// What was consumed, if the verdicts are of two requests.
     receipt: Option<Box<Receipt>>,
 }
 
 impl Question {
     pub(super) fn push(&mut self, asked: Asked) {
+        self.looks |= asked.looks;
         self.asked.push(asked);
     }
 
@@ -161,15 +164,10 @@ impl Question {
         Request::new(operation, checks)
     }
 
-    /// Returns whether a rule looks before anything is consumed.
-    pub(super) fn looks(&self) -> bool {
-        self.asked.iter().any(|asked| asked.looks)
-    }
-
     /// Returns the request that finds out whether anything is left under the rules that look.
     pub(super) fn look(&self) -> Option<Request<'_>> {
         let look = || not_empty(self.request(Operation::Peek, true, |_, _| 1));
-        self.looks().then(look)?
+        self.looks.then(look)?
     }
 
     /// Returns the request to consume the costs under the other rules, all or none. It is empty if all look.
