@@ -197,10 +197,9 @@ impl Question {
         let consumed = consumed.map_or(&[][..], Verdicts::as_slice);
         let (mut consumed, mut each) = (consumed.iter(), looked.as_slice().iter());
         let said = self.each().map(|(_, asked, limit)| {
-            let said = if asked.looks {
-                each.next()
-            } else {
-                consumed.next()
+            let said = match asked.looks {
+                true => each.next(),
+                false => consumed.next(),
             };
             // Where an allowed call leaves nothing, it is not known what remains.
             let unknown = Verdict::allow(limit.algorithm().capacity(), 0);
@@ -231,16 +230,14 @@ impl Question {
     pub(super) fn bans(&self, verdicts: &Verdicts) -> SmallVec<[(usize, [Request<'_>; 2]); 1]> {
         let denied = self.each().zip(verdicts.as_slice());
         let denied = denied.filter(|((_, _, limit), it)| !it.is_allowed() && !limit.is_shadow());
-        let mut blocks = denied
-            .clone()
-            .filter(|((_, _, limit), _)| limit.algorithm().can_block());
-        if blocks.next().is_some() || verdicts.source() != Source::Store {
+        let blocks = |((_, _, limit), _): (_, _)| Limit::algorithm(limit).can_block();
+        if denied.clone().any(blocks) || verdicts.source() != Source::Store {
             return SmallVec::new();
         }
         let bans = self
             .each()
-            .enumerate()
-            .filter_map(|(at, (rule, asked, limit))| {
+            .zip(0..)
+            .filter_map(|((rule, asked, limit), at)| {
                 let is_block = asked.ban.as_ref().is_some_and(|ban| ban.block == *limit);
                 let counts = is_block && denied.clone().any(|((index, _, _), _)| index == rule);
                 counts.then_some((at, asked.ban()?))
@@ -295,12 +292,10 @@ fn charged(limit: &Limit, said: &Verdict, cost: u64) -> Verdict {
     // Nothing counts longer than if it had all been used now. Under a part of a limit, units return more slowly.
     let used = said.capacity().saturating_sub(said.remaining());
     let part = algorithm.capacity().div_ceil(said.capacity().max(1)).max(1);
-    let check = Check::new(
-        limit,
-        Key::from(""),
-        used.saturating_add(cost).saturating_mul(part),
-    );
-    let charge = Request::charge(check).decide_on(&mut State::default(), said.decided_at());
+    let used = used.saturating_add(cost).saturating_mul(part);
+    let used = used.min(algorithm.largest_charge());
+    let charge = Request::charge(Check::new(limit, Key::from(""), used));
+    let charge = charge.decide_on(&mut State::default(), said.decided_at());
     let charge = charge.map_costs(|cost| cost / part);
     charge.as_slice().first().copied().unwrap_or(*said)
 }

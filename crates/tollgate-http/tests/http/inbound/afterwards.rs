@@ -93,8 +93,9 @@ async fn a_look_is_charged_at_the_cost_that_is_known_afterwards() {
         (policy().look_first().settle_by_handler(), 9),
         (bytes.cost(|_| 99).look_first(), 5),
     ] {
-        for store in stores() {
-            let limiter = limiter(store, ["a=gcra:10/1m"]);
+        let algorithms = ["gcra", "sliding-log", "fixed-window", "sliding-counter"];
+        for (store, algorithm) in stores().into_iter().cycle().zip(algorithms) {
+            let limiter = limiter(store, [format!("a={algorithm}:10/1m")]);
             let layer = InboundLayer::new(limiter.clone(), policy.clone());
             assert_eq!(send(&layer, request("alice")).await.status, 200);
             settled().await;
