@@ -223,7 +223,9 @@ impl Algorithm {
         with_machine!(self, machine => commit(machine, state, now, cost))
     }
 
-    pub(crate) fn largest_charge(&self) -> u64 {
+    /// Returns the largest cost of a [charge](crate::store::Operation::Charge) that can be counted exactly.
+    #[must_use]
+    pub fn largest_charge(&self) -> u64 {
         with_machine!(self, machine => machine.largest_charge())
     }
 

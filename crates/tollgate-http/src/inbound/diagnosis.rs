@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::request::Parts;
+use tollgate_core::Limit;
 
 use super::client_ip::{ClientIp, Mistake};
 use super::client_key::{NoKey, Unknown};
@@ -132,10 +133,11 @@ impl<S> Shared<S> {
             return;
         }
         let counted = parts.extensions.get_or_insert_default::<Counted>();
-        for check in question.checks() {
-            let key = check.key();
+        let counts = |limit: &Limit| !limit.algorithm().can_block();
+        for (_, asked, limit) in question.each().filter(|(_, _, limit)| counts(limit)) {
+            let key = asked.key.as_key();
             let state = (
-                check.limit().identity().to_owned(),
+                limit.identity().to_owned(),
                 key.partition().to_vec(),
                 key.rest().to_vec(),
             );
@@ -145,7 +147,7 @@ impl<S> Shared<S> {
                     format_args!(
                         "a request is counted twice for one key by the limit `{}`: add the layer \
                          once, or give the limits different names",
-                        check.limit().name()
+                        limit.name()
                     ),
                 );
             } else {

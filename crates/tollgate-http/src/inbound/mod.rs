@@ -128,8 +128,9 @@ impl<S> InboundLayer<S> {
     /// Returns a layer that checks each request against the limits of `limiter`, under this policy:
     /// a [`ClientIp`] or a [`KeyBy`], or a [`Policy`], which also says what a request costs.
     pub fn new(limiter: RateLimiter<S>, policy: impl Into<Policy>) -> Self {
-        let choice = Choice::Always(Described::new(limiter.limits(), &Fields::new()));
-        Self::of(StoreOf::Limiter(limiter), choice, policy)
+        let policy = policy.into();
+        let limits = Described::new(limiter.limits(), &policy, &Fields::new());
+        Self::of(StoreOf::Limiter(limiter), Choice::Always(limits), policy)
     }
 
     /// Returns a layer that checks each request against the limits of its plan, whose name `plan`
@@ -176,7 +177,7 @@ impl<S> InboundLayer<S> {
         L: TryInto<Limit>,
         LimitError: From<L::Error>,
     {
-        let fields = Fields::new();
+        let (policy, fields) = (policy.into(), Fields::new());
         let mut described = HashMap::new();
         for (name, limits) in plans {
             let name = name.into();
@@ -195,13 +196,14 @@ impl<S> InboundLayer<S> {
                 );
                 return Err(LimitError::new(LimitErrorKind::Count, problem).into());
             }
-            if !on.is_empty() {
-                check_together(&on)?;
+            let limits = Described::new(on, &policy, &fields);
+            if !limits.limits.is_empty() {
+                check_together(&limits.limits)?;
             }
             if described.contains_key(&name) {
                 return Err(LayerError::duplicate_plan(&name));
             }
-            let _ = described.insert(name, Described::new(on, &fields));
+            let _ = described.insert(name, limits);
         }
         if described.is_empty() {
             let problem = "a layer needs at least one plan, with its limits";
@@ -249,11 +251,10 @@ impl<S> InboundLayer<S> {
             Ok(None) => Ok(Box::default()),
             Err(error) => Err(error.to_string()),
         }));
-        Self::of(StoreOf::Alone(Arc::new(store)), choice, policy)
+        Self::of(StoreOf::Alone(Arc::new(store)), choice, policy.into())
     }
 
-    fn of(store: StoreOf<S>, choice: Choice, policy: impl Into<Policy>) -> Self {
-        let policy = policy.into();
+    fn of(store: StoreOf<S>, choice: Choice, policy: Policy) -> Self {
         Self {
             shared: Arc::new(Shared {
                 store,
@@ -309,10 +310,12 @@ impl<S> InboundLayer<S> {
         L: TryInto<Limit>,
         LimitError: From<L::Error>,
     {
-        let limits = RateLimiter::new((), limits)?;
-        let limits = limits.limits();
+        let limits: Result<Vec<Limit>, _> = limits.into_iter().map(TryInto::try_into).collect();
+        let policy = policy.into();
+        let limits = Described::new(limits?, &policy, &self.shared.fields);
+        check_together(&limits.limits)?;
         let before = self.shared.rules.iter().map(Rule::most_limits);
-        let count = limits.len() + before.sum::<usize>();
+        let count = limits.limits.len() + before.sum::<usize>();
         if count > MAX_CHECKS {
             return Err(LimitError::new(
                 LimitErrorKind::Count,
@@ -322,7 +325,7 @@ impl<S> InboundLayer<S> {
                 ),
             ));
         }
-        for limit in limits {
+        for limit in &limits.limits {
             if self.limits().any(|other| other.name() == limit.name()) {
                 return Err(LimitError::new(
                     LimitErrorKind::Name,
@@ -334,8 +337,8 @@ impl<S> InboundLayer<S> {
             }
         }
         let rule = Rule {
-            choice: Choice::Always(Described::new(limits, &self.shared.fields)),
-            policy: policy.into(),
+            choice: Choice::Always(limits),
+            policy,
         };
         self.shared().rules.push(rule);
         Ok(self)
@@ -482,9 +485,9 @@ impl<S: Store> InboundLayer<S> {
         let mut plans = self.shared.rules[0].plans().peekable();
         if plans.peek().is_none() {
             // They are chosen for each request.
-            return self.shared.supported(&Described::new([], &Fields::new()));
+            return self.shared.supported(&[]);
         }
-        plans.try_for_each(|plan| self.shared.supported(plan))
+        plans.try_for_each(|plan| self.shared.supported(&plan.limits))
     }
 
     /// Returns the error for which a layer [by limiter](Self::by_limiter) answers every request for which
@@ -519,8 +522,7 @@ impl<S: Store> InboundLayer<S> {
     /// # }
     /// ```
     pub fn supported_with<T>(&self, limiter: &RateLimiter<T>) -> Result<(), StoreError> {
-        let plan = Described::new(limiter.limits(), &Fields::new());
-        self.shared.supported(&plan)
+        self.shared.supported(limiter.limits())
     }
 }
 

@@ -7,7 +7,7 @@ use http::response;
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tollgate_core::Receipt;
-use tollgate_core::store::Verdicts;
+use tollgate_core::store::{Request, Verdicts};
 use tollgate_core::{ErrorKind, Store, StoreError};
 use tollgate_tokio::LeaseGuard;
 
@@ -17,7 +17,6 @@ use super::policy::SettleBy;
 use super::question::Question;
 use super::refusal::Refusal;
 use super::shared::{Acquired, Refused, Shared};
-use super::warning::Warning;
 
 /// A request that was let through.
 pub(super) struct Passing<S: Store + 'static> {
@@ -55,20 +54,21 @@ impl<S: Store + 'static> Passing<S> {
                 }
             })
             .collect();
-        let wait = || question.wait(verdicts, &costs);
+        let charged = question.looks.then(|| question.charged(verdicts, &costs));
+        let said = charged.as_ref().unwrap_or(verdicts);
+        let wait = || question.wait(said, &costs);
         shared.fields.lengthen_wait(wait, &mut head.headers);
-        question.write(verdicts, &shared.fields, &mut head.headers);
+        question.write(said, &shared.fields, &mut head.headers);
         if shared.inserts_decision {
-            let _ = head.extensions.insert(Decided::new(question, verdicts));
+            let _ = head.extensions.insert(Decided::new(question, said));
         }
-        if (per_bytes || costs.iter().any(Option::is_some))
-            && let Some((question, verdicts)) = self.decided.take()
-            && let Some(receipt) = verdicts.into_receipt()
+        if (question.looks || costs.iter().any(Option::is_some) || per_bytes)
+            && let Some((mut question, verdicts)) = self.decided.take()
         {
             let settlement = Settlement {
                 shared: Arc::clone(&self.shared),
+                receipt: question.receipt(verdicts),
                 question,
-                receipt,
                 costs,
                 runtime: Handle::try_current().ok(),
             };
@@ -88,7 +88,7 @@ impl<S: Store + 'static> Shared<S> {
     pub(super) async fn decide(
         self: Arc<Self>,
         mut parts: Parts,
-        question: Question,
+        mut question: Question,
     ) -> (Parts, Result<Passing<S>, Refused>) {
         let acquired = match (&self.acquires, question.asked().first()) {
             (Some(acquires), Some(asked)) => Some(acquires(asked.key.clone()).await),
@@ -99,7 +99,7 @@ impl<S: Store + 'static> Shared<S> {
             Some(Ok(Err(_))) => None,
             Some(Err(error)) if self.refused_for(error).is_some() => None,
             _ if question.is_empty() => None,
-            _ => Some(self.store.get().decide(question.request()).await),
+            _ => Some(self.verdicts(&mut question).await),
         };
         let admitted = self.admit(&mut parts, question, verdicts, acquired);
         (parts, admitted)
@@ -162,12 +162,13 @@ impl<S: Store + 'static> Shared<S> {
     }
 }
 
-/// What a request turned out to cost, to be settled.
+/// What a request turned out to cost, to be settled, or to be counted if it looked first.
 struct Settlement<S> {
     shared: Arc<Shared<S>>,
     question: Question,
-    receipt: Receipt,
-    /// Of each rule; none keeps what was checked.
+    /// Of what was consumed.
+    receipt: Option<Receipt>,
+    /// Of each rule; none is what was checked.
     costs: SmallVec<[Option<u64>; 2]>,
     runtime: Option<Handle>,
 }
@@ -186,33 +187,30 @@ impl<S: Store + 'static> Settlement<S> {
     /// Settles: at once if the store need not wait, otherwise in the background, so that no response
     /// waits for it.
     fn begin(self) {
-        let request = self.question.settlement(&self.receipt, &self.costs);
-        if let Some(store) = self.shared.store.get().as_sync() {
-            self.report(store.decide_now(&request).map(drop));
+        if self.requests().next().is_none() || self.shared.now(self.settle()).is_some() {
             return;
         }
-        drop(request);
         match self.runtime.clone() {
-            Some(runtime) => {
-                drop(runtime.spawn(async move {
-                    let request = self.question.settlement(&self.receipt, &self.costs);
-                    let settled = self.shared.store.get().decide(request).await;
-                    self.report(settled.map(drop));
-                }));
-            }
-            None => self.report(Err(StoreError::new(
+            Some(runtime) => drop(runtime.spawn(async move { self.settle().await })),
+            None => self.shared.not_counted(&StoreError::new(
                 ErrorKind::Unavailable,
                 "there is no Tokio runtime to settle on: run the service on one",
-            ))),
+            )),
         }
     }
 
-    fn report(&self, settled: Result<(), StoreError>) {
-        if let Err(error) = settled {
-            self.shared.warnings.log_once(
-                Warning::NotSettled,
-                format_args!("a request keeps the cost it was checked at: {error}"),
-            );
+    fn requests(&self) -> impl Iterator<Item = Request<'_>> {
+        let receipt = self.receipt.as_ref();
+        let settlement = receipt.and_then(|_| self.question.settlement(receipt, &self.costs));
+        let charge = self.question.settlement(None, &self.costs);
+        settlement.into_iter().chain(charge)
+    }
+
+    async fn settle(&self) {
+        for request in self.requests() {
+            if let Err(error) = self.shared.ask(request).await {
+                self.shared.not_counted(&error);
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::response;
+use tollgate_core::{Limit, LimitError, LimitErrorKind, Quota, SlidingLog};
 
 use super::client_ip::ClientIp;
 use super::key_by::KeyBy;
@@ -26,13 +27,13 @@ use jiff::tz::TimeZone;
 /// ```
 /// use std::num::NonZeroU64;
 ///
-/// use http::StatusCode;
 /// use tollgate_http::inbound::{ClientIp, InboundLayer, Policy};
 /// use tollgate_memory::{MemoryStore, RateLimiter};
 ///
-/// // Only logins that fail count, and each address gets a mebibyte of responses a minute.
+/// // Only logins that fail count; who tries three more is banned. Each address gets a mebibyte a minute.
 /// let failures = Policy::new(ClientIp::peer())
-///     .settle(|response| Some(u64::from(response.status == StatusCode::UNAUTHORIZED)));
+///     .count_if(|head| head.status == 401)
+///     .ban_after(3, "ban=block:10m")?;
 /// let kibibytes = Policy::new(ClientIp::peer())
 ///     .cost(|_| 64)
 ///     .settle_by_bytes(NonZeroU64::new(1024).unwrap());
@@ -51,6 +52,17 @@ pub struct Policy {
     #[cfg(feature = "calendar")]
     day: Option<Arc<DayOf>>,
     pub(super) settle: Option<SettleBy>,
+    /// Whether requests are counted only once their responses are known.
+    pub(super) looks: bool,
+    pub(super) ban: Option<Arc<Ban>>,
+}
+
+/// Blocks a key that has been refused too often.
+#[derive(Debug)]
+pub(super) struct Ban {
+    /// Counts the refusals: full when they are too many.
+    pub(super) refusals: Limit,
+    pub(super) block: Limit,
 }
 
 type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
@@ -82,13 +94,16 @@ impl Policy {
             #[cfg(feature = "calendar")]
             day: None,
             settle: None,
+            looks: false,
+            ban: None,
         }
     }
 
     /// Sets what a request costs, from its head.
     ///
     /// If the policy settles what a request turns out to cost, it is checked at 1 at least: what costs
-    /// nothing is always allowed, and never settled.
+    /// nothing is always allowed, and never settled. If it [looks first](Self::look_first), a request is
+    /// admitted as long as 1 is left, and this is what is counted afterwards.
     #[must_use]
     pub fn cost(mut self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
         self.cost = Some(Arc::new(cost));
@@ -169,6 +184,60 @@ impl Policy {
         self.settled(SettleBy::Handler)
     }
 
+    /// Counts a request, at its [cost](Self::cost) or 1, only if `counts` holds for the head of its response:
+    /// only missing pages, or only failed logins. It [settles](Self::settle) so, and [looks](Self::look_first).
+    #[must_use]
+    pub fn count_if(
+        self,
+        counts: impl Fn(&response::Parts) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.look_first()
+            .settle(move |head| (!counts(head)).then_some(0))
+    }
+
+    /// Reserves nothing: a request is let through if 1 is left under each limit, and its cost is counted once the
+    /// response tells it, whether it fits or not. So what costs nothing is refused only if nothing is left.
+    ///
+    /// Requests at once all look before one is counted: a limit's bound is exceeded by at most the costs of those
+    /// that were in flight when it was reached. [`hold`](super::InboundLayer::hold) limits how many these are. A
+    /// request without a response is not counted, nor is one that is denied, also by a limit with `count-denied`.
+    #[must_use]
+    pub fn look_first(mut self) -> Self {
+        self.looks = true;
+        self
+    }
+
+    /// Blocks a key after `refusals` by the limits of this policy within the time of `block`, a limit such as
+    /// `ban=block:10m`, for that time.
+    ///
+    /// The block is one more limit of the policy, unless it has it already. A sliding log, called `ban-refusals`
+    /// for the block `ban`, counts what the store refuses while the key is not blocked; a refusal waits for that.
+    /// If the store fails then, the request is refused all the same.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`] if `block` blocks nobody, if there are no refusals, or if a sliding log cannot count them.
+    /// That another limit has the block's name is an error of the layer, or of
+    /// [`supported`](super::InboundLayer::supported).
+    pub fn ban_after<L>(mut self, refusals: u64, block: L) -> Result<Self, LimitError>
+    where
+        L: TryInto<Limit>,
+        LimitError: From<L::Error>,
+    {
+        let block = block.try_into()?;
+        if refusals == 0 || !block.algorithm().can_block() || block.is_shadow() {
+            let problem = format!(
+                "a ban needs 1 refusal or more, not {refusals}, and a block such as `ban=block:10m`, not `{block}`"
+            );
+            return Err(LimitError::new(LimitErrorKind::Amount, problem));
+        }
+        let quota = Quota::new(refusals, block.algorithm().longest_window())?;
+        let name = format!("{}-refusals", block.name());
+        let refusals = Limit::new(&name, SlidingLog::new(quota)?)?;
+        self.ban = Some(Arc::new(Ban { refusals, block }));
+        Ok(self)
+    }
+
     fn settled(self, by: SettleBy) -> Self {
         Self {
             settle: Some(by),
@@ -194,7 +263,7 @@ impl Policy {
     pub(super) fn cost_of(&self, parts: &Parts) -> u64 {
         let cost = self.cost.as_ref().map_or(1, |cost_of| cost_of(parts));
         // What costs nothing has no receipt, and so could never be settled.
-        cost.max(u64::from(self.settle.is_some()))
+        cost.max(u64::from(self.settle.is_some() && !self.looks))
     }
 }
 

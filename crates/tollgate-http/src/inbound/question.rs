@@ -1,6 +1,5 @@
 //! `Question`: what a store is asked for a request.
 
-use std::iter;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -9,12 +8,14 @@ use http::request::Parts;
 use smallvec::SmallVec;
 #[cfg(feature = "calendar")]
 use tollgate_core::LimitError;
-use tollgate_core::store::{Check, Operation, Request, Verdict, Verdicts};
-use tollgate_core::{Limit, RateLimiter, Receipt, Wait};
+use tollgate_core::store::{
+    BlockSpan, Check, Operation, Request, Source, State, Verdict, Verdicts,
+};
+use tollgate_core::{Key, Limit, RateLimiter, Receipt, Wait};
 
 use super::client_key::{ClientKey, NoKey};
 use super::fields::{Fields, RATE_LIMIT_POLICY, until};
-use super::policy::Policy;
+use super::policy::{Ban, Policy};
 
 /// Limits, and what `RateLimit-Policy` says about them in every response.
 #[derive(Debug)]
@@ -24,9 +25,17 @@ pub(super) struct Described {
 }
 
 impl Described {
-    pub(super) fn new(limits: impl Into<Box<[Limit]>>, fields: &Fields) -> Arc<Self> {
-        let limits = limits.into();
-        let header = fields.policy(&limits);
+    /// Describes the limits of a policy, with the block of its ban. Who has no limits is never refused.
+    pub(super) fn new(
+        limits: impl Into<Vec<Limit>>,
+        policy: &Policy,
+        fields: &Fields,
+    ) -> Arc<Self> {
+        let mut limits = limits.into();
+        let block = policy.ban.iter().map(|ban| &ban.block);
+        let mut block = block.filter(|block| !limits.is_empty() && !limits.contains(block));
+        limits.extend(block.next().cloned());
+        let (header, limits) = (fields.policy(&limits), limits.into());
         Arc::new(Self { limits, header })
     }
 
@@ -73,20 +82,53 @@ pub(super) struct Asked {
     pub(super) limits: Arc<Described>,
     pub(super) key: ClientKey,
     pub(super) cost: u64,
+    /// Whether it consumes nothing before the response: it needs one unit, and is charged afterwards.
+    pub(super) looks: bool,
+    pub(super) ban: Option<Arc<Ban>>,
+}
+
+impl Asked {
+    /// Returns the requests that count a refusal, and that block the key.
+    pub(super) fn ban(&self) -> Option<[Request<'_>; 2]> {
+        let Ban { refusals, block } = self.ban.as_deref()?;
+        let check = |limit| Check::new(limit, self.key.as_key(), 1);
+        let block = Request::block(BlockSpan::Usual, check(block));
+        Some([Request::charge(check(refusals)), block])
+    }
+
+    /// Returns what the request turned out to cost, or what it was expected to cost.
+    fn settled(&self, costs: &[Option<u64>], index: usize) -> u64 {
+        costs.get(index).copied().flatten().unwrap_or(self.cost)
+    }
 }
 
 /// What a store is asked for a request.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Question(SmallVec<[Asked; 1]>);
+#[derive(Debug, Default)]
+pub(super) struct Question {
+    asked: SmallVec<[Asked; 1]>,
+    /// Whether a rule looks before anything is consumed.
+    pub(super) looks: bool,
+    /// What was consumed, if the verdicts are of two requests.
+    receipt: Option<Box<Receipt>>,
+}
 
 impl Question {
     pub(super) fn push(&mut self, asked: Asked) {
-        self.0.push(asked);
+        self.looks |= asked.looks;
+        self.asked.push(asked);
     }
 
     /// Returns whether there is nothing to ask: a limiter may be off.
     pub(super) fn is_empty(&self) -> bool {
-        self.checks().next().is_none()
+        self.each().next().is_none()
+    }
+
+    /// Returns each limit, after its rule and the index of that.
+    pub(super) fn each(&self) -> impl Iterator<Item = (usize, &Asked, &Limit)> + Clone {
+        self.asked.iter().enumerate().flat_map(|(index, asked)| {
+            let limits = asked.limits.limits.iter();
+            limits.map(move |limit| (index, asked, limit))
+        })
     }
 
     /// Returns why no limiter could have the limits of all rules, some of which were chosen for the
@@ -95,42 +137,112 @@ impl Question {
         if self.is_empty() {
             return None;
         }
-        let clash = RateLimiter::new((), self.checks().map(|check| check.limit())).err()?;
+        let clash = RateLimiter::new((), self.each().map(|(_, _, limit)| limit)).err()?;
         Some(NotAsked::Limits(clash.to_string()))
     }
 
     pub(super) fn asked(&self) -> &[Asked] {
-        &self.0
+        &self.asked
     }
 
-    pub(super) fn checks(&self) -> impl Iterator<Item = Check<'_>> {
-        self.0.iter().flat_map(|asked| {
-            let key = asked.key.as_key();
-            let limits = asked.limits.limits.iter();
-            limits.map(move |limit| Check::new(limit, key, asked.cost))
-        })
+    /// Returns a request of the rules that look, or of the others.
+    fn request<'a>(
+        &'a self,
+        operation: Operation<'a>,
+        looks: bool,
+        cost: impl Fn(usize, &Asked) -> u64,
+    ) -> Request<'a> {
+        let each = self.each().filter(|(_, asked, _)| asked.looks == looks);
+        let checks = each.map(|(index, asked, limit)| {
+            let cost = match operation {
+                // What cannot be counted exactly would not be counted at all.
+                Operation::Charge => cost(index, asked).min(limit.algorithm().largest_charge()),
+                _ => cost(index, asked),
+            };
+            Check::new(limit, asked.key.as_key(), cost)
+        });
+        Request::new(operation, checks)
     }
 
-    /// Returns the request to consume the costs, all or none.
-    pub(super) fn request(&self) -> Request<'_> {
-        Request::new(Operation::Consume, self.checks())
+    /// Returns the request that finds out whether anything is left under the rules that look.
+    pub(super) fn look(&self) -> Option<Request<'_>> {
+        let look = || not_empty(self.request(Operation::Peek, true, |_, _| 1));
+        self.looks.then(look)?
     }
 
-    /// Returns the request to settle what was consumed: of each rule at its cost, or at what it
-    /// was checked at.
+    /// Returns the request to consume the costs under the other rules, all or none. It is empty if all look.
+    pub(super) fn consumption(&self) -> Request<'_> {
+        self.request(Operation::Consume, false, |_, asked| asked.cost)
+    }
+
+    /// Returns the request to settle what was consumed, or the one to charge what only looked, if a rule turned
+    /// out to cost something else than was counted.
     pub(super) fn settlement<'a>(
         &'a self,
-        receipt: &'a Receipt,
+        receipt: Option<&'a Receipt>,
         costs: &[Option<u64>],
-    ) -> Request<'a> {
-        let costs = costs.iter().copied().chain(iter::repeat(None));
-        let checks = self.0.iter().zip(costs).flat_map(|(asked, cost)| {
-            let key = asked.key.as_key();
-            let cost = cost.unwrap_or(asked.cost);
-            let limits = asked.limits.limits.iter();
-            limits.map(move |limit| Check::new(limit, key, cost))
+    ) -> Option<Request<'a>> {
+        let looks = receipt.is_none();
+        let operation = receipt.map_or(Operation::Charge, Operation::Settle);
+        let cost = |index: usize, asked: &Asked| asked.settled(costs, index);
+        let mut each = self.each().filter(|(_, asked, _)| asked.looks == looks);
+        let counted = |asked: &Asked| if looks { 0 } else { asked.cost };
+        let differs = each.any(|(index, asked, _)| cost(index, asked) != counted(asked));
+        differs.then(|| self.request(operation, looks, cost))
+    }
+
+    /// Takes what the rules that look said, and the others if they were asked; returns it in the order of the rules.
+    pub(super) fn merge(&mut self, looked: &Verdicts, consumed: Option<&Verdicts>) -> Verdicts {
+        self.receipt = consumed.and_then(|said| said.again().into_receipt().map(Box::new));
+        let consumed = consumed.map_or(&[][..], Verdicts::as_slice);
+        let (mut consumed, mut each) = (consumed.iter(), looked.as_slice().iter());
+        let said = self.each().map(|(_, asked, limit)| {
+            let said = match asked.looks {
+                true => each.next(),
+                false => consumed.next(),
+            };
+            // Where an allowed call leaves nothing, it is not known what remains.
+            let unknown = Verdict::allow(limit.algorithm().capacity(), 0);
+            said.copied().unwrap_or(unknown)
         });
-        Request::new(Operation::Settle(receipt), checks)
+        with_each(looked, said)
+    }
+
+    /// Returns the receipt of what was consumed.
+    pub(super) fn receipt(&mut self, verdicts: Verdicts) -> Option<Receipt> {
+        let receipt = self.receipt.take().map(|receipt| *receipt);
+        receipt.or_else(|| verdicts.into_receipt())
+    }
+
+    /// Returns the verdicts after the costs under rules that look are charged.
+    pub(super) fn charged(&self, verdicts: &Verdicts, costs: &[Option<u64>]) -> Verdicts {
+        let said = self.each().zip(verdicts.as_slice());
+        let said = said.map(|((index, asked, limit), said)| match asked.looks {
+            true => charged(limit, said, asked.settled(costs, index)),
+            false => *said,
+        });
+        with_each(verdicts, said)
+    }
+
+    /// Returns the bans that count this refusal, and of each the index of its block's verdict: if a limit of its
+    /// rule denied the request, but no block did. Only refusals by the store count: those of a layer around it
+    /// spare the store.
+    pub(super) fn bans(&self, verdicts: &Verdicts) -> SmallVec<[(usize, [Request<'_>; 2]); 1]> {
+        let denied = self.each().zip(verdicts.as_slice());
+        let denied = denied.filter(|((_, _, limit), it)| !it.is_allowed() && !limit.is_shadow());
+        let blocks = |((_, _, limit), _): (_, _)| Limit::algorithm(limit).can_block();
+        if denied.clone().any(blocks) || verdicts.source() != Source::Store {
+            return SmallVec::new();
+        }
+        let bans = self
+            .each()
+            .zip(0..)
+            .filter_map(|((rule, asked, limit), at)| {
+                let is_block = asked.ban.as_ref().is_some_and(|ban| ban.block == *limit);
+                let counts = is_block && denied.clone().any(|((index, _, _), _)| index == rule);
+                counts.then_some((at, asked.ban()?))
+            });
+        bans.collect()
     }
 
     /// Returns each limit with its verdict.
@@ -138,13 +250,13 @@ impl Question {
         &'v self,
         verdicts: &'v Verdicts,
     ) -> impl Iterator<Item = (&'v Limit, &'v Verdict)> + Clone {
-        let limits = self.0.iter().flat_map(|asked| asked.limits.limits.iter());
+        let limits = self.each().map(|(_, _, limit)| limit);
         limits.zip(verdicts.as_slice())
     }
 
     /// Writes what the limits said into the headers of the response.
     pub(super) fn write(&self, verdicts: &Verdicts, fields: &Fields, headers: &mut HeaderMap) {
-        let policies = self.0.iter();
+        let policies = self.asked.iter();
         for policy in policies.filter_map(|asked| asked.limits.header.as_ref()) {
             let _ = headers.append(RATE_LIMIT_POLICY, policy.clone());
         }
@@ -158,16 +270,45 @@ impl Question {
         if !verdicts.source().tells_what_is_left() {
             return Wait::ZERO;
         }
-        let costs = self.0.iter().zip(costs).flat_map(|(asked, settled)| {
-            let cost = settled.unwrap_or(asked.cost);
-            asked.limits.limits.iter().map(move |_| cost)
-        });
-        let in_force = self.verdicts(verdicts).zip(costs);
         let counts = |limit: &Limit| !limit.is_shadow() && !limit.algorithm().can_block();
-        let in_force = in_force.filter(|((limit, _), _)| counts(limit));
-        let waits = in_force.map(|((limit, verdict), cost)| until(limit, verdict, cost));
+        let said = self.each().zip(verdicts.as_slice());
+        let in_force = said.filter(|((_, _, limit), _)| counts(limit));
+        let waits = in_force.map(|((index, asked, limit), said)| match asked.looks {
+            true => until(limit, said, 1),
+            false => until(limit, said, asked.settled(costs, index)),
+        });
         waits.max().unwrap_or(Wait::ZERO)
     }
+}
+
+/// Returns what a limit that looked says after a charge of `cost`: what remains, and until when at most.
+fn charged(limit: &Limit, said: &Verdict, cost: u64) -> Verdict {
+    let algorithm = limit.algorithm();
+    // Where an allowed call leaves nothing, it is not known what remains.
+    let is_known = said.is_allowed() && said.remaining() > 0;
+    if cost == 0 || !is_known || algorithm.can_block() {
+        return *said;
+    }
+    // Nothing counts longer than if it had all been used now. Under a part of a limit, units return more slowly.
+    let used = said.capacity().saturating_sub(said.remaining());
+    let part = algorithm.capacity().div_ceil(said.capacity().max(1)).max(1);
+    let used = used.saturating_add(cost).saturating_mul(part);
+    let used = used.min(algorithm.largest_charge());
+    let charge = Request::charge(Check::new(limit, Key::from(""), used));
+    let charge = charge.decide_on(&mut State::default(), said.decided_at());
+    let charge = charge.map_costs(|cost| cost / part);
+    charge.as_slice().first().copied().unwrap_or(*said)
+}
+
+/// Returns a request, if it asks anything.
+pub(super) fn not_empty(request: Request<'_>) -> Option<Request<'_>> {
+    (!request.checks().is_empty()).then_some(request)
+}
+
+/// Returns the same verdicts, except for what each limit said.
+pub(super) fn with_each(verdicts: &Verdicts, each: impl IntoIterator<Item = Verdict>) -> Verdicts {
+    let new = Verdicts::new(verdicts.fingerprint(), each);
+    new.with_source(verdicts.source()).with_age(verdicts.age())
 }
 
 /// Why a store is not asked.

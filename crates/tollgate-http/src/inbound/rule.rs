@@ -45,10 +45,17 @@ impl Rule {
 
     /// Returns what to ask under these limits before a request comes, with a key that stands for its own.
     pub(super) fn ask_any(&self, limits: &Arc<Described>, key: ClientKey) -> Asked {
+        let limits = Arc::clone(limits).with_calendar_of(&self.policy, None);
+        self.asked(limits, key, 1)
+    }
+
+    fn asked(&self, limits: Arc<Described>, key: ClientKey, cost: u64) -> Asked {
         Asked {
-            limits: Arc::clone(limits).with_calendar_of(&self.policy, None),
+            limits,
             key,
-            cost: 1,
+            cost,
+            looks: self.policy.looks,
+            ban: self.policy.ban.clone(),
         }
     }
 
@@ -71,8 +78,9 @@ impl Rule {
 
     /// Describes the limits anew.
     pub(super) fn set_fields(&mut self, fields: &Fields) {
+        let policy = &self.policy;
         let anew = |limits: &mut Arc<Described>| {
-            *limits = Described::new(limits.limits.clone(), fields);
+            *limits = Described::new(limits.limits.clone(), policy, fields);
         };
         match &mut self.choice {
             Choice::Always(limits) => anew(limits),
@@ -97,7 +105,7 @@ impl Rule {
                 limits.ok_or_else(|| NotAsked::Plan(plan.map(str::to_owned)))
             }
             Choice::ByRequest(limits_of) => match limits_of(parts) {
-                Ok(limits) => Ok(Described::new(limits, fields)),
+                Ok(limits) => Ok(Described::new(limits, &self.policy, fields)),
                 Err(error) => return Err(NotAsked::Limits(error)),
             },
         };
@@ -113,11 +121,7 @@ impl Rule {
         if limits.is_local() {
             return Err(NotAsked::Zone);
         }
-        Ok(Asked {
-            limits,
-            key,
-            cost: self.policy.cost_of(parts),
-        })
+        Ok(self.asked(limits, key, self.policy.cost_of(parts)))
     }
 }
 

@@ -83,7 +83,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
-        let question = match self.shared.question(&mut parts) {
+        let mut question = match self.shared.question(&mut parts) {
             Ok(Some(question)) => question,
             Ok(None) => {
                 // Nobody settles by it, but the handler may expect it.
@@ -97,7 +97,7 @@ where
             Err(response) => return self.refuse(response, &parts, body),
         };
         let shared = Arc::clone(&self.shared);
-        let Some(verdicts) = shared.decide_now(&question) else {
+        let Some(verdicts) = shared.decide_now(&mut question) else {
             return InboundFuture::new(Stage::Asking {
                 asking: Box::pin(shared.decide(parts, question)),
                 // The service that was made ready is the one that is called.

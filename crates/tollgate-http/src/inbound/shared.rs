@@ -1,16 +1,18 @@
 //! `Shared`: what a layer and its services share, and what it decides about a request.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::header::ACCESS_CONTROL_REQUEST_METHOD;
 use http::request::Parts;
 use http::{Method, Response};
+use smallvec::SmallVec;
 use tollgate_core::lease::NoLease;
-use tollgate_core::store::{State, Verdicts};
-use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp};
+use tollgate_core::store::{Request, State, Verdict, Verdicts};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_tokio::LeaseGuard;
 
 use super::client_key::{ClientKey, NoKey, Part};
@@ -18,7 +20,7 @@ use super::extensions::Charge;
 use super::fields::Fields;
 use super::outage::Outage;
 use super::policy::SettleBy;
-use super::question::{Described, NotAsked, Question};
+use super::question::{Asked, Described, NotAsked, Question, not_empty, with_each};
 use super::refusal::{Cause, Refusal};
 use super::rule::Rule;
 use super::warning::{Warning, Warnings};
@@ -84,8 +86,9 @@ impl<S> Clone for StoreOf<S> {
 
 impl<S: Store> Shared<S> {
     /// Returns the error that every request fails with whose first limits are these.
-    pub(super) fn supported(&self, first: &Arc<Described>) -> Result<(), StoreError> {
+    pub(super) fn supported(&self, first: &[Limit]) -> Result<(), StoreError> {
         let policy = &self.rules[0].policy;
+        let first = Described::new(first, policy, &self.fields);
         let mut question = Question::default();
         for (index, rule) in self.rules.iter().enumerate() {
             let may_share = policy.key.may_share_partition(&rule.policy.key);
@@ -94,7 +97,7 @@ impl<S: Store> Shared<S> {
                 false => Part::from_slice(b"other"),
             });
             match index {
-                0 => question.push(rule.ask_any(first, key)),
+                0 => question.push(rule.ask_any(&first, key)),
                 _ => rule
                     .plans()
                     .for_each(|limits| question.push(rule.ask_any(limits, key.clone()))),
@@ -106,17 +109,26 @@ impl<S: Store> Shared<S> {
         if let Some(NotAsked::Limits(why)) = question.clash() {
             return Err(StoreError::new(ErrorKind::Malformed, why));
         }
-        let (store, request) = (self.store.get(), question.request());
-        request.validate_checks()?;
-        store.supports(&request)?;
-        if self.rules.iter().all(|rule| rule.policy.settle.is_none()) {
+        let supports = |request: Request<'_>| {
+            request.validate_checks()?;
+            self.store.get().supports(&request)
+        };
+        let bans = question.asked().iter().filter_map(Asked::ban).flatten();
+        let consumption = question.consumption();
+        let requests = [question.look(), not_empty(consumption.clone())].into_iter();
+        let requests = requests.chain([question.settlement(None, &[])]).flatten();
+        requests.chain(bans).try_for_each(supports)?;
+        let settles = |rule: &Rule| rule.policy.settle.is_some() && !rule.policy.looks;
+        if !self.rules.iter().any(settles) {
             return Ok(());
         }
-        let mut states = vec![State::default(); request.checks().len()];
-        let decided = request.decide_on(&mut *states, Timestamp::UNIX_EPOCH);
+        let mut states = vec![State::default(); consumption.checks().len()];
+        let decided = consumption.decide_on(&mut *states, Timestamp::UNIX_EPOCH);
+        let costs = vec![Some(0); question.asked().len()];
         // What is never admitted is never settled.
         decided.into_receipt().map_or(Ok(()), |receipt| {
-            store.supports(&question.settlement(&receipt, &[]))
+            let settlement = question.settlement(Some(&receipt), &costs);
+            settlement.map_or(Ok(()), supports)
         })
     }
 }
@@ -143,7 +155,8 @@ impl<S: Store + 'static> Shared<S> {
                 Err(why) => return Err(self.not_asked(parts, &why)),
             }
         }
-        if self.rules.len() > 1
+        let may_clash = self.rules.len() > 1 || self.rules[0].policy.ban.is_some();
+        if may_clash
             && self.rules.iter().any(Rule::is_by_request)
             && let Some(why) = question.clash()
         {
@@ -160,13 +173,86 @@ impl<S: Store + 'static> Shared<S> {
         self.refuse(&Refusal::not_asked(parts, why))
     }
 
+    /// Asks the store, at once if it need not wait.
+    pub(super) async fn ask(&self, request: Request<'_>) -> Result<Verdicts, StoreError> {
+        let store = self.store.get();
+        match store.as_sync() {
+            Some(store) => store.decide_now(&request),
+            None => store.decide(request).await,
+        }
+    }
+
+    /// Decides a question: first the rules that look, then the others. What is refused then may be banned.
+    pub(super) async fn verdicts(&self, question: &mut Question) -> Result<Verdicts, StoreError> {
+        let verdicts = match question.look() {
+            None => self.ask(question.consumption()).await?,
+            Some(look) => {
+                let looked = self.ask(look).await?;
+                let consumed = match not_empty(question.consumption()) {
+                    Some(consumption) if looked.is_allowed() => Some(self.ask(consumption).await?),
+                    _ => None,
+                };
+                question.merge(&looked, consumed.as_ref())
+            }
+        };
+        if verdicts.is_denied() {
+            return Ok(self.ban(question, verdicts).await);
+        }
+        Ok(verdicts)
+    }
+
+    /// Counts a refusal towards the bans of its keys, blocks those that were refused too often, and returns
+    /// what the limits say then.
+    async fn ban(&self, question: &Question, verdicts: Verdicts) -> Verdicts {
+        let mut each: SmallVec<[Verdict; 4]> = verdicts.as_slice().into();
+        for (index, [refusal, block]) in question.bans(&verdicts) {
+            let blocked = match self.ask(refusal).await {
+                Ok(refusals) if refusals.remaining() > 0 => continue,
+                Ok(_) => self.ask(block).await,
+                Err(error) => Err(error),
+            };
+            match blocked {
+                Ok(blocked) => each[index] = *blocked.as_slice().first().unwrap_or(&each[index]),
+                Err(error) => self.not_counted(&error),
+            }
+        }
+        with_each(&verdicts, each)
+    }
+
     /// Decides a question without waiting, if the store can do that.
-    pub(super) fn decide_now(&self, question: &Question) -> Option<Result<Verdicts, StoreError>> {
+    pub(super) fn decide_now(
+        &self,
+        question: &mut Question,
+    ) -> Option<Result<Verdicts, StoreError>> {
+        let store = self.store.get().as_sync()?;
         if self.acquires.is_some() {
             return None;
         }
-        let store = self.store.get().as_sync()?;
-        Some(store.decide_now(&question.request()))
+        if question.looks {
+            return self.now(self.verdicts(question));
+        }
+        // A future would be copied, which takes a sixth of a request's time.
+        match store.decide_now(&question.consumption()) {
+            Ok(said) if said.is_denied() => self.now(self.ban(question, said)).map(Ok),
+            said => Some(said),
+        }
+    }
+
+    /// Returns what a future that waits for nothing but the store returns, if the store need not wait.
+    pub(super) fn now<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let _ = self.store.get().as_sync()?;
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Warns that the store did not take what is counted after a decision.
+    pub(super) fn not_counted(&self, error: &StoreError) {
+        self.warnings.log_once(
+            Warning::NotSettled,
+            format_args!("a request keeps the cost it was checked at, or is not counted: {error}"),
+        );
     }
 
     /// Returns what the handler says by what its request costs, if a policy settles by that. It may be

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use futures_util::FutureExt;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use sfv::{BareItem, Dictionary, List, ListEntry, Parser};
@@ -339,6 +340,10 @@ fn an_outer_limit_lengthens_the_wait_of_an_inner_refusal() {
         Policy::new(by_user())
             .settle(move |head| Some(of(head.headers.contains_key("retry-after"))))
     };
+    let looks = |cost| {
+        let counts = |head: &http::response::Parts| head.headers.contains_key("retry-after");
+        Policy::new(by_user()).cost(move |_| cost).count_if(counts)
+    };
     for (outer, policy, wait) in [
         ("sliding-log:2/1h", zero(), 3_600),
         ("gcra:2/1h", zero(), 1_800),
@@ -350,6 +355,10 @@ fn an_outer_limit_lengthens_the_wait_of_an_inner_refusal() {
         ("sliding-log:2/1h", settled(0), 60),
         ("gcra:2/1h", settled(1), 1_800),
         ("gcra:3/3h", settled(4), 10_800),
+        // What only looked has been counted, or not.
+        ("sliding-log:1/1h", looks(1), 3_600),
+        ("sliding-log:1/1h", looks(0), 60),
+        ("gcra:3/3h", looks(4), 7_200),
     ] {
         let layer =
             |limit: &str, policy: Policy| InboundLayer::new(limiter(store().0, [limit]), policy);
@@ -539,7 +548,12 @@ proptest! {
         limits in prop::collection::vec(limit(), 1..4),
         rude in 0_usize..12,
         steps in prop::collection::vec((0_u64..3, 0_u64..900_000, 1_u64..5), 1..40),
+        looks in any::<bool>(),
     ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let cost_of = |parts: &Parts| text(&parts.headers, "cost").parse().unwrap();
+        let policy = Policy::new(by_user()).cost(cost_of);
+        let policy = if looks { policy.count_if(|_| true) } else { policy };
         for form in FORMS {
             let clock = ManualClock::at(Timestamp::from_micros(START).unwrap());
             for (store, parts) in stores(&clock) {
@@ -549,6 +563,8 @@ proptest! {
                 if largest == 0 {
                     continue;
                 }
+                let layer = InboundLayer::new(limiter, policy.clone());
+                let layer = layer.fields(form.fields()).unwrap();
                 let mut now = START;
                 let mut client: Option<Client> = None;
                 for (index, (seconds, micros, cost)) in steps.iter().copied().enumerate() {
@@ -566,16 +582,21 @@ proptest! {
                         cost = cost.min(client.left + u64::from(is_over)).min(largest);
                     }
                     clock.set(Timestamp::from_micros(now).unwrap());
-                    let decision = limiter.check("alice").cost(cost).into_future().now_or_never();
-                    let decision = decision.unwrap().unwrap();
+                    let mut request = request("alice");
+                    let _ = request.headers_mut().insert("cost", cost.into());
+                    let answer = runtime.block_on(async {
+                        let answer = send(&layer, request).await;
+                        if looks {
+                            settled().await;
+                        }
+                        answer
+                    });
                     prop_assert!(
-                        is_rude || client.is_none() || decision.is_allowed(),
-                        "{form:?} {parts} {cost} {client:?} {decision:?}"
+                        is_rude || client.is_none() || answer.status == 200,
+                        "{form:?} {parts} {cost} {client:?} {answer:?}"
                     );
-                    let mut headers = HeaderMap::new();
-                    form.fields().write(&decision, &mut headers);
-                    client = Client::learn(form, &headers, now);
-                    prop_assert!(client.is_some(), "{:?}", headers);
+                    client = Client::learn(form, &answer.headers, now);
+                    prop_assert!(client.is_some(), "{:?}", answer);
                 }
             }
         }

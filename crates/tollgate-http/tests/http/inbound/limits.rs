@@ -63,6 +63,25 @@ async fn limits_of_one_name_are_refused() {
 #[tokio::test]
 async fn a_layer_that_could_never_work_is_an_error() {
     let layer = || InboundLayer::new(limiter(store().0, ["a=gcra:1/1s"]), by_user());
+    for (refusals, block, part) in [
+        (0, "ban=block:1h", "1 refusal or more, not 0"),
+        (3, "ban=block:1h,shadow", "not `ban=block:1h,shadow`"),
+        (3, "ban=gcra:1/1h", "not `ban=gcra:1/1h`"),
+        (3, "block:1h", "expected a name"),
+        (u64::MAX, "ban=block:1h", "too large"),
+    ] {
+        let error = Policy::new(by_user()).ban_after(refusals, block);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    let bans = Policy::new(by_user()).ban_after(3, "a=block:1h").unwrap();
+    let twice = layer().also(["b=gcra:1/1s"], bans.clone()).unwrap_err();
+    assert_eq!(twice.kind(), LimitErrorKind::Name);
+    let plans = [("free", ["a=gcra:1/1s"])];
+    assert!(InboundLayer::by_plan(store().0, plans, bans.clone(), |_| None).is_err());
+    let new = InboundLayer::new(limiter(store().0, plans[0].1), bans);
+    assert!(new.supported().unwrap_err().to_string().contains("\"a\""));
+
     let none: [&str; 0] = [];
     let error = layer().also(none, by_user()).unwrap_err();
     assert_eq!(error.kind(), LimitErrorKind::Count);
@@ -331,23 +350,18 @@ async fn handlers_serve_requests_that_are_not_counted() {
 }
 
 #[tokio::test]
-async fn a_service_that_fails_keeps_the_estimate() {
+async fn a_service_that_fails_keeps_the_estimate_unless_it_was_only_looked_at() {
     use tower::{Layer, ServiceExt, service_fn};
 
-    let (store, _) = store();
-    let limiter = limiter(store, ["a=sliding-log:10/1m"]);
-    let policy = Policy::new(by_user()).cost(|_| 4).settle(|_| Some(1));
-    let layer = InboundLayer::new(limiter.clone(), policy);
-    let fails = service_fn(|_: Request<Body>| async { Err::<Response<Body>, _>("broken") });
-    assert_eq!(
-        layer
-            .layer(fails)
-            .oneshot(request("alice"))
-            .await
-            .unwrap_err(),
-        "broken"
-    );
-    assert_eq!(limiter.peek("alice").run().unwrap().remaining(), 6);
+    let settles = Policy::new(by_user()).cost(|_| 4).settle(|_| Some(1));
+    for (policy, left) in [(settles.clone(), 6), (settles.look_first(), 10)] {
+        let limiter = limiter(store().0, ["a=sliding-log:10/1m"]);
+        let layer = InboundLayer::new(limiter.clone(), policy);
+        let fails = service_fn(|_: Request<Body>| async { Err::<Response<Body>, _>("broken") });
+        let answer = layer.layer(fails).oneshot(request("alice")).await;
+        assert_eq!(answer.unwrap_err(), "broken");
+        assert_eq!(limiter.peek("alice").run().unwrap().remaining(), left);
+    }
 }
 
 #[tokio::test]
@@ -593,11 +607,4 @@ async fn the_decision_is_in_the_extensions() {
     assert!(!decided.is_allowed());
     assert_eq!(decided.retry_after().as_secs_ceil(), Some(60));
     assert_eq!(decided.verdicts().next().unwrap().0.name(), "a");
-}
-
-/// Lets what runs in the background run.
-async fn settled() {
-    for _ in 0..10 {
-        tokio::task::yield_now().await;
-    }
 }

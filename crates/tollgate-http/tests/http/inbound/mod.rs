@@ -1,5 +1,6 @@
 //! `InboundLayer`: whom it counts, what it lets through, and what it says.
 
+mod afterwards;
 mod body;
 mod client_ip;
 mod drain;

@@ -165,3 +165,10 @@ pub(crate) fn limit() -> impl Strategy<Value = String> {
         _ => format!("{shape}:{amount}/{window}"),
     })
 }
+
+/// Lets what runs in the background run.
+pub(crate) async fn settled() {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -48,7 +48,8 @@ impl Store for Partly {
 
 /// What a store without scripts refuses.
 fn settles(request: &Question<'_>) -> bool {
-    matches!(request.operation(), Operation::Settle(_))
+    let operation = request.operation();
+    matches!(operation, Operation::Settle(_) | Operation::Charge)
 }
 
 /// What a cluster refuses.
@@ -73,6 +74,8 @@ async fn a_policy_that_can_never_be_settled_is_found_before_a_request_comes() {
         policy().settle(|_| Some(0)),
         policy().settle_by_handler(),
         policy().settle_by_bytes(NonZeroU64::MIN),
+        policy().count_if(|_| true),
+        policy().ban_after(1, "ban=block:1h").unwrap(),
     ] {
         let error = layer(settling).supported().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -131,27 +134,28 @@ fn what_a_fallback_could_never_decide_is_found_before_a_request_comes() {
 #[tokio::test]
 async fn a_layer_by_limiter_says_which_limiters_it_can_be_given() {
     let chosen = |name: &str| limiter((), [format!("{name}=gcra:9/1s")]);
-    let by_limiter = InboundLayer::by_limiter(store().0, by_user(), move |parts| {
-        let name = parts.headers["name"].to_str().unwrap();
-        Ok::<Option<RateLimiter<()>>, Infallible>(Some(chosen(name)))
-    });
-    let layer = by_limiter.also(["a=gcra:9/1s"], by_user()).unwrap();
-    assert!(layer.supported().is_ok());
-    for (name, status) in [("b", 200), ("a", 500)] {
-        let mut request = request("alice");
-        let _ = request.headers_mut().insert("name", name.parse().unwrap());
-        assert_eq!(send(&layer, request).await.status, status);
-        let supported = layer.supported_with(&chosen(name));
-        let kind = supported.map_err(|error| {
-            assert!(error.to_string().contains("`a`") || error.to_string().contains("\"a\""));
-            error.kind()
-        });
-        let expected = if status == 200 {
-            Ok(())
-        } else {
-            Err(ErrorKind::Malformed)
-        };
-        assert_eq!(kind, expected);
+    let by_limiter = |policy: Policy| {
+        InboundLayer::by_limiter(store().0, policy, move |parts| {
+            let name = parts.headers["name"].to_str().unwrap();
+            Ok::<Option<RateLimiter<()>>, Infallible>(Some(chosen(name)))
+        })
+    };
+    let also = by_limiter(by_user().into()).also(["a=gcra:9/1s"], by_user());
+    let bans = Policy::new(by_user()).ban_after(1, "a=block:1h");
+    for layer in [also.unwrap(), by_limiter(bans.unwrap())] {
+        assert!(layer.supported().is_ok());
+        for (name, status, expected) in [("b", 200, Ok(())), ("a", 500, Err(ErrorKind::Malformed))]
+        {
+            let mut request = request("alice");
+            let _ = request.headers_mut().insert("name", name.parse().unwrap());
+            assert_eq!(send(&layer, request).await.status, status);
+            let supported = layer.supported_with(&chosen(name));
+            let kind = supported.map_err(|error| {
+                assert!(error.to_string().contains("`a`") || error.to_string().contains("\"a\""));
+                error.kind()
+            });
+            assert_eq!(kind, expected);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use tollgate_core::{ErrorKind, Store};
-use tollgate_http::inbound::{ClientIp, InboundLayer};
+use tollgate_http::inbound::{ClientIp, InboundLayer, Policy};
 use tollgate_mock::{Fault, FaultyStore};
 
 use super::client_ip::from;
@@ -200,6 +200,27 @@ async fn each_outage_and_its_end_are_logged_once() {
     expect(0, DOWN, "WARN").await;
     expect(0, Fault::Fail(Unknown), "WARN").await;
     expect(30, UP, "INFO").await;
+}
+
+/// Who is refused stays refused, whatever becomes of the ban; what is served stays served, though not counted.
+#[tokio::test]
+async fn a_store_that_fails_after_the_decision_is_warned_of() {
+    drop(logged());
+    let bans = Policy::new(by_user()).ban_after(1, "ban=block:1h").unwrap();
+    let counts = Policy::new(by_user()).count_if(|_| true);
+    let down = Fault::Fail(ErrorKind::Unavailable);
+    let (up, full) = (Fault::None, "a=sliding-log:0/1m");
+    for (policy, limit, faults, status) in [
+        (bans.clone(), full, vec![up, down], 429),
+        (bans, full, vec![up, up, down], 429),
+        (counts, "a=sliding-log:1/1m", vec![up, down], 200),
+    ] {
+        let store = FaultyStore::new(store().0, faults);
+        let layer = InboundLayer::new(limiter(store, [limit]), policy);
+        assert_eq!(send(&layer, request("alice")).await.status, status);
+        settled().await;
+        assert!(logged_one().contains("not-settled"));
+    }
 }
 
 #[test]
