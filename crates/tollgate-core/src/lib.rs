@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod algorithm;
+mod bytes;
 #[cfg(feature = "calendar")]
 mod calendar;
 mod call_id;

@@ -11,9 +11,10 @@ use smallvec::SmallVec;
 #[cfg(feature = "calendar")]
 use crate::algorithm::Brought;
 use crate::algorithm::{Algorithm, Gcra, State};
+use crate::bytes::decode;
 #[cfg(feature = "calendar")]
 use crate::calendar;
-use crate::error::{LimitError, Problem};
+use crate::error::{LimitError, Problem, StoreError};
 use crate::text::{Reader, from_texts};
 use crate::time::Timestamp;
 
@@ -342,6 +343,23 @@ impl State {
     #[must_use]
     pub fn is_fresh(&self, limit: &Limit, now: Timestamp) -> bool {
         limit.algorithm().status(self, now).reset_after.is_zero()
+    }
+
+    /// Returns the state that [`to_bytes`](Self::to_bytes) wrote, for a limit with the same
+    /// [identity](Limit::identity): so the amount may be another one.
+    ///
+    /// # Errors
+    ///
+    /// [`Protocol`](crate::ErrorKind::Protocol) if the bytes are damaged, or of something else, so that this limit
+    /// cannot come to them, or were written by a newer version of this crate.
+    pub fn from_bytes(limit: &Limit, bytes: &[u8]) -> Result<Self, StoreError> {
+        let what = format_args!("the state of limit `{}`", limit.name());
+        decode(
+            bytes,
+            what,
+            |from| limit.algorithm().read_state(from),
+            Self::to_bytes,
+        )
     }
 }
 

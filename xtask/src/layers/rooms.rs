@@ -11,15 +11,15 @@ crates/tollgate-cli/src/input/ record address key options instant wanted pattern
     json lines w3c parser
 crates/tollgate-conformance/src/ bound naive families harness watched plan clock history race machine \
     session scene promises leases list schedules suite
-crates/tollgate-core/src/ error time clock instants text cover cycle calendar key one_or_many quota call_id \
-    companion verdict algorithm limit store decision contract limiter lease schedule serde inside
+crates/tollgate-core/src/ error time bytes clock instants text cover cycle calendar key one_or_many quota \
+    call_id companion verdict algorithm limit store decision contract limiter lease schedule serde inside
 crates/tollgate-core/src/algorithm/ change state machine text twin block calendar_window fixed_window gcra \
     sliding_buckets sliding_counter sliding_log list
 crates/tollgate-core/src/lease/ terms answer request store call state
 crates/tollgate-core/src/limiter/ per_limit left call settle_error change zones amounts
 crates/tollgate-core/src/schedule/ zone calendar closed event operation quota terms request answer cover \
     store call search events
-crates/tollgate-core/src/store/ source check fingerprint receipt operation verdicts request evaluation \
+crates/tollgate-core/src/store/ source check fingerprint receipt operation verdicts request bytes evaluation \
     lateness
 crates/tollgate-fred/src/ connection failure places engine fred_store builder operate
 crates/tollgate-http/src/ limit_hint times spelled standard hints inbound outbound

@@ -66,9 +66,13 @@ fn terms(amount: u64, ttl: Duration) -> lease::Terms {
 /// Every answer equals that of the state machine, whatever the clock does.
 pub async fn agrees_with_the_machine(harness: &Leases, plan: &Plan) {
     plan.check(&histories(), async |history| {
-        let mut state = lease::State::default();
+        let mut row = Vec::new();
         check(harness, history, |request, now| {
-            request.decide_on(&mut state, now)
+            // In bytes, as a database would hold it.
+            let mut state = lease::State::from_bytes(request.terms(), &row).unwrap();
+            let answer = request.decide_on(&mut state, now);
+            row = state.to_bytes();
+            answer
         })
         .await
     });

@@ -1,4 +1,5 @@
-//! `Reference`: the simplest store that keeps every promise, a map behind a lock.
+//! `Reference`: the simplest store that keeps every promise, a map behind a lock, of bytes as a database would
+//! hold them.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -86,7 +87,7 @@ impl<S: Store> Store for WithoutInstants<S> {
 
 #[derive(Default)]
 pub(crate) struct ReferenceStore {
-    states: Mutex<HashMap<StateKey, State>>,
+    states: Mutex<HashMap<StateKey, Vec<u8>>>,
     answers: Mutex<HashMap<AnswerKey, Kept>>,
 }
 
@@ -96,7 +97,7 @@ type AnswerKey = (String, Vec<u8>, Vec<u8>, Vec<u8>);
 /// An answer, the call that it is for, and until when it is kept, in microseconds.
 struct Kept {
     call: String,
-    verdicts: Verdicts,
+    verdicts: Vec<u8>,
     ends: u64,
 }
 
@@ -119,7 +120,7 @@ impl ReferenceStore {
         let mut answers = self.answers.lock().unwrap();
         if let Some(kept) = answers.get(&key).filter(|kept| kept.ends > now.as_micros()) {
             if kept.call == call {
-                return Ok(kept.verdicts.again());
+                return Verdicts::from_bytes(request, &kept.verdicts);
             }
             return Err(CallId::taken());
         }
@@ -127,7 +128,7 @@ impl ReferenceStore {
         if verdicts.is_allowed() {
             let kept = Kept {
                 call,
-                verdicts: verdicts.again(),
+                verdicts: verdicts.to_bytes(),
                 ends: now.as_micros() + id.kept_us(),
             };
             answers.insert(key, kept);
@@ -141,10 +142,14 @@ impl ReferenceStore {
         let mut held = self.states.lock().unwrap();
         let now = now(request);
         let checks = request.checks();
-        let mut states: Vec<State> = checks
+        let states: Result<Vec<State>, _> = checks
             .iter()
-            .map(|check| held.get(&state_key(check)).cloned().unwrap_or_default())
+            .map(|check| {
+                let bytes = held.get(&state_key(check));
+                State::from_bytes(check.limit(), bytes.map_or(&[], Vec::as_slice))
+            })
             .collect();
+        let mut states = states?;
         let evaluation = request.evaluate(&states[..], now);
         let written: Vec<_> = (0..checks.len())
             .map(|index| evaluation.writes_to(index))
@@ -152,7 +157,7 @@ impl ReferenceStore {
         let decision = evaluation.apply(fingerprint, &mut states[..]);
         for ((check, state), written) in checks.iter().zip(states).zip(written) {
             if written {
-                held.insert(state_key(check), state);
+                held.insert(state_key(check), state.to_bytes());
             }
         }
         Ok(decision)

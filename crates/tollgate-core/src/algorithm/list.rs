@@ -42,6 +42,16 @@ macro_rules! algorithms {
                     $($(#[cfg(feature = $feature)])? Self::$machine(kept) => Remembered::heap_bytes(kept),)*
                 }
             }
+
+            /// Writes all but the kind and the instant, which it returns.
+            fn write(&self, to: &mut Writer) -> (u64, u64) {
+                match self {
+                    Self::Vacant => (0, 0),
+                    $($(#[cfg(feature = $feature)])? Self::$machine(kept) => {
+                        (<$machine as Machine>::KIND, <$machine as Machine>::write_state(kept, to))
+                    })*
+                }
+            }
         }
 
         $(
@@ -75,7 +85,6 @@ macro_rules! algorithms {
                     }
                 }
 
-                #[cfg(feature = "__twins")]
                 fn keep(kept: $folder::State) -> State {
                     State(Kind::$machine(kept.into()))
                 }

@@ -1,6 +1,7 @@
 //! `Machine`: the trait of the state machines that define the algorithms.
 
 use super::{BlockSpan, Remembered, State};
+use crate::bytes::{Reader, Writer};
 use crate::cover::Period;
 use crate::error::LimitError;
 use crate::quota::Quota;
@@ -20,7 +21,6 @@ pub(crate) trait Listed: Sized {
     fn open(state: &mut State) -> &mut Self::State;
 
     /// Wraps `kept` in a [`State`].
-    #[cfg(feature = "__twins")]
     fn keep(kept: Self::State) -> State;
 }
 
@@ -97,8 +97,17 @@ pub(crate) trait Machine: Copy + Listed {
     /// The algorithm's name in the text of limits and in keys on a server.
     const NAME: &'static str;
 
+    /// The kind of its states as bytes, from 0 to 6; it never changes.
+    const KIND: u64;
+
     /// Whether it counts by a calendar, and so has [periods](Self::periods).
     const BY_CALENDAR: bool = false;
+
+    /// Writes all of `state` but an instant, which it returns.
+    fn write_state(state: &Self::State, to: &mut Writer) -> u64;
+
+    /// Reads the state with this instant, or returns `None` if no limit of this shape comes to it.
+    fn read_state(&self, instant: u64, from: &mut Reader<'_>) -> Option<Self::State>;
 
     /// Returns the quota.
     fn quota(&self) -> Quota;

@@ -43,11 +43,12 @@ pub use twin::{CallContext, MOST_PARAMETERS, Told, Twin, Words, double, integer,
 
 use std::time::Duration;
 
+use crate::bytes::{Reader, Writer};
 use crate::cover::Period;
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::text::{Forms, Options};
-use crate::time::{Timestamp, Wait};
+use crate::time::{MAX_EXACT, Timestamp, Wait};
 use crate::verdict::Verdict;
 
 algorithms! { $
@@ -328,6 +329,11 @@ impl Algorithm {
         with_machine!(self, machine => machine.shape())
     }
 
+    /// Reads what [`State::to_bytes`] wrote, or returns `None` if no such limit comes to such a state.
+    pub(crate) fn read_state(&self, from: &mut Reader<'_>) -> Option<State> {
+        with_machine!(self, machine => read_state(machine, from))
+    }
+
     /// Returns the parameters of the script: see `Paired::parameters`.
     #[cfg(feature = "__twins")]
     pub(crate) fn parameters(&self) -> Words {
@@ -448,6 +454,18 @@ fn consume<M: Machine>(
         at: Timestamp::saturating_from_micros(outcome.at),
         shadow,
     }
+}
+
+fn read_state<M: Machine>(machine: &M, from: &mut Reader<'_>) -> Option<State> {
+    if from.0.is_empty() {
+        return Some(State::default());
+    }
+    let head = from.take(7)?.iter();
+    let head = head.fold(0, |head, byte| head << 8 | u64::from(*byte));
+    if head >> 53 != M::KIND {
+        return None;
+    }
+    machine.read_state(head & MAX_EXACT, from).map(M::keep)
 }
 
 /// Opens the state; the machine is passed only so that callers need not name its type.

@@ -1,7 +1,12 @@
 //! `State`: the leases of one key, and how requests are decided on them.
 
+use std::collections::HashSet;
+
+use crate::bytes::{LEASES, Reader, Writer, decode};
+use crate::error::StoreError;
 use crate::lease::answer::{Acquisition, Answer, Lease, NoLease, Occupancy};
-use crate::lease::request::{Operation, Request};
+use crate::lease::request::{LONGEST_ID, Operation, Request};
+use crate::lease::terms::{LONGEST_US, MAX_LEASES, Terms};
 use crate::time::{MAX_EXACT, Timestamp, Wait};
 
 /// The leases of one key.
@@ -62,6 +67,76 @@ impl State {
     pub fn heap_bytes(&self) -> usize {
         let ids: usize = self.held.iter().map(|held| held.id.len()).sum();
         self.held.capacity() * size_of::<Held>() + ids
+    }
+
+    /// Returns this state as bytes, for a store that keeps it elsewhere. Equal states give equal bytes; one that
+    /// [`is_empty`](Self::is_empty) gives none.
+    ///
+    /// They are 0xe1, the latest token, `±` from it to the latest call, how many leases follow, and of each `±`
+    /// from the end of the one before or the latest call to its end, by how much its token is less than the
+    /// latest, the weight, the length of the id, and the id: numbers as in the
+    /// [states of limits](crate::store::State::to_bytes).
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let (mut to, mut ends) = (Writer(vec![LEASES]), self.latest);
+        to.number(self.last_token);
+        to.difference(self.last_token, self.latest);
+        to.number(self.held.len() as u64);
+        for held in &self.held {
+            to.difference(ends, held.expires);
+            to.number(self.last_token - held.token);
+            to.number(held.weight);
+            to.id(&held.id);
+            ends = held.expires;
+        }
+        to.0
+    }
+
+    /// Returns the state that [`to_bytes`](Self::to_bytes) wrote, under terms with the same
+    /// [identity](Terms::identity).
+    ///
+    /// # Errors
+    ///
+    /// As [those of limits](crate::store::State::from_bytes).
+    pub fn from_bytes(terms: &Terms, bytes: &[u8]) -> Result<Self, StoreError> {
+        let what = format_args!("the state of leases `{}`", terms.name());
+        decode(bytes, what, Self::read, Self::to_bytes)
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        if from.0.is_empty() {
+            return Some(Self::default());
+        }
+        let is_own = from.take(1)? == [LEASES];
+        // Once the clock has come to its end, tokens still grow.
+        let last_token = from.number(1..=2 * MAX_EXACT)?;
+        let latest = from.difference(last_token)?;
+        let (mut held, mut ends, mut sum) = (Vec::new(), latest, 0);
+        let (mut ids, mut tokens) = (HashSet::new(), HashSet::new());
+        for index in 0..from.number(0..=MAX_LEASES)? {
+            let expires = from.difference(ends)?;
+            let token = last_token - from.number(0..=last_token - 1)?;
+            let (weight, id) = (from.number(1..=MAX_LEASES)?, from.id(LONGEST_ID)?);
+            if (index > 0 && expires < ends) || !ids.insert(id) || !tokens.insert(token) {
+                return None;
+            }
+            (ends, sum) = (expires, sum + weight);
+            held.push(Held {
+                id: id.into(),
+                token,
+                weight,
+                expires,
+            });
+        }
+        let is_near = ends <= latest + LONGEST_US;
+        (is_own && is_near && sum <= MAX_LEASES).then_some(Self {
+            held,
+            latest,
+            last_token,
+        })
     }
 
     fn insert(&mut self, lease: Held) {

@@ -17,7 +17,7 @@ pub const SHAPE: &str = "leases";
 const SHORTEST_US: u64 = 1_000;
 
 /// The longest time to live: an instant and a time to live still fit into 2^53 microseconds.
-const LONGEST_US: u64 = MAX_EXACT / 8;
+pub(super) const LONGEST_US: u64 = MAX_EXACT / 8;
 
 /// What a [`ConcurrencyLimiter`](crate::lease::ConcurrencyLimiter) allows: its name, how much may be held
 /// at once, and how long a lease lasts without renewal.

@@ -1,13 +1,17 @@
 //! `State`: the events of one key, and how requests are decided on them.
 
+use std::collections::HashSet;
+
+use crate::bytes::{Reader, SCHEDULE, Writer, decode};
 use crate::cover::Uncovered;
+use crate::error::StoreError;
 use crate::schedule::answer::{Answer, Reason, Refusal};
-use crate::schedule::event::Event;
+use crate::schedule::event::{Event, LONGEST_ID};
 use crate::schedule::operation::Operation;
-use crate::schedule::quota::Quota;
+use crate::schedule::quota::{MAX_AMOUNT, Quota};
 use crate::schedule::request::Request;
 use crate::schedule::search::{Entry, Found, Search, hash};
-use crate::schedule::terms::Terms;
+use crate::schedule::terms::{LONGEST_US, Terms};
 use crate::time::{MAX_EXACT, Timestamp};
 
 /// The events of one key, sorted by time, then by id.
@@ -52,6 +56,62 @@ impl State {
     pub fn heap_bytes(&self) -> usize {
         let ids: usize = self.entries.iter().map(|entry| entry.id.len()).sum();
         self.entries.capacity() * size_of::<Entry>() + ids
+    }
+
+    /// Returns this state as bytes, for a store that keeps it elsewhere. Equal states give equal bytes; one without
+    /// events gives none.
+    ///
+    /// They are 0xe0, the latest call, how many events follow, and of each `±` from the one before or the latest
+    /// call, the weight, the length of the id, and the id: numbers as in the
+    /// [states of limits](crate::store::State::to_bytes).
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let (mut to, mut time) = (Writer(vec![SCHEDULE]), self.latest.as_micros());
+        to.number(time);
+        to.number(self.entries.len() as u64);
+        for entry in &self.entries {
+            to.difference(time, entry.time.as_micros());
+            to.number(entry.weight());
+            to.id(&entry.id);
+            time = entry.time.as_micros();
+        }
+        to.0
+    }
+
+    /// Returns the state that [`to_bytes`](Self::to_bytes) wrote, under terms with the same
+    /// [identity](Terms::identity).
+    ///
+    /// # Errors
+    ///
+    /// As [those of limits](crate::store::State::from_bytes).
+    pub fn from_bytes(terms: &Terms, bytes: &[u8]) -> Result<Self, StoreError> {
+        let what = format_args!("the state of schedule `{}`", terms.name());
+        decode(bytes, what, Self::read, Self::to_bytes)
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        let (mut state, mut ids) = (Self::default(), HashSet::new());
+        if from.0.is_empty() {
+            return Some(state);
+        }
+        let is_own = from.take(1)? == [SCHEDULE];
+        let latest = from.exact()?;
+        state.latest = stamp(latest);
+        let mut time = latest;
+        for _ in 0..from.exact()? {
+            time = from.difference(time)?;
+            let (weight, id) = (from.number(1..=MAX_AMOUNT)?, from.id(LONGEST_ID)?);
+            let entry = Entry::of(&Event::new(id, stamp(time)).with_weight(weight));
+            let last = state.entries.last().map(|last| (last.time, &last.id));
+            if last >= Some((entry.time, &entry.id)) || !ids.insert(id) {
+                return None;
+            }
+            state.entries.push(entry);
+        }
+        (is_own && time <= latest + LONGEST_US).then_some(state)
     }
 
     fn index(&self, id: &[u8], limits: Limits) -> Option<usize> {

@@ -33,7 +33,7 @@ const DAY_US: u64 = 86_400_000_000;
 const DEFAULT_HORIZON_US: u64 = 366 * DAY_US;
 const DEFAULT_TOLERANCE_US: u64 = 1_000_000;
 /// An event's time and all that is added to it still fit into 2^53 microseconds.
-const LONGEST_US: u64 = MAX_EXACT / 8;
+pub(super) const LONGEST_US: u64 = MAX_EXACT / 8;
 
 /// What a [`Schedule`](crate::schedule::Schedule) allows: its name, quotas, horizon and tolerance.
 ///

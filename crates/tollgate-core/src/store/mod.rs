@@ -27,6 +27,7 @@
 //! To call a store without a limiter, such as with keys of several kinds in one request, make a
 //! [`Request`] and pass it to [`Store::decide`](crate::Store::decide).
 
+mod bytes;
 mod check;
 pub(crate) mod evaluation;
 mod fingerprint;

@@ -375,7 +375,12 @@ fn ask_machine(
     for _ in 0..24 {
         match request.decide_on(state, now) {
             schedule::Answer::Uncovered(at) => request.widen(at),
-            answer => return answer,
+            answer => {
+                // Through bytes, as a database would hold it.
+                let row = state.to_bytes();
+                *state = schedule::State::from_bytes(request.terms(), &row).unwrap();
+                return answer;
+            }
         }
     }
     panic!("the machine does not find its periods in {request:?}");

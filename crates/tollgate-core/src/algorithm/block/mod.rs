@@ -1,6 +1,7 @@
 //! `Block`: denies every call of a key until an instant, and counts none.
 
 use super::{BlockSpan, Machine, Remembered, Status};
+use crate::bytes::{Reader, Writer};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait, micros_ceil};
@@ -120,6 +121,22 @@ impl Block {
 
 impl Machine for Block {
     const NAME: &'static str = "block";
+    const KIND: u64 = 5;
+
+    fn write_state(state: &State, to: &mut Writer) -> u64 {
+        let lasts = state.ends - state.at;
+        to.numbers(&[lasts]);
+        if lasts != state.length {
+            to.difference(lasts, state.length);
+        }
+        state.at
+    }
+
+    fn read_state(&self, at: u64, from: &mut Reader<'_>) -> Option<State> {
+        let lasts = from.number(1..=MAX_EXACT - at)?;
+        let (ends, length) = (at + lasts, from.difference(lasts)?);
+        (length <= ends).then_some(State { ends, at, length })
+    }
 
     fn quota(&self) -> Quota {
         self.quota

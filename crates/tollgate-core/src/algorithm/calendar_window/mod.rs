@@ -1,6 +1,7 @@
 //! `CalendarWindow`: counts calls per day, week, month or year of a time zone.
 
 use super::{Brought, Machine, Outcome, Remembered, Status};
+use crate::bytes::{Reader, Writer};
 use crate::calendar::{Bounds, Calendar};
 use crate::cover::Period;
 use crate::cycle::{CalendarCycle, CalendarUnit};
@@ -184,7 +185,24 @@ impl CalendarWindow {
 
 impl Machine for CalendarWindow {
     const NAME: &'static str = "calendar-window";
+    const KIND: u64 = 6;
     const BY_CALENDAR: bool = true;
+
+    fn write_state(state: &State, to: &mut Writer) -> u64 {
+        to.numbers(&[state.kept, state.length]);
+        state.start
+    }
+
+    fn read_state(&self, start: u64, from: &mut Reader<'_>) -> Option<State> {
+        let kept = from.exact()?;
+        let length = from.number(1..=self.longest_window_us())?;
+        // The last period ends after the last instant.
+        (start + length <= MAX_EXACT + 1).then_some(State {
+            start,
+            length,
+            kept,
+        })
+    }
 
     /// Returns the quota with the longest period where no clocks change: 24 hours, 7, 31 or 366 days.
     #[inline]

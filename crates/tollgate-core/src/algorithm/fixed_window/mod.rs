@@ -4,6 +4,7 @@
 pub use plan::{CounterPlan, CounterReply};
 
 use super::{Ahead, Machine, Remembered, Status};
+use crate::bytes::{Reader, Writer};
 use crate::error::LimitError;
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -112,6 +113,24 @@ impl FixedWindow {
 
 impl Machine for FixedWindow {
     const NAME: &'static str = "fixed-window";
+    const KIND: u64 = 0;
+
+    fn write_state(state: &State, to: &mut Writer) -> u64 {
+        // A receipt that is given back twice may leave more at the start than is kept. If nothing is, the next
+        // call begins a window.
+        let at_start = if state.kept > 0 { state.at_start } else { 0 };
+        to.numbers(&[state.kept, at_start]);
+        state.start
+    }
+
+    fn read_state(&self, start: u64, from: &mut Reader<'_>) -> Option<State> {
+        let (kept, at_start) = (from.exact()?, from.exact()?);
+        (self.start(start) == start).then_some(State {
+            start,
+            kept,
+            at_start,
+        })
+    }
 
     #[inline]
     fn quota(&self) -> Quota {

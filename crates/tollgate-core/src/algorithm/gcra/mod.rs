@@ -1,6 +1,7 @@
 //! `Gcra`: an exact token bucket with a burst.
 
 use super::{Ahead, Machine, Outcome, Remembered, Reserved, Status};
+use crate::bytes::{Reader, Writer};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -54,6 +55,9 @@ pub(crate) struct State {
     /// 53 bits of the others 10 bits in `unit` and 11 in `debt`.
     pub(crate) ahead: u32,
 }
+
+/// What is before the zeros of most units: windows divided by usual amounts.
+const USUAL: [u64; 15] = [1, 2, 3, 4, 5, 6, 9, 12, 15, 18, 25, 36, 72, 432, 864];
 
 /// Added to a [`State`]'s unit, if a reserved call starts after `at`, or units that were granted ahead may
 /// still be used then.
@@ -230,6 +234,50 @@ impl Gcra {
 
 impl Machine for Gcra {
     const NAME: &'static str = "gcra";
+    const KIND: u64 = 1;
+
+    fn write_state(state: &State, to: &mut Writer) -> u64 {
+        let (debt, at, mut unit) = (state.debt & MAX_EXACT, state.at, state.unit & MAX_EXACT);
+        if debt == 0 {
+            return at;
+        }
+        let mut zeros = 0;
+        while unit.is_multiple_of(10) {
+            (unit, zeros) = (unit / 10, zeros + 1);
+        }
+        let place = (1..).zip(USUAL).find(|(_, usual)| *usual == unit);
+        to.0.push(place.map_or(0, |(place, _)| place << 4) | zeros);
+        if place.is_none() {
+            to.number(unit);
+        }
+        let starts = state.starts(debt, at);
+        if starts > 0 {
+            to.numbers(&[0, starts - at]);
+        }
+        let debt = debt.to_be_bytes();
+        to.0.extend(debt.iter().skip_while(|byte| **byte == 0));
+        at
+    }
+
+    fn read_state(&self, at: u64, from: &mut Reader<'_>) -> Option<State> {
+        let Some(&[code]) = from.take(1) else {
+            return Some(State::new(0, at, self.unit, 0));
+        };
+        let unit = match usize::from(code >> 4).checked_sub(1) {
+            Some(place) => USUAL[place],
+            None => from.number(1..=MAX_EXACT)?,
+        };
+        let unit = unit.checked_mul(10_u64.pow(u32::from(code & 15)))?;
+        let starts = match from.0.first() {
+            Some(0) => at + from.number(0..=0)? + from.exact()?,
+            _ => 0,
+        };
+        let mut debt = [0; 8];
+        let bytes = std::mem::take(&mut from.0);
+        debt[8_usize.checked_sub(bytes.len())?..].copy_from_slice(bytes);
+        let debt = u64::from_be_bytes(debt);
+        (unit.max(debt).max(starts) <= MAX_EXACT).then(|| State::new(debt, at, unit, starts))
+    }
 
     fn quota(&self) -> Quota {
         self.quota

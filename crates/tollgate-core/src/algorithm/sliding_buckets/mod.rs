@@ -1,6 +1,7 @@
 //! `SlidingBuckets`: counts the last window in a ring of buckets, strictly.
 
 use super::{Machine, Remembered, Status};
+use crate::bytes::{Reader, Writer};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -176,6 +177,30 @@ impl SlidingBuckets {
 
 impl Machine for SlidingBuckets {
     const NAME: &'static str = "sliding-buckets";
+    const KIND: u64 = 2;
+
+    fn write_state(state: &State, to: &mut Writer) -> u64 {
+        let mut counts = state.counts.clone();
+        if let Some(last) = (counts.len() as u64).checked_sub(1) {
+            // The newest, and then those before it.
+            counts.reverse();
+            counts.rotate_left(usize::try_from(last - state.head % (last + 1)).unwrap_or_default());
+        }
+        to.numbers(&counts);
+        state.head * state.bucket_us
+    }
+
+    fn read_state(&self, at: u64, from: &mut Reader<'_>) -> Option<State> {
+        let mut state = State::default();
+        self.advance(&mut state, at / self.bucket_us);
+        // None is before the epoch.
+        for ago in 0..=state.head.min(self.buckets) {
+            let count = from.exact()?;
+            state.counts[self.slot(state.head - ago)] = count;
+            state.total += count;
+        }
+        (state.total <= MAX_EXACT).then_some(state)
+    }
 
     #[inline]
     fn quota(&self) -> Quota {

@@ -1,6 +1,7 @@
 //! `SlidingCounter`: estimates the calls of the last window from two counters.
 
 use super::{Machine, Remembered, Status};
+use crate::bytes::{Reader, Writer};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
 use crate::time::{MAX_EXACT, Wait};
@@ -162,6 +163,24 @@ impl SlidingCounter {
 
 impl Machine for SlidingCounter {
     const NAME: &'static str = "sliding-counter";
+    const KIND: u64 = 3;
+
+    fn write_state(state: &State, to: &mut Writer) -> u64 {
+        to.numbers(&[state.current, state.previous]);
+        state.start
+    }
+
+    fn read_state(&self, start: u64, from: &mut Reader<'_>) -> Option<State> {
+        let window_us = self.quota.window_us();
+        // The largest amount of such a window.
+        let most = MAX_EXACT / LEAST_STEPS.min(window_us);
+        let (current, previous) = (from.number(0..=most)?, from.number(0..=most)?);
+        start.is_multiple_of(window_us).then_some(State {
+            start,
+            current,
+            previous,
+        })
+    }
 
     #[inline]
     fn quota(&self) -> Quota {

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use super::{Ahead, Machine, Remembered, Status};
+use crate::bytes::{Reader, Writer};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
-use crate::time::{MAX_EXACT, Wait};
+use crate::time::{LONGEST_AHEAD_US, MAX_EXACT, Wait};
 
 /// The most units that one log remembers, so that no store holds or scans more for one key.
 const MOST: u64 = 100_000;
@@ -156,6 +157,37 @@ impl State {
 
 impl Machine for SlidingLog {
     const NAME: &'static str = "sliding-log";
+    const KIND: u64 = 4;
+
+    fn write_state(state: &State, to: &mut Writer) -> u64 {
+        to.numbers(&[state.entries.len() as u64]);
+        let (mut at, mut total) = (state.latest, state.before);
+        for entry in &state.entries {
+            to.difference(at, entry.at);
+            to.number(entry.total - total);
+            (at, total) = (entry.at, entry.total);
+        }
+        state.latest
+    }
+
+    fn read_state(&self, latest: u64, from: &mut Reader<'_>) -> Option<State> {
+        let (mut entries, mut at, mut total) = (VecDeque::new(), latest, 0);
+        for index in 0..from.number(0..=MOST)? {
+            let before = at;
+            at = from.difference(before)?;
+            total += from.number(1..=MOST)?;
+            if index > 0 && at <= before {
+                return None;
+            }
+            entries.push_back(Entry { at, total });
+        }
+        let is_near = at <= latest + u64::from(LONGEST_AHEAD_US);
+        (is_near && total <= MOST).then_some(State {
+            entries,
+            before: 0,
+            latest,
+        })
+    }
 
     #[inline]
     fn quota(&self) -> Quota {
