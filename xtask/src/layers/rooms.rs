@@ -5,6 +5,7 @@ use crate::project::Files;
 /// Folders with the sources of crates, or of large rooms, each with its rooms from the ground up: its files
 /// and folders.
 const HOUSES: &str = "\
+crates/tollgate-cas/src/ time marks key rows book batch group cas_store
 crates/tollgate-cli/src/ signals text failure secrets output progress file trace input decisions store \
     doubt lanes time limits report subject verdict change commands
 crates/tollgate-cli/src/input/ record address key options instant wanted pattern table account callers \

@@ -1,0 +1,199 @@
+//! `Groups`: which calls of a process are decided together.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tollgate_core::StoreError;
+
+use crate::batch::{Batch, Stage, too_late, unknown};
+use crate::book::Book;
+use crate::marks::{Marks, random};
+use crate::rows::Rows;
+use crate::time::answered;
+
+/// After one in so many batches, some rows are removed that are over.
+const BETWEEN_SWEEPS: u64 = 100;
+
+/// The batches of a store: calls whose first row is the same are decided together.
+pub(crate) struct Groups<T> {
+    pub(crate) rows: T,
+    marks: Marks,
+    groups: Mutex<HashMap<Vec<u8>, Group>>,
+}
+
+/// The calls whose first row is the same.
+struct Group {
+    /// The calls that are decided after those that are being decided now.
+    next: Option<Arc<Batch>>,
+}
+
+/// A call in a batch; dropping it leaves the batch.
+struct Member(Arc<Batch>);
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// What a call has decided, each time.
+type Answers<A> = Vec<(usize, bool, Result<A, StoreError>)>;
+
+impl<T: Rows + 'static> Groups<T> {
+    pub(crate) fn new(rows: T) -> Arc<Self> {
+        Arc::new(Self {
+            rows,
+            marks: Marks::new(),
+            groups: Mutex::default(),
+        })
+    }
+
+    /// Decides a call on the rows of `keys`, and returns its answer when that counts, before this `deadline`.
+    /// `decide` may be called several times, on different rows, and says whether it changes any.
+    pub(crate) async fn decide<A: Send>(
+        self: &Arc<Self>,
+        keys: &[Vec<u8>],
+        deadline: Duration,
+        mut decide: impl FnMut(&mut Book) -> Result<(A, bool), StoreError> + Send,
+    ) -> Result<A, StoreError> {
+        let mut answers = Answers::new();
+        // Whether an answer may count, whatever happens now.
+        let mut may_count = false;
+        let call = async {
+            loop {
+                let member = self.enter(keys, deadline);
+                let mut stage = member.0.watch();
+                answers.clear();
+                match follow(
+                    &member.0,
+                    &mut stage,
+                    &mut decide,
+                    &mut answers,
+                    &mut may_count,
+                )
+                .await
+                {
+                    Some(answer) => return answer,
+                    None => may_count = false,
+                }
+            }
+        };
+        match answered(deadline, call).await {
+            Some(answer) => answer,
+            None if may_count => Err(unknown()),
+            None => Err(too_late()),
+        }
+    }
+
+    /// Puts a call into the next batch of its group, and starts that if nothing is decided there now.
+    fn enter(self: &Arc<Self>, keys: &[Vec<u8>], deadline: Duration) -> Member {
+        let first = keys.first().cloned().unwrap_or_default();
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !groups.contains_key(&first);
+        let group = groups.entry(first.clone()).or_insert(Group { next: None });
+        let batch = group.next.get_or_insert_with(|| Arc::new(Batch::new()));
+        batch.add(keys);
+        let member = Member(Arc::clone(batch));
+        drop(groups);
+        if is_new {
+            let running = Running {
+                groups: Arc::clone(self),
+                first,
+                deadline,
+                batch: None,
+            };
+            drop(tokio::spawn(running.run()));
+        }
+        member
+    }
+
+    /// Returns the next batch of a group; without one, the group ends.
+    fn next(&self, first: &[u8]) -> Option<Arc<Batch>> {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = groups.get_mut(first).and_then(|group| group.next.take());
+        if next.is_none() {
+            groups.remove(first);
+        }
+        next
+    }
+}
+
+/// Decides whenever the batch is open, and returns the answer that counts; `None` if it is to enter another
+/// batch, and nothing was counted.
+async fn follow<A>(
+    batch: &Batch,
+    stage: &mut watch::Receiver<Stage>,
+    decide: &mut impl FnMut(&mut Book) -> Result<(A, bool), StoreError>,
+    answers: &mut Answers<A>,
+    may_count: &mut bool,
+) -> Option<Result<A, StoreError>> {
+    loop {
+        let now = stage.borrow_and_update().clone();
+        match now {
+            Stage::Open(time) if answers.last().is_none_or(|last| last.0 != time) => {
+                let decided = batch.decide(time, &mut *decide);
+                let decided = decided.map(|decided| match decided {
+                    Ok((answer, changes)) => (time, changes, Ok(answer)),
+                    Err(error) => (time, false, Err(error)),
+                });
+                if let Some(decided) = decided {
+                    *may_count |= decided.1;
+                    answers.push(decided);
+                }
+            }
+            Stage::Waiting | Stage::Open(_) | Stage::Writing => {}
+            Stage::Done(time) => {
+                let mut answers = answers.drain(..);
+                // A call that was not polled while the batch was open has decided nothing.
+                return Some(answers.find(|answer| answer.0 == time)?.2);
+            }
+            Stage::Failed(failure) => {
+                // A call that has decided nothing may still be told that nobody knows.
+                return Some(Err(failure.into()));
+            }
+            Stage::Lost => return None,
+        }
+        if stage.changed().await.is_err() {
+            return None;
+        }
+    }
+}
+
+/// The task that runs the batches of a group, one after the other.
+struct Running<T: Rows + 'static> {
+    groups: Arc<Groups<T>>,
+    first: Vec<u8>,
+    deadline: Duration,
+    /// The batch that is being decided.
+    batch: Option<Arc<Batch>>,
+}
+
+impl<T: Rows + 'static> Running<T> {
+    async fn run(mut self) {
+        while let Some(batch) = self.groups.next(&self.first) {
+            self.batch = Some(Arc::clone(&batch));
+            let groups = &self.groups;
+            batch.run(&groups.rows, &groups.marks, self.deadline).await;
+            self.batch = None;
+            if random().is_multiple_of(BETWEEN_SWEEPS) {
+                let groups = Arc::clone(&self.groups);
+                tokio::spawn(async move { groups.rows.sweep().await.is_ok() });
+            }
+        }
+    }
+}
+
+/// The runtime may end before the task does.
+impl<T: Rows + 'static> Drop for Running<T> {
+    fn drop(&mut self) {
+        let Some(batch) = self.batch.take() else {
+            return;
+        };
+        batch.lose();
+        while let Some(next) = self.groups.next(&self.first) {
+            next.lose();
+        }
+    }
+}

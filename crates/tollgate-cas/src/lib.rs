@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod batch;
+mod book;
+mod cas_store;
+mod group;
+mod key;
+mod marks;
+mod rows;
+mod time;
+
+pub use cas_store::CasStore;
+pub use rows::{After, Change, Row, Rows, Snapshot};
+#[doc(inline)]
+pub use tollgate_core::*;

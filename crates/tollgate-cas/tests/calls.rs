@@ -1,0 +1,207 @@
+//! What calls cost, and what becomes of them if the database or their callers fail.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tollgate_cas::{
+    After, CasStore, Change, ErrorKind, RateLimiter, Row, Rows, Snapshot, StoreError, Timestamp,
+};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A table a millisecond away, which counts its calls.
+#[derive(Default)]
+struct Table {
+    rows: Mutex<BTreeMap<Vec<u8>, Row>>,
+    reads: AtomicUsize,
+    replaces: AtomicUsize,
+    /// Whether reads, and changes, are answered.
+    is_deaf: Mutex<(bool, bool)>,
+}
+
+#[async_trait]
+impl Rows for Table {
+    async fn read<'a>(&'a self, keys: &'a [Vec<u8>]) -> Result<Snapshot, StoreError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        let is_deaf = self.is_deaf.lock().unwrap().0;
+        if is_deaf {
+            pending::<()>().await;
+        }
+        sleep(MS).await;
+        let rows = self.rows.lock().unwrap();
+        let rows = keys.iter().map(|key| rows.get(key).cloned()).collect();
+        let now = Timestamp::saturating_from_micros(1_800_000_000_000_000);
+        Ok(Snapshot { rows, now })
+    }
+
+    async fn replace<'a>(&'a self, changes: &'a [Change]) -> Result<bool, StoreError> {
+        self.replaces.fetch_add(1, Ordering::SeqCst);
+        let is_deaf = self.is_deaf.lock().unwrap().1;
+        if is_deaf {
+            pending::<()>().await;
+        }
+        sleep(MS).await;
+        let mut rows = self.rows.lock().unwrap();
+        let version = |key| rows.get(key).map(|row| row.version);
+        if changes.iter().any(|of| version(&of.key) != of.before) {
+            return Ok(false);
+        }
+        for Change { key, after, .. } in changes {
+            match after {
+                After::Same => None,
+                After::Row(row) => rows.insert(key.clone(), row.clone()),
+                After::Nothing => rows.remove(key),
+            };
+        }
+        Ok(true)
+    }
+
+    async fn sweep(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Table {
+    /// Returns how many reads and changes there were since this was last asked.
+    fn counts(&self) -> (usize, usize) {
+        let of = |count: &AtomicUsize| count.swap(0, Ordering::SeqCst);
+        (of(&self.reads), of(&self.replaces))
+    }
+}
+
+type Limiter = RateLimiter<CasStore<Arc<Table>>>;
+
+fn limiter(limits: &[&str]) -> (Arc<Table>, Limiter) {
+    let table = Arc::new(Table::default());
+    let store = CasStore::new(Arc::clone(&table)).deadline(100 * MS);
+    (
+        table,
+        RateLimiter::new(store, limits.iter().copied()).unwrap(),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_nothing_takes_one_round_trip_and_all_else_two() {
+    let (table, limiter) = limiter(&["a=sliding-log:2/1m", "ban=block:1m"]);
+    for counts in [(1, 1), (1, 1), (1, 0)] {
+        let decision = limiter.check("alice").await.unwrap();
+        assert_eq!(decision.is_allowed(), counts.1 == 1);
+        assert_eq!(table.counts(), counts);
+    }
+    limiter.peek("alice").await.unwrap().permit().unwrap_err();
+    assert_eq!(table.counts(), (1, 0));
+    limiter
+        .check("bob")
+        .id("order-1")
+        .await
+        .unwrap()
+        .permit()
+        .unwrap();
+    assert_eq!(table.counts(), (1, 1));
+    limiter
+        .check("bob")
+        .id("order-1")
+        .await
+        .unwrap()
+        .permit()
+        .unwrap();
+    assert_eq!(table.counts(), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_one_key_are_decided_together_and_exactly() {
+    let (table, limiter) = limiter(&["a=sliding-log:700/1h"]);
+    let mut calls = JoinSet::new();
+    for _ in 0..1_000 {
+        let limiter = limiter.clone();
+        calls.spawn(async move { limiter.check("alice").await.unwrap().is_allowed() });
+    }
+    let allowed = calls.join_all().await.into_iter().filter(|is| *is).count();
+    assert_eq!(allowed, 700);
+    let (reads, replaces) = table.counts();
+    assert!(reads <= 3 && replaces <= 2, "{reads}, {replaces}");
+}
+
+/// A caller that leaves is counted or not, and holds up nobody; one that is not polled neither.
+#[tokio::test(start_paused = true)]
+async fn callers_that_leave_or_stall_hold_up_nobody() {
+    let (_, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    let mut stalled = Box::pin(limiter.check("alice").into_future());
+    assert!(futures_poll(&mut stalled).await.is_none());
+    let left = timeout(MS / 2, limiter.check("alice").into_future()).await;
+    assert!(left.is_err());
+    for _ in 0..10 {
+        let decision = timeout(50 * MS, limiter.check("alice").into_future()).await;
+        decision.unwrap().unwrap().permit().unwrap();
+    }
+    assert!(stalled.await.unwrap().is_allowed());
+    let left = limiter.peek("alice").await.unwrap().remaining();
+    assert!((88..=89).contains(&left), "{left}");
+}
+
+/// Polls a future once.
+async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    timeout(Duration::ZERO, future).await.ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_is_silent_is_an_error_in_time() {
+    let (table, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    for (is_deaf, kind) in [
+        ((true, false), ErrorKind::Unavailable),
+        ((false, true), ErrorKind::Unknown),
+    ] {
+        *table.is_deaf.lock().unwrap() = is_deaf;
+        let call = limiter.check("alice").into_future();
+        let error = timeout(Duration::from_secs(1), call)
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        *table.is_deaf.lock().unwrap() = (false, false);
+        limiter.check("alice").await.unwrap().permit().unwrap();
+    }
+    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 98);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_no_store_wrote_are_errors() {
+    let (table, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    limiter.check("alice").await.unwrap().permit().unwrap();
+    let whole = table
+        .rows
+        .lock()
+        .unwrap()
+        .values()
+        .next()
+        .unwrap()
+        .value
+        .clone();
+    let set = |value: Vec<u8>| {
+        table
+            .rows
+            .lock()
+            .unwrap()
+            .values_mut()
+            .for_each(|row| row.value.clone_from(&value));
+    };
+    for length in 0..whole.len() {
+        set(whole[..length].to_vec());
+        if let Err(error) = limiter.peek("alice").await {
+            assert_eq!(error.kind(), ErrorKind::Protocol, "{length}: {error}");
+        }
+    }
+    set([&[2], &whole[1..]].concat());
+    let error = limiter.check("alice").await.unwrap_err();
+    assert!(error.to_string().contains("newer version"), "{error}");
+    set(whole);
+    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 99);
+}
