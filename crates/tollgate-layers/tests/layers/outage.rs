@@ -2,15 +2,13 @@
 
 use std::iter;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
 use tollgate_core::store::Source;
 use tollgate_core::{ErrorKind, RateLimiter, Store, Timestamp};
-use tollgate_fred::FredStore;
-use tollgate_layers::{AllowAll, DenyCache, Lazy, Share, usual};
+use tollgate_layers::{DenyCache, Lazy, Share, usual};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 use tollgate_redis::RedisStore;
@@ -66,66 +64,6 @@ async fn a_service_decides_whatever_its_server_does() {
     until(Source::Fallback, &limiter).await;
     server.restart();
     until(Source::Store, &limiter).await;
-}
-
-/// Tasks that check and then use 2 ms of a thread each, while others use the processors, too, so that a turn of
-/// the run queue takes longer than the deadline of a call: the server decides all calls, until it really hangs.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_keeps_its_threads_busy_keeps_its_limits() {
-    let goes_on = Arc::new(());
-    for _ in 0..4 {
-        let goes_on = Arc::downgrade(&goes_on);
-        drop(std::thread::spawn(
-            move || while goes_on.strong_count() > 0 {},
-        ));
-    }
-    for number in (0..4).take(rounds(4).max(2) as usize) {
-        let server = Server::start(Flavor::System);
-        let batches = number < 2;
-        let store: Box<dyn Store> = if number % 2 == 0 {
-            let builder = RedisStore::builder().batches(batches);
-            Box::new(builder.connect(server.url()).await.unwrap())
-        } else {
-            let builder = FredStore::builder().batches(batches);
-            Box::new(builder.connect(server.url()).await.unwrap())
-        };
-        let layers = Arc::new(usual(store, AllowAll));
-        let limiter = RateLimiter::new(layers, ["a=gcra:1000000/1s"]).unwrap();
-        let (checks, fallbacks) = <(Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
-        let mut tasks = JoinSet::new();
-        for key in 0..400_u64 {
-            let (limiter, checks, fallbacks) =
-                (limiter.clone(), Arc::clone(&checks), Arc::clone(&fallbacks));
-            tasks.spawn(async move {
-                loop {
-                    let source = limiter.check(key).await.unwrap().source();
-                    let is_fallback = source == Source::Fallback;
-                    let _ = fallbacks.fetch_add(usize::from(is_fallback), Ordering::Relaxed);
-                    let _ = checks.fetch_add(1, Ordering::Relaxed);
-                    let begun = Instant::now();
-                    while begun.elapsed() < Duration::from_millis(2) {
-                        std::hint::spin_loop();
-                    }
-                    tokio::task::yield_now().await;
-                }
-            });
-        }
-        let until = async |counter: &AtomicUsize, count: usize| {
-            let begun = Instant::now();
-            while counter.load(Ordering::Relaxed) < count {
-                assert!(
-                    begun.elapsed() < Duration::from_secs(60),
-                    "{count} is not reached"
-                );
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        until(&checks, 1_200).await;
-        assert_eq!(fallbacks.load(Ordering::Relaxed), 0, "{number}");
-        server.pause();
-        until(&fallbacks, 300).await;
-        server.resume();
-    }
 }
 
 /// What is done to the server.
