@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_core::store::Source;
 use tollgate_core::{ErrorKind, RateLimiter, Store, Timestamp};
-use tollgate_layers::{DenyCache, Lazy, Share, usual};
+use tollgate_layers::{Share, usual};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 use tollgate_redis::RedisStore;
@@ -20,50 +20,9 @@ use crate::support::most_within;
 #[path = "../../examples/outage.rs"]
 mod example;
 
-/// Calls until a decision comes from `source`; none fails meanwhile.
-async fn until(source: Source, limiter: &RateLimiter<impl Store>) {
-    let begun = Instant::now();
-    for key in 0_u64.. {
-        let decision = limiter.check(key).await.unwrap();
-        if decision.source() == source {
-            return;
-        }
-        let passed = begun.elapsed();
-        let holds = passed < Duration::from_secs(30);
-        assert!(holds, "no decision by {source:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
 #[tokio::test]
 async fn the_example_runs() {
     example::run(Duration::from_millis(200)).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_service_decides_whatever_its_server_does() {
-    let server = Server::start(Flavor::System);
-    server.kill();
-    let url = server.url();
-    let redis = Lazy::new(move || RedisStore::connect(url.clone()));
-    let local = Share::new(MemoryStore::new(), NonZeroU32::new(2).unwrap());
-    let limiter = RateLimiter::new(usual(redis, local), ["api=gcra:10/1s"]).unwrap();
-    until(Source::Fallback, &limiter).await;
-    server.restart();
-    until(Source::Store, &limiter).await;
-    server.pause();
-    until(Source::Fallback, &limiter).await;
-    // Nobody waits for it any more: a call that needs the deadline would be one of the tries.
-    for _ in 0..100 {
-        let decision = limiter.check("alice").await.unwrap();
-        assert_eq!(decision.source(), Source::Fallback);
-    }
-    server.resume();
-    until(Source::Store, &limiter).await;
-    server.kill();
-    until(Source::Fallback, &limiter).await;
-    server.restart();
-    until(Source::Store, &limiter).await;
 }
 
 /// What is done to the server.
@@ -234,43 +193,4 @@ async fn every_trouble_stays_within_twice_the_limit_and_fails_no_call() {
         // Processes go on, each with its part, as far as a busy machine lets them.
         assert!(least >= AMOUNT / 2, "{least} while {trouble:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_callers_of_one_key_cost_the_server_a_batch_per_retry_after() {
-    let server = Server::start(Flavor::System);
-    let builder = RedisStore::builder().batches(true);
-    let store = builder.connect(server.url()).await.unwrap();
-    let limits = ["api=gcra:20/1s,burst=1"];
-    let limiter = RateLimiter::new(DenyCache::new(store), limits).unwrap();
-    let end = Instant::now() + PHASE;
-    let callers = (0..256).map(|_| {
-        let limiter = limiter.clone();
-        tokio::spawn(async move {
-            let (mut allowed, mut calls) = (0, 0);
-            while Instant::now() < end {
-                allowed += u64::from(limiter.check("alice").await.unwrap().is_allowed());
-                calls += 1;
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            (allowed, calls)
-        })
-    });
-    let (mut allowed, mut calls) = (0, 0);
-    for caller in callers.collect::<Vec<_>>() {
-        let of_caller = caller.await.unwrap();
-        allowed += of_caller.0;
-        calls += of_caller.1;
-    }
-    let stats = server.command(&["INFO", "commandstats"]);
-    let (_, asked) = stats
-        .text()
-        .unwrap()
-        .split_once("cmdstat_evalsha:calls=")
-        .unwrap();
-    let asked: u64 = asked.split(',').next().unwrap().parse().unwrap();
-    assert!(
-        asked <= 32 * (allowed + 2),
-        "asked {asked} times in {calls} calls, {allowed} allowed"
-    );
 }
