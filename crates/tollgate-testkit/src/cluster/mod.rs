@@ -166,6 +166,14 @@ impl Cluster {
         self.at(master.port)
     }
 
+    /// Returns a master that does not serve `slot`.
+    #[track_caller]
+    pub fn another(&self, slot: u16) -> &Server {
+        let (port, mut nodes) = (self.master_of(slot).port(), self.nodes.iter());
+        let another = nodes.find(|node| node.port() != port);
+        another.expect("two masters")
+    }
+
     /// Returns a running replica of `master`.
     #[track_caller]
     pub fn replica_of(&self, master: &Server) -> &Server {
