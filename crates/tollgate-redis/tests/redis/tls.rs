@@ -26,7 +26,8 @@ async fn a_certificate_that_becomes_invalid_counts_nothing() {
     let authority = Authority::new();
     let server = Server::options(Flavor::System).tls(&authority).start();
     let url = server.url();
-    let store = Redis.trusting(&url, &authority, None, options()).await;
+    let client = Redis { batched: false };
+    let store = client.trusting(&url, &authority, None, options()).await;
     let limiter = limiter(store.unwrap());
     assert_eq!(call(&limiter, "alice").await, 8);
 
