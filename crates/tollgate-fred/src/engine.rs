@@ -265,12 +265,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_written_once_and_only_to_a_connection_that_is_there() {
-        let pins = pins(Duration::from_secs(1));
-        assert_eq!((pins.max_attempts, pins.fail_fast), (Some(1), true));
-    }
-
-    #[test]
     fn a_key_may_be_on_its_way_for_half_the_deadline() {
         let client = Builder::default_centralized().build().unwrap();
         let engine = FredEngine::new(client, Duration::from_secs(1), Vec::new());

@@ -90,7 +90,7 @@ pub(crate) async fn run(
 }
 
 /// When a call began, and when it was admitted.
-pub(crate) type Admitted = (Duration, Duration);
+type Admitted = (Duration, Duration);
 
 /// Calls once in each `pause` for as long as `span`, and returns the admitted calls, and how long each took.
 async fn call(
@@ -115,7 +115,7 @@ async fn call(
 }
 
 /// Returns the most calls that were certainly admitted within one `window`: they began and ended in it.
-pub(crate) fn most_within(calls: &[Admitted], window: Duration) -> usize {
+fn most_within(calls: &[Admitted], window: Duration) -> usize {
     let short = calls.iter().filter(|call| call.1 < call.0 + window);
     let (mut begun, mut ended): (Vec<_>, Vec<_>) = short.copied().unzip();
     begun.sort_unstable();

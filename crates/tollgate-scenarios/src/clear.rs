@@ -354,9 +354,7 @@ pub fn begin_migration(cluster: &Cluster) -> Migration<'_> {
         let key = format!("{PREFIX}:bucket:gcra:v1:{{moving}}:{number}");
         assert_eq!(from.command(&["SET", &key, "x"]).error(), None);
     }
-    let mut nodes = cluster.nodes().iter();
-    let to = nodes.find(|node| node.port() != from.port()).unwrap();
-    let migration = cluster.begin_migration(slot, to);
+    let migration = cluster.begin_migration(slot, cluster.another(slot));
     assert_eq!(migration.move_keys(7), 7);
     migration
 }

@@ -25,10 +25,8 @@ pub trait Client: Sync {
     /// Returns the client's name in the table of faults.
     fn name(&self) -> &'static str;
 
-    /// Returns whether each call is a script of its own.
-    fn sends_alone(&self) -> bool {
-        true
-    }
+    /// Returns whether each call is sent as one of a batch, and not as a script of its own.
+    fn is_batched(&self) -> bool;
 
     /// Connects to a server.
     async fn server(&self, url: &str, options: Options) -> Result<Connected, StoreError>;
@@ -52,55 +50,4 @@ pub trait Client: Sync {
         name: &str,
         options: Options,
     ) -> Result<Connected, StoreError>;
-}
-
-/// The same client, with a store that sends every call as one of a batch.
-#[derive(Debug)]
-pub struct Batched<C>(C);
-
-impl<C> Batched<C> {
-    /// Wraps `client`.
-    pub fn new(client: C) -> Self {
-        Self(client)
-    }
-}
-
-#[async_trait]
-impl<C: Client> Client for Batched<C> {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn sends_alone(&self) -> bool {
-        false
-    }
-
-    async fn server(&self, url: &str, options: Options) -> Result<Connected, StoreError> {
-        self.0.server(url, options.with_batches_only()).await
-    }
-
-    async fn trusting(
-        &self,
-        url: &str,
-        authority: &Authority,
-        identity: Option<&Identity>,
-        options: Options,
-    ) -> Result<Connected, StoreError> {
-        let options = options.with_batches_only();
-        self.0.trusting(url, authority, identity, options).await
-    }
-
-    async fn cluster(&self, urls: &[String], options: Options) -> Result<Connected, StoreError> {
-        self.0.cluster(urls, options.with_batches_only()).await
-    }
-
-    async fn sentinels(
-        &self,
-        urls: &[String],
-        name: &str,
-        options: Options,
-    ) -> Result<Connected, StoreError> {
-        let options = options.with_batches_only();
-        self.0.sentinels(urls, name, options).await
-    }
 }

@@ -22,15 +22,16 @@ pub mod refusals;
 pub mod secured;
 pub mod waiting;
 
-pub use client::{AnyStore, Batched, Client, Connected};
+pub use client::{AnyStore, Client, Connected};
 
-/// Makes the module `scenarios`, with a test of each scenario, for a [`Client`].
+/// Makes the module `scenarios`, with a test of each scenario, for a [`Client`], and for the same one if it sends
+/// batches.
 ///
 /// With a list of modules of this crate and their scenarios, it makes a test of each of those, in a
 /// module of the same name.
 #[macro_export]
 macro_rules! scenarios {
-    ($client:expr) => {
+    ($client:expr, $batched:expr) => {
         mod scenarios {
             #[allow(unused_imports, reason = "the client may be named in full")]
             use super::*;
@@ -119,7 +120,7 @@ macro_rules! scenarios {
                 use super::*;
 
                 $crate::scenarios! {
-                    $crate::Batched::new($client);
+                    $batched;
                     faults:
                         cluster_connections_are_cut
                         connections_are_cut

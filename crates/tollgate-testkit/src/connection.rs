@@ -16,7 +16,7 @@ impl Connection {
     /// Connects to `address`, such as `127.0.0.1:6379` or `/run/redis/server.sock`; if the server
     /// requires a password, write it and `@` first.
     ///
-    /// Reads and writes time out after five seconds; see [`set_timeout`](Self::set_timeout).
+    /// Reads and writes time out after five seconds.
     ///
     /// # Errors
     ///
@@ -36,12 +36,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sets the timeout for a read or a write.
-    ///
-    /// # Errors
-    ///
-    /// Fails if `timeout` is zero.
-    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+    /// Sets after how long reads and writes time out.
+    pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         self.0.get_ref().set_timeout(timeout)
     }
 

@@ -228,17 +228,6 @@ impl SentinelGroup {
         named.next().expect("a sentinel that runs")
     }
 
-    /// Asks the sentinels for a failover from a healthy primary, waits for it, and returns the new
-    /// primary.
-    #[track_caller]
-    pub fn failover(&self) -> &Server {
-        let old = self.primary();
-        let sentinel = self.running().next().expect("a sentinel that runs");
-        let reply = sentinel.command(&["SENTINEL", "FAILOVER", NAME]);
-        assert_eq!(reply.text(), Some("OK"), "{reply:?}");
-        self.wait_for_failover(old)
-    }
-
     /// Waits until every running sentinel names a primary other than `old`, and that server accepts
     /// writes. Returns that server.
     #[track_caller]
@@ -254,7 +243,7 @@ impl SentinelGroup {
     /// Waits until every running server is the primary or follows it, and every running sentinel
     /// knows this and the other sentinels.
     #[track_caller]
-    pub fn wait(&self) {
+    fn wait(&self) {
         self.eventually("the sentinels do not come to know each other", || {
             let primary = self.primary();
             let mut servers = self.servers.iter().filter(|server| server.is_running());

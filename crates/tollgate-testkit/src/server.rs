@@ -281,7 +281,7 @@ impl Server {
     }
 
     /// Returns whether the server is running: not killed, and not ended by itself.
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         let mut process = self.process();
         process.as_mut().is_some_and(|process| !process.has_ended())
     }

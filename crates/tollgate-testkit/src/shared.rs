@@ -18,8 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::cluster::Cluster;
-use crate::cluster::{NODE_TIMEOUT, arguments, form, is_ok};
+use crate::cluster::{ARGUMENTS, form, is_ok};
 use crate::connection::{Connection, Reply};
 use crate::flavor::Flavor;
 use crate::folder;
@@ -109,12 +108,10 @@ pub fn cluster(flavor: Flavor) -> SharedCluster {
 }
 
 fn start_cluster(binary: &Path, place: &Path) -> Result<String, String> {
-    let arguments = arguments(NODE_TIMEOUT);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut state = String::new();
     let (mut addresses, mut ports) = (Vec::new(), Vec::new());
     for index in 0..MASTERS {
-        let node = start(binary, &arguments, place, &format!("server-{index}"))?;
+        let node = start(binary, &ARGUMENTS, place, &format!("server-{index}"))?;
         state.push_str(&format!("{node}\n"));
         addresses.push(node.address());
         ports.push(node.port);
@@ -134,11 +131,6 @@ impl SharedServer {
     /// Returns the server's address, such as `127.0.0.1:11000`.
     pub fn address(&self) -> String {
         address(self.port)
-    }
-
-    /// Returns the server's port.
-    pub fn port(&self) -> u16 {
-        self.port
     }
 
     /// Returns the server's URL, such as `redis://127.0.0.1:11000`.
@@ -178,20 +170,6 @@ impl SharedCluster {
         addresses
             .map(|address| format!("redis://{address}"))
             .collect()
-    }
-
-    /// Returns the address of the master of `slot`.
-    #[track_caller]
-    pub fn master_of(&self, slot: u16) -> String {
-        crate::cluster::master_of(&self.addresses[0], slot)
-    }
-
-    /// Runs one command on the node of its first key, which must be its second word. An error from
-    /// the server is also a [`Reply`].
-    #[track_caller]
-    pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Reply {
-        let key = words.get(1).map_or(&b""[..], AsRef::as_ref);
-        command(&self.master_of(Cluster::slot_of(key)), words)
     }
 }
 

@@ -37,7 +37,8 @@ pub trait Engine: Send + Sync + 'static {
     /// A [`Failure`] that says whether the server may have run it.
     fn run(&self, call: &ScriptCall<'_>) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
 
-    /// Loads the script of a call, at least on the node that the call goes to: `SCRIPT LOAD text`.
+    /// Loads the script of a call, at least on the node that the call goes to: `SCRIPT LOAD text`. Servers evict
+    /// what `EVAL` loads.
     ///
     /// # Errors
     ///

@@ -13,12 +13,18 @@ use tollgate_testkit::{Authority, Identity};
 use tollgate_wire::Options;
 
 /// Connects as the builder of a store does.
-pub(crate) struct Fred;
+pub(crate) struct Fred {
+    pub(crate) batched: bool,
+}
 
 #[async_trait]
 impl Client for Fred {
     fn name(&self) -> &'static str {
         "fred"
+    }
+
+    fn is_batched(&self) -> bool {
+        self.batched
     }
 
     async fn server(&self, url: &str, options: Options) -> Result<Connected, StoreError> {

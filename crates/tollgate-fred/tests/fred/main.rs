@@ -13,4 +13,4 @@ mod secured;
 
 use client::Fred;
 
-tollgate_scenarios::scenarios!(Fred);
+tollgate_scenarios::scenarios!(Fred { batched: false }, Fred { batched: true });

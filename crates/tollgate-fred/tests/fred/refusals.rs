@@ -32,7 +32,7 @@ async fn connect(url: &str) -> FredStore {
 
 /// Connects a client of the program's own, which tries commands again, and does not let them share
 /// a connection with one that blocks it.
-async fn brought(url: &str, deadline: Duration) -> (FredStore, Client) {
+pub(crate) async fn brought(url: &str, deadline: Duration) -> (FredStore, Client) {
     let options = Options::default().with_deadline(deadline);
     let mut builder = FredStoreBuilder::from(options.clone())
         .client_builder(url)
@@ -73,12 +73,15 @@ async fn a_key_that_stays_on_its_way_is_given_up_after_half_the_deadline() {
 
 #[tokio::test]
 async fn a_command_is_written_once_whatever_the_client_does() {
-    let close = Answer::ReplyAndClose(String::new());
-    let node = FakeServer::start_node(&[], replies(&[close, DONE.into()]));
-    let (store, _client) = brought(&url(&node, "redis-cluster"), DEADLINE).await;
-    let error = limiter(store).reset("key").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
-    assert_eq!(node.count("UNLINK"), 1);
+    let replies = || replies(&[Answer::ReplyAndClose(String::new()), DONE.into()]);
+    let server = FakeServer::start(replies());
+    let node = FakeServer::start_node(&[], replies());
+    for (server, scheme) in [(&server, "redis"), (&node, "redis-cluster")] {
+        let (store, _client) = brought(&url(server, scheme), DEADLINE).await;
+        let error = limiter(store).check("key").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unknown, "{scheme}: {error}");
+        assert_eq!(server.count("EVALSHA"), 1, "{scheme}");
+    }
 }
 
 #[tokio::test]

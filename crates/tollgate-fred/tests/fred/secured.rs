@@ -25,7 +25,9 @@ async fn sentinels_and_servers_are_given_their_passwords() {
         let name = group.primary_name();
         let url =
             format!("rediss-sentinel://{server}{address}?sentinelServiceName={name}{sentinels}");
-        Fred.trusting(&url, &authority, None, options()).await
+        Fred { batched: false }
+            .trusting(&url, &authority, None, options())
+            .await
     };
     let word = "&sentinelPassword=word";
     decides(connect(":secret@", word).await).await;

@@ -318,20 +318,6 @@ fn a_task_that_ended_with_its_runtime_is_replaced() {
 }
 
 #[test]
-fn calls_try_one_at_a_time_where_no_task_can() {
-    let mut scene = Scene::open();
-    scene.pass(RETRY - MICRO);
-    assert!(scene.circuit.try_alone(scene.now).is_none());
-    scene.pass(MICRO);
-    for _ in 0..3 {
-        let sent = scene.circuit.try_alone(scene.now).unwrap();
-        assert!(scene.circuit.try_alone(scene.now).is_none());
-        scene.end(sent, End::Answered);
-    }
-    assert!(!scene.circuit.is_open());
-}
-
-#[test]
 fn what_was_sent_before_says_nothing_after() {
     let mut scene = Scene::new();
     let (mut early, late) = (scene.send().unwrap(), scene.send().unwrap());

@@ -231,15 +231,8 @@ fn rng(seed: u64, of: u64) -> TestRng {
     TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
 }
 
-/// How much of a limit the server has, and how much each process while the server does not answer.
-#[derive(Clone, Copy)]
-struct Parts {
-    server: u32,
-    process: u32,
-}
-
 /// Lets a part of a day pass, and returns what callers saw.
-async fn pass(seed: u64, length: Duration, parts: Parts) -> (Vec<Seen>, Forecast) {
+async fn pass(seed: u64, length: Duration) -> (Vec<Seen>, Forecast) {
     let start = Instant::now();
     let clock = Jumping::new();
     let server = Arc::new(Server::new(clock));
@@ -250,9 +243,8 @@ async fn pass(seed: u64, length: Duration, parts: Parts) -> (Vec<Seen>, Forecast
             process,
             server: Arc::clone(&server),
         };
-        let shared = Share::new(connection, NonZeroU32::new(parts.server).unwrap());
-        let cache = DenyCache::new(Breaker::new(shared).clock(clock)).clock(clock);
-        let local = Share::new(clock.memory(), NonZeroU32::new(parts.process).unwrap());
+        let cache = DenyCache::new(Breaker::new(connection).clock(clock)).clock(clock);
+        let local = Share::new(clock.memory(), NonZeroU32::new(PROCESSES).unwrap());
         let store = Observed::new(Fallback::to(cache, local));
         let limiter = RateLimiter::new(store, [LIMIT]).unwrap();
         for caller in 0..CALLERS {
@@ -280,7 +272,7 @@ async fn pass(seed: u64, length: Duration, parts: Parts) -> (Vec<Seen>, Forecast
                     let (source, is_allowed) = (decision.source(), decision.is_allowed());
                     if source == Source::Cache {
                         assert!(!is_allowed);
-                        assert_is_denied(&server, key, parts).await;
+                        assert_is_denied(&server, key).await;
                     }
                     let receipt = decision.into_receipt();
                     seen.lock().unwrap().push(Seen {
@@ -304,9 +296,8 @@ async fn pass(seed: u64, length: Duration, parts: Parts) -> (Vec<Seen>, Forecast
 }
 
 /// Asserts that the server would deny a call for `key`, unless it has just lost its states.
-async fn assert_is_denied(server: &Arc<Server>, key: u64, parts: Parts) {
-    let share = Share::new(server.store(), NonZeroU32::new(parts.server).unwrap());
-    let limiter = RateLimiter::new(share, [LIMIT]).unwrap();
+async fn assert_is_denied(server: &Arc<Server>, key: u64) {
+    let limiter = RateLimiter::new(server.store(), [LIMIT]).unwrap();
     let would_allow = limiter.peek(key).await.unwrap().is_allowed();
     let restarted = server.state.lock().unwrap().restarts.last().copied();
     let now = server.clock.now();
@@ -417,11 +408,7 @@ fn assert_recovers(seen: &[Seen], forecast: &Forecast, least: usize) {
 
 #[test]
 fn a_day_of_faults_stays_within_each_bound() {
-    let parts = Parts {
-        server: 1,
-        process: PROCESSES,
-    };
-    let (seen, forecast) = in_jumps(pass(1, HOUR * hours(), parts));
+    let (seen, forecast) = in_jumps(pass(1, HOUR * hours()));
     let hours = usize::try_from(hours()).unwrap();
     let least = 40 * hours;
     for source in [Source::Store, Source::Cache, Source::Fallback] {
@@ -445,15 +432,4 @@ fn a_day_of_faults_stays_within_each_bound() {
     assert!((AMOUNT + 1..=2 * AMOUNT).contains(&by_all), "{by_all}");
     assert_leaves_alone(&seen, &forecast, least);
     assert_recovers(&seen, &forecast, least);
-}
-
-#[test]
-fn a_day_of_faults_stays_within_the_limit_if_the_server_has_half_of_it() {
-    let parts = Parts {
-        server: 2,
-        process: 2 * PROCESSES,
-    };
-    let (seen, forecast) = in_jumps(pass(2, HOUR * hours(), parts));
-    let most = most_by(&seen, |_, at| Some(forecast.restarts(at)));
-    assert!((AMOUNT / 2 + 1..=AMOUNT).contains(&most), "{most}");
 }

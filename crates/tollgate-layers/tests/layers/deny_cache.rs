@@ -389,24 +389,6 @@ async fn a_denial_is_remembered_from_when_the_store_was_asked() {
     assert!(limiter.check("alice").await.unwrap().is_allowed());
 }
 
-#[tokio::test]
-async fn a_denial_from_before_a_reset_is_not_remembered() {
-    let clock = ManualClock::new();
-    let store = Late::new(&clock);
-    let limits = ["a=sliding-log:1/1h"];
-    let limiter = RateLimiter::new(cache(Arc::clone(&store), &clock), limits).unwrap();
-    let _ = limiter.check("alice").await.unwrap();
-    let late = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.check("alice").await.unwrap().is_denied() }
-    });
-    store.decided.notified().await;
-    goes_away(limiter.reset("alice"));
-    store.answers.notify_one();
-    assert!(late.await.unwrap());
-    assert!(limiter.check("alice").await.unwrap().is_allowed());
-}
-
 /// The store gave back what it was asked to, and the answer was never read.
 #[tokio::test]
 async fn what_a_caller_gave_back_who_went_away_is_known() {

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -17,8 +17,6 @@ use tollgate_layers::{Fallback, Share};
 use tollgate_memory::MemoryStore;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::{Flavor, Server};
-
-use crate::support::most_within;
 
 fn set(entries: &[(&str, &str)]) -> LimitSet {
     let mut set = LimitSet::new();
@@ -452,79 +450,6 @@ async fn changes_keep_what_they_say_on_a_server() {
     let server = Server::start(Flavor::System);
     let store = RedisStore::connect(server.url()).await.unwrap();
     changes_keep_what_they_say(Arc::new(store)).await;
-}
-
-/// Changes a limit under load, over and over, and checks that no decision fails and that no window
-/// has more than the old and the new bound together.
-async fn limits_change_under_load(store: impl Store + Clone + 'static) {
-    /// What the limit is, one after the other, and its bound in any half second: of GCRA, its burst
-    /// and what flows back; of a sliding log, its amount.
-    const VERSIONS: [(&str, usize); 5] = [
-        ("gcra:100/1s,burst=10", 10 + 50),
-        ("gcra:200/1s,burst=20", 20 + 100),
-        ("sliding-log:40/500ms", 40),
-        ("sliding-log:80/500ms", 80),
-        ("fixed-window:30/500ms", 60),
-    ];
-    let window = Duration::from_millis(500);
-    let limits = Limits::new(set(&[("api", VERSIONS[0].0)]));
-    limits.require(["api"]).unwrap();
-    let limiters = limits.on(store);
-    let is_over = Arc::new(AtomicBool::new(false));
-    let admitted = Arc::new(Mutex::new(Vec::new()));
-    let denied = Arc::new(AtomicU64::new(0));
-    let callers: Vec<_> = (0..8)
-        .map(|_| {
-            let (limiters, is_over) = (limiters.clone(), Arc::clone(&is_over));
-            let (admitted, denied) = (Arc::clone(&admitted), Arc::clone(&denied));
-            tokio::spawn(async move {
-                while !is_over.load(Ordering::Relaxed) {
-                    let limiter: RateLimiter<_> = limiters.get("api").unwrap().unwrap();
-                    let decision = limiter.check("alice").await.unwrap();
-                    match decision.into_receipt() {
-                        Some(receipt) => admitted.lock().unwrap().push(receipt.consumed()[0].at()),
-                        None => {
-                            let _ = denied.fetch_add(1, Ordering::Relaxed);
-                        }
-                    }
-                    tokio::task::yield_now().await;
-                }
-            })
-        })
-        .collect();
-    for version in 0..12 {
-        let (text, _) = VERSIONS[version % VERSIONS.len()];
-        let _ = limits.replace(set(&[("api", text)])).unwrap();
-        // Longer than the window, which then has no more than two of them.
-        tokio::time::sleep(window + Duration::from_millis(100)).await;
-    }
-    is_over.store(true, Ordering::Relaxed);
-    for caller in callers {
-        caller.await.unwrap();
-    }
-    let admitted = admitted.lock().unwrap().clone();
-    let pairs = VERSIONS.iter().zip(VERSIONS.iter().cycle().skip(1));
-    let bound = pairs.map(|((_, old), (_, new))| old + new).max().unwrap();
-    let most = most_within(admitted.clone(), window);
-    assert!(most <= bound, "{most} within half a second, above {bound}");
-    assert!(
-        admitted.len() > 12 * 20,
-        "only {} were admitted",
-        admitted.len()
-    );
-    assert!(denied.load(Ordering::Relaxed) > 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn limits_change_under_load_in_memory() {
-    limits_change_under_load(Arc::new(MemoryStore::new())).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn limits_change_under_load_on_a_server() {
-    let server = Server::start(Flavor::System);
-    let store = RedisStore::connect(server.url()).await.unwrap();
-    limits_change_under_load(Arc::new(store)).await;
 }
 
 /// What a program calls rarely, such as a ban, must not be found impossible when it is needed.

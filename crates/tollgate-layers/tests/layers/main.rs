@@ -6,7 +6,6 @@ mod breaker;
 mod day;
 mod deny_cache;
 mod fallback;
-mod fleet;
 mod lazy;
 mod limits;
 mod observed;

@@ -2,15 +2,13 @@
 
 use std::iter;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
 use tollgate_core::store::Source;
 use tollgate_core::{ErrorKind, RateLimiter, Store, Timestamp};
-use tollgate_fred::FredStore;
-use tollgate_layers::{AllowAll, DenyCache, Lazy, Share, usual};
+use tollgate_layers::{Share, usual};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 use tollgate_redis::RedisStore;
@@ -22,110 +20,9 @@ use crate::support::most_within;
 #[path = "../../examples/outage.rs"]
 mod example;
 
-/// Calls until a decision comes from `source`; none fails meanwhile.
-async fn until(source: Source, limiter: &RateLimiter<impl Store>) {
-    let begun = Instant::now();
-    for key in 0_u64.. {
-        let decision = limiter.check(key).await.unwrap();
-        if decision.source() == source {
-            return;
-        }
-        let passed = begun.elapsed();
-        let holds = passed < Duration::from_secs(30);
-        assert!(holds, "no decision by {source:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
 #[tokio::test]
 async fn the_example_runs() {
     example::run(Duration::from_millis(200)).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_service_decides_whatever_its_server_does() {
-    let server = Server::start(Flavor::System);
-    server.kill();
-    let url = server.url();
-    let redis = Lazy::new(move || RedisStore::connect(url.clone()));
-    let local = Share::new(MemoryStore::new(), NonZeroU32::new(2).unwrap());
-    let limiter = RateLimiter::new(usual(redis, local), ["api=gcra:10/1s"]).unwrap();
-    until(Source::Fallback, &limiter).await;
-    server.restart();
-    until(Source::Store, &limiter).await;
-    server.pause();
-    until(Source::Fallback, &limiter).await;
-    // Nobody waits for it any more: a call that needs the deadline would be one of the tries.
-    for _ in 0..100 {
-        let decision = limiter.check("alice").await.unwrap();
-        assert_eq!(decision.source(), Source::Fallback);
-    }
-    server.resume();
-    until(Source::Store, &limiter).await;
-    server.kill();
-    until(Source::Fallback, &limiter).await;
-    server.restart();
-    until(Source::Store, &limiter).await;
-}
-
-/// Tasks that check and then use 2 ms of a thread each, while others use the processors, too, so that a turn of
-/// the run queue takes longer than the deadline of a call: the server decides all calls, until it really hangs.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_that_keeps_its_threads_busy_keeps_its_limits() {
-    let goes_on = Arc::new(());
-    for _ in 0..4 {
-        let goes_on = Arc::downgrade(&goes_on);
-        drop(std::thread::spawn(
-            move || while goes_on.strong_count() > 0 {},
-        ));
-    }
-    for number in (0..4).take(rounds(4).max(2) as usize) {
-        let server = Server::start(Flavor::System);
-        let batches = number < 2;
-        let store: Box<dyn Store> = if number % 2 == 0 {
-            let builder = RedisStore::builder().batches(batches);
-            Box::new(builder.connect(server.url()).await.unwrap())
-        } else {
-            let builder = FredStore::builder().batches(batches);
-            Box::new(builder.connect(server.url()).await.unwrap())
-        };
-        let layers = Arc::new(usual(store, AllowAll));
-        let limiter = RateLimiter::new(layers, ["a=gcra:1000000/1s"]).unwrap();
-        let (checks, fallbacks) = <(Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
-        let mut tasks = JoinSet::new();
-        for key in 0..400_u64 {
-            let (limiter, checks, fallbacks) =
-                (limiter.clone(), Arc::clone(&checks), Arc::clone(&fallbacks));
-            tasks.spawn(async move {
-                loop {
-                    let source = limiter.check(key).await.unwrap().source();
-                    let is_fallback = source == Source::Fallback;
-                    let _ = fallbacks.fetch_add(usize::from(is_fallback), Ordering::Relaxed);
-                    let _ = checks.fetch_add(1, Ordering::Relaxed);
-                    let begun = Instant::now();
-                    while begun.elapsed() < Duration::from_millis(2) {
-                        std::hint::spin_loop();
-                    }
-                    tokio::task::yield_now().await;
-                }
-            });
-        }
-        let until = async |counter: &AtomicUsize, count: usize| {
-            let begun = Instant::now();
-            while counter.load(Ordering::Relaxed) < count {
-                assert!(
-                    begun.elapsed() < Duration::from_secs(60),
-                    "{count} is not reached"
-                );
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        until(&checks, 1_200).await;
-        assert_eq!(fallbacks.load(Ordering::Relaxed), 0, "{number}");
-        server.pause();
-        until(&fallbacks, 300).await;
-        server.resume();
-    }
 }
 
 /// What is done to the server.
@@ -296,43 +193,4 @@ async fn every_trouble_stays_within_twice_the_limit_and_fails_no_call() {
         // Processes go on, each with its part, as far as a busy machine lets them.
         assert!(least >= AMOUNT / 2, "{least} while {trouble:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_callers_of_one_key_cost_the_server_a_batch_per_retry_after() {
-    let server = Server::start(Flavor::System);
-    let builder = RedisStore::builder().batches(true);
-    let store = builder.connect(server.url()).await.unwrap();
-    let limits = ["api=gcra:20/1s,burst=1"];
-    let limiter = RateLimiter::new(DenyCache::new(store), limits).unwrap();
-    let end = Instant::now() + PHASE;
-    let callers = (0..256).map(|_| {
-        let limiter = limiter.clone();
-        tokio::spawn(async move {
-            let (mut allowed, mut calls) = (0, 0);
-            while Instant::now() < end {
-                allowed += u64::from(limiter.check("alice").await.unwrap().is_allowed());
-                calls += 1;
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            (allowed, calls)
-        })
-    });
-    let (mut allowed, mut calls) = (0, 0);
-    for caller in callers.collect::<Vec<_>>() {
-        let of_caller = caller.await.unwrap();
-        allowed += of_caller.0;
-        calls += of_caller.1;
-    }
-    let stats = server.command(&["INFO", "commandstats"]);
-    let (_, asked) = stats
-        .text()
-        .unwrap()
-        .split_once("cmdstat_evalsha:calls=")
-        .unwrap();
-    let asked: u64 = asked.split(',').next().unwrap().parse().unwrap();
-    assert!(
-        asked <= 32 * (allowed + 2),
-        "asked {asked} times in {calls} calls, {allowed} allowed"
-    );
 }

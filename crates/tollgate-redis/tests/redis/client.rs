@@ -11,12 +11,18 @@ use tollgate_testkit::{Authority, Identity};
 use tollgate_wire::Options;
 
 /// Connects as the builder of a store does.
-pub(crate) struct Redis;
+pub(crate) struct Redis {
+    pub(crate) batched: bool,
+}
 
 #[async_trait]
 impl tollgate_scenarios::Client for Redis {
     fn name(&self) -> &'static str {
         "redis"
+    }
+
+    fn is_batched(&self) -> bool {
+        self.batched
     }
 
     async fn server(&self, url: &str, options: Options) -> Result<Connected, StoreError> {

@@ -1,13 +1,13 @@
 //! A cluster whose slots and masters move: calls follow, and none is counted twice or lost.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate_core::{Decision, ErrorKind, FixedWindow, Gcra, Limit, Quota, RateLimiter};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
+use tollgate_scenarios::secured::until_let_in;
 use tollgate_testkit::{Cluster, Flavor, Server};
 use tollgate_wire::Options;
 
@@ -15,31 +15,16 @@ type Limiter = RateLimiter<RedisStore<ClusterConnection>>;
 
 async fn limiter(cluster: &Cluster, limits: impl IntoIterator<Item = Limit>) -> Limiter {
     // The deadline suffices on a machine that is busy with other tests.
-    limiter_with(cluster, limits, Duration::from_secs(5)).await
-}
-
-async fn limiter_with(
-    cluster: &Cluster,
-    limits: impl IntoIterator<Item = Limit>,
-    deadline: Duration,
-) -> Limiter {
-    let options = Options::default().with_deadline(deadline);
+    let options = Options::default().with_deadline(Duration::from_secs(5));
     let store = RedisStoreBuilder::from(options)
         .connect_cluster(cluster.urls())
         .await;
     RateLimiter::new(store.unwrap(), limits).unwrap()
 }
 
-fn five_an_hour() -> Limit {
+pub(crate) fn five_an_hour() -> Limit {
     let quota = Quota::per_hour(5);
     Limit::new("hourly", FixedWindow::anchored(quota)).unwrap()
-}
-
-/// Returns a master that does not serve the slot of `key`.
-fn another<'a>(cluster: &'a Cluster, key: &str) -> &'a Server {
-    let from = cluster.master_of(Cluster::slot_of(key)).port();
-    let mut nodes = cluster.nodes().iter();
-    nodes.find(|node| node.port() != from).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,7 +51,7 @@ async fn brought(cluster: &Cluster, options: Options) -> RedisStore<ClusterConne
     store.connect_cluster_with(builder).await.unwrap()
 }
 
-async fn follow_a_slot(cluster: &Cluster, limiter: &Limiter) {
+pub(crate) async fn follow_a_slot(cluster: &Cluster, limiter: &Limiter) {
     let slot = Cluster::slot_of("old");
     assert!(limiter.check("old").await.unwrap().is_allowed());
 
@@ -74,7 +59,7 @@ async fn follow_a_slot(cluster: &Cluster, limiter: &Limiter) {
     let young = (0..).map(|n| format!("young-{n}"));
     let mut young = young.filter(|key| Cluster::slot_of(key) == slot);
     let (first, second) = (young.next().unwrap(), young.next().unwrap());
-    let migration = cluster.begin_migration(slot, another(cluster, "old"));
+    let migration = cluster.begin_migration(slot, cluster.another(slot));
     assert_eq!(limiter.check("old").await.unwrap().remaining(), 3);
     assert_eq!(limiter.check(first.as_str()).await.unwrap().remaining(), 4);
     assert_eq!(limiter.check(first.as_str()).await.unwrap().remaining(), 3);
@@ -92,56 +77,6 @@ async fn follow_a_slot(cluster: &Cluster, limiter: &Limiter) {
 
     limiter.reset("old").await.unwrap();
     assert_eq!(limiter.check("old").await.unwrap().remaining(), 4);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn admits_exactly_the_bound_while_slots_move() {
-    const BOUND: u32 = 3_000;
-    // On a busy machine, nodes must not consider each other failed, and calls must not time out
-    // before a slot has moved: any error must come from the store.
-    const PATIENCE: Duration = Duration::from_secs(30);
-    let cluster = Cluster::options(Flavor::System).replicas(0);
-    let cluster = cluster.node_timeout(PATIENCE).start();
-    let limit = Limit::new("all", FixedWindow::anchored(Quota::per_hour(BOUND))).unwrap();
-    let limiter = Arc::new(limiter_with(&cluster, [limit], PATIENCE).await);
-    let keys = ["a", "b", "c"];
-    let (moves, errors) = (AtomicBool::new(true), AtomicU64::new(0));
-    let (moves, errors) = (Arc::new(moves), Arc::new(errors));
-    let mut callers = Vec::new();
-    for caller in 0..12 {
-        let (limiter, moves) = (Arc::clone(&limiter), Arc::clone(&moves));
-        let errors = Arc::clone(&errors);
-        callers.push(tokio::spawn(async move {
-            let key = keys[caller % keys.len()];
-            let mut allowed = 0;
-            loop {
-                let are_moving = moves.load(Ordering::Relaxed);
-                match limiter.check(key).await {
-                    Ok(decision) if decision.is_allowed() => allowed += 1,
-                    Ok(_) if !are_moving => return (key, allowed),
-                    Ok(_) => tokio::time::sleep(Duration::from_millis(1)).await,
-                    Err(error) => {
-                        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-                        errors.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            }
-        }));
-    }
-    tokio::task::block_in_place(|| {
-        for round in 0..4 {
-            let key = keys[round % keys.len()];
-            cluster.migrate_slot(Cluster::slot_of(key), another(&cluster, key));
-        }
-    });
-    moves.store(false, Ordering::Relaxed);
-    let mut allowed = [0_u32; 3];
-    for caller in callers {
-        let (key, count) = caller.await.unwrap();
-        allowed[keys.iter().position(|&other| other == key).unwrap()] += count;
-    }
-    assert_eq!(allowed, [BOUND; 3]);
-    assert_eq!(errors.load(Ordering::Relaxed), 0);
 }
 
 /// Moves a slot to a node that has no slots yet, so that cluster connections do not know it.
@@ -208,7 +143,8 @@ async fn waits_for_keys_that_a_migration_has_split() {
     let limiter = Arc::new(limiter(&cluster, [burst, five_an_hour()]).await);
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
-    let migration = cluster.begin_migration(Cluster::slot_of("key"), another(&cluster, "key"));
+    let slot = Cluster::slot_of("key");
+    let migration = cluster.begin_migration(slot, cluster.another(slot));
     assert_eq!(migration.move_keys(1), 1);
     let waiting = tokio::spawn({
         let limiter = Arc::clone(&limiter);
@@ -266,11 +202,5 @@ async fn an_error_of_reading_the_slots_does_not_refuse_a_call_that_was_sent() {
 
     // The server has executed the call nevertheless.
     tell(&["ACL", "SETUSER", "limiter", "+cluster|slots"]);
-    let started = std::time::Instant::now();
-    loop {
-        match limiter.peek("key").await {
-            Ok(decision) => break assert_eq!(decision.remaining(), 3),
-            Err(error) => assert!(started.elapsed() < Duration::from_secs(5), "{error}"),
-        }
-    }
+    assert_eq!(until_let_in(&limiter, "key").await, 2);
 }

@@ -19,18 +19,16 @@ mod runtimes;
 mod sentinels;
 mod tls;
 
-use tollgate_scenarios::Batched;
-
 use client::Redis;
 
-tollgate_scenarios::scenarios!(Redis);
+tollgate_scenarios::scenarios!(Redis { batched: false }, Redis { batched: true });
 
 /// The faults that the batches of another client are not put through again.
 mod every_server_batched {
     use super::*;
 
     tollgate_scenarios::scenarios! {
-        Batched::new(Redis);
+        Redis { batched: true };
         faults:
             cluster_promotes_a_replica
             connections_are_refused

@@ -1,13 +1,13 @@
 //! Servers that refuse connections for a while: stores report it, and connect again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tollgate_core::{ErrorKind, RateLimiter, Store};
+use tollgate_core::ErrorKind;
 use tollgate_redis::RedisStoreBuilder;
 use tollgate_scenarios::secured as shared;
 use tollgate_testkit::{Flavor, Server};
 
-use shared::{REFUSED, limiter, options};
+use shared::{REFUSED, limiter, options, until_let_in};
 
 /// An error from an earlier attempt to reconnect is not reported to a later call.
 #[tokio::test]
@@ -35,18 +35,6 @@ async fn a_refusal_does_not_answer_a_later_call() {
     }
 }
 
-/// Calls until a call succeeds, and returns what remains.
-async fn until_let_in<S: Store>(limiter: &RateLimiter<S>) -> u64 {
-    let begun = Instant::now();
-    loop {
-        match limiter.check("alice").await {
-            Ok(decision) => return decision.remaining(),
-            Err(error) => assert!(begun.elapsed() < Duration::from_secs(3), "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[tokio::test]
 async fn a_store_reconnects_after_the_server_was_out_of_connections() {
     let server = Server::start(Flavor::System);
@@ -65,7 +53,7 @@ async fn a_store_reconnects_after_the_server_was_out_of_connections() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     tell(&["CONFIG", "SET", "maxclients", "100"]);
-    assert_eq!(until_let_in(&limiter).await, 7);
+    assert_eq!(until_let_in(&limiter, "alice").await, 7);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_core::{ErrorKind, RateLimiter, Store};
+use tollgate_core::{ErrorKind, RateLimiter};
 use tollgate_redis::RedisStoreBuilder;
 use tollgate_redis::connection::{self, SentinelConnection};
 use tollgate_redis::redis::sentinel::{SentinelClientBuilder, SentinelServerType};
@@ -14,6 +14,7 @@ use tollgate_scenarios::secured as shared;
 use tollgate_testkit::{Authority, Cluster, Flavor, SentinelGroup, Server};
 
 use crate::client::{Redis, certificates};
+use crate::cluster::{five_an_hour, follow_a_slot};
 use shared::{
     DISTRUSTED, call, choose, decides, follows_a_failover, is_misconfigured, let_in, limiter,
     options,
@@ -25,7 +26,8 @@ async fn a_certificate_that_becomes_invalid_counts_nothing() {
     let authority = Authority::new();
     let server = Server::options(Flavor::System).tls(&authority).start();
     let url = server.url();
-    let store = Redis.trusting(&url, &authority, None, options()).await;
+    let client = Redis { batched: false };
+    let store = client.trusting(&url, &authority, None, options()).await;
     let limiter = limiter(store.unwrap());
     assert_eq!(call(&limiter, "alice").await, 8);
 
@@ -53,32 +55,6 @@ async fn a_certificate_that_becomes_invalid_counts_nothing() {
     assert_eq!(server.command(&["DBSIZE"]).integer(), Some(0));
 }
 
-/// Moves a key's slot step by step, so that calls are redirected in every possible way.
-async fn follows_a_slot<S: Store>(cluster: &Cluster, limiter: &RateLimiter<S>) {
-    for (key, remaining) in [("a", 8), ("b", 8), ("c", 8), ("d", 8), ("old", 8)] {
-        assert_eq!(call(limiter, key).await, remaining, "{key}");
-    }
-    let slot = Cluster::slot_of("old");
-    let young = (0..).map(|n| format!("young-{n}"));
-    let mut young = young.filter(|key| Cluster::slot_of(key) == slot);
-    let young = young.next().unwrap();
-    let from = cluster.master_of(slot).port();
-    let mut nodes = cluster.nodes().iter();
-    let to = nodes.find(|node| node.port() != from).unwrap();
-
-    let migration = cluster.begin_migration(slot, to);
-    assert_eq!(call(limiter, "old").await, 7);
-    // Redirected with `ASK`, to a node that does not know the script.
-    assert_eq!(call(limiter, &young).await, 8);
-    assert_eq!(call(limiter, &young).await, 7);
-    while migration.move_keys(1) > 0 {}
-    assert_eq!(call(limiter, "old").await, 6);
-    migration.finish();
-    // Redirected with `MOVED`.
-    assert_eq!(call(limiter, "old").await, 5);
-    assert_eq!(call(limiter, &young).await, 6);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_is_followed_with_certificates() {
     choose();
@@ -91,7 +67,8 @@ async fn a_cluster_is_followed_with_certificates() {
         builder.connect_cluster(cluster.urls())
     };
     let store = connect(certificates(&authority, None)).await;
-    follows_a_slot(&cluster, &limiter(store.unwrap())).await;
+    let limiter = RateLimiter::new(store.unwrap(), [five_an_hour()]).unwrap();
+    follow_a_slot(&cluster, &limiter).await;
 
     let builder = RedisStoreBuilder::from(options());
     is_misconfigured(builder.connect_cluster(cluster.urls()), DISTRUSTED).await;

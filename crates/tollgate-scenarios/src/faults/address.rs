@@ -21,21 +21,20 @@ pub async fn primary_is_demoted_behind_one_address(client: &dyn Client) {
     wait(|| follow(&new, &old));
     let proxy = Proxy::start(old.address());
     let scene = Scene::with(
-        client.server(&proxy.url(), suffering()).await.unwrap(),
-        client.server(&new.url(), patient()).await.unwrap(),
+        client
+            .server(&proxy.url(), suffering(client))
+            .await
+            .unwrap(),
+        client.server(&new.url(), patient(client)).await.unwrap(),
     );
-    let load = scene.load();
-    load.allowed(300).await;
+    let load = scene.load().await;
 
     wait(|| new.command(&["REPLICAOF", "NO", "ONE"]));
     wait(|| follow(&old, &new));
     sleep(STALE).await;
     proxy.lead_to(new.address());
     load.mark();
-    let resumed = load.resumed().await;
-    load.allowed(100).await;
-
-    let tally = load.stop().await;
+    let (tally, resumed) = load.recovered().await;
     let counted = scene.counted(KEY).await;
     tally.fails_only_with(&[ErrorKind::Unavailable]);
     let admitted = tally.allowed() + scene.use_up(KEY).await;
@@ -120,10 +119,10 @@ pub async fn sentinels_name_another_primary(client: &dyn Client) {
     let sentinels = [sentinel.url()];
     let scene = Scene::with(
         client
-            .sentinels(&sentinels, "primary", suffering())
+            .sentinels(&sentinels, "primary", suffering(client))
             .await
             .unwrap(),
-        client.server(&new.url(), patient()).await.unwrap(),
+        client.server(&new.url(), patient(client)).await.unwrap(),
     );
     assert!(scene.limiter().check(KEY).await.unwrap().is_allowed());
 

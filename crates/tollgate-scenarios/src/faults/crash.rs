@@ -5,7 +5,7 @@ use tollgate_testkit::{Flavor, Server, ServerOptions};
 
 use super::Client;
 use super::load::Load;
-use super::scene::{BOUND, KEY, Scene, wait};
+use super::scene::{KEY, Scene, wait};
 
 /// A server without persistence admits up to the bound before the crash, and again after it.
 pub async fn forgets_in_a_crash(client: &dyn Client) {
@@ -23,27 +23,16 @@ pub async fn keeps_all_through_a_crash(client: &dyn Client) {
 async fn crash(client: &dyn Client, options: ServerOptions, fault: &str, keeps: bool) {
     let server = wait(|| options.start());
     let scene = Scene::on_server(client, &server, &server.url()).await;
-    let load = scene.load();
-    load.allowed(300).await;
+    let load = scene.load().await;
     wait(|| server.kill());
     load.renewed().await;
     let before = load.so_far().allowed();
     load.mark();
     wait(|| server.restart());
-    let resumed = load.resumed().await;
-    load.allowed(100).await;
-    let tally = load.stop().await;
-
-    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
-    let lost = if keeps { 0 } else { before };
-    let counted = scene.counted(KEY).await;
+    let (tally, resumed) = load.recovered().await;
     // Without persistence, the server has lost all calls before the crash, answered or not.
-    tally.accounts_for(counted + lost);
-    let admitted = tally.allowed() + scene.use_up(KEY).await;
-    assert!(admitted <= BOUND + lost, "{admitted} with {lost} lost");
-    assert!(admitted + tally.unknown() >= BOUND + lost);
-    let words = [counted, admitted, BOUND + lost];
-    tally.print(fault, client, words, Some(resumed));
+    let lost = if keeps { 0 } else { before };
+    scene.settle(client, fault, &tally, lost, resumed).await;
 }
 
 /// While a server is loading, it counts nothing; afterwards it has all its data.
@@ -56,11 +45,8 @@ pub async fn is_loading(client: &dyn Client) {
             .start()
     });
     let scene = Scene::on_server(client, &server, &server.url()).await;
-    let load = scene.load();
-    load.allowed(300).await;
+    let load = scene.load().await;
     let mut tally = load.stop().await;
-    let counted = scene.counted(KEY).await;
-    tally.accounts_for(counted);
     wait(|| {
         let fill = "for i = 1, 3000 do redis.call('SET', i, i) end";
         server.command(&["EVAL", fill, "0"]);
@@ -69,16 +55,9 @@ pub async fn is_loading(client: &dyn Client) {
     });
 
     let load = Load::on(scene.limiter(), &[KEY]);
-    let resumed = load.resumed().await;
-    load.allowed(100).await;
-    let after = load.stop().await;
+    let (after, resumed) = load.recovered().await;
     assert!(after.errors(ErrorKind::Unavailable) > 0, "{after}");
-    after.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
-    after.accounts_for(scene.counted(KEY).await - counted);
     tally.add(after);
-    let counted = scene.counted(KEY).await;
-    let admitted = tally.allowed() + scene.use_up(KEY).await;
-    assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
     let fault = "restart, loading for 1.5 s";
-    tally.print(fault, client, [counted, admitted, BOUND], Some(resumed));
+    scene.settle(client, fault, &tally, 0, resumed).await;
 }

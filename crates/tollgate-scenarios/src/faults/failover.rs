@@ -53,8 +53,7 @@ pub async fn sentinels_promote_a_replica_that_is_needed(client: &dyn Client) {
         assert_eq!(found, (then.answered(), then.unknown()));
     });
     // Only calls answered at the moment when the last replica disconnected can be lost.
-    let at_once = u64::try_from(CALLERS).expect("a small number");
-    assert!(lost.await <= at_once);
+    assert!(lost.await <= CALLERS.into());
 }
 
 /// Stops replication from `primary`, without effect on other clients.
@@ -85,8 +84,14 @@ async fn watched_by(client: &dyn Client, group: &SentinelGroup) -> Scene {
     wait(|| follow(group.primary(), group.servers().len() - 1));
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
     Scene::with(
-        client.sentinels(&urls, name, suffering()).await.unwrap(),
-        client.sentinels(&urls, name, patient()).await.unwrap(),
+        client
+            .sentinels(&urls, name, suffering(client))
+            .await
+            .unwrap(),
+        client
+            .sentinels(&urls, name, patient(client))
+            .await
+            .unwrap(),
     )
 }
 
@@ -94,27 +99,16 @@ async fn watched_by(client: &dyn Client, group: &SentinelGroup) -> Scene {
 /// replicated.
 pub async fn cluster_promotes_a_replica(client: &dyn Client) {
     let cluster = wait(|| Cluster::start(Flavor::System));
-    let scene = Scene::with(
-        client.cluster(&cluster.urls(), suffering()).await.unwrap(),
-        client.cluster(&cluster.urls(), patient()).await.unwrap(),
-    );
+    let scene = Scene::on_cluster(client, &cluster).await;
     let slot = Cluster::slot_of(KEY);
     wait(|| follow(cluster.master_of(slot), 1));
 
-    let load = scene.load();
-    load.allowed(300).await;
+    let load = scene.load().await;
     load.mark();
     wait(|| cluster.failover(cluster.replica_of(cluster.master_of(slot))));
-    let resumed = load.resumed().await;
-    load.allowed(100).await;
-    let tally = load.stop().await;
-    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
-    let counted = scene.counted(KEY).await;
-    tally.accounts_for(counted);
-    let admitted = tally.allowed() + scene.use_up(KEY).await;
-    assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
+    let (tally, resumed) = load.recovered().await;
     let fault = "cluster: `CLUSTER FAILOVER`";
-    tally.print(fault, client, [counted, admitted, BOUND], Some(resumed));
+    scene.settle(client, fault, &tally, 0, resumed).await;
 
     scene
         .auditor()
@@ -136,8 +130,7 @@ async fn promote(
     primary: &Server,
     prelude: impl AsyncFnOnce(&Load),
 ) -> u64 {
-    let load = scene.load();
-    load.allowed(300).await;
+    let load = scene.load().await;
     prelude(&load).await;
     wait(|| primary.kill());
     // Every answer from now on comes from the new primary.

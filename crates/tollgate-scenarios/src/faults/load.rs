@@ -14,7 +14,7 @@ use crate::client::Connected;
 pub(crate) type Limiter = RateLimiter<Connected>;
 
 /// The number of concurrent callers.
-pub(crate) const CALLERS: usize = 16;
+pub(crate) const CALLERS: u16 = 16;
 /// The pause between two calls of a caller, so that the limit is not yet reached when the fault
 /// begins.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -34,7 +34,7 @@ struct Shared {
     mark: Mutex<Mark>,
     is_over: AtomicBool,
     /// The number of calls of each caller that have ended.
-    ended: [AtomicU64; CALLERS],
+    ended: Vec<AtomicU64>,
 }
 
 /// When the service should work again, and when it first did.
@@ -72,10 +72,10 @@ impl Load {
             tally: Mutex::default(),
             mark: Mutex::new(Mark::now()),
             is_over: AtomicBool::new(false),
-            ended: Default::default(),
+            ended: (0..CALLERS).map(|_| AtomicU64::default()).collect(),
         });
         let mut callers = JoinSet::new();
-        for caller in 0..CALLERS {
+        for caller in 0..usize::from(CALLERS) {
             let (shared, limiter, key) = (Arc::clone(&shared), Arc::clone(limiter), key.clone());
             callers.spawn(async move {
                 for call in 0.. {
@@ -146,6 +146,13 @@ impl Load {
 
     pub(crate) fn so_far(&self) -> Tally {
         self.shared.tally().clone()
+    }
+
+    /// Waits until the service works again, and returns all outcomes, and how long after the mark it did.
+    pub(crate) async fn recovered(self) -> (Tally, Duration) {
+        let resumed = self.resumed().await;
+        self.allowed(100).await;
+        (self.stop().await, resumed)
     }
 
     /// Stops the callers after their current calls, and returns all outcomes.

@@ -7,8 +7,8 @@ use tollgate_core::call::Left;
 use tollgate_core::{CallId, Decision, ErrorKind};
 use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
 
-use super::load::{CALLERS, PATIENCE};
-use super::scene::{BOUND, KEY, Scene, each_run_counts, executed, patient, suffering, wait};
+use super::load::{CALLERS, Load, PATIENCE};
+use super::scene::{BOUND, KEY, Scene, executed, wait};
 use super::tally::Tally;
 use super::{Client, TOO_LONG};
 
@@ -36,56 +36,30 @@ impl Network {
         }
     }
 
-    async fn settle(
-        &self,
-        client: &dyn Client,
-        fault: &str,
-        tally: &Tally,
-        resumed: Option<Duration>,
-    ) {
-        settle(client, fault, &self.server, &self.scene, tally, resumed).await;
+    async fn settle(&self, client: &dyn Client, fault: &str, tally: &Tally, resumed: Duration) {
+        let (scene, server) = (&self.scene, &self.server);
+        scene
+            .settle_runs(client, fault, server, tally, resumed)
+            .await;
     }
-}
-
-/// Checks that the server executed each call at most once, and prints the row.
-async fn settle(
-    client: &dyn Client,
-    fault: &str,
-    server: &Server,
-    scene: &Scene,
-    tally: &Tally,
-    resumed: Option<Duration>,
-) {
-    // The last writes may still be on their way through the proxy.
-    sleep(Duration::from_millis(100)).await;
-    let runs = executed(server);
-    let counted = scene.counted(KEY).await;
-    tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
-    tally.accounts_for(counted);
-    each_run_counts(client, runs, counted);
-    assert_eq!(tally.denied(), 0);
-    let admitted = tally.allowed() + scene.use_up(KEY).await;
-    assert!(admitted <= BOUND && admitted + tally.unknown() >= BOUND);
-    tally.print(fault, client, [counted, admitted, BOUND], resumed);
 }
 
 /// Late replies are discarded, and their calls count once.
 pub async fn replies_are_late(client: &dyn Client) {
     let network = Network::start(client).await;
-    let load = network.scene.load();
-    load.allowed(300).await;
+    let load = network.scene.load().await;
     network.proxy.delay_replies(TOO_LONG);
     load.renewed().await;
     load.renewed().await;
     network.proxy.delay_replies(Duration::ZERO);
     load.mark();
-    let resumed = load.resumed().await;
-    load.allowed(100).await;
-    let tally = load.stop().await;
+    let (tally, resumed) = load.recovered().await;
     let fault = "replies are 0.7 s late";
-    network.settle(client, fault, &tally, Some(resumed)).await;
-    let each = u64::try_from(CALLERS).expect("a small number");
-    assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
+    network.settle(client, fault, &tally, resumed).await;
+    assert!(
+        tally.errors(ErrorKind::Unknown) >= CALLERS.into(),
+        "{tally}"
+    );
 }
 
 /// A call whose reply is cut off counts once, and is not sent again.
@@ -131,8 +105,7 @@ pub async fn replies_are_cut_off(client: &dyn Client) {
 /// Connections are cut while many calls are in flight.
 pub async fn connections_are_cut(client: &dyn Client) {
     let network = Network::start(client).await;
-    let load = network.scene.load();
-    load.allowed(100).await;
+    let load = network.scene.load().await;
     let mut longest_absence = Duration::ZERO;
     for _ in 0..CUTS {
         let connections = network.proxy.connections();
@@ -146,7 +119,7 @@ pub async fn connections_are_cut(client: &dyn Client) {
     let tally = load.stop().await;
     let fault = format!("the connection is cut before a reply, {CUTS} times");
     network
-        .settle(client, &fault, &tally, Some(longest_absence))
+        .settle(client, &fault, &tally, longest_absence)
         .await;
     assert!(tally.errors(ErrorKind::Unknown) >= CUTS, "{tally}");
 }
@@ -154,13 +127,9 @@ pub async fn connections_are_cut(client: &dyn Client) {
 /// Connections are cut in a cluster, where client libraries may retry on their own.
 pub async fn cluster_connections_are_cut(client: &dyn Client) {
     let cluster = wait(|| Cluster::masters_only(Flavor::System, 3));
-    let scene = Scene::with(
-        client.cluster(&cluster.urls(), suffering()).await.unwrap(),
-        client.cluster(&cluster.urls(), patient()).await.unwrap(),
-    );
+    let scene = Scene::on_cluster(client, &cluster).await;
     let master = wait(|| cluster.master_of(Cluster::slot_of(KEY)));
-    let load = scene.load();
-    load.allowed(100).await;
+    let load = scene.load().await;
     let mut longest_absence = Duration::ZERO;
     for _ in 0..CUTS {
         let mut control = wait(|| master.connection());
@@ -176,23 +145,17 @@ pub async fn cluster_connections_are_cut(client: &dyn Client) {
         load.allowed(20).await;
     }
     let tally = load.stop().await;
-    settle(
-        client,
-        &format!("cluster: the connection is cut before a reply, {CUTS} times"),
-        master,
-        &scene,
-        &tally,
-        Some(longest_absence),
-    )
-    .await;
+    let fault = format!("cluster: the connection is cut before a reply, {CUTS} times");
+    scene
+        .settle_runs(client, &fault, master, &tally, longest_absence)
+        .await;
     assert!(tally.errors(ErrorKind::Unknown) > 0, "{tally}");
 }
 
 /// Without a connection, nothing is sent and calls fail immediately.
 pub async fn connections_are_refused(client: &dyn Client) {
     let network = Network::start(client).await;
-    let load = network.scene.load();
-    load.allowed(300).await;
+    let load = network.scene.load().await;
     network.proxy.refuse();
     network.proxy.cut();
     load.renewed().await;
@@ -207,31 +170,28 @@ pub async fn connections_are_refused(client: &dyn Client) {
     assert!(now.errors(ErrorKind::Unavailable) > then.errors(ErrorKind::Unavailable));
     load.mark();
     network.proxy.accept();
-    let resumed = load.resumed().await;
-    load.allowed(100).await;
-    let tally = load.stop().await;
+    let (tally, resumed) = load.recovered().await;
     let fault = "connections are refused";
-    network.settle(client, fault, &tally, Some(resumed)).await;
+    network.settle(client, fault, &tally, resumed).await;
 }
 
 /// Calls whose replies are dropped count, until there is a new connection.
 pub async fn replies_are_dropped(client: &dyn Client) {
     let network = Network::start(client).await;
-    let load = network.scene.load();
-    load.allowed(300).await;
+    let load = network.scene.load().await;
     network.proxy.drop_replies(u64::MAX);
     load.renewed().await;
     load.renewed().await;
     network.proxy.drop_replies(0);
     load.mark();
     network.proxy.cut();
-    let resumed = load.resumed().await;
-    load.allowed(100).await;
-    let tally = load.stop().await;
+    let (tally, resumed) = load.recovered().await;
     let fault = "all replies are dropped, then the connection is cut";
-    network.settle(client, fault, &tally, Some(resumed)).await;
-    let each = u64::try_from(CALLERS).expect("a small number");
-    assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
+    network.settle(client, fault, &tally, resumed).await;
+    assert!(
+        tally.errors(ErrorKind::Unknown) >= CALLERS.into(),
+        "{tally}"
+    );
 }
 
 /// A connection accepts requests but never replies, while a new one would work.
@@ -239,14 +199,13 @@ pub async fn replies_are_dropped(client: &dyn Client) {
 /// Prints whether a client detects this by itself: none does while it is busy.
 pub async fn falls_silent(client: &dyn Client) {
     let network = Network::start(client).await;
-    let load = network.scene.load();
-    load.allowed(300).await;
+    let load = network.scene.load().await;
     network.proxy.drop_replies(1);
     load.renewed().await;
     load.renewed().await;
     let mut tally = load.stop().await;
     sleep(IDLE).await;
-    let load = network.scene.load();
+    let load = Load::on(network.scene.limiter(), &[KEY]);
     load.renewed().await;
     let found = match load.so_far().answered() {
         0 => "kept",
@@ -254,13 +213,14 @@ pub async fn falls_silent(client: &dyn Client) {
     };
     load.mark();
     network.proxy.cut();
-    let resumed = load.resumed().await;
-    load.allowed(100).await;
-    tally.add(load.stop().await);
+    let (since, resumed) = load.recovered().await;
+    tally.add(since);
     let fault = format!("the connection falls silent, is {found}, and is cut");
-    network.settle(client, &fault, &tally, Some(resumed)).await;
-    let each = u64::try_from(CALLERS).expect("a small number");
-    assert!(tally.errors(ErrorKind::Unknown) >= each, "{tally}");
+    network.settle(client, &fault, &tally, resumed).await;
+    assert!(
+        tally.errors(ErrorKind::Unknown) >= CALLERS.into(),
+        "{tally}"
+    );
 }
 
 /// Calls and charges whose replies are cut off are repeated with their ids: all are allowed, and each is counted

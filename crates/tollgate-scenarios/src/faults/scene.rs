@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
-use tollgate_core::{FixedWindow, Limit, Quota, RateLimiter};
-use tollgate_testkit::Server;
+use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter};
+use tollgate_testkit::{Cluster, Server};
 use tollgate_wire::Options;
 
 use super::DEADLINE;
 use super::load::{CALLERS, Limiter, Load, PATIENCE};
+use super::tally::Tally;
 use crate::client::{Client, Connected};
 
 /// The amount of the limit: more than the calls made during a fault.
@@ -31,8 +32,16 @@ impl Scene {
     /// Connects to `server` through `url`: the server's own or a proxy's.
     pub(crate) async fn on_server(client: &dyn Client, server: &Server, url: &str) -> Self {
         Self::with(
-            client.server(url, suffering()).await.unwrap(),
-            client.server(&server.url(), patient()).await.unwrap(),
+            client.server(url, suffering(client)).await.unwrap(),
+            client.server(&server.url(), patient(client)).await.unwrap(),
+        )
+    }
+
+    pub(crate) async fn on_cluster(client: &dyn Client, cluster: &Cluster) -> Self {
+        let urls = cluster.urls();
+        Self::with(
+            client.cluster(&urls, suffering(client)).await.unwrap(),
+            client.cluster(&urls, patient(client)).await.unwrap(),
         )
     }
 
@@ -52,8 +61,52 @@ impl Scene {
         &self.auditor
     }
 
-    pub(crate) fn load(&self) -> Load {
-        Load::on(&self.limiter, &[KEY])
+    /// Starts callers, and waits until many calls have been allowed.
+    pub(crate) async fn load(&self) -> Load {
+        let load = Load::on(&self.limiter, &[KEY]);
+        load.allowed(300).await;
+        load
+    }
+
+    /// Checks that calls failed only for want of a connection, that the server counted what it allowed and did
+    /// not lose, and that it admits no more; prints the row. Returns how many calls it counted.
+    pub(crate) async fn settle(
+        &self,
+        client: &dyn Client,
+        fault: &str,
+        tally: &Tally,
+        lost: u64,
+        resumed: Duration,
+    ) -> u64 {
+        tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
+        let counted = self.counted(KEY).await;
+        tally.accounts_for(counted + lost);
+        let (admitted, bound) = (tally.allowed() + self.use_up(KEY).await, BOUND + lost);
+        assert!(admitted <= bound, "{admitted} with {lost} lost");
+        assert!(admitted + tally.unknown() >= bound);
+        tally.print(fault, client, [counted, admitted, bound], Some(resumed));
+        counted
+    }
+
+    /// The same for a server that loses nothing, and checks that it executed each call at most once.
+    pub(crate) async fn settle_runs(
+        &self,
+        client: &dyn Client,
+        fault: &str,
+        server: &Server,
+        tally: &Tally,
+        resumed: Duration,
+    ) {
+        // The last writes may still be on their way.
+        sleep(Duration::from_millis(100)).await;
+        let runs = executed(server);
+        let counted = self.settle(client, fault, tally, 0, resumed).await;
+        let least = if client.is_batched() { 1 } else { counted };
+        assert!(
+            (least..=counted).contains(&runs),
+            "{runs} runs, {counted} counted"
+        );
+        assert_eq!(tally.denied(), 0);
     }
 
     /// Returns how many calls for `key` the server has counted.
@@ -89,29 +142,26 @@ impl Scene {
 }
 
 /// The options of the limiter that is exposed to the fault.
-pub(crate) fn suffering() -> Options {
-    Options::default().with_deadline(DEADLINE)
+pub(crate) fn suffering(client: &dyn Client) -> Options {
+    options(client, DEADLINE)
 }
 
 /// The options of the observing limiter, which waits until the fault is over.
-pub(crate) fn patient() -> Options {
-    Options::default().with_deadline(Duration::from_secs(10))
+pub(crate) fn patient(client: &dyn Client) -> Options {
+    options(client, Duration::from_secs(10))
+}
+
+fn options(client: &dyn Client, deadline: Duration) -> Options {
+    let options = Options::default().with_deadline(deadline);
+    match client.is_batched() {
+        true => options.with_batches_only(),
+        false => options,
+    }
 }
 
 /// Runs blocking work on servers without delaying other tasks.
 pub(crate) fn wait<T>(work: impl FnOnce() -> T) -> T {
     block_in_place(work)
-}
-
-/// Checks that `runs` scripts can have counted `counted` calls: one each, unless they are sent together.
-#[track_caller]
-pub(crate) fn each_run_counts(client: &dyn Client, runs: u64, counted: u64) {
-    if client.sends_alone() {
-        assert_eq!(runs, counted);
-    } else {
-        let holds = (1..=counted).contains(&runs);
-        assert!(holds, "{runs} runs, {counted} counted");
-    }
 }
 
 /// Returns how many scripts the server has run since it started.

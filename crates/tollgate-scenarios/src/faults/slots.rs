@@ -8,7 +8,7 @@ use tollgate_testkit::{Cluster, Flavor};
 
 use super::Client;
 use super::load::Load;
-use super::scene::{BOUND, Scene, patient, suffering, wait};
+use super::scene::{BOUND, Scene, wait};
 
 /// Keys in different slots.
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
@@ -20,10 +20,7 @@ const STAY: Duration = Duration::from_millis(250);
 /// While its slot migrates, a call counts at one of the two nodes, or fails.
 pub async fn slots_move(client: &dyn Client) {
     let cluster = wait(|| Cluster::masters_only(Flavor::System, 3));
-    let scene = Scene::with(
-        client.cluster(&cluster.urls(), suffering()).await.unwrap(),
-        client.cluster(&cluster.urls(), patient()).await.unwrap(),
-    );
+    let scene = Scene::on_cluster(client, &cluster).await;
     let load = Load::on(scene.limiter(), &KEYS);
     load.allowed(100).await;
     wait(|| {
@@ -38,9 +35,7 @@ pub async fn slots_move(client: &dyn Client) {
         }
     });
     load.mark();
-    let resumed = load.resumed().await;
-    load.allowed(100).await;
-    let tally = load.stop().await;
+    let (tally, resumed) = load.recovered().await;
 
     tally.fails_only_with(&[ErrorKind::Unavailable, ErrorKind::Unknown]);
     let (mut counted, mut admitted) = (0, 0);

@@ -16,23 +16,21 @@ const LOOKS: usize = 5;
 /// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Returns the arguments of a server in a cluster.
-pub(crate) fn arguments(node_timeout: Duration) -> [String; 8] {
-    [
-        "--cluster-enabled",
-        "yes",
-        // The address that clients are told; without this, a node only learns it when another
-        // contacts it.
-        "--cluster-announce-ip",
-        "127.0.0.1",
-        "--cluster-node-timeout",
-        &node_timeout.as_millis().to_string(),
-        // By default a master waits five seconds for more replicas before it synchronizes them.
-        "--repl-diskless-sync-delay",
-        "0",
-    ]
-    .map(str::to_owned)
-}
+/// The arguments of a server in a cluster.
+pub(crate) const ARGUMENTS: [&str; 8] = [
+    "--cluster-enabled",
+    "yes",
+    // The address that clients are told; without this, a node only learns it when another
+    // contacts it.
+    "--cluster-announce-ip",
+    "127.0.0.1",
+    // Milliseconds; short, so that failovers are quick.
+    "--cluster-node-timeout",
+    "2000",
+    // By default a master waits five seconds for more replicas before it synchronizes them.
+    "--repl-diskless-sync-delay",
+    "0",
+];
 
 /// Makes the servers at `doors`, which listen on `ports`, a cluster: the first `masters` share the
 /// slots, and the others become replicas of each in turn.

@@ -42,16 +42,6 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Returns the slot's old master.
-    pub fn from(&self) -> &'a Server {
-        self.from
-    }
-
-    /// Returns the slot's new master.
-    pub fn to(&self) -> &'a Server {
-        self.to
-    }
-
     /// Moves up to `count` of the remaining keys, and returns how many it moved.
     #[track_caller]
     pub fn move_keys(&self, count: usize) -> usize {

@@ -5,10 +5,8 @@ mod migration;
 mod slot;
 mod view;
 
-use std::time::Duration;
-
 use form::eventually;
-pub(crate) use form::{arguments, form, is_ok, until};
+pub(crate) use form::{ARGUMENTS, form, is_ok, until};
 pub use migration::Migration;
 
 use crate::flavor::Flavor;
@@ -16,24 +14,12 @@ use crate::server::{Server, ServerOptions};
 use crate::tls::Authority;
 use view::View;
 
-/// The default node timeout: short, so that failovers are quick.
-pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Returns the address of the master of `slot`, as the node at `address` sees it.
-#[track_caller]
-pub(crate) fn master_of(address: &str, slot: u16) -> String {
-    let view = View::of(address).expect("a node that runs");
-    let master = view.master_of(slot).expect("a master of the slot");
-    format!("127.0.0.1:{}", master.port)
-}
-
 /// Options to start a [`Cluster`].
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
     server: ServerOptions,
     masters: usize,
     replicas: usize,
-    node_timeout: Duration,
 }
 
 impl ClusterOptions {
@@ -44,7 +30,6 @@ impl ClusterOptions {
             server: ServerOptions::new(flavor),
             masters: 3,
             replicas: 1,
-            node_timeout: NODE_TIMEOUT,
         }
     }
 
@@ -59,13 +44,6 @@ impl ClusterOptions {
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
-        self
-    }
-
-    /// Sets how long a node may be silent before the others consider it failed.
-    #[must_use]
-    pub fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.node_timeout = timeout;
         self
     }
 
@@ -94,7 +72,7 @@ impl ClusterOptions {
     #[track_caller]
     pub fn start(self) -> Cluster {
         assert!(self.masters > 0, "a cluster has a master at least");
-        let options = self.server.args(arguments(self.node_timeout));
+        let options = self.server.args(ARGUMENTS);
         let count = self.masters * (1 + self.replicas);
         let nodes: Vec<Server> = (0..count).map(|_| options.clone().start()).collect();
         let cluster = Cluster { nodes };
@@ -166,6 +144,14 @@ impl Cluster {
         self.at(master.port)
     }
 
+    /// Returns a master that does not serve `slot`.
+    #[track_caller]
+    pub fn another(&self, slot: u16) -> &Server {
+        let (port, mut nodes) = (self.master_of(slot).port(), self.nodes.iter());
+        let another = nodes.find(|node| node.port() != port);
+        another.expect("two masters")
+    }
+
     /// Returns a running replica of `master`.
     #[track_caller]
     pub fn replica_of(&self, master: &Server) -> &Server {
@@ -212,17 +198,6 @@ impl Cluster {
     #[track_caller]
     pub fn begin_migration<'a>(&'a self, slot: u16, to: &'a Server) -> Migration<'a> {
         Migration::begin(self, slot, to)
-    }
-
-    /// Waits until every running node serves again, and all see the same masters.
-    #[track_caller]
-    pub fn wait(&self) {
-        self.agree(View::covers_all);
-        let is_ok = || {
-            let mut running = self.running();
-            running.all(|door| is_ok(&door))
-        };
-        eventually("the nodes do not serve", is_ok);
     }
 
     /// Waits until the view of every running node meets `condition`, and all see the same masters.

@@ -93,7 +93,6 @@ impl Shared {
                 lock(&self.cuts).insert(number);
             }
             number += 1;
-            self.orders.requests.fetch_add(1, Ordering::SeqCst);
             (&self.server).write_all(&frame.0)
         })
     }

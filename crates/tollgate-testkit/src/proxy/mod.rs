@@ -53,11 +53,6 @@ impl Proxy {
         proxy
     }
 
-    /// Returns the proxy's address, such as `127.0.0.1:11000`.
-    pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port())
-    }
-
     /// Returns the proxy's port.
     pub fn port(&self) -> u16 {
         self.port.number()
@@ -65,7 +60,7 @@ impl Proxy {
 
     /// Returns the proxy's URL, such as `redis://127.0.0.1:11000`.
     pub fn url(&self) -> String {
-        format!("redis://{}", self.address())
+        format!("redis://127.0.0.1:{}", self.port())
     }
 
     /// Forwards new connections to the server at `upstream`. Open connections stay as they are, as
@@ -146,11 +141,6 @@ impl Proxy {
     /// Returns the number of connections forwarded to the server so far.
     pub fn connections(&self) -> u64 {
         self.orders.connections.load(Ordering::SeqCst)
-    }
-
-    /// Returns the number of requests forwarded to the server so far.
-    pub fn requests(&self) -> u64 {
-        self.orders.requests.load(Ordering::SeqCst)
     }
 
     fn links(&self) -> MutexGuard<'_, Vec<Link>> {

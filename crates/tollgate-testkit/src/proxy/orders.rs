@@ -11,7 +11,6 @@ use super::lock;
 pub(super) struct Orders {
     standing: Mutex<Standing>,
     pub(super) connections: AtomicU64,
-    pub(super) requests: AtomicU64,
 }
 
 #[derive(Debug, Default)]

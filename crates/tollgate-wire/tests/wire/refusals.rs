@@ -8,7 +8,7 @@ use tollgate_core::{ErrorKind, Limit, StoreError};
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::WireStore;
 
-use crate::engine::{LIMITS, Raw, calls, consume, fresh, info, limit, now, store, store_on};
+use crate::engine::{LIMITS, Raw, consume, fresh, info, limit, now, store, store_on};
 
 fn refused(store: &WireStore<Raw>, limit: &Limit) -> StoreError {
     consume(store, limit, &fresh("k"), 1).unwrap_err()
@@ -125,27 +125,6 @@ fn a_busy_server_is_an_error() {
         while consume(&store, &limit, "again", 1).is_err() {
             assert!(Instant::now() < until, "it stays busy");
         }
-    }
-}
-
-#[test]
-fn a_flushed_script_is_loaded_again_and_counts_once() {
-    for flavor in Flavor::chosen() {
-        let server = Server::start(flavor);
-        let (store, limit) = (store_on(&server), limit("fixed-window:100/1h"));
-        for call in 1..=5 {
-            // One call that fails, and one that counts; then one decision is one round trip.
-            for (flushes, trips) in [(true, 2), (false, 1)] {
-                if flushes {
-                    server.command(&["SCRIPT", "FLUSH"]);
-                }
-                let before = calls(&server, "evalsha");
-                let left = consume(&store, &limit, "k", 1).unwrap().remaining();
-                assert_eq!(left, 100 - 2 * call + u64::from(flushes));
-                assert_eq!(calls(&server, "evalsha") - before, trips);
-            }
-        }
-        assert_eq!(calls(&server, "eval"), 0, "what EVAL loads, servers evict");
     }
 }
 

@@ -602,39 +602,6 @@ proptest! {
         }
     }
 
-    /// `Retry-After` is as early as whole seconds allow, and never too early.
-    #[test]
-    fn retry_after_is_the_first_whole_second_that_is_late_enough(
-        limits in prop::collection::vec(limit(), 1..4),
-        waits in prop::collection::vec((0_u64..700_000, 1_u64..5), 1..30),
-    ) {
-        let clock = ManualClock::at(Timestamp::from_micros(START).unwrap());
-        let store = MemoryStore::builder().clock(clock.clone()).build();
-        let limiter = RateLimiter::new(store, named(&limits)).unwrap();
-        let mut now = START;
-        for (wait, cost) in waits {
-            let cost = cost.min(largest_cost(&limiter, 1));
-            now += wait;
-            clock.set(Timestamp::from_micros(now).unwrap());
-            let decision = limiter.check("alice").cost(cost).run().unwrap();
-            let mut headers = HeaderMap::new();
-            Fields::new().write(&decision, &mut headers);
-            let seconds = headers.get("retry-after").map(HeaderValue::to_str);
-            let Some(seconds) = seconds else {
-                prop_assert!(decision.is_allowed());
-                continue;
-            };
-            let seconds: u64 = seconds.unwrap().parse().unwrap();
-            let at = |instant: u64| {
-                clock.set(Timestamp::from_micros(instant).unwrap());
-                limiter.peek("alice").cost(cost).run().unwrap().is_allowed()
-            };
-            prop_assert!(seconds == 1 || !at(now + (seconds - 1) * 1_000_000));
-            prop_assert!(at(now + seconds * 1_000_000));
-            clock.set(Timestamp::from_micros(now).unwrap());
-        }
-    }
-
     /// So is that of a layer inside another one: when it is over, both admit the request.
     #[test]
     fn a_refusal_by_an_inner_layer_says_when_both_admit(
