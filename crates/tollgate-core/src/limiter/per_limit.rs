@@ -54,6 +54,9 @@ impl<'k> PerLimit<'k> {
     }
 
     fn change(&mut self, limits: &[Limit], name: &str, change: impl FnOnce(&mut Own<'k>)) {
+        if matches!(self, Self::Unknown(_)) {
+            return;
+        }
         let Some(index) = limits.iter().position(|limit| limit.name() == name) else {
             *self = Self::Unknown(unknown_limit(limits, name).to_string().into());
             return;

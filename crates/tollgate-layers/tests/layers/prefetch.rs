@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::{sleep, sleep_until};
 use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
-use tollgate_core::{Decision, Limit, RateLimiter, Store, StoreError, Timestamp};
+use tollgate_core::{Decision, Limit, RateLimiter, Receipt, Store, StoreError, Timestamp};
 use tollgate_layers::{Prefetch, Share};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_mock::{ErrorKind, Fault, FaultyStore};
@@ -296,14 +296,19 @@ fn a_refund_of_a_prefetched_call_is_used_again() {
             settled.await.unwrap();
             assert_eq!(allowed(&limiter).await.remaining(), left - 3);
             assert_eq!(asked.calls(), calls);
-            // As the store does, with an id or at an instant of the caller's.
+            // As the store does, at an instant of the caller's, or with an id.
             let late = allowed(&limiter).await.into_receipt().unwrap();
             let limit: Limit = "a=fixed-window:1000/1h".parse().unwrap();
             let refund = Request::refund(&late, Check::new(&limit, "k", 0));
-            for odd in [refund.clone().id("one"), refund.at(Timestamp::UNIX_EPOCH)] {
-                let error = limiter.store().decide(odd).await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Malformed);
+            let error = limiter.store().decide(refund.at(Timestamp::UNIX_EPOCH));
+            assert_eq!(error.await.unwrap_err().kind(), ErrorKind::Malformed);
+            let once = allowed(&limiter).await.into_receipt().unwrap().to_bytes();
+            let before = limiter.peek("k").await.unwrap().remaining();
+            for _message_comes_twice in 0..2 {
+                let once = Receipt::from_bytes(&once).unwrap();
+                limiter.refund("k", once).id("one").await.unwrap();
             }
+            assert_eq!(limiter.peek("k").await.unwrap().remaining(), before + 1);
             // When its time is over, the store has to do it.
             sleep(L * 3).await;
             let before = limiter.peek("k").await.unwrap().remaining();

@@ -70,8 +70,8 @@ async fn outbound_calls_show_their_limits_and_no_key() {
     shows(
         &outbound.call(KEY).cost(3).background().wait_up_to(MINUTE),
         &format!(
-            "OutboundCall {{ outbound: {shown}, key: Key(17 + 0 bytes), cost: NamedCosts {{ all: 3, named: [] }}, \
-             urgency: 7, longest: 60s, most: None }}"
+            "OutboundCall {{ outbound: {shown}, key: Named {{ all: Key(17 + 0 bytes), named: [] }}, \
+             cost: Named {{ all: 3, named: [] }}, urgency: 7, longest: 60s, most: None }}"
         ),
     );
     let permit = outbound.call(KEY).await.unwrap();
