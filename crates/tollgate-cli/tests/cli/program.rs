@@ -1,11 +1,10 @@
 //! Runs the program and reads its output.
 
 use std::fs;
+use std::io::Write as _;
 use std::ops::Deref;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -82,6 +81,17 @@ pub(crate) fn run(line: &str) -> Output {
     tollgate().args(words(line)).output().unwrap()
 }
 
+/// Runs `command` with `input` on its standard input.
+pub(crate) fn with_input(mut command: Command, input: impl AsRef<[u8]>) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // It may have ended before.
+    let _ = stdin.write_all(input.as_ref());
+    drop(stdin);
+    child.wait_with_output().unwrap()
+}
+
 /// Returns a command that replays `log` with the words of `options`.
 fn replaying(log: &str, options: &str) -> Command {
     let mut command = tollgate();
@@ -101,22 +111,12 @@ pub(crate) fn replay_json(log: &str, options: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs `tollgate replay` with a standard input that never ends, and panics if it waits for it.
+/// Runs `tollgate replay` with a standard input that never ends: a test hangs if it waits for it.
 pub(crate) fn replay_without_waiting(log: &str, options: &str) -> Output {
     let mut command = replaying(log, options);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let stdin = child.stdin.take();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("{options}: waits for something that never comes");
-        }
-        sleep(Duration::from_millis(5));
-    }
-    drop(stdin);
+    let _stdin = child.stdin.take();
     child.wait_with_output().unwrap()
 }
 
@@ -186,6 +186,22 @@ pub(crate) fn fails(output: &Output, hints: &[&str]) {
     assert!(text.starts_with("tollgate: "), "{text}");
     for hint in hints {
         assert!(text.contains(hint), "no {hint:?} in {text}");
+    }
+}
+
+/// Checks that a report on the file `source` is whole, and loads no other file.
+#[track_caller]
+pub(crate) fn stands_alone(html: &str, source: &str) {
+    for tag in ["table", "tr", "td", "i", "section", "div", "span"] {
+        let open = [format!("<{tag}>"), format!("<{tag} ")];
+        let open: usize = open.iter().map(|open| html.matches(&**open).count()).sum();
+        let close = html.matches(&format!("</{tag}>")).count();
+        assert!(open == close && open > 0, "{tag}: {open} and {close}");
+    }
+    for outside in [
+        "http:", "https:", "//", "src=", "href=", "url(", "@import", "<link", "<script", "<iframe",
+    ] {
+        assert!(!html.replace(source, "").contains(outside), "{outside}");
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::expected;
 use crate::program::{FULL, SAMPLE, file, has, replay, replay_json, stdout};
 
-const LIMITS: [&str; 16] = [
+pub(crate) const LIMITS: [&str; 16] = [
     "fixed-window:5/1m",
     "fixed-window:20/1h",
     "fixed-window:4/10s,count-denied",
@@ -94,16 +94,6 @@ fn every_kind_of_key_is_counted_by_the_definitions() {
             agrees(log, key, &["sliding-log:2/1h"]);
         }
     }
-}
-
-#[test]
-fn requests_are_replayed_in_order_of_time() {
-    let text = fs::read_to_string(SAMPLE).unwrap();
-    let mut lines: Vec<&str> = text.lines().collect();
-    let run = |log: &str| replay_json(log, "--limit gcra:5/1m --limit sliding-log:9/1h");
-    let as_is = run(SAMPLE);
-    lines.reverse();
-    assert_eq!(run(&file("reversed.log", lines.join("\n"))), as_is);
 }
 
 #[test]

@@ -46,14 +46,6 @@ fn a_server_is_reached_with_the_given_authority() {
             is_allowed(&check(&store, &given), remaining);
         }
     }
-    let expected = replay(SAMPLE, "--limit gcra:5/1m");
-    for store in stores(&server) {
-        let output = replay(
-            SAMPLE,
-            &format!("--limit gcra:5/1m --store {store} {given}"),
-        );
-        assert_eq!(stdout(&output), stdout(&expected), "{}", stderr(&output));
-    }
 }
 
 #[test]
