@@ -271,7 +271,6 @@ pub(crate) fn packed(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Runs a replay with `text` as its standard input.
 fn from_standard_input(text: &[u8]) -> std::process::Output {
     let mut command = tollgate();
     command.args(["replay", "-", "--json"]).args(words(LIMIT));

@@ -252,7 +252,6 @@ fn a_reset_says_that_nothing_is_there() {
     assert_eq!(desk.keys().len(), 1);
 }
 
-/// Returns what a block warns of.
 fn warning(desk: &Desk, line: &str) -> String {
     let output = desk.ask(line);
     let is_idle = stdout(&output).contains(", but seems to deny nobody\n");

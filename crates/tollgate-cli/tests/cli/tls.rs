@@ -21,7 +21,6 @@ fn stores(server: &Server) -> [String; 2] {
     ["rediss", "freds"].map(|scheme| format!("{scheme}://:secret@{}", server.address()))
 }
 
-/// Runs `tollgate check` on `store`.
 fn check(store: &str, more: &str) -> Output {
     run(&format!("check --store {store} {LOGIN} {more}"))
 }
