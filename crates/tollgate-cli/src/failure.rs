@@ -23,9 +23,9 @@ pub(crate) enum Failure {
     #[error("--tls-ca {}: {source}; give a PEM file with the certificates of authorities", path.display())]
     Authorities { path: PathBuf, source: io::Error },
     #[error(
-        "--tls-ca is for TLS, and --store {store} is not: give rediss://, rediss-cluster://, freds:// or freds-cluster://"
+        "--tls-ca is for TLS, and --store {0} is not: give rediss://, rediss-cluster://, freds:// or freds-cluster://"
     )]
-    AuthoritiesWithoutTls { store: String },
+    AuthoritiesWithoutTls(String),
     #[error("cannot connect to --store {store} ({}): {}{}", source.kind(), WithCauses(source), advice(source.kind(), *is_tls))]
     Connect {
         store: String,
@@ -83,19 +83,19 @@ pub(crate) enum Failure {
     LimitsFile { path: PathBuf, reason: String },
     #[error(
         "the server holds no state of {}: without --limit, the list has all",
-        printable(limits.as_bytes())
+        printable(.0.as_bytes())
     )]
-    LimitsNotHeld { limits: String },
+    LimitsNotHeld(String),
     #[error(
         "the limit {} counts in the zone `local`, which is that of the call: give it as --zone, such as --zone Europe/Berlin",
-        Short(limit)
+        Short(.0)
     )]
-    LimitWithoutZone { limit: String },
+    LimitWithoutZone(String),
     #[error(
         "the limit {} counts from `day=local`, which is the day of the call: give it as --day, such as --day 15",
-        Short(limit)
+        Short(.0)
     )]
-    LimitWithoutDay { limit: String },
+    LimitWithoutDay(String),
     #[error("cannot write the output: {0}")]
     Output(io::Error),
     #[error("cannot read {}: {source}; give a readable file", path.display())]
@@ -149,7 +149,6 @@ impl Failure {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Returns the program's exit status.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Interrupted(signal) => signal.exit_status(),

@@ -16,7 +16,7 @@ use crate::failure::{Failure, WithCauses};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::signals::Signal;
-use crate::store::{PATIENCE, Remote, Server, wait_for};
+use crate::store::{LocationOptions, PATIENCE, Remote, Server, wait_for};
 use crate::trace::KeyId;
 
 /// The number of concurrent calls. Each key belongs to one lane, whose calls run one after another.
@@ -40,7 +40,6 @@ pub(crate) trait Work: Sync {
 
     fn key_of(item: &Self::Item) -> KeyId;
 
-    /// Sends one call.
     fn call(
         &self,
         item: &Self::Item,
@@ -59,17 +58,25 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Returns a run of `command` on `server`, under a unique prefix that starts with `prefix`.
-    pub(crate) fn new(server: Server, prefix: &str, command: &str) -> Result<Self, Failure> {
+    /// Returns a run of `command`, under a unique prefix; `None` if it is to run in memory.
+    pub(crate) fn at(location: &LocationOptions, command: &str) -> Result<Option<Self>, Failure> {
+        let LocationOptions {
+            store,
+            prefix,
+            tls_ca,
+        } = location;
+        let Some(server) = Server::unless_memory(store, tls_ca.as_deref())? else {
+            return Ok(None);
+        };
         let own = format!("{prefix}-{command}-{:016x}", random());
         let options = Options::new()
             .with_prefix(prefix)
             .and_then(|options| options.with_prefix(&own))
             .map_err(|error| Failure::wrong("--prefix", prefix, error))?;
-        Ok(Self {
+        Ok(Some(Self {
             server,
             options: options.with_deadline(PATIENCE).with_caller_slack(SLACK),
-        })
+        }))
     }
 
     /// Does the work that `begin` returns, and calls `see` with each answer in the order of the
@@ -153,7 +160,6 @@ async fn call_all<W: Work>(
     Ok(())
 }
 
-/// Deletes what the server holds for all keys.
 async fn forget_all<F>(
     keys: impl Iterator<Item = KeyId> + Clone + Send,
     forget: impl Fn(KeyId) -> F + Sync,

@@ -75,7 +75,6 @@ pub(crate) struct Selected {
 }
 
 impl LimitOptions {
-    /// Reads the file of limits, if there is one.
     pub(crate) fn file(&self) -> Result<Option<LimitsFile>, Failure> {
         self.limits_file
             .as_deref()
@@ -104,16 +103,11 @@ impl LimitOptions {
     fn in_zone(&self, limits: Vec<Limit>) -> Result<Vec<Limit>, Failure> {
         let limits = self.in_zone_if_given(limits)?;
         for limit in &limits {
-            let limit_text = || limit.to_string();
             if limit.needs_zone() {
-                return Err(Failure::LimitWithoutZone {
-                    limit: limit_text(),
-                });
+                return Err(Failure::LimitWithoutZone(limit.to_string()));
             }
             if limit.needs_day() {
-                return Err(Failure::LimitWithoutDay {
-                    limit: limit_text(),
-                });
+                return Err(Failure::LimitWithoutDay(limit.to_string()));
             }
         }
         Ok(limits)
@@ -375,7 +369,6 @@ impl Selected {
         self.names.is_empty() && self.shown.is_empty()
     }
 
-    /// Narrows `search` to the names.
     pub(crate) fn narrow(&self, search: Search) -> Search {
         let limits = self.limits.iter().map(Limit::name);
         let names = self.names.iter().map(String::as_str);
@@ -386,7 +379,6 @@ impl Selected {
         all.into_iter().fold(search, Search::with_limit)
     }
 
-    /// Returns whether `state` is one of them.
     pub(crate) fn has(&self, state: &FoundState) -> bool {
         let clocks = [TimeSource::Server, TimeSource::Caller];
         let is_read = |limit: &Limit| clocks.iter().any(|&clock| state.is_of(limit, clock));

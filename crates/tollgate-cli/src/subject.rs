@@ -44,7 +44,6 @@ pub(crate) struct Subject {
 }
 
 impl SubjectOptions {
-    /// Returns the key and the limits, which decide together.
     pub(crate) fn subject(&self) -> Result<Subject, Failure> {
         let file = self.limits.file()?;
         Ok(Subject {

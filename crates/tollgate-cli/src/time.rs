@@ -22,7 +22,6 @@ impl ZoneOptions {
     }
 }
 
-/// Returns the time zone called `name`.
 pub(crate) fn zone(name: &str) -> Result<TimeZone, Failure> {
     TimeZone::get(name).map_err(|_| no_zone("--time-zone", name))
 }
@@ -83,7 +82,6 @@ fn is_leap_second(time: &str) -> bool {
     digits.skip(4).take(2).eq(*b"60")
 }
 
-/// Reads the time of an option.
 pub(crate) fn option(option: &'static str, text: &str) -> Result<Timestamp, Failure> {
     read(text).map_err(|reason| Failure::wrong(option, text, format!("the time {reason}")))
 }

@@ -8,7 +8,6 @@ use tollgate_core::Timestamp;
 
 use crate::failure::Failure;
 
-/// The time and key of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) at: Timestamp,
@@ -34,7 +33,6 @@ impl KeyId {
     }
 }
 
-/// Requests and their keys.
 #[derive(Default)]
 pub(crate) struct Trace {
     keys: Keys,
@@ -117,7 +115,6 @@ impl Keys {
         (0..).map(KeyId).take(ids)
     }
 
-    /// Returns the bytes of the key at `index`.
     pub(crate) fn bytes(&self, index: usize) -> &[u8] {
         &self.keys[index]
     }

@@ -8,7 +8,6 @@ use tollgate_core::store::{Verdict, Verdicts};
 
 use crate::text::{Table, grouped, micros, wait};
 
-/// What one limit says of a call.
 #[derive(Clone, Serialize)]
 pub(crate) struct LimitVerdict {
     pub(crate) limit: Limit,
@@ -16,17 +15,12 @@ pub(crate) struct LimitVerdict {
     pub(crate) capacity: u64,
     pub(crate) remaining: u64,
     /// How many units more were used than the limit allows.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::text::is_zero")]
     owed: u64,
     #[serde(serialize_with = "micros", rename = "retry_after_us")]
     pub(crate) retry_after: Option<Duration>,
     #[serde(serialize_with = "micros", rename = "reset_after_us")]
     pub(crate) reset_after: Option<Duration>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
-fn is_zero(units: &u64) -> bool {
-    *units == 0
 }
 
 impl LimitVerdict {
@@ -52,7 +46,6 @@ impl LimitVerdict {
         }
     }
 
-    /// Returns what each of `limits` says.
     pub(crate) fn all(limits: &[Limit], verdicts: &Verdicts) -> Vec<Self> {
         let pairs = limits.iter().zip(verdicts.as_slice());
         pairs
@@ -84,7 +77,6 @@ impl LimitVerdict {
         ]
     }
 
-    /// Returns a table with a row for each limit.
     pub(crate) fn table<'v>(verdicts: impl IntoIterator<Item = &'v Self>) -> Table {
         let mut table = Table::new(&Self::HEADER, Self::HEADER.len());
         for verdict in verdicts {

@@ -60,7 +60,6 @@ pub(super) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, 
     Ok(status(diagnosis.worst() < least))
 }
 
-/// The diagnosis, as JSON.
 #[derive(Serialize)]
 struct Answer<'a> {
     command: &'static str,
@@ -69,7 +68,6 @@ struct Answer<'a> {
     findings: Vec<Found<'a>>,
 }
 
-/// One finding, as JSON.
 #[derive(Serialize)]
 struct Found<'a> {
     severity: String,

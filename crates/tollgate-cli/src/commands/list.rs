@@ -52,9 +52,7 @@ pub(super) fn run(options: &ListOptions, output: &Output) -> Result<(), Failure>
         Ok(listed.into_values().collect::<Vec<_>>())
     })?;
     if states.is_empty() && selected.is_some() {
-        return Err(Failure::LimitsNotHeld {
-            limits: options.limits.limits.join(", "),
-        });
+        return Err(Failure::LimitsNotHeld(options.limits.limits.join(", ")));
     }
     let answer = Answer {
         command: "list",

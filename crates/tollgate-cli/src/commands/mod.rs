@@ -61,7 +61,6 @@ enum Command {
     Top(top::TopOptions),
 }
 
-/// Runs the command of `cli`.
 pub(crate) fn run(cli: &Cli, output: &Output) -> Result<ExitCode, Failure> {
     match &cli.command {
         Command::Advise(options) => advise::run(options, output).map(|()| ExitCode::SUCCESS),

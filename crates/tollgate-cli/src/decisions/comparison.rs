@@ -12,7 +12,6 @@ use crate::trace::Trace;
 /// The number of buckets of sliding buckets in a comparison.
 const BUCKETS: u64 = 12;
 
-/// All algorithms at one quota.
 pub(crate) struct Comparison {
     pub(crate) quota: Quota,
     /// The most requests that one key made within one window.
@@ -20,7 +19,6 @@ pub(crate) struct Comparison {
     pub(crate) rows: Vec<Row>,
 }
 
-/// One algorithm in a comparison.
 pub(crate) struct Row {
     /// The limit as it is written.
     pub(crate) limit: String,
@@ -38,12 +36,10 @@ pub(crate) struct Judgement {
     pub(crate) verdict: &'static str,
 }
 
-/// The decisions of one algorithm.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
-    /// The number of keys with a denied request.
     pub(crate) denied_keys: u64,
     /// The allowed requests of the watched key.
     pub(crate) watched_allowed: u64,
@@ -52,7 +48,6 @@ pub(crate) struct Outcome {
 }
 
 impl Comparison {
-    /// Compares once for each different quota of `algorithms`.
     pub(crate) fn of_each_quota(
         trace: &Trace,
         algorithms: &[Algorithm],

@@ -7,7 +7,6 @@ use tollgate_memory::MemoryStore;
 use crate::failure::Failure;
 use crate::trace::{Event, Trace};
 
-/// Returns a limiter with a limit for each of `algorithms`.
 pub(crate) fn limiter<S>(store: S, algorithms: &[Algorithm]) -> Result<RateLimiter<S>, Failure> {
     let named = |(index, &algorithm)| Limit::new(&format!("limit-{}", index + 1), algorithm);
     let limits: Result<Vec<_>, _> = algorithms.iter().enumerate().map(named).collect();

@@ -10,7 +10,6 @@ use crate::text::{
 };
 use crate::trace::{Event, Trace};
 
-/// Counts decisions during a replay.
 pub(crate) struct Tally {
     denied: u64,
     /// For each limit, how many requests it denied.
@@ -49,7 +48,6 @@ impl Tally {
     }
 }
 
-/// The results of a replay.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     pub(crate) requests: u64,
@@ -74,7 +72,6 @@ pub(crate) struct LimitCount {
     pub(crate) denied: u64,
 }
 
-/// A key and how often it was denied.
 #[derive(Debug, Serialize)]
 pub(crate) struct DeniedKey {
     pub(crate) key: String,

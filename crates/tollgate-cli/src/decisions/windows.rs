@@ -27,7 +27,6 @@ impl Windows {
         }
     }
 
-    /// Returns windows with all requests of `trace`.
     pub(crate) fn of(trace: &Trace, window_us: u64) -> Self {
         let mut windows = Self::new(trace, window_us);
         for event in trace.events() {

@@ -18,7 +18,6 @@ pub(crate) struct Source<'p> {
     path: &'p Path,
 }
 
-/// Returns whether `path` means standard input.
 pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

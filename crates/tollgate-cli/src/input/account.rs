@@ -74,16 +74,11 @@ pub(crate) struct ReadAs {
     /// The formats that requests were read from, the most frequent one first.
     read_as: Vec<Read>,
     /// How many requests were left out because they are not those that were asked for.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::text::is_zero")]
     pub(super) left_out: u64,
     /// The first and the last year that was assumed for a time that has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     assumed_years: Option<[i16; 2]>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// How many requests were read from lines of a format.

@@ -14,7 +14,6 @@ use super::wanted::Needs;
 /// The fields of an object or a list, in their own text: no time passes through a float.
 type Fields<'a> = HashMap<String, &'a RawValue>;
 
-/// A request of a JSON line.
 pub(super) struct Object<'a> {
     time: Option<Cow<'a, str>>,
     /// The client, the user, the path, the method, the status and the user agent.

@@ -20,7 +20,6 @@ pub(crate) enum Part {
     User,
 }
 
-/// How the parts are called.
 const PARTS: [(Part, &str); 4] = [
     (Part::Client, "client"),
     (Part::Ip, "ip"),
@@ -40,7 +39,6 @@ pub(crate) struct KeyParts {
 }
 
 impl KeyParts {
-    /// Returns these parts, with `ipv6_prefix` bits of an IPv6 address.
     pub(super) fn with_ipv6_prefix(self, ipv6_prefix: u8) -> Self {
         Self {
             ipv6_prefix,

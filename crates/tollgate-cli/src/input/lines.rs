@@ -56,12 +56,10 @@ impl<R: BufRead> Lines<R> {
         Ok(!self.block.is_empty())
     }
 
-    /// Returns the lines as one text.
     pub(super) fn text(&self) -> &[u8] {
         &self.block
     }
 
-    /// Returns the lines that were read last.
     pub(super) fn iter(&self) -> impl Iterator<Item = Line<'_>> {
         let mut rest = self.text();
         std::iter::from_fn(move || {

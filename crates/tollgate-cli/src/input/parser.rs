@@ -31,7 +31,6 @@ pub(super) struct Layout {
 /// A request: its time, and the name of the format that its line had.
 type Request = (Timestamp, &'static str);
 
-/// Reads lines of every format.
 pub(super) struct Parser<'n> {
     table: Table,
     clock: Clock,
@@ -41,7 +40,6 @@ pub(super) struct Parser<'n> {
     counted: Counted<'n>,
 }
 
-/// What is taken from a request.
 struct Counted<'n> {
     key: &'n KeyParts,
     wanted: Wanted<'n>,
@@ -50,7 +48,6 @@ struct Counted<'n> {
 }
 
 impl Counted<'_> {
-    /// Writes the key of `record` to `key`.
     #[inline]
     fn take(&mut self, record: &Record<'_>, key: &mut Vec<u8>) -> Result<(), Skip> {
         self.wanted.check(record)?;
@@ -63,7 +60,6 @@ impl Counted<'_> {
 }
 
 impl<'n> Parser<'n> {
-    /// Returns a parser of what `options` describe.
     pub(super) fn new(options: &'n LogOptions, key: &'n KeyParts) -> Result<Self, Failure> {
         let wanted = Wanted::new(options, key)?;
         let pattern = options

@@ -33,7 +33,6 @@ enum Piece {
     Text(Vec<u8>),
     /// A field, which ends where the next text begins for the first time.
     Field(Field),
-    /// The end of the line.
     End,
 }
 
@@ -42,7 +41,6 @@ enum Piece {
 pub(super) enum Field {
     /// The client, which is an address.
     Address,
-    /// The user agent.
     Agent,
     /// The user agent, without a space unless in quotes.
     AgentWord,

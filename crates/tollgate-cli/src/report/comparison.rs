@@ -5,7 +5,6 @@ use super::timeline::REQUESTS;
 use crate::decisions::Comparison;
 use crate::text::{grouped, times};
 
-/// Adds the comparison section.
 pub(super) fn section(page: &mut Page, comparison: &Comparison, requests: u64) {
     let quota = comparison.quota;
     page.section(&format!("All algorithms at {quota}"), |page| {

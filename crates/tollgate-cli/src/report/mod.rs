@@ -34,7 +34,6 @@ pub(crate) struct Report<'r> {
 }
 
 impl Report<'_> {
-    /// Writes the report to `path`.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         let about = About {
             title: &self.title,
@@ -148,7 +147,6 @@ pub(crate) struct About<'a> {
 }
 
 impl About<'_> {
-    /// Begins the page.
     pub(crate) fn page(&self) -> Page {
         let about = format!(
             "{} · counted by <b>{}</b> · {} to {} UTC. {}",

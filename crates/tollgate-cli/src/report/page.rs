@@ -24,7 +24,6 @@ pub(crate) fn spare_logs(report: Option<&Path>, logs: &[PathBuf]) -> Result<(), 
     }
 }
 
-/// Text, escaped for HTML.
 pub(crate) struct Escaped<'t>(pub(crate) &'t str);
 
 impl fmt::Display for Escaped<'_> {
@@ -43,7 +42,6 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// A report, as HTML.
 pub(crate) struct Page(String);
 
 impl Page {
@@ -69,7 +67,6 @@ impl Page {
         })
     }
 
-    /// Adds a line of HTML.
     pub(crate) fn add(&mut self, html: &str) {
         self.0 += html;
         self.0.push('\n');
@@ -95,7 +92,6 @@ impl Page {
         self.add("</ul>");
     }
 
-    /// Adds the legend of the two colours.
     pub(crate) fn legend(&mut self, [admitted, denied]: [&str; 2]) {
         self.add(&format!(
             "<p class=\"legend\"><span><i class=\"a\"></i> {admitted}</span> \

@@ -2,11 +2,9 @@
 
 use jiff::tz::TimeZone;
 use tollgate_core::Timestamp;
-use tollgate_core::store::Verdicts;
 
 use super::page::{Cell, Page};
 use crate::text::zoned;
-use crate::trace::Event;
 
 const MOST_BARS: u64 = 60;
 
@@ -19,7 +17,6 @@ const SPANS: [u64; 19] = [
     86_400, 604_800,
 ];
 
-/// What a timeline is about.
 pub(crate) struct Captions {
     pub(crate) title: String,
     /// What is counted.
@@ -47,7 +44,6 @@ struct Count {
 }
 
 impl Timeline {
-    /// Returns a timeline from a first time to a last one.
     pub(crate) fn new((first, last): (Timestamp, Timestamp)) -> Self {
         let (first, last) = (seconds(first), seconds(last));
         let span = span_for(first, last);
@@ -61,12 +57,7 @@ impl Timeline {
     }
 
     #[inline]
-    pub(crate) fn count(&mut self, event: &Event, decision: &Verdicts) {
-        self.note(event.at, decision.is_allowed());
-    }
-
-    /// Counts a call at the time `at`.
-    pub(crate) fn note(&mut self, at: Timestamp, is_admitted: bool) {
+    pub(crate) fn count(&mut self, at: Timestamp, is_admitted: bool) {
         let index = seconds(at) / self.span - self.first;
         let count = usize::try_from(index)
             .ok()

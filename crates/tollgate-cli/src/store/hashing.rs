@@ -37,23 +37,3 @@ fn bytes(hex: &str) -> Option<[u8; 16]> {
     let number = is_hex.then(|| u128::from_str_radix(hex, 16).ok())?;
     number.map(u128::to_be_bytes)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_is_32_hex_digits() {
-        let secret = bytes("000102030405060708090a0b0c0d0eFf").unwrap();
-        assert_eq!(secret[..3], [0, 1, 2]);
-        assert_eq!(secret[15], 255);
-        for text in [
-            "",
-            "00",
-            "+0102030405060708090a0b0c0d0e0ff",
-            &"0".repeat(33),
-        ] {
-            assert_eq!(bytes(text), None, "{text}");
-        }
-    }
-}

@@ -12,11 +12,10 @@ pub(crate) use options::{
     KeyOptions, LocationOptions, OneKeyOptions, ServerOptions, TimeSource, Whom,
 };
 pub(crate) use remote::{PATIENCE, Remote};
-pub(crate) use server::{Location, Server};
+pub(crate) use server::Server;
 
 use crate::failure::Failure;
 
-/// Runs `work` on a new Tokio runtime.
 pub(crate) fn wait_for<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -12,7 +12,6 @@ use crate::store::remote::{Client, Remote};
 const WITHOUT: &str =
     "this program has no clients for servers: build it with the feature `servers`";
 
-#[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Authorities {}
 
 impl Authorities {

@@ -15,7 +15,7 @@ use tollgate_wire::operate::{FoundState, Search};
 
 use super::hashing::hashing;
 use super::remote::PATIENCE;
-use super::server::{Location, Server, is_address};
+use super::server::{Server, is_address};
 use crate::failure::Failure;
 use crate::input::{IPV6_PREFIX, typed_address};
 use crate::text::readable;
@@ -130,7 +130,6 @@ enum Client {
 const ALTERNATIVES: [&str; 7] = ["", "1|", "2|", "1|1|", "1|2|", "2|1|", "2|2|"];
 
 impl Whom {
-    /// Returns the key.
     pub(crate) fn key(&self) -> Key<'_> {
         Key::new(&self.partition).with_rest(&self.rest)
     }
@@ -307,13 +306,6 @@ impl From<TimeSource> for tollgate_wire::TimeSource {
             TimeSource::Server => Self::Server,
             TimeSource::Caller => Self::Caller,
         }
-    }
-}
-
-impl LocationOptions {
-    /// Parses the address, and reads the file of authorities.
-    pub(crate) fn location(&self) -> Result<Location, Failure> {
-        Location::new(&self.store, self.tls_ca.as_deref())
     }
 }
 

@@ -14,7 +14,6 @@ pub(crate) trait Remote: Operate + schedule::Store {}
 impl<S: Operate + schedule::Store> Remote for S {}
 
 /// A client library with its addresses, passwords included.
-#[cfg_attr(test, derive(Debug))]
 #[derive(Eq, PartialEq)]
 pub(crate) enum Client {
     Fred(String),

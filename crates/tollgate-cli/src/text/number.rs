@@ -13,6 +13,11 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// Returns a number with its singular or plural: `1 state`, `2,000 states`.
 pub(crate) fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count), noun(count, one, many))
@@ -52,14 +57,6 @@ pub(crate) fn times(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_readable() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_000), "1,000");
-        assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
-    }
 
     #[test]
     fn percentages_are_never_rounded_to_0_or_100() {

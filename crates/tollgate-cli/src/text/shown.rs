@@ -104,26 +104,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_manipulates_no_terminal() {
-        let text = "a\u{1b}\u{7f}\u{9b}\u{202e}b\"é";
-        let shown = json(&text);
-        assert_eq!(shown, "\"a\\u001b\\u007f\\u009b\\u202eb\\\"é\"\n");
-        assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
-    }
-
-    #[test]
     fn texts_are_listed() {
         let of = |texts: &[&str]| listed(texts.iter().map(|&text| text.to_owned()));
         assert_eq!(of(&[]), "");
         assert_eq!(of(&["a"]), "a");
         assert_eq!(of(&["a", "b"]), "a and b");
         assert_eq!(of(&["a", "b", "c"]), "a, b and c");
-    }
-
-    #[test]
-    fn control_characters_are_escaped() {
-        assert_eq!(printable(b"a\x1b[31m\xff"), "a\\u{1b}[31m\u{fffd}");
-        let reversed = "alice\u{202e}bob";
-        assert_eq!(printable(reversed.as_bytes()), "alice\\u{202e}bob");
     }
 }

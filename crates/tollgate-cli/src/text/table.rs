@@ -58,28 +58,3 @@ impl fmt::Display for Table {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_line_up() {
-        let mut table = Table::new(&["A", "N", "WHY"], 2);
-        table.row(["long".to_owned(), "10".to_owned(), "because".to_owned()]);
-        assert_eq!(table.to_string(), "A      N  WHY\nlong  10  because\n");
-    }
-
-    #[test]
-    fn a_long_cell_moves_only_its_own_row() {
-        for length in [WIDEST, WIDEST + 1, 70_000] {
-            let long = "x".repeat(length);
-            let mut table = Table::new(&["A", "N"], 2);
-            table.row([long.clone(), "10".to_owned()]);
-            table.row(["y".to_owned(), "7".to_owned()]);
-            let width = if length > WIDEST { 1 } else { length };
-            let expected = format!("{:width$}   N\n{long}  10\n{:width$}   7\n", "A", "y");
-            assert_eq!(table.to_string(), expected, "{length}");
-        }
-    }
-}

@@ -1,12 +1,9 @@
 //! Clients by address and by API key, counted as the layer of `tollgate-http` counts them.
 
-use std::io::Write as _;
-use std::process::{Output, Stdio};
-
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::program::{fails, file, has, has_fields, stderr, stdout};
+use crate::program::{fails, file, has, has_fields, stderr, stdout, with_input};
 
 /// The first half of the SHA-256 of `secret`, as the layer writes it.
 const HASH: &str = "sha256-2bb80d537b1da3e38bd30361aa855686";
@@ -52,18 +49,6 @@ fn an_address_is_counted_by_its_network() {
     }
 }
 
-/// Asks with `input` on standard input.
-fn with_input(desk: &Desk, line: &str, input: &str) -> Output {
-    let mut command = desk.command(line);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    // It may have ended before.
-    let _ = stdin.write_all(input.as_bytes());
-    drop(stdin);
-    child.wait_with_output().unwrap()
-}
-
 #[test]
 fn an_api_key_is_counted_by_its_hash() {
     let desk = Desk::new("redis");
@@ -73,7 +58,7 @@ fn an_api_key_is_counted_by_its_hash() {
     for (or, left) in [("", 2), ("--or 1", 1)] {
         let peek = format!("peek --api-key --json --limit login=gcra:5/1d {or}");
         for input in ["secret\n", "secret", " secret\r\n", "\u{feff}secret\n"] {
-            let output = with_input(&desk, &peek, input);
+            let output = with_input(desk.command(&peek), input);
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
             assert!(!stdout(&output).contains("secret"));
             let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -81,14 +66,14 @@ fn an_api_key_is_counted_by_its_hash() {
             assert_eq!(found, (&json!(HASH), &json!(left)));
         }
     }
-    let explain = stdout(&with_input(&desk, "explain --api-key", "secret"));
+    let explain = stdout(&with_input(desk.command("explain --api-key"), "secret"));
     let said = format!("explain {HASH}: 2 states\n");
     assert!(explain.starts_with(&said), "{explain}");
-    let reset = stdout(&with_input(&desk, "reset --api-key", "secret"));
+    let reset = stdout(&with_input(desk.command("reset --api-key"), "secret"));
     has(&reset, ": 2 states forgotten\n");
     let long = "k".repeat(70_000);
     for input in ["", "\n", "one\ntwo\n", &long] {
-        let output = with_input(&desk, "explain --api-key", input);
+        let output = with_input(desk.command("explain --api-key"), input);
         fails(&output, &["--api-key", "on one line"]);
     }
 }

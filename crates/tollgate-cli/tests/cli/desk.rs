@@ -32,7 +32,6 @@ impl Desk {
         }
     }
 
-    /// Adds `subject` to every command line.
     pub(crate) fn about(mut self, subject: &str) -> Self {
         subject.clone_into(&mut self.subject);
         self

@@ -12,7 +12,6 @@ fn naive(limit: &str) -> Naive {
     Naive::of(&Limit::new("limit", algorithm).unwrap()).unwrap()
 }
 
-/// A request of an access log.
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
     pub(crate) at_us: u64,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::expected::{self, Hit};
 use crate::program::{
     SAMPLE, fails, file, has, has_fields, replay, replay_json, run, scratch, stderr, stdout,
-    tollgate, words,
+    tollgate, with_input, words,
 };
 
 const LIMIT: &str = "--limit gcra:5/1m";
@@ -61,10 +61,6 @@ impl Known {
         format!("10:{:02}:{:02}", self.second / 60, self.second % 60)
     }
 
-    fn iso(&self) -> String {
-        format!("2015-05-17T{}", self.clock())
-    }
-
     /// Returns the client and a port, which is another one each time.
     fn peer(&self) -> String {
         let port = 40_000 + self.second;
@@ -75,104 +71,60 @@ impl Known {
         }
     }
 
-    fn request(&self) -> String {
-        format!("\"GET {}?q={} HTTP/1.1\"", self.path, self.second)
-    }
-
-    fn combined(&self, client: &str) -> String {
-        format!(
-            "{client} - {} [17/May/2015:{} +0000] {} 200 17 \"-\" \"agent [1] 192.0.2.1\"",
-            self.user,
-            self.clock(),
-            self.request(),
-        )
-    }
-
-    fn json(&self) -> String {
-        json!({"time": START + self.second, "ip": self.peer(), "user": self.user, "path": self.path})
-            .to_string()
-    }
-}
-
-/// A way to write requests.
-struct Shape {
-    /// How the program names it, and what stands before it.
-    names: [&'static str; 2],
-    /// Those that reading them takes.
-    options: &'static str,
-    has_user: bool,
-    line: fn(&Known) -> String,
-}
-
-const fn shape(names: [&'static str; 2], line: fn(&Known) -> String) -> Shape {
-    Shape {
-        names,
-        options: "",
-        has_user: true,
-        line,
-    }
-}
-
-const fn without_user(shape: Shape) -> Shape {
-    Shape {
-        has_user: false,
-        ..shape
-    }
-}
-
-const SHAPES: &[Shape] = &[
-    shape(["combined", "none"], |hit| hit.combined(&hit.peer())),
-    shape(["vhost_combined", "none"], |hit| {
-        hit.combined(&format!("shop.example {}, 10.0.0.1", hit.client))
-    }),
-    shape(["vhost_combined", "syslog"], |hit| {
-        let data = "[a@1 ip=\"192.0.2.1\" b=\"\\\"]\"]";
-        let line = hit.combined(&format!("192.0.2.1:80 {}", hit.client));
-        format!("<190>1 {}Z web1 nginx 17 id {data} {line}", hit.iso())
-    }),
-    shape(["combined", "container"], |hit| {
-        let line = hit.combined(hit.client);
-        format!("[pod/web-abc/nginx] {}.123456789Z {line}", hit.iso())
-    }),
-    shape(["combined", "json"], |hit| {
-        let log = hit.combined(hit.client) + "\n";
-        json!({"log": log, "stream": "stdout", "time": "2015-05-17T00:00:00Z"}).to_string()
-    }),
-    shape(["json", "syslog"], |hit| {
-        format!("<190>May 17 {} web1 nginx: {}", hit.clock(), hit.json())
-    }),
-    without_user(shape(["elb", "none"], |hit| {
-        let path = hit.path;
-        format!(
-            "https {}.25Z app/lb/50dc {} 10.0.0.1:80 0.0 0.1 0.0 200 200 17 17 \"GET \
-             https://shop.example:443{path}?q HTTP/2.0\" \"agent 192.0.2.1\" - TLSv1.2",
-            hit.iso(),
-            hit.peer(),
-        )
-    })),
-    without_user(shape(["haproxy", "syslog"], |hit| {
-        let (client, clock) = (hit.client, hit.clock());
-        format!(
-            "May 17 {clock} lb haproxy[14389]: {client}:33317 [17/May/2015:{clock}.250] http-in~ \
-             static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {{192.0.2.1|a b}} {}",
-            hit.request(),
-        )
-    })),
-    Shape {
-        options: r#"--pattern '{date} {time} [{ip}] user={user}; "{path}"'"#,
-        ..shape(["pattern", "none"], |hit| {
-            let (client, clock, user) = (hit.client, hit.clock(), hit.user);
-            format!(
-                "2015-05-17\t{clock},250   [{client}] user={user}; {} x",
-                hit.request()
-            )
+    fn write(&self, line: &str) -> String {
+        let values = [
+            ("CLIENT", self.client.to_owned()),
+            ("CLOCK", self.clock()),
+            ("PATH", self.path.to_owned()),
+            ("PEER", self.peer()),
+            ("UNIX", (START + self.second).to_string()),
+            ("USER", self.user.to_owned()),
+        ];
+        let values = values.iter();
+        values.fold(line.to_owned(), |line, (name, value)| {
+            line.replace(name, value)
         })
-    },
-];
+    }
+}
+
+/// Ways to write requests: how the program names the format, and what stands before it, the options that
+/// reading them takes, and a line.
+const SHAPES: &str = r#"
+combined none => PEER COMBINED
+vhost_combined none => shop.example CLIENT, 10.0.0.1 COMBINED
+vhost_combined syslog => <190>1 2015-05-17TCLOCKZ web1 nginx 17 id [a@1 ip="192.0.2.1" b="\"]"] 192.0.2.1:80 CLIENT COMBINED
+combined container => [pod/web-abc/nginx] 2015-05-17TCLOCK.123456789Z CLIENT COMBINED
+combined json => {"log":"CLIENT - USER [17/May/2015:CLOCK +0000] \"GET PATH?q HTTP/1.1\" 200 17\n","stream":"stdout","time":"2015-05-17T00:00:00Z"}
+json syslog => <190>May 17 CLOCK web1 nginx: {"time":UNIX,"ip":"PEER","user":"USER","path":"PATH"}
+elb none => https 2015-05-17TCLOCK.25Z app/lb/50dc PEER 10.0.0.1:80 0.0 0.1 0.0 200 200 17 17 "GET https://shop.example:443PATH?q HTTP/2.0" "agent 192.0.2.1" - TLSv1.2
+haproxy syslog => May 17 CLOCK lb haproxy[14389]: CLIENT:33317 [17/May/2015:CLOCK.250] http-in~ static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {192.0.2.1|a b} "GET PATH?q HTTP/1.1"
+pattern none --pattern '{date} {time} [{ip}] user={user}; "{path}"' => 2015-05-17TABCLOCK,250   [CLIENT] user=USER; "GET PATH?q HTTP/1.1" x
+"#;
+
+const COMBINED: &str = r#"- USER [17/May/2015:CLOCK +0000] "GET PATH?q=UNIX HTTP/1.1" 200 17 "-" "agent [1] 192.0.2.1""#;
+
+struct Shape {
+    names: [&'static str; 2],
+    options: &'static str,
+    line: String,
+}
+
+fn shapes() -> Vec<Shape> {
+    let of = |row: &'static str| {
+        let (about, line) = row.split_once(" => ").unwrap();
+        let mut about = about.splitn(3, ' ');
+        Shape {
+            names: [about.next().unwrap(), about.next().unwrap()],
+            options: about.next().unwrap_or_default(),
+            line: line.replace("COMBINED", COMBINED).replace("TAB", "\t"),
+        }
+    };
+    SHAPES.trim().lines().map(of).collect()
+}
 
 impl Shape {
     fn log(&self) -> String {
-        let lines: Vec<_> = known().iter().map(self.line).collect();
+        let lines: Vec<_> = known().iter().map(|hit| hit.write(&self.line)).collect();
         lines.join("\n")
     }
 }
@@ -180,10 +132,9 @@ impl Shape {
 /// Checks that a replay of `log` finds the known requests, whatever their key.
 fn agrees(shape: &Shape, log: &str) {
     let path = file("shape.log", log);
-    let other = if shape.has_user {
-        "user+path"
-    } else {
-        "path+ip"
+    let other = match shape.line.contains("USER") {
+        true => "user+path",
+        false => "path+ip",
     };
     for key in ["ip", "ip --ipv6-prefix 128", other] {
         let is_network = |client: &str| client.contains(':') && !key.ends_with("128");
@@ -209,8 +160,8 @@ fn agrees(shape: &Shape, log: &str) {
 
 #[test]
 fn every_format_is_read() {
-    for shape in SHAPES {
-        agrees(shape, &shape.log());
+    for shape in shapes() {
+        agrees(&shape, &shape.log());
     }
 }
 
@@ -237,7 +188,11 @@ fn w3c(separator: &str) -> String {
 
 #[test]
 fn w3c_logs_are_read_by_the_names_of_their_columns() {
-    let shape = shape(["w3c", "none"], Known::json);
+    let shape = Shape {
+        names: ["w3c", "none"],
+        options: "",
+        line: "USER".to_owned(),
+    };
     agrees(&shape, &w3c(" "));
     agrees(&shape, &w3c("\t").replace('\n', "\r\n"));
     // Over several blocks of the log, too.
@@ -260,7 +215,7 @@ fn w3c_logs_are_read_by_the_names_of_their_columns() {
 
 #[test]
 fn a_log_is_recognized_after_lines_of_another_kind() {
-    for shape in SHAPES {
+    for shape in shapes() {
         // For one that is not the likeliest, more than a block of them.
         let count = match shape.names {
             ["haproxy", _] => 6_500,
@@ -277,7 +232,8 @@ fn a_log_is_recognized_after_lines_of_another_kind() {
 
 #[test]
 fn each_file_has_a_format_of_its_own() {
-    let shapes = SHAPES.iter().filter(|shape| shape.options.is_empty());
+    let shapes = shapes().into_iter();
+    let shapes = shapes.filter(|shape| shape.options.is_empty());
     let files: Vec<_> = shapes.map(|shape| file("one.log", shape.log())).collect();
     let more = files[1..].iter().map(|file| format!("'{}' ", &**file));
     let found = replay_json(&files[0], &(more.collect::<String>() + LIMIT));
@@ -287,10 +243,12 @@ fn each_file_has_a_format_of_its_own() {
 
 #[test]
 fn lines_of_another_format_are_skipped_with_a_reason() {
-    let [combined, .., haproxy, _] = SHAPES else {
+    let shapes = shapes();
+    let [combined, .., haproxy, _] = &shapes[..] else {
         unreachable!("there are many");
     };
-    let few: Vec<_> = known().iter().take(50).map(haproxy.line).collect();
+    let other = haproxy.log();
+    let few: Vec<_> = other.lines().take(50).collect();
     let path = file("mixed.log", combined.log() + "\n" + &few.join("\n"));
     for (format, requests) in [("auto", 300), ("common", 300), ("haproxy", 50)] {
         let output = replay(&path, &format!("--json --format {format} {LIMIT}"));
@@ -300,7 +258,7 @@ fn lines_of_another_format_are_skipped_with_a_reason() {
         has(&stderr(&output), " more)");
     }
     // JSON lines may stand beside any others.
-    let both = known()[0].combined("10.0.0.1") + "\n" + &known()[0].json();
+    let both = combined.log() + "\n{\"time\":1431856800,\"ip\":\"10.0.0.1\"}";
     has_fields(
         &replay_json(&file("both.log", both), LIMIT),
         "skipped_lines=0",
@@ -313,13 +271,10 @@ pub(crate) fn packed(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Runs a replay with `text` as its standard input.
 fn from_standard_input(text: &[u8]) -> std::process::Output {
-    let path = file("input", text);
-    let input = fs::File::open(&*path).unwrap();
     let mut command = tollgate();
     command.args(["replay", "-", "--json"]).args(words(LIMIT));
-    command.stdin(input).output().unwrap()
+    with_input(command, text)
 }
 
 #[test]

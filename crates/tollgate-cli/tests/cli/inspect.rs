@@ -21,11 +21,6 @@ fn doubles(numbers: &[f64]) -> Vec<u8> {
     numbers.iter().copied().flat_map(f64::to_le_bytes).collect()
 }
 
-fn texts<'a>(rows: &'a Value, field: &str) -> Vec<&'a str> {
-    let rows = rows.as_array().unwrap().iter();
-    rows.map(|row| row[field].as_str().unwrap()).collect()
-}
-
 #[test]
 fn explain_lists_every_algorithm_of_a_key() {
     for scheme in ["redis", "fred"] {
@@ -43,17 +38,15 @@ fn explain_lists_every_algorithm_of_a_key() {
         );
         let before = desk.keys();
         let answer = desk.says(0, "explain alice");
-        assert_eq!(
-            texts(&answer["states"], "state"),
-            [
-                "ban=block:LENGTH",
-                "login=fixed-window:N/1d,anchored",
-                "login=gcra:N/WINDOW",
-                "login=sliding-buckets:N/1d,buckets=12",
-                "login=sliding-counter:N/1d",
-                "login=sliding-log:N/WINDOW",
-            ]
-        );
+        let states = [
+            "ban=block:LENGTH",
+            "login=fixed-window:N/1d,anchored",
+            "login=gcra:N/WINDOW",
+            "login=sliding-buckets:N/1d,buckets=12",
+            "login=sliding-counter:N/1d",
+            "login=sliding-log:N/WINDOW",
+        ];
+        has_fields(&answer, &format!("states.*.state={states:?}"));
         has_fields(&answer, r#"key_hashes={"": "1504cb571759afdb"}"#);
         let said = "\nIn events of denied calls, key_hash is 1504cb571759afdb.\n";
         has(&desk.text("explain alice"), said);
@@ -70,8 +63,8 @@ fn explain_lists_every_algorithm_of_a_key() {
         }
         let asked = "--limit login=sliding-log:5/1d --limit login=gcra:4/1d";
         let answer = desk.says(0, &format!("explain alice {asked}"));
-        let limits = texts(&answer["limits"], "limit");
-        assert_eq!(limits, ["login=sliding-log:5/1d", "login=gcra:4/1d"]);
+        let limits = r#"limits.*.limit=["login=sliding-log:5/1d", "login=gcra:4/1d"]"#;
+        has_fields(&answer, limits);
         has_fields(
             &answer,
             "limits.*.remaining=[2, 1] & limits.0.has_state=true",
@@ -370,7 +363,7 @@ fn top_and_list_only_read_a_thousand_keys() {
         let top = json("top --limit login=gcra:5/1d --top 3");
         has_fields(&top, "keys=1002 & denied=1 & sampled=false");
         has_fields(&top, "top.*.remaining=[0, 1, 3]");
-        assert_eq!(texts(&top["top"], "key")[..2], ["full", "near:1"]);
+        has_fields(&top, r#"top.0.key="full" & top.1.key="near:1""#);
         let fields: Vec<_> = top["top"][0].as_object().unwrap().keys().collect();
         let expected = "allowed capacity key limit remaining reset_after_us rest retry_after_us";
         assert_eq!(fields, words(expected));
@@ -382,7 +375,7 @@ fn top_and_list_only_read_a_thousand_keys() {
         let text = says("top --limit login=gcra:5/1d --top 1");
         has(&text, ": 1,002 keys, 1 denied\n\nKEY   VERDICT ");
         let answer = json("explain near:1");
-        assert_eq!(texts(&answer["states"], "state"), ["login=gcra:N/WINDOW"]);
+        has_fields(&answer, r#"states.*.state=["login=gcra:N/WINDOW"]"#);
     }
     let stats = server.command(&["INFO", "commandstats"]);
     let mut used: Vec<&str> = stats.text().unwrap().lines().collect();
@@ -504,14 +497,6 @@ list --limit 'a b' => --limit a b, name"
         assert_eq!(output.status.code(), Some(2), "{line}");
         let text = stderr(&output);
         assert!(text.starts_with("error: "), "{text}");
-    }
-}
-
-#[test]
-fn help_has_an_example_of_each_command() {
-    for command in ["explain", "list", "top", "doctor"] {
-        let text = stdout(&run(&format!("{command} --help")));
-        has(&text, &format!("\n  tollgate {command} "));
     }
 }
 

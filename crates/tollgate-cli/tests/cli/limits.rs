@@ -102,6 +102,8 @@ fn limits_that_are_not_clear_are_errors() {
 explain alice --limits EMPTY => no limits in it
 list --limits EMPTY => no limits in it
 peek alice --limits FILE => say which, ban, free, login, pro, upload
+reset alice --limits FILE => --limits, --limit
+block alice --limit ban=block:15m --lasting 0s => --lasting, lasts longer
 peek alice --limits FILE --limit api => several limits, give the entry: free, pro
 peek alice --limits FILE --limit upload => --limit upload, off
 top --limits FILE --limit logon => no limits of that name, ban, free, login
@@ -250,7 +252,6 @@ fn a_reset_says_that_nothing_is_there() {
     assert_eq!(desk.keys().len(), 1);
 }
 
-/// Returns what a block warns of.
 fn warning(desk: &Desk, line: &str) -> String {
     let output = desk.ask(line);
     let is_idle = stdout(&output).contains(", but seems to deny nobody\n");
@@ -398,16 +399,6 @@ fn a_state_is_reset_as_it_is_listed() {
         let shown = list.lines().nth(1).unwrap().strip_prefix("- ").unwrap();
         desk.plays(&format!("0 reset alice --limit '{shown}' => forgotten=1"));
     }
-}
-
-#[test]
-fn options_without_effect_are_told() {
-    let path = file("limits.toml", LIMITS);
-    let desk = Desk::new("redis");
-    let reset = desk.ask(&format!("reset alice --limits {}", &*path));
-    fails(&reset, &["--limits", "--limit"]);
-    let block = desk.ask("block alice --limit ban=block:15m --lasting 0s");
-    fails(&block, &["--lasting", "lasts longer"]);
 }
 
 #[test]

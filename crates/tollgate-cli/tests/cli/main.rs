@@ -17,7 +17,6 @@ mod limits;
 mod long;
 mod messages;
 mod operate;
-mod others;
 mod plan;
 mod program;
 mod replay;

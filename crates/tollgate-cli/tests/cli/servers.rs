@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::process::{Child, Stdio};
+use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,21 +10,7 @@ use std::time::{Duration, Instant};
 use tollgate_testkit::{Connection, Flavor, Server, shared};
 
 use crate::program::{SAMPLE, Scratch, file, replay, run, stderr, stdout, tollgate, words};
-use crate::replay::COMPOSITES;
-
-const LIMITS: [&[&str]; 11] = [
-    &["fixed-window:5/1m"],
-    &["fixed-window:4/10s,count-denied"],
-    &["fixed-window:5/1m,anchored"],
-    &["sliding-log:5/1m"],
-    &["sliding-log:3/20s,count-denied"],
-    &["sliding-counter:5/1m"],
-    &["sliding-buckets:20/1h,buckets=12"],
-    &["gcra:10/1m,burst=3"],
-    &["gcra:0/1m"],
-    COMPOSITES[0],
-    COMPOSITES[2],
-];
+use crate::replay::{COMPOSITES, LIMITS};
 
 /// Returns a prefix that nobody else uses.
 pub(crate) fn prefix() -> String {
@@ -63,11 +50,11 @@ fn every_algorithm_decides_on_a_server_as_in_memory() {
     let address = [server.address()];
     for scheme in ["redis", "fred"] {
         let store = format!("{scheme}://{}", server.address());
-        for limits in LIMITS {
+        for limits in LIMITS.iter().map(slice::from_ref).chain(COMPOSITES) {
             agrees(&store, &address, SAMPLE, limits, "--json");
         }
         for options in ["--top 100000", "--key user", "--key ip+path"] {
-            agrees(&store, &address, SAMPLE, LIMITS[9], options);
+            agrees(&store, &address, SAMPLE, COMPOSITES[0], options);
         }
     }
 }
@@ -77,26 +64,8 @@ fn a_cluster_decides_as_memory_does() {
     let cluster = shared::cluster(Flavor::System);
     for scheme in ["redis-cluster", "fred-cluster"] {
         let store = format!("{scheme}://{}", cluster.addresses().join(","));
-        for limits in &LIMITS[7..] {
+        for limits in COMPOSITES {
             agrees(&store, cluster.addresses(), SAMPLE, limits, "--json");
-        }
-    }
-}
-
-#[test]
-fn requests_are_decided_in_order_of_time_and_then_of_lines() {
-    let mut log = String::new();
-    for n in 0..300_u32 {
-        let (key, second, millis) = (n * 7 % 5, n * 13 % 60, n * 11 % 4 * 250);
-        let time = format!("2015-05-17T10:05:{second:02}.{millis:03}Z");
-        writeln!(log, r#"{{"time":"{time}","ip":"10.0.0.{key}"}}"#).unwrap();
-    }
-    let log = file("shuffled.json", log);
-    let server = shared::standalone(Flavor::System);
-    for scheme in ["redis", "fred"] {
-        let store = format!("{scheme}://{}", server.address());
-        for limits in &LIMITS[7..] {
-            agrees(&store, &[server.address()], &log, limits, "--json");
         }
     }
 }

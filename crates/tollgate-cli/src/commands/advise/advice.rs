@@ -33,7 +33,6 @@ pub(super) struct Advice {
     /// For amounts from 1 on, each about a quarter above the one before, and for the proposed one, in
     /// ascending order.
     pub(super) curve: Vec<Denied>,
-    /// How many keys there are.
     #[serde(skip)]
     pub(super) keys: u64,
     #[serde(skip)]
@@ -58,7 +57,6 @@ pub(super) struct Limit {
     pub(super) denied: Denied,
 }
 
-/// What a limit would deny.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub(super) struct Denied {
     pub(super) amount: u64,
@@ -162,7 +160,6 @@ impl Advice {
     }
 }
 
-/// Returns a quota as it is written.
 fn quota(amount: u64, window: Duration) -> String {
     // The window is valid, and the amount is a number of requests that were read.
     Quota::new(amount, window).map_or_else(|_| amount.to_string(), |it| it.to_string())
@@ -176,7 +173,6 @@ fn percent(thousandths: usize) -> String {
     }
 }
 
-/// The requests of a log.
 struct Log<'t> {
     trace: &'t Trace,
     window_us: u64,
@@ -273,14 +269,5 @@ mod tests {
         assert_eq!(percent(999), "99.9");
         assert_eq!(percent(1_000), "100");
         assert_eq!(percent(500), "50");
-    }
-
-    #[test]
-    fn a_share_of_the_keys_is_rounded_up() {
-        assert_eq!(at_share(&[], 500), 0);
-        assert_eq!(at_share(&[7], 1), 7);
-        assert_eq!(at_share(&[1, 2, 3, 4], 500), 2);
-        assert_eq!(at_share(&[1, 2, 3, 4], 501), 3);
-        assert_eq!(at_share(&[1, 2, 3, 4], 1_000), 4);
     }
 }

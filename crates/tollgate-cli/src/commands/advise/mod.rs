@@ -11,11 +11,10 @@ use self::advice::Advice;
 use self::answer::Answer;
 use crate::failure::Failure;
 use crate::input::{Input, KeyParts, LogOptions, names};
-use crate::output::Output;
+use crate::output::{Output, say};
 use crate::progress::Progress;
 use crate::report::AnswerOptions;
 use crate::report::page::spare_logs;
-use crate::text::json;
 use crate::time::length;
 
 /// The options of `advise`.
@@ -72,11 +71,7 @@ pub(super) fn run(options: &AdviseOptions, output: &Output) -> Result<(), Failur
     }
     progress.finish();
     output.remark(&input.skipped.remark());
-    output.answer(&if wanted.json {
-        json(&answer)
-    } else {
-        answer.to_text()
-    })?;
+    say(wanted.json, output, &answer, || answer.to_text())?;
     written
 }
 

@@ -8,7 +8,6 @@ use crate::failure::Failure;
 use crate::report::page::{Cell, Page, thousandths};
 use crate::report::{About, SKIPPED};
 
-/// Writes the report to `path`.
 pub(super) fn write(path: &Path, answer: &Answer) -> Result<(), Failure> {
     let about = About {
         title: "Advice for limits",

@@ -59,7 +59,6 @@ impl<'a> Refused<'a> {
     }
 }
 
-/// The answer of `check` and `peek`.
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {
     command: &'static str,
@@ -107,12 +106,10 @@ impl Other {
         }
     }
 
-    /// Of another rest.
     pub(super) fn of_rest(state: &FoundState) -> Self {
         Self {
-            state: state.to_string(),
-            clock: state.clock.into(),
             rest: Some(String::from_utf8_lossy(&state.rest).into_owned()),
+            ..Self::new(state)
         }
     }
 

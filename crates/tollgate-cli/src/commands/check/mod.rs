@@ -35,7 +35,6 @@ pub(super) fn check(options: &CheckOptions, output: &Output) -> Result<ExitCode,
     }
 }
 
-/// Waits until the call is allowed, for at most `longest`.
 fn check_and_wait(
     longest: Duration,
     options: &CallOptions,

@@ -107,7 +107,6 @@ fn conclusion(comparison: &Comparison) -> String {
     format!("With {quota} for each client, {best}{worst}.")
 }
 
-/// Returns the table and its explanation.
 fn tell(trace: &Trace, abusive: u64, comparison: &Comparison) -> String {
     let requests = trace.requests();
     let quota = comparison.quota;
@@ -190,7 +189,7 @@ fn write_report(
     let mut tally = Tally::new(trace, 1);
     replay_in_memory(trace, &[algorithm], |event, decision| {
         tally.count(event, decision);
-        timeline.count(event, decision);
+        timeline.count(event.at, decision.is_allowed());
     })?;
     let name = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
     let summary = Summary::new(tally, trace, &[algorithm], TOP, name);

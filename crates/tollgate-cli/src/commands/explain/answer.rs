@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use tollgate_core::Timestamp;
 use tollgate_wire::operate::{Facts, FoundState};
 
 use crate::limits::{of_other_rest, of_rest};
 use crate::store::{TimeSource, Whom};
-use crate::text::{Span, Table, bullets, grouped, local, plural, rfc3339};
+use crate::text::{Span, Table, bullets, grouped, instant, local, plural};
 use crate::verdict::LimitVerdict;
 
 #[derive(Serialize)]
@@ -59,20 +59,19 @@ pub(super) struct State {
     understood: bool,
     consumed: Option<u64>,
     previous: Option<u64>,
-    #[serde(serialize_with = "time")]
+    #[serde(serialize_with = "instant")]
     since: Option<Timestamp>,
-    #[serde(serialize_with = "time")]
+    #[serde(serialize_with = "instant")]
     last: Option<Timestamp>,
-    #[serde(serialize_with = "time")]
+    #[serde(serialize_with = "instant")]
     ends: Option<Timestamp>,
-    #[serde(serialize_with = "time")]
+    #[serde(serialize_with = "instant")]
     expires: Option<Timestamp>,
-    #[serde(serialize_with = "time")]
+    #[serde(serialize_with = "instant")]
     now: Option<Timestamp>,
 }
 
 impl Asked {
-    /// Returns what a limit says of `state`.
     pub(super) fn of(verdict: LimitVerdict, state: FoundState) -> Self {
         Self {
             verdict,
@@ -119,7 +118,6 @@ impl Asked {
         self.state.as_ref() == Some(state)
     }
 
-    /// Returns the remark about a limit without a state.
     fn remark(&self) -> Option<String> {
         if self.has_state {
             return None;
@@ -187,7 +185,6 @@ impl State {
         format!("{}{}", self.state, of_rest(&self.rest))
     }
 
-    /// Returns the remark about a state without a verdict.
     fn silence(&self) -> Option<String> {
         Some(format!("{}: {}", self.named(), self.no_verdict?))
     }
@@ -282,9 +279,4 @@ impl Answer<'_> {
         }
         table
     }
-}
-
-/// Serializes an instant as RFC 3339 in UTC.
-fn time<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
-    at.map(rfc3339).serialize(to)
 }

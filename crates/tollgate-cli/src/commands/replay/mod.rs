@@ -11,12 +11,11 @@ use crate::decisions::{Comparison, Summary, Tally, limiter, replay_in_memory};
 use crate::failure::Failure;
 use crate::input::{Input, KeyParts, names};
 use crate::lanes::{Run, Work};
-use crate::output::Output;
+use crate::output::{Output, say};
 use crate::progress::Progress;
 use crate::report::page::spare_logs;
 use crate::report::{Report, Timeline};
-use crate::store::{Location, Remote};
-use crate::text::json;
+use crate::store::Remote;
 use crate::trace::{Event, KeyId, Trace};
 
 pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
@@ -24,10 +23,7 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let key: KeyParts = options.log.key_parts()?;
     let algorithms = algorithms(&options.limits)?;
     limiter((), &algorithms)?;
-    let run = match options.location.location()? {
-        Location::Memory => None,
-        Location::Server(server) => Some(Run::new(server, &options.location.prefix, "replay")?),
-    };
+    let run = Run::at(&options.location, "replay")?;
     let answer = &options.answer;
     spare_logs(answer.report.as_deref(), &options.log.files)?;
 
@@ -47,7 +43,7 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     let mut count = |event: &Event, verdicts: &Verdicts| {
         tally.count(event, verdicts);
         if let Some(timeline) = &mut timeline {
-            timeline.count(event, verdicts);
+            timeline.count(event.at, verdicts.is_allowed());
         }
     };
     match &run {
@@ -87,15 +83,12 @@ pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failur
     }
     progress.finish();
     output.remark(&input.skipped.remark());
-    output.answer(&if answer.json {
-        json(&summary)
-    } else {
+    say(answer.json, output, &summary, || {
         summary.to_text(&key.to_string())
     })?;
     written
 }
 
-/// A replay on a server.
 struct OnServer<'t> {
     limiter: RateLimiter<Box<dyn Remote>>,
     trace: &'t Trace,
@@ -128,7 +121,6 @@ impl Work for OnServer<'_> {
     }
 }
 
-/// Parses the limits of the command line.
 fn algorithms(texts: &[String]) -> Result<Vec<Algorithm>, Failure> {
     let mut algorithms = Vec::with_capacity(texts.len());
     for text in texts {

@@ -18,7 +18,6 @@ use crate::text::plural;
 /// How far the clocks of healthy servers may be apart.
 const APART: Duration = Duration::from_secs(1);
 
-/// Runs `tollgate reset --all`.
 pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, Failure> {
     let server = options.server.server()?;
     let settings = options.server.settings(TimeSource::Server)?;
@@ -84,7 +83,6 @@ impl Absent {
     }
 }
 
-/// Returns which states to delete.
 fn what(options: &ResetOptions) -> Result<Clear, Failure> {
     let mut what = Clear::new();
     for name in &options.limits.limits {
@@ -101,7 +99,6 @@ fn what(options: &ResetOptions) -> Result<Clear, Failure> {
     })
 }
 
-/// The answer of `reset --all`.
 #[derive(Serialize)]
 struct Answer<'a> {
     command: &'static str,

@@ -16,7 +16,6 @@ use crate::store::{Remote, TimeSource, Whom, wait_for};
 use crate::subject::find;
 use crate::text::{bullets, plural};
 
-/// Runs `tollgate reset` for one key.
 pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, Failure> {
     let server = options.server.server()?;
     let whom = options.key.whom()?;
@@ -74,7 +73,6 @@ pub(super) fn run(options: &ResetOptions, output: &Output) -> Result<ExitCode, F
     Ok(status(!states.is_empty()))
 }
 
-/// Returns the states to forget.
 async fn states(
     store: &dyn Remote,
     options: &ResetOptions,
@@ -96,7 +94,6 @@ async fn states(
     Ok(found)
 }
 
-/// The answer of `reset` for one key.
 #[derive(Serialize)]
 struct Answer<'a> {
     command: &'static str,
@@ -104,7 +101,6 @@ struct Answer<'a> {
     rest: &'a str,
     limits: &'a [String],
     dry_run: bool,
-    /// How many states were deleted.
     forgotten: u64,
     /// Those that were found to be deleted.
     states: Vec<State>,
@@ -116,7 +112,6 @@ struct Answer<'a> {
     doubt: Option<String>,
 }
 
-/// A state of the key.
 #[derive(Serialize)]
 struct State {
     state: String,

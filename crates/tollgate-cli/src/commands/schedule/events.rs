@@ -14,7 +14,6 @@ use crate::store::{Remote, Whom, wait_for};
 use crate::text::{Table, exact, grouped, plural, printable, rfc3339, times_in};
 use crate::time;
 
-/// Runs `tollgate schedule cancel`.
 pub(super) fn cancel(options: &CancelOptions, output: &Output) -> Result<ExitCode, Failure> {
     let CancelOptions { subject, id, .. } = options;
     let quotas = options.quotas.quotas()?;
@@ -37,7 +36,6 @@ pub(super) fn cancel(options: &CancelOptions, output: &Output) -> Result<ExitCod
     Ok(status(cancelled))
 }
 
-/// Runs `tollgate schedule list`.
 pub(super) fn list(options: &ListOptions, output: &Output) -> Result<ExitCode, Failure> {
     let subject = &options.subject;
     let bound = |option, text: &Option<String>, otherwise| {
@@ -119,7 +117,6 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// One event of a list.
 #[derive(Serialize)]
 struct Listing {
     id: String,

@@ -4,21 +4,21 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use tollgate_core::store::Verdict;
 use tollgate_core::{Limit, Timestamp};
 use tollgate_wire::operate::FoundState;
 
 use crate::limits::Sharing;
 use crate::store::TimeSource;
-use crate::text::{Table, bullets, grouped, local, plural, printable, rfc3339};
+use crate::text::{Table, bullets, grouped, instant, local, plural, printable};
 use crate::verdict::LimitVerdict;
 
 #[derive(Default, Serialize)]
 pub(super) struct Answer<'a> {
     command: &'static str,
     prefix: &'a str,
-    #[serde(serialize_with = "time")]
+    #[serde(serialize_with = "instant")]
     pub(super) time: Timestamp,
     limits: Vec<&'a Limit>,
     /// Those of them that read the same states as others, and these.
@@ -228,9 +228,4 @@ impl Row {
     fn id(&self) -> (&str, &str, String) {
         (&self.key, &self.rest, self.verdict.limit.to_string())
     }
-}
-
-/// Serializes an instant as RFC 3339 in UTC.
-fn time<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
-    rfc3339(*at).serialize(to)
 }

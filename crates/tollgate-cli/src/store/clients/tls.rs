@@ -12,14 +12,12 @@ use tollgate_redis::redis::TlsCertificates;
 use crate::failure::Failure;
 
 /// The authorities of a PEM file, trusted instead of the system's.
-#[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Authorities {
     pem: Vec<u8>,
     certificates: Vec<CertificateDer<'static>>,
 }
 
 impl Authorities {
-    /// Reads the file at `path`.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let failure = |source| Failure::Authorities {
             path: path.to_owned(),

@@ -11,7 +11,6 @@ use super::messages::{Message, Messages};
 use crate::commands::schedule::options::Only;
 use crate::text::{Span, Table, exact, grouped, json, plural, rfc3339, times_in};
 
-/// What became of a message.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// The planned time, or why the message is refused.
@@ -30,21 +29,6 @@ pub(super) enum Way {
     NotLookedUp,
 }
 
-impl Outcome {
-    pub(super) fn planned(time: Timestamp, way: Option<Way>) -> Self {
-        let planned = Ok(time);
-        Self { planned, way }
-    }
-
-    pub(super) fn refused(reason: String, way: Way) -> Self {
-        Self {
-            planned: Err(reason),
-            way: Some(way),
-        }
-    }
-}
-
-/// How many messages a quota moved, and how many it refused.
 #[derive(Default, Serialize)]
 pub(super) struct InTheWay {
     pub(super) quota: String,
@@ -66,7 +50,6 @@ pub(super) struct Plan<'m> {
     others: [InTheWay; 2],
 }
 
-/// A message, and what became of it.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'p> {
     pub(super) key: &'p str,
@@ -78,7 +61,6 @@ pub(super) struct Row<'p> {
     pub(super) zone: &'p TimeZone,
 }
 
-/// The numbers of one key.
 #[derive(Clone, Default)]
 pub(super) struct OfKey<'p> {
     pub(super) key: &'p str,
@@ -218,7 +200,6 @@ impl<'m> Plan<'m> {
         })
     }
 
-    /// Returns the messages to list.
     pub(super) fn listed(&self, only: Option<Only>) -> impl Iterator<Item = Row<'_>> {
         self.rows().filter(move |row| match only {
             None => true,
@@ -262,7 +243,6 @@ impl<'m> Plan<'m> {
         self.quotas.iter().chain(others)
     }
 
-    /// Returns a JSON object on one line.
     pub(super) fn to_json(&self, only: Option<Only>) -> String {
         let mut answer = Json {
             events: Vec::with_capacity(self.outcomes.len()),
@@ -292,7 +272,6 @@ impl<'m> Plan<'m> {
         json(&answer)
     }
 
-    /// Returns one line with the numbers.
     pub(super) fn title(&self) -> String {
         let [messages, keys] = self.counts();
         format!(
@@ -306,7 +285,6 @@ impl<'m> Plan<'m> {
         )
     }
 
-    /// Returns the title, and the tables.
     pub(super) fn to_text(&self, only: Option<Only>, per_key: bool) -> String {
         let mut text = self.title() + "\n\n";
         if self.moved + self.refused > 0 {

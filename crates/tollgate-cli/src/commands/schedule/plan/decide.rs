@@ -20,7 +20,6 @@ use crate::trace::KeyId;
 /// A message and the instant to decide at.
 type Item<'m> = (&'m Message, Timestamp);
 
-/// What to plan, and how.
 pub(super) struct Task<'m> {
     pub(super) messages: &'m Messages,
     pub(super) terms: schedule::Terms,
@@ -36,7 +35,6 @@ pub(super) struct Task<'m> {
 }
 
 impl<'m> Task<'m> {
-    /// Plans each message in memory.
     pub(super) fn in_memory(&self, progress: &Progress) -> Result<Vec<Outcome>, Failure> {
         progress.say("planning");
         // Room for every key: a plan must not fail because the store is full.
@@ -52,7 +50,6 @@ impl<'m> Task<'m> {
         })
     }
 
-    /// Plans each message on the server of `run`.
     pub(super) fn on_server(
         &self,
         run: &Run,
@@ -108,7 +105,6 @@ impl<'t, S: schedule::Store> Planner<'t, S> {
         }
     }
 
-    /// Plans a message at the first free time.
     async fn plan(&self, (message, at): Item<'_>) -> Result<Outcome, StoreError> {
         let (key, id, wanted) = (&message.key.to_bytes()[..], &*message.id, message.wanted);
         let zone = message.zone.as_ref().unwrap_or(&self.task.zone);
@@ -122,7 +118,10 @@ impl<'t, S: schedule::Store> Planner<'t, S> {
             // At its wanted time: if that has no room, the refusal names the quota in the way.
             let call = self.schedule.add(key, id, wanted).zone(zone.clone());
             match call.at(at).await?.permit() {
-                Ok(time) => return Ok(Outcome::planned(time, None)),
+                Ok(time) => {
+                    let planned = Ok(time);
+                    return Ok(Outcome { planned, way: None });
+                }
                 Err(refusal) => {
                     way = self.way(&refusal);
                     from = refusal.next_free().unwrap_or(never);
@@ -142,21 +141,20 @@ impl<'t, S: schedule::Store> Planner<'t, S> {
         }
         self.learn(message, time.unwrap_or(never));
         let latest = named(latest, zone);
-        Ok(match (time, way) {
-            (Some(time), _) if time == wanted => Outcome::planned(time, None),
-            (Some(time), way) => Outcome::planned(time, Some(way)),
-            (None, Way::Horizon) => Outcome::refused(
-                format!("the time is beyond the horizon: the latest possible is {latest}"),
-                way,
-            ),
-            (None, way) => {
-                let mut reason = format!("no time from the wanted one to {latest} is free");
-                if let Way::Quota(index) = way {
-                    let quota = &self.task.terms.quotas()[index];
-                    reason += &format!("; at the wanted one, {quota} is in the way");
-                }
-                Outcome::refused(reason, way)
+        let none = format!("no time from the wanted one to {latest} is free");
+        let reason = || match way {
+            Way::NotLookedUp => none,
+            Way::Horizon => {
+                format!("the time is beyond the horizon: the latest possible is {latest}")
             }
+            Way::Quota(index) => {
+                let quota = &self.task.terms.quotas()[index];
+                format!("{none}; at the wanted one, {quota} is in the way")
+            }
+        };
+        Ok(Outcome {
+            planned: time.ok_or_else(reason),
+            way: (time != Some(wanted)).then_some(way),
         })
     }
 
@@ -200,7 +198,6 @@ impl<'t, S: schedule::Store> Planner<'t, S> {
     }
 }
 
-/// A plan on a server.
 struct OnServer<'t> {
     planner: Planner<'t, Box<dyn Remote>>,
     items: Vec<Item<'t>>,

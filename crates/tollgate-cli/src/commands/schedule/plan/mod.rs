@@ -22,7 +22,6 @@ use crate::lanes::Run;
 use crate::output::{Output, status};
 use crate::progress::Progress;
 use crate::report::page::spare_logs;
-use crate::store::Location;
 use crate::text::{Span, printable};
 use crate::time;
 
@@ -32,7 +31,6 @@ const AHEAD: Duration = Duration::from_secs(366 * 86_400);
 /// For how many messages of a key the quota in the way is looked up.
 const MOST_ASKED: usize = 10_000;
 
-/// Runs `tollgate schedule plan`.
 pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Failure> {
     // Check the command line before reading a long file.
     let quotas = options.quotas.quotas()?;
@@ -40,10 +38,7 @@ pub(super) fn run(options: &PlanOptions, output: &Output) -> Result<ExitCode, Fa
     let horizon = options.horizon.as_deref();
     let horizon = horizon.map(|text| time::length("--horizon", text));
     let horizon = horizon.transpose()?;
-    let run = match options.location.location()? {
-        Location::Memory => None,
-        Location::Server(server) => Some(Run::new(server, &options.location.prefix, "plan")?),
-    };
+    let run = Run::at(&options.location, "plan")?;
     spare_logs(options.report.as_deref(), slice::from_ref(&options.file))?;
 
     let progress = Progress::new(output.is_watched());

@@ -9,13 +9,11 @@ use crate::report::page::{Cell, Escaped, Page};
 use crate::report::{Captions, Timeline};
 use crate::text::{grouped, printable, share, shortened};
 
-/// The most messages that are listed.
 const MOST_LISTED: usize = 40;
 
 /// How many characters of a key or an id are shown.
 const SHOWN: usize = 24;
 
-/// Writes the report of `plan` to `path`.
 pub(super) fn write(path: &Path, plan: &Plan<'_>) -> Result<(), Failure> {
     let quotas: Vec<_> = plan.quotas.iter().map(|quota| &*quota.quota).collect();
     let (name, quotas) = (Escaped(plan.messages.name()), quotas.join(", "));
@@ -30,7 +28,7 @@ pub(super) fn write(path: &Path, plan: &Plan<'_>) -> Result<(), Failure> {
     if let Some(span) = times().min().zip(times().max()) {
         let mut timeline = Timeline::new(span);
         for (time, row) in planned() {
-            timeline.note(time, time == row.message.wanted);
+            timeline.count(time, time == row.message.wanted);
         }
         let captions = Captions {
             title: "Planned messages over time".to_owned(),
@@ -65,7 +63,6 @@ fn counts(page: &mut Page, plan: &Plan<'_>) {
     ]);
 }
 
-/// Adds how many messages each quota moved and refused.
 fn in_the_way(page: &mut Page, plan: &Plan<'_>) {
     page.section("Quotas in the way", |page| {
         page.add(

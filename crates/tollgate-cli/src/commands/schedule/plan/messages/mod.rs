@@ -20,7 +20,6 @@ use crate::text::{printable, shortened};
 use crate::time;
 use crate::trace::{KeyId, Keys};
 
-/// A message to plan.
 pub(crate) struct Message {
     pub(crate) key: KeyId,
     pub(crate) id: Arc<str>,
@@ -53,7 +52,6 @@ impl Messages {
         Self::parse(name, reader.map_err(|error| unreadable(path, error))?)
     }
 
-    /// Reads the messages of a file called `name`.
     pub(super) fn parse(name: String, text: impl Read) -> Result<Self, Failure> {
         let mut all = Self {
             name: name.clone(),
