@@ -77,8 +77,6 @@ pub enum After {
     Same,
     /// It becomes this one, whether there was one before or not.
     Row(Row),
-    /// It is removed. There is such a row.
-    Nothing,
 }
 
 #[async_trait]
