@@ -178,7 +178,7 @@ async fn callers_that_leave_or_stall_hold_up_nobody() {
     let left = limiter.peek("alice").await.unwrap().remaining();
     assert!((88..=89).contains(&left), "{left}");
     let mut stalled = pin!(limiter.check("alice").into_future());
-    poll_fn(|at| Poll::Ready(assert!(stalled.as_mut().poll(at).is_pending()))).await;
+    begin(&mut stalled).await;
     // Each attempt would wait for the one that stalls, and others be faster meanwhile.
     table.faster.store(3, Ordering::SeqCst);
     let decision = timeout(60 * MS, limiter.check("alice").into_future()).await;
@@ -193,9 +193,7 @@ fn runtimes_that_end_or_rest_hold_up_nobody() {
     let check = || Box::pin(limiter.check("alice").into_future());
     // Its task is never polled.
     let mut call = check();
-    ends.block_on(poll_fn(|at| {
-        Poll::Ready(assert!(call.as_mut().poll(at).is_pending()))
-    }));
+    ends.block_on(begin(&mut call));
     drop((call, ends));
     assert!(rests.block_on(check()).unwrap().is_allowed());
     // A second call waits for the first, whose runtime then rests.
@@ -261,7 +259,12 @@ async fn a_lost_change_counts_once_though_the_clock_steps_and_keys_are_reset() {
     assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 100);
 }
 
-/// Polls a future once.
+/// Polls a future once, and nothing else.
+async fn begin<F: Future + Unpin>(future: &mut F) {
+    assert!(poll_fn(|at| Poll::Ready(pin!(&mut *future).poll(at).is_pending())).await);
+}
+
+/// Polls a future for a moment.
 async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     timeout(Duration::ZERO, future).await.ok()
 }
