@@ -18,6 +18,9 @@ use crate::time::answered;
 /// How long a batch waits for calls that are not polled, at first; then each time half as long.
 const SLOW: Duration = Duration::from_millis(20);
 
+/// From how many rows on a batch takes no more calls, which need 33 at most: databases limit what they change at once.
+const FULL: usize = 64;
+
 /// Calls that are decided together.
 pub(crate) struct Batch {
     stage: watch::Sender<Stage>,
@@ -106,6 +109,11 @@ impl Batch {
     pub(crate) fn add(&self, keys: &[Vec<u8>]) {
         self.members.fetch_add(1, Ordering::SeqCst);
         lock(&self.keys).extend(keys.iter().cloned());
+    }
+
+    /// Returns whether no more calls are to be added.
+    pub(crate) fn is_full(&self) -> bool {
+        lock(&self.keys).len() >= FULL
     }
 
     /// Removes a call, whatever it has decided.

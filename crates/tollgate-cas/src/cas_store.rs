@@ -75,7 +75,7 @@ impl<T: Rows + 'static> CasStore<T> {
         Keep { at, least_us }
     }
 
-    /// Removes the rows of `keys`.
+    /// Empties the rows of `keys`.
     async fn remove(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
         let remove = |book: &mut Book| {
             let mut changes = false;
@@ -160,11 +160,11 @@ impl<T: Rows + 'static> Store for CasStore<T> {
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
-        for check in checks.iter() {
-            let of = |at| row_key(Kind::Limit, check.limit().identity(), check.key(), at);
-            for at in [None, Some(Timestamp::UNIX_EPOCH)] {
-                self.remove(&[of(at)]).await?;
-            }
+        for at in [None, Some(Timestamp::UNIX_EPOCH)] {
+            let of =
+                |check: &Check<'_>| row_key(Kind::Limit, check.limit().identity(), check.key(), at);
+            self.remove(&checks.iter().map(of).collect::<Vec<_>>())
+                .await?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! `Groups`: which calls of a process are decided together.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,15 +25,10 @@ const SWEEP: Duration = Duration::from_secs(60);
 pub(crate) struct Groups<T> {
     pub(crate) rows: T,
     marks: Marks,
-    groups: Mutex<HashMap<Vec<u8>, Group>>,
+    /// The batches of each group that are decided after the one that is being decided now.
+    groups: Mutex<HashMap<Vec<u8>, VecDeque<Arc<Batch>>>>,
     /// One at a time sweeps.
     sweeping: tokio::sync::Mutex<()>,
-}
-
-/// The calls whose first row is the same.
-struct Group {
-    /// The calls that are decided after those that are being decided now.
-    next: Option<Arc<Batch>>,
 }
 
 /// A call in a batch; dropping it leaves the batch.
@@ -99,15 +94,16 @@ impl<T: Rows + 'static> Groups<T> {
         }
     }
 
-    /// Puts a call into the next batch of its group, and starts that if nothing is decided there now.
+    /// Puts a call into the last batch of its group, and starts that if nothing is decided there now.
     fn enter(self: &Arc<Self>, keys: &[Vec<u8>], deadline: Duration) -> Member {
         let (first, runtime) = (keys.first().cloned().unwrap_or_default(), Handle::current());
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !groups.contains_key(&first);
-        let group = groups.entry(first.clone()).or_insert(Group { next: None });
-        let batch = group
-            .next
-            .get_or_insert_with(|| Arc::new(Batch::new(runtime)));
+        let group = groups.entry(first.clone()).or_default();
+        if group.back().is_none_or(|batch| batch.is_full()) {
+            group.push_back(Arc::new(Batch::new(runtime)));
+        }
+        let batch = &group[group.len() - 1];
         batch.add(keys);
         let member = Member(Arc::clone(batch));
         drop(groups);
@@ -126,7 +122,7 @@ impl<T: Rows + 'static> Groups<T> {
     /// Returns the next batch of a group, which others may still enter; without one, the group ends.
     fn next(&self, first: &[u8]) -> Option<Arc<Batch>> {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = groups.get(first).and_then(|group| group.next.clone());
+        let next = groups.get(first).and_then(|group| group.front().cloned());
         if next.is_none() {
             groups.remove(first);
         }
@@ -137,7 +133,7 @@ impl<T: Rows + 'static> Groups<T> {
     fn close(&self, first: &[u8], batch: &Arc<Batch>) {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(group) = groups.get_mut(first) {
-            group.next.take_if(|next| Arc::ptr_eq(next, batch));
+            group.retain(|next| !Arc::ptr_eq(next, batch));
         }
     }
 }

@@ -8,8 +8,8 @@ use tollgate_core::{StoreError, Timestamp};
 /// [The crate](crate) has a complete one in memory.
 #[async_trait]
 pub trait Rows: Send + Sync {
-    /// Returns the rows of `keys`, in the same order, and the time by the database's clock, read after the call
-    /// began. Read from where rows are written, not from a replica.
+    /// Returns the rows of `keys`, at most 100, in the same order, and the time by the database's clock, read after
+    /// the call began. Read from where rows are written, not from a replica.
     ///
     /// # Errors
     ///

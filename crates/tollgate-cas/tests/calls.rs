@@ -26,6 +26,8 @@ struct Table {
     rows: Mutex<BTreeMap<Vec<u8>, Row>>,
     reads: AtomicUsize,
     replaces: AtomicUsize,
+    /// The most rows that were read at once.
+    most: AtomicUsize,
     /// Whether reads, and changes, are answered.
     is_deaf: Mutex<(bool, bool)>,
     /// How many more changes others are faster than.
@@ -42,6 +44,7 @@ struct Table {
 impl Rows for Table {
     async fn read<'a>(&'a self, keys: &'a [Vec<u8>]) -> Result<Snapshot, StoreError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
+        self.most.fetch_max(keys.len(), Ordering::SeqCst);
         let is_deaf = self.is_deaf.lock().unwrap().0;
         if is_deaf {
             pending::<()>().await;
@@ -146,6 +149,8 @@ async fn what_changes_nothing_takes_one_round_trip_and_all_else_two() {
         .permit()
         .unwrap();
     assert_eq!(table.counts(), (1, 0));
+    limiter.reset("bob").await.unwrap();
+    assert_eq!(table.counts(), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,6 +165,23 @@ async fn calls_of_one_key_are_decided_together_and_exactly() {
     assert_eq!(allowed, 700);
     let (reads, replaces) = table.counts();
     assert!(reads <= 3 && replaces <= 2, "{reads}, {replaces}");
+    // Each id has a row.
+    let calls = (0..200_u8).map(|id| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            limiter
+                .check("bob")
+                .id(&[id][..])
+                .await
+                .unwrap()
+                .is_allowed()
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert!(call.await.unwrap());
+    }
+    let most = table.most.load(Ordering::SeqCst);
+    assert!((50..=100).contains(&most), "{most}");
 }
 
 /// A caller that leaves is counted or not, and holds up nobody; one that is not polled neither.
