@@ -5,20 +5,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tollgate_core::{ErrorKind, StoreError};
 
 use crate::book::{Book, Fate, Mark};
 use crate::marks::{Marks, random};
 use crate::rows::Rows;
+use crate::time::answered;
 
-/// How long a batch waits for calls that are not polled.
+/// How long a batch waits for calls that are not polled, at first; then each time half as long.
 const SLOW: Duration = Duration::from_millis(20);
+
+/// From how many rows on a batch takes no more calls, which need 33 at most: databases limit what they change at once.
+const FULL: usize = 64;
 
 /// Calls that are decided together.
 pub(crate) struct Batch {
     stage: watch::Sender<Stage>,
+    /// That of its first call, which waits for it.
+    pub(crate) runtime: Handle,
     /// The rows that its calls need.
     keys: Mutex<BTreeSet<Vec<u8>>>,
     /// The rows, while calls may be decided.
@@ -85,8 +92,9 @@ pub(crate) fn too_late() -> StoreError {
 }
 
 impl Batch {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(runtime: Handle) -> Self {
         Self {
+            runtime,
             stage: watch::Sender::new(Stage::Waiting),
             keys: Mutex::default(),
             book: Mutex::default(),
@@ -101,6 +109,11 @@ impl Batch {
     pub(crate) fn add(&self, keys: &[Vec<u8>]) {
         self.members.fetch_add(1, Ordering::SeqCst);
         lock(&self.keys).extend(keys.iter().cloned());
+    }
+
+    /// Returns whether no more calls are to be added.
+    pub(crate) fn is_full(&self) -> bool {
+        lock(&self.keys).len() >= FULL
     }
 
     /// Removes a call, whatever it has decided.
@@ -124,13 +137,17 @@ impl Batch {
         Some(answer)
     }
 
-    /// Ends the batch because its runtime ends.
-    pub(crate) fn lose(&self) {
+    /// Returns whether nobody knows what becomes of something that was decided before, or is written now.
+    pub(crate) fn is_unknown(&self) -> bool {
         let is_writing = matches!(*self.stage.borrow(), Stage::Writing);
-        let is_unknown = is_writing || self.is_unknown.load(Ordering::SeqCst);
-        self.end(match is_unknown {
+        is_writing || self.is_unknown.load(Ordering::SeqCst)
+    }
+
+    /// Ends the batch before anything counts: so, or because nobody knows.
+    pub(crate) fn give_up(&self, stage: Stage) {
+        self.end(match self.is_unknown() {
             true => Stage::Failed(unknown().into()),
-            false => Stage::Lost,
+            false => stage,
         });
     }
 
@@ -141,32 +158,29 @@ impl Batch {
     /// Reads the rows, lets the calls decide, and writes the rows, until that succeeds or this time is over.
     pub(crate) async fn run(&self, rows: &dyn Rows, marks: &Marks, within: Duration) {
         let keys: Vec<Vec<u8>> = lock(&self.keys).iter().cloned().collect();
-        let until = Instant::now() + within;
         let sent = Sent(Vec::new(), marks);
-        let stage = self.attempts(rows, &keys, until, sent).await;
-        self.end(stage.unwrap_or_else(|error| Stage::Failed(error.into())));
+        match answered(within, self.attempts(rows, &keys, sent)).await {
+            Some(stage) => self.end(stage.unwrap_or_else(|error| Stage::Failed(error.into()))),
+            None => self.give_up(Stage::Failed(too_late().into())),
+        }
     }
 
     async fn attempts(
         &self,
         rows: &dyn Rows,
         keys: &[Vec<u8>],
-        until: Instant,
         mut sent: Sent<'_>,
     ) -> Result<Stage, StoreError> {
         let marks = sent.1;
         for time in 0.. {
-            let left = until.saturating_duration_since(Instant::now());
-            let read = timeout(left, rows.read(keys)).await;
-            let read = read.unwrap_or_else(|_| Err(too_late()));
+            let read = rows.read(keys).await;
             let read = read.and_then(|snapshot| Book::read(keys, snapshot));
             let book = read.map_err(|error| sent.failed(error))?;
-            for (of, mark) in &sent.0 {
-                match book.fate(*mark) {
-                    Fate::Made => return Ok(Stage::Done(*of)),
-                    Fate::Unknown => return Err(unknown()),
-                    Fate::NotMade => {}
-                }
+            let fates: Vec<Fate> = sent.0.iter().map(|(_, mark)| book.fate(*mark)).collect();
+            if let Some(made) = fates.iter().position(|fate| *fate == Fate::Made) {
+                return Ok(Stage::Done(sent.0[made].0));
+            } else if fates.contains(&Fate::Unknown) {
+                return Err(unknown());
             }
             let mut book = self.decisions(time, book).await;
             if !book.is_changed() {
@@ -181,28 +195,19 @@ impl Batch {
                 at: book.now.as_micros(),
             };
             sent.0.push((time, mark));
-            let changes = book.changes(mark, marks);
-            let left = until.saturating_duration_since(Instant::now());
-            let longest = match timeout(left, rows.replace(&changes)).await {
-                Ok(Ok(true)) => return Ok(Stage::Done(time)),
-                Err(_) => 0,
-                Ok(Err(error)) if error.kind() == ErrorKind::Unknown => 0,
+            match rows.replace(&book.changes(mark, marks)).await {
+                Ok(true) => return Ok(Stage::Done(time)),
+                Err(error) if error.kind() == ErrorKind::Unknown => {}
                 not_made => {
                     sent.pop();
-                    match not_made {
-                        Ok(Err(error)) => return Err(sent.failed(error)),
-                        // Others were faster.
-                        _ => 500 << time.min(6),
-                    }
+                    // Without an error, others were faster.
+                    not_made.map_err(|error| sent.failed(error))?;
                 }
-            };
+            }
             self.is_unknown.store(!sent.0.is_empty(), Ordering::SeqCst);
             self.end(Stage::Waiting);
-            let jitter = Duration::from_micros(random() % (longest + 1));
-            if Instant::now() + jitter >= until {
-                return Err(sent.failed(too_late()));
-            }
-            sleep(jitter).await;
+            let longest = 500 << time.min(6);
+            sleep(Duration::from_micros(random() % (longest + 1))).await;
         }
         Err(too_late())
     }
@@ -218,7 +223,7 @@ impl Batch {
                 self.changed.notified().await;
             }
         };
-        let _ = timeout(SLOW, all).await;
+        let _ = timeout(SLOW / (1 << time.min(4)), all).await;
         let mut book = lock(&self.book);
         self.end(Stage::Writing);
         match book.take() {

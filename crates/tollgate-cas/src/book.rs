@@ -9,12 +9,11 @@ use tollgate_core::{ErrorKind, StoreError, Timestamp, lease, schedule};
 use crate::marks::Marks;
 use crate::rows::{After, Change, Row, Snapshot};
 
-/// For how long a row remembers by whom it was changed: longer than a call looks for its change.
+/// For how long a row is kept at least, and remembers by whom it was changed: longer than a call looks for its
+/// change, and than a change can be late that was not answered.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// How many changes before the last one it remembers, at most.
 const MOST_REMEMBERED: usize = 16;
-/// How long a row without content is kept, which is there to be compared.
-const EMPTY: Duration = Duration::from_secs(60);
 /// The first byte of each value.
 const VERSION: u8 = 1;
 
@@ -101,7 +100,7 @@ struct Head {
     at: u64,
     /// Earlier changes, with their times, the oldest first.
     earlier: Vec<(u64, u64)>,
-    /// When the latest of the changes was that are no longer remembered, and could still be looked for.
+    /// When the latest of the changes was that are no longer remembered.
     forgotten: u64,
 }
 
@@ -147,9 +146,9 @@ impl Book {
 
     /// Returns what the row of `key` holds; nothing if there is no row.
     pub(crate) fn get<C: Content>(&self, key: &[u8], of: &C::Of) -> Result<C, StoreError> {
-        match self.pages.get(key) {
-            Some(page) if !page.body.is_empty() => C::read(of, &page.body),
-            _ => Ok(C::default()),
+        match self.bytes(key) {
+            [] => Ok(C::default()),
+            bytes => C::read(of, bytes),
         }
     }
 
@@ -169,7 +168,7 @@ impl Book {
         );
     }
 
-    /// Changes the bytes of the row of `key`; without any, it is removed.
+    /// Changes the bytes of the row of `key`; without any, it holds nothing.
     pub(crate) fn set(&mut self, key: &[u8], body: Vec<u8>, ends: u64) {
         if let Some(page) = self.pages.get_mut(key) {
             page.body = body;
@@ -178,10 +177,9 @@ impl Book {
         }
     }
 
-    /// Returns the bytes of the row of `key`, and until when they are kept.
-    pub(crate) fn bytes(&self, key: &[u8]) -> Option<(&[u8], Timestamp)> {
-        let page = self.pages.get(key)?;
-        (!page.body.is_empty()).then_some((&page.body, page.ends))
+    /// Returns the bytes of the row of `key`: none if it holds nothing.
+    pub(crate) fn bytes(&self, key: &[u8]) -> &[u8] {
+        self.pages.get(key).map_or(&[], |page| &page.body)
     }
 
     /// Returns whether the change with this mark was made, by what the rows say.
@@ -266,28 +264,26 @@ impl Page {
     }
 
     fn after(&self, now: Timestamp, mark: Mark, marks: &Marks) -> After {
-        let ends = match (&self.read, self.is_changed) {
-            (Some(_), false) => return After::Same,
-            (Some(_), true) if self.body.is_empty() => return After::Nothing,
-            (None, _) if self.body.is_empty() => now.saturating_add(EMPTY),
-            _ => self.ends,
-        };
+        if self.read.is_some() && !self.is_changed {
+            return After::Same;
+        }
         let since = now.as_micros().saturating_sub(micros(REMEMBERED));
         let mut forgotten = 0;
         let mut earlier = Vec::new();
         if let Some(head) = &self.read {
             earlier.clone_from(&head.earlier);
             earlier.push((head.version, head.at));
-            earlier.retain(|(version, at)| *at > since && !marks.is_known(*version));
+            earlier.retain(|(version, _)| !marks.is_known(*version));
             forgotten = head.forgotten;
-            let over = earlier.len().saturating_sub(MOST_REMEMBERED);
-            forgotten = earlier
-                .drain(..over)
-                .map(|(_, at)| at)
-                .fold(forgotten, u64::max);
-            if forgotten <= since {
-                forgotten = 0;
-            }
+            let mut over = earlier.len().saturating_sub(MOST_REMEMBERED);
+            earlier.retain(|(_, at)| {
+                let stays = over == 0 && *at > since;
+                over = over.saturating_sub(1);
+                if !stays {
+                    forgotten = forgotten.max(*at);
+                }
+                stays
+            });
         }
         let mut value = vec![VERSION, u8::try_from(earlier.len()).unwrap_or(u8::MAX)];
         let numbers = [mark.at, forgotten].into_iter();
@@ -298,7 +294,7 @@ impl Page {
         After::Row(Row {
             version: mark.version,
             value,
-            ends,
+            ends: self.ends.max(now.saturating_add(REMEMBERED)),
         })
     }
 }

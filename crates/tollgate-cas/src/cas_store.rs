@@ -75,12 +75,12 @@ impl<T: Rows + 'static> CasStore<T> {
         Keep { at, least_us }
     }
 
-    /// Removes the rows of `keys`.
+    /// Empties the rows of `keys`.
     async fn remove(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
         let remove = |book: &mut Book| {
             let mut changes = false;
             for key in keys {
-                if book.bytes(key).is_some() {
+                if !book.bytes(key).is_empty() {
                     book.set(key, Vec::new(), 0);
                     changes = true;
                 }
@@ -139,19 +139,18 @@ impl<T: Rows + 'static> Store for CasStore<T> {
         };
         let call = request.call_hash();
         let once = |book: &mut Book| {
-            let known = book.bytes(answer_key);
-            if let Some((bytes, _)) = known.filter(|(_, ends)| *ends > book.now) {
-                let mut bytes = Bytes(bytes);
-                return match bytes.number()? == call {
-                    true => Ok((Verdicts::from_bytes(&request, bytes.0)?, false)),
+            let mut known = Bytes(book.bytes(answer_key));
+            if !known.0.is_empty() && known.number()? > book.now.as_micros() {
+                return match known.number()? == call {
+                    true => Ok((Verdicts::from_bytes(&request, known.0)?, false)),
                     false => Err(CallId::taken()),
                 };
             }
             let (verdicts, mut changes) = decide(book, &request, states, keep)?;
             if verdicts.is_allowed() {
-                let mut bytes = call.to_le_bytes().to_vec();
-                bytes.extend(verdicts.to_bytes());
                 let ends = book.now.as_micros().saturating_add(id.kept_us());
+                let mut bytes = [ends.to_le_bytes(), call.to_le_bytes()].concat();
+                bytes.extend(verdicts.to_bytes());
                 book.set(answer_key, bytes, ends);
                 changes = true;
             }
@@ -161,11 +160,11 @@ impl<T: Rows + 'static> Store for CasStore<T> {
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
-        for check in checks.iter() {
-            let of = |at| row_key(Kind::Limit, check.limit().identity(), check.key(), at);
-            for at in [None, Some(Timestamp::UNIX_EPOCH)] {
-                self.remove(&[of(at)]).await?;
-            }
+        for at in [None, Some(Timestamp::UNIX_EPOCH)] {
+            let of =
+                |check: &Check<'_>| row_key(Kind::Limit, check.limit().identity(), check.key(), at);
+            self.remove(&checks.iter().map(of).collect::<Vec<_>>())
+                .await?;
         }
         Ok(())
     }

@@ -1,10 +1,13 @@
 //! `Groups`: which calls of a process are decided together.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::yield_now;
+use tokio::time::timeout;
 use tollgate_core::StoreError;
 
 use crate::batch::{Batch, Stage, too_late, unknown};
@@ -15,18 +18,17 @@ use crate::time::answered;
 
 /// After one in so many batches, some rows are removed that are over.
 const BETWEEN_SWEEPS: u64 = 100;
+/// How long that may take.
+const SWEEP: Duration = Duration::from_secs(60);
 
 /// The batches of a store: calls whose first row is the same are decided together.
 pub(crate) struct Groups<T> {
     pub(crate) rows: T,
     marks: Marks,
-    groups: Mutex<HashMap<Vec<u8>, Group>>,
-}
-
-/// The calls whose first row is the same.
-struct Group {
-    /// The calls that are decided after those that are being decided now.
-    next: Option<Arc<Batch>>,
+    /// The batches of each group that are decided after the one that is being decided now.
+    groups: Mutex<HashMap<Vec<u8>, VecDeque<Arc<Batch>>>>,
+    /// One at a time sweeps.
+    sweeping: tokio::sync::Mutex<()>,
 }
 
 /// A call in a batch; dropping it leaves the batch.
@@ -47,6 +49,7 @@ impl<T: Rows + 'static> Groups<T> {
             rows,
             marks: Marks::new(),
             groups: Mutex::default(),
+            sweeping: tokio::sync::Mutex::default(),
         })
     }
 
@@ -76,7 +79,11 @@ impl<T: Rows + 'static> Groups<T> {
                 .await
                 {
                     Some(answer) => return answer,
-                    None => may_count = false,
+                    None => {
+                        may_count = false;
+                        // A runtime that ends loses each batch at once.
+                        yield_now().await;
+                    }
                 }
             }
         };
@@ -87,13 +94,16 @@ impl<T: Rows + 'static> Groups<T> {
         }
     }
 
-    /// Puts a call into the next batch of its group, and starts that if nothing is decided there now.
+    /// Puts a call into the last batch of its group, and starts that if nothing is decided there now.
     fn enter(self: &Arc<Self>, keys: &[Vec<u8>], deadline: Duration) -> Member {
-        let first = keys.first().cloned().unwrap_or_default();
+        let (first, runtime) = (keys.first().cloned().unwrap_or_default(), Handle::current());
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !groups.contains_key(&first);
-        let group = groups.entry(first.clone()).or_insert(Group { next: None });
-        let batch = group.next.get_or_insert_with(|| Arc::new(Batch::new()));
+        let group = groups.entry(first.clone()).or_default();
+        if group.back().is_none_or(|batch| batch.is_full()) {
+            group.push_back(Arc::new(Batch::new(runtime)));
+        }
+        let batch = &group[group.len() - 1];
         batch.add(keys);
         let member = Member(Arc::clone(batch));
         drop(groups);
@@ -102,21 +112,29 @@ impl<T: Rows + 'static> Groups<T> {
                 groups: Arc::clone(self),
                 first,
                 deadline,
-                batch: None,
+                batch: Some(Arc::clone(&member.0)),
             };
-            drop(tokio::spawn(running.run()));
+            running.start();
         }
         member
     }
 
-    /// Returns the next batch of a group; without one, the group ends.
+    /// Returns the next batch of a group, which others may still enter; without one, the group ends.
     fn next(&self, first: &[u8]) -> Option<Arc<Batch>> {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = groups.get_mut(first).and_then(|group| group.next.take());
+        let next = groups.get(first).and_then(|group| group.front().cloned());
         if next.is_none() {
             groups.remove(first);
         }
         next
+    }
+
+    /// Lets calls enter another batch than this one, which was next.
+    fn close(&self, first: &[u8], batch: &Arc<Batch>) {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = groups.get_mut(first) {
+            group.retain(|next| !Arc::ptr_eq(next, batch));
+        }
     }
 }
 
@@ -143,7 +161,8 @@ async fn follow<A>(
                     answers.push(decided);
                 }
             }
-            Stage::Waiting | Stage::Open(_) | Stage::Writing => {}
+            Stage::Waiting => *may_count = batch.is_unknown(),
+            Stage::Open(_) | Stage::Writing => {}
             Stage::Done(time) => {
                 let mut answers = answers.drain(..);
                 // A call that was not polled while the batch was open has decided nothing.
@@ -161,7 +180,7 @@ async fn follow<A>(
     }
 }
 
-/// The task that runs the batches of a group, one after the other.
+/// The tasks that run the batches of a group, one after the other.
 struct Running<T: Rows + 'static> {
     groups: Arc<Groups<T>>,
     first: Vec<u8>,
@@ -171,29 +190,37 @@ struct Running<T: Rows + 'static> {
 }
 
 impl<T: Rows + 'static> Running<T> {
-    async fn run(mut self) {
-        while let Some(batch) = self.groups.next(&self.first) {
-            self.batch = Some(Arc::clone(&batch));
+    /// Runs the batch, and then the next one, each on its own runtime: that of another may rest meanwhile.
+    fn start(mut self) {
+        let Some(batch) = self.batch.clone() else {
+            return;
+        };
+        let runtime = batch.runtime.clone();
+        drop(runtime.spawn(async move {
             let groups = &self.groups;
+            groups.close(&self.first, &batch);
             batch.run(&groups.rows, &groups.marks, self.deadline).await;
-            self.batch = None;
             if random().is_multiple_of(BETWEEN_SWEEPS) {
-                let groups = Arc::clone(&self.groups);
-                tokio::spawn(async move { groups.rows.sweep().await.is_ok() });
+                let groups = Arc::clone(groups);
+                tokio::spawn(async move {
+                    let _alone = groups.sweeping.try_lock().ok()?;
+                    timeout(SWEEP, groups.rows.sweep()).await.ok()
+                });
             }
-        }
+            self.batch = groups.next(&self.first);
+            self.start();
+        }));
     }
 }
 
-/// The runtime may end before the task does.
+/// The runtime may end before the task does, or before it begins.
 impl<T: Rows + 'static> Drop for Running<T> {
     fn drop(&mut self) {
-        let Some(batch) = self.batch.take() else {
-            return;
-        };
-        batch.lose();
-        while let Some(next) = self.groups.next(&self.first) {
-            next.lose();
+        let mut lost = self.batch.take();
+        while let Some(batch) = lost {
+            self.groups.close(&self.first, &batch);
+            batch.give_up(Stage::Lost);
+            lost = self.groups.next(&self.first);
         }
     }
 }

@@ -8,8 +8,8 @@ use tollgate_core::{StoreError, Timestamp};
 /// [The crate](crate) has a complete one in memory.
 #[async_trait]
 pub trait Rows: Send + Sync {
-    /// Returns the rows of `keys`, in the same order, and the time by the database's clock, read after the call
-    /// began. Read from where rows are written, not from a replica.
+    /// Returns the rows of `keys`, at most 100, in the same order, and the time by the database's clock, read after
+    /// the call began. Read from where rows are written, not from a replica.
     ///
     /// # Errors
     ///
@@ -77,8 +77,6 @@ pub enum After {
     Same,
     /// It becomes this one, whether there was one before or not.
     Row(Row),
-    /// It is removed. There is such a row.
-    Nothing,
 }
 
 #[async_trait]

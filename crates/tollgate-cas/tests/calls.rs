@@ -3,14 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::collections::BTreeMap;
-use std::future::pending;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{advance, sleep, timeout};
 use tollgate_cas::{
     After, CasStore, Change, ErrorKind, RateLimiter, Row, Rows, Snapshot, StoreError, Timestamp,
 };
@@ -23,14 +26,25 @@ struct Table {
     rows: Mutex<BTreeMap<Vec<u8>, Row>>,
     reads: AtomicUsize,
     replaces: AtomicUsize,
+    /// The most rows that were read at once.
+    most: AtomicUsize,
     /// Whether reads, and changes, are answered.
     is_deaf: Mutex<(bool, bool)>,
+    /// How many more changes others are faster than.
+    faster: AtomicUsize,
+    /// The next change is not answered, but made: now, and again when a test says so.
+    loses: Mutex<bool>,
+    lost: Mutex<Vec<Change>>,
+    /// By how much the clock was stepped, in microseconds.
+    stepped: AtomicU64,
+    sweeps: AtomicUsize,
 }
 
 #[async_trait]
 impl Rows for Table {
     async fn read<'a>(&'a self, keys: &'a [Vec<u8>]) -> Result<Snapshot, StoreError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
+        self.most.fetch_max(keys.len(), Ordering::SeqCst);
         let is_deaf = self.is_deaf.lock().unwrap().0;
         if is_deaf {
             pending::<()>().await;
@@ -38,7 +52,8 @@ impl Rows for Table {
         sleep(MS).await;
         let rows = self.rows.lock().unwrap();
         let rows = keys.iter().map(|key| rows.get(key).cloned()).collect();
-        let now = Timestamp::saturating_from_micros(1_800_000_000_000_000);
+        let stepped = self.stepped.load(Ordering::SeqCst);
+        let now = Timestamp::saturating_from_micros(1_800_000_000_000_000 + stepped);
         Ok(Snapshot { rows, now })
     }
 
@@ -48,28 +63,48 @@ impl Rows for Table {
         if is_deaf {
             pending::<()>().await;
         }
+        let less = |faster: usize| faster.checked_sub(1);
+        let faster = self
+            .faster
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        if faster.is_ok() {
+            return Ok(false);
+        }
         sleep(MS).await;
+        let loses = std::mem::take(&mut *self.loses.lock().unwrap());
+        if loses {
+            *self.lost.lock().unwrap() = changes.to_vec();
+        }
+        let made = self.make(changes);
+        if loses {
+            sleep(10 * MS).await;
+            return Err(StoreError::new(ErrorKind::Unknown, "lost"));
+        }
+        Ok(made)
+    }
+
+    async fn sweep(&self) -> Result<(), StoreError> {
+        self.sweeps.fetch_add(1, Ordering::SeqCst);
+        pending().await
+    }
+}
+
+impl Table {
+    fn make(&self, changes: &[Change]) -> bool {
         let mut rows = self.rows.lock().unwrap();
         let version = |key| rows.get(key).map(|row| row.version);
         if changes.iter().any(|of| version(&of.key) != of.before) {
-            return Ok(false);
+            return false;
         }
         for Change { key, after, .. } in changes {
             match after {
                 After::Same => None,
                 After::Row(row) => rows.insert(key.clone(), row.clone()),
-                After::Nothing => rows.remove(key),
             };
         }
-        Ok(true)
+        true
     }
 
-    async fn sweep(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
-impl Table {
     /// Returns how many reads and changes there were since this was last asked.
     fn counts(&self) -> (usize, usize) {
         let of = |count: &AtomicUsize| count.swap(0, Ordering::SeqCst);
@@ -114,6 +149,8 @@ async fn what_changes_nothing_takes_one_round_trip_and_all_else_two() {
         .permit()
         .unwrap();
     assert_eq!(table.counts(), (1, 0));
+    limiter.reset("bob").await.unwrap();
+    assert_eq!(table.counts(), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,12 +165,29 @@ async fn calls_of_one_key_are_decided_together_and_exactly() {
     assert_eq!(allowed, 700);
     let (reads, replaces) = table.counts();
     assert!(reads <= 3 && replaces <= 2, "{reads}, {replaces}");
+    // Each id has a row.
+    let calls = (0..200_u8).map(|id| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            limiter
+                .check("bob")
+                .id(&[id][..])
+                .await
+                .unwrap()
+                .is_allowed()
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert!(call.await.unwrap());
+    }
+    let most = table.most.load(Ordering::SeqCst);
+    assert!((50..=100).contains(&most), "{most}");
 }
 
 /// A caller that leaves is counted or not, and holds up nobody; one that is not polled neither.
 #[tokio::test(start_paused = true)]
 async fn callers_that_leave_or_stall_hold_up_nobody() {
-    let (_, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    let (table, limiter) = limiter(&["a=sliding-log:100/1h"]);
     let mut stalled = Box::pin(limiter.check("alice").into_future());
     assert!(futures_poll(&mut stalled).await.is_none());
     let left = timeout(MS / 2, limiter.check("alice").into_future()).await;
@@ -145,9 +199,94 @@ async fn callers_that_leave_or_stall_hold_up_nobody() {
     assert!(stalled.await.unwrap().is_allowed());
     let left = limiter.peek("alice").await.unwrap().remaining();
     assert!((88..=89).contains(&left), "{left}");
+    let mut stalled = pin!(limiter.check("alice").into_future());
+    begin(&mut stalled).await;
+    // Each attempt would wait for the one that stalls, and others be faster meanwhile.
+    table.faster.store(3, Ordering::SeqCst);
+    let decision = timeout(60 * MS, limiter.check("alice").into_future()).await;
+    decision.unwrap().unwrap().permit().unwrap();
 }
 
-/// Polls a future once.
+#[test]
+fn runtimes_that_end_or_rest_hold_up_nobody() {
+    let (_, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    let runtime = || Builder::new_current_thread().enable_time().build().unwrap();
+    let (ends, rests, other) = (runtime(), runtime(), runtime());
+    let check = || Box::pin(limiter.check("alice").into_future());
+    // Its task is never polled.
+    let mut call = check();
+    ends.block_on(begin(&mut call));
+    drop((call, ends));
+    assert!(rests.block_on(check()).unwrap().is_allowed());
+    // A second call waits for the first, whose runtime then rests.
+    let (mut first, mut second) = (check(), check());
+    assert!(
+        rests
+            .block_on(async { futures_poll(&mut first).await })
+            .is_none()
+    );
+    assert!(
+        other
+            .block_on(async { futures_poll(&mut second).await })
+            .is_none()
+    );
+    assert!(rests.block_on(first).unwrap().is_allowed());
+    assert!(other.block_on(second).unwrap().is_allowed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_is_late_does_not_take_that_for_a_silent_database() {
+    let (_, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    let late = limiter.clone();
+    let call = tokio::spawn(async move { late.check("alice").await.map(|of| of.is_allowed()) });
+    sleep(MS / 2).await;
+    advance(300 * MS).await;
+    assert!(call.await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_so_much_is_told_and_done_as_is_so() {
+    let (table, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    table.faster.store(usize::MAX, Ordering::SeqCst);
+    let error = limiter.check("alice").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    for _ in 0..2_000 {
+        assert!(limiter.peek("alice").await.unwrap().is_allowed());
+    }
+    assert_eq!(table.sweeps.load(Ordering::SeqCst), 1);
+}
+
+/// A change whose reply is lost is found or unknown, whatever the clock does, and is not made late after another.
+#[tokio::test(start_paused = true)]
+async fn a_lost_change_counts_once_though_the_clock_steps_and_keys_are_reset() {
+    let (table, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    let other = CasStore::new(Arc::clone(&table));
+    let other = RateLimiter::new(other, ["a=sliding-log:100/1h"]).unwrap();
+    *table.loses.lock().unwrap() = true;
+    let late = limiter.clone();
+    let call = tokio::spawn(async move { late.check("alice").await.map(|of| of.is_allowed()) });
+    sleep(5 * MS).await;
+    table.stepped.store(120_000_000, Ordering::SeqCst);
+    other.check("alice").await.unwrap().permit().unwrap();
+    assert_eq!(call.await.unwrap().unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 98);
+    limiter.reset("alice").await.unwrap();
+    let now = 1_800_000_120_000_000;
+    table
+        .rows
+        .lock()
+        .unwrap()
+        .retain(|_, row| row.ends.as_micros() > now);
+    assert!(!table.make(&table.lost.lock().unwrap()), "made again");
+    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 100);
+}
+
+/// Polls a future once, and nothing else.
+async fn begin<F: Future + Unpin>(future: &mut F) {
+    assert!(poll_fn(|at| Poll::Ready(pin!(&mut *future).poll(at).is_pending())).await);
+}
+
+/// Polls a future for a moment.
 async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     timeout(Duration::ZERO, future).await.ok()
 }

@@ -45,7 +45,6 @@ impl Table {
             match after {
                 After::Same => None,
                 After::Row(row) => rows.insert(key.clone(), row.clone()),
-                After::Nothing => rows.remove(key),
             };
         }
         true
