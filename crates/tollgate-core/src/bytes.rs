@@ -1,6 +1,5 @@
 //! `Writer` and `Reader`: the numbers of states and answers as bytes.
 
-use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use crate::error::{ErrorKind, StoreError};
@@ -96,7 +95,7 @@ impl<'b> Reader<'b> {
 /// value, and nothing is left unread.
 pub(crate) fn decode<T>(
     bytes: &[u8],
-    what: impl Display,
+    what: impl FnOnce() -> String,
     read: impl FnOnce(&mut Reader<'_>) -> Option<T>,
     write: impl FnOnce(&T) -> Vec<u8>,
 ) -> Result<T, StoreError> {
@@ -104,9 +103,15 @@ pub(crate) fn decode<T>(
     value.ok_or_else(|| {
         let message = match bytes.first() {
             Some(&first) if first > ANSWER => {
-                format!("a newer version of tollgate wrote {what}: update this program")
+                format!(
+                    "a newer version of tollgate wrote {}: update this program",
+                    what()
+                )
             }
-            _ => format!("{what} is damaged, or something else wrote it: delete it"),
+            _ => format!(
+                "{} is damaged, or something else wrote it: delete it",
+                what()
+            ),
         };
         StoreError::new(ErrorKind::Protocol, message)
     })

@@ -353,7 +353,7 @@ impl State {
     /// [`Protocol`](crate::ErrorKind::Protocol) if the bytes are damaged, or of something else, so that this limit
     /// cannot come to them, or were written by a newer version of this crate.
     pub fn from_bytes(limit: &Limit, bytes: &[u8]) -> Result<Self, StoreError> {
-        let what = format_args!("the state of limit `{}`", limit.name());
+        let what = || format!("the state of limit `{}`", limit.name());
         decode(
             bytes,
             what,

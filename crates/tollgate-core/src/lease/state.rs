@@ -102,7 +102,7 @@ impl State {
     ///
     /// As [those of limits](crate::store::State::from_bytes).
     pub fn from_bytes(terms: &Terms, bytes: &[u8]) -> Result<Self, StoreError> {
-        let what = format_args!("the state of leases `{}`", terms.name());
+        let what = || format!("the state of leases `{}`", terms.name());
         decode(bytes, what, Self::read, Self::to_bytes)
     }
 

@@ -88,7 +88,7 @@ impl State {
     ///
     /// As [those of limits](crate::store::State::from_bytes).
     pub fn from_bytes(terms: &Terms, bytes: &[u8]) -> Result<Self, StoreError> {
-        let what = format_args!("the state of schedule `{}`", terms.name());
+        let what = || format!("the state of schedule `{}`", terms.name());
         decode(bytes, what, Self::read, Self::to_bytes)
     }
 

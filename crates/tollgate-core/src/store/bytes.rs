@@ -48,7 +48,7 @@ impl Verdicts {
     pub fn from_bytes(request: &Request<'_>, bytes: &[u8]) -> Result<Self, StoreError> {
         let first = request.checks().first();
         let name = first.map_or("", |check| check.limit().name());
-        let what = format_args!("the answer that was kept for limit `{name}`");
+        let what = || format!("the answer that was kept for limit `{name}`");
         let count = request.checks().len();
         decode(bytes, what, |from| read(count, from), Self::to_bytes)
     }
