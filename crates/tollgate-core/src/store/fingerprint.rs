@@ -28,10 +28,31 @@ impl Fingerprint {
     }
 }
 
-/// Returns the FNV-1a hash of `bytes`, which is the same in every process.
+/// An FNV-1a hash of bytes, which is the same in every process.
 ///
 /// Source: Fowler, Noll, Vo and Eastlake, "The FNV Non-Cryptographic Hash Algorithm".
-pub(super) fn sum(bytes: &[u8]) -> u64 {
-    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
+pub(super) struct Sum(u64);
+
+impl Sum {
+    /// Returns the hash of `bytes`.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let mut sum = Self(0xcbf2_9ce4_8422_2325);
+        sum.add(bytes);
+        sum
+    }
+
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        self.0 = bytes.iter().fold(self.0, mix);
+    }
+
+    /// Adds `part` after its length, so that no two lists of parts are the same bytes.
+    pub(super) fn add_part(&mut self, part: &[u8]) {
+        self.add(&(part.len() as u64).to_le_bytes());
+        self.add(part);
+    }
+
+    pub(super) const fn value(&self) -> u64 {
+        self.0
+    }
 }

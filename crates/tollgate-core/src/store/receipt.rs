@@ -1,7 +1,7 @@
 //! `Receipt`: what a call consumed, to give it back.
 
 use super::MAX_CHECKS;
-use super::fingerprint::{Fingerprint, sum};
+use super::fingerprint::{Fingerprint, Sum};
 use crate::algorithm::Reserved;
 use crate::error::{ErrorKind, StoreError};
 use crate::one_or_many::OneOrMany;
@@ -167,7 +167,7 @@ impl Receipt {
         {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        let sum = sum(&bytes);
+        let sum = Sum::of(&bytes).value();
         bytes.extend_from_slice(&sum.to_le_bytes());
         bytes
     }
@@ -186,7 +186,7 @@ impl Receipt {
             return malformed(damaged);
         };
         let (&[version, count], numbers) = match content.split_first_chunk() {
-            Some(parts) if sum(content) == u64::from_le_bytes(*told) => parts,
+            Some(parts) if Sum::of(content).value() == u64::from_le_bytes(*told) => parts,
             _ => return malformed(damaged),
         };
         if version > VERSION {

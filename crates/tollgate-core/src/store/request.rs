@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::time::Duration;
 
 use super::check::{Check, Checks, MAX_CHECKS};
-use super::fingerprint::{Fingerprint, sum};
+use super::fingerprint::{Fingerprint, Sum};
 use super::operation::{Operation, Prefetch};
 use super::receipt::Receipt;
 use super::verdicts::Verdicts;
@@ -343,20 +343,17 @@ impl<'a> Request<'a> {
             // No other operation has an id.
             _ => (7, 0),
         };
-        let mut bytes = vec![operation];
-        bytes.extend_from_slice(&most.to_le_bytes());
-        append(
-            &mut bytes,
-            &self.receipt().map(Receipt::to_bytes).unwrap_or_default(),
-        );
+        let mut sum = Sum::of(&[operation]);
+        sum.add(&most.to_le_bytes());
+        sum.add_part(&self.receipt().map(Receipt::to_bytes).unwrap_or_default());
         for check in self.checks() {
-            append(&mut bytes, check.limit().identity().as_bytes());
-            append(&mut bytes, check.limit().algorithm().to_string().as_bytes());
-            append(&mut bytes, &check.key().partition());
-            append(&mut bytes, check.key().rest());
-            bytes.extend_from_slice(&check.cost().to_le_bytes());
+            sum.add_part(check.limit().identity().as_bytes());
+            sum.add_part(check.limit().algorithm().to_string().as_bytes());
+            sum.add_part(&check.key().partition());
+            sum.add_part(check.key().rest());
+            sum.add(&check.cost().to_le_bytes());
         }
-        sum(&bytes)
+        sum.value()
     }
 
     /// Returns whether the call has an id.
@@ -639,20 +636,14 @@ impl Fingerprint {
     #[must_use]
     pub fn of(request: &Request<'_>) -> Self {
         // The store's clock and a caller's count in different states.
-        let mut bytes = vec![u8::from(request.caller_time().is_some())];
+        let mut sum = Sum::of(&[u8::from(request.caller_time().is_some())]);
         for check in request.checks() {
-            append(&mut bytes, check.limit().identity().as_bytes());
-            append(&mut bytes, &check.key().partition());
-            append(&mut bytes, check.key().rest());
+            sum.add_part(check.limit().identity().as_bytes());
+            sum.add_part(&check.key().partition());
+            sum.add_part(check.key().rest());
         }
-        Self::new(sum(&bytes))
+        Self::new(sum.value())
     }
-}
-
-/// Appends `part` and its length, so that no two lists of parts have the same bytes.
-fn append(bytes: &mut Vec<u8>, part: &[u8]) {
-    bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(part);
 }
 
 /// Returns the error of a call without the time zone, or the day, that this limit needs.
