@@ -1,8 +1,5 @@
 //! `CasStore` keeps every promise of a store, on rows in memory, also beside others that change the same rows.
 
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -10,17 +7,18 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use tollgate_cas::store::{Checks, Request, Verdicts};
 use tollgate_cas::{
-    After, CasStore, Change, ErrorKind, Row, Rows, Snapshot, Store, StoreError, Timestamp, lease,
-    schedule,
+    CasStore, Change, ErrorKind, Rows, Snapshot, Store, StoreError, Timestamp, lease, schedule,
 };
 use tollgate_conformance::{
     Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
 };
 
+use super::{Held, make};
+
 /// A table in memory, which loses replies, makes changes late and lets others be faster, if it is troubled.
 #[derive(Debug, Default)]
 struct Table {
-    rows: Mutex<BTreeMap<Vec<u8>, Row>>,
+    rows: Held,
     is_troubled: bool,
     /// Changes whose replies were lost before they were made.
     late: Mutex<Vec<Vec<Change>>>,
@@ -33,21 +31,6 @@ impl Table {
             is_troubled: true,
             ..Self::default()
         }
-    }
-
-    fn make(&self, changes: &[Change]) -> bool {
-        let mut rows = self.rows.lock().unwrap();
-        let version = |key| rows.get(key).map(|row| row.version);
-        if changes.iter().any(|of| version(&of.key) != of.before) {
-            return false;
-        }
-        for Change { key, after, .. } in changes {
-            match after {
-                After::Same => None,
-                After::Row(row) => rows.insert(key.clone(), row.clone()),
-            };
-        }
-        true
     }
 }
 
@@ -66,19 +49,19 @@ impl Rows for Table {
 
     async fn replace<'a>(&'a self, changes: &'a [Change]) -> Result<bool, StoreError> {
         if !self.is_troubled {
-            return Ok(self.make(changes));
+            return Ok(make(&self.rows, changes));
         }
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         if call % 4 == 2 {
             // Half of them while the next change is on its way, the others after it.
             for late in self.late.lock().unwrap().drain(..) {
-                let _ = self.make(&late);
+                let _ = make(&self.rows, &late);
             }
         }
         let answer = match call % 11 {
             // It is made, or will be, or never, but nobody says so.
             1 | 2 => {
-                let _ = self.make(changes);
+                let _ = make(&self.rows, changes);
                 Err(lost())
             }
             4 | 5 => {
@@ -87,11 +70,11 @@ impl Rows for Table {
             }
             7 => Err(lost()),
             9 => Ok(false),
-            _ => Ok(self.make(changes)),
+            _ => Ok(make(&self.rows, changes)),
         };
         if call % 4 == 3 {
             for late in self.late.lock().unwrap().drain(..) {
-                let _ = self.make(&late);
+                let _ = make(&self.rows, &late);
             }
         }
         tokio::task::yield_now().await;
