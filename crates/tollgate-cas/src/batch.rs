@@ -9,11 +9,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tollgate_core::{ErrorKind, StoreError};
+use tollgate_tokio::inside::{answered, random};
 
 use crate::book::{Book, Fate, Mark};
-use crate::marks::{Marks, random};
+use crate::marks::Marks;
 use crate::rows::Rows;
-use crate::time::answered;
 
 /// How long a batch waits for calls that are not polled, at first; then each time half as long.
 const SLOW: Duration = Duration::from_millis(20);
@@ -261,6 +261,7 @@ impl Drop for Sent<'_> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks `mutex`; a thread that panicked while it held the lock has changed nothing by halves.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tollgate_core::inside::encoding::micros_ceil;
 use tollgate_core::store::State;
-use tollgate_core::{ErrorKind, StoreError, Timestamp, lease, schedule};
+use tollgate_core::{ErrorKind, Limit, StoreError, Timestamp, lease, schedule};
 
 use crate::marks::Marks;
 use crate::rows::{After, Change, Row, Snapshot};
@@ -19,8 +20,8 @@ const VERSION: u8 = 1;
 
 /// What a row holds for its key.
 pub(crate) trait Content: Sized + Default {
-    /// Something that the bytes are read by.
-    type Of: ?Sized;
+    /// What the bytes are read by, and what says when they are over.
+    type Of;
 
     fn read(of: &Self::Of, bytes: &[u8]) -> Result<Self, StoreError>;
 
@@ -30,53 +31,33 @@ pub(crate) trait Content: Sized + Default {
     fn is_over(&self, of: &Self::Of, now: Timestamp) -> bool;
 }
 
-impl Content for State {
-    type Of = tollgate_core::Limit;
+/// Implements [`Content`] for states that are read by these terms.
+macro_rules! content {
+    ($state:ty, $of:ty, |$kept:ident, $terms:ident, $now:ident| $is_over:expr) => {
+        impl Content for $state {
+            type Of = $of;
 
-    fn read(limit: &Self::Of, bytes: &[u8]) -> Result<Self, StoreError> {
-        Self::from_bytes(limit, bytes)
-    }
+            fn read(of: &$of, bytes: &[u8]) -> Result<Self, StoreError> {
+                Self::from_bytes(of, bytes)
+            }
 
-    fn write(&self) -> Vec<u8> {
-        self.to_bytes()
-    }
+            fn write(&self) -> Vec<u8> {
+                self.to_bytes()
+            }
 
-    fn is_over(&self, limit: &Self::Of, now: Timestamp) -> bool {
-        self.is_fresh(limit, now)
-    }
+            fn is_over(&self, $terms: &$of, $now: Timestamp) -> bool {
+                let $kept = self;
+                $is_over
+            }
+        }
+    };
 }
 
-impl Content for schedule::State {
-    type Of = schedule::Terms;
-
-    fn read(terms: &Self::Of, bytes: &[u8]) -> Result<Self, StoreError> {
-        Self::from_bytes(terms, bytes)
-    }
-
-    fn write(&self) -> Vec<u8> {
-        self.to_bytes()
-    }
-
-    fn is_over(&self, terms: &Self::Of, now: Timestamp) -> bool {
-        self.is_fresh(terms, now)
-    }
-}
-
-impl Content for lease::State {
-    type Of = lease::Terms;
-
-    fn read(terms: &Self::Of, bytes: &[u8]) -> Result<Self, StoreError> {
-        Self::from_bytes(terms, bytes)
-    }
-
-    fn write(&self) -> Vec<u8> {
-        self.to_bytes()
-    }
-
-    fn is_over(&self, _: &Self::Of, now: Timestamp) -> bool {
-        self.is_fresh(now)
-    }
-}
+content!(State, Limit, |state, limit, now| state.is_fresh(limit, now));
+content!(schedule::State, schedule::Terms, |state, terms, now| state
+    .is_fresh(terms, now));
+content!(lease::State, lease::Terms, |state, _terms, now| state
+    .is_fresh(now));
 
 /// The rows of one batch.
 pub(crate) struct Book {
@@ -152,8 +133,8 @@ impl Book {
         }
     }
 
-    /// Changes what the row of `key` holds. It is kept until it is over: `later` than `now`, by the database's
-    /// clock, if callers bring their own instants.
+    /// Changes what the row of `key` holds. It is kept until it is over: from the database's time on, for as long
+    /// as it lasts from the caller's instant on, if the caller brings one.
     pub(crate) fn put<C: Content>(&mut self, key: &[u8], of: &C::Of, content: &C, keep: Keep) {
         let from = keep.at.unwrap_or(self.now);
         let over = first(from.as_micros(), |at| {
@@ -267,7 +248,7 @@ impl Page {
         if self.read.is_some() && !self.is_changed {
             return After::Same;
         }
-        let since = now.as_micros().saturating_sub(micros(REMEMBERED));
+        let since = now.as_micros().saturating_sub(micros_ceil(REMEMBERED));
         let mut forgotten = 0;
         let mut earlier = Vec::new();
         if let Some(head) = &self.read {
@@ -335,10 +316,6 @@ fn short() -> StoreError {
 #[cold]
 fn damaged(message: &'static str) -> StoreError {
     StoreError::new(ErrorKind::Protocol, message)
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Returns the first number from `from` on of which `is_so` holds, as it does of all after it.

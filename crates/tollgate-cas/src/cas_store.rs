@@ -1,14 +1,16 @@
 //! `CasStore`: a store on the rows of a database.
 
 use std::fmt;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tollgate_core::inside::encoding::micros_ceil;
 use tollgate_core::store::{Check, Checks, Fingerprint, Request, State, Verdicts};
 use tollgate_core::{CallId, Key, Store, StoreError, Timestamp, lease, schedule};
 
-use crate::book::{Book, Bytes, Keep};
+use crate::book::{Book, Bytes, Content, Keep};
 use crate::group::Groups;
 use crate::key::{Kind, row_key};
 use crate::rows::Rows;
@@ -35,7 +37,7 @@ impl<T: Rows + 'static> CasStore<T> {
         Self {
             groups: Groups::new(rows),
             deadline: DEADLINE,
-            replay_us: micros(REPLAY),
+            replay_us: micros_ceil(REPLAY),
         }
     }
 
@@ -52,7 +54,7 @@ impl<T: Rows + 'static> CasStore<T> {
     /// it be more than a replay takes.
     #[must_use]
     pub fn keep_replays(mut self, time: Duration) -> Self {
-        self.replay_us = micros(time);
+        self.replay_us = micros_ceil(time);
         self
     }
 
@@ -73,6 +75,31 @@ impl<T: Rows + 'static> CasStore<T> {
     fn keep(&self, at: Option<Timestamp>) -> Keep {
         let least_us = at.map_or(0, |_| self.replay_us);
         Keep { at, least_us }
+    }
+
+    /// Changes what the row of `key` holds, and returns the answer.
+    async fn change<C: Content + Clone + PartialEq, A: Send>(
+        &self,
+        key: Vec<u8>,
+        of: &C::Of,
+        at: Option<Timestamp>,
+        change: impl Fn(&mut C, Timestamp) -> A + Send + Sync,
+    ) -> Result<A, StoreError>
+    where
+        C::Of: Sync,
+    {
+        let keep = self.keep(at);
+        let decide = |book: &mut Book| {
+            let mut content: C = book.get(&key, of)?;
+            let before = content.clone();
+            let answer = change(&mut content, at.unwrap_or(book.now));
+            let changes = content != before;
+            if changes {
+                book.put(&key, of, &content, keep);
+            }
+            Ok((answer, changes))
+        };
+        self.decided(slice::from_ref(&key), decide).await
     }
 
     /// Empties the rows of `keys`.
@@ -183,19 +210,9 @@ impl<T: Rows + 'static> schedule::Store for CasStore<T> {
     ) -> Result<schedule::Answer, StoreError> {
         request.validate()?;
         let (terms, at) = (request.terms(), request.caller_time());
-        let keys = [row_key(Kind::Schedule, terms.identity(), request.key(), at)];
-        let keep = self.keep(at);
-        let decide = |book: &mut Book| {
-            let mut state: schedule::State = book.get(&keys[0], terms)?;
-            let before = state.clone();
-            let answer = request.decide_on(&mut state, at.unwrap_or(book.now));
-            let changes = state != before;
-            if changes {
-                book.put(&keys[0], terms, &state, keep);
-            }
-            Ok((answer, changes))
-        };
-        self.decided(&keys, decide).await
+        let key = row_key(Kind::Schedule, terms.identity(), request.key(), at);
+        let decide = |state: &mut schedule::State, now| request.decide_on(state, now);
+        self.change(key, terms, at, decide).await
     }
 
     async fn reset_schedule<'a>(
@@ -216,19 +233,9 @@ impl<T: Rows + 'static> lease::Store for CasStore<T> {
     async fn lease<'a>(&'a self, request: lease::Request<'a>) -> Result<lease::Answer, StoreError> {
         request.validate()?;
         let (terms, at) = (request.terms(), request.caller_time());
-        let keys = [row_key(Kind::Lease, terms.identity(), request.key(), at)];
-        let keep = self.keep(at);
-        let decide = |book: &mut Book| {
-            let mut state: lease::State = book.get(&keys[0], terms)?;
-            let before = state.clone();
-            let answer = request.decide_on(&mut state, at.unwrap_or(book.now));
-            let changes = state != before;
-            if changes {
-                book.put(&keys[0], terms, &state, keep);
-            }
-            Ok((answer, changes))
-        };
-        self.decided(&keys, decide).await
+        let key = row_key(Kind::Lease, terms.identity(), request.key(), at);
+        let decide = |state: &mut lease::State, now| request.decide_on(state, now);
+        self.change(key, terms, at, decide).await
     }
 
     async fn reset_leases<'a>(
@@ -237,19 +244,11 @@ impl<T: Rows + 'static> lease::Store for CasStore<T> {
         key: Key<'a>,
     ) -> Result<(), StoreError> {
         for at in [None, Some(Timestamp::UNIX_EPOCH)] {
-            let keys = [row_key(Kind::Lease, terms.identity(), key, at)];
-            let keep = self.keep(at);
+            let key = row_key(Kind::Lease, terms.identity(), key, at);
             // Tokens grow even after a reset.
-            let reset = |book: &mut Book| {
-                let state: lease::State = book.get(&keys[0], terms)?;
-                let changes = !state.is_empty();
-                if changes {
-                    let state = lease::State::after(state.last_token());
-                    book.put(&keys[0], terms, &state, keep);
-                }
-                Ok(((), changes))
-            };
-            self.decided(&keys, reset).await?;
+            let reset =
+                |state: &mut lease::State, _| *state = lease::State::after(state.last_token());
+            self.change(key, terms, at, reset).await?;
         }
         Ok(())
     }
@@ -267,10 +266,6 @@ fn answer_key(request: &Request<'_>, id: &CallId<'_>) -> Vec<u8> {
     bytes.extend_from_slice(id.bytes());
     bytes.extend_from_slice(&length.to_be_bytes());
     bytes
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl<T: fmt::Debug> fmt::Debug for CasStore<T> {

@@ -1,7 +1,7 @@
 //! `Groups`: which calls of a process are decided together.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use tollgate_core::StoreError;
+use tollgate_tokio::inside::{answered, random};
 
-use crate::batch::{Batch, Stage, too_late, unknown};
+use crate::batch::{Batch, Stage, lock, too_late, unknown};
 use crate::book::Book;
-use crate::marks::{Marks, random};
+use crate::marks::Marks;
 use crate::rows::Rows;
-use crate::time::answered;
 
 /// After one in so many batches, some rows are removed that are over.
 const BETWEEN_SWEEPS: u64 = 100;
@@ -41,7 +41,7 @@ impl Drop for Member {
 }
 
 /// What a call has decided, each time.
-type Answers<A> = Vec<(usize, bool, Result<A, StoreError>)>;
+type Answers<A> = Vec<(usize, Result<A, StoreError>)>;
 
 impl<T: Rows + 'static> Groups<T> {
     pub(crate) fn new(rows: T) -> Arc<Self> {
@@ -97,7 +97,7 @@ impl<T: Rows + 'static> Groups<T> {
     /// Puts a call into the last batch of its group, and starts that if nothing is decided there now.
     fn enter(self: &Arc<Self>, keys: &[Vec<u8>], deadline: Duration) -> Member {
         let (first, runtime) = (keys.first().cloned().unwrap_or_default(), Handle::current());
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = lock(&self.groups);
         let is_new = !groups.contains_key(&first);
         let group = groups.entry(first.clone()).or_default();
         if group.back().is_none_or(|batch| batch.is_full()) {
@@ -121,7 +121,7 @@ impl<T: Rows + 'static> Groups<T> {
 
     /// Returns the next batch of a group, which others may still enter; without one, the group ends.
     fn next(&self, first: &[u8]) -> Option<Arc<Batch>> {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = lock(&self.groups);
         let next = groups.get(first).and_then(|group| group.front().cloned());
         if next.is_none() {
             groups.remove(first);
@@ -131,7 +131,7 @@ impl<T: Rows + 'static> Groups<T> {
 
     /// Lets calls enter another batch than this one, which was next.
     fn close(&self, first: &[u8], batch: &Arc<Batch>) {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = lock(&self.groups);
         if let Some(group) = groups.get_mut(first) {
             group.retain(|next| !Arc::ptr_eq(next, batch));
         }
@@ -151,14 +151,12 @@ async fn follow<A>(
         let now = stage.borrow_and_update().clone();
         match now {
             Stage::Open(time) if answers.last().is_none_or(|last| last.0 != time) => {
-                let decided = batch.decide(time, &mut *decide);
-                let decided = decided.map(|decided| match decided {
-                    Ok((answer, changes)) => (time, changes, Ok(answer)),
-                    Err(error) => (time, false, Err(error)),
-                });
-                if let Some(decided) = decided {
-                    *may_count |= decided.1;
-                    answers.push(decided);
+                if let Some(decided) = batch.decide(time, &mut *decide) {
+                    let answer = decided.map(|(answer, changes)| {
+                        *may_count |= changes;
+                        answer
+                    });
+                    answers.push((time, answer));
                 }
             }
             Stage::Waiting => *may_count = batch.is_unknown(),
@@ -166,7 +164,7 @@ async fn follow<A>(
             Stage::Done(time) => {
                 let mut answers = answers.drain(..);
                 // A call that was not polled while the batch was open has decided nothing.
-                return Some(answers.find(|answer| answer.0 == time)?.2);
+                return Some(answers.find(|answer| answer.0 == time)?.1);
             }
             Stage::Failed(failure) => {
                 // A call that has decided nothing may still be told that nobody knows.

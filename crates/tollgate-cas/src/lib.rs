@@ -8,7 +8,6 @@ mod group;
 mod key;
 mod marks;
 mod rows;
-mod time;
 
 pub use cas_store::CasStore;
 pub use rows::{After, Change, Row, Rows, Snapshot};

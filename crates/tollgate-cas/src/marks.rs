@@ -1,9 +1,10 @@
 //! `Marks`: the versions that a process gives rows, by which it finds its changes again.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use tollgate_tokio::inside::random;
 
 /// The versions of one process: 31 bits that no other process has, and a number.
 pub(crate) struct Marks {
@@ -43,10 +44,4 @@ impl Marks {
     fn change<A>(&self, change: impl FnOnce(&mut HashSet<u64>) -> A) -> A {
         change(&mut self.sent.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// Returns a random number.
-pub(crate) fn random() -> u64 {
-    // `RandomState` is the only source of system randomness in the standard library.
-    RandomState::new().build_hasher().finish()
 }

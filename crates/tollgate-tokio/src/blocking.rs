@@ -5,14 +5,15 @@ use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::unconstrained;
-use tokio::time::timeout;
-use tollgate_core::store::{BoxFuture, Check, Checks, Delays, Lateness, Request, Verdicts};
+use tollgate_core::store::{BoxFuture, Check, Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, lease, schedule};
+
+use crate::late::answered;
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -23,7 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// of threads may call at once, and none waits for another. A store in memory needs no `Blocking`.
 ///
 /// A call blocks its thread until the store answers, but for no longer than the [deadline](Self::deadline),
-/// unless the program itself is [late](Lateness): stopped, or with all its threads busy.
+/// unless the program itself is [late](tollgate_core::store::Lateness): stopped, or with all its threads busy.
 /// In async code it would block the thread of other tasks: there, use the store itself.
 ///
 /// [The crate](crate#programs-without-async-code) has an example.
@@ -117,24 +118,6 @@ fn wait<T>(runtime: &Handle, within: Duration, future: impl Future<Output = T>) 
             Poll::Ready(answer) => return answer,
             Poll::Pending => thread::park(),
         }
-    }
-}
-
-/// Returns the output of `future` if it comes within this time, or later if the program itself is late.
-async fn answered<T>(within: Duration, future: impl Future<Output = T>) -> Option<T> {
-    let (begun, mut future) = (Instant::now(), pin!(future));
-    let (mut delays, mut lateness) = (Delays::default(), Lateness::begun(Duration::ZERO));
-    loop {
-        let waited = begun.elapsed();
-        let left = lateness.extend(within).saturating_sub(waited);
-        if left.is_zero() {
-            return None;
-        }
-        let timer = left.min(Lateness::between(within));
-        if let Ok(output) = timeout(timer, &mut future).await {
-            return Some(output);
-        }
-        lateness.note(&mut delays, waited.saturating_add(timer), begun.elapsed());
     }
 }
 

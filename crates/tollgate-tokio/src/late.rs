@@ -1,4 +1,4 @@
-//! Deadlines that do not take the delays of the program for those of a database.
+//! Deadlines that do not take the delays of the program for those of a store.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 use tollgate_core::store::{Delays, Lateness};
 
 /// Returns the output of `future` if it comes within this time, or later if the program itself is late.
-pub(crate) async fn answered<T>(within: Duration, future: impl Future<Output = T>) -> Option<T> {
+pub async fn answered<T>(within: Duration, future: impl Future<Output = T>) -> Option<T> {
     let (begun, mut future) = (Instant::now(), pin!(future));
     let (mut delays, mut lateness) = (Delays::default(), Lateness::begun(Duration::ZERO));
     loop {

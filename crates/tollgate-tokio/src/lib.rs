@@ -2,7 +2,10 @@
 
 mod blocking;
 mod costs;
+#[doc(hidden)]
+pub mod inside;
 mod key;
+mod late;
 pub mod lease;
 pub mod meter;
 pub mod outbound;

@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Returns a random number.
-pub(crate) fn random() -> u64 {
+#[must_use]
+pub fn random() -> u64 {
     // `RandomState` is the only source of system randomness in the standard library.
     RandomState::new().build_hasher().finish()
 }

@@ -5,7 +5,7 @@ use crate::project::Files;
 /// Folders with the sources of crates, or of large rooms, each with its rooms from the ground up: its files
 /// and folders.
 const HOUSES: &str = "\
-crates/tollgate-cas/src/ time marks key rows book batch group cas_store
+crates/tollgate-cas/src/ marks key rows book batch group cas_store
 crates/tollgate-cli/src/ signals text failure secrets output progress file trace input decisions store \
     doubt lanes time limits report subject verdict change commands
 crates/tollgate-cli/src/input/ record address key options instant wanted pattern table account callers \
@@ -37,7 +37,7 @@ crates/tollgate-scenarios/src/ client faults batches clear conformance diagnose 
     published redacted refusals secured waiting
 crates/tollgate-testkit/src/ connection folder flavor port process tls server cluster fake program proxy \
     sentinel shared
-crates/tollgate-tokio/src/ blocking key random costs queue lease wait meter outbound pace
+crates/tollgate-tokio/src/ late blocking key random costs queue lease wait meter outbound pace inside
 crates/tollgate-wire/src/ hash pauses wait redact script options failure engine fault no_connection keyspace \
     codec runner batch wrappers store plain lease schedule admin
 crates/tollgate-wire/src/admin/ names latest states clear finding slot probe setup diagnose facts find
