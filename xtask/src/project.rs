@@ -12,14 +12,16 @@ pub(crate) const MANIFEST: &str = "Cargo.toml";
 pub(crate) const PEERS: &str = "benches/peers";
 /// The folders of all workspaces, from the project's root. Each has a lock file of its own.
 pub(crate) const WORKSPACES: [&str; 2] = [".", PEERS];
-/// The packages whose tests the ordinary run leaves out: the project's tools, and tests with frameworks and
-/// programs of others, which have dependencies of their own. They are tested together, and so are built once.
-const TOOLS: [&str; 8] = [
+/// The packages whose tests the ordinary run leaves out: the project's tools, tests with frameworks and programs of
+/// others, and databases, which have dependencies of their own. They are tested together, and so are built once. None
+/// has to compile with the oldest compiler.
+const TOOLS: [&str; 9] = [
     "tollgate-benches",
     "tollgate-interop",
     "tollgate-measure",
     "tollgate-report",
     "tollgate-scenarios",
+    "tollgate-sql",
     "tollgate-testkit",
     "xtask",
     "xtask-fuzz",

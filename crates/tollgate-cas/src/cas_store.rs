@@ -13,7 +13,7 @@ use tollgate_core::{CallId, Key, Store, StoreError, Timestamp, lease, schedule};
 use crate::book::{Book, Bytes, Content, Keep};
 use crate::group::Groups;
 use crate::key::{Kind, row_key};
-use crate::rows::Rows;
+use crate::rows::{Connect, Rows};
 
 const DEADLINE: Duration = Duration::from_secs(2);
 /// How long states are kept at least that were written at callers' instants.
@@ -39,6 +39,18 @@ impl<T: Rows + 'static> CasStore<T> {
             deadline: DEADLINE,
             replay_us: micros_ceil(REPLAY),
         }
+    }
+
+    /// Connects to the database at `url`, and returns a [`new`](Self::new) store on its rows.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Connect::connect`].
+    pub async fn connect(url: &str) -> Result<Self, StoreError>
+    where
+        T: Connect,
+    {
+        T::connect(url).await.map(Self::new)
     }
 
     /// Sets how long a call may take, two seconds by default, longer only if the program itself is late. A call

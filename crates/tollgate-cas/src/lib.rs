@@ -10,6 +10,6 @@ mod marks;
 mod rows;
 
 pub use cas_store::CasStore;
-pub use rows::{After, Change, Row, Rows, Snapshot};
+pub use rows::{After, Change, Connect, Row, Rows, Snapshot};
 #[doc(inline)]
 pub use tollgate_core::*;

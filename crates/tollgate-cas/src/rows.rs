@@ -34,6 +34,18 @@ pub trait Rows: Send + Sync {
     async fn sweep(&self) -> Result<(), StoreError>;
 }
 
+/// Rows that are found by an address.
+#[async_trait]
+pub trait Connect: Rows + Sized {
+    /// Connects to the database at `url`, as [`CasStore::connect`](crate::CasStore::connect) does.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](tollgate_core::ErrorKind::Misconfigured) for an address that is not valid, and
+    /// [`Unavailable`](tollgate_core::ErrorKind::Unavailable) for a database that does not answer.
+    async fn connect(url: &str) -> Result<Self, StoreError>;
+}
+
 /// The rows of some keys at one time.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "databases make these")]

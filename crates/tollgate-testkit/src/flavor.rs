@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fmt;
+use std::fs;
 use std::path::{self, Path, PathBuf};
 
 use crate::folder;
@@ -132,6 +133,8 @@ fn system() -> PathBuf {
 
 /// Where Debian has the programs of servers, which is on the search path of root only.
 const FOR_ROOT: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
+/// Where Debian has those of PostgreSQL, by its version.
+const POSTGRES: &str = "/usr/lib/postgresql";
 
 /// Returns the path of the program `name`; a bare name is looked up on the search path.
 pub(crate) fn find(name: &Path) -> Option<PathBuf> {
@@ -139,8 +142,10 @@ pub(crate) fn find(name: &Path) -> Option<PathBuf> {
         // Links stay: the program of Debian's Redis does what the name says that it is called by.
         return path::absolute(name).ok().filter(|path| path.is_file());
     }
+    let versions = fs::read_dir(POSTGRES).into_iter().flatten().flatten();
     env::split_paths(&env::var_os("PATH")?)
         .chain(FOR_ROOT.map(PathBuf::from))
+        .chain(versions.map(|version| version.path().join("bin")))
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
 }

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,9 @@ const ATTEMPTS: usize = 5;
 #[derive(Debug)]
 pub struct Program {
     // Declared first, so that the process ends before its folder is removed.
-    _process: Process,
+    process: Mutex<Option<Process>>,
+    path: PathBuf,
+    arguments: Vec<String>,
     port: Port,
     folder: TempDir,
 }
@@ -43,28 +46,18 @@ impl Program {
                 .prefix("tollgate-testkit-")
                 .tempdir()
                 .expect("a folder for the program");
-            let arguments = configure(port.number(), folder.path());
-            let process = Process::start(&path, &arguments, folder.path());
-            let mut process = process.expect("a shell that starts the program");
-            let deadline = Instant::now() + PATIENCE;
-            let listens = loop {
-                if process.has_ended() || Instant::now() > deadline {
-                    break false;
-                }
-                if TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())).is_ok() {
-                    break true;
-                }
-                sleep(PAUSE);
+            let program = Self {
+                process: Mutex::default(),
+                path: path.clone(),
+                arguments: configure(port.number(), folder.path()),
+                port,
+                folder,
             };
-            if listens {
-                return Self {
-                    _process: process,
-                    port,
-                    folder,
-                };
+            if program.run() {
+                return program;
             }
-            drop(process);
-            let log = read_log(folder.path());
+            program.kill();
+            let log = program.log();
             let is_taken = log.contains("already in use");
             assert!(
                 attempt < ATTEMPTS && is_taken,
@@ -72,6 +65,45 @@ impl Program {
                 tail(&log)
             );
             attempt += 1;
+        }
+    }
+
+    /// Starts the program, and returns whether it listens soon.
+    fn run(&self) -> bool {
+        let process = Process::start(&self.path, &self.arguments, self.folder.path());
+        let mut process = process.expect("a shell that starts the program");
+        let deadline = Instant::now() + PATIENCE;
+        let listens = loop {
+            if process.has_ended() || Instant::now() > deadline {
+                break false;
+            }
+            if TcpStream::connect(self.address()).is_ok() {
+                break true;
+            }
+            sleep(PAUSE);
+        };
+        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+        listens
+    }
+
+    /// Kills the program as in a crash. Its port stays reserved.
+    pub fn kill(&self) {
+        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Kills the program if it runs, and starts it again, on the same port and in the same folder.
+    #[track_caller]
+    pub fn restart(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        self.kill();
+        // Processes that it has left behind may need a moment to end.
+        while !self.run() {
+            let log = self.log();
+            assert!(
+                Instant::now() < deadline,
+                "it does not listen again; it says:\n{}",
+                tail(&log)
+            );
         }
     }
 

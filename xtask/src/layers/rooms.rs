@@ -35,8 +35,9 @@ crates/tollgate-redis/src/ lock home failure connection commands cluster no_clus
     plain builder operate
 crates/tollgate-scenarios/src/ client faults batches clear conformance diagnose extremes leases outage \
     published redacted refusals secured waiting
-crates/tollgate-testkit/src/ connection folder flavor port process tls server cluster fake program proxy \
-    sentinel shared
+crates/tollgate-sql/src/ column failure postgres sqlite sql_rows
+crates/tollgate-testkit/src/ connection folder flavor port process tls server cluster fake program postgres \
+    proxy sentinel shared
 crates/tollgate-tokio/src/ late blocking key random costs queue lease wait meter outbound pace inside
 crates/tollgate-wire/src/ hash pauses wait redact script options failure engine fault no_connection keyspace \
     codec runner batch wrappers store plain lease schedule admin

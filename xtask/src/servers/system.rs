@@ -15,9 +15,10 @@ type Program = (&'static str, &'static str);
 /// The server that most tests run against.
 const REDIS: [Program; 1] = [("redis-server", "redis-server")];
 /// The other programs that tests run; the package of Prometheus brings `promtool`, too.
-const OTHERS: [Program; 4] = [
+const OTHERS: [Program; 5] = [
     ("h2load", "nghttp2-client"),
     ("haproxy", "haproxy"),
+    ("initdb", "postgresql"),
     ("nginx", "nginx"),
     ("prometheus", "prometheus"),
 ];
@@ -101,7 +102,8 @@ fn commands(rights: &[&'static str], packages: &[&'static str]) -> [Vec<&'static
 
 fn is_there(shell: &Shell, name: &str) -> bool {
     // Debian has the programs of servers where only root looks for them.
-    let script = "PATH=$PATH:/usr/local/sbin:/usr/sbin; command -v $0";
+    let script = "for folder in /usr/local/sbin /usr/sbin /usr/lib/postgresql/*/bin; do PATH=$PATH:$folder; done; \
+                  command -v $0";
     succeeds(shell, &["sh", "-c", script, name])
 }
 

@@ -1,0 +1,63 @@
+//! Limits in databases: every promise of a store, what becomes of calls while a database fails, and many processes.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod conformance;
+mod faults;
+mod processes;
+mod relay;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tollgate_sql::{RateLimiter, SqlStore};
+use tollgate_testkit::Postgres;
+
+/// A database of one test, with a store in it.
+trait Database {
+    fn start() -> Self;
+
+    fn url(&self) -> String;
+}
+
+impl Database for Postgres {
+    fn start() -> Self {
+        Self::start()
+    }
+
+    fn url(&self) -> String {
+        self.url()
+    }
+}
+
+impl Database for TempDir {
+    fn start() -> Self {
+        tempfile::tempdir().unwrap()
+    }
+
+    fn url(&self) -> String {
+        file(self.path())
+    }
+}
+
+fn file(folder: &Path) -> String {
+    format!("sqlite:{}", folder.join("limits.db").display())
+}
+
+/// Returns a store in the database at `url`, which may still be starting.
+async fn connect(url: &str) -> SqlStore {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match SqlStore::connect(url).await {
+            Ok(store) => return store,
+            Err(error) => assert!(Instant::now() < deadline, "{error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Returns a limiter in the database at `url`.
+async fn limiter(url: &str, limit: &str) -> RateLimiter<SqlStore> {
+    RateLimiter::new(connect(url).await, [limit]).unwrap()
+}
