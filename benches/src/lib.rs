@@ -3,6 +3,8 @@
 //! To compare a store of your own, add it to [`compare`]; `docs/benchmarks.md` shows how.
 
 mod server;
+#[cfg(feature = "sql")]
+mod sql;
 
 use std::cell::LazyCell;
 use std::error::Error;
@@ -115,6 +117,8 @@ pub fn stores(criterion: &mut Criterion) {
 
 /// Measures every case on every store; those on a server use `server`.
 pub fn compare(criterion: &mut Criterion, server: &Server) {
+    #[cfg(feature = "sql")]
+    let databases = sql::Databases::default();
     for case in &CASES {
         let mut group = group(criterion, case.name);
         in_memory(&mut group, case);
@@ -123,8 +127,12 @@ pub fn compare(criterion: &mut Criterion, server: &Server) {
         }
         on_server(&mut group, "redis-rs", case, server, || server.redis());
         on_server(&mut group, "fred", case, server, || server.fred());
+        #[cfg(feature = "sql")]
+        databases.compare(&mut group, case, server);
         group.finish();
     }
+    #[cfg(feature = "sql")]
+    databases.one_key(criterion, server);
 }
 
 fn group<'c>(criterion: &'c mut Criterion, name: &str) -> Group<'c> {

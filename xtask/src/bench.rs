@@ -6,6 +6,7 @@ use xshell::{Cmd, Shell, cmd};
 use crate::outcome::Outcome;
 use crate::project::{PEERS, tools};
 use crate::servers;
+use crate::test::DATABASES;
 
 /// Which benchmarks to run, and how.
 #[derive(Args, Debug, Default)]
@@ -46,7 +47,7 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let command = if arguments.test {
         // Only that they work matters. They are built for the packages that are tested together, because cargo builds
         // much of it a second time for one package alone.
-        let packages = tools("--package");
+        let packages = [&*tools("--package"), &DATABASES].concat();
         cmd!(
             shell,
             "cargo bench --profile dev {packages...} --bench stores -- --test {rest...}"

@@ -40,6 +40,15 @@ test(/^scenarios::secured::/) => crates/tollgate-scenarios/src/secured.rs
 test(/^scenarios::waiting::/) => crates/tollgate-scenarios/src/waiting.rs
 ";
 
+/// What is built for databases, beside the tools: the program and the benchmarks.
+pub(crate) const DATABASES: [&str; 3] = [
+    "--package=tollgate-cli",
+    "--features",
+    "tollgate-benches/sql,tollgate-cli/sql",
+];
+/// The tests of the tools, and those of the program with databases.
+const OF_TOOLS: &str = "not package(tollgate-cli) or test(/^database::/)";
+
 /// Which tests to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -82,7 +91,10 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
         };
         vec![
             ("tests", tests(shell, &most, &filter, &[])),
-            ("tests of tools", tests(shell, &tools, "all()", &[])),
+            (
+                "tests of tools",
+                tests(shell, &[&*tools, &DATABASES].concat(), OF_TOOLS, &[]),
+            ),
             ("examples", examples(shell, &most)),
         ]
     } else {

@@ -68,6 +68,10 @@ impl Run {
         let Some(server) = Server::unless_memory(store, tls_ca.as_deref())? else {
             return Ok(None);
         };
+        if server.is_database() {
+            let why = "this command needs keys of its own, which a database has not: give a server or memory";
+            return Err(Failure::wrong("--store", server.shown(), why));
+        }
         let own = format!("{prefix}-{command}-{:016x}", random());
         let options = Options::new()
             .with_prefix(prefix)

@@ -15,24 +15,20 @@ const USER: &str = "postgres";
 pub struct Postgres(Program);
 
 impl Postgres {
-    /// Starts a server on a free port.
+    /// Starts a server on a free port, which does not wait for the disk.
     #[track_caller]
     pub fn start() -> Self {
-        Self::in_folder(|folder| {
+        Self::with("fsync=off")
+    }
+
+    /// Starts a server on a free port with a setting, such as `fsync=on`.
+    #[track_caller]
+    pub fn with(setting: &str) -> Self {
+        Self::in_folder(setting, |folder| {
+            let arguments = ["--auth=trust", "--no-locale", "--no-sync", "-E", "UTF8"];
             run(
                 "initdb",
-                &[
-                    "-D",
-                    &data(folder),
-                    "-A",
-                    "trust",
-                    "-U",
-                    USER,
-                    "-E",
-                    "UTF8",
-                    "--locale=C",
-                    "-N",
-                ],
+                &[&arguments[..], &["-U", USER, "-D", &data(folder)]].concat(),
             );
         })
     }
@@ -40,7 +36,7 @@ impl Postgres {
     /// Starts a standby of this server, to which each commit of this server is sent before it is answered.
     #[track_caller]
     pub fn standby(&self) -> Self {
-        Self::in_folder(|folder| {
+        Self::in_folder("fsync=off", |folder| {
             let url = self.url();
             run(
                 "pg_basebackup",
@@ -50,7 +46,7 @@ impl Postgres {
     }
 
     #[track_caller]
-    fn in_folder(make: impl Fn(&Path)) -> Self {
+    fn in_folder(setting: &str, make: impl Fn(&Path)) -> Self {
         let (program, before) = as_user("postgres");
         Self(Program::start(&program, |port, folder| {
             if geteuid().is_root() {
@@ -64,12 +60,8 @@ impl Postgres {
             let mut arguments = before.clone();
             let data = data(folder);
             arguments.extend(["-D", &data, "-p", &port.to_string()].map(str::to_owned));
-            // Nothing is lost if only the server crashes.
-            for setting in [
-                "listen_addresses=127.0.0.1",
-                "unix_socket_directories=",
-                "fsync=off",
-            ] {
+            let loopback = "listen_addresses=127.0.0.1";
+            for setting in [loopback, "unix_socket_directories=", setting] {
                 arguments.extend(["-c", setting].map(str::to_owned));
             }
             arguments

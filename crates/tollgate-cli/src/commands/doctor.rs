@@ -39,6 +39,10 @@ pub(crate) enum FailOn {
 
 pub(super) fn run(options: &DoctorOptions, output: &Output) -> Result<ExitCode, Failure> {
     let server = options.server.server()?;
+    if server.is_database() {
+        let why = "there are no checks of databases: give a server with the Redis protocol";
+        return Err(Failure::wrong("--store", server.shown(), why));
+    }
     let settings = options.server.settings(options.time_source)?;
     let diagnosis = wait_for(async {
         let store = server.connect(settings).await?;

@@ -24,7 +24,8 @@ use crate::text::readable;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServerOptions {
     /// The server: redis://HOST:PORT/DB or redis-cluster://HOST:PORT,HOST:PORT; use fred in place
-    /// of redis for the fred client, and rediss or freds for TLS
+    /// of redis for the fred client, and rediss or freds for TLS; with the feature `sql` also
+    /// postgres://USER@HOST/DATABASE or sqlite:FILE, to check and change single keys
     #[arg(
         long,
         env = "TOLLGATE_STORE",

@@ -19,4 +19,5 @@ pub(crate) enum Client {
     Fred(String),
     Redis(String),
     RedisCluster(Vec<String>),
+    Sql(String),
 }

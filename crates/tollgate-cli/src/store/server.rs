@@ -29,7 +29,11 @@ fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
         reason,
         places,
     };
-    let Some((scheme, address)) = url.split_once("://") else {
+    let database = matches!(
+        url.split(':').next(),
+        Some("postgres" | "postgresql" | "sqlite")
+    );
+    let Some((scheme, address)) = url.split_once("://").or(database.then_some(("", url))) else {
         return Err(wrong("that is not the address of a server"));
     };
     if address.is_empty() {
@@ -42,6 +46,7 @@ fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
     let is_tls = matches!(client, "freds" | "rediss");
     let redis = if is_tls { "rediss" } else { "redis" };
     let client = match (client, is_cluster) {
+        _ if database => Client::Sql(url.to_owned()),
         ("fred" | "freds", false) => Client::Fred(format!("{redis}://{address}")),
         ("fred" | "freds", true) => Client::Fred(fred_cluster(redis, address)),
         ("redis" | "rediss", false) => Client::Redis(url.to_owned()),
@@ -64,7 +69,10 @@ fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
 pub(super) fn is_address(text: &str) -> bool {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);
     let client = scheme.map(|scheme| scheme.split(['-', '+']).next().unwrap_or(scheme));
-    matches!(client, Some("fred" | "freds" | "redis" | "rediss"))
+    matches!(
+        client,
+        Some("fred" | "freds" | "postgres" | "postgresql" | "redis" | "rediss")
+    )
 }
 
 /// Splits `USER:PASSWORD@HOST:PORT,HOST:PORT` into its nodes, each with the credentials before it.
@@ -132,6 +140,11 @@ impl Server {
         Ok(self)
     }
 
+    /// Returns whether it is a database, where a command cannot have keys of its own.
+    pub(crate) fn is_database(&self) -> bool {
+        matches!(self.client, Client::Sql(_))
+    }
+
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
@@ -172,6 +185,8 @@ fred-cluster://u:p@h:1,i:2,j:3 => fred redis-cluster://u:p@h:1?node=i:2&node=j:3
 rediss://h:1 => rediss://h:1
 freds://h:1 => fred rediss://h:1
 rediss-cluster://:p@h:1,i:2 => cluster rediss://:p@h:1 rediss://:p@i:2
+postgres://u:p@h/db => sql postgres://u:p@h/db
+sqlite:limits.db => sql sqlite:limits.db
 freds-cluster://:p@h:1,i:2 => fred rediss-cluster://:p@h:1?node=i:2"
             .lines()
         {
@@ -180,6 +195,7 @@ freds-cluster://:p@h:1,i:2 => fred rediss-cluster://:p@h:1?node=i:2"
                 Client::Fred(url) => format!("fred {url}"),
                 Client::Redis(url) => url,
                 Client::RedisCluster(urls) => format!("cluster {}", urls.join(" ")),
+                Client::Sql(url) => format!("sql {url}"),
             };
             assert_eq!(found, expected);
         }
@@ -197,6 +213,7 @@ freds-cluster://:p@h:1,i:2 => fred rediss-cluster://:p@h:1?node=i:2"
         for case in "\
 redis://u:ses@me@h:1 => redis://...@h:1
 rediss://:ses@me@h:1 => rediss://...@h:1
+postgres://u:ses@me@h/db => postgres://...@h/db
 redis-cluster://u:ses@me@h:1,i:2 => redis-cluster://...@h:1,i:2
 u:ses@me@h => ...@h
 redis-sentinel://u:sesame@h:1?p=sesame => redis-sentinel://...@h:1?...

@@ -5,6 +5,8 @@
 mod advise;
 mod ask;
 mod clients;
+#[cfg(feature = "sql")]
+mod database;
 mod demo;
 mod desk;
 mod documents;

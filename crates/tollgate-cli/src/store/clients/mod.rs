@@ -1,5 +1,7 @@
 //! Connects to servers through redis-rs or fred.
 
+#[cfg(feature = "sql")]
+mod sql;
 mod tls;
 
 use std::error::Error;
@@ -45,6 +47,14 @@ pub(crate) async fn open(
         Client::RedisCluster(urls) => {
             let urls = urls.iter().map(String::as_str);
             Box::new(redis().connect_cluster(urls).await?)
+        }
+        #[cfg(feature = "sql")]
+        Client::Sql(url) => Box::new(sql::Database::connect(url, &options).await?),
+        #[cfg(not(feature = "sql"))]
+        Client::Sql(_) => {
+            let message =
+                "this program has no clients for databases: build it with the feature `sql`";
+            return Err(StoreError::new(ErrorKind::Unsupported, message));
         }
     })
 }
