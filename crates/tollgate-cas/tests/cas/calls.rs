@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{advance, sleep, timeout};
 use tollgate_cas::{
-    CasStore, Change, ErrorKind, RateLimiter, Rows, Snapshot, StoreError, Timestamp,
+    CasStore, Change, ErrorKind, RateLimiter, Row, Rows, Snapshot, StoreError, Timestamp,
 };
 
 use super::{Held, make};
@@ -288,35 +288,55 @@ async fn a_database_that_is_silent_is_an_error_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_that_no_store_wrote_are_errors() {
-    let (table, limiter) = limiter(&["a=sliding-log:100/1h"]);
+async fn rows_that_no_store_wrote_are_errors_of_the_calls_that_need_them() {
+    let (table, limiter) = limiter(&["a=sliding-log:100/1h", "b=sliding-log:900/1h"]);
     limiter.check("alice").await.unwrap().permit().unwrap();
-    let whole = table
-        .rows
-        .lock()
-        .unwrap()
-        .values()
-        .next()
-        .unwrap()
-        .value
-        .clone();
-    let set = |value: Vec<u8>| {
-        table
-            .rows
-            .lock()
-            .unwrap()
-            .values_mut()
-            .for_each(|row| row.value.clone_from(&value));
+    let rows = || table.rows.lock().unwrap();
+    let whole = rows().values().next().unwrap().value.clone();
+    let set = |value: &[u8]| {
+        let values = |row: &mut Row| row.value = value.to_vec();
+        rows().values_mut().for_each(values);
     };
     for length in 0..whole.len() {
-        set(whole[..length].to_vec());
+        set(&whole[..length]);
         if let Err(error) = limiter.peek("alice").await {
             assert_eq!(error.kind(), ErrorKind::Protocol, "{length}: {error}");
         }
     }
-    set([&[2], &whole[1..]].concat());
+    set(&[&[2], &whole[1..]].concat());
     let error = limiter.check("alice").await.unwrap_err();
     assert!(error.to_string().contains("newer version"), "{error}");
-    set(whole);
+    // Nothing is reset if a row is damaged.
+    set(&whole);
+    let second = |value: &[u8]| rows().values_mut().nth(1).unwrap().value = value.to_vec();
+    second(&[]);
+    let error = limiter.reset("alice").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    second(&whole);
     assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 99);
+    // Other calls of the batch are decided, also if a reply is lost.
+    let call = |id| limiter.check("bob").id(id).into_future();
+    call("x").await.unwrap().permit().unwrap();
+    let damage = |(_, row): (_, &mut Row)| {
+        row.value = b"other".to_vec();
+        row.clone()
+    };
+    let damaged = rows()
+        .iter_mut()
+        .find(|(key, _)| key[0] == b'a')
+        .map(damage);
+    *table.loses.lock().unwrap() = true;
+    let (x, y) = tokio::join!(call("x"), call("y"));
+    assert_eq!(x.unwrap_err().kind(), ErrorKind::Protocol);
+    assert_eq!(y.unwrap().remaining(), 98);
+    assert!(rows().values().any(|row| Some(row) == damaged.as_ref()));
+    assert_eq!(limiter.peek("bob").await.unwrap().remaining(), 98);
+    // Nobody knows whether a change was made that something else has overwritten.
+    *table.loses.lock().unwrap() = true;
+    let late = limiter.clone();
+    let call = tokio::spawn(async move { late.check("carol").await.map(|of| of.is_allowed()) });
+    sleep(5 * MS).await;
+    rows().values_mut().for_each(|row| row.version = 7);
+    set(b"other");
+    assert_eq!(call.await.unwrap().unwrap_err().kind(), ErrorKind::Unknown);
 }
