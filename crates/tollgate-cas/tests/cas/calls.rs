@@ -182,29 +182,42 @@ async fn callers_that_leave_or_stall_hold_up_nobody() {
 
 #[test]
 fn runtimes_that_end_or_rest_hold_up_nobody() {
-    let (_, limiter) = limiter(&["a=sliding-log:100/1h"]);
-    let runtime = || Builder::new_current_thread().enable_time().build().unwrap();
-    let (ends, rests, other) = (runtime(), runtime(), runtime());
+    let (table, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    let mut builder = Builder::new_current_thread();
+    let builder = builder.enable_time().start_paused(true);
+    let [ends, rests, other] = [(); 3].map(|()| builder.build().unwrap());
     let check = || Box::pin(limiter.check("alice").into_future());
     // Its task is never polled.
     let mut call = check();
     ends.block_on(begin(&mut call));
     drop((call, ends));
     assert!(rests.block_on(check()).unwrap().is_allowed());
-    // A second call waits for the first, whose runtime then rests.
-    let (mut first, mut second) = (check(), check());
-    assert!(
-        rests
-            .block_on(async { futures_poll(&mut first).await })
-            .is_none()
-    );
-    assert!(
-        other
-            .block_on(async { futures_poll(&mut second).await })
-            .is_none()
-    );
-    assert!(rests.block_on(first).unwrap().is_allowed());
-    assert!(other.block_on(second).unwrap().is_allowed());
+    // The runtime rests while rows are read, while a change is on its way, and while some are removed.
+    for (is_deaf, kind) in [
+        ((true, false), ErrorKind::Unavailable),
+        ((false, true), ErrorKind::Unknown),
+    ] {
+        *table.is_deaf.lock().unwrap() = is_deaf;
+        let mut first = check();
+        let polled = rests.block_on(async { timeout(10 * MS, &mut first).await });
+        assert!(polled.is_err());
+        *table.is_deaf.lock().unwrap() = (false, false);
+        assert!(other.block_on(check()).unwrap().is_allowed());
+        assert_eq!(rests.block_on(first).unwrap_err().kind(), kind);
+    }
+    let mut first = check();
+    assert!(rests.block_on(futures_poll(&mut first)).is_none());
+    assert!(other.block_on(check()).unwrap().is_allowed());
+    let decision = rests.block_on(first).unwrap();
+    assert_eq!((decision.is_allowed(), decision.remaining()), (true, 95));
+    for (runtime, later, sweeps) in [(rests, 0, 1), (other, 120, 2)] {
+        runtime.block_on(advance(Duration::from_secs(later)));
+        for _ in 0..2_000 {
+            let peek = runtime.block_on(limiter.peek("alice").into_future());
+            assert!(peek.unwrap().is_allowed());
+        }
+        assert_eq!(table.sweeps.load(Ordering::SeqCst), sweeps);
+    }
 }
 
 #[tokio::test(start_paused = true)]
