@@ -8,7 +8,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
-use tollgate_core::StoreError;
+use tollgate_core::{ErrorKind, StoreError};
 use tollgate_tokio::inside::{answered, random};
 
 use crate::batch::{Batch, Stage, lock, too_late, unknown};
@@ -178,16 +178,18 @@ async fn follow<A>(
                     answers.push((time, answer));
                 }
             }
-            Stage::Waiting => *may_count = batch.is_unknown(),
+            Stage::Waiting => *may_count &= batch.is_unknown(),
             Stage::Open(_) | Stage::Writing => {}
             Stage::Done(time) => {
                 let mut answers = answers.drain(..);
                 // A call that was not polled while the batch was open has decided nothing.
                 return Some(answers.find(|answer| answer.0 == time)?.1);
             }
-            // A call that has decided nothing may still be told that nobody knows.
-            Stage::Failed(error) => return Some(Err(error)),
-            Stage::Lost => return None,
+            // What nobody knows is about the changes of other calls.
+            Stage::Failed(error) if *may_count || error.kind() != ErrorKind::Unknown => {
+                return Some(Err(error));
+            }
+            Stage::Failed(_) | Stage::Lost => return None,
         }
         if stage.changed().await.is_err() {
             return None;

@@ -251,10 +251,14 @@ async fn a_lost_change_counts_once_though_the_clock_steps_and_keys_are_reset() {
     *table.loses.lock().unwrap() = true;
     let late = limiter.clone();
     let call = tokio::spawn(async move { late.check("alice").await.map(|of| of.is_allowed()) });
+    let same = limiter.clone();
+    let peek = tokio::spawn(async move { same.peek("alice").await.map(|of| of.remaining()) });
     sleep(5 * MS).await;
     table.stepped.store(120_000_000, Ordering::SeqCst);
     other.check("alice").await.unwrap().permit().unwrap();
     assert_eq!(call.await.unwrap().unwrap_err().kind(), ErrorKind::Unknown);
+    // What changed nothing is decided again.
+    assert_eq!(peek.await.unwrap().unwrap(), 98);
     assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 98);
     limiter.reset("alice").await.unwrap();
     let now = 1_800_000_120_000_000;
