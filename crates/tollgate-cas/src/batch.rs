@@ -1,11 +1,10 @@
-//! `Batch`: calls of one process that are decided together, on rows that are read and written once.
+//! `Batch`: calls of one runtime that are decided together, on rows that are read and written once.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tollgate_core::{ErrorKind, StoreError};
@@ -22,10 +21,9 @@ const SLOW: Duration = Duration::from_millis(20);
 const FULL: usize = 64;
 
 /// Calls that are decided together.
+#[derive(Default)]
 pub(crate) struct Batch {
     stage: watch::Sender<Stage>,
-    /// That of its first call, which waits for it.
-    pub(crate) runtime: Handle,
     /// The rows that its calls need.
     keys: Mutex<BTreeSet<Vec<u8>>>,
     /// The rows, while calls may be decided.
@@ -39,9 +37,10 @@ pub(crate) struct Batch {
 }
 
 /// How far a batch is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Stage {
     /// It has not been opened yet, or its rows are read once more.
+    #[default]
     Waiting,
     /// Its calls decide, for this time.
     Open(usize),
@@ -50,31 +49,9 @@ pub(crate) enum Stage {
     /// What was decided this time counts.
     Done(usize),
     /// Nothing that was decided counts, or nobody knows.
-    Failed(Failure),
+    Failed(StoreError),
     /// The runtime of its task has ended before anything was written.
     Lost,
-}
-
-/// An error for each call of a batch.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    kind: ErrorKind,
-    message: String,
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self {
-            kind: error.kind(),
-            message: error.to_string(),
-        }
-    }
-}
-
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
-        Self::new(failure.kind, failure.message)
-    }
 }
 
 pub(crate) fn unknown() -> StoreError {
@@ -92,19 +69,6 @@ pub(crate) fn too_late() -> StoreError {
 }
 
 impl Batch {
-    pub(crate) fn new(runtime: Handle) -> Self {
-        Self {
-            runtime,
-            stage: watch::Sender::new(Stage::Waiting),
-            keys: Mutex::default(),
-            book: Mutex::default(),
-            members: AtomicUsize::new(0),
-            decided: AtomicUsize::new(0),
-            changed: Notify::new(),
-            is_unknown: AtomicBool::new(false),
-        }
-    }
-
     /// Adds a call that needs these rows.
     pub(crate) fn add(&self, keys: &[Vec<u8>]) {
         self.members.fetch_add(1, Ordering::SeqCst);
@@ -146,7 +110,7 @@ impl Batch {
     /// Ends the batch before anything counts: so, or because nobody knows.
     pub(crate) fn give_up(&self, stage: Stage) {
         self.end(match self.is_unknown() {
-            true => Stage::Failed(unknown().into()),
+            true => Stage::Failed(unknown()),
             false => stage,
         });
     }
@@ -160,8 +124,8 @@ impl Batch {
         let keys: Vec<Vec<u8>> = lock(&self.keys).iter().cloned().collect();
         let sent = Sent(Vec::new(), marks);
         match answered(within, self.attempts(rows, &keys, sent)).await {
-            Some(stage) => self.end(stage.unwrap_or_else(|error| Stage::Failed(error.into()))),
-            None => self.give_up(Stage::Failed(too_late().into())),
+            Some(stage) => self.end(stage.unwrap_or_else(Stage::Failed)),
+            None => self.give_up(Stage::Failed(too_late())),
         }
     }
 

@@ -69,12 +69,14 @@ pub(crate) struct Book {
 /// A row, as it was read, and what it becomes.
 struct Page {
     read: Option<Head>,
-    body: Vec<u8>,
+    /// An error if it is damaged, or something else wrote it: then it stays as it is.
+    body: Result<Vec<u8>, StoreError>,
     ends: Timestamp,
     is_changed: bool,
 }
 
 /// What a row says about its changes.
+#[derive(Default)]
 struct Head {
     version: u64,
     /// When it was changed last.
@@ -105,29 +107,25 @@ pub(crate) enum Fate {
 impl Book {
     /// # Errors
     ///
-    /// [`ErrorKind::Protocol`] if a row was not written by a store such as this.
+    /// [`ErrorKind::Protocol`] for another number of rows. One that this store cannot read is an error of the calls
+    /// that need it.
     pub(crate) fn read(keys: &[Vec<u8>], snapshot: Snapshot) -> Result<Self, StoreError> {
         if snapshot.rows.len() != keys.len() {
             return Err(damaged(
                 "the table returned another number of rows than it was asked for",
             ));
         }
-        let pages = keys.iter().zip(snapshot.rows).map(|(key, row)| {
-            let page = match row {
-                Some(row) => Page::read(row)?,
-                None => Page::default(),
-            };
-            Ok((key.clone(), page))
-        });
+        let pages = snapshot.rows.into_iter();
+        let pages = pages.map(|row| row.map_or_else(Page::default, Page::read));
         Ok(Self {
             now: snapshot.now,
-            pages: pages.collect::<Result<_, StoreError>>()?,
+            pages: keys.iter().cloned().zip(pages).collect(),
         })
     }
 
     /// Returns what the row of `key` holds; nothing if there is no row.
     pub(crate) fn get<C: Content>(&self, key: &[u8], of: &C::Of) -> Result<C, StoreError> {
-        match self.bytes(key) {
+        match self.bytes(key)? {
             [] => Ok(C::default()),
             bytes => C::read(of, bytes),
         }
@@ -152,15 +150,16 @@ impl Book {
     /// Changes the bytes of the row of `key`; without any, it holds nothing.
     pub(crate) fn set(&mut self, key: &[u8], body: Vec<u8>, ends: u64) {
         if let Some(page) = self.pages.get_mut(key) {
-            page.body = body;
+            page.body = Ok(body);
             page.ends = Timestamp::saturating_from_micros(ends);
             page.is_changed = true;
         }
     }
 
     /// Returns the bytes of the row of `key`: none if it holds nothing.
-    pub(crate) fn bytes(&self, key: &[u8]) -> &[u8] {
-        self.pages.get(key).map_or(&[], |page| &page.body)
+    pub(crate) fn bytes(&self, key: &[u8]) -> Result<&[u8], StoreError> {
+        let body = self.pages.get(key).map(|page| page.body.as_deref());
+        body.unwrap_or(Ok(&[])).map_err(Clone::clone)
     }
 
     /// Returns whether the change with this mark was made, by what the rows say.
@@ -212,42 +211,28 @@ pub(crate) struct Keep {
 }
 
 impl Page {
-    fn read(row: Row) -> Result<Self, StoreError> {
+    fn read(row: Row) -> Self {
         let mut rest = Bytes(&row.value);
-        match rest.byte()? {
-            VERSION => {}
-            later if later > VERSION => {
-                return Err(damaged(
-                    "a newer version of tollgate wrote this row: update this program, too",
-                ));
-            }
-            _ => {
-                return Err(damaged(
-                    "a row is not from tollgate: give it a table of its own",
-                ));
-            }
-        }
-        let count = rest.byte()?;
-        let (at, forgotten) = (rest.number()?, rest.number()?);
-        let earlier = (0..count).map(|_| Ok((rest.number()?, rest.number()?)));
-        let earlier = earlier.collect::<Result<_, StoreError>>()?;
-        Ok(Self {
-            body: rest.0.to_vec(),
+        // Unless it says so, nobody knows which changes were made.
+        let mut head = Head {
+            version: row.version,
+            forgotten: u64::MAX,
+            ..Head::default()
+        };
+        let body = head.read(&mut rest).map(|()| rest.0.to_vec());
+        Self {
+            read: Some(head),
+            body,
             ends: row.ends,
             is_changed: false,
-            read: Some(Head {
-                version: row.version,
-                at,
-                earlier,
-                forgotten,
-            }),
-        })
+        }
     }
 
     fn after(&self, now: Timestamp, mark: Mark, marks: &Marks) -> After {
-        if self.read.is_some() && !self.is_changed {
-            return After::Same;
-        }
+        let body = match &self.body {
+            Ok(body) if self.read.is_none() || self.is_changed => body,
+            _ => return After::Same,
+        };
         let since = now.as_micros().saturating_sub(micros_ceil(REMEMBERED));
         let mut forgotten = 0;
         let mut earlier = Vec::new();
@@ -271,7 +256,7 @@ impl Page {
         for number in numbers.chain(earlier.into_iter().flat_map(|(version, at)| [version, at])) {
             value.extend_from_slice(&number.to_le_bytes());
         }
-        value.extend_from_slice(&self.body);
+        value.extend_from_slice(body);
         After::Row(Row {
             version: mark.version,
             value,
@@ -280,11 +265,35 @@ impl Page {
     }
 }
 
+impl Head {
+    fn read(&mut self, from: &mut Bytes<'_>) -> Result<(), StoreError> {
+        match from.byte()? {
+            VERSION => {}
+            later if later > VERSION => {
+                return Err(damaged(
+                    "a newer version of tollgate wrote this row: update this program, too",
+                ));
+            }
+            _ => {
+                return Err(damaged(
+                    "a row is not from tollgate: give it a table of its own",
+                ));
+            }
+        }
+        let count = from.byte()?;
+        let (at, forgotten) = (from.number()?, from.number()?);
+        let earlier = (0..count).map(|_| Ok((from.number()?, from.number()?)));
+        self.earlier = earlier.collect::<Result<_, StoreError>>()?;
+        (self.at, self.forgotten) = (at, forgotten);
+        Ok(())
+    }
+}
+
 impl Default for Page {
     fn default() -> Self {
         Self {
             read: None,
-            body: Vec::new(),
+            body: Ok(Vec::new()),
             ends: Timestamp::UNIX_EPOCH,
             is_changed: false,
         }

@@ -117,14 +117,14 @@ impl<T: Rows + 'static> CasStore<T> {
     /// Empties the rows of `keys`.
     async fn remove(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
         let remove = |book: &mut Book| {
-            let mut changes = false;
+            let mut held = Vec::new();
             for key in keys {
-                if !book.bytes(key).is_empty() {
-                    book.set(key, Vec::new(), 0);
-                    changes = true;
+                if !book.bytes(key)?.is_empty() {
+                    held.push(key);
                 }
             }
-            Ok(((), changes))
+            held.iter().for_each(|key| book.set(key, Vec::new(), 0));
+            Ok(((), !held.is_empty()))
         };
         self.decided(keys, remove).await
     }
@@ -178,7 +178,7 @@ impl<T: Rows + 'static> Store for CasStore<T> {
         };
         let call = request.call_hash();
         let once = |book: &mut Book| {
-            let mut known = Bytes(book.bytes(answer_key));
+            let mut known = Bytes(book.bytes(answer_key)?);
             if !known.0.is_empty() && known.number()? > book.now.as_micros() {
                 return match known.number()? == call {
                     true => Ok((Verdicts::from_bytes(&request, known.0)?, false)),

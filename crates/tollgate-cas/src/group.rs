@@ -1,14 +1,14 @@
-//! `Groups`: which calls of a process are decided together.
+//! `Groups`: which calls of a runtime are decided together.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 use tokio::task::yield_now;
-use tokio::time::timeout;
-use tollgate_core::StoreError;
+use tokio::time::{Instant, timeout};
+use tollgate_core::{ErrorKind, StoreError};
 use tollgate_tokio::inside::{answered, random};
 
 use crate::batch::{Batch, Stage, lock, too_late, unknown};
@@ -21,14 +21,17 @@ const BETWEEN_SWEEPS: u64 = 100;
 /// How long that may take.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// The batches of a store: calls whose first row is the same are decided together.
+/// Whose calls are decided together: those of one runtime, as another may rest, with the same first row.
+type Group = (Id, Vec<u8>);
+
+/// The batches of a store.
 pub(crate) struct Groups<T> {
     pub(crate) rows: T,
     marks: Marks,
     /// The batches of each group that are decided after the one that is being decided now.
-    groups: Mutex<HashMap<Vec<u8>, VecDeque<Arc<Batch>>>>,
-    /// One at a time sweeps.
-    sweeping: tokio::sync::Mutex<()>,
+    groups: Mutex<HashMap<Group, VecDeque<Arc<Batch>>>>,
+    /// Since when a task sweeps: one at a time, but the runtime of another may rest.
+    sweeping: Mutex<Option<Instant>>,
 }
 
 /// A call in a batch; dropping it leaves the batch.
@@ -49,7 +52,7 @@ impl<T: Rows + 'static> Groups<T> {
             rows,
             marks: Marks::new(),
             groups: Mutex::default(),
-            sweeping: tokio::sync::Mutex::default(),
+            sweeping: Mutex::default(),
         })
     }
 
@@ -96,44 +99,60 @@ impl<T: Rows + 'static> Groups<T> {
 
     /// Puts a call into the last batch of its group, and starts that if nothing is decided there now.
     fn enter(self: &Arc<Self>, keys: &[Vec<u8>], deadline: Duration) -> Member {
-        let (first, runtime) = (keys.first().cloned().unwrap_or_default(), Handle::current());
+        let group = (
+            Handle::current().id(),
+            keys.first().cloned().unwrap_or_default(),
+        );
         let mut groups = lock(&self.groups);
-        let is_new = !groups.contains_key(&first);
-        let group = groups.entry(first.clone()).or_default();
-        if group.back().is_none_or(|batch| batch.is_full()) {
-            group.push_back(Arc::new(Batch::new(runtime)));
+        let is_new = !groups.contains_key(&group);
+        let batches = groups.entry(group.clone()).or_default();
+        if batches.back().is_none_or(|batch| batch.is_full()) {
+            batches.push_back(Arc::default());
         }
-        let batch = &group[group.len() - 1];
+        let batch = &batches[batches.len() - 1];
         batch.add(keys);
         let member = Member(Arc::clone(batch));
         drop(groups);
         if is_new {
             let running = Running {
                 groups: Arc::clone(self),
-                first,
+                group,
                 deadline,
                 batch: Some(Arc::clone(&member.0)),
             };
-            running.start();
+            drop(tokio::spawn(running.run()));
         }
         member
     }
 
     /// Returns the next batch of a group, which others may still enter; without one, the group ends.
-    fn next(&self, first: &[u8]) -> Option<Arc<Batch>> {
+    fn next(&self, group: &Group) -> Option<Arc<Batch>> {
         let mut groups = lock(&self.groups);
-        let next = groups.get(first).and_then(|group| group.front().cloned());
+        let next = groups.get(group).and_then(|of| of.front().cloned());
         if next.is_none() {
-            groups.remove(first);
+            groups.remove(group);
         }
         next
     }
 
     /// Lets calls enter another batch than this one, which was next.
-    fn close(&self, first: &[u8], batch: &Arc<Batch>) {
+    fn close(&self, group: &Group, batch: &Arc<Batch>) {
         let mut groups = lock(&self.groups);
-        if let Some(group) = groups.get_mut(first) {
+        if let Some(group) = groups.get_mut(group) {
             group.retain(|next| !Arc::ptr_eq(next, batch));
+        }
+    }
+
+    /// Now and then removes rows that are over, in the background.
+    fn sweep(self: &Arc<Self>) {
+        let mut since = lock(&self.sweeping);
+        if random().is_multiple_of(BETWEEN_SWEEPS) && since.is_none_or(|of| of.elapsed() > SWEEP) {
+            *since = Some(Instant::now());
+            let groups = Arc::clone(self);
+            tokio::spawn(async move {
+                let _ = timeout(SWEEP, groups.rows.sweep()).await;
+                *lock(&groups.sweeping) = None;
+            });
         }
     }
 }
@@ -159,18 +178,18 @@ async fn follow<A>(
                     answers.push((time, answer));
                 }
             }
-            Stage::Waiting => *may_count = batch.is_unknown(),
+            Stage::Waiting => *may_count &= batch.is_unknown(),
             Stage::Open(_) | Stage::Writing => {}
             Stage::Done(time) => {
                 let mut answers = answers.drain(..);
                 // A call that was not polled while the batch was open has decided nothing.
                 return Some(answers.find(|answer| answer.0 == time)?.1);
             }
-            Stage::Failed(failure) => {
-                // A call that has decided nothing may still be told that nobody knows.
-                return Some(Err(failure.into()));
+            // What nobody knows is about the changes of other calls.
+            Stage::Failed(error) if *may_count || error.kind() != ErrorKind::Unknown => {
+                return Some(Err(error));
             }
-            Stage::Lost => return None,
+            Stage::Failed(_) | Stage::Lost => return None,
         }
         if stage.changed().await.is_err() {
             return None;
@@ -178,36 +197,24 @@ async fn follow<A>(
     }
 }
 
-/// The tasks that run the batches of a group, one after the other.
+/// The task that runs the batches of a group, one after the other.
 struct Running<T: Rows + 'static> {
     groups: Arc<Groups<T>>,
-    first: Vec<u8>,
+    group: Group,
     deadline: Duration,
     /// The batch that is being decided.
     batch: Option<Arc<Batch>>,
 }
 
 impl<T: Rows + 'static> Running<T> {
-    /// Runs the batch, and then the next one, each on its own runtime: that of another may rest meanwhile.
-    fn start(mut self) {
-        let Some(batch) = self.batch.clone() else {
-            return;
-        };
-        let runtime = batch.runtime.clone();
-        drop(runtime.spawn(async move {
-            let groups = &self.groups;
-            groups.close(&self.first, &batch);
+    async fn run(mut self) {
+        let groups = Arc::clone(&self.groups);
+        while let Some(batch) = self.batch.clone() {
+            groups.close(&self.group, &batch);
             batch.run(&groups.rows, &groups.marks, self.deadline).await;
-            if random().is_multiple_of(BETWEEN_SWEEPS) {
-                let groups = Arc::clone(groups);
-                tokio::spawn(async move {
-                    let _alone = groups.sweeping.try_lock().ok()?;
-                    timeout(SWEEP, groups.rows.sweep()).await.ok()
-                });
-            }
-            self.batch = groups.next(&self.first);
-            self.start();
-        }));
+            groups.sweep();
+            self.batch = groups.next(&self.group);
+        }
     }
 }
 
@@ -216,9 +223,9 @@ impl<T: Rows + 'static> Drop for Running<T> {
     fn drop(&mut self) {
         let mut lost = self.batch.take();
         while let Some(batch) = lost {
-            self.groups.close(&self.first, &batch);
+            self.groups.close(&self.group, &batch);
             batch.give_up(Stage::Lost);
-            lost = self.groups.next(&self.first);
+            lost = self.groups.next(&self.group);
         }
     }
 }

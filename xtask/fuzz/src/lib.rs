@@ -15,18 +15,20 @@
 mod program;
 mod proxies;
 mod server;
+mod states;
 mod texts;
 
 pub use program::{logs, messages};
 pub use proxies::{addresses, hints};
 pub use server::replies;
+pub use states::states;
 pub use texts::{limits, quotas};
 
 /// A target takes any bytes.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their programs and of their folders of seeds.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("addresses", addresses),
     ("hints", hints),
     ("limits", limits),
@@ -34,6 +36,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("messages", messages),
     ("quotas", quotas),
     ("replies", replies),
+    ("states", states),
 ];
 
 // The modules of `tollgate-cli` that read files. It is a program without a library, and a library only

@@ -10,7 +10,7 @@ use tollgate_core::store::{Check, Operation, Prefetch, Request};
 use tollgate_core::{ErrorKind, RateLimiter, StoreError, Timestamp};
 use tollgate_wire::{Engine, Failure, Options, ScriptCall, WireStore};
 
-const LIMITS: [&str; 8] = [
+pub(crate) const LIMITS: [&str; 8] = [
     "a=gcra:7/1s,burst=3",
     "b=fixed-window:10/1s",
     "c=fixed-window:10/1s,anchored",
@@ -20,8 +20,8 @@ const LIMITS: [&str; 8] = [
     "g=fixed-window:10/month@Europe/Berlin",
     "h=block:15m",
 ];
-const QUOTAS: [&str; 3] = ["2/10s", "3/1d", "9/day@Europe/Berlin"];
-const NOW: Timestamp = Timestamp::saturating_from_micros(1_780_000_000_000_000);
+pub(crate) const QUOTAS: [&str; 3] = ["2/10s", "3/1d", "9/day@Europe/Berlin"];
+pub(crate) const NOW: Timestamp = Timestamp::saturating_from_micros(1_780_000_000_000_000);
 
 /// Makes a call, and has the server reply these bytes to it: that must be a decision or an error of
 /// the protocol. The first byte says which call.

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{advance, sleep, timeout};
 use tollgate_cas::{
-    CasStore, Change, ErrorKind, RateLimiter, Rows, Snapshot, StoreError, Timestamp,
+    CasStore, Change, ErrorKind, RateLimiter, Row, Rows, Snapshot, StoreError, Timestamp,
 };
 
 use super::{Held, make};
@@ -182,29 +182,42 @@ async fn callers_that_leave_or_stall_hold_up_nobody() {
 
 #[test]
 fn runtimes_that_end_or_rest_hold_up_nobody() {
-    let (_, limiter) = limiter(&["a=sliding-log:100/1h"]);
-    let runtime = || Builder::new_current_thread().enable_time().build().unwrap();
-    let (ends, rests, other) = (runtime(), runtime(), runtime());
+    let (table, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    let mut builder = Builder::new_current_thread();
+    let builder = builder.enable_time().start_paused(true);
+    let [ends, rests, other] = [(); 3].map(|()| builder.build().unwrap());
     let check = || Box::pin(limiter.check("alice").into_future());
     // Its task is never polled.
     let mut call = check();
     ends.block_on(begin(&mut call));
     drop((call, ends));
     assert!(rests.block_on(check()).unwrap().is_allowed());
-    // A second call waits for the first, whose runtime then rests.
-    let (mut first, mut second) = (check(), check());
-    assert!(
-        rests
-            .block_on(async { futures_poll(&mut first).await })
-            .is_none()
-    );
-    assert!(
-        other
-            .block_on(async { futures_poll(&mut second).await })
-            .is_none()
-    );
-    assert!(rests.block_on(first).unwrap().is_allowed());
-    assert!(other.block_on(second).unwrap().is_allowed());
+    // The runtime rests while rows are read, while a change is on its way, and while some are removed.
+    for (is_deaf, kind) in [
+        ((true, false), ErrorKind::Unavailable),
+        ((false, true), ErrorKind::Unknown),
+    ] {
+        *table.is_deaf.lock().unwrap() = is_deaf;
+        let mut first = check();
+        let polled = rests.block_on(async { timeout(10 * MS, &mut first).await });
+        assert!(polled.is_err());
+        *table.is_deaf.lock().unwrap() = (false, false);
+        assert!(other.block_on(check()).unwrap().is_allowed());
+        assert_eq!(rests.block_on(first).unwrap_err().kind(), kind);
+    }
+    let mut first = check();
+    assert!(rests.block_on(futures_poll(&mut first)).is_none());
+    assert!(other.block_on(check()).unwrap().is_allowed());
+    let decision = rests.block_on(first).unwrap();
+    assert_eq!((decision.is_allowed(), decision.remaining()), (true, 95));
+    for (runtime, later, sweeps) in [(rests, 0, 1), (other, 120, 2)] {
+        runtime.block_on(advance(Duration::from_secs(later)));
+        for _ in 0..2_000 {
+            let peek = runtime.block_on(limiter.peek("alice").into_future());
+            assert!(peek.unwrap().is_allowed());
+        }
+        assert_eq!(table.sweeps.load(Ordering::SeqCst), sweeps);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,10 +251,14 @@ async fn a_lost_change_counts_once_though_the_clock_steps_and_keys_are_reset() {
     *table.loses.lock().unwrap() = true;
     let late = limiter.clone();
     let call = tokio::spawn(async move { late.check("alice").await.map(|of| of.is_allowed()) });
+    let same = limiter.clone();
+    let peek = tokio::spawn(async move { same.peek("alice").await.map(|of| of.remaining()) });
     sleep(5 * MS).await;
     table.stepped.store(120_000_000, Ordering::SeqCst);
     other.check("alice").await.unwrap().permit().unwrap();
     assert_eq!(call.await.unwrap().unwrap_err().kind(), ErrorKind::Unknown);
+    // What changed nothing is decided again.
+    assert_eq!(peek.await.unwrap().unwrap(), 98);
     assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 98);
     limiter.reset("alice").await.unwrap();
     let now = 1_800_000_120_000_000;
@@ -288,35 +305,55 @@ async fn a_database_that_is_silent_is_an_error_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_that_no_store_wrote_are_errors() {
-    let (table, limiter) = limiter(&["a=sliding-log:100/1h"]);
+async fn rows_that_no_store_wrote_are_errors_of_the_calls_that_need_them() {
+    let (table, limiter) = limiter(&["a=sliding-log:100/1h", "b=sliding-log:900/1h"]);
     limiter.check("alice").await.unwrap().permit().unwrap();
-    let whole = table
-        .rows
-        .lock()
-        .unwrap()
-        .values()
-        .next()
-        .unwrap()
-        .value
-        .clone();
-    let set = |value: Vec<u8>| {
-        table
-            .rows
-            .lock()
-            .unwrap()
-            .values_mut()
-            .for_each(|row| row.value.clone_from(&value));
+    let rows = || table.rows.lock().unwrap();
+    let whole = rows().values().next().unwrap().value.clone();
+    let set = |value: &[u8]| {
+        let values = |row: &mut Row| row.value = value.to_vec();
+        rows().values_mut().for_each(values);
     };
     for length in 0..whole.len() {
-        set(whole[..length].to_vec());
+        set(&whole[..length]);
         if let Err(error) = limiter.peek("alice").await {
             assert_eq!(error.kind(), ErrorKind::Protocol, "{length}: {error}");
         }
     }
-    set([&[2], &whole[1..]].concat());
+    set(&[&[2], &whole[1..]].concat());
     let error = limiter.check("alice").await.unwrap_err();
     assert!(error.to_string().contains("newer version"), "{error}");
-    set(whole);
+    // Nothing is reset if a row is damaged.
+    set(&whole);
+    let second = |value: &[u8]| rows().values_mut().nth(1).unwrap().value = value.to_vec();
+    second(&[]);
+    let error = limiter.reset("alice").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+    second(&whole);
     assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 99);
+    // Other calls of the batch are decided, also if a reply is lost.
+    let call = |id| limiter.check("bob").id(id).into_future();
+    call("x").await.unwrap().permit().unwrap();
+    let damage = |(_, row): (_, &mut Row)| {
+        row.value = b"other".to_vec();
+        row.clone()
+    };
+    let damaged = rows()
+        .iter_mut()
+        .find(|(key, _)| key[0] == b'a')
+        .map(damage);
+    *table.loses.lock().unwrap() = true;
+    let (x, y) = tokio::join!(call("x"), call("y"));
+    assert_eq!(x.unwrap_err().kind(), ErrorKind::Protocol);
+    assert_eq!(y.unwrap().remaining(), 98);
+    assert!(rows().values().any(|row| Some(row) == damaged.as_ref()));
+    assert_eq!(limiter.peek("bob").await.unwrap().remaining(), 98);
+    // Nobody knows whether a change was made that something else has overwritten.
+    *table.loses.lock().unwrap() = true;
+    let late = limiter.clone();
+    let call = tokio::spawn(async move { late.check("carol").await.map(|of| of.is_allowed()) });
+    sleep(5 * MS).await;
+    rows().values_mut().for_each(|row| row.version = 7);
+    set(b"other");
+    assert_eq!(call.await.unwrap().unwrap_err().kind(), ErrorKind::Unknown);
 }

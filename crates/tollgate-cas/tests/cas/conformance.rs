@@ -1,10 +1,12 @@
 //! `CasStore` keeps every promise of a store, on rows in memory, also beside others that change the same rows.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
+use tokio::runtime::Runtime;
 use tollgate_cas::store::{Checks, Request, Verdicts};
 use tollgate_cas::{
     CasStore, Change, ErrorKind, Rows, Snapshot, Store, StoreError, Timestamp, lease, schedule,
@@ -88,6 +90,9 @@ impl Rows for Table {
     }
 }
 
+/// A second runtime, which every other call of a process is on.
+static OTHER: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
 /// Three processes, whose calls take turns, on one table.
 struct Fleet([CasStore<Arc<Table>>; 3], AtomicUsize);
 
@@ -108,7 +113,13 @@ impl Fleet {
 #[async_trait]
 impl Store for Fleet {
     async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.next().decide(request).await
+        let is_other = self.1.load(Ordering::Relaxed) / 3 % 2 == 1;
+        let mut call = self.next().decide(request);
+        poll_fn(|context| {
+            let _runtime = is_other.then(|| OTHER.enter());
+            call.as_mut().poll(context)
+        })
+        .await
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
