@@ -4,9 +4,8 @@ use clap::Args;
 use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
-use crate::project::{PEERS, tools};
+use crate::project::{DATABASES, PEERS, tools};
 use crate::servers;
-use crate::test::DATABASES;
 
 /// Which benchmarks to run, and how.
 #[derive(Args, Debug, Default)]

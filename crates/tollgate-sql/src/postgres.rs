@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::error::DatabaseError;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Row as _};
-use tollgate_cas::{After, Change, Row, Rows, Snapshot};
+use tollgate_cas::{After, Change, Rows, Snapshot};
 use tollgate_core::{ErrorKind, StoreError, Timestamp};
 
 use crate::column::{self, instant, signed};
@@ -25,10 +25,7 @@ const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
 pub(crate) struct Table {
     pool: PgPool,
-    read: Arc<str>,
-    insert: Arc<str>,
-    update: Arc<str>,
-    several: Arc<str>,
+    name: String,
     sweep: Arc<str>,
     /// The last key that was looked at whether its row is over.
     swept: Mutex<Vec<u8>>,
@@ -59,20 +56,7 @@ impl Table {
         );
         let table = Self {
             pool,
-            read: format!(
-                "SELECT t.version, t.value, t.ends, {CLOCK} FROM unnest($1) WITH ORDINALITY AS k(key, place) \
-                 LEFT JOIN {name} t ON t.key = k.key ORDER BY k.place"
-            )
-            .into(),
-            insert: format!(
-                "INSERT INTO {name} (key, version, value, ends) VALUES ($1, $2, $3, $4) ON CONFLICT (key) DO NOTHING"
-            )
-            .into(),
-            update: format!(
-                "UPDATE {name} SET version = $2, value = $3, ends = $4 WHERE key = $1 AND version = $5"
-            )
-            .into(),
-            several: several(name).into(),
+            name: name.to_owned(),
             sweep: format!(
                 "WITH page AS MATERIALIZED (SELECT key FROM {name} WHERE key > $1 ORDER BY key LIMIT 1000), \
                  over AS MATERIALIZED (SELECT t.key FROM {name} t JOIN page USING (key) WHERE t.ends < {CLOCK} \
@@ -105,71 +89,102 @@ impl Table {
         Ok(table)
     }
 
-    /// Makes `row` that of `key`, unless its version is not `before`, and returns how many rows it made.
-    async fn change(&self, key: &[u8], before: Option<u64>, row: &Row) -> Result<u64, sqlx::Error> {
-        let statement = match before {
-            Some(_) => &self.update,
-            None => &self.insert,
-        };
-        let mut query = sqlx::query(AssertSqlSafe(Arc::clone(statement)));
-        query = query.bind(key).bind(signed(row.version));
-        query = query.bind(&row.value).bind(signed(row.ends.as_micros()));
-        if let Some(before) = before {
-            query = query.bind(signed(before));
-        }
-        Ok(query.execute(&self.pool).await?.rows_affected())
-    }
-
-    /// Makes several changes in one statement, which fails if a row is not as it was.
-    async fn change_several(&self, changes: &[Change]) -> Result<u64, sqlx::Error> {
-        let (mut keys, mut before) = (Vec::new(), Vec::new());
-        let (mut versions, mut values, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    async fn change(&self, changes: &[Change]) -> Result<bool, sqlx::Error> {
+        let mut query = sqlx::query(AssertSqlSafe(statement(&self.name, changes)));
         for change in changes {
-            let row = match &change.after {
-                After::Same => None,
-                After::Row(row) => Some(row),
-            };
-            keys.push(&change.key[..]);
-            before.push(change.before.map(signed));
-            versions.push(row.map(|row| signed(row.version)));
-            values.push(row.map(|row| &row.value[..]));
-            ends.push(row.map(|row| signed(row.ends.as_micros())));
+            query = query.bind(&change.key);
+            if let After::Row(row) = &change.after {
+                query = query.bind(signed(row.version)).bind(&row.value);
+                query = query.bind(signed(row.ends.as_micros()));
+            }
+            if let Some(before) = change.before {
+                query = query.bind(signed(before));
+            }
         }
-        let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.several)));
-        let query = query.bind(keys).bind(before).bind(versions);
-        let _ = query.bind(values).bind(ends).execute(&self.pool).await?;
-        Ok(1)
+        let done = query.execute(&self.pool).await?;
+        Ok(!is_one(changes) || done.rows_affected() == 1)
     }
 }
 
-/// Returns the statement that makes several changes, or divides by zero, which undoes all, if a row is not as it was.
+/// Returns whether a statement without others does it.
+fn is_one(changes: &[Change]) -> bool {
+    matches!(changes, [change] if matches!(change.after, After::Row(_)))
+}
+
+/// Returns the statement that makes all changes, or none if a row is not as it was: of one change, it then changes
+/// no row; of several, it divides by zero, which undoes all.
 ///
-/// It first locks the rows that there are, in the order of their keys, and looks at them as they are then. A row that
-/// is inserted meanwhile is found by `ON CONFLICT`. Rows without a new version stay.
-fn several(table: &str) -> String {
+/// Of several, it first locks the rows that there are, in the order of their keys, and looks at them as they are then;
+/// `ON CONFLICT` finds a row that is inserted meanwhile. Each row is found by an equation of its own: for a join, the
+/// planner would have to know how large the table has become.
+fn statement(table: &str, changes: &[Change]) -> String {
+    let is_one = is_one(changes);
+    let (mut locks, mut fits) = (String::new(), "SELECT true".to_owned());
+    let (mut made, mut count, mut number) = (String::new(), "0".to_owned(), 0);
+    let mut rows = 0;
+    for (place, change) in changes.iter().enumerate() {
+        let mut next = || {
+            number += 1;
+            number
+        };
+        let key = next();
+        let row = matches!(change.after, After::Row(_)).then(|| [next(), next(), next()]);
+        let before = change.before.map(|_| next());
+        if let Some(before) = before.filter(|_| !is_one) {
+            locks += &format!(
+                "l{place} AS MATERIALIZED (SELECT version FROM {table} WHERE key = ${key} FOR UPDATE), "
+            );
+            fits += &format!(" AND (SELECT version FROM l{place}) = ${before}");
+        }
+        let Some([version, value, ends]) = row else {
+            continue;
+        };
+        let change = match before {
+            Some(before) => format!(
+                "UPDATE {table} SET version = ${version}, value = ${value}, ends = ${ends} \
+                 WHERE key = ${key} AND version = ${before}"
+            ),
+            None => format!(
+                "INSERT INTO {table} (key, version, value, ends) \
+                 SELECT ${key}::bytea, ${version}::bigint, ${value}::bytea, ${ends}::bigint WHERE true"
+            ),
+        };
+        let conflict = if before.is_none() {
+            " ON CONFLICT (key) DO NOTHING"
+        } else {
+            ""
+        };
+        if is_one {
+            return change + conflict;
+        }
+        made +=
+            &format!(", c{place} AS ({change} AND (SELECT ok FROM fits){conflict} RETURNING 1)");
+        count += &format!(" + (SELECT count(*) FROM c{place})");
+        rows += 1;
+    }
     format!(
-        "WITH input AS (SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bytea[], $5::bigint[]) \
-             AS i(key, before, version, value, ends)), \
-         locked AS MATERIALIZED (SELECT t.key, t.version FROM {table} t WHERE t.key = ANY($1) ORDER BY t.key \
-             FOR UPDATE), \
-         fits AS MATERIALIZED (SELECT count(*) = 0 AS ok FROM input i LEFT JOIN locked l ON l.key = i.key \
-             WHERE l.version IS DISTINCT FROM i.before), \
-         inserted AS (INSERT INTO {table} (key, version, value, ends) SELECT i.key, i.version, i.value, i.ends \
-             FROM input i, fits WHERE fits.ok AND i.before IS NULL ORDER BY i.key \
-             ON CONFLICT (key) DO NOTHING RETURNING 1), \
-         updated AS (UPDATE {table} t SET version = i.version, value = i.value, ends = i.ends FROM input i, fits \
-             WHERE fits.ok AND i.version IS NOT NULL AND t.key = i.key AND t.version = i.before RETURNING 1) \
-         SELECT 1 / (CASE WHEN (SELECT ok FROM fits) AND (SELECT count(version) FROM input) = \
-             (SELECT count(*) FROM inserted) + (SELECT count(*) FROM updated) THEN 1 ELSE 0 END)"
+        "WITH {locks}fits AS MATERIALIZED ({fits} AS ok){made} \
+         SELECT 1 / (CASE WHEN (SELECT ok FROM fits) AND {count} = {rows} THEN 1 ELSE 0 END)"
     )
 }
 
 #[async_trait]
 impl Rows for Table {
     async fn read<'a>(&'a self, keys: &'a [Vec<u8>]) -> Result<Snapshot, StoreError> {
+        let of = |place: usize| {
+            format!(
+                "SELECT t.version, t.value, t.ends, {CLOCK}, {place} FROM (SELECT) AS one \
+                 LEFT JOIN {table} t ON t.key = ${number}",
+                table = self.name,
+                number = place + 1
+            )
+        };
+        let statement: Vec<_> = (0..keys.len()).map(of).collect();
+        let statement: Arc<str> = statement.join(" UNION ALL ").into();
         let read = || {
-            let query = sqlx::query(AssertSqlSafe(Arc::clone(&self.read)));
-            query.bind(keys).fetch_all(&self.pool)
+            let query = sqlx::query(AssertSqlSafe(Arc::clone(&statement)));
+            let query = keys.iter().fold(query, |query, key| query.bind(key));
+            query.fetch_all(&self.pool)
         };
         let mut found = read().await;
         // After a restart of the server, each connection fails once.
@@ -181,28 +196,24 @@ impl Rows for Table {
         }
         let failed = |error| failed(error, Statement::Reads);
         let found = found.map_err(failed)?;
-        let clock = found.last().map(|row: &PgRow| row.try_get(3));
-        let now = clock.transpose().map_err(failed)?;
-        let rows = found.iter().map(column::row).collect::<Result<_, _>>();
-        Ok(Snapshot {
-            rows: rows.map_err(failed)?,
-            now: now.map_or(Timestamp::UNIX_EPOCH, instant),
-        })
+        let mut now = Timestamp::UNIX_EPOCH;
+        let mut rows = vec![None; keys.len()];
+        for columns in &found {
+            now = instant(columns.try_get(3).map_err(failed)?);
+            let place: i32 = columns.try_get(4).map_err(failed)?;
+            if let Some(row) = usize::try_from(place)
+                .ok()
+                .and_then(|place| rows.get_mut(place))
+            {
+                *row = column::row(columns).map_err(failed)?;
+            }
+        }
+        Ok(Snapshot { rows, now })
     }
 
     async fn replace<'a>(&'a self, changes: &'a [Change]) -> Result<bool, StoreError> {
-        let made = match changes {
-            [
-                Change {
-                    key,
-                    before,
-                    after: After::Row(row),
-                },
-            ] => self.change(key, *before, row).await,
-            _ => self.change_several(changes).await,
-        };
-        match made {
-            Ok(made) => Ok(made == 1),
+        match self.change(changes).await {
+            Ok(made) => Ok(made),
             Err(error) if is_race(&error) => Ok(false),
             Err(error) => Err(failed(error, Statement::Changes)),
         }
