@@ -77,7 +77,12 @@ impl Batch {
 
     /// Returns whether no more calls are to be added.
     pub(crate) fn is_full(&self) -> bool {
-        lock(&self.keys).len() >= FULL
+        self.rows() >= FULL
+    }
+
+    /// Returns how many rows its calls need.
+    pub(crate) fn rows(&self) -> usize {
+        lock(&self.keys).len()
     }
 
     /// Removes a call, whatever it has decided.
@@ -138,8 +143,15 @@ impl Batch {
         let marks = sent.1;
         for time in 0.. {
             let read = rows.read(keys).await;
-            let read = read.and_then(|snapshot| Book::read(keys, snapshot));
-            let book = read.map_err(|error| sent.failed(error))?;
+            let book = match read.and_then(|snapshot| Book::read(keys, snapshot)) {
+                Ok(book) => book,
+                Err(error) if sent.0.is_empty() => return Err(error),
+                // The database may be back in time to say what became of the change.
+                Err(_) => {
+                    pause(time).await;
+                    continue;
+                }
+            };
             let fates: Vec<Fate> = sent.0.iter().map(|(_, mark)| book.fate(*mark)).collect();
             if let Some(made) = fates.iter().position(|fate| *fate == Fate::Made) {
                 return Ok(Stage::Done(sent.0[made].0));
@@ -165,13 +177,16 @@ impl Batch {
                 not_made => {
                     sent.pop();
                     // Without an error, others were faster.
-                    not_made.map_err(|error| sent.failed(error))?;
+                    if let Err(error) = not_made
+                        && sent.0.is_empty()
+                    {
+                        return Err(error);
+                    }
                 }
             }
             self.is_unknown.store(!sent.0.is_empty(), Ordering::SeqCst);
             self.end(Stage::Waiting);
-            let longest = 500 << time.min(6);
-            sleep(Duration::from_micros(random() % (longest + 1))).await;
+            pause(time).await;
         }
         Err(too_late())
     }
@@ -197,6 +212,12 @@ impl Batch {
     }
 }
 
+/// Waits until others may have written, longer after each attempt.
+async fn pause(attempt: usize) {
+    let longest = 500 << attempt.min(6);
+    sleep(Duration::from_micros(random() % (longest + 1))).await;
+}
+
 /// Changes that were sent, and may have been made, each with the time when it was decided.
 struct Sent<'m>(Vec<(usize, Mark)>, &'m Marks);
 
@@ -205,14 +226,6 @@ impl Sent<'_> {
     fn pop(&mut self) {
         if let Some((_, mark)) = self.0.pop() {
             self.1.forget(mark.version);
-        }
-    }
-
-    /// Returns the error of calls of which nothing counts but perhaps what was sent.
-    fn failed(&self, error: StoreError) -> StoreError {
-        match self.0.is_empty() {
-            true => error,
-            false => unknown(),
         }
     }
 }

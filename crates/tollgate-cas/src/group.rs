@@ -16,7 +16,7 @@ use crate::book::Book;
 use crate::marks::Marks;
 use crate::rows::Rows;
 
-/// After one in so many batches, some rows are removed that are over.
+/// After one in so many rows of batches, some rows are removed that are over.
 const BETWEEN_SWEEPS: u64 = 100;
 /// How long that may take.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -143,10 +143,11 @@ impl<T: Rows + 'static> Groups<T> {
         }
     }
 
-    /// Now and then removes rows that are over, in the background.
-    fn sweep(self: &Arc<Self>) {
+    /// Now and then, after a batch of so many rows, removes rows that are over, in the background.
+    fn sweep(self: &Arc<Self>, rows: usize) {
         let mut since = lock(&self.sweeping);
-        if random().is_multiple_of(BETWEEN_SWEEPS) && since.is_none_or(|of| of.elapsed() > SWEEP) {
+        let is_due = random() % BETWEEN_SWEEPS < u64::try_from(rows).unwrap_or(u64::MAX);
+        if is_due && since.is_none_or(|of| of.elapsed() > SWEEP) {
             *since = Some(Instant::now());
             let groups = Arc::clone(self);
             tokio::spawn(async move {
@@ -212,7 +213,7 @@ impl<T: Rows + 'static> Running<T> {
         while let Some(batch) = self.batch.clone() {
             groups.close(&self.group, &batch);
             batch.run(&groups.rows, &groups.marks, self.deadline).await;
-            groups.sweep();
+            groups.sweep(batch.rows());
             self.batch = groups.next(&self.group);
         }
     }

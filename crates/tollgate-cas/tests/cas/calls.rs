@@ -34,6 +34,8 @@ struct Table {
     /// The next change is not answered, but made: now, and again when a test says so.
     loses: Mutex<bool>,
     lost: Mutex<Vec<Change>>,
+    /// How many reads fail after that.
+    down: AtomicUsize,
     /// By how much the clock was stepped, in microseconds.
     stepped: AtomicU64,
     sweeps: AtomicUsize,
@@ -49,6 +51,11 @@ impl Rows for Table {
             pending::<()>().await;
         }
         sleep(MS).await;
+        let is_lost = !self.lost.lock().unwrap().is_empty();
+        if is_lost && self.down.load(Ordering::SeqCst) > 0 {
+            let _ = self.down.fetch_sub(1, Ordering::SeqCst);
+            return Err(StoreError::new(ErrorKind::Unavailable, "down"));
+        }
         let rows = self.rows.lock().unwrap();
         let rows = keys.iter().map(|key| rows.get(key).cloned()).collect();
         let stepped = self.stepped.load(Ordering::SeqCst);
@@ -272,6 +279,20 @@ async fn a_lost_change_counts_once_though_the_clock_steps_and_keys_are_reset() {
         "made again"
     );
     assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_change_is_found_once_the_database_is_back() {
+    let (table, limiter) = limiter(&["a=sliding-log:100/1h"]);
+    for (down, kind) in [(5, None), (usize::MAX, Some(ErrorKind::Unknown))] {
+        *table.loses.lock().unwrap() = true;
+        table.lost.lock().unwrap().clear();
+        table.down.store(down, Ordering::SeqCst);
+        let call = limiter.check("alice").await;
+        assert_eq!(call.err().map(|error| error.kind()), kind);
+    }
+    table.down.store(0, Ordering::SeqCst);
+    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 98);
 }
 
 /// Polls a future once, and nothing else.
