@@ -33,7 +33,10 @@ fn server(url: &str, places: &'static str) -> Result<Server, Failure> {
         url.split(':').next(),
         Some("postgres" | "postgresql" | "sqlite")
     );
-    let Some((scheme, address)) = url.split_once("://").or(database.then_some(("", url))) else {
+    let Some((scheme, address)) = url
+        .split_once("://")
+        .or_else(|| database.then_some(("", url)))
+    else {
         return Err(wrong("that is not the address of a server"));
     };
     if address.is_empty() {
