@@ -246,8 +246,17 @@ async fn calls<S: Store + 'static>(
     allowed: Option<bool>,
 ) -> Duration {
     let mut tasks = JoinSet::new();
+    // Each task calls keys of its own, if there are enough.
+    let tasks_of_a_key = in_flight.div_ceil(keys.len());
+    let groups = in_flight / tasks_of_a_key;
     let shares: Vec<Vec<String>> = (0..in_flight)
-        .map(|task| keys.iter().skip(task).step_by(in_flight).cloned().collect())
+        .map(|task| {
+            keys.iter()
+                .skip(task % groups)
+                .step_by(groups)
+                .cloned()
+                .collect()
+        })
         .collect();
     let begun = Instant::now();
     for (task, keys) in shares.into_iter().enumerate() {
