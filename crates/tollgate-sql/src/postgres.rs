@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::{AssertSqlSafe, Connection, Row as _};
+use tokio::time::timeout;
 use tollgate_cas::{After, Change, Row, Rows, Snapshot};
 use tollgate_core::{ErrorKind, StoreError, Timestamp};
 
@@ -20,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// After how long the server gives up a statement, such as one that waits for a lock: sooner than a row can go
 /// that was changed.
 const STATEMENT_TIMEOUT: &str = "10s";
+/// After how long without a reply a connection is given up: later than the server gives up a statement.
+const SILENCE: Duration = Duration::from_secs(12);
 /// The server's clock, in microseconds.
 const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
@@ -45,6 +48,15 @@ pub(crate) fn pool(url: &str) -> Result<PgPool, StoreError> {
         .acquire_timeout(PATIENCE)
         // It would cost each call a round trip, and `read` tries again anyway.
         .test_before_acquire(false)
+        // sqlx waits for the reply to a statement that was given up; if the network is gone, none comes.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                match timeout(SILENCE, connection.ping()).await {
+                    Ok(replied) => replied.map(|()| true),
+                    Err(_) => Err(sqlx::Error::PoolTimedOut),
+                }
+            })
+        })
         .connect_lazy_with(options))
 }
 
@@ -246,9 +258,11 @@ fn failed(error: sqlx::Error, statement: Statement) -> StoreError {
         let code = error.code();
         let code = code.as_deref().unwrap_or_default();
         match code.get(..2).unwrap_or_default() {
-            _ if ends_session(Some(code)) => statement.without_reply(),
-            // Rights, names, types and passwords; and prepared statements that a proxy has lost.
-            "26" | "28" | "3D" | "3F" | "42" => ErrorKind::Misconfigured,
+            // A proxy lost the server, or the server does not know either.
+            _ if ends_session(Some(code)) || code == "40003" => statement.without_reply(),
+            "08" => statement.without_reply(),
+            // Rights, names, types, other columns and passwords; and prepared statements that a proxy has lost.
+            "22" | "23" | "26" | "28" | "3D" | "3F" | "42" | "44" => ErrorKind::Misconfigured,
             // A statement that is refused has changed nothing.
             _ => ErrorKind::Unavailable,
         }

@@ -51,6 +51,17 @@ pub(crate) fn pool(url: &str) -> Result<SqlitePool, StoreError> {
 impl Table {
     pub(crate) async fn open(pool: SqlitePool, name: &str) -> Result<Self, StoreError> {
         let name = column::table(name)?;
+        let file = "SELECT file FROM pragma_database_list WHERE name = 'main'";
+        let file: Option<String> = sqlx::query_scalar(file)
+            .fetch_one(&pool)
+            .await
+            .map_err(|error| failed(error, Statement::Reads))?;
+        if file.is_none_or(|file| file.is_empty()) {
+            return Err(StoreError::new(
+                ErrorKind::Misconfigured,
+                "a database in memory ends with its connections: give a file, or use `MemoryStore`",
+            ));
+        }
         let create = format!(
             "CREATE TABLE IF NOT EXISTS {name} (key BLOB PRIMARY KEY, version INTEGER NOT NULL, \
              value BLOB NOT NULL, ends INTEGER NOT NULL) WITHOUT ROWID"
@@ -186,8 +197,8 @@ fn failed(error: sqlx::Error, statement: Statement) -> StoreError {
         match code.map(|code| code & 0xff) {
             // A disk that fails may have written.
             Some(10) => statement.without_reply(),
-            // No such table or column, no rights, read-only, no file, damaged, other types, no database.
-            Some(1 | 3 | 8 | 11 | 14 | 20 | 23 | 26) => ErrorKind::Misconfigured,
+            // No such table or column, no rights, read-only, no file, damaged, other columns or types, no database.
+            Some(1 | 3 | 8 | 11 | 14 | 19 | 20 | 23 | 26) => ErrorKind::Misconfigured,
             // Busy, locked, full: nothing is changed.
             _ => ErrorKind::Unavailable,
         }
