@@ -22,14 +22,9 @@ pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns a number from a column.
-pub(crate) fn number(signed: i64) -> u64 {
-    u64::try_from(signed).unwrap_or(0)
-}
-
 /// Returns an instant from a column.
 pub(crate) fn instant(micros: i64) -> Timestamp {
-    Timestamp::saturating_from_micros(number(micros))
+    Timestamp::saturating_from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
 /// Returns what the columns `version`, `value` and `ends` say, or `None` for a key without a row.
@@ -43,7 +38,7 @@ where
         return Ok(None);
     };
     Ok(Some(tollgate_cas::Row {
-        version: number(version),
+        version: u64::try_from(version).map_err(|error| sqlx::Error::Decode(error.into()))?,
         value: columns.try_get(1)?,
         ends: instant(columns.try_get(2)?),
     }))

@@ -10,6 +10,8 @@ mod postgres;
 mod sql_rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod swept;
 
 pub use sql_rows::{SqlRows, SqlStore};
 pub use sqlx;

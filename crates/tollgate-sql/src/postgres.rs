@@ -1,25 +1,29 @@
 //! A table of PostgreSQL.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::{AssertSqlSafe, Connection, Row as _};
+use tokio::time::timeout;
 use tollgate_cas::{After, Change, Rows, Snapshot};
 use tollgate_core::{ErrorKind, StoreError, Timestamp};
 
 use crate::column::{self, instant, signed};
 use crate::failure::{self, Statement};
+use crate::swept::Swept;
 
 /// How many connections a store opens by itself.
 const CONNECTIONS: u32 = 8;
 /// How long a call waits for one of them.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// After how long the server gives up a statement, such as one that waits for a lock: sooner than a row can go
-/// that was changed.
-const STATEMENT_TIMEOUT: &str = "10s";
+/// After how long the server gives up a statement that waits for a lock, before the store does, so that it is known
+/// that nothing was changed; or any statement: sooner than a row can go that was changed.
+const TIMEOUTS: [(&str, &str); 2] = [("lock_timeout", "1500ms"), ("statement_timeout", "10s")];
+/// After how long without a reply a connection is given up: later than the server gives up a statement.
+const SILENCE: Duration = Duration::from_secs(12);
 /// The server's clock, in microseconds.
 const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
@@ -27,8 +31,7 @@ pub(crate) struct Table {
     pool: PgPool,
     name: String,
     sweep: Arc<str>,
-    /// The last key that was looked at whether its row is over.
-    swept: Mutex<Vec<u8>>,
+    swept: Swept,
 }
 
 /// Returns a pool of connections to the database at `url`.
@@ -36,12 +39,21 @@ pub(crate) fn pool(url: &str) -> Result<PgPool, StoreError> {
     let options: PgConnectOptions = url
         .parse()
         .map_err(|error| failed(error, Statement::Reads))?;
-    let options = options.options([("statement_timeout", STATEMENT_TIMEOUT)]);
+    let options = options.options(TIMEOUTS);
     Ok(PgPoolOptions::new()
         .max_connections(CONNECTIONS)
         .acquire_timeout(PATIENCE)
         // It would cost each call a round trip, and `read` tries again anyway.
         .test_before_acquire(false)
+        // sqlx waits for the reply to a statement that was given up; if the network is gone, none comes.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                match timeout(SILENCE, connection.ping()).await {
+                    Ok(replied) => replied.map(|()| true),
+                    Err(_) => Err(sqlx::Error::PoolTimedOut),
+                }
+            })
+        })
         .connect_lazy_with(options))
 }
 
@@ -65,7 +77,7 @@ impl Table {
                  SELECT key FROM page ORDER BY key DESC LIMIT 1"
             )
             .into(),
-            swept: Mutex::default(),
+            swept: Swept::default(),
         };
         // Who may use a table may not be allowed to create one.
         let found = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL").bind(name);
@@ -92,6 +104,7 @@ impl Table {
     async fn change(&self, changes: &[Change]) -> Result<bool, sqlx::Error> {
         let mut query = sqlx::query(AssertSqlSafe(statement(&self.name, changes)));
         for change in changes {
+            self.swept.begin(&change.key);
             query = query.bind(&change.key);
             if let After::Row(row) = &change.after {
                 query = query.bind(signed(row.version)).bind(&row.value);
@@ -189,7 +202,7 @@ impl Rows for Table {
         let mut found = read().await;
         // After a restart of the server, each connection fails once.
         for _ in 0..self.pool.options().get_max_connections() {
-            if !matches!(&found, Err(error) if is_lost(error)) {
+            if !matches!(&found, Err(error) if is_lost(error) || is_race(error)) {
                 break;
             }
             found = read().await;
@@ -220,13 +233,13 @@ impl Rows for Table {
     }
 
     async fn sweep(&self) -> Result<(), StoreError> {
-        let after = || self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = after().clone();
-        let query = sqlx::query_scalar(AssertSqlSafe(Arc::clone(&self.sweep))).bind(from);
-        let last = query.fetch_optional(&self.pool).await;
-        *after() = last
-            .map_err(|error| failed(error, Statement::Reads))?
-            .unwrap_or_default();
+        let query = sqlx::query_scalar(AssertSqlSafe(Arc::clone(&self.sweep)));
+        let last = query
+            .bind(self.swept.last())
+            .fetch_optional(&self.pool)
+            .await;
+        let last = last.map_err(|error| failed(error, Statement::Reads))?;
+        self.swept.go_on(last);
         Ok(())
     }
 }
@@ -257,9 +270,11 @@ fn failed(error: sqlx::Error, statement: Statement) -> StoreError {
         let code = error.code();
         let code = code.as_deref().unwrap_or_default();
         match code.get(..2).unwrap_or_default() {
-            _ if ends_session(Some(code)) => statement.without_reply(),
-            // Rights, names, types and passwords; and prepared statements that a proxy has lost.
-            "26" | "28" | "3D" | "3F" | "42" => ErrorKind::Misconfigured,
+            // A proxy lost the server, or the server does not know either.
+            _ if ends_session(Some(code)) || code == "40003" => statement.without_reply(),
+            "08" => statement.without_reply(),
+            // Rights, names, types, other columns and passwords; and prepared statements that a proxy has lost.
+            "22" | "23" | "26" | "28" | "3D" | "3F" | "42" | "44" => ErrorKind::Misconfigured,
             // A statement that is refused has changed nothing.
             _ => ErrorKind::Unavailable,
         }

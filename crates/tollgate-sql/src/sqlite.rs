@@ -1,23 +1,30 @@
 //! A table of SQLite, in a file.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
+use sqlx::error::DatabaseError;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
     SqliteSynchronous,
 };
 use sqlx::{AssertSqlSafe, Row as _, SqliteExecutor};
+use tokio::time::sleep;
 use tollgate_cas::{After, Change, Rows, Snapshot};
 use tollgate_core::{ErrorKind, StoreError, Timestamp};
 
 use crate::column::{self, signed};
 use crate::failure::{self, Statement};
+use crate::swept::Swept;
 
 /// How long a call waits until another process has written.
 const BUSY: Duration = Duration::from_secs(1);
 const CONNECTIONS: u32 = 4;
+/// The code of SQLite if another process has the file.
+const LOCKED: u32 = 5;
+/// The pause before it is tried again.
+const PAUSE: Duration = Duration::from_millis(5);
 
 pub(crate) struct Table {
     pool: SqlitePool,
@@ -27,8 +34,7 @@ pub(crate) struct Table {
     update: Arc<str>,
     page: Arc<str>,
     delete: Arc<str>,
-    /// The last key that was looked at whether its row is over.
-    swept: Mutex<Vec<u8>>,
+    swept: Swept,
 }
 
 /// Returns a pool of connections to the file at `url`.
@@ -51,6 +57,27 @@ pub(crate) fn pool(url: &str) -> Result<SqlitePool, StoreError> {
 impl Table {
     pub(crate) async fn open(pool: SqlitePool, name: &str) -> Result<Self, StoreError> {
         let name = column::table(name)?;
+        let file = "SELECT file FROM pragma_database_list WHERE name = 'main'";
+        let begun = Instant::now();
+        let file: Option<String> = loop {
+            match sqlx::query_scalar(file).fetch_one(&pool).await {
+                Ok(file) => break file,
+                // A new file gets its log by one process at a time, for which SQLite does not wait.
+                Err(error)
+                    if error.as_database_error().and_then(code) == Some(LOCKED)
+                        && begun.elapsed() < BUSY =>
+                {
+                    sleep(PAUSE).await;
+                }
+                Err(error) => return Err(failed(error, Statement::Reads)),
+            }
+        };
+        if file.is_none_or(|file| file.is_empty()) {
+            return Err(StoreError::new(
+                ErrorKind::Misconfigured,
+                "a database in memory ends with its connections: give a file, or use `MemoryStore`",
+            ));
+        }
         let create = format!(
             "CREATE TABLE IF NOT EXISTS {name} (key BLOB PRIMARY KEY, version INTEGER NOT NULL, \
              value BLOB NOT NULL, ends INTEGER NOT NULL) WITHOUT ROWID"
@@ -71,7 +98,7 @@ impl Table {
             .into(),
             page: format!("SELECT key, ends FROM {name} WHERE key > $1 ORDER BY key LIMIT 1000").into(),
             delete: format!("DELETE FROM {name} WHERE key = $1 AND ends < $2").into(),
-            swept: Mutex::default(),
+            swept: Swept::default(),
         })
     }
 
@@ -114,9 +141,8 @@ impl Table {
 
     /// Removes those of the next 1,000 rows that are over at `now`.
     async fn remove(&self, now: i64) -> Result<(), sqlx::Error> {
-        let after = || self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = after().clone();
-        let page = sqlx::query_as(AssertSqlSafe(Arc::clone(&self.page))).bind(from);
+        let page = sqlx::query_as(AssertSqlSafe(Arc::clone(&self.page)));
+        let page = page.bind(self.swept.last());
         let page: Vec<(Vec<u8>, i64)> = page.fetch_all(&self.pool).await?;
         let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await?;
         for (key, _) in page.iter().filter(|(_, ends)| *ends < now) {
@@ -125,7 +151,7 @@ impl Table {
             let _ = delete.await?;
         }
         transaction.commit().await?;
-        *after() = page.last().map(|(key, _)| key.clone()).unwrap_or_default();
+        self.swept.go_on(page.last().map(|(key, _)| key.clone()));
         Ok(())
     }
 }
@@ -166,6 +192,9 @@ impl Rows for Table {
     }
 
     async fn replace<'a>(&'a self, changes: &'a [Change]) -> Result<bool, StoreError> {
+        changes
+            .iter()
+            .for_each(|change| self.swept.begin(&change.key));
         let made = match changes {
             [change] => self.change(&self.pool, change).await,
             _ => self.change_several(changes).await,
@@ -179,15 +208,19 @@ impl Rows for Table {
     }
 }
 
+/// Returns the code of an error; further bytes, which say more about it, are left out.
+fn code(error: &dyn DatabaseError) -> Option<u32> {
+    let code = error.code()?.parse::<u32>().ok();
+    code.map(|code| code & 0xff)
+}
+
 fn failed(error: sqlx::Error, statement: Statement) -> StoreError {
     failure::failed(error, statement, |error, statement| {
-        let code = error.code().and_then(|code| code.parse::<u32>().ok());
-        // The lowest byte is the code; the others say more about it.
-        match code.map(|code| code & 0xff) {
+        match code(error) {
             // A disk that fails may have written.
             Some(10) => statement.without_reply(),
-            // No such table or column, no rights, read-only, no file, damaged, other types, no database.
-            Some(1 | 3 | 8 | 11 | 14 | 20 | 23 | 26) => ErrorKind::Misconfigured,
+            // No such table or column, no rights, read-only, no file, damaged, other columns or types, no database.
+            Some(1 | 3 | 8 | 11 | 14 | 19 | 20 | 23 | 26) => ErrorKind::Misconfigured,
             // Busy, locked, full: nothing is changed.
             _ => ErrorKind::Unavailable,
         }

@@ -35,7 +35,7 @@ crates/tollgate-redis/src/ lock home failure connection commands cluster no_clus
     plain builder operate
 crates/tollgate-scenarios/src/ client faults batches clear conformance diagnose extremes leases outage \
     published redacted refusals secured waiting
-crates/tollgate-sql/src/ column failure postgres sqlite sql_rows
+crates/tollgate-sql/src/ column failure swept postgres sqlite sql_rows
 crates/tollgate-testkit/src/ connection folder flavor port process tls server cluster fake program postgres \
     proxy sentinel shared
 crates/tollgate-tokio/src/ late blocking key random costs queue lease wait meter outbound pace inside
