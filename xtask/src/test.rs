@@ -37,7 +37,6 @@ test(/^scenarios::faults::/) => crates/tollgate-scenarios/src/faults
 test(/^scenarios::leases::/) => crates/tollgate-scenarios/src/leases.rs
 test(/^scenarios::outage::/) => crates/tollgate-scenarios/src/outage.rs
 test(/^scenarios::secured::/) => crates/tollgate-scenarios/src/secured.rs
-test(/^scenarios::waiting::/) => crates/tollgate-scenarios/src/waiting.rs
 ";
 
 /// The tests of the tools, and those of the program with databases.

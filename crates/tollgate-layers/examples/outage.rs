@@ -68,21 +68,18 @@ async fn seen<S: Store + 'static>(
             let (mut times, mut sources) = (Vec::new(), BTreeMap::<_, u32>::new());
             while begun.elapsed() < phase {
                 let asked = Instant::now();
-                let answer = limiter.check(caller as u64).await;
+                let decision = limiter.check(caller as u64).await?;
                 times.push(asked.elapsed().as_micros());
-                let source = match answer {
-                    Ok(decision) => format!("{:?}", decision.source()),
-                    Err(error) => format!("nobody ({})", error.kind()),
-                };
+                let source = format!("{:?}", decision.source());
                 *sources.entry(source).or_default() += 1;
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            (times, sources)
+            Ok::<_, Error>((times, sources))
         }));
     }
     let (mut times, mut sources) = (Vec::new(), BTreeMap::<_, u32>::new());
     while let Some(caller) = callers.join_next().await {
-        let (of_caller, by) = caller?;
+        let (of_caller, by) = caller??;
         times.extend(of_caller);
         for (source, count) in by {
             *sources.entry(source).or_default() += count;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tollgate_core::{ErrorKind, Limit, RateLimiter, Timestamp};
+use tollgate_core::{Limit, RateLimiter, Timestamp};
 use tollgate_testkit::{Cluster, Flavor, Migration, SentinelGroup, Server};
 use tollgate_wire::Options;
 use tollgate_wire::operate::{Clear, Cleared};
@@ -307,43 +307,6 @@ pub async fn many_keys_are_cleared_in_small_steps(client: &dyn Client) {
     let cluster = cluster();
     let store = client.cluster(&cluster.urls(), options()).await.unwrap();
     clears_many_in_small_steps(store, cluster.nodes()).await;
-}
-
-/// Users who may not scan or delete keys get an error, and nothing is deleted.
-pub async fn clearing_without_permission_is_an_error_that_names_the_command(client: &dyn Client) {
-    let server = Server::start(Flavor::System);
-    server.command(&["SET", "shop:a:gcra:v1:{k}", "x"]);
-    let commands = [
-        "+scan", "+unlink", "+dbsize", "+get", "+lindex", "+pttl", "+time",
-    ];
-    for (missing, is_needed) in [
-        ("+scan", true),
-        ("+unlink", true),
-        ("+dbsize", false),
-        ("+get", false),
-    ] {
-        let user = &missing[1..];
-        let mut words = vec!["ACL", "SETUSER", user, "on", ">secret", "~shop:*", "+ping"];
-        words.extend(commands.iter().filter(|name| **name != missing));
-        assert_eq!(server.command(&words).text(), Some("OK"));
-        let url = format!("redis://{user}:secret@{}", server.address());
-        let store = client.server(&url, options()).await.unwrap();
-        let what = Clear::new().ahead_by(Duration::ZERO);
-        let cleared = store.clear(&what, &mut |_| ()).await;
-        // A state that the user may not read could be ahead.
-        let fails = ["+scan", "+get"].contains(&missing);
-        assert_eq!(cleared.is_err(), fails, "{cleared:?}");
-        if let Ok(cleared) = cleared {
-            assert_eq!((cleared.found, cleared.skipped), (0, 1));
-            assert_eq!(cleared.keys.is_none(), missing == "+dbsize");
-        }
-        if is_needed {
-            let error = store.clear(&Clear::new(), &mut |_| ()).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Misconfigured);
-            assert!(error.to_string().contains("grant"), "{error}");
-            assert_eq!(server.command(&["DBSIZE"]).integer(), Some(1));
-        }
-    }
 }
 
 /// Stores 20 states of one slot, and moves seven of them to another node.

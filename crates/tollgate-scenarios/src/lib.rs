@@ -20,7 +20,6 @@ pub mod published;
 pub mod redacted;
 pub mod refusals;
 pub mod secured;
-pub mod waiting;
 
 pub use client::{AnyStore, Client, Connected};
 
@@ -44,7 +43,6 @@ macro_rules! scenarios {
                     callers_that_give_up_are_counted_or_not_and_change_nothing_for_others
                     calls_at_once_share_scripts_only_if_that_is_asked_for;
                 clear:
-                    clearing_without_permission_is_an_error_that_names_the_command
                     many_keys_are_cleared_in_small_steps
                     only_states_ahead_are_cleared
                     only_states_ahead_are_cleared_behind_sentinels
@@ -111,8 +109,6 @@ macro_rules! scenarios {
                     a_server_may_ask_for_a_certificate
                     an_address_is_enough_if_the_system_trusts_the_authority
                     tls_on_one_side_only_fails_quickly;
-                waiting:
-                    calls_wait_for_requests_and_tokens;
             }
 
             mod every_server_batched {

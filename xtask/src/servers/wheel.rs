@@ -114,12 +114,7 @@ impl Server {
 }
 
 /// Fetches what `requirements` names, one release and its hash in each line.
-pub(super) fn pip(
-    shell: &Shell,
-    arguments: &[&str],
-    requirements: &str,
-    scratch: &Path,
-) -> Outcome {
+fn pip(shell: &Shell, arguments: &[&str], requirements: &str, scratch: &Path) -> Outcome {
     let has_pip = cmd!(shell, "python3 -m pip --version")
         .quiet()
         .ignore_stderr()

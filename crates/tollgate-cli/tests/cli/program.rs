@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-/// A real access log of two hundred lines.
+/// A real access log of a hundred lines.
 pub(crate) const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/access.log");
 
 /// Returns a real access log of ten thousand lines, unless it is absent.

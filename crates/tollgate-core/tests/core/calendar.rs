@@ -1,11 +1,9 @@
-//! Days, weeks and months of time zones: where they begin, and how long events in them are kept.
+//! Days, weeks and months of time zones: where those of quotas begin, and how long events in them are kept.
 
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
-use tollgate_core::CalendarUnit;
 use tollgate_core::Timestamp;
-use tollgate_core::schedule::{self, CalendarQuota, Event};
+use tollgate_core::schedule::{self, Event};
 
 const NOW: u64 = 1_780_000_000_000_000;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -33,91 +31,6 @@ fn ask(state: &mut schedule::State, mut request: schedule::Request<'_>, now: Tim
 struct Answer {
     answer: schedule::Answer,
     widened: u32,
-}
-
-#[test]
-fn days_weeks_and_months_begin_where_those_of_the_zone_do() {
-    use CalendarUnit::{Day, Month, Week};
-    // Each row has the range, and then where its periods begin and the last one ends.
-    for (unit, zone, [from, until], expected) in [
-        // The clocks of Berlin go forward on a Sunday. The last period holds the end of the range.
-        (
-            Day,
-            "Europe/Berlin",
-            ["2026-03-28T12:00+01", "2026-03-30T00:00+02"],
-            &[
-                "2026-03-28T00:00+01",
-                "2026-03-29T00:00+01",
-                "2026-03-30T00:00+02",
-                "2026-03-31T00:00+02",
-            ][..],
-        ),
-        (
-            Week,
-            "Europe/Berlin",
-            ["2026-03-29T23:59+02", "2026-03-30T00:00+02"],
-            &[
-                "2026-03-23T00:00+01",
-                "2026-03-30T00:00+02",
-                "2026-04-06T00:00+02",
-            ],
-        ),
-        (
-            Month,
-            "Europe/Berlin",
-            ["2026-03-31T23:59+02", "2026-04-01T00:00+02"],
-            &[
-                "2026-03-01T00:00+01",
-                "2026-04-01T00:00+02",
-                "2026-05-01T00:00+02",
-            ],
-        ),
-        // They go back.
-        (
-            Week,
-            "Europe/Berlin",
-            ["2026-10-25T12:00+01", "2026-10-25T12:00+01"],
-            &["2026-10-19T00:00+02", "2026-10-26T00:00+01"],
-        ),
-        (
-            Month,
-            "Europe/Berlin",
-            ["2026-10-31T12:00+01", "2026-10-31T12:00+01"],
-            &["2026-10-01T00:00+02", "2026-11-01T00:00+01"],
-        ),
-        // Samoa had no 30th.
-        (
-            Day,
-            "Pacific/Apia",
-            ["2011-12-29T12:00-10", "2011-12-31T12:00+14"],
-            &[
-                "2011-12-29T00:00-10",
-                "2011-12-31T00:00+14",
-                "2012-01-01T00:00+14",
-            ],
-        ),
-        // Time begins with the epoch.
-        (
-            Day,
-            "America/New_York",
-            ["1970-01-01T00:00Z", "1970-01-01T04:59Z"],
-            &["1970-01-01T00:00Z", "1970-01-01T05:00Z"],
-        ),
-    ] {
-        let zone = TimeZone::get(zone).unwrap();
-        let quota = CalendarQuota::new(1, unit, zone.clone());
-        let periods = quota.periods(&zone, at(from), at(until));
-        let last = periods.last().map(|period| period.end());
-        let bounds: Vec<_> = periods.iter().map(|period| period.start()).collect();
-        let bounds: Vec<_> = bounds.into_iter().chain(last).collect();
-        let expected: Vec<_> = expected.iter().map(|text| at(text)).collect();
-        assert_eq!(bounds, expected, "{quota}");
-        assert!(
-            periods
-                .windows(2)
-                .all(|pair| pair[0].end() == pair[1].start())
-        );
-    }
 }
 
 /// An event at the last instant before a period begins leaves room for one at that instant, and none after.

@@ -13,7 +13,3 @@ mod load;
 mod nginx;
 mod prometheus;
 mod proxies;
-mod structured_fields;
-#[allow(dead_code, reason = "some of it serves other tests")]
-#[path = "../../../tollgate-http/tests/http/inbound/support.rs"]
-mod support;

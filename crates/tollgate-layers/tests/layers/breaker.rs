@@ -10,7 +10,7 @@ use std::time::Duration;
 use tollgate_core::store::Source;
 use tollgate_core::{ErrorKind, RateLimiter, Store};
 use tollgate_layers::{Breaker, Fallback, Lazy};
-use tollgate_memory::{Clock, ManualClock, MemoryStore};
+use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
 
 use crate::support::{Counted, Jumping, in_jumps};
@@ -52,31 +52,6 @@ fn it_opens_for_a_store_that_does_not_answer() {
             }
         });
     }
-}
-
-#[test]
-fn a_store_that_is_left_alone_is_asked_by_the_breaker_when_it_is_time() {
-    in_jumps(async {
-        let clock = Jumping::new();
-        let down = [Fault::Fail(ErrorKind::Unavailable); 4];
-        let store = Arc::new(Counted::new(FaultyStore::new(clock.memory(), down)));
-        let breaker = Breaker::new(Arc::clone(&store)).clock(clock);
-        let breaker = breaker.retry_every(Duration::from_secs(5));
-        let limiter = RateLimiter::new(&breaker, LIMIT).unwrap();
-        for _ in 0..3 {
-            assert!(limiter.check("k").await.is_err());
-        }
-        // The first try fails, too, and the next three answers close it.
-        for (seconds, calls) in [(4, 3), (9, 4), (11, 7)] {
-            let begun = clock.now();
-            tokio::time::sleep_until(clock.at(Duration::from_secs(seconds))).await;
-            assert_eq!((breaker.is_open(), store.calls()), (seconds < 11, calls));
-            let called = clock.now();
-            assert_eq!(limiter.check("k").await.is_ok(), seconds == 11);
-            assert!(begun < called && clock.now() == called, "nobody waits");
-        }
-        assert_eq!(store.calls(), 8);
-    });
 }
 
 #[test]

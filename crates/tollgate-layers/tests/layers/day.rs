@@ -433,3 +433,12 @@ fn a_day_of_faults_stays_within_each_bound() {
     assert_leaves_alone(&seen, &forecast, least);
     assert_recovers(&seen, &forecast, least);
 }
+
+#[allow(dead_code, reason = "`main` is for the example alone")]
+#[path = "../../examples/outage.rs"]
+mod example;
+
+#[tokio::test]
+async fn a_server_that_goes_and_comes_back_fails_no_call() {
+    example::run(Duration::from_millis(200)).await.unwrap();
+}

@@ -10,7 +10,6 @@ mod lazy;
 mod limits;
 mod observed;
 mod order;
-mod outage;
 mod prefetch;
 mod prefetch_day;
 mod support;

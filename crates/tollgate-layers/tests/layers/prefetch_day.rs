@@ -358,12 +358,3 @@ fn whatever_happens_no_window_holds_more_than_the_bound() {
         }
     }
 }
-
-#[allow(dead_code, reason = "`main` is for the example alone")]
-#[path = "../../examples/prefetch.rs"]
-mod example;
-
-#[tokio::test]
-async fn the_example_runs() {
-    example::run(2, 50, L, L).await.unwrap();
-}

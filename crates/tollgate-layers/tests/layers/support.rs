@@ -53,11 +53,6 @@ impl Jumping {
         Self(Instant::now())
     }
 
-    /// Returns the instant of Tokio `passed` after the start.
-    pub(crate) fn at(self, passed: Duration) -> Instant {
-        self.0 + passed
-    }
-
     pub(crate) fn memory(self) -> MemoryStore {
         MemoryStore::builder().clock(self).build()
     }

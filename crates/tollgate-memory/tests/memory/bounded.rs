@@ -191,42 +191,6 @@ fn sweeping_an_idle_store_frees_its_memory() {
     );
 }
 
-/// The bucket to search next differs in each round.
-#[test]
-fn a_sweep_drops_every_stale_key_of_its_own_clock() {
-    let (store, clock) = store(15);
-    let limit = once_a_minute();
-    let minute = Duration::from_secs(60);
-    for round in 0..60 {
-        let (own, callers) = (1 + round % 7, 1 + round % 5);
-        let now = clock.now();
-        for key in 0..own {
-            assert_eq!(consume(&store, &limit, &key.to_string()), Ok(true));
-        }
-        for key in 0..callers {
-            let key = key.to_string();
-            let request = Request::consume(Check::new(&limit, &key, 1)).at(now);
-            assert!(store.decide_now(&request).unwrap().is_allowed());
-        }
-        let end = now.saturating_add(minute);
-        assert_eq!((store.sweep(), store.len()), (0, own + callers));
-        clock.advance(minute);
-        assert_eq!(
-            (store.sweep(), store.len()),
-            (own, callers),
-            "round {round}"
-        );
-        assert_eq!((store.sweep_at(now), store.len()), (0, callers));
-        clock.set(now);
-        assert_eq!(consume(&store, &limit, "own"), Ok(true));
-        let swept = store.sweep_at(end);
-        assert_eq!((swept, store.len()), (callers, 1), "round {round}");
-        assert_eq!(consume(&store, &limit, "own"), Ok(false));
-        clock.set(end);
-        assert_eq!((store.sweep(), store.is_empty()), (1, true));
-    }
-}
-
 /// The store is one table. It has 16 buckets once it holds eight keys, and four insertions search
 /// them all.
 #[test]

@@ -18,20 +18,6 @@ fn limiter(limits: &[&str]) -> RateLimiter<MemoryStore> {
 }
 
 #[test]
-fn a_reservation_has_a_cost_of_one_unless_another_is_set() {
-    let limiter = limiter(&["l=gcra:2/1s"]);
-    let call = limiter.reserve("alice").within(SECOND).at(at(10));
-    assert_eq!(call.run().unwrap().remaining(), 1);
-    let call = limiter.reserve("alice").cost(2).within(SECOND).at(at(10));
-    let decision = call.run().unwrap();
-    assert_eq!(decision.consumed(), 2);
-    assert_eq!(decision.delay().duration(), Some(SECOND / 2));
-    assert_eq!(decision.retry_after(), Wait::ZERO);
-    let (_, verdict) = decision.binding();
-    assert_eq!(verdict.delay().duration(), Some(SECOND / 2));
-}
-
-#[test]
 fn a_reservation_says_when_it_was_recorded_and_when_it_starts() {
     let limiter = limiter(&["a=gcra:1/1s", "b=gcra:1/1s"]);
     let _ = limiter.check("alice").at(at(10)).run().unwrap();

@@ -7,21 +7,12 @@ use tollgate_memory::{Clock, MemoryStore};
 
 use crate::held::{MICRO, SECOND, plans, store};
 
-#[allow(dead_code, reason = "`main` is for the example alone")]
-#[path = "../../examples/schedule.rs"]
-mod example;
-
 /// Plans an event at `at` by the store's clock, and returns whether it was refused.
 fn add(store: &MemoryStore, key: &str, at: Timestamp) -> Result<bool, ErrorKind> {
     let placed = plans(store).add(key, "a", at).run();
     placed
         .map(|placement| placement.is_planned())
         .map_err(|error| error.kind())
-}
-
-#[test]
-fn the_example_runs() {
-    example::run().unwrap();
 }
 
 #[test]

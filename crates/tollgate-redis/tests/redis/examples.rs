@@ -3,9 +3,6 @@
 use tollgate_testkit::{Flavor, Server};
 
 #[allow(dead_code, reason = "`main` is for the example alone")]
-#[path = "../../examples/fleet.rs"]
-mod fleet;
-#[allow(dead_code, reason = "`main` is for the example alone")]
 #[path = "../../examples/job.rs"]
 mod job;
 #[allow(dead_code, reason = "`main` is for the example alone")]
@@ -22,12 +19,6 @@ async fn nobody_is_reminded_at_night() {
         .await
         .unwrap();
     assert!(bytes > 0, "{bytes}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn fleet_shares_a_limit_and_outlives_its_server() {
-    let server = Server::start(Flavor::System);
-    fleet::run(&server.address()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

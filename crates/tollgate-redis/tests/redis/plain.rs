@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_core::Algorithm;
 use tollgate_core::store::{Check, Request};
-use tollgate_core::{ErrorKind, Limit, Store, Timestamp};
+use tollgate_core::{ErrorKind, Limit, Store};
 use tollgate_redis::redis::aio::MultiplexedConnection;
 use tollgate_redis::{PlainStore, RedisStoreBuilder, TimeSource};
 use tollgate_testkit::{Flavor, Reply, Server};
@@ -96,36 +96,6 @@ async fn the_callers_clock_is_refused_at_construction() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("TimeSource::Server"), "{error}");
-}
-
-#[tokio::test]
-async fn unsupported_requests_are_refused() {
-    let server = Server::start(Flavor::System);
-    let store = store(&server).await;
-    let (aligned, anchored) = (
-        limit("fixed-window:5/1h"),
-        limit("fixed-window:5/1h,anchored"),
-    );
-    let [one, other] = ["k", "l"].map(|key| Check::new(&aligned, key, 1));
-    let anchored = Check::new(&anchored, "k", 1);
-    let first = store.decide(Request::consume(anchored)).await.unwrap();
-    let receipt = first.into_receipt().unwrap();
-    let written = keys(&server);
-    for (request, reason) in [
-        (Request::consume(one).and(other), "all-or-nothing"),
-        (Request::take_up_to(one), "part of a cost"),
-        (
-            Request::consume(one).at(Timestamp::UNIX_EPOCH),
-            "the server's clock",
-        ),
-        (Request::refund(&receipt, anchored), "its first call"),
-    ] {
-        assert!(store.supports(&request).is_err(), "{reason}");
-        let error = store.decide(request).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        assert!(error.to_string().contains(reason), "{error}");
-    }
-    assert_eq!(keys(&server), written);
 }
 
 #[tokio::test]

@@ -176,17 +176,6 @@ fn calls_in_batches_end_at_their_deadline_on_a_runtime_that_nobody_drives() {
 }
 
 #[test]
-fn a_primary_is_looked_for_on_the_runtime_of_the_next_call() {
-    let group = SentinelGroup::start(Flavor::System);
-    let (urls, name) = (group.sentinel_urls(), group.primary_name());
-    let builder = RedisStoreBuilder::from(options());
-    let connect = async || builder.connect_sentinel(urls, name).await.unwrap();
-    for error in errors_on_later_runtimes(connect) {
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
-    }
-}
-
-#[test]
 fn a_cluster_store_says_that_its_runtime_has_ended() {
     let cluster = Cluster::masters_only(Flavor::System, 3);
     let first = several_threads();

@@ -102,33 +102,6 @@ impl Calls {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tenant_is_served_second_behind_sixty_calls_of_another() {
-    for server in servers() {
-        let mut calls = Calls::new(server);
-        // The first one does not wait.
-        calls.start((USUAL, "a"), 61).await;
-        calls.start((USUAL, "b"), 1).await;
-        let served = calls.served(4).await;
-        assert!(served.starts_with("aab"), "{served}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn flow_that_has_not_waited_has_saved_up_nothing() {
-    for server in servers() {
-        let mut calls = Calls::new(server);
-        calls.start((USUAL, "a"), 30).await;
-        calls.served(10).await;
-        calls.start((USUAL, "b"), 10).await;
-        let served = calls.served(10).await;
-        assert!(
-            served[10..].contains("bababa") && !served.contains("bb"),
-            "{served}"
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn least_urgent_calls_get_their_share_of_a_permanent_load() {
     for server in servers() {
         let mut calls = Calls::new(server);

@@ -5,7 +5,6 @@
 mod blocking;
 mod clock;
 mod costs;
-mod examples;
 mod flows;
 mod giving_up;
 mod guard;

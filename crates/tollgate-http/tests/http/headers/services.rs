@@ -141,6 +141,9 @@ draft 11, on two lines => burst 100 50 60000 30000, day 5000 4000 86400000 - =>
   RateLimit: "day";r=4000
 draft 11, without policies => default - 50 - 30000 =>
   RateLimit: "default";r=50;t=30;acme-extra=?1
+draft 11, with a name of any text => a "b;r=0,\ 100 50 60000 30000 =>
+  RateLimit-Policy: "a \"b;r=0,\\";qu=a/b;q=100;w=60
+  RateLimit: "a \"b;r=0,\\";x=@1700000000;r=50;t=30;y=-1.5
 draft 8 to 10, with names that are tokens => burst 100 50 60000 30000 =>
   RateLimit-Policy: burst;q=100;w=60
   RateLimit: burst;r=50;t=30

@@ -416,7 +416,6 @@ impl Form {
                 .collect()
         };
         match self {
-            // By an independent reader of structured fields.
             Self::Draft(Draft::Eleven) => {
                 let list: List = Parser::new(text(headers, "ratelimit")).parse().unwrap();
                 let items = list.iter().map(|entry| {
