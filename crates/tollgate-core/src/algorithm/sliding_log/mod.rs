@@ -110,15 +110,27 @@ impl State {
 
     /// Returns the running total of what was recorded up to `expired`.
     fn total_until(&self, expired: Option<u64>) -> u64 {
-        let Some(expired) = expired else {
-            return self.before;
-        };
-        match self.entries.front() {
-            Some(first) if first.at <= expired => {}
-            _ => return self.before,
+        let left = expired.map_or(0, |expired| self.first(|entry| entry.at > expired));
+        left.checked_sub(1)
+            .map_or(self.before, |last| self.entries[last].total)
+    }
+
+    /// Returns how many entries are before the first one for which `holds` is true, as it is for all later ones.
+    ///
+    /// Mostly a few of the oldest have left, or must leave: so it looks at these first, in growing steps, rather
+    /// than into the middle of a long list that no cache holds.
+    #[inline]
+    fn first(&self, holds: impl Fn(&Entry) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.entries.len());
+        while low < high {
+            let probe = (low + low / 2).min(low.midpoint(high));
+            if holds(&self.entries[probe]) {
+                high = probe;
+            } else {
+                low = probe + 1;
+            }
         }
-        let live = self.entries.partition_point(|entry| entry.at <= expired);
-        self.entries[live - 1].total
+        low
     }
 
     fn total(&self) -> u64 {
@@ -212,7 +224,7 @@ impl Machine for SlidingLog {
         }
         // The call fits once all units up to this running total have left.
         let needed = gone + (used + cost - amount);
-        let last_needed = state.entries.partition_point(|entry| entry.total < needed);
+        let last_needed = state.first(|entry| entry.total >= needed);
         let leaves = state.entries[last_needed].at + self.quota.window_us();
         Wait::from_micros(leaves - now)
     }
