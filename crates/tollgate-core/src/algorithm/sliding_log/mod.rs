@@ -24,7 +24,7 @@ const WIDE: u32 = 1 << 31;
 /// Remembers when each unit of the last window was consumed: exact.
 ///
 /// No half-open span of length `T` ever holds more than `N` admitted units. Calls at one instant
-/// share an entry, so a log holds at most `N` entries of 8 bytes; of 16, if the window is longer than four years.
+/// share an entry, so a log holds at most `N` entries: of 8 bytes, or of 16 if `T` is longer than four years.
 ///
 /// # Examples
 ///
@@ -242,6 +242,7 @@ impl SlidingLog {
 impl State {
     /// Returns a state with these entries, which has room for `room` of them.
     #[cold]
+    #[inline(never)]
     fn of(latest: u64, room: usize, is_wide: bool, entries: impl Iterator<Item = Entry>) -> Self {
         let width = u32::from(is_wide);
         let mut state = Self {
