@@ -184,14 +184,10 @@ impl SlidingLog {
 
     #[inline(always)]
     fn status_in(&self, view: &View, now: u64) -> Status {
-        let reset_us = if view.used > 0 {
-            view.newest + self.quota.window_us() - now
-        } else {
-            0
-        };
+        let reset_us = (view.used > 0).then(|| view.newest + self.quota.window_us() - now);
         Status {
             remaining: self.quota.amount().saturating_sub(view.used),
-            reset_after: Wait::from_micros(reset_us),
+            reset_after: Wait::from_micros(reset_us.unwrap_or(0)),
         }
     }
 
