@@ -8,7 +8,6 @@ mod sql;
 
 use std::cell::LazyCell;
 use std::error::Error;
-use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
@@ -31,11 +30,12 @@ type Problem = Box<dyn Error + Send + Sync>;
 #[derive(Debug)]
 struct Case {
     name: &'static str,
-    /// Whether all of them are allowed, or all denied: every limit allows one an hour then, and each key made
-    /// its call before.
+    /// Whether all of them are allowed, or all denied: every limit allows one an hour then.
     is_allowed: bool,
     /// How many keys are called in turn.
     keys: usize,
+    /// How many calls each key has made before.
+    before: usize,
     /// How many limits decide together.
     limits: usize,
     in_flight: usize,
@@ -45,6 +45,7 @@ const CASE: Case = Case {
     name: "allowed, 1 key",
     is_allowed: true,
     keys: 1,
+    before: 1,
     limits: 1,
     in_flight: 1,
 };
@@ -85,8 +86,9 @@ const CASES: [Case; 7] = [
     },
 ];
 
-/// How far steady calls are apart under a limit of 100 a second. Sliding buckets would deny some that come faster.
-const STEP: Duration = Duration::from_millis(12);
+/// How far steady calls of a key are apart under a limit of 110 in two seconds, so that 100 of them count. Sliding
+/// buckets would deny some that come faster than the limit allows.
+const STEP: Duration = Duration::from_millis(20);
 
 /// The name of each algorithm, and its limit of `N`.
 const ALGORITHMS: [(&str, &str); 6] = [
@@ -178,12 +180,14 @@ fn timed(
 ) {
     let keys = LazyCell::new(|| {
         let keys = case.keys();
-        // Each key is stored, and a quota of one is exhausted.
-        keys.iter().for_each(|key| assert!(check(key).is_ok()));
+        let before = keys.iter().cycle().take(case.before * keys.len());
+        before.for_each(|key| assert!(check(key).is_ok()));
         keys
     });
+    let mut turns = None;
     group.bench_function(name, |bencher| {
-        let mut keys = keys.iter().cycle();
+        // They go on where the last sample ended, so that the calls of each key are evenly apart.
+        let keys = turns.get_or_insert_with(|| keys.iter().cycle());
         bencher.iter(|| {
             let allowed = keys.next().map(&check);
             assert!(matches!(allowed, Some(Ok(allowed)) if allowed == case.is_allowed));
@@ -276,50 +280,50 @@ async fn calls<S: Store + 'static>(
     begun.elapsed()
 }
 
-/// Measures each algorithm in memory, and governor, with one key: calls that come as fast as they can under a
-/// limit that none exceeds, and calls at a steady rate just below that of their limit, so that one leaves the window
-/// as each comes, by a clock that is set by hand.
+/// Measures each algorithm in memory, and governor: calls for one key that come as fast as they can under a limit that
+/// none exceeds, and calls for one key or many at a steady rate just below that of their limit, so that one leaves the
+/// window as each comes, by a clock that is set by hand.
 pub fn algorithms(criterion: &mut Criterion) {
     const MANY: NonZeroU32 = NonZeroU32::new(100_000_000).unwrap();
-    const STEADY: NonZeroU32 = NonZeroU32::new(100).unwrap();
+    const STEADY: NonZeroU32 = NonZeroU32::new(55).unwrap();
 
     let mut fast = group(criterion, "algorithm");
-    let governor = DefaultKeyedRateLimiter::<&str>::keyed(Quota::per_second(MANY));
-    allowed(&mut fast, "governor", || {
-        Ok(governor.check_key(&"user").is_ok())
+    let governor = DefaultKeyedRateLimiter::keyed(Quota::per_second(MANY));
+    timed(&mut fast, "governor", &CASE, |key| {
+        Ok(governor.check_key(key).is_ok())
     });
     for (name, limit) in ALGORITHMS {
         // No loop makes 100,000 calls, which are the most that a log keeps, within a millisecond.
         let limiter = limiter(MemoryStore::new(), &[limit.replace('N', "100000/1ms")]);
-        allowed(&mut fast, name, || {
-            Ok(limiter.check("user").run()?.is_allowed())
+        timed(&mut fast, name, &CASE, |key| {
+            Ok(limiter.check(key).run()?.is_allowed())
         });
     }
     fast.finish();
 
-    let mut steady = group(criterion, "steady");
-    let clock = FakeRelativeClock::default();
-    let governor = Governor::dashmap_with_clock(Quota::per_second(STEADY), clock.clone());
-    allowed(&mut steady, "governor", || {
-        clock.advance(STEP);
-        Ok(governor.check_key(&"user").is_ok())
-    });
-    for (name, limit) in ALGORITHMS {
-        let clock = ManualClock::new();
-        let store = MemoryStore::builder().clock(clock.clone()).build();
-        let limiter = limiter(store, &[limit.replace('N', "100/1s")]);
-        allowed(&mut steady, name, || {
-            clock.advance(STEP);
-            Ok(limiter.check("user").run()?.is_allowed())
+    for (name, keys) in [("steady", 1), ("steady, 10k keys", 10_000)] {
+        let mut steady = group(criterion, name);
+        let case = Case {
+            keys: usize::try_from(keys).unwrap_or(usize::MAX),
+            before: 110,
+            ..CASE
+        };
+        let step = STEP / keys;
+        let clock = FakeRelativeClock::default();
+        let governor = Governor::dashmap_with_clock(Quota::per_second(STEADY), clock.clone());
+        timed(&mut steady, "governor", &case, |key| {
+            clock.advance(step);
+            Ok(governor.check_key(key).is_ok())
         });
+        for (name, limit) in ALGORITHMS {
+            let clock = ManualClock::new();
+            let store = MemoryStore::builder().clock(clock.clone()).build();
+            let limiter = limiter(store, &[limit.replace('N', "110/2s")]);
+            timed(&mut steady, name, &case, |key| {
+                clock.advance(step);
+                Ok(limiter.check(key).run()?.is_allowed())
+            });
+        }
+        steady.finish();
     }
-    steady.finish();
-}
-
-/// Measures calls that are all allowed, once a window is full of them.
-fn allowed(group: &mut Group<'_>, name: &str, check: impl Fn() -> Result<bool, Problem>) {
-    group.bench_function(name, |bencher| {
-        (0..200).for_each(|_| assert!(check().is_ok()));
-        bencher.iter(|| assert!(matches!(black_box(check()), Ok(true))));
-    });
 }

@@ -56,7 +56,7 @@ pub(crate) const CHARTS: [Chart; 2] = [
     Chart {
         name: "bench-algorithms",
         title: "Time of a decision in memory by algorithm",
-        note: "Nanoseconds (ns) of an allowed call for one key, by one thread.",
+        note: "Nanoseconds (ns) of an allowed call, by one thread.",
         rows: &[
             "governor",
             "GCRA",
@@ -66,7 +66,7 @@ pub(crate) const CHARTS: [Chart; 2] = [
             "sliding buckets",
             "sliding log",
         ],
-        columns: &["algorithm", "steady"],
+        columns: &["algorithm", "steady", "steady, 10k keys"],
         rows_are_groups: false,
         unit: 1.0,
         axis: [0.0, 100.0],

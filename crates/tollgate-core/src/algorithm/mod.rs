@@ -78,7 +78,7 @@ pub enum Algorithm {
     /// Estimates the calls of the last window from two counters.
     SlidingCounter(sliding_counter) keeps sliding_counter::State;
     /// Remembers when each unit of the last window was consumed.
-    SlidingLog(sliding_log) keeps Box<sliding_log::State>;
+    SlidingLog(sliding_log) keeps sliding_log::State;
     /// Denies every call of a key while the key is blocked, and counts none.
     Block(block) keeps block::State;
     /// Counts calls per day, week, month or year of a time zone.

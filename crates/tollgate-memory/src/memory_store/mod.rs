@@ -59,7 +59,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// |---|---|
 /// | fixed window, sliding counter, GCRA, block | 300 |
 /// | sliding buckets of `k` buckets | 300 + 48 + 8 (`k` + 1) |
-/// | sliding log of an amount `N` | 300 + 48 + 16 max(`N`, 4) |
+/// | sliding log of an amount `N` | 300 + 16 + 8 max(`N`, 4); 16 instead of 8 if its window is longer than four years |
 /// | schedule of `E` events with ids of `L` bytes | 300 + 64 max(`E`, 4) + `E` `L` |
 /// | `E` leases with ids of `L` bytes | 300 + 80 max(`E`, 2) + `E` `L` |
 /// | answer to a call with an [id](tollgate_core::CallId), under `n` limits | 300 + 256, and 64 `n` more if `n` is above 4 |

@@ -270,7 +270,7 @@ fn algorithms(amount: u64) -> [(Limit, usize); 6] {
             limit("ring", SlidingBuckets::new(quota, 127).unwrap()),
             48 + 8 * 128,
         ),
-        (limit("log", log.count_denied()), 48 + 16 * entries.max(4)),
+        (limit("log", log.count_denied()), 16 + 8 * entries.max(4)),
     ]
 }
 

@@ -288,8 +288,8 @@ fn said_by_machine(algorithm: &Algorithm, state: &State) -> Vec<u64> {
         }
     }
     match (algorithm, &numbers[..]) {
-        (Algorithm::SlidingLog(_), &[ref entries @ .., before, latest]) => {
-            let entries = entries.chunks(2).map(|entry| (entry[0], entry[1] - before));
+        (Algorithm::SlidingLog(_), &[ref entries @ .., latest]) => {
+            let entries = entries.chunks(2).map(|entry| (entry[0], entry[1]));
             numbers = log(entries, latest);
         }
         // A server names a bucket's length in its key.

@@ -1,7 +1,5 @@
 //! The sliding log's script: its parameters, and how to read its states.
 
-use std::collections::VecDeque;
-
 use super::{Entry, MOST, SlidingLog, State};
 use crate::algorithm::Machine;
 use crate::algorithm::{self, CallContext, Listed, Paired, Words, words};
@@ -23,10 +21,10 @@ impl Paired for SlidingLog {
             return None;
         };
         let amount = self.quota().amount();
-        let mut entries = VecDeque::new();
+        let mut entries = Vec::new();
         let mut push = |at, total| {
             if (1..=used).contains(&total) {
-                entries.push_back(Entry { at, total });
+                entries.push(Entry { at, total });
             }
         };
         if (1..=amount).contains(&call.cost) {
@@ -44,20 +42,13 @@ impl Paired for SlidingLog {
         push(last, used);
         let gone = self.expired(call.now.max(latest));
         let live = entries.iter().all(|e| gone.is_none_or(|gone| e.at > gone));
-        let ordered = entries
-            .iter()
-            .zip(entries.iter().skip(1))
-            .all(|(a, b)| a.at <= b.at);
-        let newest = entries.back().map_or(0, |entry| entry.at);
+        let ordered = entries.is_sorted_by_key(|entry| entry.at);
+        let newest = entries.last().map_or(0, |entry| entry.at);
         let too_late = newest > latest.saturating_add(LONGEST_AHEAD_US.into());
         if used > MOST || !live || !ordered || too_late {
             return None;
         }
-        Some(Self::keep(State {
-            entries,
-            before: 0,
-            latest,
-        }))
+        Some(Self::keep(State::of(latest, 3, true, entries.into_iter())))
     }
 
     fn latest(_shape: &[u64], values: &[Vec<u8>]) -> Option<u64> {
