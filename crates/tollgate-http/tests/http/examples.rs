@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use tollgate_memory::{ManualClock, MemoryStore};
-use tollgate_testkit::{Flavor, Server};
 
 use crate::client::*;
 
@@ -22,9 +21,6 @@ mod hyper;
 #[path = "../../examples/llm_proxy.rs"]
 mod llm_proxy;
 #[allow(dead_code, reason = "`main` is for the example alone")]
-#[path = "../../examples/login.rs"]
-mod login;
-#[allow(dead_code, reason = "`main` is for the example alone")]
 #[path = "../../examples/upload.rs"]
 mod upload;
 
@@ -36,42 +32,6 @@ macro_rules! start {
             served.map_err(|error| error.to_string()).unwrap();
         }))
     };
-}
-
-#[tokio::test]
-async fn login_serves_five_a_minute_in_memory_and_on_a_server() {
-    let server = Server::start(Flavor::System);
-    for store in [None, Some(server.url())] {
-        let (listener, address) = listener().await;
-        start!(login::serve(listener, store));
-        let post = || {
-            request("POST", address, "/login")
-                .body(Full::<Bytes>::default())
-                .unwrap()
-        };
-        for left in (0..5).rev() {
-            let answer = send(post()).await;
-            assert_eq!((answer.status, &*answer.body), (200, "welcome\n"));
-            assert!(
-                answer
-                    .header("ratelimit")
-                    .starts_with(&format!("\"login-minute\";r={left};"))
-            );
-        }
-        let answer = send(post()).await;
-        assert_eq!(answer.status, 429);
-        assert_eq!(answer.header("content-type"), "application/problem+json");
-        let retry_after: u64 = answer.header("retry-after").parse().unwrap();
-        assert!((50..=60).contains(&retry_after));
-        // What is denied uses up nothing.
-        let holds = answer.header("ratelimit").contains("\"login-hour\";r=15;");
-        assert!(holds, "{answer:?}");
-        // The form is not limited.
-        let get = request("GET", address, "/").body(Full::<Bytes>::default());
-        let page = send(get.unwrap()).await;
-        assert_eq!((page.status, &*page.header("ratelimit")), (200, ""));
-        assert!(page.header("content-type").starts_with("text/html"));
-    }
 }
 
 #[tokio::test]

@@ -1,10 +1,7 @@
-//! The examples, run: `reminders` for more people with `TOLLGATE_PEOPLE`.
+//! The example, run: for more people with `TOLLGATE_PEOPLE`.
 
 use tollgate_testkit::{Flavor, Server};
 
-#[allow(dead_code, reason = "`main` is for the example alone")]
-#[path = "../../examples/job.rs"]
-mod job;
 #[allow(dead_code, reason = "`main` is for the example alone")]
 #[path = "../../examples/reminders.rs"]
 mod reminders;
@@ -19,10 +16,4 @@ async fn nobody_is_reminded_at_night() {
         .await
         .unwrap();
     assert!(bytes > 0, "{bytes}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_process_runs_the_job() {
-    let server = Server::start(Flavor::System);
-    job::run(&server.url()).await.unwrap();
 }
