@@ -346,37 +346,6 @@ fn a_caller_that_goes_away_while_it_asks_holds_up_nobody() {
     });
 }
 
-/// Nothing that is still on its way back is added to what is left afterwards.
-#[test]
-fn what_is_on_its_way_back_arrives_before_a_key_is_changed() {
-    for change in ["lower", "give", "reset"] {
-        in_jumps(async {
-            let clock = Jumping::new();
-            let memory = Arc::new(Counted::new(clock.memory()));
-            let store = Prefetch::new(Odd(memory, true, L / 4), L).clock(clock);
-            let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap();
-            for _ in 0..100 {
-                let _ = allowed(&limiter).await;
-            }
-            // The task has begun to give back what was not used in time.
-            sleep(L + MS * 10).await;
-            let left = if change == "lower" {
-                limiter.lower("k", 3).await.unwrap();
-                3
-            } else {
-                match change {
-                    "give" => drop(limiter.give("k").cost(5_000).await.unwrap()),
-                    _ => limiter.reset("k").await.unwrap(),
-                }
-                assert!(limiter.check("k").cost(990).await.unwrap().is_allowed());
-                10
-            };
-            sleep(L * 3).await;
-            assert_eq!(limiter.peek("k").await.unwrap().remaining(), left);
-        });
-    }
-}
-
 /// Also of one limit of several, if the store takes longer for that than units last, and if the key is called
 /// often only since it began.
 #[test]
@@ -388,7 +357,13 @@ fn no_units_from_before_are_used_after_a_key_is_changed() {
         ("give", 1_000),
         ("reset", 1_000),
     ] {
-        for (calls_before, takes) in [(0, L / 4), (100, L / 4), (100, L * 2)] {
+        for (calls_before, rests, takes) in [
+            (0, Duration::ZERO, L / 4),
+            (100, Duration::ZERO, L / 4),
+            // The task has begun to give back what was not used in time.
+            (100, L + MS * 10, L / 4),
+            (100, Duration::ZERO, L * 2),
+        ] {
             in_jumps(async {
                 let clock = Jumping::new();
                 let memory = Arc::new(Counted::new(clock.memory()));
@@ -400,6 +375,7 @@ fn no_units_from_before_are_used_after_a_key_is_changed() {
                 for _ in 0..calls_before {
                     let _ = allowed(&limiter).await;
                 }
+                sleep(rests).await;
                 let is_changed = Cell::new(false);
                 let changes = async {
                     match change {

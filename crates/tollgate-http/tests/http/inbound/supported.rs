@@ -1,7 +1,7 @@
 //! What a layer says before a request comes, and the time zones that requests bring.
 
 use std::convert::Infallible;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU64;
 
 use async_trait::async_trait;
 use http::{HeaderName, HeaderValue};
@@ -9,7 +9,6 @@ use jiff::tz::TimeZone;
 use tollgate_core::store::{Checks, Operation, Request as Question, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
 use tollgate_http::inbound::{ClientIp, InboundLayer, KeyBy, OnStoreFailure, Policy};
-use tollgate_layers::{Share, usual};
 use tollgate_memory::MemoryStore;
 
 use super::support::*;
@@ -110,23 +109,6 @@ async fn policies_whose_keys_never_share_a_slot_are_found_before_a_request_comes
             Err(ErrorKind::Unsupported)
         };
         assert_eq!(supported, expected, "{shown}");
-    }
-}
-
-/// Otherwise the first outage would show it.
-#[test]
-fn what_a_fallback_could_never_decide_is_found_before_a_request_comes() {
-    for (amount, expected) in [(3, Ok(())), (2, Err(ErrorKind::Unsupported))] {
-        let part = Share::new(MemoryStore::new(), NonZeroU32::new(3).unwrap());
-        let plans = [
-            ("free", format!("a=sliding-log:{amount}/1m")),
-            ("pro", "a=gcra:9/1s".into()),
-        ];
-        let plans = plans.map(|(name, limit)| (name, [limit]));
-        let store = usual(store().0, part);
-        let layer = InboundLayer::by_plan(store, plans, by_user(), |_| Some("pro")).unwrap();
-        let supported = layer.supported().map_err(|error| error.kind());
-        assert_eq!(supported, expected, "{amount}");
     }
 }
 

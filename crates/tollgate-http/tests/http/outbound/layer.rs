@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::header::HOST;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request};
 use tokio::time::sleep;
 use tollgate_core::ErrorKind;
 use tollgate_core::store::Source;
@@ -15,7 +15,7 @@ use tollgate_layers::Prefetch;
 use tollgate_memory::MemoryStore;
 use tollgate_tokio::Outbound;
 use tollgate_tokio::wait::WaitError;
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt};
 
 use super::remote::*;
 
@@ -260,15 +260,4 @@ async fn a_store_that_fails_does_not_cost_the_response() {
         assert_eq!(response.status(), answer.0);
         assert_eq!(remote.calls().len(), 1);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_errors_of_the_client_are_returned() {
-    let client = service_fn(|_: Request<()>| async {
-        Err::<Response<()>, _>(std::io::Error::other("no connection"))
-    });
-    let client = OutboundLayer::new(process(&store()), key, MINUTE).layer(client);
-    let error = client.oneshot(Request::new(())).await.unwrap_err();
-    assert!(matches!(error, OutboundRequestError::Client(_)));
-    assert_eq!(error.to_string(), "no connection");
 }

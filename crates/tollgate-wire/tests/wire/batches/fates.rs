@@ -79,13 +79,17 @@ fn each_call_is_late_at_its_own_deadline() {
         calls.push(scene.begin(request));
         pass(Duration::from_millis(1));
     }
+    let woken = [0, 1].map(|at| watch(slice::from_mut(&mut calls[at])));
+    let are_woken = || woken.each_ref().map(|woken| woken.is_woken());
     run_tasks();
     let still_wait = |calls: &mut [Deciding<'_>]| calls.iter_mut().all(|call| poll(call).is_none());
     scene.timed_out();
+    assert_eq!(are_woken(), [true, false]);
     let shown = fails(&mut calls[0], ErrorKind::Unknown);
     assert!(shown.contains("no reply within 500ms"), "{shown}");
-    assert!(still_wait(&mut calls[1..]));
+    assert!(still_wait(&mut calls[2..]));
     scene.timed_out();
+    assert_eq!(are_woken(), [true, true]);
     fails(&mut calls[1], ErrorKind::Unavailable);
     assert!(still_wait(&mut calls[2..]));
     scene.replied([answer(2, &fresh_state()), answer(1, &fresh_state())].concat());
@@ -128,25 +132,6 @@ fn a_program_that_is_late_waits_longer_for_a_reply() {
             }
         }
     }
-}
-
-#[test]
-fn whoever_waits_for_a_call_that_is_late_is_woken() {
-    let scene = scene();
-    let mut calls = Vec::new();
-    let woken = [(); 2].map(|()| {
-        let mut call = scene.call();
-        let woken = watch(slice::from_mut(&mut call));
-        calls.push(call);
-        pass(Duration::from_millis(1));
-        woken
-    });
-    run_tasks();
-    let are_woken = || woken.each_ref().map(|woken| woken.is_woken());
-    scene.timed_out();
-    assert_eq!(are_woken(), [true, false]);
-    scene.timed_out();
-    assert_eq!(are_woken(), [true, true]);
 }
 
 /// A call joins others at any time, so deadlines may be nanoseconds apart.
@@ -394,50 +379,16 @@ fn calls_end_with_their_runtime() {
 }
 
 #[test]
-fn a_script_that_is_not_known_is_loaded_and_each_call_is_counted_once() {
+fn nothing_is_counted_by_a_runtime_that_ends_while_a_script_is_loaded() {
     let scene = scene();
+    scene.hold_loads();
     let mut calls = scene.together(3);
     scene.failed("NOSCRIPT No matching script.");
-    let sent = scene.sent();
-    assert_eq!(
-        sent.iter()
-            .map(super::gate::Sent::calls)
-            .collect::<Vec<_>>(),
-        [[3], [3]]
-    );
     assert_eq!(scene.loaded(), 1);
-    scene.answered(3);
-    assert_eq!(left_of(&mut calls), [99, 98, 97]);
-}
-
-#[test]
-fn nothing_is_counted_while_a_script_is_loaded() {
-    for ends in [true, false] {
-        let scene = scene();
-        scene.hold_loads();
-        let mut calls = scene.together(3);
-        scene.failed("NOSCRIPT No matching script.");
-        assert_eq!(scene.loaded(), 1);
-        if ends {
-            drop_tasks();
-        } else {
-            scene.timed_out();
-        }
-        for call in &mut calls {
-            fails(call, ErrorKind::Unavailable);
-        }
+    drop_tasks();
+    for call in &mut calls {
+        fails(call, ErrorKind::Unavailable);
     }
-}
-
-#[test]
-fn a_call_wakes_whoever_polled_it_last() {
-    let scene = scene();
-    let mut call = scene.call();
-    let woken = [(); 2].map(|()| watch(slice::from_mut(&mut call)));
-    scene.answered(1);
-    let found = woken.each_ref().map(|woken| woken.is_woken());
-    assert_eq!(found, [false, true]);
-    assert!(ended(&mut call).unwrap().is_allowed());
 }
 
 #[test]

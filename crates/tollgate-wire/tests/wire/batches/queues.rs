@@ -182,19 +182,6 @@ fn a_batch_that_has_just_left_is_waited_for_as_a_call_is() {
 }
 
 #[test]
-fn a_call_that_is_over_makes_room_for_another() {
-    let scene = Scene::rush();
-    // The first one takes longer than all others.
-    let _first = scene.call();
-    for _ in 0..3 {
-        let calls: Vec<_> = (1..ALONE).map(|_| scene.call()).collect();
-        assert_eq!(tasks(), 0);
-        drop(calls);
-    }
-    assert!(scene.sent().iter().all(|sent| !sent.is_batch));
-}
-
-#[test]
 fn batches_that_left_beside_others_because_they_were_full_leave_no_more_beside_them() {
     let options = Options::new().with_batch_gap(HOUR);
     let (scene, limit) = (Scene::new(options), limit("gcra:100/1s"));
@@ -229,20 +216,6 @@ fn batches_that_end_with_their_runtime_make_room_for_others() {
     drop_tasks();
     assert!(poll(calls.last_mut().unwrap()).unwrap().is_err());
     two_at_once(&mut calls);
-}
-
-#[test]
-fn every_call_that_waits_is_woken_when_its_runtime_ends() {
-    let scene = Scene::new(Options::new().with_batches_only());
-    let requests = of_keys(scene.limit, 65);
-    let mut calls: Vec<_> = requests.iter().map(|of| scene.begin(of)).collect();
-    // The last call waits in a batch of its own, behind a full one.
-    let woken = watch(&mut calls[64..]);
-    drop_tasks();
-    assert!(woken.is_woken());
-    for call in &mut calls {
-        assert!(poll(call).unwrap().is_err());
-    }
 }
 
 #[test]
@@ -483,32 +456,23 @@ fn refunds_of_long_logs_do_not_depart_together() {
 /// Otherwise a store would remember every key that it was ever called for.
 #[test]
 fn nothing_is_kept_of_the_keys_of_a_batch_that_has_left() {
-    let scene = Scene::new(Options::new().with_batches_only());
+    let scene = Scene::new(Options::new().with_batches_only().with_batch_limits(1));
     let of = |key| Request::consume(Check::new(scene.limit, key, 1));
-    let [alice, bob] = ["alice", "bob"].map(of);
-    let _calls = [&alice, &bob].map(|request| scene.begin(request));
-    let remembers_keys = || format!("{:?}", scene.store).contains("keys: 2");
-    assert!(remembers_keys());
+    let requests = ["alice", "bob", "carol"].map(of);
+    let _calls = requests.each_ref().map(|request| scene.begin(request));
+    let remembers = |keys| format!("{:?}", scene.store).contains(&format!("keys: {keys}"));
+    assert!(remembers(3));
     // Neither as text nor as a list of bytes.
     for alice in ["alice", "97, 108"] {
         assert!(!format!("{:?}", scene.store).contains(alice));
     }
-    run_tasks();
-    assert_eq!(scene.sent().len(), 1);
-    assert!(format!("{:?}", scene.store).contains("keys: 0"));
-}
-
-/// Otherwise more and more would be kept, if something always waits.
-#[test]
-fn nothing_is_kept_of_the_keys_of_a_batch_that_has_left_while_others_wait() {
-    let scene = Scene::new(Options::new().with_batches_only().with_batch_limits(1));
-    let requests = ["a", "b", "c"].map(|key| Request::consume(Check::new(scene.limit, key, 1)));
-    let _calls = requests.each_ref().map(|request| scene.begin(request));
-    assert!(format!("{:?}", scene.store).contains("keys: 3"));
     // The first one leaves. The task that sends the second one has only been started.
     poll_tasks();
     assert_eq!(scene.sent().len(), 1);
-    assert!(format!("{:?}", scene.store).contains("keys: 2"));
+    assert!(remembers(2));
+    run_tasks();
+    assert_eq!(scene.sent().len(), 2);
+    assert!(remembers(0));
 }
 
 /// Calls in a batch are not counted among those that are sent by themselves.
