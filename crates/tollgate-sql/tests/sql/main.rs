@@ -7,7 +7,6 @@ mod faults;
 mod processes;
 mod relay;
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -37,12 +36,8 @@ impl Database for TempDir {
     }
 
     fn url(&self) -> String {
-        file(self.path())
+        format!("sqlite:{}", self.path().join("limits.db").display())
     }
-}
-
-fn file(folder: &Path) -> String {
-    format!("sqlite:{}", folder.join("limits.db").display())
 }
 
 /// Returns a store in the database at `url`, which may still be starting.
