@@ -13,7 +13,8 @@ pub trait Rows: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](tollgate_core::ErrorKind::Unavailable) for a database that does not answer.
+    /// [`Unavailable`](tollgate_core::ErrorKind::Unavailable) for a database that does not answer, and
+    /// [`Protocol`](tollgate_core::ErrorKind::Protocol) for a row that cannot be read at all.
     async fn read<'a>(&'a self, keys: &'a [Vec<u8>]) -> Result<Snapshot, StoreError>;
 
     /// Makes all `changes` at once and returns `true`; or none of them, and returns `false`, if one of the rows
