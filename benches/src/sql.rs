@@ -83,13 +83,7 @@ impl Databases {
 }
 
 fn connect(url: &str, server: &Server) -> SqlStore {
-    // A server that has just started may not answer yet.
-    let store = (0..100).find_map(|_| {
-        let store = server.runtime().block_on(SqlStore::connect(url));
-        store
-            .inspect_err(|_| std::thread::sleep(std::time::Duration::from_millis(50)))
-            .ok()
-    });
+    let store = server.runtime().block_on(SqlStore::connect(url));
     store.expect("the database answers")
 }
 

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Instant;
 
 use rustix::process::geteuid;
 
-use crate::program::Program;
+use crate::program::{PATIENCE, Program};
+use crate::server::{PAUSE, tail};
 
 /// The user as whom Debian runs the server, which refuses to run as root.
 const USER: &str = "postgres";
@@ -48,7 +51,7 @@ impl Postgres {
     #[track_caller]
     fn in_folder(setting: &str, make: impl Fn(&Path)) -> Self {
         let (program, before) = as_user("postgres");
-        Self(Program::start(&program, |port, folder| {
+        let server = Self(Program::start(&program, |port, folder| {
             if geteuid().is_root() {
                 let owner = Command::new("chown").arg(USER).arg(folder).status();
                 assert!(
@@ -65,7 +68,27 @@ impl Postgres {
                 arguments.extend(["-c", setting].map(str::to_owned));
             }
             arguments
-        }))
+        }));
+        server.wait(1);
+        server
+    }
+
+    /// Waits until the server has said so many times that it answers: it listens before that.
+    #[track_caller]
+    fn wait(&self, times: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.times_ready() < times {
+            assert!(
+                Instant::now() < deadline,
+                "it does not answer; it says:\n{}",
+                tail(&self.0.log())
+            );
+            sleep(PAUSE);
+        }
+    }
+
+    fn times_ready(&self) -> usize {
+        self.0.log().matches("ready to accept").count()
     }
 
     /// Returns the URL of its database.
@@ -86,7 +109,9 @@ impl Postgres {
     /// Kills the server if it runs, and starts it again with what it had on disk.
     #[track_caller]
     pub fn restart(&self) {
+        let before = self.times_ready();
         self.0.restart();
+        self.wait(before + 1);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::server::{PAUSE, read_log, tail};
 
 /// How long a program may take to listen after its start.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// How many ports to try if other programs take them first.
 const ATTEMPTS: usize = 5;
 
@@ -82,13 +82,17 @@ impl Program {
             }
             sleep(PAUSE);
         };
-        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+        *self.process() = Some(process);
         listens
     }
 
     /// Kills the program as in a crash. Its port stays reserved.
     pub fn kill(&self) {
-        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.process() = None;
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Kills the program if it runs, and starts it again, on the same port and in the same folder.

@@ -6,10 +6,10 @@ use tempfile::TempDir;
 use tollgate_conformance::{
     Harness, LeaseHarness, ScheduleHarness, conformance, lease_conformance, schedule_conformance,
 };
-use tollgate_sql::{Store, lease, schedule};
+use tollgate_sql::{SqlStore, Store, lease, schedule};
 use tollgate_testkit::Postgres;
 
-use super::{Database, connect};
+use super::Database;
 
 macro_rules! suites {
     ($module:ident, $database:ty, $histories:expr) => {
@@ -20,7 +20,7 @@ macro_rules! suites {
 
             impl Harness for Suite {
                 async fn store(&self) -> Arc<dyn Store> {
-                    Arc::new(connect(&self.0.url()).await)
+                    Arc::new(SqlStore::connect(&self.0.url()).await.unwrap())
                 }
 
                 fn histories(&self) -> u32 {
@@ -30,7 +30,7 @@ macro_rules! suites {
 
             impl ScheduleHarness for Suite {
                 async fn store(&self) -> Arc<dyn schedule::Store> {
-                    Arc::new(connect(&self.0.url()).await)
+                    Arc::new(SqlStore::connect(&self.0.url()).await.unwrap())
                 }
 
                 fn histories(&self) -> u32 {
@@ -40,7 +40,7 @@ macro_rules! suites {
 
             impl LeaseHarness for Suite {
                 async fn store(&self) -> Arc<dyn lease::Store> {
-                    Arc::new(connect(&self.0.url()).await)
+                    Arc::new(SqlStore::connect(&self.0.url()).await.unwrap())
                 }
 
                 fn histories(&self) -> u32 {

@@ -7,8 +7,6 @@ mod faults;
 mod processes;
 mod relay;
 
-use std::time::{Duration, Instant};
-
 use tempfile::TempDir;
 use tollgate_sql::{RateLimiter, SqlStore};
 use tollgate_testkit::Postgres;
@@ -40,19 +38,8 @@ impl Database for TempDir {
     }
 }
 
-/// Returns a store in the database at `url`, which may still be starting.
-async fn connect(url: &str) -> SqlStore {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        match SqlStore::connect(url).await {
-            Ok(store) => return store,
-            Err(error) => assert!(Instant::now() < deadline, "{error:?}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// Returns a limiter in the database at `url`.
 async fn limiter(url: &str, limit: &str) -> RateLimiter<SqlStore> {
-    RateLimiter::new(connect(url).await, [limit]).unwrap()
+    let store = SqlStore::connect(url).await.unwrap();
+    RateLimiter::new(store, [limit]).unwrap()
 }
