@@ -4,7 +4,7 @@ use clap::Args;
 use xshell::{Cmd, Shell, cmd};
 
 use crate::outcome::Outcome;
-use crate::project::{DATABASES, PEERS, tools};
+use crate::project::{PEERS, tools};
 use crate::servers;
 
 /// Which benchmarks to run, and how.
@@ -46,10 +46,10 @@ pub(crate) fn run(shell: &Shell, arguments: &Arguments) -> Outcome {
     let command = if arguments.test {
         // Only that they work matters. They are built for the packages that are tested together, because cargo builds
         // much of it a second time for one package alone.
-        let packages = [&*tools("--package"), &DATABASES].concat();
+        let packages = tools("--package");
         cmd!(
             shell,
-            "cargo bench --profile dev {packages...} --bench stores -- --test {rest...}"
+            "cargo bench --profile dev {packages...} --features tollgate-benches/sql --bench stores -- --test {rest...}"
         )
     } else if arguments.peers {
         let target = servers::target(shell);

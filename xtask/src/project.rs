@@ -26,13 +26,6 @@ const TOOLS: [&str; 9] = [
     "xtask",
     "xtask-fuzz",
 ];
-/// What is built for databases, beside the tools: the program and the benchmarks.
-pub(crate) const DATABASES: [&str; 3] = [
-    "--package=tollgate-cli",
-    "--features",
-    "tollgate-benches/sql,tollgate-cli/sql",
-];
-
 /// Returns the arguments that give each of [`TOOLS`] to `option`.
 pub(crate) fn tools(option: &'static str) -> Vec<&'static str> {
     TOOLS.map(|name| [option, name]).concat()

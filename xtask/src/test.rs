@@ -12,7 +12,7 @@ use xshell::{Cmd, Shell, cmd};
 
 use crate::mutants;
 use crate::outcome::Outcome;
-use crate::project::{DATABASES, OTHER_SERVERS, PEERS, tools};
+use crate::project::{OTHER_SERVERS, PEERS, tools};
 use crate::servers;
 
 /// The environment variable that makes tests run on every server, and try everything as often as they can.
@@ -39,6 +39,8 @@ test(/^scenarios::outage::/) => crates/tollgate-scenarios/src/outage.rs
 test(/^scenarios::secured::/) => crates/tollgate-scenarios/src/secured.rs
 ";
 
+/// What is built for databases, beside the tools. Their benchmarks are built where they are run.
+const DATABASES: [&str; 3] = ["--package=tollgate-cli", "--features", "tollgate-cli/sql"];
 /// The tests of the tools, and those of the program with databases.
 const OF_TOOLS: &str = "not package(tollgate-cli) or test(/^database::/)";
 
