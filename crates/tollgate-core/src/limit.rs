@@ -323,6 +323,11 @@ impl Limit {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
+
+    #[inline(always)]
+    pub(crate) fn address(&self) -> *const () {
+        Arc::as_ptr(&self.0).cast()
+    }
 }
 
 /// Checks the name of a limit, of a schedule or of leases.

@@ -160,7 +160,7 @@ impl From<Timestamp> for SystemTime {
 /// assert!(Wait::ZERO < Wait::from_micros(1) && Wait::from_micros(1) < Wait::NEVER);
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Wait(u64);
+pub struct Wait(pub(crate) u64);
 
 impl Wait {
     /// A wait that never ends.

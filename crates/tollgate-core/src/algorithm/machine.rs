@@ -33,13 +33,35 @@ pub(crate) struct Status {
     pub(crate) reset_after: Wait,
 }
 
+/// What a machine makes a [`Status`] of. That may take divisions, and most callers read only whether a
+/// call is allowed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Left(pub(crate) u64, pub(crate) u64);
+
+impl From<Status> for Left {
+    #[inline]
+    fn from(status: Status) -> Self {
+        Self(status.remaining, status.reset_after.0)
+    }
+}
+
+impl From<Left> for Status {
+    #[inline]
+    fn from(Left(remaining, reset_us): Left) -> Self {
+        Self {
+            remaining,
+            reset_after: Wait(reset_us),
+        }
+    }
+}
+
 /// The outcome of a call that checks one limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
+    /// Zero if the call is allowed.
     pub(crate) wait: Wait,
-    pub(crate) allowed: bool,
     pub(crate) at: u64,
-    pub(crate) status: Status,
+    pub(crate) left: Left,
 }
 
 /// A reservation as one limit recorded it: when the call starts, and the state before it.
@@ -173,6 +195,18 @@ pub(crate) trait Machine: Copy + Listed {
     /// Returns how much is left at `now`, and how long until all of it is.
     fn status(&self, state: &Self::State, now: u64) -> Status;
 
+    /// Returns what [`status_of`](Self::status_of) makes the status of.
+    #[inline]
+    fn left(&self, state: &Self::State, now: u64) -> Left {
+        self.status(state, now).into()
+    }
+
+    /// Returns the status that [`left`](Self::left) or an [`Outcome`] says.
+    #[inline(always)]
+    fn status_of(&self, left: Left) -> Status {
+        left.into()
+    }
+
     /// Returns how many units have been used above the capacity, rounded up.
     fn owed(&self, _state: &Self::State, _now: u64) -> u64 {
         0
@@ -258,27 +292,58 @@ pub(crate) trait Machine: Copy + Listed {
         false
     }
 
-    /// Consumes `cost`, from 1 to the capacity, in one step: [`wait`](Self::wait),
-    /// [`commit`](Self::commit) and [`status`](Self::status).
-    ///
-    /// A machine may override this to compute only once what the three have in common.
+    /// Returns what a call of `cost`, from 1 to the capacity, comes to. If it is allowed,
+    /// [`carry_out`](Self::carry_out) says at which instant and what is left.
     #[inline(always)]
-    fn consume(&self, state: &mut Self::State, now: u64, cost: u64) -> Outcome {
-        let mut wait = self.wait(state, now, cost);
-        let allowed = wait.is_zero();
-        let mut at = now;
-        if allowed {
-            at = self.commit(state, now, cost);
-        } else if self.counts_denied() {
-            at = self.commit(state, now, cost);
-            // The attempt that was just counted makes the wait longer.
-            wait = self.wait(state, now, cost);
-        }
+    fn assess(&self, state: &Self::State, now: u64, cost: u64) -> Outcome {
+        let wait = self.wait(state, now, cost);
+        let left = if wait.is_zero() {
+            Left::default()
+        } else {
+            self.left(state, now)
+        };
         Outcome {
             wait,
-            allowed,
-            at,
-            status: self.status(state, now),
+            at: now,
+            left,
         }
+    }
+
+    /// Records a call that is allowed by its [assessment](Self::assess), and returns what it comes to.
+    #[inline(always)]
+    fn carry_out(
+        &self,
+        state: &mut Self::State,
+        now: u64,
+        cost: u64,
+        _assessed: Outcome,
+    ) -> Outcome {
+        let at = self.commit(state, now, cost);
+        Outcome {
+            wait: Wait::ZERO,
+            at,
+            left: self.left(state, now),
+        }
+    }
+
+    /// Consumes `cost`, from 1 to the capacity, in one step.
+    ///
+    /// A machine may override this to compute only once what both steps have in common.
+    #[inline(always)]
+    fn consume(&self, state: &mut Self::State, now: u64, cost: u64) -> Outcome {
+        let assessed = self.assess(state, now, cost);
+        if assessed.wait.is_zero() {
+            return self.carry_out(state, now, cost, assessed);
+        }
+        if self.counts_denied() {
+            let at = self.commit(state, now, cost);
+            return Outcome {
+                // The attempt that was just counted makes the wait longer.
+                wait: self.wait(state, now, cost),
+                at,
+                left: self.left(state, now),
+            };
+        }
+        assessed
     }
 }

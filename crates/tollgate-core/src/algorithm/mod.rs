@@ -31,8 +31,8 @@ pub use fixed_window::{CounterPlan, CounterReply};
 use list::algorithms;
 #[cfg(feature = "calendar")]
 pub(crate) use machine::Brought;
-pub(crate) use machine::{Ahead, Reserved, Status};
-use machine::{Listed, Machine, Outcome};
+pub(crate) use machine::{Ahead, Left, Outcome, Reserved, Status};
+use machine::{Listed, Machine};
 use state::Remembered;
 pub use state::{State, States};
 use text::{Spelling, Written};
@@ -206,11 +206,6 @@ impl Algorithm {
 
     #[inline]
     pub(crate) fn wait(&self, state: &State, now: Timestamp, cost: u64) -> Wait {
-        self.wait_inlined(state, now, cost)
-    }
-
-    #[inline(always)]
-    pub(crate) fn wait_inlined(&self, state: &State, now: Timestamp, cost: u64) -> Wait {
         with_machine!(self, machine => wait(machine, state, now, cost))
     }
 
@@ -265,6 +260,32 @@ impl Algorithm {
         shadow: bool,
     ) -> Verdict {
         with_machine!(self, machine => consume(machine, state, now, cost, shadow))
+    }
+
+    /// Returns what a call comes to, and changes nothing; if it is allowed, [`carry_out`](Self::carry_out) says it.
+    #[inline(always)]
+    pub(crate) fn assess(&self, state: &State, now: Timestamp, cost: u64) -> Outcome {
+        with_machine!(self, machine => assess(machine, state, now, cost))
+    }
+
+    /// Records a call that is allowed by its [assessment](Self::assess).
+    #[inline(always)]
+    pub(crate) fn carry_out(
+        &self,
+        state: &mut State,
+        now: Timestamp,
+        cost: u64,
+        assessed: Outcome,
+    ) -> Outcome {
+        with_machine!(self, machine => {
+            machine.carry_out(open(machine, state), now.as_micros(), cost, assessed)
+        })
+    }
+
+    /// Returns the status that [`left`](Self::left) or an [`Attempt`] says.
+    #[inline]
+    pub(crate) fn status_of(&self, left: Left) -> Status {
+        with_machine!(self, machine => machine.status_of(left))
     }
 
     /// Returns how many units have been used above the capacity, rounded up.
@@ -367,12 +388,14 @@ fn wait<M: Machine>(machine: &M, state: &State, now: Timestamp, cost: u64) -> Wa
 
 #[inline]
 fn status<M: Machine>(machine: &M, state: &State, now: Timestamp) -> Status {
+    machine.status_of(left(machine, state, now))
+}
+
+#[inline]
+fn left<M: Machine>(machine: &M, state: &State, now: Timestamp) -> Left {
     match M::view(state) {
-        Some(state) => machine.status(state, now.as_micros()),
-        None => Status {
-            remaining: machine.capacity(),
-            reset_after: Wait::ZERO,
-        },
+        Some(state) => machine.left(state, now.as_micros()),
+        None => machine.left(&M::State::default(), now.as_micros()),
     }
 }
 
@@ -416,6 +439,18 @@ fn blocked<M: Machine>(
     }
 }
 
+#[inline(always)]
+fn assess<M: Machine>(machine: &M, state: &State, now: Timestamp, cost: u64) -> Outcome {
+    match M::view(state) {
+        Some(state) if cost <= machine.capacity() => machine.assess(state, now.as_micros(), cost),
+        _ => Outcome {
+            wait: wait(machine, state, now, cost),
+            at: now.as_micros(),
+            left: left(machine, state, now),
+        },
+    }
+}
+
 /// Decides a request with one check, without the overhead of several.
 #[inline(always)]
 fn consume<M: Machine>(
@@ -425,9 +460,11 @@ fn consume<M: Machine>(
     cost: u64,
     shadow: bool,
 ) -> Verdict {
-    let (capacity, micros) = (machine.capacity(), now.as_micros());
-    let outcome = if cost > capacity {
-        // A cost above the capacity never fits, so nothing is stored, unless denied calls count.
+    let micros = now.as_micros();
+    let outcome = if cost <= machine.capacity() {
+        machine.consume(open(machine, state), micros, cost)
+    } else {
+        // Such a cost never fits, so nothing is stored, unless denied calls count.
         let at = if machine.counts_denied() {
             machine.commit(open(machine, state), micros, cost)
         } else {
@@ -435,22 +472,20 @@ fn consume<M: Machine>(
         };
         Outcome {
             wait: Wait::NEVER,
-            allowed: false,
             at,
-            status: status(machine, state, now),
+            left: left(machine, state, now),
         }
-    } else {
-        machine.consume(open(machine, state), micros, cost)
     };
+    let status = machine.status_of(outcome.left);
     Verdict {
-        allowed: outcome.allowed,
-        capacity,
-        remaining: outcome.status.remaining,
+        allowed: outcome.wait.is_zero(),
+        capacity: machine.capacity(),
+        remaining: status.remaining,
         owes: false,
         wait: outcome.wait,
         starts_later: false,
-        reset_after: outcome.status.reset_after,
-        consumed: if outcome.allowed { cost } else { 0 },
+        reset_after: status.reset_after,
+        consumed: if outcome.wait.is_zero() { cost } else { 0 },
         at: Timestamp::saturating_from_micros(outcome.at),
         shadow,
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::algorithm::States;
+use crate::algorithm::{Left, Outcome, States, Status};
 use crate::limit::Limit;
 use crate::one_or_many::OneOrMany;
 use crate::store::{Consumed, Fingerprint, Receipt, Source, Verdicts};
@@ -20,6 +20,8 @@ const SLOTS: [usize; FEW] = [0, 1, 2, 3];
 pub(super) enum Compact {
     /// Of one limit.
     One(One),
+    /// Of two to four limits, all of which have consumed a cost.
+    Allowed(Allowed),
     /// Of two to four limits.
     Few(Few),
     /// Of more limits, and whatever the others cannot hold, such as a reservation that starts later.
@@ -33,6 +35,19 @@ pub(super) struct One {
     fingerprint: Fingerprint,
     source: Source,
     age_us: u32,
+}
+
+/// What two to [`FEW`] limits have left after they have consumed a cost at an instant.
+///
+/// Most callers ask only whether a call is allowed, so the limits' algorithms tell what is left once
+/// somebody asks.
+#[derive(Clone, Copy)]
+pub(super) struct Allowed {
+    /// Those that are missing are equal to the last.
+    left: [Left; FEW],
+    fingerprint: Fingerprint,
+    at: Timestamp,
+    cost: u64,
 }
 
 /// The verdicts of two to [`FEW`] limits, without what they have in common, and without what the
@@ -123,46 +138,58 @@ impl Compact {
         let call = (now, cost);
         // No loops, so that all of it is in registers: a processor waits if it reads sixteen bytes that
         // it has just written as twice eight.
-        let waits = [
-            wait(limits, 0, states, call),
-            wait(limits, 1, states, call),
-            wait(limits, 2, states, call),
-            wait(limits, 3, states, call),
-        ];
-        let is_allowed = waits.iter().fold(0, |all, wait| all | wait) == 0;
-        let first = say(limits, 0, states, call, waits[0], is_allowed);
-        let second = say(limits, 1, states, call, waits[1], is_allowed);
-        let mut third = second;
-        if N > 2 {
-            third = say(limits, 2, states, call, waits[2], is_allowed);
-        }
-        let mut fourth = third;
-        if N > 3 {
-            fourth = say(limits, 3, states, call, waits[3], is_allowed);
-        }
-        let (at, b, c, d) = (first.0, second.0, third.0, fourth.0);
-        let each = [first.1, second.1, third.1, fourth.1];
-        if (at != b) | (at != c) | (at != d) {
-            let ats = [at, b, c, d];
-            return Some(Self::Any(counted_at(
-                limits,
+        let a = assess(limits, 0, states, call);
+        let b = assess(limits, 1, states, call);
+        let c = assess(limits, 2, states, call);
+        let d = assess(limits, 3, states, call);
+        if a.wait.0 | b.wait.0 | c.wait.0 | d.wait.0 != 0 {
+            let first = say(limits, 0, states, now, a);
+            let second = say(limits, 1, states, now, b);
+            let third = if N > 2 {
+                say(limits, 2, states, now, c)
+            } else {
+                second
+            };
+            let fourth = if N > 3 {
+                say(limits, 3, states, now, d)
+            } else {
+                third
+            };
+            let allows = [a, b, c, d].map(|of| u8::from(of.wait.is_zero()));
+            let [a, b, c, d] = allows;
+            return Some(Self::Few(Few {
+                each: [first, second, third, fourth],
                 fingerprint,
-                cost,
-                states,
-                now,
-                ats,
-            )));
+                at: now,
+                allows: u8::MAX << FEW | a | b << 1 | c << 2 | d << 3,
+                shadows: 0,
+                owes: 0,
+                source: Source::Store,
+                age_us: 0,
+            }));
         }
-        let allows = SLOTS.map(|index| u8::from(waits[index] == 0) << index);
-        Some(Self::Few(Few {
-            each,
+        let a = carry_out(limits, 0, states, call, a);
+        let b = carry_out(limits, 1, states, call, b);
+        let c = if N > 2 {
+            carry_out(limits, 2, states, call, c)
+        } else {
+            b
+        };
+        let d = if N > 3 {
+            carry_out(limits, 3, states, call, d)
+        } else {
+            c
+        };
+        if (a.at != b.at) | (a.at != c.at) | (a.at != d.at) {
+            let ats = [a.at, b.at, c.at, d.at].map(Timestamp::saturating_from_micros);
+            let counted = counted_at(limits, fingerprint, cost, states, now, ats);
+            return Some(Self::Any(counted));
+        }
+        Some(Self::Allowed(Allowed {
+            left: [a.left, b.left, c.left, d.left],
             fingerprint,
-            at,
-            allows: allows.iter().fold(u8::MAX << FEW, |all, one| all | one),
-            shadows: 0,
-            owes: 0,
-            source: Source::Store,
-            age_us: 0,
+            at: Timestamp::saturating_from_micros(a.at),
+            cost,
         }))
     }
 
@@ -170,6 +197,7 @@ impl Compact {
     pub(super) fn is_allowed(&self) -> bool {
         match self {
             Self::One(one) => one.is_allowed(),
+            Self::Allowed(_) => true,
             Self::Few(few) => few.is_allowed(),
             Self::Any(any) => any.is_allowed(),
         }
@@ -191,6 +219,7 @@ impl Compact {
     pub(super) fn verdict(&self, index: usize, limit: &Limit) -> Verdict {
         match self {
             Self::One(one) => one.verdict,
+            Self::Allowed(all) => all.verdict(index, limit),
             Self::Few(few) => few.verdict(index, limit),
             Self::Any(any) => any.as_slice()[index],
         }
@@ -208,6 +237,7 @@ impl Compact {
     pub(super) fn remaining(&self, limits: &[Limit]) -> u64 {
         match self {
             Self::One(one) => one.verdict.remaining(),
+            Self::Allowed(all) => all.remaining(limits),
             Self::Few(few) if few.shadows | few.owes == 0 => few.remaining(),
             _ => self.with(limits, Verdicts::remaining),
         }
@@ -218,6 +248,7 @@ impl Compact {
         match self {
             Self::One(one) if one.is_allowed() => Wait::ZERO,
             Self::One(one) => one.verdict.retry_after(),
+            Self::Allowed(_) => Wait::ZERO,
             Self::Few(few) if few.shadows == 0 => few.retry_after(),
             _ => self.with(limits, Verdicts::retry_after),
         }
@@ -231,6 +262,7 @@ impl Compact {
     pub(super) fn reset_after(&self, limits: &[Limit]) -> Wait {
         match self {
             Self::One(one) => one.verdict.reset_after,
+            Self::Allowed(all) => all.reset_after(limits),
             Self::Few(few) if few.shadows == 0 => few.reset_after(),
             _ => self.with(limits, Verdicts::reset_after),
         }
@@ -240,6 +272,7 @@ impl Compact {
     pub(super) fn consumed(&self, limits: &[Limit]) -> u64 {
         match self {
             Self::One(one) => one.verdict.consumed,
+            Self::Allowed(all) => all.cost,
             Self::Few(few) if few.shadows == 0 => few.consumed(),
             _ => self.with(limits, Verdicts::consumed),
         }
@@ -248,6 +281,7 @@ impl Compact {
     pub(super) fn source(&self) -> Source {
         match self {
             Self::One(one) => one.source,
+            Self::Allowed(_) => Source::Store,
             Self::Few(few) => few.source,
             Self::Any(any) => any.source,
         }
@@ -256,6 +290,7 @@ impl Compact {
     pub(super) fn age(&self) -> Duration {
         let micros = match self {
             Self::One(one) => one.age_us,
+            Self::Allowed(_) => 0,
             Self::Few(few) => few.age_us,
             Self::Any(any) => any.age_us,
         };
@@ -266,6 +301,7 @@ impl Compact {
     pub(super) fn into_receipt(self, limits: &[Limit]) -> Option<Receipt> {
         match self {
             Self::One(one) => one.receipt(),
+            Self::Allowed(all) => all.receipt(limits.len()),
             Self::Few(few) => few.receipt(limits.len()),
             Self::Any(any) => any.into_receipt(),
         }
@@ -275,6 +311,7 @@ impl Compact {
     pub(super) fn into_verdicts(self, limits: &[Limit]) -> Verdicts {
         match self {
             Self::One(one) => one.verdicts(),
+            Self::Allowed(all) => all.verdicts(limits),
             Self::Few(few) => few.verdicts(limits),
             Self::Any(any) => *any,
         }
@@ -285,6 +322,7 @@ impl Compact {
     pub(super) fn with<T>(&self, limits: &[Limit], see: impl FnOnce(&Verdicts) -> T) -> T {
         match self {
             Self::One(one) => see(&one.verdicts()),
+            Self::Allowed(all) => see(&all.verdicts(limits)),
             Self::Few(few) => see(&few.verdicts(limits)),
             Self::Any(any) => see(any),
         }
@@ -310,6 +348,44 @@ impl One {
     fn receipt(self) -> Option<Receipt> {
         let Verdict { consumed, at, .. } = self.verdict;
         (consumed > 0).then(|| Receipt::of_one(self.fingerprint, Consumed::new(consumed, at)))
+    }
+}
+
+impl Allowed {
+    #[inline]
+    fn statuses(&self, limits: &[Limit]) -> impl Iterator<Item = Status> {
+        let each = self.left.iter().zip(limits);
+        each.map(|(left, limit)| limit.algorithm().status_of(*left))
+    }
+
+    #[inline]
+    fn remaining(&self, limits: &[Limit]) -> u64 {
+        let remaining = self.statuses(limits).map(|status| status.remaining);
+        remaining.min().unwrap_or(0)
+    }
+
+    #[inline]
+    fn reset_after(&self, limits: &[Limit]) -> Wait {
+        let resets = self.statuses(limits).map(|status| status.reset_after);
+        resets.max().unwrap_or(Wait::ZERO)
+    }
+
+    fn receipt(self, count: usize) -> Option<Receipt> {
+        let of = |_| Consumed::new(self.cost, self.at);
+        Receipt::of_each(self.fingerprint, OneOrMany::from_fn(count, of))
+    }
+
+    fn verdict(&self, index: usize, limit: &Limit) -> Verdict {
+        let status = limit.algorithm().status_of(self.left[index]);
+        Verdict::allow(limit.capacity(), status.remaining)
+            .with_reset_after(status.reset_after)
+            .with_consumed(self.cost, self.at)
+    }
+
+    #[inline(never)]
+    fn verdicts(self, limits: &[Limit]) -> Verdicts {
+        let verdict = |index: usize| self.verdict(index, &limits[index]);
+        Verdicts::of(self.fingerprint, OneOrMany::from_fn(limits.len(), verdict))
     }
 }
 
@@ -442,52 +518,58 @@ impl Few {
     }
 }
 
-/// Returns how many microseconds a call has to wait for the limit at `index`; none, if there is no such
-/// limit.
+/// Returns what a call comes to under the limit at `index`; if there is none, it is allowed.
 #[inline(always)]
-fn wait<const N: usize>(
+fn assess<const N: usize>(
     limits: &[Limit; N],
     index: usize,
     states: &impl States,
     (now, cost): (Timestamp, u64),
-) -> u64 {
+) -> Outcome {
     if index >= N {
-        return 0;
+        return Outcome {
+            wait: Wait::ZERO,
+            at: 0,
+            left: Left(0, 0),
+        };
     }
     let algorithm = limits[index].algorithm();
-    let wait = algorithm.wait_inlined(states.state(index), now, cost);
-    wait.as_micros().unwrap_or(u64::MAX)
+    algorithm.assess(states.state(index), now, cost)
 }
 
-/// Consumes from the limit at `index`, if the call is allowed, and returns at which instant, and what
-/// the limit says.
+/// Consumes from the limit at `index`, which allows the call.
 #[inline(always)]
-fn say<const N: usize>(
+fn carry_out<const N: usize>(
     limits: &[Limit; N],
     index: usize,
     states: &mut impl States,
     (now, cost): (Timestamp, u64),
-    wait: u64,
-    is_allowed: bool,
-) -> (Timestamp, Brief) {
+    assessed: Outcome,
+) -> Outcome {
     let algorithm = limits[index].algorithm();
-    let (at, remaining, reset_after, amount);
-    if is_allowed {
-        let verdict = algorithm.consume(states.state_mut(index), now, cost, false);
-        (at, remaining, reset_after, amount) =
-            (verdict.at, verdict.remaining, verdict.reset_after, cost);
+    algorithm.carry_out(states.state_mut(index), now, cost, assessed)
+}
+
+/// Returns what the limit at `index` says about a call that some limits do not allow.
+#[inline(always)]
+fn say<const N: usize>(
+    limits: &[Limit; N],
+    index: usize,
+    states: &impl States,
+    now: Timestamp,
+    assessed: Outcome,
+) -> Brief {
+    let algorithm = limits[index].algorithm();
+    let status = if assessed.wait.is_zero() {
+        algorithm.status(states.state(index), now)
     } else {
-        let status = algorithm.status(states.state(index), now);
-        (at, remaining, reset_after, amount) = (now, status.remaining, status.reset_after, wait);
+        algorithm.status_of(assessed.left)
+    };
+    Brief {
+        remaining: status.remaining,
+        reset_after: status.reset_after,
+        amount: assessed.wait.0,
     }
-    (
-        at,
-        Brief {
-            remaining,
-            reset_after,
-            amount,
-        },
-    )
 }
 
 /// Returns the verdicts of a call that each of `limits` has counted at another instant.

@@ -106,6 +106,14 @@ pub fn is_same(limit: &Limit, other: &Limit) -> bool {
     limit.is_same(other)
 }
 
+/// Returns whether there is a limit `held`, and both are clones of one.
+// Compares addresses once, where a check whether there is one would be another comparison.
+#[inline(always)]
+#[must_use]
+pub fn is_some_same(held: Option<&Limit>, limit: &Limit) -> bool {
+    held.map_or(std::ptr::null(), Limit::address) == limit.address()
+}
+
 /// Returns the bytes that `verdicts` allocate.
 #[must_use]
 pub fn bytes_beside(verdicts: &Verdicts) -> usize {

@@ -302,17 +302,15 @@ impl Machine for CalendarWindow {
     fn consume(&self, state: &mut State, now: u64, cost: u64) -> Outcome {
         let period = self.period(state, now);
         let wait = self.wait_in(state, period, now, cost);
-        let allowed = wait.is_zero();
-        let at = if allowed {
+        let at = if wait.is_zero() {
             Self::commit_in(state, period, now, cost)
         } else {
             now
         };
         Outcome {
             wait,
-            allowed,
             at,
-            status: self.status_in(state, period, now),
+            left: self.status_in(state, period, now).into(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `Gcra`: an exact token bucket with a burst.
 
-use super::{Ahead, Machine, Outcome, Remembered, Reserved, Status};
+use super::{Ahead, Left, Machine, Outcome, Remembered, Reserved, Status};
 use crate::bytes::{Reader, Writer};
 use crate::error::{LimitError, Problem};
 use crate::quota::Quota;
@@ -92,7 +92,7 @@ impl State {
     /// ahead; zero if that is not after `at`, when `debt` is left, or if none is left.
     #[inline(always)]
     fn starts(&self, debt: u64, at: u64) -> u64 {
-        if debt == 0 || self.unit & LATER == 0 {
+        if self.unit & LATER == 0 || debt == 0 {
             0
         } else {
             self.starts_after(at)
@@ -215,23 +215,6 @@ impl Gcra {
     }
 }
 
-impl Gcra {
-    /// Returns the status for `debt`, with the clock `back` microseconds behind the state's
-    /// instant.
-    #[inline(always)]
-    fn status_of(&self, debt: u64, back: u64) -> Status {
-        let reset_us = if debt > 0 {
-            self.drain_us(debt) + back
-        } else {
-            0
-        };
-        Status {
-            remaining: self.tokens(self.full.saturating_sub(debt)),
-            reset_after: Wait::from_micros(reset_us),
-        }
-    }
-}
-
 impl Machine for Gcra {
     const NAME: &'static str = "gcra";
     const KIND: u64 = 1;
@@ -305,8 +288,27 @@ impl Machine for Gcra {
 
     #[inline]
     fn status(&self, state: &State, now: u64) -> Status {
+        self.status_of(self.left(state, now))
+    }
+
+    /// The debt, and how many microseconds the clock is behind the state's instant.
+    #[inline(always)]
+    fn left(&self, state: &State, now: u64) -> Left {
         let (debt, at) = self.leaked(state, now);
-        self.status_of(debt, at - now)
+        Left(debt, at - now)
+    }
+
+    #[inline(always)]
+    fn status_of(&self, Left(debt, back): Left) -> Status {
+        let reset_us = if debt > 0 {
+            self.drain_us(debt) + back
+        } else {
+            0
+        };
+        Status {
+            remaining: self.tokens(self.full.saturating_sub(debt)),
+            reset_after: Wait::from_micros(reset_us),
+        }
     }
 
     fn owed(&self, state: &State, now: u64) -> u64 {
@@ -419,28 +421,31 @@ impl Machine for Gcra {
         *state = State::new(before, now, self.unit, reserved.starts);
     }
 
-    /// Does the same as the three steps, but computes the leaked debt once.
     #[inline(always)]
-    fn consume(&self, state: &mut State, now: u64, cost: u64) -> Outcome {
+    fn assess(&self, state: &State, now: u64, cost: u64) -> Outcome {
         let (debt, at) = self.leaked(state, now);
         let charge = cost * self.unit;
         let room = self.full - charge;
-        let allowed = debt <= room;
-        let (wait, debt) = if allowed {
-            let starts = state.starts(debt, at);
-            let debt = debt + charge;
-            *state = State::new(debt, at, self.unit, starts);
-            (Wait::ZERO, debt)
-        } else {
-            let wait = self.drain_us(debt - room) + (at - now);
-            (Wait::from_micros(wait), debt)
-        };
-        Outcome {
-            wait,
-            allowed,
-            at: if allowed { at } else { now },
-            status: self.status_of(debt, at - now),
+        if debt <= room {
+            return Outcome {
+                wait: Wait::ZERO,
+                at,
+                left: Left(debt + charge, at - now),
+            };
         }
+        Outcome {
+            wait: Wait::from_micros(self.drain_us(debt - room) + (at - now)),
+            at: now,
+            left: Left(debt, at - now),
+        }
+    }
+
+    #[inline(always)]
+    fn carry_out(&self, state: &mut State, _now: u64, cost: u64, assessed: Outcome) -> Outcome {
+        let Left(debt, _) = assessed.left;
+        let starts = state.starts(debt - cost * self.unit, assessed.at);
+        *state = State::new(debt, assessed.at, self.unit, starts);
+        assessed
     }
 }
 

@@ -418,9 +418,8 @@ impl Machine for SlidingLog {
         }
         Outcome {
             wait,
-            allowed,
             at,
-            status: self.status_in(&view, now),
+            left: self.status_in(&view, now).into(),
         }
     }
 
