@@ -8,35 +8,31 @@ use tollgate_core::{Decision, Key, Limit, StoreError, SyncStore, inside};
 use crate::clock::Timeline;
 use crate::memory_store::{LOOKS_FOR_ROOM, MemoryStore};
 use crate::probe::{KeyHasher, Probe, StoredKey};
-use crate::shard::{Entry, Shard};
-
-/// Requests with up to this many checks are decided without allocating.
-const INLINE: usize = 4;
+use crate::shard::{Place, Shard, Slot, WIDEST};
 
 /// The locked shards of a request.
 struct Locked<'s, 'r, 'k> {
     /// One probe for each check.
     probes: &'r [Probe<'r, 'k>],
+    /// Those that have a state, or get one.
+    kept: SmallVec<[Probe<'r, 'k>; WIDEST]>,
     hasher: &'s KeyHasher,
     /// Each shard once, in ascending order. All threads lock in this order, so they cannot
     /// deadlock.
-    shards: SmallVec<[MutexGuard<'s, Shard>; INLINE]>,
+    shards: SmallVec<[MutexGuard<'s, Shard>; WIDEST]>,
     /// For each check, the index of its shard in `shards`.
-    places: SmallVec<[usize; INLINE]>,
+    places: SmallVec<[usize; WIDEST]>,
 }
 
 /// The stored states of a request with few checks, all of them in one shard.
 struct Stored<'s, 'r, 'k> {
     shard: MutexGuard<'s, Shard>,
-    buckets: [usize; INLINE],
+    places: [Place; WIDEST],
     checks: &'r [Check<'k>],
 }
 
 /// The stored states of a key under these limits.
-struct Entries<'s, 'l, const N: usize> {
-    entries: [&'s mut Entry; N],
-    limits: &'l [Limit; N],
-}
+struct Slots<'s, const N: usize>([&'s mut Slot; N]);
 
 impl MemoryStore {
     /// Decides a request with several checks.
@@ -52,33 +48,38 @@ impl MemoryStore {
 
     fn decide_stored(&self, request: &Request<'_>) -> Option<Verdicts> {
         let checks = request.checks();
-        if checks.len() > INLINE
+        if checks.len() > WIDEST
             || !matches!(request.operation(), Operation::Consume | Operation::Peek)
         {
             return None;
         }
         let timeline = Timeline::of(request);
-        let probes: SmallVec<[_; INLINE]> = checks.iter().map(|check| self.probe(check)).collect();
+        let probes: SmallVec<[_; WIDEST]> = checks.iter().map(|check| self.probe(check)).collect();
         let number = self.shard_of(probes.first()?.key_hash, timeline);
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.early_now(request);
-        let shard = self.lock(number);
-        let mut buckets = [0; INLINE];
-        for (index, probe) in probes.iter().enumerate() {
-            if self.shard_of(probe.key_hash, timeline) != number {
-                return None;
-            }
-            let bucket = shard.bucket_of(probe.hash, probe.check.limit(), &probe.key)?;
-            if buckets[..index].contains(&bucket) {
-                return None;
-            }
-            buckets[index] = bucket;
+        let mut shard = self.lock(number);
+        if probes
+            .iter()
+            .any(|probe| self.shard_of(probe.key_hash, timeline) != number)
+        {
+            return None;
+        }
+        let mut places = shard.places(&probes)?;
+        let is_apart = |place: &Place| !place.is_beside(&places[0]);
+        if places[..probes.len()].iter().any(is_apart) {
+            shard.join(&probes, &self.hasher);
+            places = shard.places(&probes)?;
+        }
+        let is_twice = |(index, place)| places[..index].contains(place);
+        if places[..probes.len()].iter().enumerate().any(is_twice) {
+            return None;
         }
         let hashes = probes.iter().map(|probe| probe.hash);
         let fingerprint = self.hasher.fingerprint(hashes, timeline);
         let mut stored = Stored {
             shard,
-            buckets,
+            places,
             checks,
         };
         Some(request.decide_with(fingerprint, &mut stored, now))
@@ -123,11 +124,7 @@ impl MemoryStore {
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.clock.early_now();
         let mut shard = self.lock(self.shard_of(key_hash, Timeline::Store));
-        let entries = shard.find_few(hashes, each, &key)?;
-        let mut stored = Entries {
-            entries,
-            limits: each,
-        };
+        let mut stored = Slots(shard.find_few(key_hash, &key, each)?);
         inside::consume_few(limits, each, fingerprint, cost, &mut stored, now)
     }
 
@@ -149,7 +146,7 @@ impl MemoryStore {
             .checks()
             .iter()
             .map(|check| self.probe(check))
-            .collect::<SmallVec<[_; INLINE]>>();
+            .collect::<SmallVec<[_; WIDEST]>>();
         let fingerprint = self
             .hasher
             .fingerprint(probes.iter().map(|probe| probe.hash), timeline);
@@ -158,8 +155,8 @@ impl MemoryStore {
         for _ in 0..LOOKS_FOR_ROOM {
             let early = self.early_now(request);
             let mut locked = self.lock_all(&probes, timeline);
-            let new: SmallVec<[usize; INLINE]> = (0..probes.len())
-                .filter(|&index| locked.entry(index).is_none())
+            let new: SmallVec<[usize; WIDEST]> = (0..probes.len())
+                .filter(|&index| locked.slot(index).is_none())
                 .collect();
             // A stored state remembers the instant of its last change, so an early reading is fine.
             // For a new key, another thread may just have removed an expired state. Its reading
@@ -170,11 +167,11 @@ impl MemoryStore {
                 self.now(request)
             };
             let evaluation = request.evaluate(&locked, now);
-            let new_keys = new
-                .iter()
-                .filter(|&&index| evaluation.writes_to(index))
-                .count();
+            let is_kept = |index: &usize| !new.contains(index) || evaluation.writes_to(*index);
+            let new_keys = new.iter().filter(|index| is_kept(index)).count();
             if new_keys == 0 || self.reserve(new_keys) {
+                let kept = (0..probes.len()).filter(is_kept);
+                locked.kept = kept.map(|index| probes[index]).collect();
                 let decision = evaluation.apply(fingerprint, &mut locked);
                 if new_keys > 0 {
                     for shard in &mut locked.shards {
@@ -200,7 +197,7 @@ impl MemoryStore {
         timeline: Timeline,
     ) -> Locked<'s, 'r, 'k> {
         let number = |probe: &Probe<'_, '_>| self.shard_of(probe.key_hash, timeline);
-        let mut numbers: SmallVec<[usize; INLINE]> = probes.iter().map(number).collect();
+        let mut numbers: SmallVec<[usize; WIDEST]> = probes.iter().map(number).collect();
         numbers.sort_unstable();
         numbers.dedup();
         // `numbers` has the shard of every probe, so the search always finds it.
@@ -209,6 +206,7 @@ impl MemoryStore {
             places: probes.iter().map(place).collect(),
             shards: numbers.iter().map(|&number| self.lock(number)).collect(),
             probes,
+            kept: SmallVec::new(),
             hasher: &self.hasher,
         }
     }
@@ -217,50 +215,46 @@ impl MemoryStore {
 impl States for Stored<'_, '_, '_> {
     #[inline(always)]
     fn state(&self, index: usize) -> &State {
-        match self.shard.at(self.buckets[index]) {
-            Some(entry) => &entry.state,
-            None => State::FRESH,
-        }
+        let slot = self.shard.at(self.places[index]);
+        slot.map_or(State::FRESH, |slot| &slot.state)
     }
 
     #[inline(always)]
     fn state_mut(&mut self, index: usize) -> &mut State {
-        let Some(entry) = self.shard.at_mut(self.buckets[index]) else {
+        let Some(slot) = self.shard.at_mut(self.places[index]) else {
             unreachable!("all states are stored");
         };
-        entry.adopt(self.checks[index].limit());
-        &mut entry.state
+        slot.adopt(self.checks[index].limit());
+        &mut slot.state
     }
 }
 
-impl<const N: usize> States for Entries<'_, '_, N> {
+impl<const N: usize> States for Slots<'_, N> {
     #[inline(always)]
     fn state(&self, index: usize) -> &State {
-        &self.entries[index].state
+        &self.0[index].state
     }
 
     #[inline(always)]
     fn state_mut(&mut self, index: usize) -> &mut State {
-        let entry = &mut *self.entries[index];
-        entry.adopt(&self.limits[index]);
-        &mut entry.state
+        &mut self.0[index].state
     }
 }
 
 impl Locked<'_, '_, '_> {
-    fn entry(&self, index: usize) -> Option<&Entry> {
-        self.shards[self.places[index]].find(&self.probes[index])
+    fn slot(&self, index: usize) -> Option<&Slot> {
+        let shard = &self.shards[self.places[index]];
+        shard.at(shard.place(&self.probes[index])?)
     }
 }
 
 impl States for Locked<'_, '_, '_> {
     fn state(&self, index: usize) -> &State {
-        self.entry(index).map_or(State::FRESH, |entry| &entry.state)
+        self.slot(index).map_or(State::FRESH, |slot| &slot.state)
     }
 
     fn state_mut(&mut self, index: usize) -> &mut State {
         let shard = &mut self.shards[self.places[index]];
-        let entry = shard.find_or_insert(&self.probes[index], self.hasher);
-        &mut entry.state
+        shard.find_or_insert(&self.probes[index], &self.kept, self.hasher)
     }
 }

@@ -1,8 +1,10 @@
-//! `Shard`: the part of the hash table behind one lock, and how expired entries leave it.
+//! `Shard`: the part of the hash tables behind one lock, and how expired states leave it.
+
+use std::array;
 
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Place;
-use tollgate_core::store::{Fingerprint, Request, State, States, Verdicts};
+use smallvec::SmallVec;
+use tollgate_core::store::{Check, Fingerprint, Request, State, States, Verdict, Verdicts};
 use tollgate_core::{Limit, Timestamp, inside};
 
 use crate::probe::{KeyHasher, Probe, StoredKey};
@@ -10,49 +12,97 @@ use crate::probe::{KeyHasher, Probe, StoredKey};
 /// Tables with fewer buckets are not worth shrinking.
 const LEAST_SHRUNK: usize = 1_024;
 
-/// A hash table of entries, behind one lock.
+/// The most states in a row.
+pub(crate) const WIDEST: usize = 4;
+
+/// Hash tables of states, behind one lock.
+///
+/// States of one key that are called together are in one row. A key has at most one row of several
+/// states; whatever is not in it has a row of its own. No state is in two rows.
 #[derive(Default)]
 pub(crate) struct Shard {
-    table: HashTable<Entry>,
-    /// The next bucket to check for an expired entry.
+    /// Rows of one state, by key and limit.
+    ones: Table<1, Line>,
+    /// Rows of up to two states, by key.
+    pairs: Table<2>,
+    /// Rows of up to four states, by key.
+    fours: Table<WIDEST>,
+}
+
+#[derive(Default)]
+struct Table<const N: usize, A = ()> {
+    rows: HashTable<Row<N, A>>,
+    /// The next bucket to check for expired states.
     hand: usize,
 }
 
-/// The state of one key under one limit, in one cache line.
-#[repr(align(64))]
-pub(crate) struct Entry {
-    /// The limit that last changed this state, by which it expires.
-    limit: Limit,
+/// States of one key, side by side.
+struct Row<const N: usize, A = ()> {
     key: StoredKey,
+    slots: [Slot; N],
+    /// Aligns the row.
+    _aligned: [A; 0],
+}
+
+/// Aligns a row of one state to the cache line that it fills.
+#[derive(Default)]
+#[repr(align(64))]
+struct Line;
+
+/// A state, or room for one.
+#[derive(Default)]
+pub(crate) struct Slot {
+    /// The limit that last changed the state, by which it expires; `None` if there is no state.
+    limit: Option<Limit>,
     pub(crate) state: State,
 }
 
-impl Entry {
-    pub(crate) fn new(probe: &Probe<'_, '_>, state: State) -> Self {
-        Self {
-            limit: probe.check.limit().clone(),
-            key: probe.key,
-            state,
+/// Where a state is, until rows are inserted or removed.
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+pub(crate) struct Place {
+    /// How many states the rows of the table have.
+    width: usize,
+    bucket: usize,
+    slot: usize,
+}
+
+impl Place {
+    /// Returns whether both are in one row.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        self.width == other.width && self.bucket == other.bucket
+    }
+}
+
+impl Slot {
+    /// Returns whether this is the state under `limit`, or a clone of it.
+    #[inline(always)]
+    fn is_same(&self, limit: &Limit) -> bool {
+        inside::is_some_same(self.limit.as_ref(), limit)
+    }
+
+    /// Returns whether this is the state under `limit`, or one that shares its states.
+    #[inline(always)]
+    fn is_of(&self, limit: &Limit) -> bool {
+        self.is_same(limit) || self.is_equivalent(limit)
+    }
+
+    #[cold]
+    fn is_equivalent(&self, limit: &Limit) -> bool {
+        let held = self.limit.as_ref();
+        held.is_some_and(|held| held.identity() == limit.identity())
+    }
+
+    /// Consumes the cost of `check`, which must not be zero, if it fits.
+    #[inline(always)]
+    pub(crate) fn consume(&mut self, check: &Check<'_>, now: Timestamp) -> Verdict {
+        let verdict = inside::consume(check, &mut self.state, now);
+        if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
+            self.adopt(check.limit());
         }
+        verdict
     }
 
-    #[inline]
-    pub(crate) fn is_of(&self, probe: &Probe<'_, '_>) -> bool {
-        self.is_at(probe.check.limit(), &probe.key)
-    }
-
-    /// Returns whether this is the entry of `key` under `limit`.
-    #[inline]
-    pub(crate) fn is_at(&self, limit: &Limit, key: &StoredKey) -> bool {
-        self.key == *key
-            && (inside::is_same(&self.limit, limit) || is_equivalent(&self.limit, limit))
-    }
-
-    fn hash(&self, hasher: &KeyHasher) -> u64 {
-        hasher.hash(&self.key) ^ inside::identity_hash(&self.limit)
-    }
-
-    /// Decides a request that concerns this entry alone.
+    /// Decides a request that concerns this state alone.
     pub(crate) fn decide(
         &mut self,
         request: &Request<'_>,
@@ -60,176 +110,462 @@ impl Entry {
         now: Timestamp,
     ) -> Verdicts {
         let limit = request.checks()[0].limit();
-        request.decide_with(fingerprint, &mut Alone { entry: self, limit }, now)
+        request.decide_with(fingerprint, &mut Alone { slot: self, limit }, now)
     }
 
-    /// Makes the entry expire by `limit`, which may have changed since the entry was made.
-    #[inline]
+    /// Makes the state expire by `limit`, which may have changed since the state was made.
+    #[inline(always)]
     pub(crate) fn adopt(&mut self, limit: &Limit) {
-        if !inside::is_same(&self.limit, limit) {
+        if !self.is_same(limit) {
             self.replace_limit(limit);
         }
     }
 
     #[cold]
     fn replace_limit(&mut self, limit: &Limit) {
-        self.limit = limit.clone();
+        self.limit = Some(limit.clone());
+    }
+
+    /// Returns whether there is no state, or one that has expired at `now`.
+    fn is_over(&self, now: Timestamp) -> bool {
+        let held = self.limit.as_ref();
+        held.is_none_or(|limit| self.state.is_fresh(limit, now))
     }
 }
 
-/// An entry, and the limit that will have changed it.
-struct Alone<'e> {
-    entry: &'e mut Entry,
-    limit: &'e Limit,
+/// A state, and the limit that will have changed it.
+struct Alone<'s> {
+    slot: &'s mut Slot,
+    limit: &'s Limit,
 }
 
 impl States for Alone<'_> {
     #[inline]
     fn state(&self, _: usize) -> &State {
-        &self.entry.state
+        &self.slot.state
     }
 
     #[inline]
     fn state_mut(&mut self, _: usize) -> &mut State {
-        self.entry.adopt(self.limit);
-        &mut self.entry.state
+        self.slot.adopt(self.limit);
+        &mut self.slot.state
     }
 }
 
-/// Returns whether two limits that are not clones of each other share their states.
+/// Returns which of the states of a key is under `limit`.
+#[inline(always)]
+fn position(slots: &[Slot], limit: &Limit) -> Option<usize> {
+    match slots.iter().position(|slot| slot.is_same(limit)) {
+        None => slots.iter().position(|slot| slot.is_equivalent(limit)),
+        found => found,
+    }
+}
+
+fn held(slots: &[Slot]) -> usize {
+    slots.iter().filter(|slot| slot.limit.is_some()).count()
+}
+
+impl<const N: usize, A> Table<N, A> {
+    fn hash(row: &Row<N, A>, hasher: &KeyHasher) -> u64 {
+        let limit = row.slots[0].limit.as_ref().filter(|_| N == 1);
+        hasher.hash(&row.key) ^ limit.map_or(0, inside::identity_hash)
+    }
+
+    /// Returns the row in which the state of `probe` would be, and the hash that finds it.
+    #[inline(always)]
+    fn sought(probe: &Probe<'_, '_>) -> (u64, impl Fn(&Row<N, A>) -> bool) {
+        let is_it = |row: &Row<N, A>| {
+            row.key == probe.key && (N > 1 || row.slots[0].is_of(probe.check.limit()))
+        };
+        (if N > 1 { probe.key_hash } else { probe.hash }, is_it)
+    }
+
+    #[inline(always)]
+    fn find_mut(&mut self, probe: &Probe<'_, '_>) -> Option<&mut Slot> {
+        let (hash, is_it) = Self::sought(probe);
+        let slots = &mut self.rows.find_mut(hash, is_it)?.slots;
+        let slot = if N > 1 {
+            position(slots, probe.check.limit())?
+        } else {
+            0
+        };
+        Some(&mut slots[slot])
+    }
+
+    /// Returns the bucket and the slot of the state that `is_it` is true of, in the row of `probe`.
+    #[inline]
+    fn place(
+        &self,
+        probe: &Probe<'_, '_>,
+        slot: impl Fn(&[Slot]) -> Option<usize>,
+    ) -> Option<Place> {
+        if self.rows.is_empty() {
+            return None;
+        }
+        let (hash, is_it) = Self::sought(probe);
+        let bucket = self.rows.find_bucket_index(hash, is_it)?;
+        let slot = slot(&self.rows.get_bucket(bucket)?.slots)?;
+        Some(Place {
+            width: N,
+            bucket,
+            slot,
+        })
+    }
+
+    /// Inserts a row that is not in the table yet, and returns where its last state is.
+    fn insert(
+        &mut self,
+        key: StoredKey,
+        slots: impl IntoIterator<Item = Slot>,
+        hasher: &KeyHasher,
+    ) -> Place {
+        let mut slots = slots.into_iter();
+        let row = Row {
+            key,
+            slots: array::from_fn(|_| slots.next().unwrap_or_default()),
+            _aligned: [],
+        };
+        let slot = held(&row.slots) - 1;
+        let hash = Self::hash(&row, hasher);
+        let inserted = self
+            .rows
+            .insert_unique(hash, row, |row| Self::hash(row, hasher));
+        Place {
+            width: N,
+            bucket: inserted.bucket_index(),
+            slot,
+        }
+    }
+
+    /// Removes the row of `probe`, and returns its states.
+    fn take(&mut self, probe: &Probe<'_, '_>) -> Option<[Slot; N]> {
+        let (hash, is_it) = Self::sought(probe);
+        let found = self.rows.find_entry(hash, is_it).ok()?;
+        Some(found.remove().0.slots)
+    }
+
+    /// Removes the row in a bucket if `is_over`, and returns how many states it held.
+    fn remove_if(&mut self, bucket: usize, is_over: impl Fn(&Row<N, A>) -> bool) -> usize {
+        if self.rows.get_bucket(bucket).is_some_and(is_over)
+            && let Ok(row) = self.rows.get_bucket_entry(bucket)
+        {
+            return held(&row.remove().0.slots);
+        }
+        0
+    }
+
+    fn remove_if_empty(&mut self, bucket: usize) {
+        self.remove_if(bucket, |row| held(&row.slots) == 0);
+    }
+
+    /// Checks the next `buckets`, wrapping around, drops rows whose states have all expired at `now`, and
+    /// returns how many states that were.
+    ///
+    /// A state beside others is not dropped alone: its key is still called, and the next call would have to
+    /// insert it again.
+    fn sweep(&mut self, buckets: usize, now: Timestamp, hasher: &KeyHasher) -> usize {
+        let mut dropped = 0;
+        let all = self.rows.num_buckets();
+        if self.rows.is_empty() && all <= LEAST_SHRUNK {
+            return 0;
+        }
+        for _ in 0..buckets.min(all) {
+            if self.hand >= all {
+                self.hand = 0;
+            }
+            let is_over = |row: &Row<N, A>| row.slots.iter().all(|slot| slot.is_over(now));
+            dropped += self.remove_if(self.hand, is_over);
+            self.hand += 1;
+        }
+        // Returns memory to the system once a large table is mostly empty. That moves rows, so it must come
+        // last.
+        let held = self.rows.len();
+        if all > LEAST_SHRUNK && held < all / 8 {
+            self.rows.shrink_to(held * 2, |row| Self::hash(row, hasher));
+        }
+        dropped
+    }
+
+    /// Drops every state, and returns how many there were.
+    fn clear(&mut self) -> usize {
+        let dropped = self.rows.iter().map(|row| held(&row.slots)).sum();
+        self.rows.clear();
+        dropped
+    }
+
+    fn bytes(&self) -> usize {
+        let states = self.rows.iter().flat_map(|row| &row.slots);
+        let beside = states.map(|slot| inside::heap_bytes(&slot.state));
+        self.rows.allocation_size() + beside.sum::<usize>()
+    }
+}
+
 #[cold]
-fn is_equivalent(held: &Limit, asked: &Limit) -> bool {
-    held.identity() == asked.identity()
+fn find_in_rows<'t>(
+    pairs: &'t mut Table<2>,
+    fours: &'t mut Table<WIDEST>,
+    probe: &Probe<'_, '_>,
+) -> Option<&'t mut Slot> {
+    match pairs.find_mut(probe) {
+        None => fours.find_mut(probe),
+        found => found,
+    }
+}
+
+/// Returns which of the states of a key are under `limits`.
+#[cold]
+fn scattered<const N: usize>(slots: &[Slot], limits: &[Limit; N]) -> Option<[usize; N]> {
+    let mut places = [0; N];
+    for (place, limit) in places.iter_mut().zip(limits) {
+        *place = slots.iter().position(|slot| slot.is_same(limit))?;
+    }
+    Some(places)
 }
 
 impl Shard {
-    pub(crate) fn find(&self, probe: &Probe<'_, '_>) -> Option<&Entry> {
-        self.table.find(probe.hash, |entry| entry.is_of(probe))
+    /// Returns the state of `probe`, unless it is beside others.
+    #[inline(always)]
+    pub(crate) fn find_alone(&mut self, probe: &Probe<'_, '_>) -> Option<&mut Slot> {
+        self.ones.find_mut(probe)
     }
 
     #[inline]
-    pub(crate) fn find_mut(&mut self, probe: &Probe<'_, '_>) -> Option<&mut Entry> {
-        self.table.find_mut(probe.hash, |entry| entry.is_of(probe))
+    pub(crate) fn find_mut(&mut self, probe: &Probe<'_, '_>) -> Option<&mut Slot> {
+        match self.ones.find_mut(probe) {
+            None => find_in_rows(&mut self.pairs, &mut self.fours, probe),
+            found => found,
+        }
     }
 
-    /// Returns the bucket of the entry of `key` under `limit`, which has this `hash`.
-    #[inline(never)]
-    pub(crate) fn bucket_of(&self, hash: u64, limit: &Limit, key: &StoredKey) -> Option<usize> {
-        let is_it = |entry: &Entry| entry.is_at(limit, key);
-        self.table.find_bucket_index(hash, is_it)
+    /// Returns where the state of `probe` is.
+    pub(crate) fn place(&self, probe: &Probe<'_, '_>) -> Option<Place> {
+        let of = |slots: &[Slot]| position(slots, probe.check.limit());
+        let in_rows = || {
+            self.pairs
+                .place(probe, of)
+                .or_else(|| self.fours.place(probe, of))
+        };
+        in_rows().or_else(|| self.ones.place(probe, of))
     }
 
-    /// Returns the entries of `key` under different `limits`, which have these `hashes`, or `None` if one
-    /// is missing.
+    /// Returns where the states of up to four `probes` are, or `None` if one is missing.
+    pub(crate) fn places(&self, probes: &[Probe<'_, '_>]) -> Option<[Place; WIDEST]> {
+        let mut places = [Place::default(); WIDEST];
+        for (place, probe) in places.iter_mut().zip(probes) {
+            *place = self.place(probe)?;
+        }
+        Some(places)
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, place: Place) -> Option<&Slot> {
+        let Place {
+            width,
+            bucket,
+            slot,
+        } = place;
+        Some(match width {
+            1 => &self.ones.rows.get_bucket(bucket)?.slots[slot],
+            2 => &self.pairs.rows.get_bucket(bucket)?.slots[slot],
+            _ => &self.fours.rows.get_bucket(bucket)?.slots[slot],
+        })
+    }
+
+    #[inline]
+    pub(crate) fn at_mut(&mut self, place: Place) -> Option<&mut Slot> {
+        let Place {
+            width,
+            bucket,
+            slot,
+        } = place;
+        Some(match width {
+            1 => &mut self.ones.rows.get_bucket_mut(bucket)?.slots[slot],
+            2 => &mut self.pairs.rows.get_bucket_mut(bucket)?.slots[slot],
+            _ => &mut self.fours.rows.get_bucket_mut(bucket)?.slots[slot],
+        })
+    }
+
+    /// Returns the states of a key, which has this `hash`, under different `limits`, or `None` unless all of
+    /// them are in one row, and these limits were the last to change them.
     #[inline(always)]
     pub(crate) fn find_few<const N: usize>(
         &mut self,
-        hashes: [u64; N],
-        limits: &[Limit; N],
+        hash: u64,
         key: &StoredKey,
-    ) -> Option<[&mut Entry; N]> {
-        let is_it = |index: usize, entry: &Entry| entry.is_at(&limits[index], key);
-        let found = self.table.get_disjoint_mut(hashes, is_it);
-        if found.iter().any(Option::is_none) {
-            return None;
+        limits: &[Limit; N],
+    ) -> Option<[&mut Slot; N]> {
+        let pair = match N {
+            2 => self.pairs.rows.find_mut(hash, |row| row.key == *key),
+            _ => None,
+        };
+        let slots: &mut [Slot] = match pair {
+            Some(pair) => &mut pair.slots,
+            None => &mut self.fours.rows.find_mut(hash, |row| row.key == *key)?.slots,
+        };
+        let mut places = array::from_fn(|index| index);
+        if !slots
+            .iter()
+            .zip(limits)
+            .all(|(slot, limit)| slot.is_same(limit))
+        {
+            places = scattered(slots, limits)?;
         }
-        Some(found.map(|entry| entry.unwrap_or_else(|| unreachable!("all were found"))))
+        slots.get_disjoint_mut(places).ok()
     }
 
-    #[inline]
-    pub(crate) fn at(&self, bucket: usize) -> Option<&Entry> {
-        self.table.get_bucket(bucket)
-    }
-
-    #[inline]
-    pub(crate) fn at_mut(&mut self, bucket: usize) -> Option<&mut Entry> {
-        self.table.get_bucket_mut(bucket)
-    }
-
-    /// Inserts an entry that is not in the table yet.
-    pub(crate) fn insert(&mut self, probe: &Probe<'_, '_>, state: State, hasher: &KeyHasher) {
-        self.table
-            .insert_unique(probe.hash, Entry::new(probe, state), |entry| {
-                entry.hash(hasher)
-            });
-    }
-
-    /// Returns the entry of `probe`, inserting a fresh one if needed, and makes it expire by
-    /// `probe`'s limit.
+    /// Returns the state of `probe`, inserting a fresh one if needed, and makes it expire by `probe`'s limit.
+    /// `kept` are the probes of a call that have a state or get one.
     pub(crate) fn find_or_insert(
         &mut self,
         probe: &Probe<'_, '_>,
+        kept: &[Probe<'_, '_>],
         hasher: &KeyHasher,
-    ) -> &mut Entry {
-        let place = self.table.entry(
-            probe.hash,
-            |entry| entry.is_of(probe),
-            |entry| entry.hash(hasher),
-        );
-        let entry = match place {
-            Place::Occupied(place) => place.into_mut(),
-            Place::Vacant(place) => {
-                let entry = Entry::new(probe, State::default());
-                place.insert(entry).into_mut()
-            }
+    ) -> &mut State {
+        let limit = probe.check.limit();
+        let place = self.place(probe);
+        let place = place.unwrap_or_else(|| self.insert(probe, kept, State::default(), hasher));
+        let Some(slot) = self.at_mut(place) else {
+            unreachable!("it was found or inserted")
         };
-        entry.adopt(probe.check.limit());
-        entry
+        slot.adopt(limit);
+        &mut slot.state
     }
 
-    /// Removes the entry of `probe`, and returns whether there was one.
-    pub(crate) fn remove(&mut self, probe: &Probe<'_, '_>) -> bool {
-        let found = self
-            .table
-            .find_entry(probe.hash, |entry| entry.is_of(probe));
-        found.map(|entry| entry.remove()).is_ok()
+    /// Inserts the state of `probe`, which is not in a table yet: beside those of the same key that are `kept`
+    /// for a call, if a row has as many.
+    pub(crate) fn insert(
+        &mut self,
+        probe: &Probe<'_, '_>,
+        kept: &[Probe<'_, '_>],
+        state: State,
+        hasher: &KeyHasher,
+    ) -> Place {
+        let slot = Slot {
+            limit: Some(probe.check.limit().clone()),
+            state,
+        };
+        self.insert_slot(probe, kept, slot, hasher)
     }
 
-    /// Checks the next `places` buckets, wrapping around, drops entries that have expired at `now`,
-    /// and returns how many.
-    pub(crate) fn sweep(&mut self, places: usize, now: Timestamp, hasher: &KeyHasher) -> usize {
-        let mut dropped = 0;
-        for _ in 0..places.min(self.places()) {
-            if self.hand >= self.places() {
-                self.hand = 0;
-            }
-            let stale = |entry: &Entry| entry.state.is_fresh(&entry.limit, now);
-            if self.table.get_bucket(self.hand).is_some_and(stale)
-                && let Ok(entry) = self.table.get_bucket_entry(self.hand)
+    /// Moves the states of `kept`, which are all in a table, into one row for each key, if a row has as many.
+    pub(crate) fn join(&mut self, kept: &[Probe<'_, '_>], hasher: &KeyHasher) {
+        for probe in kept {
+            let fits = || self.room(probe).is_some() || self.beside(probe, kept).is_some();
+            if self.ones.place(probe, |_| Some(0)).is_some()
+                && fits()
+                && let Some([slot]) = self.ones.take(probe)
             {
-                entry.remove();
-                dropped += 1;
+                self.insert_slot(probe, kept, slot, hasher);
             }
-            self.hand += 1;
         }
-        // Shrinking moves entries, so it must come last.
-        self.shrink_if_sparse(hasher);
-        dropped
     }
 
-    /// Drops every entry, and returns how many there were.
+    /// Returns a place for one more state in the row of a key.
+    fn room(&self, probe: &Probe<'_, '_>) -> Option<Place> {
+        let free = |slots: &[Slot]| slots.iter().position(|slot| slot.limit.is_none());
+        let in_pair = self.pairs.place(probe, free);
+        in_pair.or_else(|| self.fours.place(probe, free))
+    }
+
+    fn insert_slot(
+        &mut self,
+        probe: &Probe<'_, '_>,
+        kept: &[Probe<'_, '_>],
+        slot: Slot,
+        hasher: &KeyHasher,
+    ) -> Place {
+        if let Some(place) = self.room(probe)
+            && let Some(room) = self.at_mut(place)
+        {
+            *room = slot;
+            return place;
+        }
+        let Some(beside) = self.beside(probe, kept) else {
+            return self.ones.insert(probe.key, [slot], hasher);
+        };
+        let pair = self.pairs.take(probe).into_iter().flatten();
+        let mut slots: SmallVec<[Slot; WIDEST]> = pair.collect();
+        let width = slots.len() + beside.len();
+        let ones = beside.iter().filter_map(|other| self.ones.take(other));
+        slots.extend(ones.flatten());
+        slots.push(slot);
+        if width > 2 {
+            self.fours.insert(probe.key, slots, hasher)
+        } else {
+            self.pairs.insert(probe.key, slots, hasher)
+        }
+    }
+
+    /// Returns whose states are to be in one row with that of `probe`, apart from those of a pair: the ones of
+    /// the same key, and its own. Returns `None` if it is called alone, or if a row has not so many.
+    fn beside<'p, 'r, 'k>(
+        &self,
+        probe: &Probe<'_, '_>,
+        kept: &'p [Probe<'r, 'k>],
+    ) -> Option<SmallVec<[&'p Probe<'r, 'k>; WIDEST]>> {
+        let mut beside: SmallVec<[_; WIDEST]> = SmallVec::new();
+        for other in kept.iter().filter(|other| other.key == probe.key) {
+            if beside
+                .iter()
+                .all(|known: &&Probe<'_, '_>| known.hash != other.hash)
+            {
+                beside.push(other);
+            }
+        }
+        if beside.len() < 2 {
+            return None;
+        }
+        beside.retain(|other| {
+            let of = |slots: &[Slot]| position(slots, other.check.limit());
+            self.pairs.place(other, of).is_none()
+        });
+        let pair = self.pairs.place(probe, |slots| Some(slots.len()));
+        let width = beside.len() + pair.map_or(0, |pair| pair.slot);
+        let is_full = self.fours.place(probe, |slots| Some(slots.len())).is_some();
+        (!is_full && width <= WIDEST).then_some(beside)
+    }
+
+    /// Removes the state of `probe`, and returns whether there was one.
+    pub(crate) fn remove(&mut self, probe: &Probe<'_, '_>) -> bool {
+        let Some(place) = self.place(probe) else {
+            return false;
+        };
+        if let Some(slot) = self.at_mut(place) {
+            *slot = Slot::default();
+        }
+        match place.width {
+            1 => self.ones.remove_if_empty(place.bucket),
+            2 => self.pairs.remove_if_empty(place.bucket),
+            _ => self.fours.remove_if_empty(place.bucket),
+        }
+        true
+    }
+
+    /// Checks the next `buckets` of each table, wrapping around, drops rows whose states have all expired at
+    /// `now`, and returns how many states that were.
+    pub(crate) fn sweep(&mut self, buckets: usize, now: Timestamp, hasher: &KeyHasher) -> usize {
+        self.ones.sweep(buckets, now, hasher)
+            + self.pairs.sweep(buckets, now, hasher)
+            + self.fours.sweep(buckets, now, hasher)
+    }
+
+    /// Drops every state, and returns how many there were.
     pub(crate) fn clear(&mut self) -> usize {
-        let dropped = self.table.len();
-        self.table.clear();
-        dropped
+        self.ones.clear() + self.pairs.clear() + self.fours.clear()
     }
 
-    /// Returns memory to the system once a large table is mostly empty.
-    fn shrink_if_sparse(&mut self, hasher: &KeyHasher) {
-        let held = self.table.len();
-        if self.places() > LEAST_SHRUNK && held < self.places() / 8 {
-            self.table.shrink_to(held * 2, |entry| entry.hash(hasher));
-        }
+    /// Returns the number of buckets of the largest table.
+    pub(crate) fn buckets(&self) -> usize {
+        let several = self
+            .pairs
+            .rows
+            .num_buckets()
+            .max(self.fours.rows.num_buckets());
+        self.ones.rows.num_buckets().max(several)
     }
 
-    /// Returns the number of buckets in the table.
-    pub(crate) fn places(&self) -> usize {
-        self.table.num_buckets()
-    }
-
-    /// Returns the bytes used by the table and by what its entries allocated.
+    /// Returns the bytes used by the tables and by what states have allocated.
     pub(crate) fn bytes(&self) -> usize {
-        let beside = |entry: &Entry| inside::heap_bytes(&entry.state);
-        self.table.allocation_size() + self.table.iter().map(beside).sum::<usize>()
+        self.ones.bytes() + self.pairs.bytes() + self.fours.bytes()
     }
 }

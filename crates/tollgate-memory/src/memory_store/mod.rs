@@ -69,6 +69,11 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// that has just grown can be less than a quarter full. In a store that only fills up, the share is
 /// at most 160. A log grows to its bound only for keys that use up their amount.
 ///
+/// A key under several limits counts once for each. Two to four limits that are called together share a
+/// row, which stores the key once: a bucket takes 105 bytes for two limits, and 185 for three or four. The
+/// row is dropped when all of its states have expired, and keeps its size if only some of its limits are
+/// [reset](tollgate_core::RateLimiter::reset).
+///
 /// `E` is the largest number of events that the key has held since it was last empty. The quotas and
 /// the horizon of a [`Schedule`](tollgate_core::schedule::Schedule) bound it, by at most
 /// [`MAX_EVENTS`](tollgate_core::schedule::MAX_EVENTS), which is 100,000, and an id has at most 200 bytes: a
@@ -230,19 +235,16 @@ impl MemoryStore {
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.clock.early_now();
         let mut shard = self.lock(self.shard_of(probe.key_hash, Timeline::Store));
-        let entry = shard.find_mut(&probe).filter(|_| check.cost() > 0);
-        let Some(entry) = entry else {
+        let slot = shard.find_alone(&probe).filter(|_| check.cost() > 0);
+        let Some(slot) = slot else {
             drop(shard);
             // Taken apart and put together again. If this returned the other function's result
             // directly, the compiler would keep both results in memory and copy them, which takes
             // a quarter of a call.
-            let (fingerprint, verdict) = self.consume_new(check)?;
+            let (fingerprint, verdict) = self.consume_elsewhere(check)?;
             return Ok((fingerprint, verdict));
         };
-        let verdict = inside::consume(&check, &mut entry.state, now);
-        if verdict.is_allowed() || check.limit().algorithm().counts_denied() {
-            entry.adopt(check.limit());
-        }
+        let verdict = slot.consume(&check, now);
         drop(shard);
         // The result is written after the lock is released.
         Ok((fingerprint, verdict))
@@ -257,23 +259,31 @@ impl MemoryStore {
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.early_now(request);
         let mut shard = self.lock(self.shard_of(probe.key_hash, timeline));
-        let Some(entry) = shard.find_mut(&probe) else {
+        let Some(slot) = shard.find_mut(&probe) else {
             drop(shard);
             return self.decide_new(request, &probe, timeline);
         };
-        Ok(entry.decide(request, fingerprint, now))
+        Ok(slot.decide(request, fingerprint, now))
     }
 
-    /// Consumes from a key that was not stored a moment ago, or nothing.
+    /// Consumes from a state beside others, from one that was not stored a moment ago, or nothing.
     ///
     /// Takes a copy, and looks the key up again: what a call passes on by reference is written to
     /// memory first, also when it does not come here.
     #[cold]
-    fn consume_new(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
+    fn consume_elsewhere(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
+        let probe = self.probe(&check);
+        let now = self.clock.early_now();
+        let mut shard = self.lock(self.shard_of(probe.key_hash, Timeline::Store));
+        if let Some(slot) = shard.find_mut(&probe).filter(|_| check.cost() > 0) {
+            let verdict = slot.consume(&check, now);
+            return Ok((probe.fingerprint(Timeline::Store), verdict));
+        }
+        drop(shard);
         let request = Request::consume(check);
         // A limit that lacks its time zone admits nothing, so its keys are never stored.
         request.validate_checks()?;
-        self.decide_new(&request, &self.probe(&check), Timeline::Store)?
+        self.decide_new(&request, &probe, Timeline::Store)?
             .into_one()
     }
 
@@ -292,8 +302,8 @@ impl MemoryStore {
             // Read with the lock held. Another thread may just have dropped this key's expired
             // state; an earlier reading might fall into the window that is now forgotten.
             let now = self.now(request);
-            if let Some(entry) = shard.find_mut(probe) {
-                return Ok(entry.decide(request, fingerprint, now));
+            if let Some(slot) = shard.find_mut(probe) {
+                return Ok(slot.decide(request, fingerprint, now));
             }
             let evaluation = request.evaluate(State::FRESH, now);
             let mut state = State::default();
@@ -302,7 +312,7 @@ impl MemoryStore {
             }
             if self.reserve(1) {
                 let decision = evaluation.apply(fingerprint, &mut state);
-                shard.insert(probe, state, &self.hasher);
+                shard.insert(probe, &[], state, &self.hasher);
                 self.sweep_some(&mut shard, now, timeline);
                 return Ok(decision);
             }

@@ -125,7 +125,7 @@ impl MemoryStore {
             };
             let mut shard = self.lock(next);
             // A table has at least one bucket, so the loop ends.
-            let looked_at = places.min(shard.places());
+            let looked_at = places.min(shard.buckets());
             self.release(shard.sweep(places, now, &self.hasher));
             places -= looked_at;
             if self.len() + keys <= self.max_keys {

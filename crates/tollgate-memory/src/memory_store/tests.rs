@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_core::FixedWindow;
 use tollgate_core::store::Check;
-use tollgate_core::{Limit, Quota};
+use tollgate_core::{Key, Limit, Quota, RateLimiter};
 
 use super::MemoryStore;
 use super::builder::shards;
 use crate::clock::Timeline;
+use crate::probe::StoredKey;
 
 #[test]
 fn shards_are_many_for_the_processors_and_few_for_the_keys() {
@@ -65,4 +66,39 @@ fn keys_are_spread_evenly_over_shards_and_within_each() {
             lowest.len()
         );
     }
+}
+
+/// Otherwise calls of a key under several limits would look for several rows.
+#[test]
+fn limits_that_are_called_together_share_a_row_whoever_came_first() {
+    let limits: [Limit; 5] = ["a", "b", "c", "d", "e"].map(|name| {
+        let algorithm = FixedWindow::aligned(Quota::per_minute(9));
+        Limit::new(name, algorithm).unwrap()
+    });
+    let store = MemoryStore::new();
+    let key = StoredKey::new(&Key::from("alice"), &store.hasher);
+    let hash = store.hasher.hash(&key);
+    let shard = || store.lock(store.shard_of(hash, Timeline::Store));
+    let call = |limits: &[Limit]| {
+        let limiter = RateLimiter::new(&store, limits.to_vec()).unwrap();
+        assert!(limiter.check("alice").run().unwrap().is_allowed());
+    };
+    let [a, b, c, d, _] = &limits;
+    let pair = [b.clone(), a.clone()];
+    call(&limits[..1]);
+    assert!(shard().find_few(hash, &key, &pair).is_none());
+    call(&pair);
+    assert!(shard().find_few(hash, &key, &pair).is_some());
+    let three = [c.clone(), b.clone(), a.clone()];
+    call(&limits[2..3]);
+    call(&three);
+    assert!(shard().find_few(hash, &key, &three).is_some());
+    assert!(shard().find_few(hash, &key, &pair).is_some());
+    // The last place in the row is taken by a limit that is called alone.
+    call(&limits[3..4]);
+    let four = [d.clone(), c.clone(), b.clone(), a.clone()];
+    assert!(shard().find_few(hash, &key, &four).is_some());
+    call(&limits);
+    assert!(shard().find_few(hash, &key, &four).is_some());
+    assert_eq!(store.len(), 5);
 }

@@ -286,6 +286,27 @@ fn keys_take_the_documented_memory() {
     }
 }
 
+/// Several limits of a key share its row.
+#[test]
+fn keys_under_several_limits_take_less_for_each() {
+    for (count, most) in [(1, 160), (2, 130), (3, 160), (4, 120), (5, 160)] {
+        let (store, _clock) = store(1_000_000);
+        let limits = (0..count).map(|number| {
+            let name = format!("limit-{number}");
+            limit(&name, Gcra::new(Quota::per_hour(5)).unwrap())
+        });
+        let limiter = RateLimiter::new(store, limits.collect::<Vec<_>>()).unwrap();
+        for key in 0..30_000 {
+            let key = format!("user:{key}");
+            assert!(limiter.check(&key).run().unwrap().is_allowed());
+        }
+        let store = limiter.store();
+        assert_eq!(store.len(), count * 30_000);
+        let each = store.bytes() / store.len();
+        assert!(each <= most, "{each} bytes for each of {count} limits");
+    }
+}
+
 #[test]
 fn long_keys_cost_no_more_than_short_ones() {
     for (limit, state) in algorithms(5) {

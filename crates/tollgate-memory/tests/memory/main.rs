@@ -15,5 +15,6 @@ mod leases;
 mod limiter;
 mod only_dependency;
 mod reservations;
+mod rows;
 mod schedules;
 mod threads;
