@@ -50,7 +50,7 @@ const CASE: Case = Case {
     in_flight: 1,
 };
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 9] = [
     CASE,
     Case {
         name: "allowed, 10k keys",
@@ -76,6 +76,18 @@ const CASES: [Case; 7] = [
     Case {
         name: "4 limits",
         limits: 4,
+        ..CASE
+    },
+    Case {
+        name: "2 limits, 10k keys",
+        limits: 2,
+        keys: 10_000,
+        ..CASE
+    },
+    Case {
+        name: "4 limits, 10k keys",
+        limits: 4,
+        keys: 10_000,
         ..CASE
     },
     Case {
