@@ -113,25 +113,20 @@ impl ClientKey {
     /// Returns the key of an IPv4 address: its text, or of an IPv6 prefix: its first 48 bits, and
     /// then, if it is longer, the prefix.
     pub(super) fn of_address(address: IpAddr, ipv6_prefix: u8) -> Self {
-        let mut bytes = Part::new();
+        let text = |address: IpAddr| Part::from_slice(&Key::from(address).partition());
         match prefix::canonical(address) {
-            IpAddr::V4(v4) => {
-                for octet in v4.octets() {
-                    if !bytes.is_empty() {
-                        bytes.push(b'.');
-                    }
-                    append_number(&mut bytes, octet);
-                }
-                Self::of_partition(bytes)
-            }
+            IpAddr::V4(v4) => Self::of_partition(text(v4.into())),
             IpAddr::V6(v6) => {
+                let prefix = |length: u8| {
+                    let mut prefix = text(prefix::first_of(v6, length).into());
+                    prefix.push(b'/');
+                    append_number(&mut prefix, length);
+                    prefix
+                };
                 let shared = ipv6_prefix.min(PARTITION_BITS);
-                let first = prefix::first_of(v6, shared);
-                append(&mut bytes, format_args!("{first}/{shared}"));
-                let mut key = Self::of_partition(bytes);
+                let mut key = Self::of_partition(prefix(shared));
                 if ipv6_prefix > shared {
-                    let first = prefix::first_of(v6, ipv6_prefix);
-                    append(&mut key.bytes, format_args!("{first}/{ipv6_prefix}"));
+                    key.bytes.extend_from_slice(&prefix(ipv6_prefix));
                 }
                 key
             }

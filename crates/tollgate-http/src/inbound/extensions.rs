@@ -29,7 +29,7 @@ pub struct Decided {
 
 impl Decided {
     pub(super) fn new(question: &Question, verdicts: &Verdicts) -> Self {
-        let each = question.verdicts(verdicts);
+        let each = question.verdicts(verdicts.as_slice());
         Self {
             verdicts: each
                 .map(|(limit, verdict)| (limit.clone(), *verdict))

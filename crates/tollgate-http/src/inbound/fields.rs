@@ -1,5 +1,6 @@
 //! `Fields`: writes what a decision says about limits into the headers of a response.
 
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tollgate_core::store::{Source, Verdict};
 use tollgate_core::{Algorithm, Decision, Limit, Wait};
 
 use super::grpc;
-use super::text::append_number;
+use super::text::Line;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(super) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -189,14 +190,8 @@ impl Fields {
             // A longer window promises less.
             let window = Wait::from_micros(quota.window_us()).as_secs_ceil();
             let window = window.unwrap_or(MAX_INTEGER);
-            separate(&mut text);
-            if draft == Draft::Eleven {
-                quote(&mut text, limit.name());
-                text.extend_from_slice(b";q=");
-            }
-            append_number(&mut text, amount);
-            text.extend_from_slice(b";w=");
-            append_number(&mut text, window);
+            let name = (draft == Draft::Eleven).then_some((limit, b";q="));
+            append(&mut text, name, amount, Some((b";w=", window)));
         }
         (!text.is_empty()).then(|| value(&text))
     }
@@ -204,48 +199,59 @@ impl Fields {
     /// Writes what the limits say, except for their policy.
     pub(super) fn write_verdicts<'v>(
         &self,
-        verdicts: impl Iterator<Item = (&'v Limit, Verdict)> + Clone,
+        verdicts: impl Iterator<Item = (&'v Limit, impl Borrow<Verdict>)>,
         source: Source,
         headers: &mut HeaderMap,
     ) {
-        // A limit in shadow denies nothing.
-        let verdicts = verdicts.filter(|(limit, _)| !limit.is_shadow());
-        let waits = verdicts.clone().map(|(_, verdict)| verdict.retry_after());
-        let retry_after = waits.max().unwrap_or(Wait::ZERO);
+        let is_of_all = self.draft == Some(Draft::Eleven);
+        let is_of_one = self.x_rate_limit.is_some() || self.draft.is_some() && !is_of_all;
+        let mut retry_after = Wait::ZERO;
+        let mut text = Text::new();
+        let mut strictest: Option<Said<'_>> = None;
+        // Not by `next`, which takes several times as long for each verdict.
+        verdicts.for_each(|(limit, verdict)| {
+            // A limit in shadow denies nothing.
+            if limit.is_shadow() {
+                return;
+            }
+            let verdict = verdict.borrow();
+            retry_after = retry_after.max(verdict.retry_after());
+            if !(is_of_all || is_of_one) || !self.shows(limit) {
+                return;
+            }
+            let Some(said) = Said::of(limit, *verdict, source) else {
+                return;
+            };
+            if is_of_all {
+                let time = said.until_more.as_secs_ceil();
+                let time = time.map(|time| (b";t=", integer(time)));
+                append(
+                    &mut text,
+                    Some((limit, b";r=")),
+                    integer(said.remaining),
+                    time,
+                );
+            }
+            // What is said where only one limit can be: a client that keeps to it is refused by no other limit,
+            // since these have more left, or have it sooner.
+            if is_of_one && strictest.as_ref().is_none_or(|it| said.rank() < it.rank()) {
+                strictest = Some(said);
+            }
+        });
         if let Some(micros) = self.with_jitter(retry_after) {
             write_retry_after(micros, headers);
         }
-        let shown = verdicts.filter(|(limit, _)| self.shows(limit));
-        let said = shown.filter_map(|(limit, verdict)| Said::of(limit, verdict, source));
-        match self.draft {
-            Some(Draft::Eleven) => {
-                let mut text = Text::new();
-                for said in said.clone() {
-                    separate(&mut text);
-                    quote(&mut text, said.limit.name());
-                    text.extend_from_slice(b";r=");
-                    append_number(&mut text, integer(said.remaining));
-                    if let Some(time) = said.until_more.as_secs_ceil() {
-                        text.extend_from_slice(b";t=");
-                        append_number(&mut text, integer(time));
-                    }
-                }
-                if !text.is_empty() {
-                    let _ = headers.append(RATE_LIMIT, value(&text));
-                }
-            }
-            Some(draft @ (Draft::Six | Draft::Seven)) => {
-                if let Some(said) = strictest(said.clone()) {
-                    let amount = said.amount();
-                    let reset = said.until_more.as_secs_ceil().unwrap_or(MAX_INTEGER);
-                    write_three(draft, [amount, said.remaining, reset], headers);
-                }
-            }
-            None => {}
+        if !text.is_empty() {
+            let _ = headers.append(RATE_LIMIT, value(&text));
         }
-        if let Some(reset) = self.x_rate_limit
-            && let Some(said) = strictest(said)
-        {
+        let Some(said) = strictest else {
+            return;
+        };
+        if let Some(draft @ (Draft::Six | Draft::Seven)) = self.draft {
+            let reset = said.until_more.as_secs_ceil().unwrap_or(MAX_INTEGER);
+            write_three(draft, [said.amount(), said.remaining, reset], headers);
+        }
+        if let Some(reset) = self.x_rate_limit {
             write_x_rate_limit(reset, &said, headers);
         }
     }
@@ -288,17 +294,30 @@ fn random(most: u64) -> u64 {
     random.checked_rem(most.saturating_add(1)).unwrap_or(random)
 }
 
-fn separate(text: &mut Text) {
-    if !text.is_empty() {
-        text.extend_from_slice(b", ");
+/// Appends an item to a list: a limit's name with a parameter, or without them, a number and another parameter.
+/// Names of limits are ASCII without quotes, of up to 64 bytes.
+fn append(
+    list: &mut Text,
+    name: Option<(&Limit, &[u8; 3])>,
+    number: u64,
+    more: Option<(&[u8; 3], u64)>,
+) {
+    let mut item = Line::new();
+    if !list.is_empty() {
+        item.push(b", ");
     }
-}
-
-/// Appends a limit's name as a string. Names of limits are ASCII without quotes.
-fn quote(text: &mut Text, name: &str) {
-    text.push(b'"');
-    text.extend_from_slice(name.as_bytes());
-    text.push(b'"');
+    if let Some((limit, parameter)) = name {
+        item.push(b"\"");
+        item.push(limit.name().as_bytes());
+        item.push(b"\"");
+        item.push(parameter);
+    }
+    item.push_number(number);
+    if let Some((parameter, number)) = more {
+        item.push(parameter);
+        item.push_number(number);
+    }
+    list.extend_from_slice(item.as_slice());
 }
 
 /// Returns a header's value. Names of limits are ASCII without quotes.
@@ -359,6 +378,11 @@ impl<'v> Said<'v> {
         })
     }
 
+    /// Returns how strict it is: the least is the strictest.
+    fn rank(&self) -> (u64, Reverse<Wait>) {
+        (self.remaining, Reverse(self.until_more))
+    }
+
     /// Returns the quota: none of a block, which has no amount.
     fn amount(&self) -> u64 {
         let algorithm = self.limit.algorithm();
@@ -398,12 +422,6 @@ pub(super) fn until(limit: &Limit, verdict: &Verdict, units: u64) -> Wait {
             .saturating_sub(micros(others * window / amount))
             .saturating_add(more_us),
     )
-}
-
-/// Returns what is said where only one limit can be: a client that keeps to it is refused by no other
-/// limit, since these have more left, or have it sooner.
-fn strictest<'v>(all: impl Iterator<Item = Said<'v>>) -> Option<Said<'v>> {
-    all.min_by_key(|said| (said.remaining, Reverse(said.until_more)))
 }
 
 fn write_three(draft: Draft, numbers: [u64; 3], headers: &mut HeaderMap) {

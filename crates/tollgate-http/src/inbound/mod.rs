@@ -10,7 +10,7 @@
 //! | [`Place`] | one of the requests that a client may have at once, if the layer holds any |
 //! | [`Decided`] | what the limits said, for handlers and outer layers |
 //! | [`Refusal`] | a request that gets no further, and why |
-//! | `Passing` | a request that was let through, until the head of its response |
+//! | `Passing` | a request that is let through, or is about to be, until the head of its response |
 //! | [`Charge`] | what the handler says that the request cost |
 //! | `Settlement` | what a request turned out to cost, to be settled |
 //! | `UntilEnd` | what lasts until the body of the response has ended: the place, and the count of bytes |

@@ -196,7 +196,7 @@ impl<'r> Refusal<'r> {
     /// Returns each limit with its verdict; none if no store decided.
     pub fn verdicts(&self) -> impl Iterator<Item = (&'r Limit, &'r Verdict)> {
         let decided = self.decided.into_iter();
-        decided.flat_map(|(question, verdicts)| question.verdicts(verdicts))
+        decided.flat_map(|(question, verdicts)| question.verdicts(verdicts.as_slice()))
     }
 
     /// Returns what the store said, if it denied the request.
@@ -235,7 +235,7 @@ impl<'r> Refusal<'r> {
         let status = response.status();
         let headers = response.headers_mut();
         if let Some((question, verdicts)) = self.decided {
-            question.write(verdicts, fields, headers);
+            question.write(verdicts.as_slice(), verdicts.source(), fields, headers);
             return;
         }
         // A response of one's own may know better.

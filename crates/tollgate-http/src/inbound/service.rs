@@ -83,36 +83,30 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
-        let mut question = match self.shared.question(&mut parts) {
-            Ok(Some(question)) => question,
-            Ok(None) => {
+        let mut passing = Passing::new(Arc::clone(&self.shared));
+        let admitted = match self.shared.question(&mut parts, &mut passing.question) {
+            Ok(true) => passing.decide_now(&mut parts),
+            Ok(false) => {
                 // Nobody settles by it, but the handler may expect it.
                 drop(self.shared.charge(&mut parts));
-                let calling = self.inner.call(Request::from_parts(parts, body));
-                return InboundFuture::new(Stage::Calling {
-                    calling,
-                    passing: None,
-                });
+                Some(Ok(()))
             }
-            Err(response) => return self.refuse(response, &parts, body),
+            Err(response) => Some(Err(response)),
         };
-        let shared = Arc::clone(&self.shared);
-        let Some(verdicts) = shared.decide_now(&mut question) else {
-            return InboundFuture::new(Stage::Asking {
-                asking: Box::pin(shared.decide(parts, question)),
+        match admitted {
+            None => InboundFuture::new(Stage::Asking {
+                asking: Box::pin(passing.decide(parts)),
                 // The service that was made ready is the one that is called.
                 waiting: Some((self.take_inner(), body)),
-            });
-        };
-        match shared.admit(&mut parts, question, Some(verdicts), None) {
-            Ok(passing) => {
+            }),
+            Some(Ok(())) => {
                 let calling = self.inner.call(Request::from_parts(parts, body));
                 InboundFuture::new(Stage::Calling {
                     calling,
                     passing: Some(passing),
                 })
             }
-            Err(response) => self.refuse(response, &parts, body),
+            Some(Err(response)) => self.refuse(response, &parts, body),
         }
     }
 }

@@ -137,21 +137,24 @@ impl<S: Store> Shared<S> {
 pub(super) type Refused = Response<Bytes>;
 
 impl<S: Store + 'static> Shared<S> {
-    /// Returns what to ask for a request, or `None` if it passes without a question.
+    /// Writes what to ask for a request, or returns `false` if it passes without a question.
     #[expect(clippy::result_large_err, reason = "see `Refused`")]
-    pub(super) fn question(&self, parts: &mut Parts) -> Result<Option<Question>, Refused> {
+    pub(super) fn question(
+        &self,
+        parts: &mut Parts,
+        question: &mut Question,
+    ) -> Result<bool, Refused> {
         if self.skips_preflight && is_preflight(parts)
             || self.skips.as_ref().is_some_and(|skips| skips(parts))
         {
-            return Ok(None);
+            return Ok(false);
         }
-        let mut question = Question::default();
         // The key of the first policy holds a place; no other policy could do without one.
         let needs_key = self.acquires.is_some();
         for rule in &self.rules {
             match rule.ask(parts, &self.fields, needs_key) {
                 Ok(asked) => question.push(asked),
-                Err(NotAsked::NoKey(NoKey::Allowed)) => return Ok(None),
+                Err(NotAsked::NoKey(NoKey::Allowed)) => return Ok(false),
                 Err(why) => return Err(self.not_asked(parts, &why)),
             }
         }
@@ -162,9 +165,8 @@ impl<S: Store + 'static> Shared<S> {
         {
             return Err(self.not_asked(parts, &why));
         }
-        self.examine(parts, &question);
-        let asks = self.acquires.is_some() || !question.is_empty();
-        Ok(asks.then_some(question))
+        self.examine(parts, question);
+        Ok(self.acquires.is_some() || !question.is_empty())
     }
 
     #[cold]
@@ -196,16 +198,16 @@ impl<S: Store + 'static> Shared<S> {
             }
         };
         if verdicts.is_denied() {
-            return Ok(self.ban(question, verdicts).await);
+            return Ok(self.ban(question, &verdicts).await);
         }
         Ok(verdicts)
     }
 
     /// Counts a refusal towards the bans of its keys, blocks those that were refused too often, and returns
     /// what the limits say then.
-    async fn ban(&self, question: &Question, verdicts: Verdicts) -> Verdicts {
+    pub(super) async fn ban(&self, question: &Question, verdicts: &Verdicts) -> Verdicts {
         let mut each: SmallVec<[Verdict; 4]> = verdicts.as_slice().into();
-        for (index, [refusal, block]) in question.bans(&verdicts) {
+        for (index, [refusal, block]) in question.bans(verdicts) {
             let blocked = match self.ask(refusal).await {
                 Ok(refusals) if refusals.remaining() > 0 => continue,
                 Ok(_) => self.ask(block).await,
@@ -216,26 +218,7 @@ impl<S: Store + 'static> Shared<S> {
                 Err(error) => self.not_counted(&error),
             }
         }
-        with_each(&verdicts, each)
-    }
-
-    /// Decides a question without waiting, if the store can do that.
-    pub(super) fn decide_now(
-        &self,
-        question: &mut Question,
-    ) -> Option<Result<Verdicts, StoreError>> {
-        let store = self.store.get().as_sync()?;
-        if self.acquires.is_some() {
-            return None;
-        }
-        if question.looks {
-            return self.now(self.verdicts(question));
-        }
-        // A future would be copied, which takes a sixth of a request's time.
-        match store.decide_now(&question.consumption()) {
-            Ok(said) if said.is_denied() => self.now(self.ban(question, said)).map(Ok),
-            said => Some(said),
-        }
+        with_each(verdicts, each)
     }
 
     /// Returns what a future that waits for nothing but the store returns, if the store need not wait.

@@ -164,42 +164,45 @@ async fn each_outage_and_its_end_are_logged_once() {
     const DOWN: Fault = Fault::Fail(Unavailable);
     const UP: Fault = Fault::None;
     drop(logged());
-    let faults = Arc::new(Mutex::new(UP));
-    let next = Arc::clone(&faults);
-    let faulty = FaultyStore::new(
-        store().0,
-        std::iter::from_fn(move || Some(*next.lock().unwrap())),
-    );
-    let layer = InboundLayer::new(limiter(faulty, ["a=gcra:1000/1s"]), by_user());
-    let expect = async |seconds, fault, expected: &str| {
-        tokio::time::advance(Duration::from_secs(seconds)).await;
-        *faults.lock().unwrap() = fault;
-        let status = if fault == UP { 200 } else { 503 };
-        for _ in 0..3 {
-            assert_eq!(send(&layer, request("alice")).await.status, status);
-        }
-        let lines = logged();
-        let expected: Vec<&str> = expected.split_terminator('|').collect();
-        assert_eq!(lines.len(), expected.len(), "{lines:?}");
-        for (line, part) in lines.iter().zip(expected) {
-            assert!(line.contains(part), "{part}: {line}");
-        }
-    };
-    expect(0, UP, "").await;
-    expect(0, DOWN, "WARN").await;
-    expect(300, DOWN, "").await;
-    // Another error is no secret.
-    expect(1, Fault::Fail(Unknown), "WARN").await;
-    expect(1, DOWN, "").await;
-    // While one node of a cluster is down, others decide.
-    expect(29, UP, "").await;
-    expect(1, DOWN, "").await;
-    expect(29, UP, "").await;
-    expect(1, UP, "INFO").await;
-    expect(100, UP, "").await;
-    expect(0, DOWN, "WARN").await;
-    expect(0, Fault::Fail(Unknown), "WARN").await;
-    expect(30, UP, "INFO").await;
+    // A store that denies requests works, too.
+    for (limit, up) in [("a=gcra:1000/1s", 200), ("a=sliding-log:0/1s", 429)] {
+        let faults = Arc::new(Mutex::new(UP));
+        let next = Arc::clone(&faults);
+        let faulty = FaultyStore::new(
+            store().0,
+            std::iter::from_fn(move || Some(*next.lock().unwrap())),
+        );
+        let layer = InboundLayer::new(limiter(faulty, [limit]), by_user());
+        let expect = async |seconds, fault, expected: &str| {
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            *faults.lock().unwrap() = fault;
+            let status = if fault == UP { up } else { 503 };
+            for _ in 0..3 {
+                assert_eq!(send(&layer, request("alice")).await.status, status);
+            }
+            let lines = logged();
+            let expected: Vec<&str> = expected.split_terminator('|').collect();
+            assert_eq!(lines.len(), expected.len(), "{lines:?}");
+            for (line, part) in lines.iter().zip(expected) {
+                assert!(line.contains(part), "{part}: {line}");
+            }
+        };
+        expect(0, UP, "").await;
+        expect(0, DOWN, "WARN").await;
+        expect(300, DOWN, "").await;
+        // Another error is no secret.
+        expect(1, Fault::Fail(Unknown), "WARN").await;
+        expect(1, DOWN, "").await;
+        // While one node of a cluster is down, others decide.
+        expect(29, UP, "").await;
+        expect(1, DOWN, "").await;
+        expect(29, UP, "").await;
+        expect(1, UP, "INFO").await;
+        expect(100, UP, "").await;
+        expect(0, DOWN, "WARN").await;
+        expect(0, Fault::Fail(Unknown), "WARN").await;
+        expect(30, UP, "INFO").await;
+    }
 }
 
 /// Who is refused stays refused, whatever becomes of the ban; what is served stays served, though not counted.
