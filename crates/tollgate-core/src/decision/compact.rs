@@ -75,18 +75,16 @@ impl Brief {
 impl Compact {
     /// Returns the `verdicts` on `limits`, which are as many.
     pub(super) fn of(limits: &[Limit], verdicts: Verdicts) -> Self {
-        match Self::short(limits, &verdicts) {
-            Some(short) if short.is_allowed() == verdicts.is_allowed() => short,
-            _ => Self::Any(Box::new(verdicts)),
-        }
+        Self::short(limits, &verdicts).unwrap_or_else(|| Self::Any(Box::new(verdicts)))
     }
 
     /// Returns the `verdicts` on `limits` without an allocation, or `None` if that is not possible.
-    fn short(limits: &[Limit], verdicts: &Verdicts) -> Option<Self> {
+    #[inline(always)]
+    pub(super) fn short(limits: &[Limit], verdicts: &Verdicts) -> Option<Self> {
         if verdicts.reserved.is_some() {
             return None;
         }
-        Some(match *verdicts.verdicts {
+        let short = match *verdicts.verdicts {
             [verdict] => Self::One(One {
                 verdict,
                 fingerprint: verdicts.fingerprint,
@@ -94,7 +92,8 @@ impl Compact {
                 age_us: verdicts.age_us,
             }),
             _ => Self::Few(Few::of(limits, verdicts)?),
-        })
+        };
+        (short.is_allowed() == verdicts.is_allowed()).then_some(short)
     }
 
     /// Returns the `verdict` of the only limit.

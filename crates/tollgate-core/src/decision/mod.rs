@@ -45,6 +45,14 @@ impl<'l> Decision<'l> {
         Ok(Self { limits, verdicts })
     }
 
+    /// Returns the same decision without a copy of the verdicts, or `None` if that is not possible.
+    #[inline(always)]
+    pub(crate) fn short(limits: &'l Limits, verdicts: &Verdicts) -> Option<Self> {
+        let is_of_limits = verdicts.verdicts.len() == limits.len();
+        let verdicts = is_of_limits.then(|| Compact::short(limits, verdicts))??;
+        Some(Self { limits, verdicts })
+    }
+
     /// Returns the decision on `limits` for what a store's future returned.
     #[inline]
     pub(crate) fn of_polled(

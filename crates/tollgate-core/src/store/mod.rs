@@ -27,6 +27,7 @@
 //! To call a store without a limiter, such as with keys of several kinds in one request, make a
 //! [`Request`] and pass it to [`Store::decide`](crate::Store::decide).
 
+mod begun;
 mod bytes;
 mod check;
 pub(crate) mod evaluation;
@@ -43,6 +44,7 @@ pub use crate::cover::{Cover, Uncovered};
 pub use crate::key::Partition;
 pub use crate::limit::Limits;
 pub use crate::time::MAX_EXACT;
+pub use begun::Begun;
 pub use check::{Check, Checks, MAX_CHECKS};
 pub use evaluation::Evaluation;
 pub use fingerprint::Fingerprint;
