@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use quick_cache::Equivalent;
 use tollgate_core::store::{Check, Verdict};
-use tollgate_core::{Key, Limit, Timestamp, Wait};
+use tollgate_core::{Algorithm, Key, Limit, Timestamp, Wait};
 
 use crate::key::OwnedKey;
 
 /// What a store said about one limit for one key.
 #[derive(Clone)]
 pub(super) struct Known {
-    limit: Limit,
+    /// Of a limit with the same identity, this makes it another one. Copied for less than the limit is.
+    algorithm: Algorithm,
+    is_shadow: bool,
     /// What it was asked for.
     cost: u64,
     verdict: Verdict,
@@ -32,7 +34,8 @@ impl Known {
         let wait = verdict.retry_after().duration();
         let wait = wait.unwrap_or(Duration::MAX).min(max_age);
         Self {
-            limit: check.limit().clone(),
+            algorithm: *check.limit().algorithm(),
+            is_shadow: check.limit().is_shadow(),
             cost: check.cost(),
             verdict,
             asked_at,
@@ -42,7 +45,12 @@ impl Known {
 
     /// Returns whether it is about this very limit: one with another amount has the same states.
     pub(super) fn is_about(&self, limit: &Limit) -> bool {
-        self.limit == *limit
+        self.algorithm == *limit.algorithm() && self.is_shadow == limit.is_shadow()
+    }
+
+    /// Returns whether it was asked for just this `cost`.
+    pub(super) fn is_of(&self, cost: u64) -> bool {
+        self.cost == cost
     }
 
     pub(super) fn age(&self, now: Timestamp) -> Duration {
@@ -61,7 +69,7 @@ impl Known {
         let age = self.age(now);
         let retry_after = if cost > before.capacity() {
             Wait::NEVER
-        } else if cost == self.cost || before.retry_after() == before.reset_after() {
+        } else if self.is_of(cost) || before.retry_after() == before.reset_after() {
             less(before.retry_after(), age)
         } else {
             return None;

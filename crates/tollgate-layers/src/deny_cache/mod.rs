@@ -125,13 +125,18 @@ impl<S> DenyCache<S> {
     }
 
     /// Returns the denial of a request that the store is known to deny.
-    fn remembered(&self, request: &Request<'_>) -> Option<Verdicts> {
+    // Inlined, so that it is written where it is wanted: verdicts take long to copy.
+    #[inline(always)]
+    fn remembered(&self, request: &Request<'_>) -> Option<Verdicts>
+    where
+        S: Store,
+    {
         if !can_remember(request) {
             return None;
         }
-        let now = self.clock.now();
-        let (mut age, mut is_known) = (None, true);
-        let verdicts = request.checks().iter().map(|check| {
+        let (checks, now) = (request.checks(), self.clock.now());
+        let (mut age, mut is_known, mut was_asked) = (None, true, checks.len() == 1);
+        let mut verdict = |check: &Check<'_>| {
             let capacity = check.limit().algorithm().capacity();
             let is_shadow = check.limit().is_shadow();
             let known = self.known.get(&State::of(check));
@@ -141,6 +146,7 @@ impl<S> DenyCache<S> {
             let denial = known.map(|known| {
                 // A limit in shadow denies no call, but tells that it would.
                 age = age.max((!is_shadow).then_some(known.age(now)));
+                was_asked &= known.is_of(check.cost());
                 known.denial(check.cost(), now)
             });
             // What is denied for longer than is known is asked.
@@ -151,11 +157,19 @@ impl<S> DenyCache<S> {
                 false => Verdict::allow(capacity, 0),
             });
             verdict.in_shadow(is_shadow)
-        });
+        };
         // Nothing was consumed, so there is no receipt that needs a fingerprint.
-        let verdicts = Verdicts::new(Fingerprint::new(0), verdicts);
-        let verdicts = verdicts.with_source(Source::Cache).with_age(age?);
-        is_known.then_some(verdicts)
+        let nothing = Fingerprint::new(0);
+        let verdicts = match checks {
+            [only] => Verdicts::of_one(nothing, verdict(only)),
+            several => Verdicts::new(nothing, several.iter().map(verdict)),
+        };
+        let age = age.filter(|_| is_known)?;
+        // Its parts may be known from requests that the store could decide.
+        if !was_asked && self.store.supports(request).is_err() {
+            return None;
+        }
+        Some(verdicts.with_source(Source::Cache).with_age(age))
     }
 
     /// Asks the store, and remembers what it denies.
@@ -263,9 +277,8 @@ impl<S: Store> Store for DenyCache<S> {
 
     fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
         match self.remembered(request) {
-            // Its parts may be known from requests that the store could decide.
-            Some(verdicts) if self.store.supports(request).is_ok() => Begun::Decided(verdicts),
-            _ => Begun::Waits(Box::pin(self.ask(request.clone()))),
+            Some(verdicts) => Begun::Decided(verdicts),
+            None => Begun::Waits(Box::pin(self.ask(request.clone()))),
         }
     }
 

@@ -82,34 +82,31 @@ impl<S: Store + 'static> Driver<S> {
             return self.store.begin(request);
         };
         let now = self.clock.now();
-        let mut direct = None;
-        let begun = self.table.with(request.checks(), cost, now, |hot| {
-            let mut hand = hot.hand();
-            if let Some(grant) = hand.take(cost, now) {
-                return Some(Begun::Decided(grant.answer(cost, now)));
-            }
-            let taken = hand.otherwise(cost, now, || self.may_ask(hot, now));
-            let call = Call::new(hot, cost, &taken);
-            if matches!(taken, Take::Directly) {
-                direct = Some(call);
-                return None;
-            }
-            let decided = self.decide(call, taken, request.clone());
-            Some(Begun::Waits(Box::pin(decided)))
-        });
-        if let Some(begun) = begun {
-            if matches!(begun, Begun::Decided(_)) {
-                self.units.count(Outcome::Used, cost);
-            }
-            return begun;
+        let Some(hot) = self.table.find(request.checks(), cost, now) else {
+            return self.store.begin(request);
+        };
+        let mut hand = hot.hand();
+        if let Some(grant) = hand.take(cost, now) {
+            let decided = Begun::Decided(grant.answer(cost, now));
+            drop(hand);
+            drop(hot);
+            self.units.count(Outcome::Used, cost);
+            return decided;
         }
-        match (self.store.begin(request), direct) {
-            (Begun::Waits(asked), Some(call)) => {
+        let taken = hand.otherwise(cost, now, || self.may_ask(&hot, now));
+        let call = Call::new(&hot, cost, &taken);
+        drop(hand);
+        drop(hot);
+        if !matches!(taken, Take::Directly) {
+            return Begun::Waits(Box::pin(self.decide(call, taken, request.clone())));
+        }
+        match self.store.begin(request) {
+            Begun::Waits(asked) => {
                 Begun::Waits(Box::pin(
                     async move { Ok(self.or_in_hand(&call, asked.await?)) },
                 ))
             }
-            (begun, _) => begun,
+            decided => decided,
         }
     }
 

@@ -23,7 +23,7 @@ fn units_are_looked_after_while_the_task_ends() {
         let find = |table: &Table| {
             let checks = [Check::new(&limit, "k", 1)];
             (0..4)
-                .find_map(|_| table.with(&checks, 1, at(1_000), |hot| Some(Arc::clone(hot))))
+                .find_map(|_| Some(Arc::clone(&*table.find(&checks, 1, at(1_000))?)))
                 .unwrap()
         };
         drop(find(&shared.0));

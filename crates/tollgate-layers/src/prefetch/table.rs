@@ -1,7 +1,7 @@
 //! `Table`: the keys that are called often.
 
 use std::hash::{BuildHasher, Hasher};
-use std::ops::DerefMut;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,18 +58,16 @@ impl Table {
         }
     }
 
-    /// Calls `with` for what is known of the limits and keys of `checks`, for which a call has this `cost`, and returns
-    /// what that does, or `None` if they are called less often.
+    /// Finds what is known of the limits and keys of `checks`, for which a call has this `cost`, under the lock of
+    /// its row; returns `None` if they are called less often.
     ///
     /// Most keys are called seldom: of these, only the word of their place is read and written.
-    #[inline(always)]
-    pub(super) fn with<T>(
+    pub(super) fn find(
         &self,
         checks: &[Check<'_>],
         cost: u64,
         now: Timestamp,
-        with: impl FnOnce(&Arc<Hot>) -> Option<T>,
-    ) -> Option<T> {
+    ) -> Option<impl Deref<Target = Arc<Hot>>> {
         let hash = self.hash(checks);
         let is_known = self.place(hash).load(Ordering::Relaxed) & KNOWN != 0;
         if !is_known && !self.is_often(hash, now) {
@@ -91,11 +89,7 @@ impl Table {
         if !is_known {
             self.note_known(hash);
         }
-        let (_, hot) = &row[at];
-        match hot.is_of(checks) {
-            true => with(hot),
-            false => None,
-        }
+        row[at].1.is_of(checks).then_some(Found(row, at))
     }
 
     /// Returns whether one more key may be known, and counts it.
@@ -203,6 +197,18 @@ impl Table {
         };
         let of = |row: &Mutex<Row>| lock(row).iter().map(of).min();
         self.rows.iter().filter_map(of).min()
+    }
+}
+
+/// A key, and its row, which is locked.
+struct Found<R>(R, usize);
+
+impl<R: Deref<Target = Row>> Deref for Found<R> {
+    type Target = Arc<Hot>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Hot> {
+        &self.0[self.1].1
     }
 }
 

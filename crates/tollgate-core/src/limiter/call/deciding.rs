@@ -62,15 +62,15 @@ impl<'l: 'k, 'k> Future for Deciding<'l, 'k> {
                     return Poll::Ready(Err(error));
                 }
             };
+            self.stage = Stage::Over;
+            if let Begun::Decided(verdicts) = &begun
+                && let Some(decision) = Decision::short(limits, verdicts)
+            {
+                return Poll::Ready(Ok(decision));
+            }
             match begun {
                 Begun::Waits(call) => self.stage = Stage::Sent(call),
-                Begun::Decided(verdicts) => {
-                    self.stage = Stage::Over;
-                    return Poll::Ready(match Decision::short(limits, &verdicts) {
-                        Some(decision) => Ok(decision),
-                        None => Decision::new(limits, verdicts),
-                    });
-                }
+                Begun::Decided(verdicts) => return Poll::Ready(Decision::new(limits, verdicts)),
             }
         }
         match &mut self.stage {
