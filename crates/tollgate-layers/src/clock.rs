@@ -56,3 +56,28 @@ pub(crate) fn through_suspension() -> Arc<dyn Clock> {
 fn micros(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn both_clocks_start_at_the_systems_time_and_run() {
+        const SHORT: Duration = Duration::from_millis(20);
+        for clock in [running(), through_suspension()] {
+            let system = Timestamp::try_from(SystemTime::now()).unwrap();
+            let (began, start) = (Instant::now(), clock.now());
+            assert!(start.saturating_duration_since(system) < Duration::from_secs(10));
+            assert!(system.saturating_duration_since(start) < Duration::from_secs(10));
+            sleep(SHORT);
+            let passed = clock.now().saturating_duration_since(start);
+            assert!(
+                passed >= SHORT && passed <= began.elapsed() + SHORT,
+                "{passed:?}"
+            );
+        }
+    }
+}
