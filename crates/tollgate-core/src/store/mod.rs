@@ -22,7 +22,8 @@
 //! To write a layer, a store around a store, forward each request to the store inside, or change it
 //! first: its costs by [`Request::map_costs`], its receipt by [`Request::with_receipt`]. Change the
 //! answer back by [`Verdicts::map_costs`]; [mark](Verdicts::marked) it if there are several stores
-//! inside, and say where it is from by [`Verdicts::with_source`].
+//! inside, and say where it is from by [`Verdicts::with_source`]. What needs no waiting is decided at once by
+//! [`Store::begin`](crate::Store::begin).
 //!
 //! To call a store without a limiter, such as with keys of several kinds in one request, make a
 //! [`Request`] and pass it to [`Store::decide`](crate::Store::decide).

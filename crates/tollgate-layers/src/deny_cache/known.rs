@@ -14,7 +14,6 @@ use crate::key::OwnedKey;
 pub(super) struct Known {
     /// Of a limit with the same identity, this makes it another one. Copied for less than the limit is.
     algorithm: Algorithm,
-    is_shadow: bool,
     /// What it was asked for.
     cost: u64,
     verdict: Verdict,
@@ -35,7 +34,6 @@ impl Known {
         let wait = wait.unwrap_or(Duration::MAX).min(max_age);
         Self {
             algorithm: *check.limit().algorithm(),
-            is_shadow: check.limit().is_shadow(),
             cost: check.cost(),
             verdict,
             asked_at,
@@ -43,9 +41,10 @@ impl Known {
         }
     }
 
-    /// Returns whether it is about this very limit: one with another amount has the same states.
+    /// Returns whether it is about this very limit: one with another amount has the same states. In shadow, a limit
+    /// denies the same.
     pub(super) fn is_about(&self, limit: &Limit) -> bool {
-        self.algorithm == *limit.algorithm() && self.is_shadow == limit.is_shadow()
+        self.algorithm == *limit.algorithm()
     }
 
     /// Returns whether it was asked for just this `cost`.

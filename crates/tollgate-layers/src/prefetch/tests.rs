@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::Timestamp;
-use tollgate_core::store::{Fingerprint, Source, Verdict, Verdicts};
+use tollgate_core::store::{Check, Fingerprint, Source, Verdict, Verdicts};
+use tollgate_core::{Limit, Timestamp};
 
 use super::hand::{self, Answer, Hand, Take};
+use super::table::Table;
 
 const L: Duration = Duration::from_millis(200);
 const MS: Duration = Duration::from_millis(1);
@@ -268,6 +269,38 @@ proptest! {
             scene.assert_all_are_counted();
         }
     }
+}
+
+/// Whatever keys share their places, and however many there were before.
+#[test]
+fn keys_are_known_that_are_called_often_up_to_a_number_of_them() {
+    let limit: Limit = "a=fixed-window:1000/1h".parse().unwrap();
+    let table = Table::new(L);
+    let call = |key: u64, calls, now| {
+        let checks = [Check::new(&limit, key, 1)];
+        (0..calls).for_each(|_| drop(table.find(&checks, 1, now)));
+    };
+    let at = |period| Timestamp::UNIX_EPOCH.saturating_add(L * period);
+    for now in [10, 20] {
+        (0..100).for_each(|key| call(key, 4, at(now)));
+        (100..50_000).for_each(|key| call(key, 1, at(now)));
+        let known = table.which(|_| true).len();
+        assert!((90..=100).contains(&known), "{known}");
+        (100..20_000).for_each(|key| call(key, 4, at(now + 1)));
+        assert_eq!(table.which(|_| true).len(), 4_096);
+        table.forget_quiet(at(now + 5));
+        assert!(table.which(|_| true).is_empty());
+    }
+}
+
+#[test]
+fn calls_that_wait_are_no_demand_until_they_come_again() {
+    let mut scene = Scene::new();
+    (0..9).for_each(|_| scene.call(1, true));
+    scene.end(0, End::Failed);
+    scene.pass(L);
+    scene.call(1, true);
+    assert!(scene.asking.is_empty());
 }
 
 #[test]
