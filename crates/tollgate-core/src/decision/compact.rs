@@ -73,12 +73,7 @@ impl Brief {
 }
 
 impl Compact {
-    /// Returns the `verdicts` on `limits`, which are as many.
-    pub(super) fn of(limits: &[Limit], verdicts: Verdicts) -> Self {
-        Self::short(limits, &verdicts).unwrap_or_else(|| Self::Any(Box::new(verdicts)))
-    }
-
-    /// Returns the `verdicts` on `limits` without an allocation, or `None` if that is not possible.
+    /// Returns the `verdicts` on `limits`, which are as many, without an allocation, or `None` if that is not possible.
     #[inline(always)]
     pub(super) fn short(limits: &[Limit], verdicts: &Verdicts) -> Option<Self> {
         if verdicts.reserved.is_some() {

@@ -41,7 +41,8 @@ impl<'l> Decision<'l> {
         if verdicts.verdicts.len() != limits.len() {
             return Err(other_number(limits.len(), verdicts.verdicts.len()));
         }
-        let verdicts = Compact::of(limits, verdicts);
+        let short = Compact::short(limits, &verdicts);
+        let verdicts = short.unwrap_or_else(|| Compact::Any(Box::new(verdicts)));
         Ok(Self { limits, verdicts })
     }
 

@@ -189,7 +189,7 @@ impl<S: Store + 'static> Driver<S> {
                 }
                 Err(again) => taken = again,
             }
-            call.asks = taken.number();
+            call = Call::new(&call.hot, cost, &taken);
         }
         let verdicts = match taken {
             Take::Ask { number, most } => self.ask(&mut call, number, most, request).await?,
@@ -361,7 +361,10 @@ impl Call {
         Self {
             hot: Arc::clone(hot),
             cost,
-            asks: taken.number(),
+            asks: match taken {
+                Take::Ask { number, .. } => Some(*number),
+                Take::Later(_) | Take::Directly => None,
+            },
         }
     }
 

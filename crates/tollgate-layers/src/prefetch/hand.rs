@@ -31,16 +31,6 @@ pub(super) enum Take {
     Directly,
 }
 
-impl Take {
-    /// Returns the number of the caller, if it asks.
-    pub(super) fn number(&self) -> Option<u64> {
-        match self {
-            Self::Ask { number, .. } => Some(*number),
-            Self::Later(_) | Self::Directly => None,
-        }
-    }
-}
-
 /// What the store answered a caller that asked for units.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer<'v> {
