@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 use tollgate_core::{RateLimiter, Store};
-use tollgate_layers::{AllowAll, Prefetch, usual};
+use tollgate_layers::{AllowAll, DenyCache, Prefetch, usual};
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_testkit::{Flavor, Server};
 
@@ -21,6 +21,9 @@ const L: Duration = Duration::from_millis(200);
 const TIMES: [Duration; 3] = [Duration::from_millis(50), L, Duration::from_secs(1)];
 /// A limit that no loop exhausts.
 const WIDE: &str = "wide=gcra:1000000000/1s";
+const NARROW: &str = "narrow=fixed-window:1/1h";
+/// The row of calls that are denied.
+const DENIED: &str = "`DenyCache`, denied";
 /// How many decisions a call makes: a single one is too short.
 const TOGETHER: u32 = 32;
 
@@ -63,7 +66,7 @@ fn redis(batches: bool) -> RedisStoreBuilder {
 /// Measures one key that is called all the time.
 async fn hot(server: &Server, rounds: usize) -> Result<(), Problem> {
     let single = async || redis(false).connect(server.url()).await;
-    let stores: [(_, Arc<dyn Store>); 4] = [
+    let stores: [(_, Arc<dyn Store>); 5] = [
         ("each call asks", Arc::new(single().await?)),
         (
             "batches",
@@ -74,15 +77,21 @@ async fn hot(server: &Server, rounds: usize) -> Result<(), Problem> {
             "`usual` with `Prefetch`",
             Arc::new(usual(single().await?, AllowAll).prefetch(L)),
         ),
+        (DENIED, Arc::new(DenyCache::new(single().await?))),
     ];
     let mut ways = Vec::new();
     for (name, store) in stores {
-        let limiter = RateLimiter::new(store, [WIDE])?;
+        let is_denied = name == DENIED;
+        let limiter = RateLimiter::new(store, [if is_denied { NARROW } else { WIDE }])?;
+        // The only call of an hour.
+        limiter.check("hot").await?.permit()?;
         let subject = Subject::new(move |_| {
             let limiter = limiter.clone();
             async move {
                 for _ in 0..TOGETHER {
-                    limiter.check("hot").await?.permit()?;
+                    if limiter.check("hot").await?.is_denied() != is_denied {
+                        return Err("a call ends otherwise than the others".into());
+                    }
                 }
                 Ok(true)
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tollgate_core::store::{Checks, Request, Verdicts};
+use tollgate_core::store::{Begun, Checks, Request, Verdicts};
 use tollgate_core::{Store, StoreError, SyncStore};
 
 use crate::harness::{Harness, Stores};
@@ -94,11 +94,16 @@ struct WatchedStore {
 #[async_trait]
 impl Store for WatchedStore {
     async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let answer = self.store.decide(request).await;
+        let answer = self.store.begin(&request).await;
         if answer.is_ok() {
             self.tally.decided.fetch_add(1, Ordering::Relaxed);
         }
         answer
+    }
+
+    // The other way round, so that all cases put `begin` to the test, and one compares both.
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+        Begun::Waits(self.store.decide(request.clone()))
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {

@@ -8,7 +8,7 @@ use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::Limits;
-use crate::store::{Check, Checks, Request, Verdicts};
+use crate::store::{Begun, Check, Checks, Request, Verdicts};
 
 /// Decides requests against shared state, atomically.
 ///
@@ -56,6 +56,20 @@ pub trait Store: Send + Sync {
     ///
     /// If the future is dropped before it completes, the request may or may not have been counted.
     async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError>;
+
+    /// Begins to decide `request`: what needs no waiting is decided at once, without an allocation.
+    ///
+    /// Awaited calls begin so, unless the store is a [`SyncStore`](Self::as_sync). The default calls
+    /// [`decide`](Self::decide), which is never wrong. A layer that knows some answers itself, or whose store may,
+    /// implements this, and `decide` by it: `self.begin(&request).into_future()`.
+    ///
+    /// # Behavior
+    ///
+    /// - It MUST decide as [`decide`](Self::decide) does, on the same states (checked by
+    ///   `decides_alike_without_waiting`, and by all that check `decide`).
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+        Begun::Waits(self.decide(request.clone()))
+    }
 
     /// Forgets everything consumed from each check's limit for its key, at the store's clock and at
     /// callers' instants. Costs are ignored.
@@ -172,6 +186,10 @@ macro_rules! forward {
         #[deny(clippy::missing_trait_methods)]
         impl<S: Store + ?Sized> Store for $pointer {
             forward_async! { fn decide(request: Request<'a>) -> Verdicts }
+
+            fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+                (**self).begin(request)
+            }
 
             forward_async! { fn reset(checks: Checks<'a>) -> () }
 

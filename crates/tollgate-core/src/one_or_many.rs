@@ -86,6 +86,7 @@ impl<T> DerefMut for OneOrMany<T> {
 }
 
 impl<T: Copy> FromIterator<T> for OneOrMany<T> {
+    #[inline(always)]
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let mut values = values.into_iter();
         let Some(first) = values.next() else {

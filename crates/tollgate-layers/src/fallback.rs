@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use async_trait::async_trait;
 use tollgate_core::store::{
-    Checks, Fingerprint, Operation, Prefetch, Request, Source, Verdict, Verdicts,
+    Begun, BoxFuture, Checks, Fingerprint, Operation, Prefetch, Request, Source, Verdict, Verdicts,
 };
-use tollgate_core::{ErrorKind, Store, StoreError, Timestamp};
+use tollgate_core::{ErrorKind, Receipt, Store, StoreError, Timestamp};
 
+use crate::forward::{decide_by_begin, forward};
 #[cfg(feature = "metrics")]
 use crate::observed::metered::{KINDS, label};
 
@@ -110,47 +111,22 @@ impl<S, L> Fallback<S, L> {
 
 #[async_trait]
 impl<S: Store, L: Store> Store for Fallback<S, L> {
-    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        // What no store could decide must not get around the limits while this one is down.
-        if request.validate_checks().is_err() || request.split_id().is_err() {
-            return self.store.decide(request).await;
-        }
-        self.store.supports(&request)?;
+    decide_by_begin!();
+
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
         if let Some(receipt) = request.receipt() {
-            let receipt = receipt.marked(self.mark);
-            let instead = request.clone().with_receipt(&receipt);
-            // A store refuses the receipts of another, and changes nothing.
-            return match self.instead.decide(instead).await {
-                Ok(verdicts) => Ok(self.of_instead(verdicts)),
-                Err(_) => self.store.decide(request).await,
-            };
+            return Begun::Waits(Box::pin(self.take_back(receipt, request.clone())));
         }
+        let begun = self.store.begin(request);
         if !request.operation().decides_a_call() {
-            return self.store.decide(request).await;
+            return begun;
         }
-        self.hidden.describe();
-        let error = match self.store.decide(request.clone()).await {
-            Ok(verdicts) => {
+        match begun {
+            Begun::Decided(_) => {
                 self.hidden.end();
-                return Ok(verdicts);
+                begun
             }
-            Err(error) => error,
-        };
-        if self.fail_on.contains(&error.kind()) {
-            return Err(error);
-        }
-        // What is used ahead would have to be asked for again soon: the store may be back then.
-        let now = request.with_prefetch(Prefetch::NOTHING);
-        match self.instead.decide(now).await {
-            Ok(verdicts) => {
-                self.hidden.count(error.kind());
-                self.hidden.log(&error, None);
-                Ok(self.of_instead(verdicts))
-            }
-            Err(why) => {
-                self.hidden.log(&error, Some(&why));
-                Err(error)
-            }
+            Begun::Waits(call) => Begun::Waits(Box::pin(self.wait(call, request.clone()))),
         }
     }
 
@@ -169,7 +145,65 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
     }
 }
 
-crate::forward::forward!(Fallback<S, L>, store);
+impl<S: Store, L: Store> Fallback<S, L> {
+    /// Returns the error of what no store could decide: that must not get around the limits while this one is down.
+    fn is_sound(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        request.validate_checks()?;
+        request.split_id()?;
+        self.store.supports(request)
+    }
+
+    /// Has a receipt taken back by the store that it is from.
+    async fn take_back(
+        &self,
+        receipt: &Receipt,
+        request: Request<'_>,
+    ) -> Result<Verdicts, StoreError> {
+        self.is_sound(&request)?;
+        let receipt = receipt.marked(self.mark);
+        let instead = request.clone().with_receipt(&receipt);
+        // A store refuses the receipts of another, and changes nothing.
+        match self.instead.decide(instead).await {
+            Ok(verdicts) => Ok(self.of_instead(verdicts)),
+            Err(_) => self.store.decide(request).await,
+        }
+    }
+
+    /// Waits for the store, and decides in its place if it fails.
+    async fn wait(
+        &self,
+        call: BoxFuture<'_, Result<Verdicts, StoreError>>,
+        request: Request<'_>,
+    ) -> Result<Verdicts, StoreError> {
+        self.hidden.describe();
+        let error = match call.await {
+            Ok(verdicts) => {
+                self.hidden.end();
+                return Ok(verdicts);
+            }
+            Err(error) => error,
+        };
+        self.is_sound(&request)?;
+        if self.fail_on.contains(&error.kind()) {
+            return Err(error);
+        }
+        // What is used ahead would have to be asked for again soon: the store may be back then.
+        let now = request.with_prefetch(Prefetch::NOTHING);
+        match self.instead.decide(now).await {
+            Ok(verdicts) => {
+                self.hidden.count(error.kind());
+                self.hidden.log(&error, None);
+                Ok(self.of_instead(verdicts))
+            }
+            Err(why) => {
+                self.hidden.log(&error, Some(&why));
+                Err(error)
+            }
+        }
+    }
+}
+
+forward!(Fallback<S, L>, store);
 
 /// The errors that callers do not see.
 #[derive(Debug, Default)]

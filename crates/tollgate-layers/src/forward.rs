@@ -1,4 +1,4 @@
-//! `forward!`: a layer's leases and schedules are those of its store.
+//! `forward!`: a layer's leases and schedules are those of its store; `decide_by_begin!`: it decides by `begin`.
 
 /// Implements the traits of leases and schedules for a layer: each call is the store's, made by a method of
 /// the layer if one is named.
@@ -58,3 +58,17 @@ macro_rules! forward {
 }
 
 pub(crate) use forward;
+
+/// Implements `decide` by `begin`.
+macro_rules! decide_by_begin {
+    () => {
+        fn decide<'a: 'f, 'f>(
+            &'a self,
+            request: Request<'a>,
+        ) -> tollgate_core::store::BoxFuture<'f, Result<Verdicts, StoreError>> {
+            self.begin(&request).into_future()
+        }
+    };
+}
+
+pub(crate) use decide_by_begin;

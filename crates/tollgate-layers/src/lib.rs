@@ -6,6 +6,7 @@ mod clock;
 mod deny_cache;
 mod fallback;
 mod forward;
+mod key;
 mod lazy;
 #[cfg(feature = "limits")]
 pub mod limits;
@@ -25,6 +26,3 @@ pub use observed::{Observed, key_hash};
 pub use prefetch::Prefetch;
 pub use share::Share;
 pub use stack::{Usual, usual};
-
-/// No layer remembers anything of longer keys: clients may choose them, and memory is bounded.
-const LONGEST_KEY: usize = 256;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::store::{BoxFuture, Checks, Request, Verdicts};
+use tollgate_core::store::{Begun, Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Store, StoreError};
 
 use crate::breaker::Breaker;
 use crate::deny_cache::DenyCache;
 use crate::fallback::{AllowAll, Fallback};
+use crate::forward::{decide_by_begin, forward};
 use crate::observed::Observed;
 use crate::prefetch::Prefetch;
 
@@ -151,11 +152,10 @@ impl<S: Store + 'static, L: Store + 'static> Usual<S, L> {
 
 #[async_trait]
 impl<S: Store + 'static, L: Store + 'static> Store for Usual<S, L> {
-    fn decide<'a: 'f, 'f>(
-        &'a self,
-        request: Request<'a>,
-    ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
-        self.layers.decide(request)
+    decide_by_begin!();
+
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+        self.layers.begin(request)
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
@@ -167,7 +167,7 @@ impl<S: Store + 'static, L: Store + 'static> Store for Usual<S, L> {
     }
 }
 
-crate::forward::forward!(Usual<S, L>, layers);
+forward!(Usual<S, L>, layers);
 
 impl<S: fmt::Debug, L: fmt::Debug> fmt::Debug for Usual<S, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

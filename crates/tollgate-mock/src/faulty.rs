@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::store::{Check, Checks, Limits, Request, Verdicts};
+use tollgate_core::store::{Begun, Check, Checks, Limits, Request, Verdicts};
 use tollgate_core::{Decision, ErrorKind, Key, Store, StoreError, SyncStore, lease, schedule};
 
 /// What goes wrong with one call.
@@ -170,6 +170,11 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
+    }
+
+    // Each call has its fault.
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+        Begun::Waits(self.decide(request.clone()))
     }
 
     // Awaited calls may have to wait for a delay.

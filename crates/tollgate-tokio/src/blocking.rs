@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::unconstrained;
-use tollgate_core::store::{BoxFuture, Check, Checks, Request, Verdicts};
+use tollgate_core::store::{Begun, BoxFuture, Check, Checks, Request, Verdicts};
 use tollgate_core::{ErrorKind, Key, Store, StoreError, SyncStore, lease, schedule};
 
 use crate::late::answered;
@@ -129,6 +129,10 @@ impl<S: Store> Store for Blocking<S> {
         self.store.decide(request)
     }
 
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+        self.store.begin(request)
+    }
+
     fn reset<'a: 'f, 'f>(&'a self, checks: Checks<'a>) -> BoxFuture<'f, Result<(), StoreError>> {
         self.store.reset(checks)
     }
@@ -140,7 +144,10 @@ impl<S: Store> Store for Blocking<S> {
 
 impl<S: Store> SyncStore for Blocking<S> {
     fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
-        self.run(self.store.decide(request.clone()))
+        match self.store.begin(request) {
+            Begun::Decided(verdicts) => Ok(verdicts),
+            Begun::Waits(call) => self.run(call),
+        }
     }
 
     fn reset_now(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

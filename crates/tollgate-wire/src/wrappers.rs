@@ -9,9 +9,8 @@ macro_rules! __decides {
         const _: () = {
             use async_trait::async_trait;
             use tollgate_core::store::{BoxFuture, Checks, Request, Verdicts};
-            use tollgate_core::{Store, StoreError, SyncStore};
+            use tollgate_core::{Store, StoreError};
 
-            #[deny(clippy::missing_trait_methods)]
             #[async_trait]
             impl<$of: $bound> Store for $name<$of> {
                 // The future holds the request once.
@@ -25,10 +24,6 @@ macro_rules! __decides {
 
                 fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
                     self$($inner)*.supports(request)
-                }
-
-                fn as_sync(&self) -> Option<&dyn SyncStore> {
-                    None
                 }
             }
         };

@@ -91,6 +91,8 @@ pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
             continue;
         };
         takes_two("`decide`", first.remaining());
+        let begun = store.begin(&Request::consume(check)).await.unwrap();
+        takes_two("`begin`", begun.remaining());
         let Some(sync) = store.as_sync() else {
             continue;
         };
@@ -99,7 +101,7 @@ pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
         let limiter = RateLimiter::new(sync, &limits).unwrap();
         let third = limiter.check(key.key()).cost(2).run().unwrap();
         takes_two("`consume_now`", third.remaining());
-        for (way, remains) in [("them", 4), ("`reset_now`", 10)] {
+        for (way, remains) in [("them", 2), ("`reset_now`", 10)] {
             let seen = store.decide(Request::peek(check)).await.unwrap();
             let seen = seen.remaining();
             let holds = seen == remains;

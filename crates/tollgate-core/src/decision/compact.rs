@@ -88,20 +88,13 @@ impl Brief {
 }
 
 impl Compact {
-    /// Returns the `verdicts` on `limits`, which are as many.
-    pub(super) fn of(limits: &[Limit], verdicts: Verdicts) -> Self {
-        match Self::short(limits, &verdicts) {
-            Some(short) if short.is_allowed() == verdicts.is_allowed() => short,
-            _ => Self::Any(Box::new(verdicts)),
-        }
-    }
-
-    /// Returns the `verdicts` on `limits` without an allocation, or `None` if that is not possible.
-    fn short(limits: &[Limit], verdicts: &Verdicts) -> Option<Self> {
+    /// Returns the `verdicts` on `limits`, which are as many, without an allocation, or `None` if that is not possible.
+    #[inline(always)]
+    pub(super) fn short(limits: &[Limit], verdicts: &Verdicts) -> Option<Self> {
         if verdicts.reserved.is_some() {
             return None;
         }
-        Some(match *verdicts.verdicts {
+        let short = match *verdicts.verdicts {
             [verdict] => Self::One(One {
                 verdict,
                 fingerprint: verdicts.fingerprint,
@@ -109,7 +102,8 @@ impl Compact {
                 age_us: verdicts.age_us,
             }),
             _ => Self::Few(Few::of(limits, verdicts)?),
-        })
+        };
+        (short.is_allowed() == verdicts.is_allowed()).then_some(short)
     }
 
     /// Returns the `verdict` of the only limit.

@@ -41,8 +41,17 @@ impl<'l> Decision<'l> {
         if verdicts.verdicts.len() != limits.len() {
             return Err(other_number(limits.len(), verdicts.verdicts.len()));
         }
-        let verdicts = Compact::of(limits, verdicts);
+        let short = Compact::short(limits, &verdicts);
+        let verdicts = short.unwrap_or_else(|| Compact::Any(Box::new(verdicts)));
         Ok(Self { limits, verdicts })
+    }
+
+    /// Returns the same decision without a copy of the verdicts, or `None` if that is not possible.
+    #[inline(always)]
+    pub(crate) fn short(limits: &'l Limits, verdicts: &Verdicts) -> Option<Self> {
+        let is_of_limits = verdicts.verdicts.len() == limits.len();
+        let verdicts = is_of_limits.then(|| Compact::short(limits, verdicts))??;
+        Some(Self { limits, verdicts })
     }
 
     /// Returns the decision on `limits` for what a store's future returned.

@@ -22,11 +22,13 @@
 //! To write a layer, a store around a store, forward each request to the store inside, or change it
 //! first: its costs by [`Request::map_costs`], its receipt by [`Request::with_receipt`]. Change the
 //! answer back by [`Verdicts::map_costs`]; [mark](Verdicts::marked) it if there are several stores
-//! inside, and say where it is from by [`Verdicts::with_source`].
+//! inside, and say where it is from by [`Verdicts::with_source`]. What needs no waiting is decided at once by
+//! [`Store::begin`](crate::Store::begin).
 //!
 //! To call a store without a limiter, such as with keys of several kinds in one request, make a
 //! [`Request`] and pass it to [`Store::decide`](crate::Store::decide).
 
+mod begun;
 mod bytes;
 mod check;
 pub(crate) mod evaluation;
@@ -43,6 +45,7 @@ pub use crate::cover::{Cover, Uncovered};
 pub use crate::key::Partition;
 pub use crate::limit::Limits;
 pub use crate::time::MAX_EXACT;
+pub use begun::Begun;
 pub use check::{Check, Checks, MAX_CHECKS};
 pub use evaluation::Evaluation;
 pub use fingerprint::Fingerprint;

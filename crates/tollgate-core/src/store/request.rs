@@ -184,6 +184,7 @@ impl<'a> Request<'a> {
     }
 
     /// Sets the id of the call, or that it has none.
+    #[inline(always)]
     pub(crate) fn with_id(mut self, id: Option<CallId<'a>>) -> Self {
         self.id = id;
         self

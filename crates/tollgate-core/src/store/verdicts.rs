@@ -61,6 +61,7 @@ impl Verdicts {
     /// For stores that get their verdicts from elsewhere; [`Request::decide_on`] makes its own.
     ///
     /// [`Request::decide_on`]: crate::store::Request::decide_on
+    #[inline(always)]
     pub fn new(fingerprint: Fingerprint, verdicts: impl IntoIterator<Item = Verdict>) -> Self {
         Self::of(fingerprint, verdicts.into_iter().collect())
     }
@@ -150,6 +151,7 @@ impl Verdicts {
     }
 
     /// Sets where the verdicts came from, for a layer that answers in the store's place.
+    #[inline(always)]
     pub fn with_source(mut self, source: Source) -> Self {
         self.source = source;
         self
@@ -157,6 +159,7 @@ impl Verdicts {
 
     /// Sets how long ago the store was asked, for a layer that remembers its answers; more than an
     /// hour counts as an hour.
+    #[inline(always)]
     pub fn with_age(mut self, age: Duration) -> Self {
         self.age_us =
             u32::try_from(age.as_micros()).map_or(LONGEST_AGE_US, |age| age.min(LONGEST_AGE_US));

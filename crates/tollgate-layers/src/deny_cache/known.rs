@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use quick_cache::Equivalent;
 use tollgate_core::store::{Check, Verdict};
-use tollgate_core::{Limit, Timestamp, Wait};
+use tollgate_core::{Algorithm, Key, Limit, Timestamp, Wait};
+
+use crate::key::OwnedKey;
 
 /// What a store said about one limit for one key.
 #[derive(Clone)]
 pub(super) struct Known {
-    limit: Limit,
+    /// Of a limit with the same identity, this makes it another one. Copied for less than the limit is.
+    algorithm: Algorithm,
     /// What it was asked for.
     cost: u64,
     verdict: Verdict,
@@ -30,7 +33,7 @@ impl Known {
         let wait = verdict.retry_after().duration();
         let wait = wait.unwrap_or(Duration::MAX).min(max_age);
         Self {
-            limit: check.limit().clone(),
+            algorithm: *check.limit().algorithm(),
             cost: check.cost(),
             verdict,
             asked_at,
@@ -38,9 +41,15 @@ impl Known {
         }
     }
 
-    /// Returns whether it is about this very limit: one with another amount has the same states.
+    /// Returns whether it is about this very limit: one with another amount has the same states. In shadow, a limit
+    /// denies the same.
     pub(super) fn is_about(&self, limit: &Limit) -> bool {
-        self.limit == *limit
+        self.algorithm == *limit.algorithm()
+    }
+
+    /// Returns whether it was asked for just this `cost`.
+    pub(super) fn is_of(&self, cost: u64) -> bool {
+        self.cost == cost
     }
 
     pub(super) fn age(&self, now: Timestamp) -> Duration {
@@ -59,7 +68,7 @@ impl Known {
         let age = self.age(now);
         let retry_after = if cost > before.capacity() {
             Wait::NEVER
-        } else if cost == self.cost || before.retry_after() == before.reset_after() {
+        } else if self.is_of(cost) || before.retry_after() == before.reset_after() {
             less(before.retry_after(), age)
         } else {
             return None;
@@ -87,28 +96,28 @@ fn less(wait: Wait, passed: Duration) -> Wait {
 /// What stores count in one state: a limit's identity, and the key it is counted for.
 pub(super) struct OwnedState {
     identity: Box<str>,
-    partition: Box<[u8]>,
-    rest: Box<[u8]>,
+    key: OwnedKey,
 }
 
 /// The same, of a request.
 pub(super) struct State<'r> {
     identity: &'r str,
-    partition: &'r [u8],
-    rest: &'r [u8],
+    key: Key<'r>,
 }
 
-impl Hash for State<'_> {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.identity.hash(hasher);
-        self.partition.hash(hasher);
-        self.rest.hash(hasher);
+impl<'r> State<'r> {
+    pub(super) fn of(check: &Check<'r>) -> Self {
+        Self {
+            identity: check.limit().identity(),
+            key: check.key(),
+        }
     }
-}
 
-impl Hash for OwnedState {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.borrow().hash(hasher);
+    pub(super) fn to_owned(&self) -> OwnedState {
+        OwnedState {
+            identity: self.identity.into(),
+            key: OwnedKey::of(self.key),
+        }
     }
 }
 
@@ -116,9 +125,22 @@ impl OwnedState {
     fn borrow(&self) -> State<'_> {
         State {
             identity: &self.identity,
-            partition: &self.partition,
-            rest: &self.rest,
+            key: self.key.borrow(),
         }
+    }
+}
+
+impl Hash for State<'_> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write(self.identity.as_bytes());
+        hasher.write(&self.key.partition());
+        hasher.write(self.key.rest());
+    }
+}
+
+impl Hash for OwnedState {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.borrow().hash(hasher);
     }
 }
 
@@ -132,38 +154,6 @@ impl Eq for OwnedState {}
 
 impl Equivalent<OwnedState> for State<'_> {
     fn equivalent(&self, of: &OwnedState) -> bool {
-        // The rest usually is empty. glibc's `memcmp` then reads its pointer, which is invalid, under a
-        // mask; the processor takes 80 ns to suppress that fault.
-        let is_same_rest =
-            self.rest.len() == of.rest.len() && (self.rest.is_empty() || *self.rest == *of.rest);
-        *self.partition == *of.partition && is_same_rest && *self.identity == *of.identity
+        *self.identity == *of.identity && self.key == of.key.borrow()
     }
-}
-
-impl State<'_> {
-    pub(super) fn to_owned(&self) -> OwnedState {
-        OwnedState {
-            identity: self.identity.into(),
-            partition: self.partition.into(),
-            rest: self.rest.into(),
-        }
-    }
-}
-
-/// Calls `with` for each check and its state.
-pub(super) fn for_each<'a>(checks: &[Check<'a>], mut with: impl FnMut(&Check<'a>, State<'_>)) {
-    for check in checks {
-        with_state(check, |state| with(check, state));
-    }
-}
-
-/// Calls `with` for the state of a check.
-#[inline]
-pub(super) fn with_state<T>(check: &Check<'_>, with: impl FnOnce(State<'_>) -> T) -> T {
-    let key = check.key();
-    with(State {
-        identity: check.limit().identity(),
-        partition: &key.partition(),
-        rest: key.rest(),
-    })
 }

@@ -13,14 +13,16 @@ use quick_cache::UnitWeighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use smallvec::SmallVec;
 use tollgate_core::store::{
-    Check, Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts,
+    Begun, Check, Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts,
 };
 use tollgate_core::{Clock, Store, StoreError, Wait};
 
-use known::{Known, OwnedState, State, for_each, with_state};
+use known::{Known, OwnedState, State};
 
+use crate::clock;
+use crate::forward::{decide_by_begin, forward};
+use crate::key::is_long;
 use crate::sync::{AtomicU64, Ordering, may_take_over};
-use crate::{LONGEST_KEY, clock};
 
 /// How many groups of keys tell of changes apart.
 const GROUPS: usize = 64;
@@ -99,7 +101,7 @@ impl<S: Store> DenyCache<S> {
             hasher,
             changes: [(); GROUPS].map(|()| AtomicU64::new(0)),
             max_age: DEFAULT_AGE,
-            clock: clock::running(),
+            clock: clock::through_suspension(),
         }
     }
 }
@@ -123,22 +125,28 @@ impl<S> DenyCache<S> {
     }
 
     /// Returns the denial of a request that the store is known to deny.
-    fn remembered(&self, request: &Request<'_>) -> Option<Verdicts> {
+    // Inlined, so that it is written where it is wanted: verdicts take long to copy.
+    #[inline(always)]
+    fn remembered(&self, request: &Request<'_>) -> Option<Verdicts>
+    where
+        S: Store,
+    {
         if !can_remember(request) {
             return None;
         }
-        let now = self.clock.now();
-        let (mut age, mut is_known) = (None, true);
-        let verdicts = request.checks().iter().map(|check| {
+        let (checks, now) = (request.checks(), self.clock.now());
+        let (mut age, mut is_known, mut was_asked) = (None, true, checks.len() == 1);
+        let mut verdict = |check: &Check<'_>| {
             let capacity = check.limit().algorithm().capacity();
             let is_shadow = check.limit().is_shadow();
-            let known = with_state(check, |state| self.known.get(&state));
+            let known = self.known.get(&State::of(check));
             let known = known.as_ref();
             let known = known.filter(|known| known.is_about(check.limit()));
             let known = known.filter(|known| known.denies(check.cost(), now));
             let denial = known.map(|known| {
                 // A limit in shadow denies no call, but tells that it would.
                 age = age.max((!is_shadow).then_some(known.age(now)));
+                was_asked &= known.is_of(check.cost());
                 known.denial(check.cost(), now)
             });
             // What is denied for longer than is known is asked.
@@ -149,11 +157,19 @@ impl<S> DenyCache<S> {
                 false => Verdict::allow(capacity, 0),
             });
             verdict.in_shadow(is_shadow)
-        });
+        };
         // Nothing was consumed, so there is no receipt that needs a fingerprint.
-        let verdicts = Verdicts::new(Fingerprint::new(0), verdicts);
-        let verdicts = verdicts.with_source(Source::Cache).with_age(age?);
-        is_known.then_some(verdicts)
+        let nothing = Fingerprint::new(0);
+        let verdicts = match checks {
+            [only] => Verdicts::of_one(nothing, verdict(only)),
+            several => Verdicts::new(nothing, several.iter().map(verdict)),
+        };
+        let age = age.filter(|_| is_known)?;
+        // Its parts may be known from requests that the store could decide.
+        if !was_asked && self.store.supports(request).is_err() {
+            return None;
+        }
+        Some(verdicts.with_source(Source::Cache).with_age(age))
     }
 
     /// Asks the store, and remembers what it denies.
@@ -172,24 +188,19 @@ impl<S> DenyCache<S> {
         }
         let asked_at = self.clock.now();
         let mut changes = SmallVec::<[u64; 4]>::new();
-        for_each(request.checks(), |_, state| {
-            changes.push(self.group(&state).load(Ordering::SeqCst));
-        });
+        for check in request.checks() {
+            changes.push(self.group(&State::of(check)).load(Ordering::SeqCst));
+        }
         let verdicts = self.store.decide(request.clone()).await?;
         self.forget_consumed(&request, &verdicts);
         if verdicts.is_denied() && verdicts.source() == Source::Store {
-            let mut answers = verdicts.as_slice().iter().zip(changes);
-            for_each(request.checks(), |check, state| {
-                let Some((verdict, changes)) = answers.next() else {
-                    return;
-                };
-                // What remained of a limit that allows the call is soon another number.
-                if verdict.is_allowed() {
-                    return;
-                }
+            let answers = verdicts.as_slice().iter().zip(changes);
+            for (check, (verdict, changes)) in request.checks().iter().zip(answers) {
+                let state = State::of(check);
                 let group = self.group(&state);
-                if group.load(Ordering::SeqCst) != changes {
-                    return;
+                // What remained of a limit that allows the call is soon another number.
+                if verdict.is_allowed() || group.load(Ordering::SeqCst) != changes {
+                    continue;
                 }
                 let known = Known::new(check, *verdict, asked_at, self.max_age);
                 may_take_over();
@@ -198,7 +209,7 @@ impl<S> DenyCache<S> {
                 if group.load(Ordering::SeqCst) != changes {
                     let _ = self.known.remove(&state);
                 }
-            });
+            }
         }
         Ok(verdicts)
     }
@@ -206,12 +217,11 @@ impl<S> DenyCache<S> {
     /// Forgets what is known of limits that a call has consumed from: whoever was denied at a higher cost
     /// may have to wait longer now.
     fn forget_consumed(&self, request: &Request<'_>, verdicts: &Verdicts) {
-        let mut verdicts = verdicts.as_slice().iter();
-        for_each(request.checks(), |_, state| {
-            if verdicts.next().is_some_and(|said| said.consumed() > 0) {
-                let _ = self.known.remove(&state);
+        for (check, said) in request.checks().iter().zip(verdicts.as_slice()) {
+            if said.consumed() > 0 {
+                let _ = self.known.remove(&State::of(check));
             }
-        });
+        }
     }
 
     fn group(&self, state: &State<'_>) -> &AtomicU64 {
@@ -232,10 +242,6 @@ impl<S> DenyCache<S> {
 /// Returns whether a denial of this request says anything about the next one.
 fn can_remember(request: &Request<'_>) -> bool {
     let counts_denied = |check: &Check<'_>| check.limit().algorithm().counts_denied();
-    let is_long = |check: &Check<'_>| {
-        let key = check.key();
-        key.partition().len() + key.rest().len() > LONGEST_KEY
-    };
     matches!(
         request.operation(),
         Operation::Consume | Operation::Prefetch(_)
@@ -245,7 +251,7 @@ fn can_remember(request: &Request<'_>) -> bool {
         && !request
             .checks()
             .iter()
-            .any(|check| counts_denied(check) || is_long(check))
+            .any(|check| counts_denied(check) || is_long(check.key()))
 }
 
 /// A call that may give something back to these checks, also if its caller goes away.
@@ -256,23 +262,24 @@ struct Changing<'c, 'a, S> {
 
 impl<S> Drop for Changing<'_, '_, S> {
     fn drop(&mut self) {
-        for_each(&self.checks, |_, state| {
+        for check in &*self.checks {
+            let state = State::of(check);
             let _ = self.cache.group(&state).fetch_add(1, Ordering::SeqCst);
             may_take_over();
             let _ = self.cache.known.remove(&state);
-        });
+        }
     }
 }
 
 #[async_trait]
 impl<S: Store> Store for DenyCache<S> {
-    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        if let Some(verdicts) = self.remembered(&request) {
-            // Its parts may be known from requests that the store could decide.
-            return self.store.supports(&request).map(|()| verdicts);
+    decide_by_begin!();
+
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+        match self.remembered(request) {
+            Some(verdicts) => Begun::Decided(verdicts),
+            None => Begun::Waits(Box::pin(self.ask(request.clone()))),
         }
-        // A box of its own, so that a denial that is remembered needs a small one.
-        Box::pin(self.ask(request)).await
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
@@ -285,7 +292,7 @@ impl<S: Store> Store for DenyCache<S> {
     }
 }
 
-crate::forward::forward!(DenyCache<S>, store);
+forward!(DenyCache<S>, store);
 
 impl<S: fmt::Debug> fmt::Debug for DenyCache<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,11 +6,17 @@ pub(crate) mod metered;
 use std::fmt;
 use std::hash::Hasher;
 use std::sync::Arc;
+#[cfg(feature = "metrics")]
+use std::time::Duration;
 
 use async_trait::async_trait;
 use siphasher::sip::SipHasher13;
-use tollgate_core::store::{Check, Checks, Limits, Operation, Request, Source, Verdict, Verdicts};
+use tollgate_core::store::{
+    Begun, BoxFuture, Check, Checks, Limits, Operation, Request, Source, Verdict, Verdicts,
+};
 use tollgate_core::{Clock, Decision, ErrorKind, Key, Store, StoreError, SyncStore};
+
+use crate::forward::{decide_by_begin, forward};
 
 /// Wraps a store, and tells how it decides: numbers through the facade
 /// [`metrics`](https://docs.rs/metrics), with the feature `metrics`, and events through
@@ -22,7 +28,7 @@ use tollgate_core::{Clock, Decision, ErrorKind, Key, Store, StoreError, SyncStor
 /// |---|---|---|
 /// | `tollgate_decisions_total` | `limit`, `outcome`, `source` | calls that consume, for each of their limits |
 /// | `tollgate_units_total` | `limit`, `outcome` | their costs: what was consumed, or what was denied |
-/// | `tollgate_decision_duration_seconds` | `source` | how long callers waited for a store that has to be waited for |
+/// | `tollgate_decision_duration_seconds` | `source` | how long callers waited for a store that has to be waited for; zero if a layer answered at once |
 /// | `tollgate_calls_in_flight` | | how many wait for one now |
 /// | `tollgate_store_errors_total` | `kind` | calls that were not decided |
 ///
@@ -220,8 +226,10 @@ impl<S> Seen<S> {
 
 #[async_trait]
 impl<S: Store> Store for Observed<S> {
-    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        self.seen.decide(request).await
+    decide_by_begin!();
+
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+        self.seen.begin(request)
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
@@ -239,19 +247,22 @@ impl<S: Store> Store for Observed<S> {
 
 #[async_trait]
 impl<S: Store> Store for Seen<S> {
-    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let operation = request.operation();
-        let checks: Checks<'a> = request.checks().iter().copied().collect();
-        let call = self.store.decide(request);
-        let waits = Waits {
-            seen: self,
-            checks: if consumes(operation) { &checks } else { &[] },
-        };
-        let answer = self.pass_on(call, Verdicts::source).await;
-        waits.ends();
-        let verdicts = answer?;
-        self.decided(operation, &checks, &verdicts);
-        Ok(verdicts)
+    decide_by_begin!();
+
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+        let (begun, operation) = (self.store.begin(request), request.operation());
+        match begun {
+            Begun::Decided(ref verdicts) => {
+                #[cfg(feature = "metrics")]
+                self.metered.took(verdicts.source(), Duration::ZERO);
+                self.decided(operation, request.checks(), verdicts);
+                begun
+            }
+            Begun::Waits(call) => {
+                let checks = request.checks().iter().copied().collect();
+                Begun::Waits(Box::pin(self.wait(call, operation, checks)))
+            }
+        }
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
@@ -264,6 +275,26 @@ impl<S: Store> Store for Seen<S> {
 
     fn as_sync(&self) -> Option<&dyn SyncStore> {
         self.store.as_sync().map(|_| self as &dyn SyncStore)
+    }
+}
+
+impl<S: Sync> Seen<S> {
+    /// Waits for a decision.
+    async fn wait<'a>(
+        &'a self,
+        call: BoxFuture<'a, Result<Verdicts, StoreError>>,
+        operation: Operation<'a>,
+        checks: Checks<'a>,
+    ) -> Result<Verdicts, StoreError> {
+        let waits = Waits {
+            seen: self,
+            checks: if consumes(operation) { &checks } else { &[] },
+        };
+        let answer = self.pass_on(call, Verdicts::source).await;
+        waits.ends();
+        let verdicts = answer?;
+        self.decided(operation, &checks, &verdicts);
+        Ok(verdicts)
     }
 }
 
@@ -376,7 +407,7 @@ impl<S> Observed<S> {
     }
 }
 
-crate::forward::forward!(Observed<S>, seen.store, by pass_on);
+forward!(Observed<S>, seen.store, by pass_on);
 
 impl<S: fmt::Debug> fmt::Debug for Observed<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

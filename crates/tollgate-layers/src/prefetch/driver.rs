@@ -5,16 +5,16 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tollgate_core::store::{Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts};
+use tollgate_core::store::{Begun, Check, Checks, Operation, Prefetch as Ahead, Request, Verdicts};
 use tollgate_core::{Clock, ErrorKind, Store, StoreError, Timestamp};
 
 use super::changes::Places;
-use super::hand::{Answer, Hand, Moment, Take};
+use super::hand::{Answer, Hand, Take};
 use super::hot::{Hot, correction, cost_of};
 use super::sweeper::Sweeper;
 use super::table::Table;
@@ -35,8 +35,6 @@ pub(super) struct Driver<S> {
     pub(super) within: Duration,
     table: Table,
     clock: Arc<dyn Clock>,
-    /// Whether the system's time is looked at, too, which goes on while the machine is suspended.
-    sees_suspension: bool,
     /// The task that gives back what is not used.
     sweeper: Sweeper,
     lacks_timers: AtomicBool,
@@ -50,67 +48,66 @@ impl<S> Driver<S> {
             store,
             within,
             table: Table::new(within),
-            sees_suspension: clock.is_none(),
-            clock: clock.unwrap_or_else(clock::running),
+            clock: clock.unwrap_or_else(clock::through_suspension),
             sweeper: Sweeper::default(),
             lacks_timers: AtomicBool::new(false),
             units: Units::default(),
-        }
-    }
-
-    fn now(&self) -> Moment {
-        self.moment(self.clock.now())
-    }
-
-    /// Returns the system's time beside `at`, which is now.
-    fn moment(&self, at: Timestamp) -> Moment {
-        let since_epoch = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let system = self.sees_suspension.then(since_epoch);
-        Moment {
-            at,
-            system: system.and_then(Result::ok).unwrap_or_default(),
         }
     }
 }
 
 impl<S: Store + 'static> Driver<S> {
     pub(super) async fn give_back(self: &Arc<Self>) {
-        let (now, all) = (self.now(), self.table.which(|_| true));
+        let (now, all) = (self.clock.now(), self.table.which(|_| true));
         let unused = all.iter().flat_map(|hot| hot.over(now, true)).collect();
         Returning(Arc::clone(self), unused).arrive(&all).await;
     }
 
-    /// Finds a call that may be admitted by units in hand.
-    pub(super) fn find(&self, request: &Request<'_>) -> Option<Call> {
-        let is_plain = matches!(request.operation(), Operation::Consume)
-            && request.caller_time().is_none()
-            && !request.has_id();
-        if !is_plain {
-            return None;
-        }
-        let now = self.clock.now();
-        let cost = || cost_of(request);
-        let (hot, cost) = self.table.find(request.checks(), now, cost)?;
-        Some(Call {
-            hot,
-            cost,
-            at: now,
-            asks: None,
-        })
+    /// Returns whether units may be asked for; called under the lock of the hand: a change that begins later
+    /// withdraws what is asked for now.
+    fn may_ask(&self, hot: &Hot, now: Timestamp) -> bool {
+        self.table.changes.permit(&hot.places, now)
     }
 
-    /// Decides by units in hand, if there are enough; otherwise returns how the call is decided.
-    pub(super) fn take(&self, call: &mut Call) -> Take {
-        let (hot, now) = (&call.hot, self.moment(call.at));
-        // Under the lock: a change that begins later withdraws what is asked for now.
-        let may_ask = || self.table.changes.permit(&hot.places, now.at);
-        let taken = hot.with(|hand| hand.take(call.cost, now, may_ask));
-        match taken {
-            Take::Now(_) => self.units.count(Outcome::Used, call.cost),
-            Take::Ask { number, .. } => call.asks = Some(number),
-            Take::Later(_) | Take::Directly => {}
+    /// Begins to decide: by units in hand, if there are enough.
+    pub(super) fn begin<'a>(self: &'a Arc<Self>, request: &Request<'a>) -> Begun<'a> {
+        if let Some(verdicts) = self.correct(request) {
+            return Begun::Decided(verdicts);
         }
-        taken
+        // It changes what is held of the keys, such as a block.
+        if request.receipt().is_none() && !request.operation().decides_a_call() {
+            return Begun::Waits(Box::pin(self.decide_without_units(request.clone())));
+        }
+        let Some(cost) = cost_of(request) else {
+            return self.store.begin(request);
+        };
+        let now = self.clock.now();
+        let Some(hot) = self.table.find(request.checks(), cost, now) else {
+            return self.store.begin(request);
+        };
+        let mut hand = hot.hand();
+        if let Some(grant) = hand.take(cost, now) {
+            let decided = Begun::Decided(grant.answer(cost, now));
+            drop(hand);
+            drop(hot);
+            self.units.count(Outcome::Used, cost);
+            return decided;
+        }
+        let taken = hand.otherwise(cost, now, || self.may_ask(&hot, now));
+        let call = Call::new(&hot, cost, &taken);
+        drop(hand);
+        drop(hot);
+        if !matches!(taken, Take::Directly) {
+            return Begun::Waits(Box::pin(self.decide(call, taken, request.clone())));
+        }
+        match self.store.begin(request) {
+            Begun::Waits(asked) => {
+                Begun::Waits(Box::pin(
+                    async move { Ok(self.or_in_hand(&call, asked.await?)) },
+                ))
+            }
+            decided => decided,
+        }
     }
 
     /// Asks the store to decide the call, as the caller with this number, and for `most` units ahead.
@@ -125,8 +122,8 @@ impl<S: Store + 'static> Driver<S> {
         let asked = request
             .clone()
             .with_prefetch(Ahead::new(most, within).one_of(PARTS));
-        let sent = self.now();
-        self.sweep_later(sent.at, within);
+        let sent = self.clock.now();
+        self.sweep_later(sent, within);
         let outcome = self.store.decide(asked.clone()).await;
         let answer = match &outcome {
             // What answers in the store's place grants nothing.
@@ -142,7 +139,7 @@ impl<S: Store + 'static> Driver<S> {
             Err(error) if error.kind() == ErrorKind::Unsupported => Answer::Unsupported,
             Err(_) => Answer::Failed,
         };
-        let received = self.now();
+        let received = self.clock.now();
         let answered = |hand: &mut Hand| hand.answered(number, sent, answer, received);
         let lost = call.hot.with(answered);
         call.stop_asking();
@@ -180,30 +177,47 @@ impl<S: Store + 'static> Driver<S> {
         if let Take::Later(patience) = taken {
             // Whoever asks may have gone away.
             let _ = timeout(patience, call.hot.answered()).await;
-            call.at = self.clock.now();
-            taken = self.take(&mut call);
+            let (cost, now) = (call.cost, self.clock.now());
+            let again = call.hot.with(|hand| match hand.take(cost, now) {
+                Some(grant) => Ok(grant.answer(cost, now)),
+                None => Err(hand.otherwise(cost, now, || self.may_ask(&call.hot, now))),
+            });
+            match again {
+                Ok(verdicts) => {
+                    self.units.count(Outcome::Used, cost);
+                    return Ok(verdicts);
+                }
+                Err(again) => taken = again,
+            }
+            call = Call::new(&call.hot, cost, &taken);
         }
         let verdicts = match taken {
-            Take::Now(verdicts) => return Ok(verdicts),
             Take::Ask { number, most } => self.ask(&mut call, number, most, request).await?,
             Take::Later(..) | Take::Directly => self.store.decide(request).await?,
         };
+        Ok(self.or_in_hand(&call, verdicts))
+    }
+
+    /// Returns the store's answer; what it had too little of may be in hand by now.
+    fn or_in_hand(&self, call: &Call, verdicts: Verdicts) -> Verdicts {
         if verdicts.is_allowed() {
-            return Ok(verdicts);
+            return verdicts;
         }
-        // What the store had too little of may be in hand by now.
-        let (cost, now) = (call.cost, self.now());
-        let admitted = call.hot.with(|hand| hand.take_in_hand(cost, now));
+        let (cost, now) = (call.cost, self.clock.now());
+        let admitted = call.hot.with(|hand| {
+            let grant = hand.take_in_hand(cost, now)?;
+            Some(grant.answer(cost, now))
+        });
         if admitted.is_some() {
             self.units.count(Outcome::Used, cost);
         }
-        Ok(admitted.unwrap_or(verdicts))
+        admitted.unwrap_or(verdicts)
     }
 
     /// Corrects the cost of a call that was admitted by units in hand, with those that still are.
     pub(super) fn correct(&self, request: &Request<'_>) -> Option<Verdicts> {
         let (receipt, kept) = correction(request)?;
-        let (hot, now) = (self.table.known(request.checks())?, self.now());
+        let (hot, now) = (self.table.known(request.checks())?, self.clock.now());
         let (left, more) = hot.with(|hand| hand.correct(receipt, kept, now))?;
         self.units.count(Outcome::Used, more);
         Some(left)
@@ -250,7 +264,7 @@ impl<S: Store + 'static> Driver<S> {
                 }
                 // One that takes long holds up no other.
                 Returning(Arc::clone(&driver), driver.sweep(is_all)).run_later();
-                let (now, table) = (driver.now().at, &driver.table);
+                let (now, table) = (driver.clock.now(), &driver.table);
                 let Some(next) = driver.sweeper.goes_on(number, table, now, longest * 2) else {
                     return;
                 };
@@ -262,13 +276,13 @@ impl<S: Store + 'static> Driver<S> {
 
     /// Returns what was not used in time, of all keys or of short logs, and forgets keys that are quiet.
     fn sweep(&self, is_all: bool) -> Vec<(Arc<Hot>, u64)> {
-        let now = self.now();
+        let now = self.clock.now();
         let hots = self.table.which(|hot| is_all || hot.within < self.within);
         let unused = hots.iter().flat_map(|hot| hot.over(now, false)).collect();
         if is_all {
-            self.give_up(&hots, now.at, PATIENCE);
+            self.give_up(&hots, now, PATIENCE);
             drop(hots);
-            self.table.forget_quiet(now.at);
+            self.table.forget_quiet(now);
         }
         unused
     }
@@ -304,7 +318,7 @@ impl<S: Store + 'static> Driver<S> {
         let places = self.table.changes.places(checks);
         // First: whoever asks later sees it, and whoever asked before is among those whose units are withdrawn.
         self.table.changes.begin(&places);
-        let now = self.now();
+        let now = self.clock.now();
         let hots = self.table.which(|hot| hot.shares(checks, &places));
         let unused = hots.iter().flat_map(|hot| hot.withdraw(now)).collect();
         let changing = Changing {
@@ -338,12 +352,22 @@ impl<S: Store + 'static> Driver<S> {
 pub(super) struct Call {
     hot: Arc<Hot>,
     cost: u64,
-    at: Timestamp,
     /// Its number, while it asks.
     asks: Option<u64>,
 }
 
 impl Call {
+    fn new(hot: &Arc<Hot>, cost: u64, taken: &Take) -> Self {
+        Self {
+            hot: Arc::clone(hot),
+            cost,
+            asks: match taken {
+                Take::Ask { number, .. } => Some(*number),
+                Take::Later(_) | Take::Directly => None,
+            },
+        }
+    }
+
     fn stop_asking(&mut self) {
         if let Some(number) = self.asks.take() {
             self.hot.stop_asking(number);
@@ -368,7 +392,7 @@ struct Changing<'d, S: Store + 'static> {
 impl<S: Store + 'static> Drop for Changing<'_, S> {
     fn drop(&mut self) {
         let driver = self.driver;
-        let until = driver.now().at.saturating_add(driver.within);
+        let until = driver.clock.now().saturating_add(driver.within);
         driver.table.changes.end(&self.places, until);
     }
 }
@@ -415,7 +439,7 @@ impl<S: Store + 'static> Returning<S> {
         if !driver.has_timers() {
             return self.run().await;
         }
-        let since = driver.now().at;
+        let since = driver.clock.now();
         self.run_later();
         let returned = async {
             for hot in hots {
@@ -424,7 +448,7 @@ impl<S: Store + 'static> Returning<S> {
         };
         if timeout(PATIENCE, returned).await.is_err() {
             // Also if the runtime that gives back stands still: it may go on later.
-            let now = driver.now().at;
+            let now = driver.clock.now();
             driver.give_up(hots, now, now.saturating_duration_since(since));
         }
     }
@@ -447,7 +471,7 @@ impl<S: Store + 'static> Drop for Returning<S> {
 impl<S> Drop for Driver<S> {
     /// What is in hand is lost.
     fn drop(&mut self) {
-        let (now, all) = (self.now(), self.table.which(|_| true));
+        let (now, all) = (self.clock.now(), self.table.which(|_| true));
         let unused = all.iter().flat_map(|hot| hot.over(now, true));
         let lost = unused
             .map(|(hot, number)| hot.end(|hand| hand.returned(number)))

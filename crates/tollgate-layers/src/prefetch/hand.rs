@@ -20,23 +20,9 @@ const MOST_IN_VAIN: u32 = 5;
 /// By how much this process's clock may be slow, in 1/1,000,000: the units end for it that much earlier.
 const DRIFT_PPM: u32 = 500;
 
-/// An instant by two clocks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
-    pub(super) at: Timestamp,
-    /// The system's time, which goes on while the machine is suspended, but may be set; or always zero.
-    pub(super) system: Duration,
-}
-
-/// How a call is decided.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would be an allocation for each call"
-)]
+/// How a call is decided for which there are too few units in hand.
 #[derive(Debug)]
 pub(super) enum Take {
-    /// By units in hand.
-    Now(Verdicts),
     /// By the store, which is also asked for up to `most` units; the caller that asks has this `number`.
     Ask { number: u64, most: u64 },
     /// Another caller asks for units: wait for its answer, up to this time, and take again.
@@ -63,12 +49,12 @@ pub(super) enum Answer<'v> {
 
 /// What a store has granted to the caller with this number.
 #[derive(Clone, Debug)]
-struct Grant {
+pub(super) struct Grant {
     number: u64,
     units: u64,
     left: u64,
-    asked: Moment,
-    lasts: Duration,
+    asked: Timestamp,
+    ends: Timestamp,
     fingerprint: Fingerprint,
     verdicts: SmallVec<[Verdict; 2]>,
     /// Since when what is left is on its way back.
@@ -76,29 +62,28 @@ struct Grant {
 }
 
 impl Grant {
-    /// Returns whether units can still be used. If the system's time steps back, they cannot.
-    fn is_live(&self, now: Moment) -> bool {
-        let by_system = now.system.checked_sub(self.asked.system);
-        by_system.is_some_and(|passed| passed < self.lasts)
-            && now.at >= self.asked.at
-            && self.age(now) < self.lasts
-    }
-
-    fn age(&self, now: Moment) -> Duration {
-        now.at.saturating_duration_since(self.asked.at)
+    /// Returns whether units can still be used. If the clock steps back, they cannot.
+    fn is_live(&self, now: Timestamp) -> bool {
+        now >= self.asked && now < self.ends
     }
 
     /// Returns the answer to a call that has consumed `cost` of the units.
-    fn answer(&self, cost: u64, now: Moment) -> Verdicts {
-        let verdicts = self.verdicts.iter().map(|of_store| {
+    // Inlined, so that it is written where it is wanted: verdicts take long to copy.
+    #[inline(always)]
+    pub(super) fn answer(&self, cost: u64, now: Timestamp) -> Verdicts {
+        let verdict = |of_store: &Verdict| {
             Verdict::allow(of_store.capacity(), self.left)
                 .with_reset_after(of_store.reset_after())
                 .with_consumed(cost, of_store.decided_at())
                 .in_shadow(of_store.is_in_shadow())
-        });
-        Verdicts::new(self.fingerprint, verdicts)
+        };
+        let verdicts = match &self.verdicts[..] {
+            [only] => Verdicts::of_one(self.fingerprint, verdict(only)),
+            several => Verdicts::new(self.fingerprint, several.iter().map(verdict)),
+        };
+        verdicts
             .with_source(Source::Prefetched)
-            .with_age(self.age(now))
+            .with_age(now.saturating_duration_since(self.asked))
     }
 }
 
@@ -140,40 +125,48 @@ impl Hand {
         }
     }
 
-    /// Takes `cost` of the units in hand, or returns how the call is decided otherwise: it asks for units only
-    /// if it `may_ask`.
-    pub(super) fn take(&mut self, cost: u64, now: Moment, may_ask: impl FnOnce() -> bool) -> Take {
-        self.called_at = now.at;
-        if let Some(verdicts) = self.take_in_hand(cost, now) {
-            self.demand = self.demand.saturating_add(cost);
-            return Take::Now(verdicts);
-        }
+    /// Counts a call, and takes its `cost` of the units in hand, if there are as many.
+    #[inline(always)]
+    pub(super) fn take(&mut self, cost: u64, now: Timestamp) -> Option<&Grant> {
+        self.called_at = now;
+        self.demand = self.demand.saturating_add(cost);
+        self.take_in_hand(cost, now)
+    }
+
+    /// Returns how the call is decided for which `take` found too little in hand: it asks for units only if it
+    /// `may_ask`.
+    pub(super) fn otherwise(
+        &mut self,
+        cost: u64,
+        now: Timestamp,
+        may_ask: impl FnOnce() -> bool,
+    ) -> Take {
         if let Some((_, since)) = self.asking {
             // Otherwise its units would be over: it may never be polled again.
-            if now.at.saturating_duration_since(since) < self.within {
+            if now.saturating_duration_since(since) < self.within {
+                // It is counted when it comes again.
+                self.demand = self.demand.saturating_sub(cost);
                 return Take::Later(self.patience);
             }
             self.asking = None;
         }
-        // A call that waits first is counted when it comes again.
-        self.demand = self.demand.saturating_add(cost);
-        if now.at < self.directly_until {
+        if now < self.directly_until {
             return Take::Directly;
         }
         // What the last calls have cost, for as long as the units last; also those that were denied, since
         // calls like these use whatever a part of what is left grants.
-        let passed = now.at.saturating_duration_since(self.since);
+        let passed = now.saturating_duration_since(self.since);
         let passed = passed.max(self.within / 8).as_micros().max(1);
         let expected = u128::from(self.demand) * self.within.as_micros() / passed;
         let expected = u64::try_from(expected).unwrap_or(u64::MAX);
-        (self.demand, self.since) = (0, now.at);
+        (self.demand, self.since) = (0, now);
         if expected < cost.saturating_mul(WORTHWHILE) || !may_ask() {
             return Take::Directly;
         }
         self.asked += 1;
-        self.asking = Some((self.asked, now.at));
+        self.asking = Some((self.asked, now));
         // Until there is an answer, which may be lost, or the caller goes away.
-        self.directly_until = now.at.saturating_add(self.within);
+        self.directly_until = now.saturating_add(self.within);
         Take::Ask {
             number: self.asked,
             // The call that asks is one of those.
@@ -181,12 +174,14 @@ impl Hand {
         }
     }
 
-    /// Takes `cost` of the units in hand, if there are as many, for a call that was counted as demand.
-    pub(super) fn take_in_hand(&mut self, cost: u64, now: Moment) -> Option<Verdicts> {
+    /// Takes `cost` of the units in hand, if there are as many, for a call that was counted as demand; returns
+    /// what they were granted by, which has the answer.
+    #[inline(always)]
+    pub(super) fn take_in_hand(&mut self, cost: u64, now: Timestamp) -> Option<&Grant> {
         let enough = |grant: &&mut Grant| grant.left >= cost && grant.is_live(now);
         let grant = self.grant.as_mut().filter(enough)?;
         grant.left -= cost;
-        Some(grant.answer(cost, now))
+        Some(grant)
     }
 
     /// Notes what the caller with this number got `now` for what it `sent`; returns how many of the units that
@@ -194,12 +189,12 @@ impl Hand {
     pub(super) fn answered(
         &mut self,
         number: u64,
-        sent: Moment,
+        sent: Timestamp,
         answer: Answer<'_>,
-        now: Moment,
+        now: Timestamp,
     ) -> u64 {
         self.stop_asking(number);
-        let took = now.at.saturating_duration_since(sent.at);
+        let took = now.saturating_duration_since(sent);
         let most = self.within / TIMES_OF_ANSWER;
         self.patience = (took * 2).min(most).max(LEAST_PATIENCE);
         let is_withdrawn = number <= self.withdrawn;
@@ -222,7 +217,7 @@ impl Hand {
                     units,
                     left: units,
                     asked: sent,
-                    lasts,
+                    ends: sent.saturating_add(lasts),
                     fingerprint: verdicts.fingerprint(),
                     verdicts: verdicts.as_slice().into(),
                     returns_since: None,
@@ -235,7 +230,7 @@ impl Hand {
                 self.put_aside(unused);
             }
             Answer::Refused if !is_withdrawn => {
-                self.directly_until = now.at.saturating_add(self.within / 4);
+                self.directly_until = now.saturating_add(self.within / 4);
             }
             Answer::Unsupported => {
                 self.in_vain = MOST_IN_VAIN;
@@ -247,10 +242,10 @@ impl Hand {
     }
 
     /// Lets nobody ask for this `time`; twice as long after each further time, up to 32 times as long.
-    fn rest(&mut self, time: Duration, now: Moment) {
+    fn rest(&mut self, time: Duration, now: Timestamp) {
         let pause = time * (1 << self.in_vain);
         self.in_vain = (self.in_vain + 1).min(MOST_IN_VAIN);
-        self.directly_until = now.at.saturating_add(pause);
+        self.directly_until = now.saturating_add(pause);
     }
 
     fn put_aside(&mut self, grant: Option<Grant>) {
@@ -272,7 +267,7 @@ impl Hand {
         &mut self,
         receipt: &Receipt,
         kept: u64,
-        now: Moment,
+        now: Timestamp,
     ) -> Option<(Verdicts, u64)> {
         let was = receipt.consumed().first()?.cost();
         let grant = self.grant.as_mut().filter(|grant| grant.is_live(now))?;
@@ -294,13 +289,13 @@ impl Hand {
 
     /// Returns the numbers of what can no longer be used, or of all that is in hand: from `now` on, it is on
     /// its way back.
-    pub(super) fn over(&mut self, now: Moment, all: bool) -> Vec<u64> {
+    pub(super) fn over(&mut self, now: Timestamp, all: bool) -> Vec<u64> {
         let over = self.grant.take_if(|grant| all || !grant.is_live(now));
         self.put_aside(over);
         let each = self.unused.iter_mut();
         let begin = each.filter(|grant| grant.returns_since.is_none());
         let begin = begin.map(|grant| {
-            grant.returns_since = Some(now.at);
+            grant.returns_since = Some(now);
             grant.number
         });
         begin.collect()

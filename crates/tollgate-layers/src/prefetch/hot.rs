@@ -1,24 +1,22 @@
 //! `Hot`: a key that is called often, with what is in hand of it, and which calls that may decide.
 
+use std::ops::DerefMut;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tollgate_core::store::{Check, Operation, Request};
-use tollgate_core::{Algorithm, Key, Limit, Receipt, Timestamp};
+use tollgate_core::{Algorithm, Limit, Receipt, Timestamp};
 
 use super::changes::Places;
-use super::hand::{Hand, Moment};
-use crate::LONGEST_KEY;
+use super::hand::Hand;
+use crate::key::{OwnedKey, is_long};
 use crate::sync::{Mutex, lock};
 
 /// Calls with more limits are not prefetched.
 const MOST_CHECKS: usize = 8;
 /// Under a sliding log, units are used within this part of its window, since they count for that much longer.
 const PARTS_OF_LOG: u32 = 20;
-
-/// The partition and the rest of a key.
-type OwnedKey = (Box<[u8]>, Box<[u8]>);
 
 /// A key under some limits that is called often.
 pub(super) struct Hot {
@@ -45,10 +43,7 @@ impl Hot {
         let logs = logs.filter(|of| matches!(of, Algorithm::SlidingLog(_)));
         let shortest = logs.map(|log| log.longest_window() / PARTS_OF_LOG).min();
         let within = shortest.map_or(within, |most| most.min(within));
-        let keys = checks.iter().map(|check| {
-            let key = check.key();
-            (Box::from(&*key.partition()), Box::from(key.rest()))
-        });
+        let keys = checks.iter().map(|check| OwnedKey::of(check.key()));
         Self {
             limits: checks.iter().map(|check| check.limit().clone()).collect(),
             keys: keys.collect(),
@@ -60,8 +55,12 @@ impl Hot {
         }
     }
 
+    pub(super) fn hand(&self) -> impl DerefMut<Target = Hand> {
+        lock(&self.hand)
+    }
+
     pub(super) fn with<T>(&self, use_it: impl FnOnce(&mut Hand) -> T) -> T {
-        use_it(&mut lock(&self.hand))
+        use_it(&mut self.hand())
     }
 
     /// Waits until the caller that asks has its answer, or goes away.
@@ -92,7 +91,7 @@ impl Hot {
     /// Returns what can no longer be used, or all that is in hand, and begins to go back.
     pub(super) fn over(
         self: &Arc<Self>,
-        now: Moment,
+        now: Timestamp,
         all: bool,
     ) -> impl Iterator<Item = (Arc<Self>, u64)> {
         let over = self.with(|hand| hand.over(now, all)).into_iter();
@@ -102,7 +101,7 @@ impl Hot {
     /// Returns all that is in hand. What is being asked for will not be used.
     pub(super) fn withdraw(
         self: &Arc<Self>,
-        now: Moment,
+        now: Timestamp,
     ) -> impl Iterator<Item = (Arc<Self>, u64)> {
         self.with(Hand::withdraw);
         self.answered.notify_waiters();
@@ -120,7 +119,8 @@ impl Hot {
     pub(super) fn is_of(&self, checks: &[Check<'_>]) -> bool {
         let mut each = self.limits.iter().zip(&self.keys).zip(checks);
         checks.len() == self.limits.len()
-            && each.all(|((limit, key), check)| is_key(key, check) && check.limit() == limit)
+            && each
+                .all(|((limit, key), check)| check.key() == key.borrow() && check.limit() == limit)
     }
 
     /// Returns whether one of these is counted in the state of one of `checks`.
@@ -131,7 +131,7 @@ impl Hot {
         let mut each = self.limits.iter().zip(&self.keys);
         each.any(|(limit, key)| {
             let is_state = |check: &Check<'_>| {
-                is_key(key, check) && check.limit().identity() == limit.identity()
+                check.key() == key.borrow() && check.limit().identity() == limit.identity()
             };
             checks.iter().any(is_state)
         })
@@ -140,29 +140,25 @@ impl Hot {
     /// Returns the limits and keys.
     pub(super) fn checks(&self) -> Vec<Check<'_>> {
         let each = self.limits.iter().zip(&self.keys);
-        each.map(|(limit, (partition, rest))| {
-            Check::new(limit, Key::new(partition).with_rest(rest), 0)
-        })
-        .collect()
+        each.map(|(limit, key)| Check::new(limit, key.borrow(), 0))
+            .collect()
     }
-}
-
-fn is_key((partition, rest): &OwnedKey, check: &Check<'_>) -> bool {
-    let key = check.key();
-    *key.rest() == **rest && *key.partition() == **partition
 }
 
 /// Returns the cost of a call, if it may be admitted by units in hand.
 pub(super) fn cost_of(request: &Request<'_>) -> Option<u64> {
-    let checks = request.checks();
+    let is_plain = matches!(request.operation(), Operation::Consume)
+        && request.caller_time().is_none()
+        && !request.has_id();
+    let checks = if is_plain { request.checks() } else { &[] };
     let cost = checks.first()?.cost();
     let may_be = |check: &Check<'_>| {
-        let (key, algorithm) = (check.key(), check.limit().algorithm());
+        let algorithm = check.limit().algorithm();
         check.cost() == cost
             && cost <= algorithm.capacity()
             // A call that would be denied counts for these: the store has to know of it.
             && !algorithm.counts_denied()
-            && key.partition().len() + key.rest().len() <= LONGEST_KEY
+            && !is_long(check.key())
     };
     let all_may_be = cost > 0 && checks.len() <= MOST_CHECKS && checks.iter().all(may_be);
     (all_may_be && request.validate_checks().is_ok()).then_some(cost)

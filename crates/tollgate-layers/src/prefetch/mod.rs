@@ -13,16 +13,16 @@ mod tests;
 mod units;
 
 use std::fmt;
-use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::store::{BoxFuture, Checks, Prefetch as Ahead, Request, Verdicts};
+use tollgate_core::store::{Begun, Checks, Prefetch as Ahead, Request, Verdicts};
 use tollgate_core::{Clock, Store, StoreError};
 
 use driver::Driver;
-use hand::Take;
+
+use crate::forward::{decide_by_begin, forward};
 
 /// Wraps a store, and admits most calls of busy keys without asking it: the store counts units ahead, of
 /// all limits of the call together, and this process uses them within a short time.
@@ -136,27 +136,12 @@ impl<S: Store + 'static> Prefetch<S> {
 
 #[async_trait]
 impl<S: Store + 'static> Store for Prefetch<S> {
-    // A call that only passes through has one box.
-    fn decide<'a: 'f, 'f>(
-        &'a self,
-        request: Request<'a>,
-    ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
-        let Some(driver) = &self.driver else {
-            return self.store.decide(request);
-        };
-        if let Some(verdicts) = driver.correct(&request) {
-            return Box::pin(ready(Ok(verdicts)));
-        }
-        // It changes what is held of the keys, such as a block.
-        if request.receipt().is_none() && !request.operation().decides_a_call() {
-            return Box::pin(driver.decide_without_units(request));
-        }
-        let Some(mut call) = driver.find(&request) else {
-            return self.store.decide(request);
-        };
-        match driver.take(&mut call) {
-            Take::Now(verdicts) => Box::pin(ready(Ok(verdicts))),
-            taken => Box::pin(driver.decide(call, taken, request)),
+    decide_by_begin!();
+
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+        match &self.driver {
+            Some(driver) => driver.begin(request),
+            None => self.store.begin(request),
         }
     }
 
@@ -172,7 +157,7 @@ impl<S: Store + 'static> Store for Prefetch<S> {
     }
 }
 
-crate::forward::forward!(Prefetch<S>, store);
+forward!(Prefetch<S>, store);
 
 impl<S: fmt::Debug> fmt::Debug for Prefetch<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

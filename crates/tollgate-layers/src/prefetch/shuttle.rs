@@ -7,7 +7,7 @@ use shuttle::thread;
 use tollgate_core::store::Check;
 use tollgate_core::{Limit, Timestamp};
 
-use super::hand::{Moment, Take};
+use super::hand::Take;
 use super::sweeper::Sweeper;
 use super::table::Table;
 use crate::shuttle::check;
@@ -19,31 +19,30 @@ fn units_are_looked_after_while_the_task_ends() {
     check(|| {
         let shared = Arc::new((Table::new(L), Sweeper::default()));
         let limit: Limit = "a=fixed-window:1000/1h".parse().unwrap();
-        let at = |millis| Moment {
-            at: Timestamp::UNIX_EPOCH.saturating_add(Duration::from_millis(millis)),
-            system: Duration::ZERO,
-        };
+        let at = |millis| Timestamp::UNIX_EPOCH.saturating_add(Duration::from_millis(millis));
         let find = |table: &Table| {
             let checks = [Check::new(&limit, "k", 1)];
             (0..4)
-                .find_map(|_| table.find(&checks, at(1_000).at, || Some(1)))
+                .find_map(|_| Some(Arc::clone(&*table.find(&checks, 1, at(1_000))?)))
                 .unwrap()
-                .0
         };
         drop(find(&shared.0));
-        let number = shared.1.start(at(1_000).at, L, L).unwrap();
+        let number = shared.1.start(at(1_000), L, L).unwrap();
         let ending = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
-                shared.0.forget_quiet(at(2_000).at);
-                let next = shared.1.goes_on(number, &shared.0, at(2_000).at, L);
+                shared.0.forget_quiet(at(2_000));
+                let next = shared.1.goes_on(number, &shared.0, at(2_000), L);
                 next.is_some()
             }
         });
         let hot = find(&shared.0);
-        let taken = hot.with(|hand| hand.take(1, at(1_000), || true));
+        let taken = hot.with(|hand| {
+            assert!(hand.take(1, at(1_000)).is_none());
+            hand.otherwise(1, at(1_000), || true)
+        });
         assert!(matches!(taken, Take::Ask { .. }));
-        let is_other = shared.1.start(at(1_000).at, L, L).is_some();
+        let is_other = shared.1.start(at(1_000), L, L).is_some();
         let goes_on = ending.join().unwrap();
         drop(hot);
         assert!(is_other || goes_on);

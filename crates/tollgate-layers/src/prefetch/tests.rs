@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::Timestamp;
-use tollgate_core::store::{Fingerprint, Source, Verdict, Verdicts};
+use tollgate_core::store::{Check, Fingerprint, Source, Verdict, Verdicts};
+use tollgate_core::{Limit, Timestamp};
 
-use super::hand::{Answer, Hand, Moment, Take};
+use super::hand::{self, Answer, Hand, Take};
+use super::table::Table;
 
 const L: Duration = Duration::from_millis(200);
 const MS: Duration = Duration::from_millis(1);
@@ -33,26 +34,24 @@ struct Grant {
     number: u64,
     units: u64,
     left: u64,
-    sent: Moment,
+    sent: Timestamp,
     lasts: Duration,
 }
 
 impl Grant {
-    fn is_live(&self, now: Moment) -> bool {
-        let passed = now.at.saturating_duration_since(self.sent.at);
-        let by_system = now.system.checked_sub(self.sent.system);
+    fn is_live(&self, now: Timestamp) -> bool {
+        let passed = now.saturating_duration_since(self.sent);
         // This process's clock may be slow by 500 millionths.
-        let lasts = self.lasts - self.lasts / 2_000;
-        passed < lasts && by_system.is_some_and(|passed| passed < lasts)
+        now >= self.sent && passed < self.lasts - self.lasts / 2_000
     }
 }
 
 /// A hand, and the plainest account of it.
 struct Scene {
     hand: Hand,
-    now: Moment,
+    now: Timestamp,
     /// Those that have asked and got no answer yet, and when they sent their question.
-    asking: Vec<(u64, Moment)>,
+    asking: Vec<(u64, Timestamp)>,
     /// For whom others wait, since when, and for how long.
     waited_for: Option<(u64, Timestamp)>,
     patience: Duration,
@@ -68,10 +67,7 @@ impl Scene {
     fn new() -> Self {
         Self {
             hand: Hand::new(L, 3, Timestamp::UNIX_EPOCH),
-            now: Moment {
-                at: Timestamp::UNIX_EPOCH,
-                system: L,
-            },
+            now: Timestamp::UNIX_EPOCH,
             asking: Vec::new(),
             waited_for: None,
             patience: MS * 10,
@@ -84,18 +80,21 @@ impl Scene {
     }
 
     fn pass(&mut self, time: Duration) {
-        self.now.at = self.now.at.saturating_add(time);
-        self.now.system += time;
+        self.now = self.now.saturating_add(time);
     }
 
     /// A call is admitted by units in hand if and only if there are enough that can still be used; otherwise it
     /// waits for the one that asks, if any does, and for a bounded time.
     fn call(&mut self, cost: u64, may_ask: bool) {
         let now = self.now;
-        let taken = self.hand.take(cost, now, || may_ask);
+        let answer = |grant: &hand::Grant| grant.answer(cost, now);
+        let taken = match self.hand.take(cost, now).map(answer) {
+            Some(verdicts) => Ok(verdicts),
+            None => Err(self.hand.otherwise(cost, now, || may_ask)),
+        };
         let enough = |grant: &&mut Grant| grant.left >= cost && grant.is_live(now);
         if let Some(grant) = self.grant.as_mut().filter(enough) {
-            let Take::Now(verdicts) = taken else {
+            let Ok(verdicts) = taken else {
                 panic!("{taken:?} with {} in hand", grant.left);
             };
             (grant.left, self.held) = (grant.left - cost, self.held - cost);
@@ -103,28 +102,28 @@ impl Scene {
             assert_eq!(decided_at.as_micros(), grant.number);
             assert_eq!(verdicts.source(), Source::Prefetched);
             assert_eq!(verdicts.remaining(), grant.left);
-            let age = now.at.saturating_duration_since(grant.sent.at);
+            let age = now.saturating_duration_since(grant.sent);
             assert_eq!(verdicts.age(), age);
             self.admitted.push((grant.number, cost, verdicts));
             return;
         }
-        let is_waited_for = |since| now.at.saturating_duration_since(since) < L;
+        let is_waited_for = |since| now.saturating_duration_since(since) < L;
         if self
             .waited_for
             .is_some_and(|(_, since)| is_waited_for(since))
         {
             assert!(
-                matches!(taken, Take::Later(time) if time == self.patience),
+                matches!(taken, Err(Take::Later(time)) if time == self.patience),
                 "{taken:?}"
             );
             return;
         }
         self.waited_for = None;
-        let Take::Ask { number, most } = taken else {
-            return assert!(matches!(taken, Take::Directly), "{taken:?}");
+        let Err(Take::Ask { number, most }) = taken else {
+            return assert!(matches!(taken, Err(Take::Directly)), "{taken:?}");
         };
         assert!(may_ask && most >= 3 * cost && number > self.withdrawn);
-        self.waited_for = Some((number, now.at));
+        self.waited_for = Some((number, now));
         self.asking.push((number, now));
     }
 
@@ -149,7 +148,7 @@ impl Scene {
         };
         let lost = self.hand.answered(number, sent, answer, self.now);
         // Every answer tells how long the next one may take.
-        let took = self.now.at.saturating_duration_since(sent.at);
+        let took = self.now.saturating_duration_since(sent);
         self.patience = (took * 2).min(L / 4).max(MS);
         let is_withdrawn = number <= self.withdrawn;
         assert_eq!(lost, if is_withdrawn { units } else { 0 });
@@ -171,7 +170,7 @@ impl Scene {
         self.grant.take_if(|grant| all || !grant.is_live(self.now));
         self.returning.extend(self.hand.over(self.now, all));
         let in_hand = self.grant.as_ref().map_or(0, |grant| grant.left);
-        let returning = self.hand.clone().give_up(self.now.at, Duration::ZERO);
+        let returning = self.hand.clone().give_up(self.now, Duration::ZERO);
         assert_eq!(returning + in_hand, self.held);
     }
 
@@ -220,12 +219,9 @@ impl Scene {
         let is_live = hand.is_live();
         let has_units = !hand.over(self.now, true).is_empty();
         assert!(is_live || !has_units && !hand.is_asking());
-        assert_eq!(hand.give_up(self.now.at, Duration::ZERO), self.held);
+        assert_eq!(hand.give_up(self.now, Duration::ZERO), self.held);
         assert!(hand.all_returned());
-        assert_eq!(
-            hand.is_quiet(self.now.at, Duration::ZERO),
-            !hand.is_asking()
-        );
+        assert_eq!(hand.is_quiet(self.now, Duration::ZERO), !hand.is_asking());
     }
 }
 
@@ -246,9 +242,11 @@ proptest! {
                 (0..30, ..) => scene.call(1 + units / 10, which % 10 > 0),
                 (30..36, ..) => scene.pass(time / 80),
                 (36..38, ..) => scene.pass(time),
-                // The machine is suspended, or its time is set back.
-                (38, ..) => scene.now.system += time,
-                (39, ..) => scene.now.system = scene.now.system.saturating_sub(time),
+                // The clock is set back.
+                (38..40, ..) => {
+                    let before = scene.now.saturating_duration_since(Timestamp::UNIX_EPOCH);
+                    scene.now = Timestamp::UNIX_EPOCH.saturating_add(before.saturating_sub(time));
+                }
                 (40..46, Some(which), ..) => scene.asking[which].1 = scene.now,
                 (46..55, Some(which), ..) => {
                     let lasts = if units % 3 == 0 { time.min(L) } else { L };
@@ -262,7 +260,7 @@ proptest! {
                 (63, ..) => scene.withdraw(),
                 (64..68, _, Some(which), _) => scene.arrive(which),
                 (68, ..) => {
-                    scene.held -= scene.hand.give_up(scene.now.at, time);
+                    scene.held -= scene.hand.give_up(scene.now, time);
                     scene.returning.retain(|number| scene.hand.receipt(*number).is_some());
                 }
                 (69.., _, _, Some(which)) => scene.correct(which, units / 5),
@@ -271,6 +269,38 @@ proptest! {
             scene.assert_all_are_counted();
         }
     }
+}
+
+/// Whatever keys share their places, and however many there were before.
+#[test]
+fn keys_are_known_that_are_called_often_up_to_a_number_of_them() {
+    let limit: Limit = "a=fixed-window:1000/1h".parse().unwrap();
+    let table = Table::new(L);
+    let call = |key: u64, calls, now| {
+        let checks = [Check::new(&limit, key, 1)];
+        (0..calls).for_each(|_| drop(table.find(&checks, 1, now)));
+    };
+    let at = |period| Timestamp::UNIX_EPOCH.saturating_add(L * period);
+    for now in [10, 20] {
+        (0..100).for_each(|key| call(key, 4, at(now)));
+        (100..50_000).for_each(|key| call(key, 1, at(now)));
+        let known = table.which(|_| true).len();
+        assert!((90..=100).contains(&known), "{known}");
+        (100..20_000).for_each(|key| call(key, 4, at(now + 1)));
+        assert_eq!(table.which(|_| true).len(), 4_096);
+        table.forget_quiet(at(now + 5));
+        assert!(table.which(|_| true).is_empty());
+    }
+}
+
+#[test]
+fn calls_that_wait_are_no_demand_until_they_come_again() {
+    let mut scene = Scene::new();
+    (0..9).for_each(|_| scene.call(1, true));
+    scene.end(0, End::Failed);
+    scene.pass(L);
+    scene.call(1, true);
+    assert!(scene.asking.is_empty());
 }
 
 #[test]

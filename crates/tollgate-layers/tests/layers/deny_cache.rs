@@ -66,7 +66,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..150)
 }
 
-/// A store that decides one limit at a time.
+/// A store that decides one limit and one unit at a time.
 struct OneLimit(MemoryStore);
 
 #[async_trait]
@@ -82,10 +82,10 @@ impl Store for OneLimit {
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         match request.checks() {
-            [_] => self.0.supports(request),
+            [only] if only.cost() == 1 => self.0.supports(request),
             _ => Err(StoreError::new(
                 ErrorKind::Unsupported,
-                "one limit at a time",
+                "one limit and one unit at a time",
             )),
         }
     }
@@ -103,8 +103,10 @@ async fn a_request_that_the_store_does_not_support_is_an_error_whatever_is_remem
         assert_eq!(cache.decide(one(&a)).await.unwrap().source(), source);
     }
     let both = one(&a).and(Check::new(&b, "k", 1));
-    let error = cache.decide(both).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    for request in [both, Request::consume(Check::new(&a, "k", 2))] {
+        let error = cache.decide(request).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
 }
 
 /// A call that consumed, on both stores.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod at_once;
 mod breaker;
 mod day;
 mod deny_cache;

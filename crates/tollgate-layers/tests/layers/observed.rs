@@ -266,12 +266,15 @@ fn the_source_of_a_decision_is_a_label() {
     });
     let decisions: Vec<_> = counts
         .iter()
-        .filter(|(name, _)| !name.contains("duration") && !name.contains("units"))
+        .filter(|(name, _)| !name.contains("units"))
         .map(|(name, count)| (name.as_str(), *count))
         .collect();
     assert_eq!(
         decisions,
         [
+            ("tollgate_decision_duration_seconds{cache}", 1),
+            ("tollgate_decision_duration_seconds{fallback}", 2),
+            ("tollgate_decision_duration_seconds{store}", 2),
             ("tollgate_decisions_total{a,allowed,fallback}", 2),
             ("tollgate_decisions_total{a,allowed,store}", 1),
             ("tollgate_decisions_total{a,denied,cache}", 1),

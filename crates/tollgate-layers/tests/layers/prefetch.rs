@@ -507,24 +507,6 @@ fn a_key_that_is_forgotten_leaves_what_is_in_hand_of_others() {
     });
 }
 
-#[test]
-fn keys_beyond_the_most_ask_the_store() {
-    in_jumps(async {
-        let clock = Jumping::new();
-        let asked = Arc::new(Counted::new(clock.memory()));
-        let store = Prefetch::new(Arc::clone(&asked), L).clock(clock);
-        let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap();
-        // As many as there are places, and twice as many again.
-        for _ in 0..8 {
-            for key in 0..12_288 {
-                assert!(limiter.check(key).await.unwrap().is_allowed());
-            }
-        }
-        let calls = asked.calls();
-        assert!((2 * 8 * 4_096..12 * 8_192).contains(&calls), "{calls}");
-    });
-}
-
 /// Two plans share the states of one name, so each has units of its own in hand.
 #[test]
 fn a_smaller_amount_of_the_same_name_is_a_limit_of_its_own() {

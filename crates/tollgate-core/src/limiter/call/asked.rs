@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::key::Key;
 use crate::limit::{Limit, Limits};
 use crate::limiter::per_limit::PerLimit;
-use crate::store::{Checks, Operation, Request};
+use crate::store::{Check, Checks, Operation, Request};
 use crate::time::Timestamp;
 
 /// What a call asks of a limiter.
@@ -21,13 +21,20 @@ pub(super) struct Asked<'k> {
 
 impl<'k> Asked<'k> {
     /// Returns the request for a check of each of `limits`.
+    #[inline(always)]
     pub(super) fn request<'c>(&self, limits: &'c [Limit]) -> Result<Request<'c>, StoreError>
     where
         'k: 'c,
     {
+        // The most common call is written where it is wanted: checks take long to copy.
+        if let (PerLimit::Same(cost), [limit]) = (&self.per_limit, limits) {
+            let check = Check::new(limit, self.key, *cost);
+            return Ok(self.of_checks(Checks::one(check)));
+        }
         Ok(self.of_checks(self.per_limit.checks(limits, self.key)?))
     }
 
+    #[inline(always)]
     fn of_checks<'c>(&self, checks: Checks<'c>) -> Request<'c>
     where
         'k: 'c,

@@ -9,7 +9,7 @@ use crate::contract::Store;
 use crate::decision::Decision;
 use crate::error::StoreError;
 use crate::limit::Limits;
-use crate::store::{BoxFuture, Verdicts};
+use crate::store::{Begun, BoxFuture, Verdicts};
 
 /// The future of a [`Call`](super::Call).
 ///
@@ -54,12 +54,23 @@ impl<'l: 'k, 'k> Future for Deciding<'l, 'k> {
                 self.stage = Stage::Over;
                 return Poll::Ready(decision);
             }
-            match asked.request(limits) {
-                Ok(request) => self.stage = Stage::Sent(self.store.decide(request)),
+            // By reference: a request takes long to copy.
+            let begun = match asked.request(limits) {
+                Ok(ref request) => self.store.begin(request),
                 Err(error) => {
                     self.stage = Stage::Over;
                     return Poll::Ready(Err(error));
                 }
+            };
+            self.stage = Stage::Over;
+            if let Begun::Decided(verdicts) = &begun
+                && let Some(decision) = Decision::short(limits, verdicts)
+            {
+                return Poll::Ready(Ok(decision));
+            }
+            match begun {
+                Begun::Waits(call) => self.stage = Stage::Sent(call),
+                Begun::Decided(verdicts) => return Poll::Ready(Decision::new(limits, verdicts)),
             }
         }
         match &mut self.stage {
