@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{Method, Response};
 use smallvec::SmallVec;
 use tollgate_core::lease::NoLease;
-use tollgate_core::store::{Request, State, Verdict, Verdicts};
+use tollgate_core::store::{Begun, Request, State, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, Limit, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_tokio::LeaseGuard;
 
@@ -180,7 +180,10 @@ impl<S: Store + 'static> Shared<S> {
         let store = self.store.get();
         match store.as_sync() {
             Some(store) => store.decide_now(&request),
-            None => store.decide(request).await,
+            None => match store.begin(&request) {
+                Begun::Decided(verdicts) => Ok(verdicts),
+                Begun::Waits(call) => call.await,
+            },
         }
     }
 
