@@ -55,5 +55,5 @@ macro_rules! suites {
     };
 }
 
-suites!(postgres, Postgres, 4);
-suites!(sqlite, TempDir, 8);
+suites!(postgres, Postgres, 2);
+suites!(sqlite, TempDir, 4);
