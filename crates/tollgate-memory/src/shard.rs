@@ -511,6 +511,9 @@ impl Shard {
             {
                 beside.push(other);
             }
+            if beside.len() > WIDEST {
+                return None;
+            }
         }
         if beside.len() < 2 {
             return None;
