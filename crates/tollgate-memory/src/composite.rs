@@ -65,12 +65,7 @@ impl MemoryStore {
         {
             return None;
         }
-        let mut places = shard.places(&probes)?;
-        let is_apart = |place: &Place| !place.is_beside(&places[0]);
-        if places[..probes.len()].iter().any(is_apart) {
-            shard.join(&probes, &self.hasher);
-            places = shard.places(&probes)?;
-        }
+        let places = shard.joined(&probes, &self.hasher)?;
         let is_twice = |(index, place)| places[..index].contains(place);
         if places[..probes.len()].iter().enumerate().any(is_twice) {
             return None;
@@ -115,8 +110,8 @@ impl MemoryStore {
         cost: u64,
     ) -> Option<Decision<'l>> {
         let each: &[Limit; N] = (**limits).try_into().ok()?;
-        let key = StoredKey::new(key, &self.hasher);
-        let key_hash = self.hasher.hash(&key);
+        let stored = StoredKey::new(key, &self.hasher);
+        let key_hash = self.hasher.hash(&stored);
         let hashes = each
             .each_ref()
             .map(|limit| key_hash ^ inside::identity_hash(limit));
@@ -124,8 +119,28 @@ impl MemoryStore {
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.clock.early_now();
         let mut shard = self.lock(self.shard_of(key_hash, Timeline::Store));
-        let mut stored = Slots(shard.find_few(key_hash, &key, each)?);
-        inside::consume_few(limits, each, fingerprint, cost, &mut stored, now)
+        let Some(slots) = shard.find_few(key_hash, &stored, each) else {
+            let checks = each.each_ref().map(|limit| Check::new(limit, *key, cost));
+            let mut apart = self.apart(shard, &checks)?;
+            return inside::consume_few(limits, each, fingerprint, cost, &mut apart, now);
+        };
+        inside::consume_few(limits, each, fingerprint, cost, &mut Slots(slots), now)
+    }
+
+    /// Returns the states of `checks`, which are of one key, in the `shard` of that.
+    #[cold]
+    fn apart<'s, 'r, 'k>(
+        &self,
+        mut shard: MutexGuard<'s, Shard>,
+        checks: &'r [Check<'k>],
+    ) -> Option<Stored<'s, 'r, 'k>> {
+        let probes: SmallVec<[_; WIDEST]> = checks.iter().map(|check| self.probe(check)).collect();
+        let places = shard.joined(&probes, &self.hasher)?;
+        Some(Stored {
+            shard,
+            places,
+            checks,
+        })
     }
 
     #[cold]

@@ -9,8 +9,8 @@ use tollgate_core::{Limit, Timestamp, inside};
 
 use crate::probe::{KeyHasher, Probe, StoredKey};
 
-/// Tables with fewer buckets are not worth shrinking.
-const LEAST_SHRUNK: usize = 1_024;
+/// Tables of fewer bytes are not worth shrinking.
+const LEAST_SHRUNK: usize = 1 << 16;
 
 /// The most states in a row.
 pub(crate) const WIDEST: usize = 4;
@@ -18,7 +18,8 @@ pub(crate) const WIDEST: usize = 4;
 /// Hash tables of states, behind one lock.
 ///
 /// States of one key that are called together are in one row. A key has at most one row of several
-/// states; whatever is not in it has a row of its own. No state is in two rows.
+/// states, more than half of which are there; whatever is not in it has a row of its own. No state is in
+/// two rows.
 #[derive(Default)]
 pub(crate) struct Shard {
     /// Rows of one state, by key and limit.
@@ -126,10 +127,14 @@ impl Slot {
         self.limit = Some(limit.clone());
     }
 
-    /// Returns whether there is no state, or one that has expired at `now`.
+    fn is_held(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Returns whether the state has expired at `now`.
     fn is_over(&self, now: Timestamp) -> bool {
         let held = self.limit.as_ref();
-        held.is_none_or(|limit| self.state.is_fresh(limit, now))
+        held.is_some_and(|limit| self.state.is_fresh(limit, now))
     }
 }
 
@@ -162,7 +167,7 @@ fn position(slots: &[Slot], limit: &Limit) -> Option<usize> {
 }
 
 fn held(slots: &[Slot]) -> usize {
-    slots.iter().filter(|slot| slot.limit.is_some()).count()
+    slots.iter().filter(|slot| slot.is_held()).count()
 }
 
 impl<const N: usize, A> Table<N, A> {
@@ -244,43 +249,50 @@ impl<const N: usize, A> Table<N, A> {
         Some(found.remove().0.slots)
     }
 
-    /// Removes the row in a bucket if `is_over`, and returns how many states it held.
-    fn remove_if(&mut self, bucket: usize, is_over: impl Fn(&Row<N, A>) -> bool) -> usize {
-        if self.rows.get_bucket(bucket).is_some_and(is_over)
-            && let Ok(row) = self.rows.get_bucket_entry(bucket)
-        {
-            return held(&row.remove().0.slots);
+    /// Removes the row in a bucket, and returns it, if at most half of its states are there.
+    fn take_sparse(&mut self, bucket: usize) -> Option<Row<N, A>> {
+        let row = self.rows.get_bucket(bucket)?;
+        if held(&row.slots) > N / 2 {
+            return None;
         }
-        0
+        let row = self.rows.get_bucket_entry(bucket).ok()?;
+        Some(row.remove().0)
     }
 
-    fn remove_if_empty(&mut self, bucket: usize) {
-        self.remove_if(bucket, |row| held(&row.slots) == 0);
-    }
-
-    /// Checks the next `buckets`, wrapping around, drops rows whose states have all expired at `now`, and
-    /// returns how many states that were.
-    ///
-    /// A state beside others is not dropped alone: its key is still called, and the next call would have to
-    /// insert it again.
-    fn sweep(&mut self, buckets: usize, now: Timestamp, hasher: &KeyHasher) -> usize {
-        let mut dropped = 0;
+    /// Checks the next `buckets`, wrapping around, drops states that have expired at `now`, and returns how
+    /// many. Calls `sparse` with rows that have too few left, which are no longer in the table then.
+    fn sweep(
+        &mut self,
+        buckets: usize,
+        now: Timestamp,
+        hasher: &KeyHasher,
+        mut sparse: impl FnMut(Row<N, A>),
+    ) -> usize {
         let all = self.rows.num_buckets();
-        if self.rows.is_empty() && all <= LEAST_SHRUNK {
+        if self.rows.is_empty() && all * size_of::<Row<N, A>>() <= LEAST_SHRUNK {
             return 0;
         }
+        let mut dropped = 0;
         for _ in 0..buckets.min(all) {
             if self.hand >= all {
                 self.hand = 0;
             }
-            let is_over = |row: &Row<N, A>| row.slots.iter().all(|slot| slot.is_over(now));
-            dropped += self.remove_if(self.hand, is_over);
+            let slots = self.rows.get_bucket_mut(self.hand);
+            let slots = slots.map_or(&mut [][..], |row| &mut row.slots);
+            let over = slots.iter_mut().filter(|slot| slot.is_over(now));
+            let swept = over.map(|slot| *slot = Slot::default()).count();
+            if swept > 0 {
+                dropped += swept;
+                self.take_sparse(self.hand)
+                    .into_iter()
+                    .for_each(&mut sparse);
+            }
             self.hand += 1;
         }
         // Returns memory to the system once a large table is mostly empty. That moves rows, so it must come
         // last.
         let held = self.rows.len();
-        if all > LEAST_SHRUNK && held < all / 8 {
+        if all * size_of::<Row<N, A>>() > LEAST_SHRUNK && held < all / 8 {
             self.rows.shrink_to(held * 2, |row| Self::hash(row, hasher));
         }
         dropped
@@ -309,6 +321,29 @@ fn find_in_rows<'t>(
     match pairs.find_mut(probe) {
         None => fours.find_mut(probe),
         found => found,
+    }
+}
+
+/// Inserts what is left of a row of two.
+fn part(ones: &mut Table<1, Line>, row: Row<2>, hasher: &KeyHasher) {
+    for slot in row.slots.into_iter().filter(Slot::is_held) {
+        ones.insert(row.key, [slot], hasher);
+    }
+}
+
+/// Inserts what is left of a row of four, at most two states.
+fn narrow(ones: &mut Table<1, Line>, pairs: &mut Table<2>, row: Row<WIDEST>, hasher: &KeyHasher) {
+    let left: SmallVec<[Slot; 2]> = row.slots.into_iter().filter(Slot::is_held).collect();
+    let key = row.key;
+    match left.into_inner() {
+        Ok(pair) => {
+            pairs.insert(key, pair, hasher);
+        }
+        Err(left) => {
+            for slot in left {
+                ones.insert(key, [slot], hasher);
+            }
+        }
     }
 }
 
@@ -349,7 +384,7 @@ impl Shard {
     }
 
     /// Returns where the states of up to four `probes` are, or `None` if one is missing.
-    pub(crate) fn places(&self, probes: &[Probe<'_, '_>]) -> Option<[Place; WIDEST]> {
+    fn places(&self, probes: &[Probe<'_, '_>]) -> Option<[Place; WIDEST]> {
         let mut places = [Place::default(); WIDEST];
         for (place, probe) in places.iter_mut().zip(probes) {
             *place = self.place(probe)?;
@@ -447,17 +482,35 @@ impl Shard {
         self.insert_slot(probe, kept, slot, hasher)
     }
 
-    /// Moves the states of `kept`, which are all in a table, into one row for each key, if a row has as many.
-    pub(crate) fn join(&mut self, kept: &[Probe<'_, '_>], hasher: &KeyHasher) {
-        for probe in kept {
-            let fits = || self.room(probe).is_some() || self.beside(probe, kept).is_some();
-            if self.ones.place(probe, |_| Some(0)).is_some()
-                && fits()
-                && let Some([slot]) = self.ones.take(probe)
-            {
-                self.insert_slot(probe, kept, slot, hasher);
+    /// Returns where the states of up to four `probes` are, or `None` if one is missing. Moves those of one key
+    /// into one row, if it has room.
+    pub(crate) fn joined(
+        &mut self,
+        probes: &[Probe<'_, '_>],
+        hasher: &KeyHasher,
+    ) -> Option<[Place; WIDEST]> {
+        let all = self.places(probes)?;
+        let places = &all[..probes.len()];
+        let [first, others @ ..] = probes else {
+            return Some(all);
+        };
+        let apart = places.iter().filter(|place| place.width == 1).count();
+        let is_scattered = places.iter().any(|place| !place.is_beside(&places[0]));
+        if apart == 0 || !is_scattered || others.iter().any(|other| other.key != first.key) {
+            return Some(all);
+        }
+        let count = |slots: &[Slot]| Some(held(slots));
+        let row = self.pairs.place(first, count);
+        let row = row.or_else(|| self.fours.place(first, count));
+        if apart + row.map_or(0, |row| row.slot) > WIDEST {
+            return Some(all);
+        }
+        for probe in probes {
+            if let Some([slot]) = self.ones.take(probe) {
+                self.insert_slot(probe, probes, slot, hasher);
             }
         }
+        self.places(probes)
     }
 
     /// Returns a place for one more state in the row of a key.
@@ -529,27 +582,39 @@ impl Shard {
     }
 
     /// Removes the state of `probe`, and returns whether there was one.
-    pub(crate) fn remove(&mut self, probe: &Probe<'_, '_>) -> bool {
+    pub(crate) fn remove(&mut self, probe: &Probe<'_, '_>, hasher: &KeyHasher) -> bool {
         let Some(place) = self.place(probe) else {
             return false;
         };
         if let Some(slot) = self.at_mut(place) {
             *slot = Slot::default();
         }
+        let Self { ones, pairs, fours } = self;
         match place.width {
-            1 => self.ones.remove_if_empty(place.bucket),
-            2 => self.pairs.remove_if_empty(place.bucket),
-            _ => self.fours.remove_if_empty(place.bucket),
+            1 => drop(ones.take_sparse(place.bucket)),
+            2 => {
+                if let Some(row) = pairs.take_sparse(place.bucket) {
+                    part(ones, row, hasher);
+                }
+            }
+            _ => {
+                if let Some(row) = fours.take_sparse(place.bucket) {
+                    narrow(ones, pairs, row, hasher);
+                }
+            }
         }
         true
     }
 
-    /// Checks the next `buckets` of each table, wrapping around, drops rows whose states have all expired at
-    /// `now`, and returns how many states that were.
+    /// Checks the next `buckets` of each table, wrapping around, drops states that have expired at `now`, and
+    /// returns how many.
     pub(crate) fn sweep(&mut self, buckets: usize, now: Timestamp, hasher: &KeyHasher) -> usize {
-        self.ones.sweep(buckets, now, hasher)
-            + self.pairs.sweep(buckets, now, hasher)
-            + self.fours.sweep(buckets, now, hasher)
+        let Self { ones, pairs, fours } = self;
+        let from_fours = fours.sweep(buckets, now, hasher, |row| {
+            narrow(ones, pairs, row, hasher);
+        });
+        let from_pairs = pairs.sweep(buckets, now, hasher, |row| part(ones, row, hasher));
+        from_fours + from_pairs + ones.sweep(buckets, now, hasher, drop)
     }
 
     /// Drops every state, and returns how many there were.

@@ -278,7 +278,7 @@ impl Algorithm {
         assessed: Outcome,
     ) -> Outcome {
         with_machine!(self, machine => {
-            machine.carry_out(open(machine, state), now.as_micros(), cost, assessed)
+            carry_out(machine, state, now.as_micros(), cost, assessed)
         })
     }
 
@@ -449,6 +449,21 @@ fn assess<M: Machine>(machine: &M, state: &State, now: Timestamp, cost: u64) -> 
             left: left(machine, state, now),
         },
     }
+}
+
+#[inline(always)]
+fn carry_out<M: Machine>(
+    machine: &M,
+    state: &mut State,
+    now: u64,
+    cost: u64,
+    assessed: Outcome,
+) -> Outcome {
+    // What is left of a fresh state was assessed without the call.
+    if M::view(state).is_none() {
+        return machine.consume(open(machine, state), now, cost);
+    }
+    machine.carry_out(open(machine, state), now, cost, assessed)
 }
 
 /// Decides a request with one check, without the overhead of several.

@@ -70,9 +70,7 @@ pub(crate) const LOOKS_FOR_ROOM: usize = 3;
 /// at most 160. A log grows to its bound only for keys that use up their amount.
 ///
 /// A key under several limits counts once for each. Two to four limits that are called together share a
-/// row, which stores the key once: a bucket takes 105 bytes for two limits, and 185 for three or four. The
-/// row is dropped when all of its states have expired, and keeps its size if only some of its limits are
-/// [reset](tollgate_core::RateLimiter::reset).
+/// row, which stores the key once: a bucket takes 105 bytes for two limits, and 185 for three or four.
 ///
 /// `E` is the largest number of events that the key has held since it was last empty. The quotas and
 /// the horizon of a [`Schedule`](tollgate_core::schedule::Schedule) bound it, by at most
@@ -237,11 +235,10 @@ impl MemoryStore {
         let mut shard = self.lock(self.shard_of(probe.key_hash, Timeline::Store));
         let slot = shard.find_alone(&probe).filter(|_| check.cost() > 0);
         let Some(slot) = slot else {
-            drop(shard);
             // Taken apart and put together again. If this returned the other function's result
             // directly, the compiler would keep both results in memory and copy them, which takes
             // a quarter of a call.
-            let (fingerprint, verdict) = self.consume_elsewhere(check)?;
+            let (fingerprint, verdict) = self.consume_elsewhere(check, shard)?;
             return Ok((fingerprint, verdict));
         };
         let verdict = slot.consume(&check, now);
@@ -271,10 +268,13 @@ impl MemoryStore {
     /// Takes a copy, and looks the key up again: what a call passes on by reference is written to
     /// memory first, also when it does not come here.
     #[cold]
-    fn consume_elsewhere(&self, check: Check<'_>) -> Result<(Fingerprint, Verdict), StoreError> {
+    fn consume_elsewhere(
+        &self,
+        check: Check<'_>,
+        mut shard: MutexGuard<'_, Shard>,
+    ) -> Result<(Fingerprint, Verdict), StoreError> {
         let probe = self.probe(&check);
         let now = self.clock.early_now();
-        let mut shard = self.lock(self.shard_of(probe.key_hash, Timeline::Store));
         if let Some(slot) = shard.find_mut(&probe).filter(|_| check.cost() > 0) {
             let verdict = slot.consume(&check, now);
             return Ok((probe.fingerprint(Timeline::Store), verdict));
@@ -379,7 +379,7 @@ impl SyncStore for MemoryStore {
             let probe = self.probe(check);
             for timeline in [Timeline::Caller, Timeline::Store] {
                 let shard = self.shard_of(probe.key_hash, timeline);
-                let removed = self.lock(shard).remove(&probe);
+                let removed = self.lock(shard).remove(&probe, &self.hasher);
                 self.release(usize::from(removed));
             }
         }

@@ -154,7 +154,7 @@ proptest! {
                         let limit = LIMITS.iter().find(|text| text.starts_with(&**name)).unwrap();
                         !state.is_fresh(&limit.parse().unwrap(), now)
                     };
-                    prop_assert!(store.len() >= model.0.iter().filter(|of| counts(*of)).count());
+                    prop_assert_eq!(store.len(), model.0.iter().filter(|of| counts(*of)).count());
                 }
             }
             prop_assert!(store.len() <= LIMITS.len() * keys.len());
@@ -183,5 +183,60 @@ fn keys_that_are_reset_leave_nothing() {
             "{} bytes, {count} limits",
             store.bytes()
         );
+    }
+}
+
+/// Every state of a row expires for itself, and what is left of the row takes no more than states alone.
+#[test]
+fn what_is_left_of_a_row_takes_the_room_of_what_it_holds() {
+    const KEYS: usize = 500;
+    let names = ["a", "b", "c", "d"];
+    for (count, left) in [(2, 1), (3, 1), (3, 2), (4, 1), (4, 2), (4, 3)] {
+        for is_reset in [false, true] {
+            let clock = ManualClock::new();
+            let store = MemoryStore::builder()
+                .max_keys(KEYS * count)
+                .clock(clock.clone())
+                .build();
+            let window = |index| if index < left { "1d" } else { "1s" };
+            let limits = names[..count].iter().enumerate();
+            let limits =
+                limits.map(|(index, name)| format!("{name}=fixed-window:9/{}", window(index)));
+            let limiter = RateLimiter::new(&store, limits.collect::<Vec<_>>()).unwrap();
+            let gone = names[left..count]
+                .iter()
+                .map(|name| format!("{name}=fixed-window:9/1s"));
+            let gone = RateLimiter::new(&store, gone.collect::<Vec<_>>()).unwrap();
+            for key in 0..KEYS {
+                let key = key.to_string();
+                assert!(limiter.check(&key).run().unwrap().is_allowed());
+                if is_reset {
+                    gone.reset(&key).run().unwrap();
+                }
+            }
+            clock.advance(Duration::from_secs(2));
+            store.sweep();
+            assert_eq!(store.len(), KEYS * left);
+            // New keys take their places.
+            let more = RateLimiter::new(&store, ["e=fixed-window:1/1d"]).unwrap();
+            for key in 0..KEYS * (count - left) {
+                assert!(more.check(&key.to_string()).run().unwrap().is_allowed());
+            }
+            assert!(more.check("one more").run().is_err());
+            let most = store.len() * 300;
+            assert!(
+                store.bytes() <= most,
+                "{} bytes of {most}, {left} of {count}",
+                store.bytes()
+            );
+            // Every key still has what is left, and may get the others again.
+            for key in 0..KEYS {
+                let peek = limiter.peek(&key.to_string()).run().unwrap();
+                let remaining =
+                    |(_, verdict): (_, tollgate_core::store::Verdict)| verdict.remaining();
+                let remaining: Vec<u64> = peek.verdicts().map(remaining).collect();
+                assert!(remaining[..left].iter().all(|remaining| *remaining == 8));
+            }
+        }
     }
 }
