@@ -119,28 +119,31 @@ impl MemoryStore {
         // Reading before locking is fine: a stored state remembers the instant of its last change.
         let now = self.clock.early_now();
         let mut shard = self.lock(self.shard_of(key_hash, Timeline::Store));
-        let Some(slots) = shard.find_few(key_hash, &stored, each) else {
-            let checks = each.each_ref().map(|limit| Check::new(limit, *key, cost));
-            let mut apart = self.apart(shard, &checks)?;
-            return inside::consume_few(limits, each, fingerprint, cost, &mut apart, now);
-        };
-        inside::consume_few(limits, each, fingerprint, cost, &mut Slots(slots), now)
+        let mut stored = Slots(shard.find_few(key_hash, &stored, each)?);
+        inside::consume_few(limits, each, fingerprint, cost, &mut stored, now)
     }
 
-    /// Returns the states of `checks`, which are of one key, in the `shard` of that.
-    #[cold]
-    fn apart<'s, 'r, 'k>(
+    /// Does the same, also if the states are not in one row, or were last changed under other, equal limits.
+    #[inline(never)]
+    fn consume_apart<'l, const N: usize>(
         &self,
-        mut shard: MutexGuard<'s, Shard>,
-        checks: &'r [Check<'k>],
-    ) -> Option<Stored<'s, 'r, 'k>> {
-        let probes: SmallVec<[_; WIDEST]> = checks.iter().map(|check| self.probe(check)).collect();
-        let places = shard.joined(&probes, &self.hasher)?;
-        Some(Stored {
+        limits: &'l Limits,
+        key: Key<'_>,
+        cost: u64,
+    ) -> Option<Decision<'l>> {
+        let each: &[Limit; N] = (**limits).try_into().ok()?;
+        let checks = each.each_ref().map(|limit| Check::new(limit, key, cost));
+        let probes = checks.each_ref().map(|check| self.probe(check));
+        let hashes = probes.each_ref().map(|probe| probe.hash);
+        let fingerprint = self.hasher.fingerprint(hashes, Timeline::Store);
+        let now = self.clock.early_now();
+        let mut shard = self.lock(self.shard_of(probes[0].key_hash, Timeline::Store));
+        let mut stored = Stored {
+            places: shard.joined(&probes, &self.hasher)?,
             shard,
-            places,
-            checks,
-        })
+            checks: &checks,
+        };
+        inside::consume_few(limits, each, fingerprint, cost, &mut stored, now)
     }
 
     #[cold]
@@ -150,8 +153,19 @@ impl MemoryStore {
         key: Key<'_>,
         cost: u64,
     ) -> Result<Decision<'l>, StoreError> {
-        let request = Request::consume_all(limits, key, cost);
-        Decision::new(limits, self.decide_now(&request)?)
+        let decided = match limits.len() {
+            2 => self.consume_apart::<2>(limits, key, cost),
+            3 => self.consume_apart::<3>(limits, key, cost),
+            4 => self.consume_apart::<4>(limits, key, cost),
+            _ => None,
+        };
+        match decided {
+            Some(decision) => Ok(decision),
+            None => {
+                let request = Request::consume_all(limits, key, cost);
+                Decision::new(limits, self.decide_now(&request)?)
+            }
+        }
     }
 
     /// Decides a request whose states may be in several shards or not stored.

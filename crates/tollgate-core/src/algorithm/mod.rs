@@ -278,7 +278,7 @@ impl Algorithm {
         assessed: Outcome,
     ) -> Outcome {
         with_machine!(self, machine => {
-            carry_out(machine, state, now.as_micros(), cost, assessed)
+            machine.carry_out(open(machine, state), now.as_micros(), cost, assessed)
         })
     }
 
@@ -443,27 +443,22 @@ fn blocked<M: Machine>(
 fn assess<M: Machine>(machine: &M, state: &State, now: Timestamp, cost: u64) -> Outcome {
     match M::view(state) {
         Some(state) if cost <= machine.capacity() => machine.assess(state, now.as_micros(), cost),
-        _ => Outcome {
-            wait: wait(machine, state, now, cost),
-            at: now.as_micros(),
-            left: left(machine, state, now),
-        },
+        _ => assess_other(machine, state, now, cost),
     }
 }
 
-#[inline(always)]
-fn carry_out<M: Machine>(
-    machine: &M,
-    state: &mut State,
-    now: u64,
-    cost: u64,
-    assessed: Outcome,
-) -> Outcome {
-    // What is left of a fresh state was assessed without the call.
-    if M::view(state).is_none() {
-        return machine.consume(open(machine, state), now, cost);
+/// Assesses a cost that never fits, or a first call.
+#[cold]
+#[inline(never)]
+fn assess_other<M: Machine>(machine: &M, state: &State, now: Timestamp, cost: u64) -> Outcome {
+    if cost <= machine.capacity() {
+        return machine.assess(&M::State::default(), now.as_micros(), cost);
     }
-    machine.carry_out(open(machine, state), now, cost, assessed)
+    Outcome {
+        wait: Wait::NEVER,
+        at: now.as_micros(),
+        left: left(machine, state, now),
+    }
 }
 
 /// Decides a request with one check, without the overhead of several.

@@ -2,13 +2,17 @@
 //! apart.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use tollgate_core::store::{
-    Check, Consumed, Fingerprint, Operation, Request, State, Verdict, Verdicts,
+    Check, Checks, Consumed, Fingerprint, Limits, Operation, Request, State, Verdict, Verdicts,
 };
 use tollgate_core::{
-    ErrorKind, FixedWindow, Gcra, Key, Limit, Quota, Receipt, SlidingLog, Timestamp, Wait, inside,
+    Decision, ErrorKind, FixedWindow, Gcra, Key, Limit, Quota, RateLimiter, Receipt, SlidingLog,
+    Store, StoreError, SyncStore, Timestamp, Wait, inside,
 };
 
 fn window(name: &str) -> Limit {
@@ -282,4 +286,77 @@ fn fingerprints_differ_by_limits_keys_order_and_clock() {
     let later = Request::take_up_to(check).at(at(2));
     assert_eq!(Fingerprint::of(&later), Fingerprint::of(&distinct[1]));
     assert_ne!(Fingerprint::new(1), Fingerprint::new(2));
+}
+
+/// A store that keeps the states of one key, and decides calls under two limits without a request.
+struct OfTwo(Mutex<[State; 2]>);
+
+impl SyncStore for OfTwo {
+    fn decide_now(&self, request: &Request<'_>) -> Result<Verdicts, StoreError> {
+        Ok(request.decide_on(&mut *self.0.lock().unwrap(), at(7)))
+    }
+
+    fn consume_now<'l>(
+        &self,
+        limits: &'l Limits,
+        _: Key<'_>,
+        cost: u64,
+    ) -> Result<Decision<'l>, StoreError> {
+        let mut states = self.0.lock().unwrap();
+        let two: &[Limit; 2] = (**limits).try_into().unwrap();
+        let fingerprint = Fingerprint::new(1);
+        let decided = inside::consume_few(limits, two, fingerprint, cost, &mut *states, at(7));
+        Ok(decided.unwrap())
+    }
+
+    fn reset_now(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for OfTwo {
+    async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
+        self.decide_now(&request)
+    }
+
+    async fn reset<'a>(&'a self, _: Checks<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn supports<'a>(&self, _: &Request<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn calls_without_a_request_are_decided_as_requests_are_from_the_first_on() {
+    let algorithms = [
+        "gcra:3/1s",
+        "fixed-window:3/1s",
+        "fixed-window:3/1s,anchored",
+        "sliding-counter:3/1s",
+        "sliding-log:3/1s",
+        "sliding-buckets:3/1s,buckets=2",
+    ];
+    for (first, second) in algorithms
+        .iter()
+        .flat_map(|of| algorithms.map(|other| (of, other)))
+    {
+        let limits = [format!("a={first}"), format!("b={second}")];
+        let store = OfTwo(Mutex::new([State::default(), State::default()]));
+        let limiter = RateLimiter::new(store, limits.each_ref().map(|limit| &**limit)).unwrap();
+        let mut states = [State::default(), State::default()];
+        for cost in [1, 4, 2, 1] {
+            let decision = limiter
+                .check("key")
+                .cost(cost)
+                .run()
+                .unwrap()
+                .into_verdicts();
+            let request = Request::consume_all(limiter.limits(), "key", cost);
+            let expected = request.decide_on(&mut states, at(7));
+            assert_eq!(decision.as_slice(), expected.as_slice(), "{limits:?}");
+        }
+    }
 }
