@@ -20,14 +20,14 @@ crates/tollgate-core/src/lease/ terms answer request store call state
 crates/tollgate-core/src/limiter/ per_limit left call settle_error change zones amounts
 crates/tollgate-core/src/schedule/ zone calendar closed event operation quota terms request answer cover \
     store call search events
-crates/tollgate-core/src/store/ source check fingerprint receipt operation verdicts request bytes evaluation \
+crates/tollgate-core/src/store/ source check fingerprint receipt operation verdicts begun request bytes evaluation \
     lateness
 crates/tollgate-fred/src/ connection failure places engine fred_store builder operate
 crates/tollgate-http/src/ limit_hint times spelled standard hints inbound outbound
 crates/tollgate-http/src/inbound/ body prefix text client_key forwarded client_ip key_by grpc fields policy \
     question extensions warning outage refusal rule shared diagnosis error passing service
 crates/tollgate-http/src/outbound/ costs error host refusals report unsent service
-crates/tollgate-layers/src/ clock forward sync breaker deny_cache observed fallback lazy limits shuttle \
+crates/tollgate-layers/src/ clock key forward sync breaker deny_cache observed fallback lazy limits shuttle \
     prefetch share stack
 crates/tollgate-layers/src/prefetch/ changes hand hot table sweeper units driver shuttle
 crates/tollgate-memory/src/ counter clock probe shard tables memory_store answers composite families

@@ -352,14 +352,15 @@ impl Allowed {
         each.map(|(left, limit)| limit.algorithm().status_of(*left))
     }
 
-    #[inline]
-    fn remaining(&self, limits: &[Limit]) -> u64 {
+    // Not inlined, and given a copy: a decision whose address is taken is not kept in registers.
+    #[inline(never)]
+    fn remaining(self, limits: &[Limit]) -> u64 {
         let remaining = self.statuses(limits).map(|status| status.remaining);
         remaining.min().unwrap_or(0)
     }
 
-    #[inline]
-    fn reset_after(&self, limits: &[Limit]) -> Wait {
+    #[inline(never)]
+    fn reset_after(self, limits: &[Limit]) -> Wait {
         let resets = self.statuses(limits).map(|status| status.reset_after);
         resets.max().unwrap_or(Wait::ZERO)
     }
