@@ -78,6 +78,7 @@ const SETTINGS: &str = "\
 => persistence: warning: restart & appendonly yes
 --save 3600 1 => persistence: warning: snapshots & appendonly yes
 --appendonly yes => persistence: note: everysec & always
+--appendonly yes --appendfsync no => persistence: warning: appendfsync & always
 --min-replicas-to-write 1 => replicas: serious: only 0 connected, of 1 needed
 --min-replicas-to-write 1 => writes: serious: NOREPLICAS & too few replicas
 --maxmemory 100kb => writes: serious: OOM & give it more

@@ -89,7 +89,6 @@ macro_rules! scenarios {
                     holders_learn_of_a_hanging_server_before_others_get_their_places
                     leases_survive_a_server_that_has_them_on_disk;
                 outage:
-                    a_call_to_a_hung_server_ends_at_the_deadline
                     a_call_with_a_garbled_reply_is_not_sent_again
                     a_stopped_server_fails_calls_at_once_until_it_is_back
                     calls_beyond_those_in_flight_are_known_not_to_be_sent;

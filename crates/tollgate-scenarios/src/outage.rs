@@ -72,26 +72,6 @@ pub async fn a_stopped_server_fails_calls_at_once_until_it_is_back(client: &dyn 
     assert_eq!(until_answered(&limiter).await, 0);
 }
 
-/// A call to a server that hangs ends at its deadline, and is executed once when the server goes on.
-pub async fn a_call_to_a_hung_server_ends_at_the_deadline(client: &dyn Client) {
-    let server = Server::start(Flavor::System);
-    let limiter = limiter(client, &server.url(), options(200)).await;
-    until_answered(&limiter).await;
-    server.pause();
-    let begun = Instant::now();
-    let error = limiter.check("key").await.unwrap_err();
-    let took = begun.elapsed();
-    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
-    let said = "no reply within 200ms: the call may have been counted, so do not send it again";
-    assert_eq!(error.to_string(), said);
-    let holds = took > Duration::from_millis(190) && took < AT_ONCE;
-    assert!(holds, "{took:?}");
-    let error = limiter.peek("key").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    server.resume();
-    assert_eq!(until_answered(&limiter).await, 2);
-}
-
 /// Of far more calls at once than may be in flight, while the server hangs, those that found no place
 /// among them are known not to have been sent, and say so.
 pub async fn calls_beyond_those_in_flight_are_known_not_to_be_sent(client: &dyn Client) {

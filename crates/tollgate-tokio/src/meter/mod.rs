@@ -86,8 +86,8 @@ pub trait Meter: Stream + Sized {
     ///
     /// # Examples
     ///
-    /// A model that reports how many tokens it used, in its last chunk. If the client goes away
-    /// before that, the call keeps its estimate.
+    /// A model that reports how many tokens it used in all, in its last chunk. If the client goes away
+    /// before that, the call costs what its chunks have reported.
     ///
     /// ```
     /// use futures_util::{StreamExt, stream};
@@ -95,29 +95,38 @@ pub trait Meter: Stream + Sized {
     /// use tollgate_tokio::meter::Meter;
     ///
     /// struct Chunk {
-    ///     text: &'static str,
+    ///     tokens: u64,
     ///     total_tokens: Option<u64>,
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let limiter = RateLimiter::new(MemoryStore::new(), ["tokens=sliding-log:10000/1h"])?;
-    /// let decision = limiter.check("alice").cost(300 + 500).await?;
+    /// let limits = ["requests=sliding-log:60/1m", "tokens=sliding-log:10000/1m"];
+    /// let limiter = RateLimiter::new(MemoryStore::new(), limits)?;
+    /// let decision = limiter.check("alice").cost_of("tokens", 300 + 500).await?;
     /// let receipt = decision.into_receipt().ok_or("denied")?;
+    ///
     /// let answer = stream::iter([
-    ///     Chunk { text: "Hello", total_tokens: None },
-    ///     Chunk { text: "", total_tokens: Some(335) },
+    ///     Ok(Chunk { tokens: 20, total_tokens: None }),
+    ///     Ok(Chunk { tokens: 12, total_tokens: Some(335) }),
     /// ]);
-    /// let answer = answer.metered_by(&limiter, "alice", receipt, |chunk, used| {
-    ///     if let Some(total) = chunk.total_tokens {
-    ///         used.at_least(total);
-    ///     }
+    /// let answer = answer.metered_by(&limiter, "alice", receipt, |chunk, used| match chunk {
+    ///     // The whole call has cost at least this, the base included. It never lowers what was recorded.
+    ///     Ok(Chunk { total_tokens: Some(total), .. }) => used.at_least(*total),
+    ///     Ok(chunk) => used.add(chunk.tokens),
+    ///     // The rest of the answer is lost, but was paid for.
+    ///     Err(_) => used.at_least(used.estimate()),
     /// });
-    /// let mut answer = answer.base(300);
+    /// // The prompt has cost 300 already. The limit of requests keeps what it consumed; to settle one more
+    /// // limit, such as the tokens of a month, call `only` again with its name.
+    /// let mut answer = answer.base(300).only("tokens");
     /// while let Some(chunk) = answer.next().await {
-    ///     let _text = chunk.text; // Send it.
+    ///     let _chunk: Chunk = chunk.map_err(|()| "the model failed")?; // Send it.
     /// }
-    /// assert_eq!(answer.finish().await?.remaining(), 9_665);
+    /// answer.finish().await?;
+    /// let left = limiter.peek("alice").await?;
+    /// let remaining = |name| left.verdict(name).map(|verdict| verdict.remaining());
+    /// assert_eq!((remaining("requests"), remaining("tokens")), (Some(59), Some(9_665)));
     /// # Ok(())
     /// # }
     /// ```
@@ -217,29 +226,6 @@ impl<St: Stream, S: Store + 'static, M> Metered<St, S, M> {
 
     /// Settles only the limit called `name`, as [`SettleGuard::only`] does. Each other limit keeps
     /// what the call consumed from it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use futures_util::{StreamExt, stream};
-    /// # use tollgate_memory::{MemoryStore, RateLimiter};
-    /// # use tollgate_tokio::meter::Meter;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let limits = ["requests=sliding-log:60/1h", "bytes=sliding-log:1000/1h"];
-    /// let limiter = RateLimiter::new(MemoryStore::new(), limits)?;
-    /// let decision = limiter.check("alice").cost_of("bytes", 500).await?;
-    /// let receipt = decision.into_receipt().ok_or("denied")?;
-    /// let body = stream::iter([Ok::<_, std::io::Error>([0_u8; 12])]);
-    /// let mut body = body.metered(&limiter, "alice", receipt).only("bytes");
-    /// while let Some(chunk) = body.next().await { let _chunk = chunk?; }
-    /// body.finish().await?;
-    /// let left = limiter.peek("alice").await?;
-    /// assert_eq!(left.verdict("requests").map(|verdict| verdict.remaining()), Some(59));
-    /// assert_eq!(left.verdict("bytes").map(|verdict| verdict.remaining()), Some(988));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn only(mut self, name: &str) -> Self {
         self.guard = self.guard.only(name);
         self

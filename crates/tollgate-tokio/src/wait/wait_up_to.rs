@@ -32,28 +32,8 @@ use super::Waiting;
 /// # }
 /// ```
 ///
-/// Limits that count different things can have [costs of their own](Call::cost_of):
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use tollgate_memory::{MemoryStore, RateLimiter};
-/// use tollgate_tokio::WaitUpTo;
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let limits = ["requests=gcra:60/1m", "tokens=gcra:40000/1m"];
-/// let limiter = RateLimiter::new(MemoryStore::new(), limits)?;
-/// let patience = Duration::from_secs(5);
-/// let call = limiter.check("tenant").cost_of("tokens", 500).wait_up_to(patience);
-/// let admitted = call.await?;
-/// let remaining = |name| admitted.decision().verdict(name).map(|verdict| verdict.remaining());
-/// assert_eq!((remaining("requests"), remaining("tokens")), (Some(59), Some(39_500)));
-/// # Ok(())
-/// # }
-/// ```
-///
-/// A call [in a time zone](tollgate_core::RateLimiter::in_zone) waits for the limits in that zone:
+/// Limits that count different things can have [costs of their own](Call::cost_of), and a call
+/// [in a time zone](tollgate_core::RateLimiter::in_zone) waits for the limits in that zone:
 ///
 /// ```
 /// use std::time::Duration;

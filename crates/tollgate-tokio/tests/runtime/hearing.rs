@@ -134,36 +134,6 @@ async fn limits_that_count_denied_calls_do_not_count_that_a_line_asks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refusals_name_the_limit_that_takes_longest() {
-    for limits in [
-        [
-            "a=gcra:100/1s,burst=1",
-            "b=gcra:1/1m",
-            "c=gcra:50/1s,burst=1",
-        ],
-        ["a=sliding-log:100/1s", "b=sliding-log:1/1m", "c=gcra:50/1s"],
-    ] {
-        let store = Remote::new();
-        let limiter = limiter(&store, &limits);
-        limiter.check("alice").wait_up_to(SECOND).await.unwrap();
-        // By the store, and by a line that knows.
-        let refused = too_long(limiter.check("alice").wait_up_to(SECOND).await);
-        assert_eq!(refused.limit().name(), "b");
-        let patient = limiter.check("alice").wait_up_to(2 * MINUTE).into_future();
-        let waiting = tokio::time::timeout(10 * TICK, patient);
-        let (_, refused) = tokio::join!(waiting, async {
-            yield_now().await;
-            sleep(TICK).await;
-            let before = store.calls();
-            let refused = too_long(limiter.check("alice").wait_up_to(SECOND).await);
-            assert_eq!(store.calls(), before);
-            refused
-        });
-        assert_eq!(refused.limit().name(), "b");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_call_never_starts_before_its_start() {
     // Timers tick in whole milliseconds, and starts fall between them.
     for limit in ["gcra:3/1s,burst=1", "gcra:7/10s,burst=1"] {

@@ -349,23 +349,4 @@ mod tests {
             assert_eq!(setup(info, &[]).is_cluster_node(), expected, "{info}");
         }
     }
-
-    #[test]
-    fn persistence_settings_say_what_a_crash_loses() {
-        for (appendonly, appendfsync, save, severity) in [
-            ("yes", "always", "", Severity::Ok),
-            ("yes", "everysec", "", Severity::Note),
-            ("yes", "no", "", Severity::Warning),
-            ("no", "everysec", "", Severity::Warning),
-            ("no", "everysec", "3600 1", Severity::Warning),
-        ] {
-            let settings = [
-                ("appendonly", appendonly),
-                ("appendfsync", appendfsync),
-                ("save", save),
-            ];
-            let finding = setup("", &settings).persistence();
-            assert_eq!(finding.severity, severity, "{settings:?}");
-        }
-    }
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
 use tollgate_core::store::{Check, Request, State, Verdict};
-use tollgate_core::{CallId, ErrorKind, Limit, RateLimiter, Timestamp};
+use tollgate_core::{CallId, ErrorKind, Limit, Timestamp};
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::inside::Reply;
 use tollgate_wire::operate::Search;
@@ -233,48 +232,4 @@ fn moved_boundaries_keep_what_their_period_has_counted() {
         let reset = decided.reset_after().as_micros().map(Duration::from_micros);
         assert_eq!(reset, Some(half_a_day), "{moved}");
     }
-}
-
-/// A key that is called in two zones, on two days, has a state in each, under the names of such limits.
-#[test]
-fn each_zone_of_a_call_has_a_state_of_its_own() {
-    let store = store(Flavor::System);
-    let options = store.options().clone();
-    let limits = [
-        "bill=fixed-window:5/month@local,day=local,at=04:00",
-        "all=sliding-log:9/1d",
-    ];
-    let limiter = RateLimiter::new(store, limits).unwrap();
-    let check = |name| {
-        let limiter = limiter.in_zone(&TimeZone::get(name).unwrap()).unwrap();
-        let limiter = limiter
-            .on_day(if name == "Asia/Tokyo" { 31 } else { 1 })
-            .unwrap();
-        let decided = now(limiter.check("k").cost(2)).unwrap();
-        decided
-            .verdicts()
-            .map(|(limit, of)| (limit.to_string(), of.remaining()))
-            .collect::<Vec<_>>()
-    };
-    let berlin = "bill=fixed-window:5/month@Europe/Berlin,at=04:00".to_owned();
-    let tokyo = "bill=fixed-window:5/month@Asia/Tokyo,day=31,at=04:00".to_owned();
-    let all = || limits[1].to_owned();
-    assert_eq!(check("Europe/Berlin"), [(berlin.clone(), 3), (all(), 7)]);
-    assert_eq!(check("Asia/Tokyo"), [(tokyo, 3), (all(), 5)]);
-    assert_eq!(check("Europe/Berlin"), [(berlin, 1), (all(), 3)]);
-    let mut keys = limiter.store().engine().keys(&options);
-    keys.sort();
-    let keys = keys.iter().map(|key| String::from_utf8_lossy(key));
-    let keys: Vec<_> = keys.collect();
-    let prefix = options.prefix();
-    assert_eq!(
-        keys,
-        [
-            format!("{prefix}:all:sliding-log:v1:{{k}}"),
-            format!("{prefix}:bill:calendar-window-month-Asia/Tokyo,day=31,at=04.00:v1:{{k}}"),
-            format!("{prefix}:bill:calendar-window-month-Europe/Berlin,at=04.00:v1:{{k}}"),
-        ]
-    );
-    let error = now(limiter.check("k")).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Malformed);
 }

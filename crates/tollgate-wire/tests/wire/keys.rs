@@ -66,6 +66,11 @@ fn keys_have_not_changed() {
             Key::from("").with_rest("r"),
             "tollgate:l:sliding-buckets-1000000-4:v1:{%}:r",
         ),
+        (
+            "fixed-window:5/month@Asia/Tokyo,day=31,at=04:00",
+            alice,
+            "tollgate:l:calendar-window-month-Asia/Tokyo,day=31,at=04.00:v1:{alice}",
+        ),
     ] {
         assert_eq!(text(Options::new(), written, key), expected);
     }

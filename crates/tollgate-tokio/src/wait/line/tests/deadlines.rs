@@ -149,51 +149,6 @@ fn a_line_that_is_denied_at_the_very_instant_that_it_expected_has_lost() {
     assert!(waits >= SECOND + 6 * MS, "{waits:?}");
 }
 
-/// Plays a line that is denied although it could expect to be admitted, `losses` times.
-fn losing(scene: &mut Scene, caller: &Caller, losses: usize) -> ControlFlow<(), Duration> {
-    let mut delay = Duration::ZERO;
-    for _ in 0..losses {
-        scene.now = scene.line.ready + scene.line.jitter;
-        // Others took everything.
-        let capacity = scene.limits[0].algorithm().capacity();
-        let _ = scene.decide(capacity);
-        if scene.ask(caller) {
-            return ControlFlow::Break(());
-        }
-        delay = scene.line.jitter;
-    }
-    ControlFlow::Continue(delay)
-}
-
-#[test]
-fn a_line_that_loses_asks_earlier_each_time_and_later_after_it_won() {
-    let mut scene = Scene::new(&["l=fixed-window:80/72ms"]);
-    let first = scene.enter(1);
-    // At first it does not know that it could have been admitted.
-    let unknown = losing(&mut scene, &first, 1);
-    assert_eq!(unknown, ControlFlow::Continue(Duration::ZERO));
-    let mut last = Duration::MAX;
-    for _ in 0..8 {
-        let ControlFlow::Continue(delay) = losing(&mut scene, &first, 1) else {
-            panic!("admitted");
-        };
-        // A step is up to 889 µs, and its random part is less than that.
-        assert!(delay < last, "{delay:?} after {last:?}");
-        last = delay;
-    }
-    assert!(last < MS, "{last:?}");
-    // It takes half of the limit, and lets others go before it again.
-    let (half, next) = (scene.enter(40), scene.enter(41));
-    scene.now = scene.line.ready + scene.line.jitter;
-    assert!(scene.ask(&first));
-    assert!(scene.ask(&half));
-    let waits = scene.waits(&next).unwrap();
-    let ready = scene.line.ready.duration_since(scene.now);
-    let delay = scene.line.jitter;
-    assert_eq!(waits, ready + delay);
-    assert!(delay > 4 * MS && delay < 6 * MS, "{delay:?}");
-}
-
 /// It was reserved in time: the way of the answer alone makes it due after the deadline here.
 #[test]
 fn start_that_was_reserved_in_time_is_used_although_its_answer_took_long() {

@@ -6,7 +6,6 @@ mod deadlines;
 mod flows;
 mod leaving;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
