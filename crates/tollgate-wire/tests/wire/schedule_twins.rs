@@ -796,6 +796,37 @@ fn lists_have_what_still_counts_to_the_microsecond() {
     }
 }
 
+/// Searches pass closed times over, from one to the next and to where none is known.
+#[test]
+fn closed_times_are_passed_over() {
+    let stores = Stores::open();
+    let midnight = START / DAY * DAY;
+    let hour = |of: u64| midnight + of * HOUR;
+    let rules = &[
+        "1/1h",
+        "closed 22:00-08:00@UTC",
+        "closed 08:00-09:00@UTC",
+        "3/day@UTC",
+    ];
+    // A day that is full, between nights.
+    let full = || add([33, 35, 45].map(|at| event(id(at), hour(at))));
+    let none = || Operation::Cancel(b"none");
+    for (before, search, expected) in [
+        (none(), next(hour(22), 1), hour(33)),
+        (none(), next(hour(22) - 1, 1), hour(22) - 1),
+        (none(), next(hour(33), 1), hour(33)),
+        (full(), next(hour(24), 1), hour(57)),
+    ] {
+        let answer = stores.at(rules, hour(10), [before, search.clone()]);
+        assert_eq!(answer, found(expected), "{search:?}");
+    }
+    // Of several events, the first of the call that is at night is refused.
+    let events = [(5, 60), (1, 50), (4, 49), (2, 58), (3, 36)];
+    let events = events.map(|(number, at)| event(id(number), hour(at)));
+    let answer = stores.at(rules, hour(10), [add(events)]);
+    assert_eq!(refused(answer), (1, Some(hour(57))));
+}
+
 /// What a server holds has no weights until an event has another than 1, and becomes a hash when there
 /// are more events than a string may hold.
 #[test]
