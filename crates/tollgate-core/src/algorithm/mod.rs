@@ -282,7 +282,7 @@ impl Algorithm {
         })
     }
 
-    /// Returns the status that [`left`](Self::left) or an [`Attempt`] says.
+    /// Returns the status that an [`Outcome`] says.
     #[inline]
     pub(crate) fn status_of(&self, left: Left) -> Status {
         with_machine!(self, machine => machine.status_of(left))
