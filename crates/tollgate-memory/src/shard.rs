@@ -69,7 +69,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// Returns whether both are in one row.
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+    fn is_beside(&self, other: &Self) -> bool {
         self.width == other.width && self.bucket == other.bucket
     }
 }
@@ -197,7 +197,7 @@ impl<const N: usize, A> Table<N, A> {
         Some(&mut slots[slot])
     }
 
-    /// Returns the bucket and the slot of the state that `is_it` is true of, in the row of `probe`.
+    /// Returns where `slot` finds one in the row of `probe`.
     #[inline]
     fn place(
         &self,
@@ -215,6 +215,18 @@ impl<const N: usize, A> Table<N, A> {
             bucket,
             slot,
         })
+    }
+
+    #[inline]
+    fn at(&self, place: Place) -> Option<&Slot> {
+        let row = self.rows.get_bucket(place.bucket)?;
+        Some(&row.slots[place.slot])
+    }
+
+    #[inline]
+    fn at_mut(&mut self, place: Place) -> Option<&mut Slot> {
+        let row = self.rows.get_bucket_mut(place.bucket)?;
+        Some(&mut row.slots[place.slot])
     }
 
     /// Inserts a row that is not in the table yet, and returns where its last state is.
@@ -375,12 +387,8 @@ impl Shard {
     /// Returns where the state of `probe` is.
     pub(crate) fn place(&self, probe: &Probe<'_, '_>) -> Option<Place> {
         let of = |slots: &[Slot]| position(slots, probe.check.limit());
-        let in_rows = || {
-            self.pairs
-                .place(probe, of)
-                .or_else(|| self.fours.place(probe, of))
-        };
-        in_rows().or_else(|| self.ones.place(probe, of))
+        let in_row = self.in_row(probe, of);
+        in_row.or_else(|| self.ones.place(probe, of))
     }
 
     /// Returns where the states of up to four `probes` are, or `None` if one is missing.
@@ -394,30 +402,20 @@ impl Shard {
 
     #[inline]
     pub(crate) fn at(&self, place: Place) -> Option<&Slot> {
-        let Place {
-            width,
-            bucket,
-            slot,
-        } = place;
-        Some(match width {
-            1 => &self.ones.rows.get_bucket(bucket)?.slots[slot],
-            2 => &self.pairs.rows.get_bucket(bucket)?.slots[slot],
-            _ => &self.fours.rows.get_bucket(bucket)?.slots[slot],
-        })
+        match place.width {
+            1 => self.ones.at(place),
+            2 => self.pairs.at(place),
+            _ => self.fours.at(place),
+        }
     }
 
     #[inline]
     pub(crate) fn at_mut(&mut self, place: Place) -> Option<&mut Slot> {
-        let Place {
-            width,
-            bucket,
-            slot,
-        } = place;
-        Some(match width {
-            1 => &mut self.ones.rows.get_bucket_mut(bucket)?.slots[slot],
-            2 => &mut self.pairs.rows.get_bucket_mut(bucket)?.slots[slot],
-            _ => &mut self.fours.rows.get_bucket_mut(bucket)?.slots[slot],
-        })
+        match place.width {
+            1 => self.ones.at_mut(place),
+            2 => self.pairs.at_mut(place),
+            _ => self.fours.at_mut(place),
+        }
     }
 
     /// Returns the states of a key, which has this `hash`, under different `limits`, or `None` unless all of
@@ -499,10 +497,7 @@ impl Shard {
         if apart == 0 || !is_scattered || others.iter().any(|other| other.key != first.key) {
             return Some(all);
         }
-        let count = |slots: &[Slot]| Some(held(slots));
-        let row = self.pairs.place(first, count);
-        let row = row.or_else(|| self.fours.place(first, count));
-        if apart + row.map_or(0, |row| row.slot) > WIDEST {
+        if apart + self.held_in_row(first) > WIDEST {
             return Some(all);
         }
         for probe in probes {
@@ -513,11 +508,20 @@ impl Shard {
         self.places(probes)
     }
 
-    /// Returns a place for one more state in the row of a key.
-    fn room(&self, probe: &Probe<'_, '_>) -> Option<Place> {
-        let free = |slots: &[Slot]| slots.iter().position(|slot| slot.limit.is_none());
-        let in_pair = self.pairs.place(probe, free);
-        in_pair.or_else(|| self.fours.place(probe, free))
+    /// Returns where `slot` finds one in the row of several states of a key.
+    fn in_row(
+        &self,
+        probe: &Probe<'_, '_>,
+        slot: impl Fn(&[Slot]) -> Option<usize>,
+    ) -> Option<Place> {
+        let in_pair = self.pairs.place(probe, &slot);
+        in_pair.or_else(|| self.fours.place(probe, &slot))
+    }
+
+    /// Returns how many states are in the row of several of a key; none, if there is no such row.
+    fn held_in_row(&self, probe: &Probe<'_, '_>) -> usize {
+        let row = self.in_row(probe, |slots| Some(held(slots)));
+        row.map_or(0, |row| row.slot)
     }
 
     fn insert_slot(
@@ -527,7 +531,8 @@ impl Shard {
         slot: Slot,
         hasher: &KeyHasher,
     ) -> Place {
-        if let Some(place) = self.room(probe)
+        let free = |slots: &[Slot]| slots.iter().position(|slot| !slot.is_held());
+        if let Some(place) = self.in_row(probe, free)
             && let Some(room) = self.at_mut(place)
         {
             *room = slot;
@@ -575,10 +580,9 @@ impl Shard {
             let of = |slots: &[Slot]| position(slots, other.check.limit());
             self.pairs.place(other, of).is_none()
         });
-        let pair = self.pairs.place(probe, |slots| Some(slots.len()));
-        let width = beside.len() + pair.map_or(0, |pair| pair.slot);
-        let is_full = self.fours.place(probe, |slots| Some(slots.len())).is_some();
-        (!is_full && width <= WIDEST).then_some(beside)
+        // The row is full: a state for which it had room would be there.
+        let width = beside.len() + self.held_in_row(probe);
+        (width <= WIDEST).then_some(beside)
     }
 
     /// Removes the state of `probe`, and returns whether there was one.
