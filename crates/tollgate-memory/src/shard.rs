@@ -9,9 +9,6 @@ use tollgate_core::{Limit, Timestamp, inside};
 
 use crate::probe::{KeyHasher, Probe, StoredKey};
 
-/// Tables of fewer bytes are not worth shrinking.
-const LEAST_SHRUNK: usize = 1 << 16;
-
 /// The most states in a row.
 pub(crate) const WIDEST: usize = 4;
 
@@ -281,7 +278,7 @@ impl<const N: usize, A> Table<N, A> {
         mut sparse: impl FnMut(Row<N, A>),
     ) -> usize {
         let all = self.rows.num_buckets();
-        if self.rows.is_empty() && all * size_of::<Row<N, A>>() <= LEAST_SHRUNK {
+        if all < 8 && self.rows.is_empty() {
             return 0;
         }
         let mut dropped = 0;
@@ -301,10 +298,10 @@ impl<const N: usize, A> Table<N, A> {
             }
             self.hand += 1;
         }
-        // Returns memory to the system once a large table is mostly empty. That moves rows, so it must come
-        // last.
+        // Returns memory to the system once a table is mostly empty: also of a small one, since its states may
+        // be in another table now. That moves rows, so it must come last.
         let held = self.rows.len();
-        if all * size_of::<Row<N, A>>() > LEAST_SHRUNK && held < all / 8 {
+        if held < all / 8 {
             self.rows.shrink_to(held * 2, |row| Self::hash(row, hasher));
         }
         dropped

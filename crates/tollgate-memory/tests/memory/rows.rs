@@ -217,18 +217,18 @@ fn what_is_left_of_a_row_takes_the_room_of_what_it_holds() {
             clock.advance(Duration::from_secs(2));
             store.sweep();
             assert_eq!(store.len(), KEYS * left);
+            let assert_bytes = || {
+                let (bytes, most) = (store.bytes(), store.len() * 300);
+                assert!(bytes <= most, "{bytes} of {most}, {left} of {count}");
+            };
+            assert_bytes();
             // New keys take their places.
             let more = RateLimiter::new(&store, ["e=fixed-window:1/1d"]).unwrap();
             for key in 0..KEYS * (count - left) {
                 assert!(more.check(&key.to_string()).run().unwrap().is_allowed());
             }
             assert!(more.check("one more").run().is_err());
-            let most = store.len() * 300;
-            assert!(
-                store.bytes() <= most,
-                "{} bytes of {most}, {left} of {count}",
-                store.bytes()
-            );
+            assert_bytes();
             // Every key still has what is left, and may get the others again.
             for key in 0..KEYS {
                 let peek = limiter.peek(&key.to_string()).run().unwrap();
