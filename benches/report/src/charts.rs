@@ -46,6 +46,8 @@ pub(crate) const CHARTS: [Chart; 2] = [
             "denied, 10k keys",
             "2 limits",
             "4 limits",
+            "2 limits, 10k keys",
+            "4 limits, 10k keys",
             "64 in flight",
         ],
         columns: &["memory", "governor", "redis-rs", "fred"],
