@@ -32,11 +32,15 @@ fn threads(pid: u32) -> Vec<i32> {
 /// Pins this process to its first core, and the server's process `pid` to the second one, and says so.
 #[cfg(target_os = "linux")]
 pub(crate) fn pin(pid: u32) -> String {
+    use std::sync::LazyLock;
+
     use rustix::process::Pid;
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-    let allowed = sched_getaffinity(None).unwrap_or_default();
-    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
+    /// Those of this process before it was pinned: for a second server, too.
+    static ALLOWED: LazyLock<CpuSet> = LazyLock::new(|| sched_getaffinity(None).unwrap_or_default());
+
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| ALLOWED.is_set(core));
     let keep = |thread, core| {
         let mut cores = CpuSet::new();
         cores.set(core);
@@ -78,6 +82,8 @@ mod tests {
         let before = time(busy.id());
         std::thread::sleep(Duration::from_millis(200));
         let after = time(busy.id());
+        // The first server pins this process, which must not hold for the second.
+        assert_eq!(pin(busy.id()), pin(busy.id()));
         busy.kill().unwrap();
         busy.wait().unwrap();
         assert!(after.unwrap() > before.unwrap());
