@@ -38,7 +38,8 @@ pub(crate) fn pin(pid: u32) -> String {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     /// Those of this process before it was pinned: for a second server, too.
-    static ALLOWED: LazyLock<CpuSet> = LazyLock::new(|| sched_getaffinity(None).unwrap_or_default());
+    static ALLOWED: LazyLock<CpuSet> =
+        LazyLock::new(|| sched_getaffinity(None).unwrap_or_default());
 
     let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| ALLOWED.is_set(core));
     let keep = |thread, core| {

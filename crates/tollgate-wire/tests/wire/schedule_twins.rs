@@ -746,6 +746,35 @@ fn a_day_does_not_count_the_event_that_is_moved() {
     }
 }
 
+/// An event counts in the day and the week that begin with it, not in those that end with it, also once a
+/// search has looked up so many of them that it reads all events.
+#[test]
+fn periods_have_their_first_instant_but_not_their_end() {
+    let stores = Stores::open();
+    let days_to_monday = 7 - (START / DAY + 3) % 7;
+    let day = |number: u64| (START / DAY + days_to_monday + number) * DAY;
+    for full in 0..7 {
+        // Nine days have an event at either end, and the first ones one more.
+        let ends = (0..9).flat_map(|number| [day(number), day(number + 1) - 1]);
+        let times = ends.chain((0..full).map(|number| day(number) + HOUR));
+        let events = || {
+            times
+                .clone()
+                .zip(0..)
+                .map(|(at, number)| event(id(number), at))
+        };
+        let week = format!("{}/week@UTC", 14 + full);
+        for (quotas, weight, free) in [
+            (&["3/day@UTC"][..], 1, full),
+            (&["3/day@UTC"], 2, 9),
+            (&["3/day@UTC", &week], 1, 7),
+        ] {
+            let answer = stores.at(quotas, START, [add(events()), next(day(0), weight)]);
+            assert_eq!(answer, found(day(free)), "{quotas:?}, {weight}, {full}");
+        }
+    }
+}
+
 /// A search moves to the last time there is by the second quota, where the first has no room.
 #[test]
 fn searches_end_with_the_last_time_there_is() {
