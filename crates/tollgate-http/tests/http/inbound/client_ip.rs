@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use axum::extract::ConnectInfo;
 use http::{HeaderName, Request};
 use tollgate_core::RateLimiter;
 use tollgate_http::inbound::{ClientIp, InboundLayer};
@@ -10,12 +11,7 @@ use tollgate_memory::MemoryStore;
 use super::support::*;
 
 pub(crate) fn from(peer: &str, headers: &[(&str, &str)]) -> Request<Body> {
-    let mut request = request_from(peer.parse::<IpAddr>().unwrap());
-    for (name, value) in headers {
-        let name: HeaderName = name.parse().unwrap();
-        let _ = request.headers_mut().append(name, value.parse().unwrap());
-    }
-    request
+    with(request_from(peer.parse::<IpAddr>().unwrap()), headers)
 }
 
 /// Returns the key that the request is counted for, or the status of its refusal.
@@ -38,17 +34,13 @@ async fn clients_without_an_address_share_no_key() {
 async fn the_address_of_the_connection_is_found_where_servers_put_it() {
     let client = ClientIp::peer();
     let socket = SocketAddr::from((ALICE, 4711));
-    let mut request = Request::new(Body::default());
-    let _ = request.extensions_mut().insert(socket);
-    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
-    let mut request = Request::new(Body::default());
-    let _ = request.extensions_mut().insert(IpAddr::from(ALICE));
-    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
-    let mut request = Request::new(Body::default());
-    let _ = request
-        .extensions_mut()
-        .insert(axum::extract::ConnectInfo(socket));
-    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    let mut requests = [(); 3].map(|()| Request::new(Body::default()));
+    let _ = requests[0].extensions_mut().insert(socket);
+    let _ = requests[1].extensions_mut().insert(socket.ip());
+    let _ = requests[2].extensions_mut().insert(ConnectInfo(socket));
+    for request in requests {
+        assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    }
     let client = client.peer_by(|parts| parts.headers.get("peer")?.to_str().ok()?.parse().ok());
     let request = from("203.0.113.7", &[("peer", "192.0.2.1")]);
     assert_eq!(key_of(&client, request).await.unwrap(), "192.0.2.1");
