@@ -8,11 +8,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::expected::{self, Hit};
 use crate::program::{
-    SAMPLE, fails, file, has, has_fields, replay, replay_json, run, scratch, stderr, stdout,
+    SAMPLE, answer, fails, file, has, has_fields, replay, replay_json, run, scratch, stderr, stdout,
     tollgate, with_input, words,
 };
 
@@ -252,7 +252,7 @@ fn lines_of_another_format_are_skipped_with_a_reason() {
     let path = file("mixed.log", combined.log() + "\n" + &few.join("\n"));
     for (format, requests) in [("auto", 300), ("common", 300), ("haproxy", 50)] {
         let output = replay(&path, &format!("--json --format {format} {LIMIT}"));
-        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = answer(&output, 0);
         assert_eq!(found["requests"], requests, "{format}");
         assert_eq!(found["skipped_lines"], 350 - requests, "{format}");
         has(&stderr(&output), " more)");
@@ -292,9 +292,7 @@ fn the_same_log_may_be_packed_marked_or_from_standard_input() {
         // Under any name.
         let path = file("any.log", &content);
         assert_eq!(replay_json(&path, LIMIT), sample);
-        let output = from_standard_input(&content);
-        let found = serde_json::from_slice::<Value>(&output.stdout).unwrap();
-        assert_eq!(found, sample);
+        assert_eq!(answer(&from_standard_input(&content), 0), sample);
     }
 }
 
@@ -356,9 +354,7 @@ fn bad_lines_are_counted_and_shown_with_their_numbers() {
     );
     let path = file("bad.log", log);
     let output = replay(&path, &format!("--json {LIMIT}"));
-    assert!(output.status.success());
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    has_fields(&found, "requests=3 & skipped_lines=7");
+    has_fields(&answer(&output, 0), "requests=3 & skipped_lines=7");
     let remarks = stderr(&output);
     for (number, reason) in [
         (2, "no {word} where its format has one"),
