@@ -358,7 +358,7 @@ async fn what_is_skipped_is_not_counted() {
         .skip_preflight();
     let to = |method: Method, path: &str, preflight: bool| {
         let headers = [("access-control-request-method", "POST")];
-        let mut request = with(request_from(ALICE), &headers[..preflight.into()]);
+        let mut request = with(request_from(ALICE), &headers[..usize::from(preflight)]);
         *request.method_mut() = method;
         *request.uri_mut() = path.parse().unwrap();
         request
@@ -511,7 +511,7 @@ async fn every_policy_is_described_by_the_fields() {
 #[tokio::test]
 async fn an_allowed_address_is_limited_by_no_policy() {
     let allowed = || ClientIp::peer().allow(["203.0.113.7"]).unwrap();
-    let user = |last| with(request_from([203, 0, 113, last]), &[("user", "alice")]);
+    let user = |last: u8| with(request_from([203, 0, 113, last]), &[("user", "alice")]);
     let limits = ["a=sliding-log:1/1m"];
     for layer in [
         InboundLayer::new(limiter(store().0, limits), by_user())

@@ -4,6 +4,7 @@ use base64::Engine;
 use http::Response;
 use http::header::RETRY_AFTER;
 use http_body_util::BodyExt;
+use tokio::join;
 use tollgate_core::ErrorKind;
 use tollgate_http::inbound::{Cause, ClientIp, Draft, Fields, InboundLayer, Policy, Reset};
 use tollgate_mock::{Fault, FaultyStore};
@@ -197,11 +198,9 @@ async fn a_missing_place_or_store_asks_for_a_second() {
     let held = places.acquire("alice", "other").run().unwrap();
     assert!(held.is_granted());
     let grpc = || of("application/grpc");
-    let down = [request("alice"), grpc()].map(|request| send(&down, request));
-    let full = [request("alice"), grpc()].map(|request| send(&full, request));
-    let answers = [(join_all(down).await, "14", 503), (join_all(full).await, "8", 429)];
-    for (answers, code, status) in answers {
-        let [http, grpc] = answers.try_into().unwrap();
+    let down = join!(send(&down, request("alice")), send(&down, grpc()));
+    let full = join!(send(&full, request("alice")), send(&full, grpc()));
+    for ((http, grpc), code, status) in [(down, "14", 503), (full, "8", 429)] {
         assert_eq!((http.status, &*http.header("retry-after")), (status, "1"));
         assert_eq!(grpc.header("grpc-status"), code);
         assert_eq!(grpc.header("retry-after"), "1");

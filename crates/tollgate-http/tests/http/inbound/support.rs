@@ -156,7 +156,7 @@ pub(crate) async fn send_to<S: Store + 'static>(
     request: Request<Body>,
     respond: impl Fn(Request<Body>) -> Response<Body> + Clone,
 ) -> Answer {
-    let respond = move |request| ready(Ok(respond(request)));
+    let respond = move |request| ready(Ok::<_, Infallible>(respond(request)));
     let response = layer.layer(service_fn(respond)).oneshot(request);
     Answer::read(response.await.unwrap()).await
 }
