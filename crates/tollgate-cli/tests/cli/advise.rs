@@ -7,8 +7,8 @@ use std::fs;
 use serde_json::Value;
 
 use crate::program::{
-    SAMPLE, answer, conclusion, fails, file, full, has, has_fields, replay_json, run, scratch, stderr,
-    stdout,
+    SAMPLE, answer, conclusion, fails, file, full, has, has_fields, replay_json, run, scratch,
+    stderr, stdout,
 };
 
 fn advise(log: &str, options: &str) -> std::process::Output {

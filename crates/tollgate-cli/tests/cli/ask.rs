@@ -380,7 +380,9 @@ a b=gcra:5/1m => not a name
 a=gcra:5 => --limit a=gcra:5, expected `/` and a window
 =gcra:5/1m => not a name
 login=gcra:2/1d' --limit 'login=gcra:3/1d => two limits of one limiter are called \"login\"";
-    all_fail(cases, |limit| desk.ask(&format!("check a --limit '{limit}'")));
+    all_fail(cases, |limit| {
+        desk.ask(&format!("check a --limit '{limit}'"))
+    });
     let store = desk.server.url();
     for prefix in ["", "a b", &"x".repeat(65)] {
         let server = format!("--store {store} --prefix '{prefix}'");

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::expected::{self, Hit};
 use crate::program::{
-    SAMPLE, answer, fails, file, has, has_fields, replay, replay_json, run, scratch, stderr, stdout,
-    tollgate, with_input, words,
+    SAMPLE, answer, fails, file, has, has_fields, replay, replay_json, run, scratch, stderr,
+    stdout, tollgate, with_input, words,
 };
 
 const LIMIT: &str = "--limit gcra:5/1m";

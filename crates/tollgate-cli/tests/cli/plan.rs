@@ -10,8 +10,8 @@ use tollgate_testkit::{Flavor, shared};
 use crate::desk;
 use crate::formats::packed;
 use crate::program::{
-    all_fail, conclusion, fails, file, has, scratch, stands_alone, stderr, stdout, tollgate, with_input,
-    words,
+    all_fail, conclusion, fails, file, has, scratch, stands_alone, stderr, stdout, tollgate,
+    with_input, words,
 };
 use crate::servers::{keys, prefix};
 

@@ -102,8 +102,10 @@ impl Costs {
         let own = iter::zip(own, &estimate.own).map(|(cost, estimate)| cost.unwrap_or(*estimate));
         let settle = permit.settle(all.unwrap_or(estimate.all));
         let own = iter::zip(&self.own, own);
-        own.fold(settle, |settle, ((name, _), cost)| settle.cost_of(name, cost))
-            .await
+        own.fold(settle, |settle, ((name, _), cost)| {
+            settle.cost_of(name, cost)
+        })
+        .await
     }
 }
 

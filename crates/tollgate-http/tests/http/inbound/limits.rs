@@ -53,7 +53,9 @@ async fn limits_of_one_name_are_refused() {
     let twice = layer.clone().also(["a=gcra:9/1s"], by_user()).unwrap_err();
     let expected = "two limits of one layer are called \"a\": give each a name of its own";
     assert_eq!(twice.to_string(), expected);
-    let both = layer.clone().also(["b=gcra:1/1s", "b=gcra:2/1s"], by_user());
+    let both = layer
+        .clone()
+        .also(["b=gcra:1/1s", "b=gcra:2/1s"], by_user());
     assert!(both.is_err());
     assert!(layer.also(["b=gcra:1/1"], by_user()).is_err());
 }
