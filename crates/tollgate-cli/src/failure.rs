@@ -144,7 +144,6 @@ impl Failure {
         }
     }
 
-    /// Returns whether standard output was closed by its reader.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -72,7 +72,9 @@ impl Run {
             let why = "this command needs keys of its own, which a database has not: give a server or memory";
             return Err(Failure::wrong("--store", server.shown(), why));
         }
-        let own = format!("{prefix}-{command}-{:016x}", random());
+        // The standard library's source of randomness: its seed comes from the system.
+        let random = RandomState::new().build_hasher().finish();
+        let own = format!("{prefix}-{command}-{random:016x}");
         let options = Options::new()
             .with_prefix(prefix)
             .and_then(|options| options.with_prefix(&own))
@@ -125,12 +127,6 @@ impl Run {
             done
         })
     }
-}
-
-/// Returns a random number, to make the prefix unique.
-fn random() -> u64 {
-    // The standard library's source of randomness: its seed comes from the system.
-    RandomState::new().build_hasher().finish()
 }
 
 /// Calls in all lanes at once, some items at a time, and passes the answers on in the order of the

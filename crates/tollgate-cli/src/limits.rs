@@ -115,15 +115,12 @@ impl LimitOptions {
 
     /// Returns `limits` in the zone of `--zone` and on the day of `--day`, if they are given.
     pub(crate) fn in_zone_if_given(&self, limits: Vec<Limit>) -> Result<Vec<Limit>, Failure> {
-        let on_day = |limit: Limit| {
-            self.day
-                .map_or_else(|| Ok(limit.clone()), |day| limit.on_day(day))
+        let on_day = |limit: Limit| match self.day {
+            Some(day) => limit.on_day(day),
+            None => Ok(limit),
         };
-        let limits = limits
-            .into_iter()
-            .map(on_day)
-            .collect::<Result<Vec<_>, _>>();
-        let limits = limits.map_err(Failure::Limits)?;
+        let limits = limits.into_iter().map(on_day).collect::<Result<_, _>>();
+        let limits: Vec<Limit> = limits.map_err(Failure::Limits)?;
         let Some(name) = &self.zone else {
             return Ok(limits);
         };

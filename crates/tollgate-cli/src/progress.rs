@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 /// How often the line is written, and how long nothing is.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Progress that is shown on standard error, or not.
 pub(crate) struct Progress {
     is_watched: bool,
     doing: Cell<&'static str>,
@@ -17,7 +16,6 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Returns progress that is shown only if `is_watched`.
     pub(crate) fn new(is_watched: bool) -> Self {
         Self {
             is_watched,

@@ -14,6 +14,9 @@ pub(crate) struct Event {
     pub(crate) key: KeyId,
 }
 
+// As the manual says.
+const _: () = assert!(size_of::<Event>() <= 16);
+
 /// The index of a key, in order of first appearance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct KeyId(u32);
@@ -117,15 +120,5 @@ impl Keys {
 
     pub(crate) fn bytes(&self, index: usize) -> &[u8] {
         &self.keys[index]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_takes_the_documented_memory() {
-        assert!(size_of::<Event>() <= 16);
     }
 }

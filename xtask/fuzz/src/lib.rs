@@ -43,18 +43,14 @@ pub const TARGETS: [(&str, Target); 8] = [
 // for this would have to be published with it.
 #[path = "../../../crates/tollgate-cli/src/failure.rs"]
 mod failure;
-#[path = "../../../crates/tollgate-cli/src/file/mod.rs"]
+#[path = "../../../crates/tollgate-cli/src/file.rs"]
 mod file;
 #[path = "../../../crates/tollgate-cli/src/input/mod.rs"]
 mod input;
-#[path = "../../../crates/tollgate-cli/src/output.rs"]
-mod output;
 #[path = "../../../crates/tollgate-cli/src/commands/schedule/plan/messages/mod.rs"]
 mod planned;
 #[path = "../../../crates/tollgate-cli/src/progress.rs"]
 mod progress;
-#[path = "../../../crates/tollgate-cli/src/secrets.rs"]
-mod secrets;
 #[path = "../../../crates/tollgate-cli/src/signals.rs"]
 mod signals;
 #[path = "../../../crates/tollgate-cli/src/text/mod.rs"]

@@ -14,7 +14,6 @@ use crate::subject::SubjectOptions;
 use crate::text::{micros, wait};
 use crate::time::length;
 
-/// The options of `block`.
 #[derive(Args, Debug)]
 #[command(after_help = BLOCKS)]
 pub(crate) struct BlockOptions {

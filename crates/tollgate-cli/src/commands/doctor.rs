@@ -11,7 +11,6 @@ use crate::output::{Output, say, status};
 use crate::store::{ServerOptions, TimeSource, wait_for};
 use crate::text::{Table, bullets};
 
-/// The options of `doctor`.
 #[derive(Args, Debug)]
 #[command(after_help = DOCTOR)]
 pub(crate) struct DoctorOptions {

@@ -13,7 +13,6 @@ use crate::output::{Output, say};
 use crate::store::{ServerOptions, TimeSource, wait_for};
 use crate::text::{Table, grouped, plural};
 
-/// The options of `list`.
 #[derive(Args, Debug)]
 #[command(after_help = LISTS)]
 pub(crate) struct ListOptions {

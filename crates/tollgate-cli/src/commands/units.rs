@@ -12,7 +12,6 @@ use crate::output::{Output, say, status};
 use crate::subject::SubjectOptions;
 use crate::text::{bullets, grouped};
 
-/// The options of `charge` and `give`.
 #[derive(Args, Debug)]
 #[command(after_help = UNITS)]
 pub(crate) struct UnitsOptions {

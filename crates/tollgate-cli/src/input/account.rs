@@ -125,7 +125,6 @@ impl ReadAs {
         text
     }
 
-    /// Notes that `year` was assumed for a request.
     pub(super) fn assume(&mut self, year: i16) {
         let [first, last] = self.assumed_years.unwrap_or([year; 2]);
         self.assumed_years = Some([first.min(year), last.max(year)]);

@@ -23,7 +23,7 @@ pub(crate) use callers::{Caller, Callers};
 pub(crate) use key::{IPV6_PREFIX, KeyParts};
 pub(crate) use options::LogOptions;
 
-use std::io::{self, BufReader};
+use std::io::BufReader;
 use std::path::PathBuf;
 
 use self::account::Skipped;
@@ -103,8 +103,7 @@ impl Input {
         while lines.read().map_err(failed)? {
             let text = lines.text();
             if number == 0 && has_bare_returns(text.strip_suffix(b"\n").unwrap_or(text)) {
-                let error = io::Error::new(io::ErrorKind::InvalidData, NotText::CarriageReturns);
-                return Err(failed(error));
+                return Err(failed(NotText::CarriageReturns.into()));
             }
             let likely = layout.unwrap_or_else(|| {
                 let (likely, has_requests) = parser.layout(lines.iter());

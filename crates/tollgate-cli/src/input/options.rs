@@ -49,7 +49,6 @@ pub(crate) struct LogOptions {
 }
 
 impl LogOptions {
-    /// Returns the parts of the key.
     pub(crate) fn key_parts(&self) -> Result<KeyParts, Failure> {
         let parts: KeyParts = self.key.parse()?;
         Ok(parts.with_ipv6_prefix(self.ipv6_prefix))

@@ -190,12 +190,10 @@ impl<'n> Parser<'n> {
         match prefix {
             Prefix::None => Some(Cow::Borrowed(line)),
             Prefix::Wrapped => unwrapped(line).map(|text| Cow::Owned(text.into_bytes())),
-            _ => self
-                .table
-                .prefixes
-                .iter()
-                .find_map(own)
-                .map(|rest| Cow::Borrowed(without_mark(rest))),
+            _ => {
+                let rest = self.table.prefixes.iter().find_map(own);
+                rest.map(|rest| Cow::Borrowed(without_mark(rest)))
+            }
         }
     }
 

@@ -1,15 +1,14 @@
 //! `Report`: self-contained HTML reports, readable without a network.
 
 mod comparison;
-mod options;
 pub(crate) mod page;
 mod timeline;
 
-pub(crate) use options::AnswerOptions;
 pub(crate) use timeline::{Captions, Timeline};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use jiff::tz::TimeZone;
 use tollgate_core::Timestamp;
 
@@ -19,6 +18,22 @@ use crate::decisions::{Comparison, Summary};
 use crate::failure::Failure;
 use crate::input::ReadAs;
 use crate::text::{grouped, listed, share, utc_second};
+
+/// How `advise` and `replay` answer.
+#[derive(Args, Debug)]
+pub(crate) struct AnswerOptions {
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Also write an HTML report with charts to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// The number of keys to show, those that are denied most
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) top: usize,
+}
 
 pub(crate) struct Report<'r> {
     pub(crate) title: String,

@@ -72,7 +72,6 @@ impl Page {
         self.0.push('\n');
     }
 
-    /// Adds a section with what `fill` adds.
     pub(crate) fn section(&mut self, title: &str, fill: impl FnOnce(&mut Self)) {
         self.add(&format!("<section><h2>{}</h2>", Escaped(title)));
         fill(self);

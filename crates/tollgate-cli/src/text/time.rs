@@ -8,17 +8,13 @@ use jiff::tz::TimeZone;
 use serde::{Serialize, Serializer};
 use tollgate_core::Timestamp;
 
-fn utc(at: Timestamp, format: &str) -> String {
-    Instant::from(at).strftime(format).to_string()
-}
-
 pub(crate) fn zoned(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     let at = Instant::from(at).to_zoned(zone.clone());
     at.strftime(format).to_string()
 }
 
 pub(crate) fn utc_second(at: Timestamp) -> String {
-    utc(at, "%-d %b %Y %H:%M:%S")
+    zoned(at, &TimeZone::UTC, "%-d %b %Y %H:%M:%S")
 }
 
 /// Formats an exact instant as RFC 3339 in UTC: `2026-03-01T08:00:00Z`, with fractions only if there

@@ -7,7 +7,7 @@ use tollgate_testkit::{Flavor, Reply, Server};
 
 use crate::desk::Desk;
 use crate::program::{
-    SAMPLE, fails, has, has_fields, replay, run, stderr, stdout, tollgate, words,
+    SAMPLE, all_fail, fails, has, has_fields, replay, run, stderr, stdout, tollgate, words,
 };
 
 const LOGIN: &str = "--limit login=gcra:2/1d --key alice";
@@ -373,19 +373,16 @@ memory => not the address, give redis://HOST:PORT
 #[test]
 fn invalid_command_lines_are_errors() {
     let desk = Desk::new("redis");
-    for case in "\
+    let cases = "\
 gcra:5/1m => name, login=gcra:10/1m
 gcra:5/1m,burst=2 => name, login=
 a b=gcra:5/1m => not a name
 a=gcra:5 => --limit a=gcra:5, expected `/` and a window
 =gcra:5/1m => not a name
-login=gcra:2/1d' --limit 'login=gcra:3/1d => two limits of one limiter are called \"login\""
-        .lines()
-    {
-        let (limit, hints) = case.split_once(" => ").unwrap();
-        let output = desk.ask(&format!("check a --limit '{limit}'"));
-        fails(&output, &hints.split(", ").collect::<Vec<_>>());
-    }
+login=gcra:2/1d' --limit 'login=gcra:3/1d => two limits of one limiter are called \"login\"";
+    all_fail(cases, |limit| {
+        desk.ask(&format!("check a --limit '{limit}'"))
+    });
     let store = desk.server.url();
     for prefix in ["", "a b", &"x".repeat(65)] {
         let server = format!("--store {store} --prefix '{prefix}'");

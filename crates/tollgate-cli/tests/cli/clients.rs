@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::program::{fails, file, has, has_fields, stderr, stdout, with_input};
+use crate::program::{answer, fails, file, has, has_fields, stdout, with_input};
 
 /// The first half of the SHA-256 of `secret`, as the layer writes it.
 const HASH: &str = "sha256-2bb80d537b1da3e38bd30361aa855686";
@@ -59,9 +59,8 @@ fn an_api_key_is_counted_by_its_hash() {
         let peek = format!("peek --api-key --json --limit login=gcra:5/1d {or}");
         for input in ["secret\n", "secret", " secret\r\n", "\u{feff}secret\n"] {
             let output = with_input(desk.command(&peek), input);
-            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
             assert!(!stdout(&output).contains("secret"));
-            let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let answer = answer(&output, 0);
             let found = (&answer["key"], &answer["remaining"]);
             assert_eq!(found, (&json!(HASH), &json!(left)));
         }
@@ -87,9 +86,7 @@ fn alternatives_are_found_among_hashed_keys() {
         let desk = Desk::new(scheme);
         let asks = |line: &str, address: &str| -> Value {
             let mut command = desk.command(&format!("{line} --address {address} --json"));
-            let output = command.envs(secret).output().unwrap();
-            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-            serde_json::from_slice(&output.stdout).unwrap()
+            answer(&command.envs(secret).output().unwrap(), 0)
         };
         let check = "check --or 2 --limit login=gcra:5/1d";
         asks(check, address);

@@ -4,16 +4,14 @@ use serde_json::Value;
 use tollgate_testkit::{Flavor, Server};
 
 use crate::desk::Desk;
-use crate::program::{file, has, has_fields, run, stderr, stdout};
+use crate::program::{answer, file, has, has_fields, run, stderr, stdout};
 
 const SECRET: (&str, &str) = ("TOLLGATE_KEY_SECRET", "000102030405060708090a0b0c0d0e0f");
 const WRONG: (&str, &str) = ("TOLLGATE_KEY_SECRET", "ff0102030405060708090a0b0c0d0e0f");
 /// Returns what a command answers, whatever it warns of.
 fn says(desk: &Desk, status: i32, line: &str, secret: Option<(&str, &str)>) -> Value {
     let mut command = desk.command(&format!("{line} --json"));
-    let output = command.envs(secret).output().unwrap();
-    assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    answer(&command.envs(secret).output().unwrap(), status)
 }
 
 /// `top` shows hashes, and long keys; what it shows is blocked and reset.
@@ -29,32 +27,20 @@ fn keys_are_taken_as_top_shows_them() {
         ] {
             let desk = Desk::new(scheme);
             let own = format!("--key {key} --rest '{rest}'");
-            says(
-                &desk,
-                0,
-                &format!("check --limit login=gcra:5/1d {own}"),
-                secret,
-            );
+            let says = |status, line: &str, whom: &str, secret| {
+                says(&desk, status, &format!("{line} {whom}"), secret)
+            };
+            says(0, "check --limit login=gcra:5/1d", &own, secret);
             let top = desk.text("top --limit login=gcra:5/1d");
             let row: Vec<_> = top.lines().nth(3).unwrap().split_whitespace().collect();
             let last = row.last().unwrap();
             let shown = if last.starts_with("login=") { "" } else { last };
             let shown = format!("--key {} --rest '{shown}'", row[0]);
-            let block = says(
-                &desk,
-                0,
-                &format!("block --limit ban=block:15m {shown}"),
-                None,
-            );
+            let block = says(0, "block --limit ban=block:15m", &shown, None);
             has_fields(&block, "doubt=none");
-            let peek = says(
-                &desk,
-                1,
-                &format!("peek --limit ban=block:15m {own}"),
-                secret,
-            );
+            let peek = says(1, "peek --limit ban=block:15m", &own, secret);
             assert_eq!(peek["allowed"], false, "{top}");
-            let reset = says(&desk, 0, &format!("reset {shown}"), None);
+            let reset = says(0, "reset", &shown, None);
             assert_eq!(reset["forgotten"], 2);
             assert_eq!(desk.keys(), [""; 0]);
         }
@@ -164,7 +150,10 @@ fn a_block_tells_whose_states_it_does_not_deny() {
         } else {
             "blocked for 1"
         };
-        has(&stdout(&desk.ask(&line)), said);
+        let output = desk.ask(&line);
+        has(&stdout(&output), said);
+        let warns = stderr(&output).contains("with other rests");
+        assert_eq!(warns, fields.contains("rest_differs=true"), "{output:?}");
     };
     let neither = "rest_differs=none & clock_differs=none";
     let rest = "rest_differs=true & clock_differs=none";

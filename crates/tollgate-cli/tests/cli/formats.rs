@@ -8,12 +8,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::expected::{self, Hit};
 use crate::program::{
-    SAMPLE, fails, file, has, has_fields, replay, replay_json, run, scratch, stderr, stdout,
-    tollgate, with_input, words,
+    SAMPLE, answer, fails, file, has, has_fields, replay, replay_json, run, scratch, stderr,
+    stdout, tollgate, with_input, words,
 };
 
 const LIMIT: &str = "--limit gcra:5/1m";
@@ -252,7 +252,7 @@ fn lines_of_another_format_are_skipped_with_a_reason() {
     let path = file("mixed.log", combined.log() + "\n" + &few.join("\n"));
     for (format, requests) in [("auto", 300), ("common", 300), ("haproxy", 50)] {
         let output = replay(&path, &format!("--json --format {format} {LIMIT}"));
-        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = answer(&output, 0);
         assert_eq!(found["requests"], requests, "{format}");
         assert_eq!(found["skipped_lines"], 350 - requests, "{format}");
         has(&stderr(&output), " more)");
@@ -287,19 +287,12 @@ fn the_same_log_may_be_packed_marked_or_from_standard_input() {
         packed(&text),
         // As written by `cat a.gz b.gz`.
         [packed(one), packed(two)].concat(),
-        // As on a tape, or in a file of a fixed size.
-        [packed(one), vec![0; 512], packed(two), vec![0; 100_000]].concat(),
         [b"\xef\xbb\xbf", &*text].concat(),
     ] {
         // Under any name.
         let path = file("any.log", &content);
         assert_eq!(replay_json(&path, LIMIT), sample);
-        let output = from_standard_input(&content);
-        let found = serde_json::from_slice::<Value>(&output.stdout).unwrap();
-        assert_eq!(found, sample);
-        let warning = "-: ignored zeros after the end of its gzip data: 512\n";
-        let has_zeros = content.ends_with(&[0; 100]);
-        assert_eq!(stderr(&output).contains(warning), has_zeros);
+        assert_eq!(answer(&from_standard_input(&content), 0), sample);
     }
 }
 
@@ -315,9 +308,6 @@ fn content_that_is_not_read_is_named() {
         (wide(u16::to_be_bytes), ["UTF-16", "iconv"]),
         (marked, ["UTF-16", "iconv"]),
         (packed(&wide(u16::to_le_bytes)), ["UTF-16", "iconv"]),
-        (b"BZh91AY&SY".to_vec(), ["bzip2", "bzip2 -dc"]),
-        (b"\x28\xb5\x2f\xfd\x24".to_vec(), ["zstd", "zstd -dc"]),
-        (packed(&half), ["gzip within gzip", "gzip -dc"]),
         (returns, ["CR", "tr '\\r' '\\n'"]),
     ] {
         let path = file("other.log", &content);
@@ -364,9 +354,7 @@ fn bad_lines_are_counted_and_shown_with_their_numbers() {
     );
     let path = file("bad.log", log);
     let output = replay(&path, &format!("--json {LIMIT}"));
-    assert!(output.status.success());
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    has_fields(&found, "requests=3 & skipped_lines=7");
+    has_fields(&answer(&output, 0), "requests=3 & skipped_lines=7");
     let remarks = stderr(&output);
     for (number, reason) in [
         (2, "no {word} where its format has one"),

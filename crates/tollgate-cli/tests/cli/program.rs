@@ -112,11 +112,16 @@ pub(crate) fn replay(log: &str, options: &str) -> Output {
     replaying(log, options).output().unwrap()
 }
 
+/// Returns the one JSON object that a command with this exit status prints.
+#[track_caller]
+pub(crate) fn answer(output: &Output, status: i32) -> Value {
+    assert_eq!(output.status.code(), Some(status), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 /// Runs `tollgate replay --json` and returns the one object that it prints.
 pub(crate) fn replay_json(log: &str, options: &str) -> Value {
-    let output = replay(log, &format!("{options} --json"));
-    assert!(output.status.success(), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    answer(&replay(log, &format!("{options} --json")), 0)
 }
 
 /// Runs `tollgate replay` with a standard input that never ends: a test hangs if it waits for it.
@@ -193,6 +198,14 @@ pub(crate) fn fails(output: &Output, hints: &[&str]) {
     assert!(text.starts_with("tollgate: "), "{text}");
     for hint in hints {
         assert!(text.contains(hint), "no {hint:?} in {text}");
+    }
+}
+
+/// Checks that what `run` does for each line of `cases` fails, and says all hints after the line's `=>`.
+pub(crate) fn all_fail(cases: &str, run: impl Fn(&str) -> Output) {
+    for case in cases.lines() {
+        let (line, hints) = case.split_once(" => ").unwrap();
+        fails(&run(line), &hints.split(", ").collect::<Vec<_>>());
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::desk::{Desk, plan};
-use crate::program::{fails, has, run};
+use crate::program::{all_fail, fails, has, run};
 
 /// Returns a time of a day that is a few months ahead, at `time` in UTC.
 fn day(time: &str) -> String {
@@ -97,19 +97,15 @@ fn answers_are_for_people_too() {
 fn command_lines_that_cannot_be() {
     let desk = Desk::of_reminders("redis");
     let long = "x".repeat(201);
-    for case in "\
+    let cases = "\
 list --from noon => --from noon: the time is not a time; write it as RFC 3339
 list --until 2026-03-01T08:00:00 => has no offset
 list --time-zone Mars => --time-zone Mars: there is no such time zone
 cancel --id a => no quota is given: give at least one, such as --quota 5/1h
 cancel --quota 5/1h --id LONG => 201
 cancel --id a --quota 5/1h --tolerance 4000d => --tolerance 4000d: with these quotas
-cancel --id a --quota 1/day@Mars => --quota 1/day@Mars: "
-        .lines()
-    {
-        let (line, hint) = case.split_once(" => ").unwrap();
-        fails(&desk.ask(&line.replace("LONG", &long)), &[hint]);
-    }
+cancel --id a --quota 1/day@Mars => --quota 1/day@Mars: ";
+    all_fail(&cases.replace("LONG", &long), |line| desk.ask(line));
     let url = desk.server.url();
     let named = "--schedule a b: give the name of the service's schedule: 1 to 64";
     for (name, store, hint) in [

@@ -9,7 +9,6 @@ use smallvec::SmallVec;
 use tollgate_core::Key;
 
 use super::prefix;
-use super::text::{append, append_number};
 
 /// How many bits of an IPv6 address its keys have in their partition: those of one network are
 /// decided together, also in a cluster.
@@ -105,7 +104,9 @@ impl ClientKey {
         let mut part = Part::from_slice(HASHED);
         let hash = Sha256::new_with_prefix(scheme).chain_update(secret);
         for byte in &hash.finalize()[..HASH_BYTES] {
-            append(&mut part, format_args!("{byte:02x}"));
+            for digit in [byte >> 4, byte & 0xf] {
+                part.push(b"0123456789abcdef"[usize::from(digit)]);
+            }
         }
         Self::of_partition(part)
     }
@@ -120,7 +121,7 @@ impl ClientKey {
                 let prefix = |length: u8| {
                     let mut prefix = text(prefix::first_of(v6, length).into());
                     prefix.push(b'/');
-                    append_number(&mut prefix, length);
+                    push_number(&mut prefix, length);
                     prefix
                 };
                 let shared = ipv6_prefix.min(PARTITION_BITS);
@@ -138,7 +139,7 @@ impl ClientKey {
         let mut key = Self::of_partition(Part::from_slice(first.partition()));
         // The lengths come first, so that no two pairs have the same text.
         for length in [first.rest().len(), second.partition] {
-            append_number(&mut key.bytes, length);
+            push_number(&mut key.bytes, length);
             key.bytes.push(b'|');
         }
         key.bytes.extend_from_slice(first.rest());
@@ -165,6 +166,10 @@ impl ClientKey {
     fn rest(&self) -> &[u8] {
         &self.bytes[self.partition..]
     }
+}
+
+fn push_number(part: &mut Part, number: impl itoa::Integer) {
+    part.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 impl<'k> From<&'k ClientKey> for Key<'k> {

@@ -27,11 +27,9 @@ impl<S> Shared<S> {
         match why {
             NotAsked::NoKey(NoKey::Unknown(Unknown::Peer)) => self.warnings.log_once(
                 Warning::NoPeer,
-                format_args!(
-                    "requests come without the address of their connection, and are refused: with \
-                     axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`; with \
-                     another server, insert `tollgate_http::inbound::Peer` into their extensions"
-                ),
+                "requests come without the address of their connection, and are refused: with \
+                 axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`; with \
+                 another server, insert `tollgate_http::inbound::Peer` into their extensions",
             ),
             NotAsked::NoKey(NoKey::Unknown(Unknown::Hops(header))) => self.warnings.log_once(
                 Warning::MissingHop,
@@ -56,11 +54,9 @@ impl<S> Shared<S> {
             ),
             NotAsked::Zone => self.warnings.log_once(
                 Warning::NoZone,
-                format_args!(
-                    "a request did not bring the time zone of a limit `@local`, or the day of one with \
-                     `day=local`, and was refused: let `Policy::zone` return one of the database of time \
-                     zones for each, and `Policy::day` a day from 1 to 31"
-                ),
+                "a request did not bring the time zone of a limit `@local`, or the day of one with \
+                 `day=local`, and was refused: let `Policy::zone` return one of the database of time \
+                 zones for each, and `Policy::day` a day from 1 to 31",
             ),
             NotAsked::Limits(why) => self.warnings.log_once(
                 Warning::UnknownPlan,
@@ -82,11 +78,9 @@ impl<S> Shared<S> {
             match client.mistake(parts) {
                 Some(Mistake::UnusedHeader) => self.warnings.log_once(
                     Warning::UnusedForwarded,
-                    format_args!(
-                        "a request came with the header of a proxy, but is counted by the address \
-                         of its connection: behind a proxy, all clients share that; use \
-                         `ClientIp::behind` with the proxy's address"
-                    ),
+                    "a request came with the header of a proxy, but is counted by the address \
+                     of its connection: behind a proxy, all clients share that; use \
+                     `ClientIp::behind` with the proxy's address",
                 ),
                 Some(Mistake::UnknownProxy { peer, header }) => self.warnings.log_once(
                     Warning::UnknownProxy,
@@ -123,10 +117,8 @@ impl<S> Shared<S> {
         if self.clients().any(ClientIp::trusts_everybody) {
             self.warnings.log_once(
                 Warning::EverythingTrusted,
-                format_args!(
-                    "every address is trusted as a proxy's, so any client chooses the address that \
-                     it is counted by: name the addresses of the proxies only"
-                ),
+                "every address is trusted as a proxy's, so any client chooses the address that \
+                 it is counted by: name the addresses of the proxies only",
             );
         }
         if self.warnings.have_logged(Warning::CountedTwice) {
@@ -168,10 +160,8 @@ impl<S> Drop for Shared<S> {
         {
             OF_ALL_LAYERS.log_once(
                 Warning::LayerPerRequest,
-                format_args!(
-                    "many layers served one request each: make the layer once, or nothing is \
-                     limited in memory, and connections to a server are made for every request"
-                ),
+                "many layers served one request each: make the layer once, or nothing is \
+                 limited in memory, and connections to a server are made for every request",
             );
         }
     }

@@ -5,10 +5,10 @@ use tollgate_core::LimitError;
 /// The error of a layer that could never do what it is set up to do.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
-pub struct LayerError(Reason);
+pub struct LayerError(pub(super) Reason);
 
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-enum Reason {
+pub(super) enum Reason {
     #[error("two plans are called {0:?}: give each a name of its own")]
     DuplicatePlan(Box<str>),
     #[error(
@@ -18,16 +18,6 @@ enum Reason {
     NothingToHide(Box<str>),
     #[error(transparent)]
     Limit(LimitError),
-}
-
-impl LayerError {
-    pub(super) fn duplicate_plan(name: &str) -> Self {
-        Self(Reason::DuplicatePlan(name.into()))
-    }
-
-    pub(super) fn nothing_to_hide(name: &str) -> Self {
-        Self(Reason::NothingToHide(name.into()))
-    }
 }
 
 impl From<LimitError> for LayerError {

@@ -64,6 +64,7 @@ pub use refusal::{Cause, Refusal};
 pub use service::{InboundFuture, InboundService};
 pub use shared::OnStoreFailure;
 
+use self::error::Reason;
 use self::question::Described;
 use self::rule::{Choice, Rule};
 use self::shared::{Shared, StoreOf};
@@ -201,7 +202,7 @@ impl<S> InboundLayer<S> {
                 check_together(&limits.limits)?;
             }
             if described.contains_key(&name) {
-                return Err(LayerError::duplicate_plan(&name));
+                return Err(LayerError(Reason::DuplicatePlan(name)));
             }
             let _ = described.insert(name, limits);
         }
@@ -388,7 +389,7 @@ impl<S> InboundLayer<S> {
         if !self.shared.rules.iter().any(Rule::is_by_request) {
             let is_missing = |name: &&str| !self.limits().any(|limit| limit.name() == *name);
             if let Some(name) = fields.hidden().find(is_missing) {
-                return Err(LayerError::nothing_to_hide(name));
+                return Err(LayerError(Reason::NothingToHide(name.into())));
             }
         }
         let shared = self.shared();

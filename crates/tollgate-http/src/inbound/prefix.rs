@@ -1,7 +1,5 @@
 //! `Prefixes`: ranges of IP addresses.
 
-use std::error::Error;
-use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The prefix of IPv4 addresses in IPv6 notation, `::ffff:0:0/96`.
@@ -55,13 +53,7 @@ impl Prefixes {
     pub(super) fn read<T: AsRef<str>>(
         texts: impl IntoIterator<Item = T>,
     ) -> Result<Self, PrefixError> {
-        let prefixes = texts.into_iter().map(|text| {
-            let text = text.as_ref();
-            read(text).map_err(|reason| PrefixError {
-                text: text.to_owned(),
-                reason,
-            })
-        });
+        let prefixes = texts.into_iter().map(|text| read(text.as_ref()));
         prefixes.collect::<Result<_, _>>().map(Self)
     }
 
@@ -71,10 +63,7 @@ impl Prefixes {
     ) -> Result<Self, PrefixError> {
         let proxies = Self::read(texts)?;
         if proxies.is_empty() {
-            return Err(PrefixError {
-                text: String::new(),
-                reason: Reason::NoProxies,
-            });
+            return Err(PrefixError(Reason::NoProxies));
         }
         Ok(proxies)
     }
@@ -98,25 +87,22 @@ impl Prefixes {
     }
 }
 
-fn read(text: &str) -> Result<(u128, u8), Reason> {
+fn read(text: &str) -> Result<(u128, u8), PrefixError> {
+    let wrong = |reason: fn(String) -> Reason| PrefixError(reason(text.to_owned()));
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length)),
         None => (text, None),
     };
-    let address: IpAddr = address.parse().map_err(|_| Reason::Address)?;
+    let address: IpAddr = address.parse().map_err(|_| wrong(Reason::Address))?;
     let (longest, offset) = if address.is_ipv4() {
         (32, 96)
     } else {
         (128, 0)
     };
-    let length = match length {
-        Some(length) => length.parse().map_err(|_| Reason::Length(longest))?,
-        None => longest,
-    };
-    if length > longest {
-        return Err(Reason::Length(longest));
-    }
-    let length = length + offset;
+    let length = length.map_or(Ok(longest), str::parse);
+    let length = length.ok().filter(|length| *length <= longest);
+    let wrong_length = || PrefixError(Reason::Length(text.to_owned(), longest));
+    let length = length.ok_or_else(wrong_length)? + offset;
     let bits = match address {
         IpAddr::V4(_) => bits(address),
         // Of clients behind NAT64, the IPv4 address is compared.
@@ -126,45 +112,30 @@ fn read(text: &str) -> Result<(u128, u8), Reason> {
     if bits & mask(length) == bits {
         return Ok((bits, length));
     }
-    Err(Reason::HostBits)
+    Err(wrong(Reason::HostBits))
 }
 
 /// A text that is no prefix of IP addresses, or a list of proxies that is empty.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PrefixError {
-    text: String,
-    reason: Reason,
-}
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(transparent)]
+pub struct PrefixError(Reason);
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 enum Reason {
-    Address,
-    Length(u8),
-    HostBits,
+    #[error(
+        "{0:?} is no range of addresses: write it like `10.0.0.0/8`, `2001:db8::/32` or `192.0.2.1`"
+    )]
+    Address(String),
+    #[error("{0:?} is no range of addresses: after `/` comes a length from 0 to {1}")]
+    Length(String, u8),
+    #[error(
+        "{0:?} is no range of addresses: its address has ones after its length; write the first address of the \
+         range, or the address alone"
+    )]
+    HostBits(String),
+    #[error(
+        "the list of proxies is empty: name their addresses, like `10.0.0.0/8`, or use `ClientIp::peer()` if there \
+         is no proxy"
+    )]
     NoProxies,
 }
-
-impl fmt::Display for PrefixError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = &self.text;
-        match self.reason {
-            Reason::Address => write!(
-                f,
-                "{text:?} is no range of addresses: write it like `10.0.0.0/8`, `2001:db8::/32` or `192.0.2.1`"
-            ),
-            Reason::Length(longest) => write!(
-                f,
-                "{text:?} is no range of addresses: after `/` comes a length from 0 to {longest}"
-            ),
-            Reason::HostBits => write!(
-                f,
-                "{text:?} is no range of addresses: its address has ones after its length; write the first address of the range, or the address alone"
-            ),
-            Reason::NoProxies => f.write_str(
-                "the list of proxies is empty: name their addresses, like `10.0.0.0/8`, or use `ClientIp::peer()` if there is no proxy",
-            ),
-        }
-    }
-}
-
-impl Error for PrefixError {}

@@ -24,7 +24,7 @@ pub(super) enum Warning {
 
 impl Warning {
     /// Logs the warning.
-    pub(super) fn log(self, message: fmt::Arguments<'_>) {
+    pub(super) fn log(self, message: impl fmt::Display) {
         tracing::warn!(
             name: "tollgate.inbound",
             warning = self.name(),
@@ -65,7 +65,7 @@ impl Warnings {
 
     /// Logs `warning`, unless it has been logged.
     #[cold]
-    pub(super) fn log_once(&self, warning: Warning, message: fmt::Arguments<'_>) {
+    pub(super) fn log_once(&self, warning: Warning, message: impl fmt::Display) {
         let bit = 1 << warning as u32;
         if !self.have_logged(warning) && self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
             warning.log(message);

@@ -22,25 +22,13 @@ pub(super) struct CostBy {
 }
 
 /// How the costs of requests are found, and the keys of single limits.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Costs {
     pub(super) all: CostBy,
-    /// Of limits that have a cost of their own.
-    own: Vec<Own>,
-    /// Of limits that have a key of their own.
-    keys: Vec<OwnKey>,
-}
-
-#[derive(Clone)]
-struct OwnKey {
-    name: Box<str>,
-    key: Arc<KeyOf>,
-}
-
-#[derive(Clone, Debug)]
-struct Own {
-    name: Box<str>,
-    by: CostBy,
+    /// Of limits that have a cost of their own, each with its name.
+    own: Vec<(Box<str>, CostBy)>,
+    /// Of limits that have a key of their own, each with its name.
+    keys: Vec<(Box<str>, Arc<KeyOf>)>,
 }
 
 /// What a request is admitted at, and for which keys.
@@ -55,31 +43,27 @@ pub(super) struct Estimate {
 impl Costs {
     /// Returns how the cost of the limit called `name` is found.
     pub(super) fn of(&mut self, name: &str) -> &mut CostBy {
-        let known = self.own.iter().position(|own| *own.name == *name);
+        let known = self.own.iter().position(|(own, _)| **own == *name);
         let at = known.unwrap_or_else(|| {
-            self.own.push(Own {
-                name: name.into(),
-                by: CostBy::default(),
-            });
+            self.own.push((name.into(), CostBy::default()));
             self.own.len() - 1
         });
-        &mut self.own[at].by
+        &mut self.own[at].1
     }
 
     /// Sets how the key of the limit called `name` is found.
     pub(super) fn set_key_of(&mut self, name: &str, key: Arc<KeyOf>) {
-        let name = name.into();
-        self.keys.push(OwnKey { name, key });
+        self.keys.push((name.into(), key));
     }
 
     /// Returns what `request` is to be admitted at, and the request.
     pub(super) fn estimate<B>(&self, request: Request<B>) -> (Estimate, Request<B>) {
         let (parts, body) = request.into_parts();
         let all = self.all.request.as_ref().map_or(1, |cost| cost(&parts));
-        let own = self.own.iter().map(|own| own.by.estimate(&parts, all));
+        let own = self.own.iter().map(|(_, by)| by.estimate(&parts, all));
         let estimate = Estimate {
             own: own.collect(),
-            keys: self.keys.iter().map(|own| (own.key)(&parts)).collect(),
+            keys: self.keys.iter().map(|(_, key)| key(&parts)).collect(),
             all: self.all.at_least_one(all),
         };
         (estimate, Request::from_parts(parts, body))
@@ -92,12 +76,12 @@ impl Costs {
         call: OutboundCall<'k, S>,
     ) -> OutboundCall<'k, S> {
         let own = iter::zip(&self.own, &estimate.own);
-        let call = own.fold(call.cost(estimate.all), |call, (own, cost)| {
-            call.cost_of(&own.name, *cost)
+        let call = own.fold(call.cost(estimate.all), |call, ((name, _), cost)| {
+            call.cost_of(name, *cost)
         });
         let keys = iter::zip(&self.keys, &estimate.keys);
-        keys.fold(call, |call, (own, key)| {
-            call.key_of(&own.name, Key::new(key))
+        keys.fold(call, |call, ((name, _), key)| {
+            call.key_of(name, Key::new(key))
         })
     }
 
@@ -110,20 +94,18 @@ impl Costs {
         response: &response::Parts,
     ) -> Result<Permit<S>, SettleError> {
         let all = self.all.settled(response);
-        let own: Vec<_> = self
-            .own
-            .iter()
-            .map(|own| own.by.settled(response))
-            .collect();
+        let own = self.own.iter().map(|(_, by)| by.settled(response));
+        let own: Vec<_> = own.collect();
         if all.is_none() && own.iter().all(Option::is_none) {
             return Ok(permit);
         }
         let own = iter::zip(own, &estimate.own).map(|(cost, estimate)| cost.unwrap_or(*estimate));
         let settle = permit.settle(all.unwrap_or(estimate.all));
-        let settle = iter::zip(&self.own, own).fold(settle, |settle, (limit, cost)| {
-            settle.cost_of(&limit.name, cost)
-        });
-        settle.await
+        let own = iter::zip(&self.own, own);
+        own.fold(settle, |settle, ((name, _), cost)| {
+            settle.cost_of(name, cost)
+        })
+        .await
     }
 }
 
@@ -144,19 +126,8 @@ impl CostBy {
     }
 }
 
-impl fmt::Debug for CostBy {
+impl fmt::Debug for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CostBy")
-            .field("request", &self.request.is_some())
-            .field("response", &self.response.is_some())
-            .finish()
-    }
-}
-
-impl fmt::Debug for OwnKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnKey")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.write_str("Costs")
     }
 }

@@ -138,14 +138,8 @@ impl<S, F> OutboundLayer<S, F> {
             is_background: false,
             costs: Arc::default(),
         };
-        Self {
-            shared: Shared {
-                outbound,
-                key,
-                settings,
-                repetition: PhantomData,
-            },
-        }
+        let shared = Shared::new(outbound, key, settings);
+        Self { shared }
     }
 
     /// Sets how often a request that the service refuses is sent again. The default is 3.
@@ -156,20 +150,9 @@ impl<S, F> OutboundLayer<S, F> {
 
     /// Returns a layer that sends no request again, for requests whose bodies cannot be cloned.
     pub fn without_retries(self) -> OutboundLayer<S, F, Once> {
-        let Shared {
-            outbound,
-            key,
-            settings,
-            ..
-        } = self.shared;
-        OutboundLayer {
-            shared: Shared {
-                outbound,
-                key,
-                settings,
-                repetition: PhantomData,
-            },
-        }
+        let shared = self.shared;
+        let shared = Shared::new(shared.outbound, shared.key, shared.settings);
+        OutboundLayer { shared }
     }
 }
 
@@ -391,14 +374,21 @@ impl<S, F, R> fmt::Debug for OutboundLayer<S, F, R> {
     }
 }
 
-impl<S, F: Clone, R> Clone for Shared<S, F, R> {
-    fn clone(&self) -> Self {
+impl<S, F, R> Shared<S, F, R> {
+    fn new(outbound: Outbound<S>, key: F, settings: Settings) -> Self {
         Self {
-            outbound: self.outbound.clone(),
-            key: self.key.clone(),
-            settings: self.settings.clone(),
+            outbound,
+            key,
+            settings,
             repetition: PhantomData,
         }
+    }
+}
+
+impl<S, F: Clone, R> Clone for Shared<S, F, R> {
+    fn clone(&self) -> Self {
+        let (outbound, key) = (self.outbound.clone(), self.key.clone());
+        Self::new(outbound, key, self.settings.clone())
     }
 }
 

@@ -17,7 +17,6 @@ use crate::report::AnswerOptions;
 use crate::report::page::spare_logs;
 use crate::time::length;
 
-/// The options of `advise`.
 #[derive(Args, Debug)]
 #[command(after_help = ADVICE)]
 pub(crate) struct AdviseOptions {

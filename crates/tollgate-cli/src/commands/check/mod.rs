@@ -2,14 +2,12 @@
 //! decided.
 
 mod answer;
-mod options;
-
-pub(super) use options::{CallOptions, CheckOptions};
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use futures_util::future::try_join_all;
 use tokio::join;
 use tollgate_core::{ErrorKind, Limit, RateLimiter, StoreError};
@@ -24,6 +22,33 @@ use crate::output::{Output, say, status};
 use crate::store::{Remote, TimeSource};
 use crate::subject::{Subject, SubjectOptions, ask, find};
 use crate::time::length;
+
+#[derive(Args, Debug)]
+#[command(after_help = CALLS)]
+pub(crate) struct CallOptions {
+    #[command(flatten)]
+    pub(crate) subject: SubjectOptions,
+
+    /// The cost of the call
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) cost: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckOptions {
+    #[command(flatten)]
+    pub(crate) call: CallOptions,
+
+    /// Wait until the call is allowed, for at most this long, such as 5s; it is denied at once if
+    /// it would take longer
+    #[arg(long, value_name = "LENGTH")]
+    pub(crate) wait_up_to: Option<String>,
+
+    /// An id of the call: repeated with the same id within 10 minutes, it gets the first answer and
+    /// is not counted again
+    #[arg(long, conflicts_with = "wait_up_to")]
+    pub(crate) id: Option<String>,
+}
 
 pub(super) fn check(options: &CheckOptions, output: &Output) -> Result<ExitCode, Failure> {
     match &options.wait_up_to {
@@ -162,3 +187,17 @@ fn print_decision(
     })?;
     Ok(status(decision.is_allowed()))
 }
+
+const CALLS: &str = "\
+The name of a limit is part of the text of its keys, and so are its algorithm and, of some
+algorithms, its window: give each limit as the service has it, and all that it decides together.
+`peek` also names states of the key that these limits do not read: the service may have another
+algorithm, window or clock.
+
+If the service hashes its keys, TOLLGATE_KEY_SECRET holds its secret as 32 hex digits.
+
+Exit status: 0 if the call is allowed, 1 if it is denied, 2 if there is no answer.
+
+Examples:
+  tollgate peek --store redis://127.0.0.1:6379 --limit login=gcra:10/1m --key alice
+  tollgate check --store redis://127.0.0.1:6379 --limit mail=gcra:1/1s --key alice --wait-up-to 5s";

@@ -15,7 +15,6 @@ use crate::report::{Report, Timeline};
 use crate::text::{Table, grouped, share, times};
 use crate::trace::Trace;
 
-/// The options of `demo`.
 #[derive(Args, Debug)]
 pub(crate) struct DemoOptions {
     /// The quota for every algorithm, as N/WINDOW

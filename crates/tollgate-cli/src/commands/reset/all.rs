@@ -154,11 +154,7 @@ impl<'a> Answer<'a> {
                 plural(self.left, "key was", "keys were")
             );
         }
-        text += &self
-            .absent
-            .as_ref()
-            .map(Absent::to_text)
-            .unwrap_or_default();
-        text
+        let absent = self.absent.as_ref().map(Absent::to_text);
+        text + &absent.unwrap_or_default()
     }
 }

@@ -5,7 +5,6 @@ use clap::Args;
 use crate::limits::LimitOptions;
 use crate::store::{KeyOptions, ServerOptions};
 
-/// The options of `reset`.
 #[derive(Args, Debug)]
 #[command(after_help = RESETS)]
 pub(crate) struct ResetOptions {

@@ -68,7 +68,6 @@ pub(crate) struct SubjectOptions {
     pub(crate) one: OneKeyOptions,
 }
 
-/// The options of `schedule cancel`.
 #[derive(Args, Debug)]
 #[command(after_help = CANCEL)]
 pub(crate) struct CancelOptions {
@@ -87,7 +86,6 @@ pub(crate) struct CancelOptions {
     pub(crate) id: String,
 }
 
-/// The options of `schedule list`.
 #[derive(Args, Debug)]
 #[command(after_help = LIST)]
 pub(crate) struct ListOptions {
@@ -113,7 +111,6 @@ pub(crate) enum Only {
     Refused,
 }
 
-/// The options of `schedule plan`.
 #[derive(Args, Debug)]
 #[command(after_help = PLAN)]
 pub(crate) struct PlanOptions {

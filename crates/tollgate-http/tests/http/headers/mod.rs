@@ -14,13 +14,9 @@ const RECEIVED: u64 = 1_700_000_000;
 /// Reads headers, one in each line.
 fn hints(headers: &str) -> Hints {
     let mut map = HeaderMap::new();
-    for line in headers
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-    {
+    for line in headers.lines().filter(|line| !line.trim().is_empty()) {
         let (name, value) = line.split_once(':').unwrap();
-        let name: HeaderName = name.parse().unwrap();
+        let name: HeaderName = name.trim().parse().unwrap();
         map.append(name, value.trim().parse().unwrap());
     }
     Hints::read(&map, SystemTime::UNIX_EPOCH + Duration::from_secs(RECEIVED))
@@ -34,16 +30,10 @@ fn shown(hints: &Hints) -> String {
     }
     let millis = |time: Option<Duration>| or_none(time.map(|time| time.as_millis()));
     let one = |limit: &LimitHint| {
-        let numbers = [limit.amount(), limit.remaining()].map(or_none);
-        let times = [limit.window(), limit.reset_after()].map(millis);
-        [&[or_none(limit.name())], &numbers[..], &times]
-            .concat()
-            .join(" ")
+        let [amount, left] = [limit.amount(), limit.remaining()].map(or_none);
+        let [window, reset] = [limit.window(), limit.reset_after()].map(millis);
+        format!("{} {amount} {left} {window} {reset}", or_none(limit.name()))
     };
-    hints
-        .limits()
-        .iter()
-        .map(one)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let limits: Vec<_> = hints.limits().iter().map(one).collect();
+    limits.join(", ")
 }

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use axum::extract::ConnectInfo;
 use http::{HeaderName, Request};
 use tollgate_core::RateLimiter;
 use tollgate_http::inbound::{ClientIp, InboundLayer};
@@ -10,12 +11,7 @@ use tollgate_memory::MemoryStore;
 use super::support::*;
 
 pub(crate) fn from(peer: &str, headers: &[(&str, &str)]) -> Request<Body> {
-    let mut request = request_from(peer.parse::<IpAddr>().unwrap());
-    for (name, value) in headers {
-        let name: HeaderName = name.parse().unwrap();
-        let _ = request.headers_mut().append(name, value.parse().unwrap());
-    }
-    request
+    with(request_from(peer.parse::<IpAddr>().unwrap()), headers)
 }
 
 /// Returns the key that the request is counted for, or the status of its refusal.
@@ -38,17 +34,13 @@ async fn clients_without_an_address_share_no_key() {
 async fn the_address_of_the_connection_is_found_where_servers_put_it() {
     let client = ClientIp::peer();
     let socket = SocketAddr::from((ALICE, 4711));
-    let mut request = Request::new(Body::default());
-    let _ = request.extensions_mut().insert(socket);
-    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
-    let mut request = Request::new(Body::default());
-    let _ = request.extensions_mut().insert(IpAddr::from(ALICE));
-    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
-    let mut request = Request::new(Body::default());
-    let _ = request
-        .extensions_mut()
-        .insert(axum::extract::ConnectInfo(socket));
-    assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    let mut requests = [(); 3].map(|()| Request::new(Body::default()));
+    let _ = requests[0].extensions_mut().insert(socket);
+    let _ = requests[1].extensions_mut().insert(socket.ip());
+    let _ = requests[2].extensions_mut().insert(ConnectInfo(socket));
+    for request in requests {
+        assert_eq!(key_of(&client, request).await.unwrap(), "203.0.113.7");
+    }
     let client = client.peer_by(|parts| parts.headers.get("peer")?.to_str().ok()?.parse().ok());
     let request = from("203.0.113.7", &[("peer", "192.0.2.1")]);
     assert_eq!(key_of(&client, request).await.unwrap(), "192.0.2.1");
@@ -64,10 +56,7 @@ async fn addresses_are_read_from_the_end_of_one_list() {
         (&["6.6.6.6,203.0.113.7", "10.0.0.2"], "203.0.113.7"),
         (&["6.6.6.6, 203.0.113.7, "], "203.0.113.7"),
         (&["6.6.6.6, 203.0.113.7", ""], "203.0.113.7"),
-        (
-            &["203.0.113.7,, \t,", " , ", "", "10.0.0.2,"],
-            "203.0.113.7",
-        ),
+        (&["203.0.113.7,,\t,", " , ", "", "10.0.0.2,"], "203.0.113.7"),
         (&["", ", ,"], "10.0.0.1"),
         // Of proxies alone, the first.
         (&["10.0.0.2"], "10.0.0.2"),
@@ -78,10 +67,7 @@ async fn addresses_are_read_from_the_end_of_one_list() {
         (&["6.6.6.6, \"203.0.113.7"], "10.0.0.1"),
         (&["6.6.6.6, \"203.0.113.7\\\""], "10.0.0.1"),
         (&["1.2.3.4.5, 999.1.1.1"], "10.0.0.1"),
-        (
-            &["\"2001:db8:1:2::5\""],
-            "2001:db8:1::/48 2001:db8:1:2::/64",
-        ),
+        (&["\"1::5\""], "1::/48 1::/64"),
         (&["\"203.0.113\\.7:4711\""], "203.0.113.7"),
     ] {
         let headers: Vec<_> = lines.iter().map(|line| (XFF, *line)).collect();
@@ -101,10 +87,7 @@ async fn forwarded_is_read_from_its_end() {
             "for=6.6.6.6, For=\"203.0.113.7:4711\";proto=https;by=10.0.0.1",
             "203.0.113.7",
         ),
-        (
-            "proto=https;for=\"[2001:db8:1:2::5]:80\"",
-            "2001:db8:1::/48 2001:db8:1:2::/64",
-        ),
+        ("proto=https;for=\"[1::5]:80\"", "1::/48 1::/64"),
         // A quote that the client never ended.
         ("for=\"6.6.6.6, for=203.0.113.7", "203.0.113.7"),
         ("for=6.6.6.6;host=\"a, for=203.0.113.7", "203.0.113.7"),
@@ -131,16 +114,8 @@ async fn forwarded_is_read_from_its_end() {
 async fn hops_count_from_the_end() {
     let one = ClientIp::hops(1);
     let two = ClientIp::hops(2);
-    let request = || {
-        from(
-            "10.0.0.1",
-            &[
-                (XFF, "6.6.6.6, 203.0.113.7,"),
-                (XFF, "10.0.0.2, "),
-                (XFF, ""),
-            ],
-        )
-    };
+    let lines = ["6.6.6.6, 203.0.113.7,", "10.0.0.2, ", ""].map(|line| (XFF, line));
+    let request = || from("10.0.0.1", &lines);
     assert_eq!(key_of(&one, request()).await.unwrap(), "10.0.0.2");
     assert_eq!(key_of(&two, request()).await.unwrap(), "203.0.113.7");
     let direct = || from("10.0.0.1", &[(XFF, "203.0.113.7")]);
@@ -162,21 +137,12 @@ async fn cloudfronts_header_ends_with_a_port() {
     let client = ClientIp::header(HeaderName::from_static(name)).ipv6_prefix(128);
     for (value, expected) in [
         ("198.51.100.10:46532", Ok("198.51.100.10")),
-        (
-            "2001:db8:1:2::9:46532",
-            Ok("2001:db8:1::/48 2001:db8:1:2::9/128"),
-        ),
-        (
-            "2001:db8:1:2::9:4653",
-            Ok("2001:db8:1::/48 2001:db8:1:2::9/128"),
-        ),
-        (
-            "2001:db8:1:2:3:4:5:6:80",
-            Ok("2001:db8:1::/48 2001:db8:1:2:3:4:5:6/128"),
-        ),
-        ("2001:db8:1:2:3:4:5:6", Err(500)),
-        ("2001:db8:1:2::9:65536", Err(500)),
-        ("2001:db8:1:2::9:", Err(500)),
+        ("2001:db8::9:46532", Ok("2001:db8::/48 2001:db8::9/128")),
+        ("2001:db8::9:4653", Ok("2001:db8::/48 2001:db8::9/128")),
+        ("1:2:3:4:5:6:7:8:80", Ok("1:2:3::/48 1:2:3:4:5:6:7:8/128")),
+        ("1:2:3:4:5:6:7:8", Err(500)),
+        ("2001:db8::9:65536", Err(500)),
+        ("2001:db8::9:", Err(500)),
         ("198.51.100.10", Err(500)),
     ] {
         let key = key_of(&client, from("192.0.2.1", &[(name, value)])).await;
@@ -186,12 +152,9 @@ async fn cloudfronts_header_ends_with_a_port() {
     // No other header is read so.
     let name = "x-real-ip";
     let client = ClientIp::header(HeaderName::from_static(name));
-    let key = key_of(
-        &client,
-        from("192.0.2.1", &[(name, "2001:db8:1:2::9:4653")]),
-    )
-    .await;
-    assert_eq!(key.unwrap(), "2001:db8:1::/48 2001:db8:1:2::/64");
+    let request = from("192.0.2.1", &[(name, "2001:db8::9:4653")]);
+    let key = key_of(&client, request).await.unwrap();
+    assert_eq!(key, "2001:db8::/48 2001:db8::/64");
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use futures_util::FutureExt;
+use http::HeaderMap;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use sfv::{BareItem, Dictionary, List, ListEntry, Parser};
 use tollgate_core::store::{Checks, Fingerprint, Request, Source, Verdict, Verdicts};
@@ -20,7 +20,9 @@ use tollgate_http::inbound::{Draft, Fields, InboundLayer, Policy, Reset};
 use tollgate_layers::{DenyCache, Fallback, Share};
 use tollgate_memory::{ManualClock, MemoryStore};
 use tollgate_mock::{Fault, FaultyStore};
+use tower::{Layer, ServiceExt, service_fn};
 
+use super::refusals::of;
 use super::support::*;
 
 /// Returns the headers of a decision at a cost, and its limiter.
@@ -316,16 +318,10 @@ fn of_nested_layers_the_one_with_the_least_left_is_heard() {
 /// Sends a request of Alice through two layers, with this content type.
 fn send_through<S: Store + 'static>(
     [outer, inner]: [&InboundLayer<S>; 2],
-    content_type: &'static str,
+    content_type: &str,
 ) -> HeaderMap {
-    use tower::{Layer, ServiceExt, service_fn};
-    let service = service_fn(|_: http::Request<Body>| async {
-        Ok::<_, std::convert::Infallible>(http::Response::new(Body::default()))
-    });
-    let mut request = request("alice");
-    *request.method_mut() = http::Method::POST;
-    let content_type = HeaderValue::from_static(content_type);
-    let _ = request.headers_mut().insert("content-type", content_type);
+    let service = service_fn(hello);
+    let request = of(content_type);
     let response = outer.layer(inner.layer(service)).oneshot(request);
     let response = response.now_or_never().unwrap().unwrap();
     response.into_parts().0.headers

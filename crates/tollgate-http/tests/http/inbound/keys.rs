@@ -7,11 +7,7 @@ use tollgate_http::inbound::{ClientIp, InboundLayer, KeyBy, Peer};
 use super::support::*;
 
 fn request_with(headers: &[(&'static str, &str)]) -> Request<Body> {
-    let mut request = request_from(ALICE);
-    for (name, value) in headers {
-        let _ = request.headers_mut().append(*name, value.parse().unwrap());
-    }
-    request
+    with(request_from(ALICE), headers)
 }
 
 /// Returns whether the two requests count for one key.
@@ -95,10 +91,8 @@ async fn a_bearer_token_is_that_of_the_standard() {
         (&["Bearer \"a\""], None),
         (&["Bearer abc", "Bearer abd"], None),
     ] {
-        let headers: Vec<_> = values
-            .iter()
-            .map(|value| ("authorization", *value))
-            .collect();
+        let headers = values.iter().map(|value| ("authorization", *value));
+        let headers: Vec<_> = headers.collect();
         let (parts, _) = request_with(&headers).into_parts();
         let found = KeyBy::bearer().key_of(&parts);
         assert_eq!(found, token.map(KeyBy::key_of_header), "{values:?}");
@@ -269,9 +263,8 @@ fn the_key_of_an_address_or_a_header_is_known_without_a_request() {
         ("2001:db8:1:2::9", 32, "2001:db8::/32"),
     ] {
         assert_eq!(of(address, bits), text, "{address} {bits}");
-        let mut request = request_from(address.parse::<std::net::IpAddr>().unwrap());
-        let _ = request.headers_mut().insert("user", "bob".parse().unwrap());
-        let (parts, _) = request.into_parts();
+        let request = request_from(address.parse::<std::net::IpAddr>().unwrap());
+        let (parts, _) = with(request, &[("user", "bob")]).into_parts();
         let client = || ClientIp::peer().ipv6_prefix(bits);
         let (partition, rest) = text.split_once(' ').unwrap_or((text, ""));
         for (key, text) in [

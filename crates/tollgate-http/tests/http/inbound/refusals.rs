@@ -4,6 +4,7 @@ use base64::Engine;
 use http::Response;
 use http::header::RETRY_AFTER;
 use http_body_util::BodyExt;
+use tokio::join;
 use tollgate_core::ErrorKind;
 use tollgate_http::inbound::{Cause, ClientIp, Draft, Fields, InboundLayer, Policy, Reset};
 use tollgate_mock::{Fault, FaultyStore};
@@ -30,13 +31,8 @@ async fn a_denial_is_a_problem_with_the_policies_that_were_violated() {
     let expected = serde_json::json!(["minute", "day"]);
     assert_eq!(problem["violated-policies"], expected);
 
-    let shadow = InboundLayer::new(
-        limiter(
-            store().0,
-            ["minute=sliding-log:1/1m", "day=sliding-log:1/1d,shadow"],
-        ),
-        by_user(),
-    );
+    let limits = ["minute=sliding-log:1/1m", "day=sliding-log:1/1d,shadow"];
+    let shadow = InboundLayer::new(limiter(store().0, limits), by_user());
     let _ = send(&shadow, request("alice")).await;
     for layer in [layer.fields(Fields::new().hide("day")).unwrap(), shadow] {
         let answer = send(&layer, request("alice")).await;
@@ -90,10 +86,7 @@ async fn every_refusal_is_well_formed_json() {
         Policy::new(key).cost(|_| 2),
     );
     let nameless = send(&layer, request("alice")).await;
-    let mut named = request("alice");
-    let _ = named
-        .headers_mut()
-        .insert("x-api-key", "k".parse().unwrap());
+    let named = with(request("alice"), &[("x-api-key", "k")]);
     let impossible = send(&layer, named).await;
     for (answer, status) in [(unknown, 500), (nameless, 401), (impossible, 429)] {
         let problem: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
@@ -142,11 +135,9 @@ async fn a_response_of_ones_own_says_when_to_come_back_if_the_store_fails() {
 }
 
 /// Returns a request of Alice with a body of this type.
-fn of(content_type: &str) -> http::Request<Body> {
-    let mut request = request("alice");
+pub(crate) fn of(content_type: &str) -> http::Request<Body> {
+    let mut request = with(request("alice"), &[("content-type", content_type)]);
     *request.method_mut() = http::Method::POST;
-    let content_type = content_type.parse().unwrap();
-    let _ = request.headers_mut().insert("content-type", content_type);
     request
 }
 
@@ -207,21 +198,9 @@ async fn a_missing_place_or_store_asks_for_a_second() {
     let held = places.acquire("alice", "other").run().unwrap();
     assert!(held.is_granted());
     let grpc = || of("application/grpc");
-    let answers = [
-        (
-            send(&down, request("alice")).await,
-            send(&down, grpc()).await,
-            "14",
-            503,
-        ),
-        (
-            send(&full, request("alice")).await,
-            send(&full, grpc()).await,
-            "8",
-            429,
-        ),
-    ];
-    for (http, grpc, code, status) in answers {
+    let down = join!(send(&down, request("alice")), send(&down, grpc()));
+    let full = join!(send(&full, request("alice")), send(&full, grpc()));
+    for ((http, grpc), code, status) in [(down, "14", 503), (full, "8", 429)] {
         assert_eq!((http.status, &*http.header("retry-after")), (status, "1"));
         assert_eq!(grpc.header("grpc-status"), code);
         assert_eq!(grpc.header("retry-after"), "1");

@@ -70,10 +70,8 @@ async fn the_service_that_was_made_ready_is_the_one_that_is_called() {
 async fn a_request_that_is_refused_keeps_nothing_of_the_service_that_was_made_ready() {
     for store in stores() {
         let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user());
-        let inner = service_fn(|_: Request<Body>| async {
-            Ok::<_, Infallible>(Response::new(Body::default()))
-        });
-        let mut first = layer.layer(ConcurrencyLimit::new(inner, 1));
+        let inner = ConcurrencyLimit::new(service_fn(hello), 1);
+        let mut first = layer.layer(inner);
         let mut second = first.clone();
         // The last has no key.
         for (request, status) in [
@@ -124,10 +122,8 @@ impl Inner {
         if self.fails {
             return Err("broken".to_owned());
         }
-        let data = self
-            .chunks
-            .iter()
-            .map(|chunk| Ok(Frame::data(Bytes::from(chunk.clone()))));
+        let data = self.chunks.iter().cloned();
+        let data = data.map(|chunk| Ok(Frame::data(Bytes::from(chunk))));
         let trailers = self.trailers.then(|| {
             let mut trailers = HeaderMap::new();
             let _ = trailers.insert("x-trailer", "1".parse().unwrap());

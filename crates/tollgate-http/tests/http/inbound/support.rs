@@ -1,12 +1,13 @@
 //! Requests, a store with a clock of its own, and a service that answers every request.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderName, Request, Response};
 use http_body_util::Full;
 use proptest::prelude::*;
 use tollgate_core::store::{Checks, Request as Question, Verdicts};
@@ -121,10 +122,24 @@ pub(crate) fn request(user: &str) -> Request<Body> {
     request.body(Body::default()).unwrap()
 }
 
+/// Adds headers to a request.
+pub(crate) fn with(mut request: Request<Body>, headers: &[(&str, &str)]) -> Request<Body> {
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().unwrap();
+        let _ = request.headers_mut().append(name, value.parse().unwrap());
+    }
+    request
+}
+
 pub(crate) fn request_from(peer: impl Into<IpAddr>) -> Request<Body> {
     let mut request = Request::new(Body::default());
     let _ = request.extensions_mut().insert(Peer(peer.into()));
     request
+}
+
+/// Answers every request.
+pub(crate) async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    Ok(Response::new(Body::from("hello")))
 }
 
 /// Sends a request through the layer to a service that answers `hello`.
@@ -141,12 +156,9 @@ pub(crate) async fn send_to<S: Store + 'static>(
     request: Request<Body>,
     respond: impl Fn(Request<Body>) -> Response<Body> + Clone,
 ) -> Answer {
-    let service = service_fn(move |request| {
-        let response = respond(request);
-        async move { Ok::<_, Infallible>(response) }
-    });
-    let response = layer.layer(service).oneshot(request).await.unwrap();
-    Answer::read(response).await
+    let respond = move |request| ready(Ok::<_, Infallible>(respond(request)));
+    let response = layer.layer(service_fn(respond)).oneshot(request);
+    Answer::read(response.await.unwrap()).await
 }
 
 /// A limit of any algorithm.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::num::NonZeroU64;
 
 use async_trait::async_trait;
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
 use jiff::tz::TimeZone;
 use tollgate_core::store::{Checks, Operation, Request as Question, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError};
@@ -128,8 +128,7 @@ async fn a_layer_by_limiter_says_which_limiters_it_can_be_given() {
         assert!(layer.supported().is_ok());
         for (name, status, expected) in [("b", 200, Ok(())), ("a", 500, Err(ErrorKind::Malformed))]
         {
-            let mut request = request("alice");
-            let _ = request.headers_mut().insert("name", name.parse().unwrap());
+            let request = with(request("alice"), &[("name", name)]);
             assert_eq!(send(&layer, request).await.status, status);
             let supported = layer.supported_with(&chosen(name));
             let kind = supported.map_err(|error| {
@@ -156,9 +155,7 @@ fn in_zones() -> Policy {
 }
 
 fn from_zone(zone: &str) -> http::Request<Body> {
-    let mut request = request("alice");
-    let _ = request.headers_mut().insert("zone", zone.parse().unwrap());
-    request
+    with(request("alice"), &[("zone", zone)])
 }
 
 #[tokio::test]
@@ -189,18 +186,12 @@ async fn without_a_zone_that_has_a_name_a_request_is_refused_and_asks_nobody() {
     let refuses = |_: &Question<'_>| panic!("the store was asked");
     let layer = InboundLayer::new(limiter(Partly::refusing(refuses), MONTH), in_zones());
     let layer = layer.on_store_failure(OnStoreFailure::Allow);
-    let on_no_day = |day: &'static str| {
-        let mut request = from_zone("Europe/Berlin");
-        let _ = request
-            .headers_mut()
-            .insert("day", HeaderValue::from_static(day));
-        request
-    };
+    let on_day = |day| with(from_zone("Europe/Berlin"), &[("day", day)]);
     for request in [
         request("alice"),
         from_zone("Europe/Atlantis"),
-        on_no_day("32"),
-        on_no_day("first"),
+        on_day("32"),
+        on_day("first"),
     ] {
         assert_eq!(send(&layer, request).await.status, 500);
     }

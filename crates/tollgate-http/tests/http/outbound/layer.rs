@@ -13,9 +13,10 @@ use tollgate_http::Hints;
 use tollgate_http::outbound::{OutboundLayer, OutboundRequestError, host};
 use tollgate_layers::Prefetch;
 use tollgate_memory::MemoryStore;
+use tollgate_mock::{Fault, FaultyStore};
 use tollgate_tokio::Outbound;
 use tollgate_tokio::wait::WaitError;
-use tower::{Layer, Service, ServiceExt};
+use tower::{Layer, ServiceExt};
 
 use super::remote::*;
 
@@ -52,18 +53,11 @@ async fn a_request_that_would_wait_too_long_is_not_sent() {
     let layer = OutboundLayer::new(outbound, key, 5 * SECOND);
     let background = layer.clone().background();
     for (layer, most) in [(background, 6), (layer, 4)] {
-        let mut client = layer.layer(remote.client.clone());
+        let client = layer.layer(remote.client.clone());
         for _ in 0..most {
-            client
-                .ready()
-                .await
-                .unwrap()
-                .call(request("GET"))
-                .await
-                .unwrap();
+            client.clone().oneshot(request("GET")).await.unwrap();
         }
-        let error = client.ready().await.unwrap().call(request("GET")).await;
-        let error = error.unwrap_err();
+        let error = client.oneshot(request("GET")).await.unwrap_err();
         let OutboundRequestError::NotAdmitted(WaitError::TooLong(refused)) = &error else {
             panic!("{error:?}");
         };
@@ -162,12 +156,8 @@ async fn reports_about_any_of_several_limits_are_shared() {
     ];
     for (status, calls, background) in [(200, 1, false), (200, 1, true), (429, 2, false)] {
         let store = store();
-        let outbound = || {
-            Outbound::builder(Arc::clone(&store), limits)
-                .keep_for_urgent(5)
-                .build()
-        };
-        let (one, other) = (outbound().unwrap(), outbound().unwrap());
+        let outbound = || Outbound::builder(Arc::clone(&store), limits).keep_for_urgent(5);
+        let [one, other] = [outbound(), outbound()].map(|one| one.build().unwrap());
         let answer: Answer = (
             status,
             &[
@@ -178,30 +168,23 @@ async fn reports_about_any_of_several_limits_are_shared() {
         );
         let remote = Remote::new(&[answer]);
         let layer = OutboundLayer::new(one, |_: &Request<String>| KEY, MINUTE);
-        let layer = if background {
-            layer.background()
-        } else {
-            layer
+        let layer = match background {
+            true => layer.background(),
+            false => layer,
         };
-        let mut client = layer.layer(remote.client.clone());
-        let response = client.ready().await.unwrap().call(request("GET"));
-        assert_eq!(response.await.unwrap().status(), 200);
+        let client = layer.layer(remote.client.clone());
+        let response = client.oneshot(request("GET")).await.unwrap();
+        assert_eq!(response.status(), 200);
         assert_eq!(remote.calls().len(), calls);
         let permit = other.call(KEY).wait_up_to(SECOND).await.unwrap();
-        let left = 4_000 - u64::try_from(calls).unwrap();
-        assert_eq!(
-            permit.verdicts().as_slice()[1].remaining(),
-            left,
-            "{status}"
-        );
+        let left = permit.verdicts().as_slice()[1].remaining();
+        assert_eq!(left, 4_000 - u64::try_from(calls).unwrap(), "{status}");
     }
 }
 
 /// However many fields a response has: one report for a limit, and one pause.
 #[tokio::test(start_paused = true)]
 async fn what_a_response_repeats_is_reported_once() {
-    use tollgate_mock::{Fault, FaultyStore};
-
     // The permit, the pause and the report.
     let faults = iter::repeat_n(Fault::None, 3);
     let faults = faults.chain(iter::repeat(Fault::Fail(ErrorKind::Unavailable)));
@@ -232,8 +215,6 @@ async fn what_a_response_repeats_is_reported_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_does_not_cost_the_response() {
-    use tollgate_mock::{Fault, FaultyStore};
-
     let refusal: Answer = (429, &[("retry-after", "1")]);
     let accepted: Answer = (200, &[("x-ratelimit-remaining", "1")]);
     let refusal_with_rest: Answer = (429, &[("retry-after", "1"), ("x-ratelimit-remaining", "1")]);
@@ -250,11 +231,9 @@ async fn a_store_that_fails_does_not_cost_the_response() {
         let faults = iter::repeat_n(Fault::None, successes);
         let faults = faults.chain([Fault::Fail(ErrorKind::Unavailable)]);
         let store = FaultyStore::new(store(), faults);
-        let outbound = Outbound::builder(store, ["api=sliding-log:10/10s"])
-            .build()
-            .unwrap();
+        let outbound = Outbound::builder(store, ["api=sliding-log:10/10s"]).build();
         let remote = Remote::new(&[answer]);
-        let layer = OutboundLayer::new(outbound, key, MINUTE).settle(move |_| cost);
+        let layer = OutboundLayer::new(outbound.unwrap(), key, MINUTE).settle(move |_| cost);
         let client = layer.layer(remote.client.clone());
         let response = client.oneshot(request("GET")).await.unwrap();
         assert_eq!(response.status(), answer.0);

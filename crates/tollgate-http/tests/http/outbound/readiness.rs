@@ -90,6 +90,12 @@ impl Service<Request<()>> for Slow {
     }
 }
 
+/// Returns a process that may make one call in ten seconds, and not for `margin` more.
+fn slow_process(margin: Duration) -> Process {
+    let outbound = Outbound::builder(store(), ["api=sliding-log:1/10s"]);
+    outbound.margin(margin).build().unwrap()
+}
+
 /// Returns how many units of 10 are left after one more call.
 async fn left(outbound: &Process) -> u64 {
     let permit = outbound.call(KEY).wait_up_to(Duration::ZERO).await.unwrap();
@@ -100,8 +106,7 @@ async fn left(outbound: &Process) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn free_key_does_not_wait_for_a_busy_one() {
-    let outbound = Outbound::builder(store(), ["api=sliding-log:1/10s"]);
-    let outbound = outbound.build().unwrap();
+    let outbound = slow_process(Duration::ZERO);
     let key = |request: &Request<()>| request.uri().path().to_owned();
     let client = service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(())) });
     // All requests share one slot of the client.
@@ -109,11 +114,9 @@ async fn free_key_does_not_wait_for_a_busy_one() {
     let client = OutboundLayer::new(outbound, key, MINUTE).layer(client);
     let started = Instant::now();
     let send = |path: &'static str| {
-        let mut client = client.clone();
+        let sent = client.clone().oneshot(Request::get(path).body(()).unwrap());
         tokio::spawn(async move {
-            let request = Request::get(path).body(()).unwrap();
-            let response = client.ready().await.unwrap().call(request).await;
-            assert_eq!(response.unwrap().status(), 200);
+            assert_eq!(sent.await.unwrap().status(), 200);
             started.elapsed()
         })
     };
@@ -218,8 +221,7 @@ async fn permit_that_grew_old_is_replaced_when_the_client_is_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_that_get_ready_slowly_are_sent_in_spite_of_each_other() {
-    let outbound = Outbound::builder(store(), ["api=sliding-log:1/10s"]);
-    let outbound = outbound.margin(MARGIN).build().unwrap();
+    let outbound = slow_process(MARGIN);
     let client = Slow::new(5 * SECOND, 99, StatusCode::OK);
     let sent = Arc::clone(&client.sent);
     let client = OutboundLayer::new(outbound.clone(), key, 5 * MINUTE).layer(client);
@@ -236,8 +238,7 @@ async fn requests_that_get_ready_slowly_are_sent_in_spite_of_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn client_that_is_ready_is_kept_only_for_a_permit_that_comes_at_once() {
-    let outbound = Outbound::builder(store(), ["api=sliding-log:1/10s"]);
-    let outbound = outbound.margin(MARGIN).build().unwrap();
+    let outbound = slow_process(MARGIN);
     let key = |request: &Request<()>| request.uri().path().to_owned();
     let client = Slow::new(5 * SECOND, 99, StatusCode::OK);
     // All requests share one slot of the client.

@@ -41,7 +41,7 @@ async fn pauses_double_if_the_service_does_not_say_how_long() {
         (429, &[]),
         (429, &[]),
     ];
-    let (outbound, remote) = (process(&store()), Remote::new(&answers));
+    let (outbound, remote) = alone(&answers);
     // Three retries, and the last response.
     assert_eq!(send(&outbound, &remote, "GET").await, (429, 4));
     let calls = remote.calls();
@@ -57,13 +57,13 @@ async fn pauses_double_if_the_service_does_not_say_how_long() {
 #[tokio::test(start_paused = true)]
 async fn retries_can_be_limited() {
     let refused: [Answer; 2] = [(429, &[("retry-after", "1")]); 2];
-    let outbound = || OutboundLayer::new(process(&store()), key, MINUTE);
-    let remote = Remote::new(&refused);
-    let client = outbound().retries(1).layer(remote.client.clone());
+    let (outbound, remote) = alone(&refused);
+    let layer = OutboundLayer::new(outbound, key, MINUTE);
+    let client = layer.clone().retries(1).layer(remote.client.clone());
     assert_eq!(client.oneshot(request("GET")).await.unwrap().status(), 429);
     assert_eq!(remote.calls().len(), 2);
     let remote = Remote::new(&refused);
-    let client = outbound().without_retries().layer(remote.client.clone());
+    let client = layer.without_retries().layer(remote.client.clone());
     assert_eq!(client.oneshot(request("GET")).await.unwrap().status(), 429);
     assert_eq!(remote.calls().len(), 1);
 }
@@ -87,13 +87,8 @@ async fn retry_after_of_a_refusal_pauses_whatever_its_status() {
     ];
     for status in refusing {
         for method in ["GET", "PUT", "POST"] {
-            let (outbound, remote) = (
-                process(&store()),
-                Remote::new(&[(
-                    status,
-                    &[("retry-after", "3"), ("x-ratelimit-remaining", "9")],
-                )]),
-            );
+            let headers = &[("retry-after", "3"), ("x-ratelimit-remaining", "9")];
+            let (outbound, remote) = alone(&[(status, headers)]);
             let sent = send(&outbound, &remote, method).await;
             // Only a 429 says that nothing was done.
             if method == "POST" && status != 429 {
@@ -130,7 +125,7 @@ async fn other_responses_do_not_pause() {
         (503, &[]),
         (503, &[("retry-after", "soon")]),
     ] {
-        let (outbound, remote) = (process(&store()), Remote::new(&[(status, headers)]));
+        let (outbound, remote) = alone(&[(status, headers)]);
         assert_eq!(send(&outbound, &remote, "GET").await, (status, 1));
         assert!(may_call_now(&outbound).await, "{status}");
     }
@@ -143,23 +138,23 @@ async fn forbidden_with_nothing_left_is_refused_until_the_reset() {
         ("x-ratelimit-remaining", "0"),
         ("x-ratelimit-reset", "30"),
     ];
-    let (outbound, remote) = (process(&store()), Remote::new(&[(403, nothing_left)]));
+    let (outbound, remote) = alone(&[(403, nothing_left)]);
     assert_eq!(send(&outbound, &remote, "GET").await, (200, 2));
     assert!(remote.calls()[1] >= 30 * SECOND + MARGIN);
     // Whichever statuses refuse with `Retry-After`.
-    let (outbound, remote) = (process(&store()), Remote::new(&[(403, nothing_left)]));
+    let (outbound, remote) = alone(&[(403, nothing_left)]);
     let layer = OutboundLayer::new(outbound, key, MINUTE).refusals([]);
     let client = layer.layer(remote.client.clone());
     assert_eq!(client.oneshot(request("GET")).await.unwrap().status(), 200);
     assert!(remote.calls()[1] >= 30 * SECOND + MARGIN);
     // The service does not say until when.
     let forbidden: Answer = (403, &[("x-ratelimit-remaining", "0")]);
-    let (outbound, remote) = (process(&store()), Remote::new(&[forbidden]));
+    let (outbound, remote) = alone(&[forbidden]);
     assert_eq!(send(&outbound, &remote, "GET").await, (200, 2));
     assert!(remote.calls()[1] >= SECOND);
     // The last call that the limit admits may find nothing, or fail.
     for status in [404, 500] {
-        let (outbound, remote) = (process(&store()), Remote::new(&[(status, nothing_left)]));
+        let (outbound, remote) = alone(&[(status, nothing_left)]);
         assert_eq!(send(&outbound, &remote, "GET").await, (status, 1));
         assert!(!may_call_now(&outbound).await);
     }
@@ -168,10 +163,7 @@ async fn forbidden_with_nothing_left_is_refused_until_the_reset() {
 #[tokio::test(start_paused = true)]
 async fn statuses_of_refusals_can_be_set() {
     for (status, calls) in [(409, 1), (403, 1), (503, 2), (429, 2)] {
-        let (outbound, remote) = (
-            process(&store()),
-            Remote::new(&[(status, &[("retry-after", "3")])]),
-        );
+        let (outbound, remote) = alone(&[(status, &[("retry-after", "3")])]);
         let layer = OutboundLayer::new(outbound.clone(), key, MINUTE);
         let layer = layer.refusals([StatusCode::SERVICE_UNAVAILABLE]);
         let client = layer.layer(remote.client.clone());
@@ -185,7 +177,7 @@ async fn statuses_of_refusals_can_be_set() {
 async fn repetitions_are_bounded_whatever_refuses() {
     for status in [403, 429, 503] {
         let refused: [Answer; 9] = [(status, &[("retry-after", "1")]); 9];
-        let (outbound, remote) = (process(&store()), Remote::new(&refused));
+        let (outbound, remote) = alone(&refused);
         assert_eq!(send(&outbound, &remote, "GET").await, (status, 4));
         assert_eq!(remote.calls().len(), 4);
     }
@@ -193,17 +185,14 @@ async fn repetitions_are_bounded_whatever_refuses() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_would_come_too_late_is_left_out() {
-    let (outbound, remote) = (
-        process(&store()),
-        Remote::new(&[(429, &[("retry-after", "90")])]),
-    );
+    let (outbound, remote) = alone(&[(429, &[("retry-after", "90")])]);
     let started = Instant::now();
     assert_eq!(send(&outbound, &remote, "GET").await, (429, 1));
     assert_eq!(started.elapsed(), Duration::ZERO);
 
     // All retries together have the time of one request.
     let slow: [Answer; 2] = [(429, &[("retry-after", "40")]); 2];
-    let (outbound, remote) = (process(&store()), Remote::new(&slow));
+    let (outbound, remote) = alone(&slow);
     assert_eq!(send(&outbound, &remote, "GET").await, (429, 2));
 }
 
@@ -230,10 +219,7 @@ async fn retry_is_left_out_after_the_longest_wait_although_a_permit_is_free() {
 /// It would be admitted in the pause.
 #[tokio::test(start_paused = true)]
 async fn request_that_costs_nothing_is_sent_once() {
-    let (outbound, remote) = (
-        process(&store()),
-        Remote::new(&[(429, &[("retry-after", "7")])]),
-    );
+    let (outbound, remote) = alone(&[(429, &[("retry-after", "7")])]);
     let layer = OutboundLayer::new(outbound.clone(), key, MINUTE).cost(|_| 0);
     let client = layer.layer(remote.client.clone());
     assert_eq!(client.oneshot(request("GET")).await.unwrap().status(), 429);
@@ -281,7 +267,7 @@ async fn a_pause_is_not_longer_than_the_longest() {
         (200, nothing_left),
         (200, of_another),
     ] {
-        let (outbound, remote) = (process(&store()), Remote::new(&[answer]));
+        let (outbound, remote) = alone(&[answer]);
         let layer = OutboundLayer::new(outbound.clone(), key, MINUTE);
         let layer = layer.longest_pause(20 * SECOND).without_retries();
         let client = layer.layer(remote.client.clone());

@@ -40,6 +40,11 @@ pub(crate) fn process(store: &Arc<MemoryStore>) -> Process {
     outbound.margin(MARGIN).keep_for_urgent(4).build().unwrap()
 }
 
+/// Returns a process of its own, and a service that gives it these answers.
+pub(crate) fn alone(answers: &[Answer]) -> (Process, Remote) {
+    (process(&store()), Remote::new(answers))
+}
+
 type Client = BoxCloneSyncService<Request<String>, Response<u32>, Infallible>;
 
 /// What a service answers: the status, and headers.

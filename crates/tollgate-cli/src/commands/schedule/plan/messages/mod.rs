@@ -167,16 +167,12 @@ impl Messages {
             return vec![self.span().0; self.messages.len()];
         }
         let mut earliest = vec![Timestamp::MAX; self.keys()];
-        let mut instants: Vec<_> = self
-            .messages
-            .iter()
-            .rev()
-            .map(|message| {
-                let earliest = &mut earliest[message.key.index()];
-                *earliest = message.wanted.min(*earliest);
-                *earliest
-            })
-            .collect();
+        let of = |message: &Message| {
+            let earliest = &mut earliest[message.key.index()];
+            *earliest = message.wanted.min(*earliest);
+            *earliest
+        };
+        let mut instants: Vec<_> = self.messages.iter().rev().map(of).collect();
         instants.reverse();
         instants
     }

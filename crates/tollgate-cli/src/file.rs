@@ -1,21 +1,41 @@
-//! `Source`: an input file, plain or gzip, or standard input.
+//! Input files, plain or gzip, and standard input.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
+use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::Path;
 use std::time::SystemTime;
 
-use flate2::bufread::GzDecoder;
+use flate2::bufread::MultiGzDecoder;
 
-use super::content::{GZIP, NotText, START, not_text, unreadable};
 use crate::failure::Failure;
-use crate::output::Output;
 use crate::progress::Progress;
-use crate::text::grouped;
+
+/// How many bytes at the start of a file tell what it is.
+const START: u64 = 512;
+
+/// The first bytes of every gzip stream.
+const GZIP: &[u8] = &[0x1f, 0x8b];
 
 /// An input file before it is opened for reading.
 pub(crate) struct Source<'p> {
     path: &'p Path,
+}
+
+/// Content that is not text in UTF-8 with line ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotText {
+    #[error(
+        "its lines end in CR without LF: convert it with `tr '\\r' '\\n'`, and give the result"
+    )]
+    CarriageReturns,
+    #[error("its text is UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`, and give the result")]
+    Utf16,
+}
+
+impl From<NotText> for io::Error {
+    fn from(found: NotText) -> Self {
+        Self::new(ErrorKind::InvalidData, found)
+    }
 }
 
 pub(crate) fn is_standard_input(path: &Path) -> bool {
@@ -50,7 +70,7 @@ fn is_same_file(one: &Path, other: &Path) -> io::Result<bool> {
 }
 
 /// The decompressed text of a source.
-pub(crate) type Reader<'g> = Box<dyn Read + 'g>;
+type Reader<'g> = Box<dyn Read + 'g>;
 
 impl<'p> Source<'p> {
     /// Checks that `path` can be read, before any file is read; `-` is standard input.
@@ -65,7 +85,7 @@ impl<'p> Source<'p> {
             if metadata.is_file() {
                 // Only opening it shows whether it is readable. A pipe can be opened only once, so
                 // it is not tried.
-                start_of(&mut File::open(path)?)?;
+                drop(File::open(path)?);
             }
             Ok(())
         };
@@ -88,8 +108,6 @@ impl<'p> Source<'p> {
     }
 
     /// Opens the file and returns its text, decompressed if it starts like gzip, whatever its name.
-    ///
-    /// Fails with a [`NotText`] inside if the content is neither text nor gzip.
     pub(crate) fn reader(self, progress: &Progress) -> io::Result<Reader<'_>> {
         let file: Box<dyn Read> = if is_standard_input(self.path) {
             Box::new(io::stdin())
@@ -97,85 +115,56 @@ impl<'p> Source<'p> {
             Box::new(File::open(self.path)?)
         };
         let mut file = Metered { file, progress };
-        let start = start_of(&mut file)?;
-        let is_gzip = start.starts_with(GZIP);
-        let raw = Cursor::new(start).chain(file);
-        if !is_gzip {
-            return Ok(Box::new(raw));
-        }
-        let raw = BufReader::with_capacity(64 * 1024, raw);
-        let mut text = Members {
-            member: Some(GzDecoder::new(raw)),
-            name: self.path.display().to_string(),
-            progress,
-        };
-        let start = start_of(&mut text)?;
+        let mut start = start_of(&mut file)?;
+        let mut text: Reader<'_> = Box::new(file);
         if start.starts_with(GZIP) {
-            return Err(io::Error::new(ErrorKind::InvalidData, NotText::GzipTwice));
+            let packed = BufReader::with_capacity(64 * 1024, Cursor::new(start).chain(text));
+            text = Box::new(MultiGzDecoder::new(packed));
+            start = start_of(&mut text)?;
+        }
+        if is_utf16(&start) {
+            return Err(NotText::Utf16.into());
         }
         Ok(Box::new(Cursor::new(start).chain(text)))
     }
 }
 
-/// Reads the first bytes of a file, and fails if they say that it is neither text nor gzip.
 fn start_of(file: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut start = Vec::with_capacity(START);
-    let most = u64::try_from(START).unwrap_or(u64::MAX);
-    file.take(most).read_to_end(&mut start)?;
-    match not_text(&start) {
-        Some(found) => Err(io::Error::new(ErrorKind::InvalidData, found)),
-        None => Ok(start),
+    let mut start = Vec::new();
+    file.take(START).read_to_end(&mut start)?;
+    Ok(start)
+}
+
+/// Returns whether `start` has the byte order mark of UTF-16, or a zero in every other byte.
+fn is_utf16(start: &[u8]) -> bool {
+    match *start {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
+        [a, b, c, d, ..] => matches!(
+            [a == 0, b == 0, c == 0, d == 0],
+            [false, true, false, true] | [true, false, true, false]
+        ),
+        _ => false,
     }
 }
 
-/// The members of a gzip file, as `cat a.gz b.gz` writes them. Zeros after one, as on tapes and at the end
-/// of files of a fixed size, are ignored with a warning.
-struct Members<'g, R> {
-    /// `None` once the last one has ended.
-    member: Option<GzDecoder<R>>,
-    name: String,
-    progress: &'g Progress,
+/// Returns whether the lines of `text`, the start of a file, end in CR alone.
+pub(crate) fn has_bare_returns(text: &[u8]) -> bool {
+    memchr::memchr(b'\n', text).is_none()
+        && memchr::memchr(b'\r', text).is_some_and(|at| at + 1 < text.len())
 }
 
-impl<R: BufRead> Read for Members<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while let Some(mut member) = self.member.take() {
-            let read = member.read(buffer);
-            if !matches!(read, Ok(0)) || buffer.is_empty() {
-                self.member = Some(member);
-                return read;
-            }
-            let mut packed = member.into_inner();
-            let mut zeros = 0_u64;
-            while next(&mut packed)? == Some(0) {
-                packed.consume(1);
-                zeros += 1;
-            }
-            if zeros > 0 {
-                self.progress.finish();
-                let (name, zeros) = (&self.name, grouped(zeros));
-                let said = format!("{name}: ignored zeros after the end of its gzip data: {zeros}");
-                Output::new().complain(&said);
-            }
-            let is_followed = next(&mut packed)?.is_some();
-            self.member = is_followed.then(|| GzDecoder::new(packed));
-        }
-        Ok(0)
-    }
-}
-
-/// Returns the next byte of a file, without taking it.
-fn next(packed: &mut impl BufRead) -> io::Result<Option<u8>> {
-    loop {
-        match packed.fill_buf() {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            read => return read.map(|bytes| bytes.first().copied()),
-        }
+/// Returns the failure to read `path`; `source` may hold a [`NotText`].
+pub(crate) fn unreadable(path: &Path, source: io::Error) -> Failure {
+    let path = path.to_owned();
+    if source.get_ref().is_some_and(|inner| inner.is::<NotText>()) {
+        Failure::Content { path, source }
+    } else {
+        Failure::Read { path, source }
     }
 }
 
 /// A file that reports what is read to the progress bar.
-pub(crate) struct Metered<'g> {
+struct Metered<'g> {
     file: Box<dyn Read>,
     progress: &'g Progress,
 }
@@ -185,5 +174,17 @@ impl Read for Metered<'_> {
         let count = self.file.read(buffer)?;
         self.progress.advance(count);
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_not_refused() {
+        assert!(!is_utf16(b"\0\0\0\0"));
+        assert!(!has_bare_returns(b"one\r\ntwo\r"));
+        assert!(!has_bare_returns(b"one\r"));
     }
 }

@@ -1,22 +1,39 @@
 //! `tollgate replay`: decides the requests of access logs, each at its own time.
 
-mod options;
-
-pub(super) use options::ReplayOptions;
-
+use clap::Args;
 use tollgate_core::store::Verdicts;
 use tollgate_core::{Algorithm, Decision, LimitError, RateLimiter, StoreError};
 
 use crate::decisions::{Comparison, Summary, Tally, limiter, replay_in_memory};
 use crate::failure::Failure;
-use crate::input::{Input, KeyParts, names};
+use crate::input::{Input, KeyParts, LogOptions, names};
 use crate::lanes::{Run, Work};
 use crate::output::{Output, say};
 use crate::progress::Progress;
 use crate::report::page::spare_logs;
-use crate::report::{Report, Timeline};
-use crate::store::Remote;
+use crate::report::{AnswerOptions, Report, Timeline};
+use crate::store::{LocationOptions, Remote};
 use crate::trace::{Event, KeyId, Trace};
+
+#[derive(Args, Debug)]
+#[command(after_help = LIMITS)]
+pub(crate) struct ReplayOptions {
+    #[command(flatten)]
+    pub(crate) log: LogOptions,
+
+    /// A limit, as ALGORITHM:N/WINDOW[,option=value...]; repeat for several limits
+    ///
+    /// Several limits decide together: a request is allowed only if each limit allows it, and a
+    /// denied request consumes nothing, except from limits with count-denied.
+    #[arg(long = "limit", required = true, value_name = "LIMIT")]
+    pub(crate) limits: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) location: LocationOptions,
+
+    #[command(flatten)]
+    pub(crate) answer: AnswerOptions,
+}
 
 pub(super) fn run(options: &ReplayOptions, output: &Output) -> Result<(), Failure> {
     // Check the command line before reading a long log.
@@ -135,3 +152,16 @@ fn algorithms(texts: &[String]) -> Result<Vec<Algorithm>, Failure> {
     }
     Ok(algorithms)
 }
+
+const LIMITS: &str = "\
+Limits:
+  fixed-window:20/1h     windows that follow each other  [,anchored] [,count-denied]
+  sliding-log:5/1m       exact, remembers each call      [,count-denied]
+  sliding-counter:20/1h  approximate, two counters
+  sliding-buckets:20/1h,buckets=12   never over, in bounded memory
+  gcra:10/1m             a token bucket                  [,burst=3]
+  Windows are in us, ms, s, m, h or d, or a day, week, month or year of a
+  time zone: fixed-window:N/month@Europe/Berlin.
+
+Example:
+  tollgate replay access.log --key ip --limit gcra:5/1m --limit fixed-window:30/1h";
