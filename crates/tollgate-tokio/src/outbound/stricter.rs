@@ -121,19 +121,13 @@ mod tests {
 
     #[test]
     fn windows_are_longer_by_the_margin() {
-        for (limit, expected) in [
-            ("a=sliding-log:10/1m", "a=sliding-log:10/60050ms"),
-            ("a=sliding-counter:10/1m", "a=sliding-counter:10/60050ms"),
-            (
-                "a=sliding-buckets:10/1m,buckets=7",
-                "a=sliding-buckets:10/60050ms,buckets=7",
-            ),
+        for limit in [
+            "a=sliding-log:10/1m",
+            "a=sliding-counter:10/1m",
+            "a=sliding-buckets:10/1m,buckets=7",
         ] {
-            assert_eq!(strict(limit, 50_000), expected);
-            assert_eq!(
-                strict(limit, 0),
-                limit.parse::<Limit>().unwrap().to_string()
-            );
+            assert_eq!(strict(limit, 50_000), limit.replace("1m", "60050ms"));
+            assert_eq!(strict(limit, 0), limit);
         }
     }
 
