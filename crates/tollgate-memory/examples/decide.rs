@@ -97,7 +97,6 @@ fn decide(kind: &str) -> Made {
     }
 }
 
-/// Returns a limiter, and its clock.
 fn limiter(limits: &[&str]) -> Result<(RateLimiter<MemoryStore>, ManualClock), Box<dyn Error>> {
     limiter_on(limits, |store| store)
 }

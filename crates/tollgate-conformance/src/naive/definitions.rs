@@ -60,7 +60,6 @@ impl Definition {
         }
     }
 
-    /// Counts a call of `cost` at `now`.
     pub(super) fn count(&self, events: &mut Vec<Event>, now: i128, cost: i128) {
         let now = self.clamp(events, now);
         let (amount, window) = (self.amount, self.window);
