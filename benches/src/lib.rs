@@ -41,62 +41,34 @@ struct Case {
     in_flight: usize,
 }
 
-const CASE: Case = Case {
-    name: "allowed, 1 key",
-    is_allowed: true,
-    keys: 1,
-    before: 1,
-    limits: 1,
-    in_flight: 1,
-};
+const CASE: Case = case("allowed, 1 key", true, 1, 1);
 
 const CASES: [Case; 9] = [
     CASE,
+    case("allowed, 10k keys", true, 10_000, 1),
+    case("denied, 1 key", false, 1, 1),
+    case("denied, 10k keys", false, 10_000, 1),
+    case("2 limits", true, 1, 2),
+    case("4 limits", true, 1, 4),
+    case("2 limits, 10k keys", true, 10_000, 2),
+    case("4 limits, 10k keys", true, 10_000, 4),
     Case {
-        name: "allowed, 10k keys",
-        keys: 10_000,
-        ..CASE
-    },
-    Case {
-        name: "denied, 1 key",
-        is_allowed: false,
-        ..CASE
-    },
-    Case {
-        name: "denied, 10k keys",
-        is_allowed: false,
-        keys: 10_000,
-        ..CASE
-    },
-    Case {
-        name: "2 limits",
-        limits: 2,
-        ..CASE
-    },
-    Case {
-        name: "4 limits",
-        limits: 4,
-        ..CASE
-    },
-    Case {
-        name: "2 limits, 10k keys",
-        limits: 2,
-        keys: 10_000,
-        ..CASE
-    },
-    Case {
-        name: "4 limits, 10k keys",
-        limits: 4,
-        keys: 10_000,
-        ..CASE
-    },
-    Case {
-        name: "64 in flight",
-        keys: 10_000,
         in_flight: 64,
-        ..CASE
+        ..case("64 in flight", true, 10_000, 1)
     },
 ];
+
+/// Returns a case of calls that are made one after another, and of keys that have been called once.
+const fn case(name: &'static str, is_allowed: bool, keys: usize, limits: usize) -> Case {
+    Case {
+        name,
+        is_allowed,
+        keys,
+        before: 1,
+        limits,
+        in_flight: 1,
+    }
+}
 
 /// How far steady calls of a key are apart under a limit of 110 in two seconds, so that 100 of them count. Sliding
 /// buckets would deny some that come faster than the limit allows.

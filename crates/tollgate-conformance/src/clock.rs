@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use tollgate_core::store::{Check, Request};
 use tollgate_core::{Limit, Store, Timestamp};
 
-use crate::families::{limit_of, with_quota};
+use crate::families::resized;
 use crate::harness::{OwnedKey, Stores};
 use crate::plan::Plan;
 
@@ -56,10 +56,7 @@ pub(crate) fn by_the_day(limit: &Limit, amount: u64, burst: u64) -> Limit {
     // Some stores only support windows of whole milliseconds, because their keys expire by the
     // millisecond.
     let window_us = window_us / 1_000 * 1_000;
-    limit_of(
-        limit,
-        with_quota(limit.algorithm(), amount, window_us, burst),
-    )
+    resized(limit, amount, window_us, burst)
 }
 
 pub(crate) fn wall_clock() -> Timestamp {

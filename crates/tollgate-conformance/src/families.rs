@@ -181,13 +181,11 @@ fn family(algorithms: &[&str]) -> Vec<Limit> {
     limits.collect()
 }
 
-/// Returns `limit` with another algorithm, if one is given.
-pub(crate) fn limit_of(limit: &Limit, algorithm: Option<Algorithm>) -> Limit {
-    Limit::new(
-        limit.name(),
-        algorithm.unwrap_or_else(|| *limit.algorithm()),
-    )
-    .unwrap()
+/// Returns `limit` with another quota, and a bucket with another burst, if that is valid.
+pub(crate) fn resized(limit: &Limit, amount: u64, window_us: u64, burst: u64) -> Limit {
+    let algorithm = limit.algorithm();
+    let resized = with_quota(algorithm, amount, window_us, burst).unwrap_or(*algorithm);
+    Limit::new(limit.name(), resized).unwrap()
 }
 
 /// Returns `algorithm` with another quota, and a bucket with another burst, if that is valid. A unit of

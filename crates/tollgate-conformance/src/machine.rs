@@ -16,7 +16,6 @@ pub(crate) struct Machine {
 type StateKey = (String, Vec<u8>, Vec<u8>);
 
 impl Machine {
-    /// Decides `request` at `now`.
     pub(crate) fn answer(&mut self, request: &Request<'_>, now: Timestamp) -> Verdicts {
         let checks = request.checks();
         let held = |check: &Check<'_>| self.states.get(&state_key(check)).map(|(_, s)| s.clone());
@@ -35,7 +34,6 @@ impl Machine {
         decision
     }
 
-    /// Removes the states of `checks`.
     pub(crate) fn reset(&mut self, checks: &[Check<'_>]) {
         for check in checks {
             self.states.remove(&state_key(check));

@@ -118,19 +118,16 @@ impl<'l> Scene<'l> {
             .ensure(same, || "the keys alice and bob look different".to_owned())
     }
 
-    /// Consumes `cost`.
     pub(crate) async fn consume(&mut self, key: usize, cost: u64) -> Outcome<Verdict> {
         let request = Request::consume(Check::new(self.limit, self.keys[key].key(), cost));
         Ok(self.session.call(&request).await?.as_slice()[0])
     }
 
-    /// Peeks at `cost`.
     pub(crate) async fn peek(&mut self, key: usize, cost: u64) -> Outcome<Verdict> {
         let request = Request::peek(Check::new(self.limit, self.keys[key].key(), cost));
         Ok(self.session.call(&request).await?.as_slice()[0])
     }
 
-    /// Takes up to `most`.
     pub(crate) async fn take(&mut self, key: usize, most: u64) -> Outcome<Verdict> {
         let request = Request::take_up_to(Check::new(self.limit, self.keys[key].key(), most));
         Ok(self.session.call(&request).await?.as_slice()[0])
@@ -142,14 +139,12 @@ impl<'l> Scene<'l> {
         Ok(self.session.call(&request).await?.into_receipt())
     }
 
-    /// Refunds `receipt`.
     pub(crate) async fn refund(&mut self, key: usize, receipt: &Receipt) -> Outcome<Verdict> {
         let check = Check::new(self.limit, self.keys[key].key(), 0);
         let request = Request::refund(receipt, check);
         Ok(self.session.call(&request).await?.as_slice()[0])
     }
 
-    /// Resets the key.
     pub(crate) async fn reset(&mut self, key: usize) -> Outcome {
         let check = Check::new(self.limit, self.keys[key].key(), 0);
         self.session.reset(&[check]).await

@@ -35,7 +35,6 @@ pub(crate) struct Answers {
 }
 
 impl Session {
-    /// Opens a session on a store of `harness`, starting at `start`.
     pub(crate) async fn open(harness: &Stores, start: Timestamp) -> Self {
         Self {
             store: harness.store().await,
@@ -48,7 +47,6 @@ impl Session {
         }
     }
 
-    /// Opens a session on a store of `harness`, by the store's own clock.
     pub(crate) async fn open_by_its_own_clock(harness: &Stores) -> Self {
         Self {
             by_its_own_clock: true,
@@ -264,7 +262,6 @@ impl Session {
         Ok(self.ask(request).await?.store)
     }
 
-    /// Resets the keys of `checks`.
     pub(crate) async fn reset(&mut self, checks: &[Check<'_>]) -> Outcome {
         match self.store.reset(checks.into()).await {
             Ok(()) => {}

@@ -96,7 +96,6 @@ impl Calendar {
         self.needs_zone || self.cycle.needs_day()
     }
 
-    /// Returns the name of the zone.
     pub(crate) fn zone(&self) -> &str {
         &self.name
     }

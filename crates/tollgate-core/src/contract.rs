@@ -181,6 +181,30 @@ macro_rules! forward_async {
 }
 pub(crate) use forward_async;
 
+/// Implements the traits of leases or schedules for pointers, by the names of their methods.
+macro_rules! forward_family {
+    ($($pointer:ty),+: $decide:ident $decide_now:ident $reset:ident $reset_now:ident) => {$(
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: Store + ?Sized> Store for $pointer {
+            forward_async! { fn $decide(request: Request<'a>) -> Answer }
+
+            forward_async! { fn $reset(terms: &'a Terms, key: Key<'a>) -> () }
+        }
+
+        #[deny(clippy::missing_trait_methods)]
+        impl<S: SyncStore + ?Sized> SyncStore for $pointer {
+            fn $decide_now(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
+                (**self).$decide_now(request)
+            }
+
+            fn $reset_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
+                (**self).$reset_now(terms, key)
+            }
+        }
+    )+};
+}
+pub(crate) use forward_family;
+
 macro_rules! forward {
     ($pointer:ty) => {
         #[deny(clippy::missing_trait_methods)]

@@ -120,112 +120,67 @@ pub(crate) enum Problem {
     /// An amount is too large: of a quota or a burst, larger than the algorithm can count exactly;
     /// of a schedule's quota or of leases, larger than `schedule::MAX_AMOUNT` or `MAX_LEASES`.
     #[error("an amount of {amount} is too large: choose at most {most}, or count in a larger unit")]
-    AmountTooLarge {
-        /// The amount that was requested.
-        amount: u64,
-        /// The largest that is accepted.
-        most: u64,
-    },
-    /// The number of buckets is outside 1 to 127.
+    AmountTooLarge { amount: u64, most: u64 },
     #[error("{buckets} buckets are not possible: choose 1 to 127")]
-    BadBuckets {
-        /// The number that was requested.
-        buckets: u64,
-    },
+    BadBuckets { buckets: u64 },
     /// A schedule's horizon is too long: with these quotas, a key could hold too many events, or closed
     /// times could leave too many times open.
     #[error(
         "a horizon of {horizon:?} is too long: choose at most {most:?}, add a quota with a longer window, \
          or use fewer closed times"
     )]
-    BadHorizon {
-        /// The horizon that was requested.
-        horizon: Duration,
-        /// The longest that is accepted with these quotas.
-        most: Duration,
-    },
+    BadHorizon { horizon: Duration, most: Duration },
     /// A name is empty, is longer than 64 bytes, or contains characters other than ASCII letters,
     /// digits, `-`, `_` and `.`.
     #[error(
         "{} is not a name: use 1 to 64 ASCII letters, digits, '-', '_' or '.'",
         quoted(name)
     )]
-    BadName {
-        /// The name that was rejected.
-        name: String,
-    },
+    BadName { name: String },
     /// A schedule's tolerance is too long: with these quotas, a key could hold too many events.
     #[error(
         "a tolerance of {tolerance:?} is too long: choose at most {most:?}, a shorter horizon, or \
          smaller amounts"
     )]
-    BadTolerance {
-        /// The tolerance that was requested.
-        tolerance: Duration,
-        /// The longest that is accepted with these quotas and this horizon.
-        most: Duration,
-    },
+    BadTolerance { tolerance: Duration, most: Duration },
     /// The time to live of leases is not whole microseconds, or is too short or too long.
     #[error(
         "leases of {ttl:?} are not possible: choose whole microseconds, from {least:?} to {most:?}"
     )]
     BadTtl {
-        /// The time to live that was rejected.
         ttl: Duration,
-        /// The shortest that is accepted.
         least: Duration,
-        /// The longest that is accepted.
         most: Duration,
     },
     /// A text has the right form, but a value in it is not possible.
     #[error("{}: {error}", wrong_at(text, *at))]
     BadValue {
-        /// The text that was rejected.
         text: String,
         /// The byte offset of the value.
         at: usize,
-        /// What is wrong with the value.
         error: Box<LimitError>,
     },
     /// A window is zero, not whole microseconds, or too long.
     #[error(
         "a window of {window:?} is not possible: use whole microseconds, from 1 µs to {most:?}"
     )]
-    BadWindow {
-        /// The window that was rejected.
-        window: Duration,
-        /// The longest that is accepted.
-        most: Duration,
-    },
+    BadWindow { window: Duration, most: Duration },
     /// A burst cannot be counted exactly at the rate of a `Gcra`: the
     /// amount and the window, in microseconds, have too few divisors in common.
     #[error("{}", not_exact(*amount, *burst, *most, *near))]
     BurstNotExact {
-        /// The amount of the quota.
         amount: u64,
         /// The burst that was requested; without an option, it is the amount.
         burst: u64,
-        /// The largest burst that is accepted with this quota.
         most: u64,
         /// A number whose multiples are amounts for which the burst is accepted, if there is one up
         /// to the amount: the smallest that was found.
         near: Option<u64>,
     },
-    /// Two limits of one limiter have the same name.
     #[error("two limits of one limiter are called {name:?}: give each a name of its own")]
-    DuplicateLimit {
-        /// The name they share.
-        name: String,
-    },
-    /// A limiter has no limit of a name.
+    DuplicateLimit { name: String },
     #[error("no limit is called `{name}`: name one of the limiter's, `{}`", names.join("`, `"))]
-    UnknownLimit {
-        /// The name that was asked for.
-        name: String,
-        /// The names that there are.
-        names: Vec<String>,
-    },
-    /// The closed times of a schedule leave no time open.
+    UnknownLimit { name: String, names: Vec<String> },
     #[error(
         "these closed times leave no time open: shorten one of them, or leave it out, so that \
          something can be planned"
@@ -235,12 +190,8 @@ pub(crate) enum Problem {
         expect(dead_code, reason = "of calendars alone")
     )]
     NeverOpen,
-    /// A burst was requested for a quota of zero, which never refills.
     #[error("a burst of {burst} on a quota of zero would never refill: use a quota of at least 1")]
-    NeverRefills {
-        /// The burst that was requested.
-        burst: u64,
-    },
+    NeverRefills { burst: u64 },
     /// A limit is switched off where there must be one.
     #[error(
         "`off` is no limit: only a plan, or an entry in a file of limits, can be switched off by it"
@@ -251,26 +202,20 @@ pub(crate) enum Problem {
     Other {
         /// What the program is told.
         kind: LimitErrorKind,
-        /// What is not possible, and what is.
         message: String,
     },
-    /// A limiter has no limit.
     #[error("a limiter needs at least one limit, such as `login=gcra:10/1m`")]
     NoLimits,
-    /// A schedule has no quota that counts events, as closed times do not.
     #[error("a schedule needs at least one quota that counts events, such as `5/1h`")]
     NoQuotas,
     /// A text cannot be read as a limit, an algorithm or a quota.
     #[error("{}", misread(text, *at, expected))]
     Syntax {
-        /// The text that was rejected.
         text: String,
         /// The byte offset of the first part that could not be read.
         at: usize,
-        /// What was expected there.
         expected: Cow<'static, str>,
     },
-    /// An instant is before the Unix epoch, or more than 2^53 - 1 microseconds after it.
     #[error("an instant must lie between the Unix epoch and 2^53 - 1 microseconds after it")]
     TimeOutOfRange,
     /// A schedule's quotas allow too many events of a key, however short the horizon.
@@ -280,7 +225,6 @@ pub(crate) enum Problem {
         fewer(*fewer_quotas)
     )]
     TooManyEvents {
-        /// The events that the quotas allow.
         events: u64,
         /// The most that are possible with this number of quotas.
         most: u64,
@@ -291,34 +235,18 @@ pub(crate) enum Problem {
         /// The largest amount of that quota with which events can be planned ahead.
         amount: u64,
     },
-    /// A limiter has more limits than one request may have checks.
     #[error(
         "{count} limits in one limiter are too many: use at most {most}, which are decided together"
     )]
-    TooManyLimits {
-        /// The number that was requested.
-        count: usize,
-        /// The largest that is accepted.
-        most: usize,
-    },
-    /// A schedule has too many quotas.
+    TooManyLimits { count: usize, most: usize },
     #[error("{count} quotas in one schedule are too many: use at most {most}")]
-    TooManyQuotas {
-        /// The number that was requested.
-        count: usize,
-        /// The largest that is accepted.
-        most: usize,
-    },
-    /// The database of time zones has no zone of this name.
+    TooManyQuotas { count: usize, most: usize },
     #[error("{zone:?} is no time zone: use a name such as Europe/Berlin or UTC")]
     #[cfg_attr(
         not(feature = "calendar"),
         expect(dead_code, reason = "of calendars alone")
     )]
-    UnknownZone {
-        /// The name that was rejected.
-        zone: String,
-    },
+    UnknownZone { zone: String },
 }
 
 impl fmt::Debug for LimitError {
@@ -334,7 +262,6 @@ impl From<Infallible> for LimitError {
     }
 }
 
-/// Returns the advice to use fewer quotas, if that helps.
 fn fewer(helps: bool) -> &'static str {
     if helps { "use fewer quotas, " } else { "" }
 }

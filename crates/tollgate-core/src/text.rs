@@ -55,7 +55,6 @@ impl<'t> Reader<'t> {
         self.rest().find(mark).map(|after| self.at + after)
     }
 
-    /// Reads up to the next `,`.
     pub(crate) fn until_comma(&mut self) -> &'t str {
         let rest = self.rest();
         let read = rest.split(',').next().unwrap_or(rest);

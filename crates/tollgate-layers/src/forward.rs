@@ -8,52 +8,33 @@ macro_rules! forward {
             use tollgate_core::store::BoxFuture;
             use tollgate_core::{Key, StoreError, lease, schedule};
 
-            #[async_trait::async_trait]
             impl<S: lease::Store $(, $other: Send + Sync)?> lease::Store for $layer<S $(, $other)?> {
-                fn lease<'a: 'f, 'f>(
-                    &'a self,
-                    request: lease::Request<'a>,
-                ) -> BoxFuture<'f, Result<lease::Answer, StoreError>> {
-                    let call = self.$($store).+.lease(request);
-                    $(let call = Box::pin(self.$pass_on(call));)?
-                    call
-                }
-
-                fn reset_leases<'a: 'f, 'f>(
-                    &'a self,
-                    terms: &'a lease::Terms,
-                    key: Key<'a>,
-                ) -> BoxFuture<'f, Result<(), StoreError>> {
-                    let call = self.$($store).+.reset_leases(terms, key);
-                    $(let call = Box::pin(self.$pass_on(call));)?
-                    call
-                }
+                $crate::forward::forward! { @call [$($store).+] [$($pass_on)?]
+                    fn lease(request: lease::Request<'a>) -> lease::Answer }
+                $crate::forward::forward! { @call [$($store).+] [$($pass_on)?]
+                    fn reset_leases(terms: &'a lease::Terms, key: Key<'a>) -> () }
             }
 
-            #[async_trait::async_trait]
             impl<S: schedule::Store $(, $other: Send + Sync)?> schedule::Store
                 for $layer<S $(, $other)?>
             {
-                fn schedule<'a: 'f, 'f>(
-                    &'a self,
-                    request: schedule::Request<'a>,
-                ) -> BoxFuture<'f, Result<schedule::Answer, StoreError>> {
-                    let call = self.$($store).+.schedule(request);
-                    $(let call = Box::pin(self.$pass_on(call));)?
-                    call
-                }
-
-                fn reset_schedule<'a: 'f, 'f>(
-                    &'a self,
-                    terms: &'a schedule::Terms,
-                    key: Key<'a>,
-                ) -> BoxFuture<'f, Result<(), StoreError>> {
-                    let call = self.$($store).+.reset_schedule(terms, key);
-                    $(let call = Box::pin(self.$pass_on(call));)?
-                    call
-                }
+                $crate::forward::forward! { @call [$($store).+] [$($pass_on)?]
+                    fn schedule(request: schedule::Request<'a>) -> schedule::Answer }
+                $crate::forward::forward! { @call [$($store).+] [$($pass_on)?]
+                    fn reset_schedule(terms: &'a schedule::Terms, key: Key<'a>) -> () }
             }
         };
+    };
+    (@call [$($store:ident).+] [$($pass_on:ident)?]
+        fn $name:ident($($argument:ident: $type:ty),+) -> $answer:ty) => {
+        fn $name<'a: 'f, 'f>(
+            &'a self,
+            $($argument: $type),+
+        ) -> BoxFuture<'f, Result<$answer, StoreError>> {
+            let call = self.$($store).+.$name($($argument),+);
+            $(let call = Box::pin(self.$pass_on(call));)?
+            call
+        }
     };
 }
 

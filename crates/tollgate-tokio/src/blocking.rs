@@ -121,21 +121,26 @@ fn wait<T>(runtime: &Handle, within: Duration, future: impl Future<Output = T>) 
     }
 }
 
+/// Awaited calls are those of the store.
+macro_rules! forward {
+    (fn $name:ident($($argument:ident: $type:ty),+) -> $answer:ty) => {
+        fn $name<'a: 'f, 'f>(
+            &'a self,
+            $($argument: $type),+
+        ) -> BoxFuture<'f, Result<$answer, StoreError>> {
+            self.store.$name($($argument),+)
+        }
+    };
+}
+
 impl<S: Store> Store for Blocking<S> {
-    fn decide<'a: 'f, 'f>(
-        &'a self,
-        request: Request<'a>,
-    ) -> BoxFuture<'f, Result<Verdicts, StoreError>> {
-        self.store.decide(request)
-    }
+    forward! { fn decide(request: Request<'a>) -> Verdicts }
 
     fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
         self.store.begin(request)
     }
 
-    fn reset<'a: 'f, 'f>(&'a self, checks: Checks<'a>) -> BoxFuture<'f, Result<(), StoreError>> {
-        self.store.reset(checks)
-    }
+    forward! { fn reset(checks: Checks<'a>) -> () }
 
     fn supports<'a>(&self, request: &Request<'a>) -> Result<(), StoreError> {
         self.store.supports(request)
@@ -156,20 +161,9 @@ impl<S: Store> SyncStore for Blocking<S> {
 }
 
 impl<S: schedule::Store> schedule::Store for Blocking<S> {
-    fn schedule<'a: 'f, 'f>(
-        &'a self,
-        request: schedule::Request<'a>,
-    ) -> BoxFuture<'f, Result<schedule::Answer, StoreError>> {
-        self.store.schedule(request)
-    }
+    forward! { fn schedule(request: schedule::Request<'a>) -> schedule::Answer }
 
-    fn reset_schedule<'a: 'f, 'f>(
-        &'a self,
-        terms: &'a schedule::Terms,
-        key: Key<'a>,
-    ) -> BoxFuture<'f, Result<(), StoreError>> {
-        self.store.reset_schedule(terms, key)
-    }
+    forward! { fn reset_schedule(terms: &'a schedule::Terms, key: Key<'a>) -> () }
 }
 
 impl<S: schedule::Store> schedule::SyncStore for Blocking<S> {
@@ -186,20 +180,9 @@ impl<S: schedule::Store> schedule::SyncStore for Blocking<S> {
 }
 
 impl<S: lease::Store> lease::Store for Blocking<S> {
-    fn lease<'a: 'f, 'f>(
-        &'a self,
-        request: lease::Request<'a>,
-    ) -> BoxFuture<'f, Result<lease::Answer, StoreError>> {
-        self.store.lease(request)
-    }
+    forward! { fn lease(request: lease::Request<'a>) -> lease::Answer }
 
-    fn reset_leases<'a: 'f, 'f>(
-        &'a self,
-        terms: &'a lease::Terms,
-        key: Key<'a>,
-    ) -> BoxFuture<'f, Result<(), StoreError>> {
-        self.store.reset_leases(terms, key)
-    }
+    forward! { fn reset_leases(terms: &'a lease::Terms, key: Key<'a>) -> () }
 }
 
 impl<S: lease::Store> lease::SyncStore for Blocking<S> {

@@ -66,7 +66,6 @@ impl Copy {
         Ok(command.output()?)
     }
 
-    /// Runs tests.
     pub(crate) fn test(&self, arguments: &[&str]) -> Outcome<Ending> {
         let output = self.nextest(&[&["run", "--no-input-handler"], arguments].concat())?;
         let printed = String::from_utf8_lossy(&output.stderr);

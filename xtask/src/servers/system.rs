@@ -37,7 +37,6 @@ pub(super) fn ensure_others(shell: &Shell) -> Outcome {
     install(shell, &OTHERS)
 }
 
-/// Installs those of `programs` that are missing.
 fn install(shell: &Shell, programs: &[Program]) -> Outcome {
     let missing = || programs.iter().filter(|(name, _)| !is_there(shell, name));
     let names = || missing().map(|(name, _)| *name).collect::<Vec<_>>();

@@ -29,7 +29,6 @@ pub(crate) struct NaiveLeases(Vec<Happened>);
 type Held = (Vec<u8>, u64, u64, u64);
 
 impl NaiveLeases {
-    /// Decides `request` at `now`.
     pub(crate) fn decide(&mut self, request: &lease::Request<'_>, now: Timestamp) -> lease::Answer {
         let real = now.as_micros();
         let instants = self.0.iter().filter_map(|happened| match happened {

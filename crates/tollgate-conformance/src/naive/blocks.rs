@@ -33,7 +33,6 @@ impl Blocks {
         }
     }
 
-    /// Blocks the key at `now`.
     pub(crate) fn block(&mut self, now: u64, span: BlockSpan) {
         let ends = match span {
             BlockSpan::Usual if now < self.end() => return,

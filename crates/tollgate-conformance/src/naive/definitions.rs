@@ -34,70 +34,49 @@ impl Event {
 
 /// An algorithm with its parameters.
 #[derive(Clone, Debug)]
-pub(super) enum Definition {
-    Aligned {
-        amount: i128,
-        window: i128,
-    },
-    Anchored {
-        amount: i128,
-        window: i128,
-    },
-    Bucket {
-        burst: i128,
-        amount: i128,
-        window: i128,
-    },
-    Buckets {
-        amount: i128,
-        bucket: i128,
-        buckets: i128,
-    },
-    Counter {
-        amount: i128,
-        window: i128,
-    },
-    Log {
-        amount: i128,
-        window: i128,
-    },
-    Calendar {
-        amount: i128,
-        calendar: Calendar,
-    },
+pub(super) struct Definition {
+    pub(super) kind: Kind,
+    pub(super) amount: i128,
+    pub(super) window: i128,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Aligned,
+    Anchored,
+    Bucket { burst: i128 },
+    Buckets { bucket: i128, buckets: i128 },
+    Calendar(Calendar),
+    Counter,
+    Log,
 }
 
 impl Definition {
     /// Returns the largest cost that can ever be admitted.
     pub(super) fn capacity(&self) -> i128 {
-        match self {
-            Self::Bucket { burst, .. } => *burst,
-            Self::Aligned { amount, .. }
-            | Self::Anchored { amount, .. }
-            | Self::Buckets { amount, .. }
-            | Self::Counter { amount, .. }
-            | Self::Log { amount, .. }
-            | Self::Calendar { amount, .. } => *amount,
+        match self.kind {
+            Kind::Bucket { burst } => burst,
+            _ => self.amount,
         }
     }
 
-    /// Counts a call of `cost` at `now`.
     pub(super) fn count(&self, events: &mut Vec<Event>, now: i128, cost: i128) {
         let now = self.clamp(events, now);
-        let at = match self {
-            Self::Log { .. } => now.max(latest(events)),
+        let (amount, window) = (self.amount, self.window);
+        let at = match self.kind {
+            Kind::Log => now.max(latest(events)),
             _ => now,
         };
-        let amount = match *self {
+        let counted = match self.kind {
             // Once the last window has ended, or all of it was refunded, a new one begins.
-            Self::Anchored { .. } if self.left(events, now) == self.capacity() => {
+            Kind::Anchored if self.left(events, now) == amount => {
                 events.clear();
                 cost.min(MAX_EXACT.into())
             }
-            Self::Bucket { window, .. } => cost * window,
+            Kind::Bucket { .. } => cost * window,
             // A denied call, or what is settled beyond a call's cost, counts at most the amount.
-            Self::Log { amount, .. } => cost.min(amount),
-            Self::Counter { amount, window } => {
+            Kind::Log => cost.min(amount),
+            Kind::Counter => {
                 let this = events.iter();
                 let this = this.filter(|event| event.at / window == at / window);
                 let counted: i128 = this.map(|event| event.amount).sum();
@@ -105,18 +84,18 @@ impl Definition {
             }
             // Larger counts are not exact. The place of a first call that was refunded is not counted.
             _ => {
-                let used = match self {
-                    Self::Anchored { .. } => events.iter().map(|event| event.amount).sum(),
-                    _ => self.capacity() - self.left(events, now),
+                let used = match self.kind {
+                    Kind::Anchored => events.iter().map(|event| event.amount).sum(),
+                    _ => amount - self.left(events, now),
                 };
                 cost.min(i128::from(MAX_EXACT) - used)
             }
         };
         events.push(Event {
             recorded: now,
-            ..Event::at(at, amount)
+            ..Event::at(at, counted)
         });
-        if let Self::Log { amount, .. } = *self {
+        if matches!(self.kind, Kind::Log) {
             keep_newest(events, amount);
         }
     }
@@ -136,18 +115,18 @@ impl Definition {
             ahead: true,
             ..Event::at(at, amount)
         };
-        match *self {
+        match self.kind {
             // All of them leave the window when those have left it that are used last.
-            Self::Log { .. } => {
+            Kind::Log => {
                 let end = (now + within).min(MAX_EXACT.into());
                 events.push(event(units, end.max(latest(events))));
             }
             // What leaks until the end of their use is not there for them.
-            Self::Bucket { amount, window, .. } => {
-                let lost = within * amount - level(events, amount, now);
+            Kind::Bucket { .. } => {
+                let lost = within * self.amount - level(events, self.amount, now);
                 events.push(Event {
                     starts: (now + within).min(MAX_EXACT.into()),
-                    ..event(lost.max(0) + units * window, now)
+                    ..event(lost.max(0) + units * self.window, now)
                 });
             }
             _ => {
@@ -162,12 +141,11 @@ impl Definition {
     pub(super) fn left_ahead(&self, events: &[Event], now: i128, within: i128) -> i128 {
         let now = self.clamp(events, now);
         let left = self.left(events, now);
-        match *self {
-            Self::Bucket {
-                burst,
-                amount,
-                window,
-            } => left.min(burst - (within * amount + window - 1) / window),
+        match self.kind {
+            Kind::Bucket { burst } => {
+                let leaked = (within * self.amount + self.window - 1) / self.window;
+                left.min(burst - leaked)
+            }
             _ => left,
         }
     }
@@ -176,7 +154,8 @@ impl Definition {
     pub(super) fn refund(&self, events: &mut Vec<Event>, now: i128, at: i128, cost: i128) {
         let now = self.clamp(events, now);
         // What has leaked since the call is not given back again.
-        if let Self::Bucket { amount, window, .. } = *self {
+        if let Kind::Bucket { .. } = self.kind {
+            let (amount, window) = (self.amount, self.window);
             let level = level(events, amount, now);
             // What leaks until the last use of another is not there to be given back.
             let starts = events.iter().map(|event| event.starts);
@@ -204,7 +183,7 @@ impl Definition {
         }
         // A counter's refund is written in the current window, and the clock may not step back
         // behind it.
-        if matches!(self, Self::Counter { .. }) && left < cost {
+        if matches!(self.kind, Kind::Counter) && left < cost {
             events.push(Event::at(now, 0));
         }
     }
@@ -212,7 +191,8 @@ impl Definition {
     /// Gives back, at `now`, the newest `cost` units that still count, and returns how many they were.
     pub(super) fn give(&self, events: &mut Vec<Event>, now: i128, cost: i128) -> i128 {
         let now = self.clamp(events, now);
-        if let Self::Bucket { amount, window, .. } = *self {
+        if let Kind::Bucket { .. } = self.kind {
+            let (amount, window) = (self.amount, self.window);
             // What is due by the latest start stays due.
             let starts = events.iter().map(|event| event.starts).max();
             let due = (starts.unwrap_or(0) - now).max(0) * amount;
@@ -233,7 +213,7 @@ impl Definition {
             left -= taken;
         }
         // As after a refund.
-        if matches!(self, Self::Counter { .. }) && left < cost {
+        if matches!(self.kind, Kind::Counter) && left < cost {
             events.push(Event::at(now, 0));
         }
         cost - left
@@ -241,16 +221,15 @@ impl Definition {
 
     /// Returns whether a unit that was counted at `at` still counts at `now`; of a bucket, none by itself.
     fn still_counts(&self, events: &[Event], at: i128, now: i128) -> bool {
-        match *self {
-            Self::Aligned { window, .. } => at / window == now / window,
-            Self::Calendar { ref calendar, .. } => calendar.same(at, now),
-            Self::Anchored { window, .. } => now < last_window(events, window).0 + window,
-            Self::Buckets {
-                bucket, buckets, ..
-            } => now / bucket <= at / bucket + buckets,
-            Self::Counter { window, .. } => now / window <= at / window + 1,
-            Self::Log { window, .. } => at + window > now,
-            Self::Bucket { .. } => false,
+        let window = self.window;
+        match self.kind {
+            Kind::Aligned => at / window == now / window,
+            Kind::Calendar(ref calendar) => calendar.same(at, now),
+            Kind::Anchored => now < last_window(events, window).0 + window,
+            Kind::Buckets { bucket, buckets } => now / bucket <= at / bucket + buckets,
+            Kind::Counter => now / window <= at / window + 1,
+            Kind::Log => at + window > now,
+            Kind::Bucket { .. } => false,
         }
     }
 
@@ -260,15 +239,13 @@ impl Definition {
         let Some(last) = events.last() else {
             return now;
         };
-        now.max(match *self {
-            Self::Aligned { window, .. } | Self::Counter { window, .. } => {
-                last.at / window * window
-            }
-            Self::Anchored { window, .. } => last_window(events, window).0,
-            Self::Buckets { bucket, .. } => last.at / bucket * bucket,
-            Self::Calendar { .. } if now >= last.at => now,
-            Self::Calendar { ref calendar, .. } => calendar.start(last.at),
-            Self::Bucket { .. } | Self::Log { .. } => last.recorded,
+        now.max(match self.kind {
+            Kind::Aligned | Kind::Counter => last.at / self.window * self.window,
+            Kind::Anchored => last_window(events, self.window).0,
+            Kind::Buckets { bucket, .. } => last.at / bucket * bucket,
+            Kind::Calendar(_) if now >= last.at => now,
+            Kind::Calendar(ref calendar) => calendar.start(last.at),
+            Kind::Bucket { .. } | Kind::Log => last.recorded,
         })
     }
 
@@ -279,19 +256,17 @@ impl Definition {
             let counted = events.iter().filter(|event| counts(event.at));
             counted.map(|event| event.amount).sum()
         };
-        match *self {
+        let (amount, window) = (self.amount, self.window);
+        match self.kind {
             // Counts every call in the same window.
-            Self::Aligned { amount, window } => amount - sum(&|at| at / window == now / window),
+            Kind::Aligned => amount - sum(&|at| at / window == now / window),
             // Counts every call with the same date, or in the same week, month or year.
-            Self::Calendar {
-                amount,
-                ref calendar,
-            } => {
+            Kind::Calendar(ref calendar) => {
                 let now = calendar.label(now);
                 amount - sum(&|at| calendar.label(at) == now)
             }
             // A window opens at the first call outside an open window; counts every call in it.
-            Self::Anchored { amount, window } => {
+            Kind::Anchored => {
                 let (start, used) = last_window(events, window);
                 if now < start + window {
                     amount - used
@@ -300,27 +275,23 @@ impl Definition {
                 }
             }
             // A bucket holds the burst, less what has not leaked yet.
-            Self::Bucket {
-                burst,
-                amount,
-                window,
-            } => (burst * window - level(events, amount, now)).div_euclid(window),
+            Kind::Bucket { burst } => {
+                (burst * window - level(events, amount, now)).div_euclid(window)
+            }
             // Counts the current bucket, and as many before it as a window holds.
-            Self::Buckets {
-                amount,
-                bucket,
-                buckets,
-            } => amount - sum(&|at| now / bucket <= at / bucket + buckets),
+            Kind::Buckets { bucket, buckets } => {
+                amount - sum(&|at| now / bucket <= at / bucket + buckets)
+            }
             // Counts the current window, and the share of the previous one that a sliding window
             // would cover.
-            Self::Counter { amount, window } => {
+            Kind::Counter => {
                 let this = sum(&|at| at / window == now / window);
                 let last = sum(&|at| at / window + 1 == now / window);
                 let covered = last * (window - now % window);
                 amount - this - (covered + window - 1) / window
             }
             // Counts every call in the half-open window that ends now.
-            Self::Log { amount, window } => amount - sum(&|at| at + window > now),
+            Kind::Log => amount - sum(&|at| at + window > now),
         }
     }
 }

@@ -14,7 +14,7 @@ use tollgate_core::{Algorithm, Limit};
 
 pub(crate) use blocks::Blocks;
 pub(crate) use calendar::Calendar;
-use definitions::{Definition, Event};
+use definitions::{Definition, Event, Kind};
 pub(crate) use starts::{Cost, Starts};
 
 /// Larger debts are not compared: a count ends near 2^53, and not after the same unit in every store.
@@ -74,33 +74,29 @@ impl Naive {
         let algorithm = limit.algorithm();
         let quota = algorithm.quota();
         let (amount, window) = (i128::from(quota.amount()), i128::from(quota.window_us()));
-        let definition = match algorithm {
-            Algorithm::FixedWindow(machine) if machine.is_anchored() => {
-                Definition::Anchored { amount, window }
-            }
-            Algorithm::FixedWindow(_) => Definition::Aligned { amount, window },
-            Algorithm::Gcra(machine) => Definition::Bucket {
-                burst: i128::from(machine.burst()),
-                amount,
-                window,
+        let kind = match algorithm {
+            Algorithm::FixedWindow(machine) if machine.is_anchored() => Kind::Anchored,
+            Algorithm::FixedWindow(_) => Kind::Aligned,
+            Algorithm::Gcra(machine) => Kind::Bucket {
+                burst: machine.burst().into(),
             },
-            Algorithm::SlidingBuckets(machine) => Definition::Buckets {
-                amount,
+            Algorithm::SlidingBuckets(machine) => Kind::Buckets {
                 bucket: quota.window_us().div_ceil(machine.buckets()).into(),
-                buckets: i128::from(machine.buckets()),
+                buckets: machine.buckets().into(),
             },
             // If a window is counted in coarser steps, it is stricter than its definition.
             Algorithm::SlidingCounter(_) if amount * window >= 1 << 53 => return None,
-            Algorithm::SlidingCounter(_) => Definition::Counter { amount, window },
-            Algorithm::SlidingLog(_) => Definition::Log { amount, window },
-            Algorithm::CalendarWindow(machine) => Definition::Calendar {
-                amount,
-                calendar: Calendar::of(machine),
-            },
+            Algorithm::SlidingCounter(_) => Kind::Counter,
+            Algorithm::SlidingLog(_) => Kind::Log,
+            Algorithm::CalendarWindow(machine) => Kind::Calendar(Calendar::of(machine)),
             _ => return None,
         };
         Some(Self {
-            definition,
+            definition: Definition {
+                kind,
+                amount,
+                window,
+            },
             counts_denied: algorithm.counts_denied(),
             events: Vec::new(),
         })

@@ -113,7 +113,6 @@ pub async fn concurrent_blocks_are_one(harness: &Stores, plan: &Plan) {
     }
 }
 
-/// Returns the limits that block.
 fn blocking(limits: &[Limit]) -> Vec<Limit> {
     let blocks = limits
         .iter()
@@ -145,7 +144,6 @@ fn blocks(limits: &[Limit]) -> impl Strategy<Value = Vec<Step>> + use<> {
 }
 
 impl Span {
-    /// Returns the span of a block at `now`.
     pub(crate) fn from(self, now: Timestamp) -> BlockSpan {
         match self {
             Self::Usual => BlockSpan::Usual,

@@ -143,39 +143,39 @@ async fn greedily(scene: &mut Scene<'_>, limit: &Limit) -> Outcome<(Vec<Admitted
             let span = u64::try_from(span.as_micros()).unwrap() + 1;
             return Ok((admitted, span));
         }
-        Algorithm::FixedWindow(machine) if machine.is_anchored() => {
-            admitted.push(Admitted::by(&scene.consume(ALICE, 1).await?));
-            scene.session.wait(window_us - 1)?;
-            take_all(scene, &mut admitted).await?;
-            scene.session.wait(1)?;
-            take_all(scene, &mut admitted).await?;
-        }
-        Algorithm::FixedWindow(_) => {
-            scene.session.wait(window_us - 1)?;
-            take_all(scene, &mut admitted).await?;
-            scene.session.wait(1)?;
-            take_all(scene, &mut admitted).await?;
+        Algorithm::FixedWindow(machine) => {
+            if machine.is_anchored() {
+                admitted.push(Admitted::by(&scene.consume(ALICE, 1).await?));
+            }
+            take_all_after(scene, &mut admitted, [window_us - 1, 1]).await?;
         }
         Algorithm::CalendarWindow(_) => {
             // Where a period ends is known once something is used in it.
             let receipt = scene.acquire(ALICE, 1).await?.unwrap();
             let ends = scene.peek(ALICE, 0).await?.reset_after().as_micros();
             scene.refund(ALICE, &receipt).await?;
-            scene.session.wait(ends.unwrap() - 1)?;
-            take_all(scene, &mut admitted).await?;
-            scene.session.wait(1)?;
-            take_all(scene, &mut admitted).await?;
+            take_all_after(scene, &mut admitted, [ends.unwrap() - 1, 1]).await?;
             return Ok((admitted, 2));
         }
         Algorithm::SlidingCounter(_) => {
-            scene.session.wait(window_us - 1)?;
-            take_all(scene, &mut admitted).await?;
-            scene.session.wait(window_us - 1)?;
-            take_all(scene, &mut admitted).await?;
+            take_all_after(scene, &mut admitted, [window_us - 1; 2]).await?;
         }
         _ => take_all(scene, &mut admitted).await?,
     }
     Ok((admitted, window_us))
+}
+
+/// Takes all that is left after each of these waits.
+async fn take_all_after(
+    scene: &mut Scene<'_>,
+    admitted: &mut Vec<Admitted>,
+    waits: [u64; 2],
+) -> Outcome {
+    for wait in waits {
+        scene.session.wait(wait)?;
+        take_all(scene, admitted).await?;
+    }
+    Ok(())
 }
 
 async fn take_all(scene: &mut Scene<'_>, admitted: &mut Vec<Admitted>) -> Outcome {

@@ -5,7 +5,7 @@ use tollgate_core::Limit;
 use tollgate_core::store::{Check, MAX_EXACT};
 
 use super::agreement::agree_on;
-use crate::families::{limit_of, with_quota};
+use crate::families::{resized, with_quota};
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{Acts, LONGEST, Move, histories, starts};
 use crate::plan::Plan;
@@ -61,11 +61,11 @@ pub async fn a_changed_limit_applies_at_once(harness: &Stores, plan: &Plan) {
 pub async fn zero_denies_everything(harness: &Stores, plan: &Plan) {
     plan.check_each(
         |limit| {
-            let zero = limit_of(limit, with_quota(limit.algorithm(), 0, 1_000_000, 0));
+            let zero = resized(limit, 0, 1_000_000, 0);
             (starts(&zero), histories(&zero, 1, Acts::CALLS))
         },
         async |limit, (start, history)| {
-            let zero = limit_of(limit, with_quota(limit.algorithm(), 0, 1_000_000, 0));
+            let zero = resized(limit, 0, 1_000_000, 0);
             let mut scene = Scene::open_whatever_the_clock(harness, &zero, start).await;
             scene.play(&history).await?;
             for cost in [1, u64::MAX] {
@@ -117,8 +117,5 @@ fn changed(limit: &Limit, times: u64, part: u64) -> Limit {
     };
     let window_us = (quota.window_us() / part).max(1);
     let burst = (limit.algorithm().capacity() * times / part).max(1);
-    limit_of(
-        limit,
-        with_quota(limit.algorithm(), amount.max(1), window_us, burst),
-    )
+    resized(limit, amount.max(1), window_us, burst)
 }

@@ -198,7 +198,7 @@ async fn cross(harness: &Stores, limit: &Limit) {
     );
 }
 
-async fn peek(
+pub(super) async fn peek(
     session: &mut Session,
     limits: &[Limit],
     keys: &[OwnedKey],

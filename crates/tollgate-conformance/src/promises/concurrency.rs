@@ -6,7 +6,7 @@ use tollgate_core::store::{Check, Request, Verdicts};
 use tollgate_core::{Limit, Store, Timestamp};
 
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
-use crate::families::{limit_of, with_quota};
+use crate::families::resized;
 use crate::harness::{OwnedKey, Stores};
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -25,7 +25,7 @@ const ROUNDS: usize = 8;
 pub async fn admits_exactly_the_bound_under_concurrency(harness: &Stores, plan: &Plan) {
     for limit in supported(harness, plan).await {
         let amount = limit.algorithm().capacity().min(CALLERS / 4);
-        let limit = resized(&limit, amount, limit.algorithm().quota().window_us());
+        let limit = of_amount(&limit, amount);
         for _ in 0..ROUNDS {
             let store = harness.store().await;
             let key = OwnedKey::fresh("alice");
@@ -67,7 +67,7 @@ pub async fn concurrent_calls_are_linearizable(harness: &Stores, plan: &Plan) {
         } else {
             CALLERS / 2
         };
-        let limit = resized(&limit, amount, limit.algorithm().quota().window_us());
+        let limit = of_amount(&limit, amount);
         for _ in 0..ROUNDS {
             let store = harness.store().await;
             let key = OwnedKey::fresh("alice");
@@ -119,13 +119,10 @@ async fn supported(harness: &Stores, plan: &Plan) -> Vec<Limit> {
     plan.limits().iter().filter(supports).cloned().collect()
 }
 
-/// Returns `limit` with another amount and window. A burst of one stays one.
-pub(super) fn resized(limit: &Limit, amount: u64, window_us: u64) -> Limit {
-    let burst = limit.algorithm().capacity().min(amount);
-    limit_of(
-        limit,
-        with_quota(limit.algorithm(), amount, window_us, burst),
-    )
+/// Returns `limit` with another amount. A burst of one stays one.
+fn of_amount(limit: &Limit, amount: u64) -> Limit {
+    let (algorithm, window_us) = (limit.algorithm(), limit.algorithm().quota().window_us());
+    resized(limit, amount, window_us, algorithm.capacity().min(amount))
 }
 
 pub(super) fn consume<'a>(limit: &'a Limit, key: &'a OwnedKey, cost: u64) -> Request<'a> {

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tollgate_core::{Limit, Store};
 
-use super::concurrency::{consume, resized};
+use super::concurrency::consume;
 use crate::bound::{Admitted, bound, most_within};
+use crate::families::resized;
 use crate::harness::{OwnedKey, Stores};
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -39,7 +40,8 @@ pub async fn keeps_its_rate_in_real_time(harness: &Stores, plan: &Plan) {
     let mut runs = Vec::new();
     for limit in plan.limits() {
         let window_us = u64::try_from(WINDOW.as_micros()).unwrap();
-        let limit = resized(limit, AMOUNT, window_us);
+        let burst = limit.algorithm().capacity().min(AMOUNT);
+        let limit = resized(limit, AMOUNT, window_us, burst);
         let store = harness.store().await;
         if store
             .supports(&consume(&limit, &OwnedKey::fresh("alice"), 1))

@@ -10,10 +10,10 @@ use proptest::strategy::Union;
 use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{Limit, Receipt, Timestamp};
 
-use super::composite::{agree_at_its_own_clock_on, agree_on, keys};
+use super::composite::{agree_at_its_own_clock_on, agree_on, keys, peek};
 use crate::bound::{Admitted, bound, most_within};
 use crate::clock::{at_or_now, takes, wall_clock};
-use crate::families::{limit_of, with_quota};
+use crate::families::resized;
 use crate::harness::{OwnedKey, Stores};
 use crate::history::{
     Act, Acts, LONGEST, Move, PlannedCheck, Start, Step, costs, moves, reservations, starts,
@@ -112,8 +112,7 @@ pub async fn starts_keep_the_bound_whatever_is_cancelled(harness: &Stores, plan:
     let widened = narrow.iter().map(|limit| {
         let (algorithm, quota) = (limit.algorithm(), limit.algorithm().quota());
         let burst = 4 * algorithm.capacity();
-        let wide = with_quota(algorithm, quota.amount(), quota.window_us(), burst);
-        limit_of(limit, wide)
+        resized(limit, quota.amount(), quota.window_us(), burst)
     });
     let wide: Vec<_> = widened.collect();
     let history = reservations(&wide, 1, Acts::FORWARD_REFUNDS);
@@ -450,15 +449,5 @@ async fn reserve(
     let max_delay = Duration::from_micros(u64::try_from(within_us).unwrap_or(u64::MAX));
     let operation = Operation::Reserve { max_delay };
     let request = Request::new(operation, checks(limits, keys, planned));
-    session.call(&request).await
-}
-
-async fn peek(
-    session: &mut Session,
-    limits: &[Limit],
-    keys: &[OwnedKey],
-    planned: &[PlannedCheck],
-) -> Outcome<Verdicts> {
-    let request = Request::new(Operation::Peek, checks(limits, keys, planned));
     session.call(&request).await
 }

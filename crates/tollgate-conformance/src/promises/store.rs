@@ -7,7 +7,7 @@ use tollgate_core::store::{Check, Operation, Request, Verdicts};
 use tollgate_core::{ErrorKind, Limit, RateLimiter, Store, Timestamp};
 
 use crate::clock::{at_or_now, takes, wall_clock, whatever_the_clock};
-use crate::families::{self, limit_of, with_quota};
+use crate::families::{self, resized};
 use crate::harness::{OwnedKey, Stores, fresh_key};
 use crate::plan::Plan;
 
@@ -43,18 +43,10 @@ pub async fn says_what_it_supports(harness: &Stores, _plan: &Plan) {
     let (near, far) = (OwnedKey::fresh("near"), OwnedKey::fresh("far"));
     for at in [None, Some(wall_clock())] {
         let together = Request::consume(Check::new(&limits[0], near.key(), 1));
-        ask(
-            &store,
-            together.clone().and(Check::new(&limits[1], near.key(), 1)),
-            at,
-        )
-        .await;
-        ask(
-            &store,
-            together.and(Check::new(&limits[1], far.key(), 1)),
-            at,
-        )
-        .await;
+        for key in [&near, &far] {
+            let beside = Check::new(&limits[1], key.key(), 1);
+            ask(&store, together.clone().and(beside), at).await;
+        }
     }
     assert!(supported > 0, "the store supports nothing");
 }
@@ -77,8 +69,7 @@ pub async fn decides_alike_without_waiting(harness: &Stores, _plan: &Plan) {
     for limit in every_algorithm() {
         let limit = &limit;
         // Nothing comes back while this runs.
-        let days = with_quota(limit.algorithm(), 10, 864_000_000_000, 10);
-        let limits = [limit_of(limit, days)];
+        let limits = [resized(limit, 10, 864_000_000_000, 10)];
         let key = OwnedKey::fresh("alice");
         let check = Check::new(&limits[0], key.key(), 2);
         let mut left = 10;
@@ -186,8 +177,7 @@ pub async fn receipts_from_before_a_reset_free_nothing(harness: &Stores, _plan: 
     let all = [families::fixed_window(), families::sliding_log()];
     for limit in all.iter().flatten().filter(|limit| knows_instants(limit)) {
         // Long enough for stores that decide by their own clock.
-        let hour = with_quota(limit.algorithm(), 10, 3_600_000_000, 10);
-        let limit = limit_of(limit, hour);
+        let limit = resized(limit, 10, 3_600_000_000, 10);
         let key = OwnedKey::fresh("alice");
         let check = Check::new(&limit, key.key(), 3);
         let at = takes(&*store, &limit, now).then_some(now);

@@ -102,7 +102,6 @@ struct Kept {
 }
 
 impl ReferenceStore {
-    /// Decides a request that has an id.
     fn decide_once(&self, id: CallId<'_>, request: &Request<'_>) -> Result<Verdicts, StoreError> {
         let first = request.checks()[0];
         let key = (

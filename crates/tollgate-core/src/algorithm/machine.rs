@@ -131,7 +131,6 @@ pub(crate) trait Machine: Copy + Listed {
     /// Reads the state with this instant, or returns `None` if no limit of this shape comes to it.
     fn read_state(&self, instant: u64, from: &mut Reader<'_>) -> Option<Self::State>;
 
-    /// Returns the quota.
     fn quota(&self) -> Quota;
 
     /// Returns a time that no window exceeds, in microseconds: the quota's window, unless the lengths of

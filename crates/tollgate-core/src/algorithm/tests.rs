@@ -15,7 +15,6 @@ pub(super) fn wait<M: Machine>(machine: &M, state: &M::State, now: u64, cost: u6
     machine.wait(state, now, cost).as_micros()
 }
 
-/// Returns `remaining` and `reset_after`.
 pub(super) fn status<M: Machine>(machine: &M, state: &M::State, now: u64) -> (u64, Option<u64>) {
     let status = machine.status(state, now);
     (status.remaining, status.reset_after.as_micros())

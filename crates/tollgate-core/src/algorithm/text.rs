@@ -20,12 +20,10 @@ pub(super) trait Written: Machine + Into<Algorithm> {
     /// What an error says was expected instead of a quota.
     const EXPECTED_QUOTA: &'static str = "`:` and a quota, such as `:20/1h`";
 
-    /// Reads the quota.
     fn read_quota(reader: &mut Reader<'_>) -> Result<Quota, LimitError> {
         Quota::read(reader)
     }
 
-    /// Writes the quota.
     fn write_quota(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.quota(), f)
     }

@@ -209,7 +209,6 @@ impl Compact {
         }
     }
 
-    /// Returns the verdict of the limit at `index`.
     pub(super) fn verdict(&self, index: usize, limit: &Limit) -> Verdict {
         match self {
             Self::One(one) => one.verdict,
@@ -479,7 +478,6 @@ impl Few {
         Receipt::of_each(self.fingerprint, consumed)
     }
 
-    /// Returns the verdict of the limit at `index`.
     fn verdict(&self, index: usize, limit: &Limit) -> Verdict {
         let Brief {
             remaining,

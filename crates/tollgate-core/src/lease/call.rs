@@ -205,38 +205,22 @@ pub trait FromAnswer: Sized + Send {
     fn of(answer: Answer) -> Option<Self>;
 }
 
-impl FromAnswer for Acquisition {
-    fn of(answer: Answer) -> Option<Self> {
-        match answer {
-            Answer::Acquired(acquisition) => Some(acquisition),
-            _ => None,
+macro_rules! from_answer {
+    ($($answer:ident => $type:ty,)+) => {$(
+        impl FromAnswer for $type {
+            fn of(answer: Answer) -> Option<Self> {
+                match answer {
+                    Answer::$answer(found) => Some(found),
+                    _ => None,
+                }
+            }
         }
-    }
+    )+};
 }
 
-impl FromAnswer for Option<Lease> {
-    fn of(answer: Answer) -> Option<Self> {
-        match answer {
-            Answer::Renewed(lease) => Some(lease),
-            _ => None,
-        }
-    }
-}
-
-impl FromAnswer for bool {
-    fn of(answer: Answer) -> Option<Self> {
-        match answer {
-            Answer::Released(was_held) => Some(was_held),
-            _ => None,
-        }
-    }
-}
-
-impl FromAnswer for Occupancy {
-    fn of(answer: Answer) -> Option<Self> {
-        match answer {
-            Answer::Occupied(occupancy) => Some(occupancy),
-            _ => None,
-        }
-    }
+from_answer! {
+    Acquired => Acquisition,
+    Occupied => Occupancy,
+    Released => bool,
+    Renewed => Option<Lease>,
 }

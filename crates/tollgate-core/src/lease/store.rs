@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::contract::forward_async;
+use crate::contract::{forward_async, forward_family};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::lease::answer::Answer;
@@ -66,28 +66,4 @@ pub trait SyncStore: Store {
     fn reset_leases_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError>;
 }
 
-macro_rules! forward {
-    ($pointer:ty) => {
-        #[deny(clippy::missing_trait_methods)]
-        impl<S: Store + ?Sized> Store for $pointer {
-            forward_async! { fn lease(request: Request<'a>) -> Answer }
-
-            forward_async! { fn reset_leases(terms: &'a Terms, key: Key<'a>) -> () }
-        }
-
-        #[deny(clippy::missing_trait_methods)]
-        impl<S: SyncStore + ?Sized> SyncStore for $pointer {
-            fn lease_now(&self, request: &Request<'_>) -> Result<Answer, StoreError> {
-                (**self).lease_now(request)
-            }
-
-            fn reset_leases_now(&self, terms: &Terms, key: Key<'_>) -> Result<(), StoreError> {
-                (**self).reset_leases_now(terms, key)
-            }
-        }
-    };
-}
-
-forward!(&S);
-forward!(Arc<S>);
-forward!(Box<S>);
+forward_family! { &S, Arc<S>, Box<S>: lease lease_now reset_leases reset_leases_now }

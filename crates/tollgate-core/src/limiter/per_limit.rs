@@ -43,7 +43,6 @@ impl<'k> PerLimit<'k> {
         }
     }
 
-    /// Sets the cost under the limit called `name`.
     pub(super) fn set_cost_of(&mut self, limits: &[Limit], name: &str, cost: u64) {
         self.change(limits, name, |own| own.cost = Some(cost));
     }

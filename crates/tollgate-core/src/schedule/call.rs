@@ -326,37 +326,25 @@ fn told(refusal: Refusal, index: usize, request: &Request<'_>) -> Refusal {
     }
 }
 
-impl FromAnswer for Option<Timestamp> {
-    type Output = Self;
+macro_rules! from_answer {
+    ($($answer:ident => $type:ty,)+) => {$(
+        impl FromAnswer for $type {
+            type Output = Self;
 
-    fn of(answer: Answer, _: &Request<'_>) -> Option<Self> {
-        match answer {
-            Answer::Found(time) => Some(time),
-            _ => None,
+            fn of(answer: Answer, _: &Request<'_>) -> Option<Self> {
+                match answer {
+                    Answer::$answer(found) => Some(found),
+                    _ => None,
+                }
+            }
         }
-    }
+    )+};
+}
+
+from_answer! {
+    Cancelled => bool,
+    Events => Vec<PlannedEvent>,
+    Found => Option<Timestamp>,
 }
 
 impl Weighted for Option<Timestamp> {}
-
-impl FromAnswer for bool {
-    type Output = Self;
-
-    fn of(answer: Answer, _: &Request<'_>) -> Option<Self> {
-        match answer {
-            Answer::Cancelled(was_planned) => Some(was_planned),
-            _ => None,
-        }
-    }
-}
-
-impl FromAnswer for Vec<PlannedEvent> {
-    type Output = Self;
-
-    fn of(answer: Answer, _: &Request<'_>) -> Option<Self> {
-        match answer {
-            Answer::Events(events) => Some(events),
-            _ => None,
-        }
-    }
-}

@@ -117,7 +117,6 @@ impl View<'_> {
         self.0.get(index).map_or(0, Entry::weight)
     }
 
-    /// Returns the index of the first entry after `time`.
     fn first_after(self, time: i64) -> usize {
         self.0
             .partition_point(|entry| exact(entry.time.as_micros()) <= time)

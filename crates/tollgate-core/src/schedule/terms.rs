@@ -239,7 +239,6 @@ impl Terms {
         quotas.filter(move |(index, quota)| quota.counts() || Some(*index) == closed)
     }
 
-    /// Returns the closed times.
     #[cfg(feature = "calendar")]
     pub(crate) fn closed_times(&self) -> impl Iterator<Item = &super::ClosedTimes> {
         self.quotas().iter().filter_map(Quota::closed_times)

@@ -97,7 +97,6 @@ impl<'a> Checks<'a> {
         Self(Held::Owned(OneOrMany::One(check)))
     }
 
-    /// Returns a check at `cost` for `key` of each of `limits`.
     #[inline(always)]
     pub(crate) fn of_key(limits: &'a [Limit], key: Key<'a>, cost: u64) -> Self {
         Self::from_fn(limits.len(), |index| Check::new(&limits[index], key, cost))

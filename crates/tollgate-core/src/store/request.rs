@@ -364,7 +364,6 @@ impl<'a> Request<'a> {
         self.id.is_some()
     }
 
-    /// Returns whether a limit is in shadow.
     #[inline]
     pub(crate) fn has_shadow(&self) -> bool {
         self.checks().iter().any(|check| check.limit().is_shadow())

@@ -36,23 +36,14 @@ struct Answer {
 /// An event at the last instant before a period begins leaves room for one at that instant, and none after.
 #[test]
 fn quotas_count_by_periods_that_begin_on_another_day_or_hour() {
-    for (text, begins, ends) in [
-        (
-            "1/month@Europe/Berlin,day=31",
-            "2026-02-28T00:00+01",
-            "2026-03-31T00:00+02",
-        ),
-        (
-            "1/day@Europe/Berlin,at=02:30",
-            "2026-03-29T03:00+02",
-            "2026-03-30T02:30+02",
-        ),
-        (
-            "1/week@America/New_York,start=sunday,at=04:00",
-            "2026-10-25T04:00-04",
-            "2026-11-01T04:00-05",
-        ),
+    for row in [
+        "1/month@Europe/Berlin,day=31 2026-02-28T00:00+01 2026-03-31T00:00+02",
+        "1/day@Europe/Berlin,at=02:30 2026-03-29T03:00+02 2026-03-30T02:30+02",
+        "1/week@America/New_York,start=sunday,at=04:00 2026-10-25T04:00-04 2026-11-01T04:00-05",
     ] {
+        let [text, begins, ends] = row.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
         let terms = schedule::Terms::new("plans", [text]).unwrap();
         assert_eq!(terms.quotas()[0].to_string(), text);
         assert_eq!(terms.quotas()[0].name(), text);

@@ -24,101 +24,29 @@ fn instant(text: &str) -> i64 {
     text.parse::<jiff::Timestamp>().unwrap().as_microsecond()
 }
 
+/// A unit, an instant within one of its periods, when that begins and ends, and what is hard about it.
+const PERIODS: &str = "
+day@America/Asuncion | 2019-10-06T12:00Z | 2019-10-06T04:00Z | 2019-10-07T03:00Z | midnight to 1:00 is skipped
+day@America/Havana | 2019-11-03T12:00Z | 2019-11-03T04:00Z | 2019-11-04T05:00Z | midnight to 1:00 comes twice
+day@America/Sao_Paulo | 2018-02-18T02:30Z | 2018-02-17T02:00Z | 2018-02-18T03:00Z | 23:00 to midnight comes twice
+day@Pacific/Apia | 2011-12-30T09:59Z | 2011-12-29T10:00Z | 2011-12-30T10:00Z | the 30th of December is skipped
+week@Pacific/Apia | 2011-12-28T00:00Z | 2011-12-26T10:00Z | 2012-01-01T10:00Z | a week of six days
+day@Europe/Berlin,at=02:30 | 2026-03-29T12:00Z | 2026-03-29T01:00Z | 2026-03-30T00:30Z | 2:00 to 3:00 is skipped
+day@Europe/Berlin,at=02:30 | 2026-10-25T01:30Z | 2026-10-25T00:30Z | 2026-10-26T01:30Z | 2:00 to 3:00 comes twice
+month@Europe/Berlin,day=31 | 2028-03-01T00:00Z | 2028-02-28T23:00Z | 2028-03-30T22:00Z
+week@America/New_York,start=sunday,at=04:00 | 2026-03-01T08:59:59Z | 2026-02-22T09:00Z | 2026-03-01T09:00Z
+year@Europe/London,month=4,day=6 | 2026-04-05T22:59:59Z | 2025-04-05T23:00Z | 2026-04-05T23:00Z
+month@Europe/Berlin | 2026-03-29T12:00Z | 2026-02-28T23:00Z | 2026-03-31T22:00Z
+year@Australia/Lord_Howe | 2026-06-01T00:00Z | 2025-12-31T13:00Z | 2026-12-31T13:00Z
+";
+
 #[test]
 fn a_boundary_that_comes_twice_is_the_first_and_one_that_is_skipped_the_end_of_the_gap() {
-    for (unit, zone, within, begins, ends) in [
-        // Clocks go from midnight to 1:00.
-        (
-            "day",
-            "America/Asuncion",
-            "2019-10-06T12:00:00Z",
-            "2019-10-06T04:00:00Z",
-            "2019-10-07T03:00:00Z",
-        ),
-        // They go from 1:00 back to midnight.
-        (
-            "day",
-            "America/Havana",
-            "2019-11-03T12:00:00Z",
-            "2019-11-03T04:00:00Z",
-            "2019-11-04T05:00:00Z",
-        ),
-        // They go from midnight back to 23:00, so that it is the day before again.
-        (
-            "day",
-            "America/Sao_Paulo",
-            "2018-02-18T02:30:00Z",
-            "2018-02-17T02:00:00Z",
-            "2018-02-18T03:00:00Z",
-        ),
-        // The 30th of December was skipped.
-        (
-            "day",
-            "Pacific/Apia",
-            "2011-12-30T09:59:00Z",
-            "2011-12-29T10:00:00Z",
-            "2011-12-30T10:00:00Z",
-        ),
-        (
-            "week",
-            "Pacific/Apia",
-            "2011-12-28T00:00:00Z",
-            "2011-12-26T10:00:00Z",
-            "2012-01-01T10:00:00Z",
-        ),
-        // At half past two, which clocks skip, and the year's end of summer repeats.
-        (
-            "day",
-            "Europe/Berlin,at=02:30",
-            "2026-03-29T12:00:00Z",
-            "2026-03-29T01:00:00Z",
-            "2026-03-30T00:30:00Z",
-        ),
-        (
-            "day",
-            "Europe/Berlin,at=02:30",
-            "2026-10-25T01:30:00Z",
-            "2026-10-25T00:30:00Z",
-            "2026-10-26T01:30:00Z",
-        ),
-        (
-            "month",
-            "Europe/Berlin,day=31",
-            "2028-03-01T00:00:00Z",
-            "2028-02-28T23:00:00Z",
-            "2028-03-30T22:00:00Z",
-        ),
-        (
-            "week",
-            "America/New_York,start=sunday,at=04:00",
-            "2026-03-01T08:59:59Z",
-            "2026-02-22T09:00:00Z",
-            "2026-03-01T09:00:00Z",
-        ),
-        (
-            "year",
-            "Europe/London,month=4,day=6",
-            "2026-04-05T22:59:59Z",
-            "2025-04-05T23:00:00Z",
-            "2026-04-05T23:00:00Z",
-        ),
-        (
-            "month",
-            "Europe/Berlin",
-            "2026-03-29T12:00:00Z",
-            "2026-02-28T23:00:00Z",
-            "2026-03-31T22:00:00Z",
-        ),
-        (
-            "year",
-            "Australia/Lord_Howe",
-            "2026-06-01T00:00:00Z",
-            "2025-12-31T13:00:00Z",
-            "2026-12-31T13:00:00Z",
-        ),
-    ] {
-        let limit = format!("calendar=fixed-window:1/{unit}@{zone}");
-        let limit: Limit = limit.parse().unwrap();
+    for row in PERIODS.trim().lines() {
+        let [quota, within, begins, ends, ..] = row.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
+        let limit: Limit = format!("calendar=fixed-window:1/{quota}").parse().unwrap();
         let (begins, ends) = (instant(begins), instant(ends));
         assert_eq!(end(&limit, begins - 1), begins, "{limit}");
         assert_eq!(end(&limit, instant(within)), ends, "{limit}");
@@ -178,103 +106,50 @@ fn zones_are_named_as_the_database_spells_them() {
     }
 }
 
+/// Texts of limits, and what is wrong with them, if anything is.
+const TEXTS: &str = r#"
+a=fixed-window:5/month@Europe/Berlin
+a=fixed-window:5/year@UTC,shadow
+a=fixed-window:5/1d@UTC => `/` and a unit of the calendar: day, week, month or year
+a=fixed-window:5/month => a unit: us, ms, s, m, h or d, which is 24 hours; or a time zone after a unit of the calendar,
+a=fixed-window:5/month => of the calendar, as `5/day@UTC` in a schedule, or `fixed-window:5/day@UTC`
+a=fixed-window:5/month@ => "" is no time zone
+a=fixed-window:5/month@Berlin => "Berlin" is no time zone
+a=fixed-window:5/month@UTC,anchored => ("anchored"): expected one of the options `month=MONTH`, `day=DAY`, `start=WEEKDAY`,
+a=fixed-window:5/month@UTC,anchored => `start=WEEKDAY`, `at=HH:MM` or `shadow`, once
+a=fixed-window:5/month@Europe/Berlin,day=31,at=04:00
+a=fixed-window:5/week@UTC,start=sunday,shadow
+a=fixed-window:5/day@UTC,at=23:59:59
+a=fixed-window:5/year@UTC,month=4,day=6,at=00:30
+a=fixed-window:5/month@UTC,day=32 => ("32"): expected a day of the month, from 1 to 31
+a=fixed-window:5/month@UTC,day=0 => from 1 to 31
+a=fixed-window:5/month@local,day=local,at=04:00
+a=fixed-window:5/month@UTC,day=locally => from 1 to 31
+a=fixed-window:5/year@UTC,month=4,day=local => ("day=local"): expected a day from 1 to 31: months alone have `day=local`
+a=fixed-window:5/month@UTC,day= => from 1 to 31
+a=fixed-window:5/month@UTC,day => ("day"): expected one of the options `month=MONTH`, `day=DAY`
+a=fixed-window:5/month@UTC,day=1,day=2 => `day=DAY`
+a=fixed-window:5/week@UTC,at=04:00,day=15 => ("day=15"): expected an option of a week: `start=WEEKDAY` or `at=HH:MM`
+a=fixed-window:5/day@UTC,day=15 => expected the option of a day: `at=HH:MM`
+a=fixed-window:5/month@UTC,start=sunday => expected an option of a month: `day=DAY` or `at=HH:MM`
+a=fixed-window:5/month@UTC,month=4 => expected an option of a month: `day=DAY` or `at=HH:MM`
+a=fixed-window:5/year@UTC,start=monday => expected an option of a year: `month=MONTH`, `day=DAY` or `at=HH:MM`
+a=fixed-window:5/year@UTC,month=13 => ("13"): expected a month, from 1 to 12
+a=fixed-window:5/week@UTC,start=funday => ("funday"): expected a weekday, such as `sunday`
+a=fixed-window:5/week@UTC,start=sundays => expected a weekday, such as `sunday`
+a=fixed-window:5/day@UTC,at=24:00 => ("24:00"): expected a time from 00:00 to 23:59
+a=fixed-window:5/day@UTC,at=4 => expected `:` and minutes
+a=fixed-window:5/1h,at=04:00 => ("at=04:00"): expected one of the options `anchored`, `count-denied` or `shadow`, once;
+a=fixed-window:5/1h,at=04:00 => or `shadow`, once; `at` needs a unit of a time zone, such as `day@Europe/Berlin`
+a=fixed-window:5/1h,start=sunday => `start` needs a unit of a time zone
+a=gcra:5/1d@UTC => `,` and an option, or the end
+a=fixed-window:9007199254740992/month@UTC => an amount of 9007199254740992 is too large
+"#;
+
 #[test]
 fn text_says_what_is_wrong_with_a_calendar() {
-    for (text, expected) in [
-        ("a=fixed-window:5/month@Europe/Berlin", ""),
-        ("a=fixed-window:5/year@UTC,shadow", ""),
-        (
-            "a=fixed-window:5/1d@UTC",
-            "`/` and a unit of the calendar: day, week, month or year",
-        ),
-        (
-            "a=fixed-window:5/month",
-            "a unit: us, ms, s, m, h or d, which is 24 hours; or a time zone after a unit of the \
-             calendar, as `5/day@UTC` in a schedule, or `fixed-window:5/day@UTC`",
-        ),
-        ("a=fixed-window:5/month@", "\"\" is no time zone"),
-        (
-            "a=fixed-window:5/month@Berlin",
-            "\"Berlin\" is no time zone",
-        ),
-        (
-            "a=fixed-window:5/month@UTC,anchored",
-            "(\"anchored\"): expected one of the options `month=MONTH`, `day=DAY`, `start=WEEKDAY`, \
-             `at=HH:MM` or `shadow`, once",
-        ),
-        ("a=fixed-window:5/month@Europe/Berlin,day=31,at=04:00", ""),
-        ("a=fixed-window:5/week@UTC,start=sunday,shadow", ""),
-        ("a=fixed-window:5/day@UTC,at=23:59:59", ""),
-        ("a=fixed-window:5/year@UTC,month=4,day=6,at=00:30", ""),
-        (
-            "a=fixed-window:5/month@UTC,day=32",
-            "(\"32\"): expected a day of the month, from 1 to 31",
-        ),
-        ("a=fixed-window:5/month@UTC,day=0", "from 1 to 31"),
-        ("a=fixed-window:5/month@local,day=local,at=04:00", ""),
-        ("a=fixed-window:5/month@UTC,day=locally", "from 1 to 31"),
-        (
-            "a=fixed-window:5/year@UTC,month=4,day=local",
-            "(\"day=local\"): expected a day from 1 to 31: months alone have `day=local`",
-        ),
-        ("a=fixed-window:5/month@UTC,day=", "from 1 to 31"),
-        (
-            "a=fixed-window:5/month@UTC,day",
-            "(\"day\"): expected one of the options `month=MONTH`, `day=DAY`",
-        ),
-        ("a=fixed-window:5/month@UTC,day=1,day=2", "`day=DAY`"),
-        (
-            "a=fixed-window:5/week@UTC,at=04:00,day=15",
-            "(\"day=15\"): expected an option of a week: `start=WEEKDAY` or `at=HH:MM`",
-        ),
-        (
-            "a=fixed-window:5/day@UTC,day=15",
-            "expected the option of a day: `at=HH:MM`",
-        ),
-        (
-            "a=fixed-window:5/month@UTC,start=sunday",
-            "expected an option of a month: `day=DAY` or `at=HH:MM`",
-        ),
-        (
-            "a=fixed-window:5/month@UTC,month=4",
-            "expected an option of a month: `day=DAY` or `at=HH:MM`",
-        ),
-        (
-            "a=fixed-window:5/year@UTC,start=monday",
-            "expected an option of a year: `month=MONTH`, `day=DAY` or `at=HH:MM`",
-        ),
-        (
-            "a=fixed-window:5/year@UTC,month=13",
-            "(\"13\"): expected a month, from 1 to 12",
-        ),
-        (
-            "a=fixed-window:5/week@UTC,start=funday",
-            "(\"funday\"): expected a weekday, such as `sunday`",
-        ),
-        (
-            "a=fixed-window:5/week@UTC,start=sundays",
-            "expected a weekday, such as `sunday`",
-        ),
-        (
-            "a=fixed-window:5/day@UTC,at=24:00",
-            "(\"24:00\"): expected a time from 00:00 to 23:59",
-        ),
-        ("a=fixed-window:5/day@UTC,at=4", "expected `:` and minutes"),
-        (
-            "a=fixed-window:5/1h,at=04:00",
-            "(\"at=04:00\"): expected one of the options `anchored`, `count-denied` or `shadow`, once; \
-             `at` needs a unit of a time zone, such as `day@Europe/Berlin`",
-        ),
-        (
-            "a=fixed-window:5/1h,start=sunday",
-            "`start` needs a unit of a time zone",
-        ),
-        ("a=gcra:5/1d@UTC", "`,` and an option, or the end"),
-        (
-            "a=fixed-window:9007199254740992/month@UTC",
-            "an amount of 9007199254740992 is too large",
-        ),
-    ] {
+    for line in TEXTS.trim().lines() {
+        let (text, expected) = line.split_once(" => ").unwrap_or((line, ""));
         match text.parse::<Limit>() {
             Ok(limit) => assert_eq!((limit.to_string(), expected), (text.to_owned(), "")),
             Err(error) => {
@@ -306,26 +181,11 @@ fn cycles_have_one_text_and_states_of_their_own() {
             format!("a=fixed-window:5/{canonical}")
         );
     }
-    let texts = [
-        "day@UTC",
-        "week@UTC",
-        "month@UTC",
-        "year@UTC",
-        "day@UTC,at=04:00",
-        "day@UTC,at=00:04",
-    ];
-    let others = [
-        "week@UTC,start=sunday",
-        "week@UTC,start=sunday,at=04:00",
-        "year@UTC,month=4",
-        "year@UTC,day=4",
-    ];
-    let months = (2..=31).map(|day| format!("month@UTC,day={day}"));
-    let all = texts
-        .iter()
-        .chain(&others)
-        .map(ToString::to_string)
-        .chain(months);
+    let texts = "day@UTC week@UTC month@UTC year@UTC day@UTC,at=04:00 day@UTC,at=00:04";
+    let others =
+        "week@UTC,start=sunday week@UTC,start=sunday,at=04:00 year@UTC,month=4 year@UTC,day=4";
+    let texts = texts.split(' ').chain(others.split(' ')).map(str::to_owned);
+    let all = texts.chain((2..=31).map(|day| format!("month@UTC,day={day}")));
     let mut identities: Vec<_> = all.map(|text| limit(&text).identity().to_owned()).collect();
     assert_eq!(identities[4], "a:calendar-window-day-UTC,at=04.00");
     let count = identities.len();

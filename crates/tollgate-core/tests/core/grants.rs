@@ -45,45 +45,31 @@ const MILLIS: Duration = Duration::from_millis(1);
 #[test]
 fn a_grant_is_at_most_what_was_asked_for_and_one_part_of_what_is_left() {
     // The limits, the costs, how many units at most, one of how many parts, what each limit consumes, and
-    // how many units are granted.
-    type Row<'a> = (&'a str, &'a [u64], u64, u32, &'a [u64], Option<u64>);
+    // how many units are granted: zero where there is no grant.
+    type Row<'a> = (&'a str, &'a [u64], u64, u32, &'a [u64], u64);
     let rows: [Row<'_>; 21] = [
-        ("sliding-log:10/1s", &[1], 8, 1, &[8], Some(7)),
-        ("sliding-log:10/1s", &[3], 8, 1, &[8], Some(5)),
-        ("sliding-log:10/1s", &[1], 99, 1, &[10], Some(9)),
-        ("sliding-log:10/1s", &[1], 99, 3, &[3], Some(2)),
-        ("sliding-log:10/1s", &[1], 99, 0, &[10], Some(9)),
+        ("sliding-log:10/1s", &[1], 8, 1, &[8], 7),
+        ("sliding-log:10/1s", &[3], 8, 1, &[8], 5),
+        ("sliding-log:10/1s", &[1], 99, 1, &[10], 9),
+        ("sliding-log:10/1s", &[1], 99, 3, &[3], 2),
+        ("sliding-log:10/1s", &[1], 99, 0, &[10], 9),
         // The part is not more than the call itself.
-        ("sliding-log:10/1s", &[3], 99, 3, &[3], None),
-        ("sliding-log:10/1s", &[10], 99, 1, &[10], None),
-        ("sliding-log:10/1s", &[3], 3, 1, &[3], None),
-        ("sliding-log:10/1s", &[3], 0, 1, &[3], None),
+        ("sliding-log:10/1s", &[3], 99, 3, &[3], 0),
+        ("sliding-log:10/1s", &[10], 99, 1, &[10], 0),
+        ("sliding-log:10/1s", &[3], 3, 1, &[3], 0),
+        ("sliding-log:10/1s", &[3], 0, 1, &[3], 0),
         // A call that asks for nothing now, and one that is denied.
-        ("sliding-log:10/1s", &[0], 8, 1, &[0], None),
-        ("sliding-log:10/1s", &[11], 99, 1, &[0], None),
+        ("sliding-log:10/1s", &[0], 8, 1, &[0], 0),
+        ("sliding-log:10/1s", &[11], 99, 1, &[0], 0),
         // What leaks within 100 ms is not there: one of ten.
-        ("gcra:10/1s", &[1], 99, 1, &[9], Some(8)),
-        ("gcra:100/1s,burst=10", &[1], 99, 1, &[1], None),
+        ("gcra:10/1s", &[1], 99, 1, &[9], 8),
+        ("gcra:100/1s,burst=10", &[1], 99, 1, &[1], 0),
         // The limit with the least decides for all.
-        (
-            "sliding-log:10/1s gcra:5/1s",
-            &[1, 1],
-            8,
-            1,
-            &[4, 4],
-            Some(3),
-        ),
-        (
-            "gcra:5/1s sliding-log:10/1s",
-            &[1, 1],
-            8,
-            2,
-            &[2, 2],
-            Some(1),
-        ),
+        ("sliding-log:10/1s gcra:5/1s", &[1, 1], 8, 1, &[4, 4], 3),
+        ("gcra:5/1s sliding-log:10/1s", &[1, 1], 8, 2, &[2, 2], 1),
         // Units of different costs are not the same.
-        ("sliding-log:10/1s gcra:5/1s", &[1, 2], 8, 1, &[1, 2], None),
-        ("sliding-log:10/1s gcra:5/1s", &[2, 0], 8, 1, &[2, 0], None),
+        ("sliding-log:10/1s gcra:5/1s", &[1, 2], 8, 1, &[1, 2], 0),
+        ("sliding-log:10/1s gcra:5/1s", &[2, 0], 8, 1, &[2, 0], 0),
         // A limit in shadow counts what is granted, and one that would deny the call grants nothing.
         (
             "sliding-log:9/1s sliding-log:4/1s,shadow",
@@ -91,7 +77,7 @@ fn a_grant_is_at_most_what_was_asked_for_and_one_part_of_what_is_left() {
             8,
             1,
             &[4, 4],
-            Some(3),
+            3,
         ),
         (
             "sliding-log:9/1s sliding-log:2/1s,shadow",
@@ -99,18 +85,11 @@ fn a_grant_is_at_most_what_was_asked_for_and_one_part_of_what_is_left() {
             8,
             1,
             &[3, 0],
-            None,
+            0,
         ),
         // What can be blocked has no number of units, and none when it is blocked.
-        (
-            "block:1m sliding-log:10/1s",
-            &[1, 1],
-            8,
-            1,
-            &[8, 8],
-            Some(7),
-        ),
-        ("sliding-log:10/1s,count-denied", &[11], 99, 1, &[0], None),
+        ("block:1m sliding-log:10/1s", &[1, 1], 8, 1, &[8, 8], 7),
+        ("sliding-log:10/1s,count-denied", &[11], 99, 1, &[0], 0),
     ];
     for (texts, costs, most, parts, expected, units) in rows {
         let shown = format!("{texts} {costs:?} {most} {parts}");
@@ -118,7 +97,8 @@ fn a_grant_is_at_most_what_was_asked_for_and_one_part_of_what_is_left() {
         let ahead = Prefetch::new(most, 100 * MILLIS).one_of(parts);
         let (verdicts, granted) = asked(&limits(texts), costs, ahead, &mut states);
         assert_eq!(consumed(&verdicts), expected, "{shown}");
-        assert_eq!(granted, units.map(|units| (units, 100 * MILLIS)), "{shown}");
+        let units = (units > 0).then_some((units, 100 * MILLIS));
+        assert_eq!(granted, units, "{shown}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Leases, their answers and their terms: what they return, how they are shown, and where they end.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use tollgate_core::lease::SyncStore as _;
@@ -136,20 +137,12 @@ fn debug_output_of_leases_shows_the_length_of_ids_only() {
         lease.expires_at()
     );
     assert_eq!(shown, expected);
+    let shown = |call: &dyn Debug| format!("{call:?}");
     for (call, operation) in [
-        (
-            format!("{:?}", places.acquire("k", "secret")),
-            "Acquire(6 bytes, 1)",
-        ),
-        (
-            format!("{:?}", places.renew("k", &lease)),
-            "Renew(6 bytes, 7)",
-        ),
-        (
-            format!("{:?}", places.release("k", &lease)),
-            "Release(6 bytes, 7)",
-        ),
-        (format!("{:?}", places.peek("k")), "Peek"),
+        (shown(&places.acquire("k", "secret")), "Acquire(6 bytes, 1)"),
+        (shown(&places.renew("k", &lease)), "Renew(6 bytes, 7)"),
+        (shown(&places.release("k", &lease)), "Release(6 bytes, 7)"),
+        (shown(&places.peek("k")), "Peek"),
     ] {
         assert!(call.starts_with("Call { request: "), "{call}");
         assert!(call.contains(&format!("operation: {operation},")), "{call}");

@@ -7,8 +7,6 @@ use std::time::Duration;
 use tollgate_core::Algorithm;
 use tollgate_core::{Limit, LimitError, LimitErrorKind, Quota, lease, schedule};
 
-const BURST: &str = "one of the options `burst=NUMBER` or `shadow`, once";
-
 const LIMITS: [&str; 14] = [
     "a=fixed-window:20/1h",
     "a=fixed-window:20/1h,anchored",
@@ -39,106 +37,78 @@ fn limits_are_written_as_they_are_read() {
     assert_eq!(usual.to_string(), "gcra:4/1m");
 }
 
-/// Checks that `text` is wrong at this character, where something else was expected.
-#[track_caller]
-pub(crate) fn expects<T>(text: &str, at: usize, expected: &str)
+/// Checks that each text of a table is wrong at `^`, where something else was expected.
+pub(crate) fn expects<T>(table: &str)
 where
     T: Debug + FromStr<Err = LimitError>,
 {
-    let error = text.parse::<T>().expect_err(text);
-    assert_eq!(error.kind(), LimitErrorKind::Syntax, "{error}");
-    assert_eq!(error.position(), Some(at), "{error}");
-    let said = error.to_string();
-    assert!(said.starts_with(&format!("{text:?} ")), "{said}");
-    assert!(said.contains(&format!(": expected {expected}")), "{said}");
+    for line in table.trim().lines() {
+        let (marked, expected) = line.split_once(" => ").unwrap();
+        let text = marked.replace('^', "");
+        let error = text.parse::<T>().expect_err(&text);
+        assert_eq!(error.kind(), LimitErrorKind::Syntax, "{error}");
+        assert_eq!(error.position(), marked.find('^'), "{error}");
+        let said = error.to_string();
+        assert!(said.starts_with(&format!("{text:?} ")), "{said}");
+        assert!(said.contains(&format!(": expected {expected}")), "{said}");
+    }
 }
+
+/// Texts that are no limits, each wrong at `^`, and what was expected there.
+const WRONG: &str = "
+^gcra:10/1m => a name and `=`
+^gcra:10/1m,burst=3 => a name and `=`
+^ => a name and `=`
+a=^ => an algorithm:
+a=^bucket:10/1m => an algorithm:
+a=gcra^ => `:` and a quota
+a=gcra^/10 => `:` and a quota
+a=gcra:^ => a whole number
+a=gcra:^ten/1m => a whole number
+a=gcra:^+5/1m => a whole number
+a=gcra:^18446744073709551616/1m => a smaller number
+a=gcra:10^ => `/` and a window
+a=gcra:10^,burst=3 => `/` and a window
+a=gcra:10/^ => a number and a unit
+a=gcra:10/^x => a unit
+a=gcra:10/^-1m => a unit
+a=gcra:10/^99999999999999999999m => a smaller number
+a=gcra:10/^213503983d => a time
+a=gcra:10/1^ => a unit
+a=gcra:10/1^mn => a unit
+a=gcra:5/1^w => a unit
+a=gcra:5/1^.5s => a unit
+a=gcra:5^+/1s => `/` and a window
+a=fixed-window:5/1m,^anchored=1 => one of the options `anchored`, `count-denied` or `shadow`, once
+a=gcra:10/1^day => a unit
+a=gcra:10/1m^: => `,` and an option
+a=gcra:10/1m,^ => one of the options `burst=NUMBER` or `shadow`, once
+a=gcra:5/1s,^delay=8 => one of the options `burst=NUMBER` or `shadow`, once
+a=gcra:10/1m,shadow,^shadow => one of the options `burst=NUMBER` or `shadow`, once
+a=gcra:10/1m,^shadow=1 => one of the options `burst=NUMBER` or `shadow`, once
+a=gcra:10/1m,^burst => one of the options `burst=NUMBER` or `shadow`, once
+a=gcra:10/1m,burst=^ => a number
+a=gcra:10/1m,burst=^+3 => a number
+a=gcra:10/1m,burst=^99999999999999999999 => a smaller number
+a=^b=gcra:10/1m => an algorithm without a name
+a=gcra:10/1m,burst=3,^burst=3 => one of the options `burst=NUMBER` or `shadow`, once
+a=gcra:10/1m,^anchored => one of the options `burst=NUMBER` or `shadow`, once
+a=sliding-log:5/1m,^burst=3 => one of the options `count-denied` or `shadow`, once
+a=sliding-log:5/1m,^count-denied=1 => one of the options `count-denied` or `shadow`, once
+a=sliding-counter:5/1m,^x => the option `shadow`, once
+a=block^ => `:` and how long a block lasts
+a=block:5^ => a unit
+a=block:1^/5m => a unit
+a=block:5m,^burst=3 => one of the options `doublings=NUMBER` or `shadow`, once
+a=sliding-buckets:5/1m^ => `,buckets=NUMBER`
+a=fixed-window:5/1m,anchored,^anchored => one of the options `anchored`,
+a=sliding-log:5/1m,count-denied,^count-denied => one of the options `count-denied` or `shadow`, once
+a=sliding-buckets:5/1m,buckets=2,^buckets=2 => one of the options `buckets=NUMBER` or `shadow`, once
+";
 
 #[test]
 fn errors_point_at_the_character_that_is_wrong() {
-    for (text, at, expected) in [
-        ("gcra:10/1m", 0, "a name and `=`"),
-        ("gcra:10/1m,burst=3", 0, "a name and `=`"),
-        ("", 0, "a name and `=`"),
-        ("a=", 2, "an algorithm: "),
-        ("a=bucket:10/1m", 2, "an algorithm: "),
-        ("a=gcra", 6, "`:` and a quota"),
-        ("a=gcra/10", 6, "`:` and a quota"),
-        ("a=gcra:", 7, "a whole number"),
-        ("a=gcra:ten/1m", 7, "a whole number"),
-        ("a=gcra:+5/1m", 7, "a whole number"),
-        ("a=gcra:18446744073709551616/1m", 7, "a smaller number"),
-        ("a=gcra:10", 9, "`/` and a window"),
-        ("a=gcra:10,burst=3", 9, "`/` and a window"),
-        ("a=gcra:10/", 10, "a number and a unit"),
-        ("a=gcra:10/x", 10, "a unit"),
-        ("a=gcra:10/-1m", 10, "a unit"),
-        ("a=gcra:10/99999999999999999999m", 10, "a smaller number"),
-        ("a=gcra:10/213503983d", 10, "a time"),
-        ("a=gcra:10/1", 11, "a unit"),
-        ("a=gcra:10/1mn", 11, "a unit"),
-        ("a=gcra:5/1w", 10, "a unit"),
-        ("a=gcra:5/1.5s", 10, "a unit"),
-        ("a=gcra:5+/1s", 8, "`/` and a window"),
-        (
-            "a=fixed-window:5/1m,anchored=1",
-            20,
-            "one of the options `anchored`, `count-denied` or `shadow`, once",
-        ),
-        ("a=gcra:10/1day", 11, "a unit"),
-        ("a=gcra:10/1m:", 12, "`,` and an option"),
-        ("a=gcra:10/1m,", 13, BURST),
-        ("a=gcra:5/1s,delay=8", 12, BURST),
-        ("a=gcra:10/1m,shadow,shadow", 20, BURST),
-        ("a=gcra:10/1m,shadow=1", 13, BURST),
-        ("a=gcra:10/1m,burst", 13, BURST),
-        ("a=gcra:10/1m,burst=", 19, "a number"),
-        ("a=gcra:10/1m,burst=+3", 19, "a number"),
-        (
-            "a=gcra:10/1m,burst=99999999999999999999",
-            19,
-            "a smaller number",
-        ),
-        ("a=b=gcra:10/1m", 2, "an algorithm without a name"),
-        ("a=gcra:10/1m,burst=3,burst=3", 21, BURST),
-        ("a=gcra:10/1m,anchored", 13, BURST),
-        (
-            "a=sliding-log:5/1m,burst=3",
-            19,
-            "one of the options `count-denied` or `shadow`, once",
-        ),
-        (
-            "a=sliding-log:5/1m,count-denied=1",
-            19,
-            "one of the options `count-denied` or `shadow`, once",
-        ),
-        ("a=sliding-counter:5/1m,x", 23, "the option `shadow`, once"),
-        ("a=block", 7, "`:` and how long a block lasts"),
-        ("a=block:5", 9, "a unit"),
-        ("a=block:1/5m", 9, "a unit"),
-        (
-            "a=block:5m,burst=3",
-            11,
-            "one of the options `doublings=NUMBER` or `shadow`, once",
-        ),
-        ("a=sliding-buckets:5/1m", 22, "`,buckets=NUMBER`"),
-        (
-            "a=fixed-window:5/1m,anchored,anchored",
-            29,
-            "one of the options `anchored`, ",
-        ),
-        (
-            "a=sliding-log:5/1m,count-denied,count-denied",
-            32,
-            "one of the options `count-denied` or `shadow`, once",
-        ),
-        (
-            "a=sliding-buckets:5/1m,buckets=2,buckets=2",
-            33,
-            "one of the options `buckets=NUMBER` or `shadow`, once",
-        ),
-    ] {
-        expects::<Limit>(text, at, expected);
-    }
+    expects::<Limit>(WRONG);
     let error = "a=gcra:10/1m,brust=3".parse::<Limit>().unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -183,56 +153,41 @@ fn units_may_be_written_as_words_and_one_of_them_without_a_number() {
     assert!("a=block:5min".parse::<Limit>().is_ok());
 }
 
-#[test]
-fn values_that_are_not_possible_are_pointed_at() {
-    use LimitErrorKind::{Amount, Duration, Name};
-    for (text, at, kind, reason) in [
-        ("a b=gcra:1/1s", 0, Name, "\"a b\" is not a name"),
-        ("=gcra:1/1m", 0, Name, "\"\" is not a name"),
-        ("login=gcra:5/0s", 13, Duration, "a window of 0ns is not"),
-        (
-            "a=sliding-buckets:1/1s,buckets=0",
-            31,
-            Amount,
-            "0 buckets are not possible",
-        ),
-        (
-            "a=gcra:0/1s,burst=1",
-            18,
-            Amount,
-            "a burst of 1 on a quota of zero",
-        ),
-        (
-            "a=sliding-log:500000/1m",
-            14,
-            Amount,
-            "an amount of 500000 is too large: choose at most 100000,",
-        ),
-        (
-            "a=sliding-counter:9007199254741/1s",
-            18,
-            Amount,
-            "an amount of 9007199254741 is too large: choose at most 9007199254740,",
-        ),
-        (
-            "a=gcra:1/1s,burst=9007199254740991",
-            18,
-            Amount,
-            "a burst of 9007199254740991 cannot be counted exactly in this window: choose at most 9007199254",
-        ),
-        (
-            "a=fixed-window:9007199254740992/1m",
-            15,
-            Amount,
-            "an amount of 9007199254740992 is too large: choose at most 9007199254740991,",
-        ),
-    ] {
-        let error = text.parse::<Limit>().unwrap_err();
-        assert_eq!((error.kind(), error.position()), (kind, Some(at)), "{text}");
+/// Checks that each text of a table is wrong at `^`, and that the error is of a kind and gives a reason.
+fn points_at<T>(table: &str)
+where
+    T: Debug + FromStr<Err = LimitError>,
+{
+    for line in table.trim().lines() {
+        let [marked, kind, reason] = line.split(" => ").collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let text = marked.replace('^', "");
+        let error = text.parse::<T>().expect_err(&text);
+        assert_eq!(format!("{:?}", error.kind()), kind, "{error}");
+        assert_eq!(error.position(), marked.find('^'), "{error}");
         let said = error.to_string();
         assert!(said.starts_with(&format!("{text:?} is wrong at")), "{said}");
-        assert!(said.contains(&format!("): {reason}")), "{said}");
+        assert!(said.contains(reason), "{said}");
     }
+}
+
+/// Texts of limits with numbers or names that are not possible.
+const IMPOSSIBLE: &str = r#"
+^a b=gcra:1/1s => Name => "a b" is not a name
+^=gcra:1/1m => Name => "" is not a name
+login=gcra:5/^0s => Duration => a window of 0ns is not
+a=sliding-buckets:1/1s,buckets=^0 => Amount => 0 buckets are not possible
+a=gcra:0/1s,burst=^1 => Amount => a burst of 1 on a quota of zero
+a=sliding-log:^500000/1m => Amount => an amount of 500000 is too large: choose at most 100000,
+a=sliding-counter:^9007199254741/1s => Amount => an amount of 9007199254741 is too large: choose at most 9007199254740,
+a=gcra:1/1s,burst=^9007199254740991 => Amount => a burst of 9007199254740991 cannot be counted exactly in this window: choose at most 9007199254
+a=fixed-window:^9007199254740992/1m => Amount => an amount of 9007199254740992 is too large: choose at most 9007199254740991,
+"#;
+
+#[test]
+fn values_that_are_not_possible_are_pointed_at() {
+    points_at::<Limit>(IMPOSSIBLE);
     let error = "login=gcra:5/0s".parse::<Limit>().unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -245,32 +200,19 @@ fn values_that_are_not_possible_are_pointed_at() {
     }
 }
 
+/// Quotas of schedules with numbers or names that are not possible.
+const IMPOSSIBLE_IN_SCHEDULES: &str = "
+long=1/^40000d => Duration => from 1 µs to 1125899906.842623s
+x=^100001/1h => Amount => an amount of 100001 is too large: choose at most 100000, or count in a larger unit
+^a b=5/1h => Name => is not a name
+^100001/day@Europe/Berlin => Amount => too large
+^=5/1h => Name => is not a name
+";
+
 /// Schedules have quotas with bounds of their own.
 #[test]
 fn quotas_of_schedules_say_their_own_bounds() {
-    use LimitErrorKind::{Amount, Duration, Name};
-    for (text, at, kind, reason) in [
-        (
-            "long=1/40000d",
-            7,
-            Duration,
-            "from 1 µs to 1125899906.842623s",
-        ),
-        (
-            "x=100001/1h",
-            2,
-            Amount,
-            "an amount of 100001 is too large: choose at most 100000, or count in a larger unit",
-        ),
-        ("a b=5/1h", 0, Name, "is not a name"),
-        ("100001/day@Europe/Berlin", 0, Amount, "too large"),
-        ("=5/1h", 0, Name, "is not a name"),
-    ] {
-        let error = text.parse::<schedule::Quota>().unwrap_err();
-        assert_eq!((error.kind(), error.position()), (kind, Some(at)), "{text}");
-        assert!(error.to_string().contains(reason), "{error}");
-    }
-
+    points_at::<schedule::Quota>(IMPOSSIBLE_IN_SCHEDULES);
     let said = schedule::Terms::new("plans", [""; 0])
         .unwrap_err()
         .to_string();
@@ -301,14 +243,6 @@ fn quotas_of_schedules_are_written_as_they_are_read() {
         assert_eq!(quota.to_string(), text);
         let name = text.split_once('=').map_or(text, |(name, _)| name);
         assert_eq!(quota.name(), name);
-    }
-    for (text, at, expected) in [
-        ("5/1h,anchored", 4, "the end of the quota"),
-        ("a=5/1h,x", 6, "the end of the quota"),
-        ("a=5/hour@UTC", 4, "`day`, `week`, `month` or `year`"),
-        ("a=5/day@Nowhere", 8, "the name of a time zone"),
-    ] {
-        expects::<schedule::Quota>(text, at, expected);
     }
 }
 

@@ -156,7 +156,6 @@ fn errors(kind: ErrorKind) -> Counter {
     counter!("tollgate_store_errors_total", "kind" => label(kind))
 }
 
-/// Returns the label of an error.
 pub(crate) fn label(kind: ErrorKind) -> String {
     kind.to_string().replace(' ', "_")
 }

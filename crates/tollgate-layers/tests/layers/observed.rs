@@ -160,45 +160,35 @@ fn callers_who_go_away_are_counted_for_each_limit_of_calls_that_consume() {
     let slow = [Fault::Delay(Duration::from_secs(3600)); 3];
     let store = Observed::new(FaultyStore::new(MemoryStore::new(), slow));
     let limiter = RateLimiter::new(store, LIMITS).unwrap();
-    let counts = observe(|| {
+    let mut counts = observe(|| {
         in_jumps(async {
             let second = Duration::from_secs(1);
             assert!(timeout(second, limiter.peek("alice")).await.is_err());
-            assert!(
-                timeout(second, limiter.check("alice").cost(2))
-                    .await
-                    .is_err()
-            );
-            assert!(
-                timeout(second, limiter.take_up_to("alice", 1))
-                    .await
-                    .is_err()
-            );
+            let check = limiter.check("alice").cost(2);
+            assert!(timeout(second, check).await.is_err());
+            let take = limiter.take_up_to("alice", 1);
+            assert!(timeout(second, take).await.is_err());
             // What those took is not there for others, though nobody had an answer.
             assert!(limiter.check("alice").await.unwrap().is_denied());
             assert!(limiter.check("bob").await.unwrap().is_allowed());
         });
     });
-    let decisions = counts.iter().filter(|(name, _)| name.contains("_total{"));
-    assert_eq!(
-        decisions
-            .map(|(name, count)| (name.clone(), *count))
-            .collect::<BTreeMap<_, _>>(),
-        expected([
-            ("tollgate_decisions_total{all,abandoned,store}", 2),
-            ("tollgate_decisions_total{all,allowed,store}", 1),
-            ("tollgate_decisions_total{all,denied_by_other,store}", 1),
-            ("tollgate_decisions_total{burst,abandoned,store}", 2),
-            ("tollgate_decisions_total{burst,allowed,store}", 1),
-            ("tollgate_decisions_total{burst,denied,store}", 1),
-            ("tollgate_units_total{all,abandoned}", 3),
-            ("tollgate_units_total{all,allowed}", 1),
-            ("tollgate_units_total{all,denied_by_other}", 1),
-            ("tollgate_units_total{burst,abandoned}", 3),
-            ("tollgate_units_total{burst,allowed}", 1),
-            ("tollgate_units_total{burst,denied}", 1),
-        ])
-    );
+    counts.retain(|name, _| name.contains("_total{"));
+    let expected = expected([
+        ("tollgate_decisions_total{all,abandoned,store}", 2),
+        ("tollgate_decisions_total{all,allowed,store}", 1),
+        ("tollgate_decisions_total{all,denied_by_other,store}", 1),
+        ("tollgate_decisions_total{burst,abandoned,store}", 2),
+        ("tollgate_decisions_total{burst,allowed,store}", 1),
+        ("tollgate_decisions_total{burst,denied,store}", 1),
+        ("tollgate_units_total{all,abandoned}", 3),
+        ("tollgate_units_total{all,allowed}", 1),
+        ("tollgate_units_total{all,denied_by_other}", 1),
+        ("tollgate_units_total{burst,abandoned}", 3),
+        ("tollgate_units_total{burst,allowed}", 1),
+        ("tollgate_units_total{burst,denied}", 1),
+    ]);
+    assert_eq!(counts, expected);
 }
 
 /// A rate sees the first denial, since the counter was zero before.
@@ -236,14 +226,12 @@ fn errors_are_counted_by_kind_and_are_no_denials() {
             }
         });
     });
-    assert_eq!(
-        counts,
-        expected([
-            ("tollgate_store_errors_total{full}", 1),
-            ("tollgate_store_errors_total{unavailable}", 1),
-            ("tollgate_store_errors_total{unknown_outcome}", 1),
-        ])
-    );
+    let expected = expected([
+        ("tollgate_store_errors_total{full}", 1),
+        ("tollgate_store_errors_total{unavailable}", 1),
+        ("tollgate_store_errors_total{unknown_outcome}", 1),
+    ]);
+    assert_eq!(counts, expected);
 }
 
 #[test]
@@ -257,31 +245,25 @@ fn the_source_of_a_decision_is_a_label() {
     let local = Share::new(MemoryStore::new(), NonZeroU32::MIN);
     let store = usual(FaultyStore::new(MemoryStore::new(), faults), local);
     let limiter = RateLimiter::new(store, ["a=sliding-log:1/1h"]).unwrap();
-    let counts = observe(|| {
+    let mut counts = observe(|| {
         block_on(async {
             for key in ["alice", "alice", "alice", "bob", "carol"] {
                 let _ = limiter.check(key).await.unwrap();
             }
         });
     });
-    let decisions: Vec<_> = counts
-        .iter()
-        .filter(|(name, _)| !name.contains("units"))
-        .map(|(name, count)| (name.as_str(), *count))
-        .collect();
-    assert_eq!(
-        decisions,
-        [
-            ("tollgate_decision_duration_seconds{cache}", 1),
-            ("tollgate_decision_duration_seconds{fallback}", 2),
-            ("tollgate_decision_duration_seconds{store}", 2),
-            ("tollgate_decisions_total{a,allowed,fallback}", 2),
-            ("tollgate_decisions_total{a,allowed,store}", 1),
-            ("tollgate_decisions_total{a,denied,cache}", 1),
-            ("tollgate_decisions_total{a,denied,store}", 1),
-            ("tollgate_fallbacks_total{unavailable}", 2),
-        ]
-    );
+    counts.retain(|name, _| !name.contains("units"));
+    let expected = expected([
+        ("tollgate_decision_duration_seconds{cache}", 1),
+        ("tollgate_decision_duration_seconds{fallback}", 2),
+        ("tollgate_decision_duration_seconds{store}", 2),
+        ("tollgate_decisions_total{a,allowed,fallback}", 2),
+        ("tollgate_decisions_total{a,allowed,store}", 1),
+        ("tollgate_decisions_total{a,denied,cache}", 1),
+        ("tollgate_decisions_total{a,denied,store}", 1),
+        ("tollgate_fallbacks_total{unavailable}", 2),
+    ]);
+    assert_eq!(counts, expected);
 }
 
 #[test]
@@ -305,15 +287,13 @@ fn reservations_are_counted() {
             assert_eq!(reserved.unwrap().is_allowed(), is_allowed);
         }
     });
-    assert_eq!(
-        counts,
-        expected([
-            ("tollgate_decisions_total{a,allowed,store}", 1),
-            ("tollgate_decisions_total{a,denied,store}", 1),
-            ("tollgate_units_total{a,allowed}", 1),
-            ("tollgate_units_total{a,denied}", 1),
-        ])
-    );
+    let expected = expected([
+        ("tollgate_decisions_total{a,allowed,store}", 1),
+        ("tollgate_decisions_total{a,denied,store}", 1),
+        ("tollgate_units_total{a,allowed}", 1),
+        ("tollgate_units_total{a,denied}", 1),
+    ]);
+    assert_eq!(counts, expected);
 }
 
 #[test]
@@ -348,15 +328,13 @@ fn what_a_limit_in_shadow_would_deny_is_counted() {
             assert!(limiter.check("alice").run().unwrap().is_allowed());
         }
     });
-    assert_eq!(
-        counts,
-        expected([
-            ("tollgate_decisions_total{all,allowed,store}", 3),
-            ("tollgate_decisions_total{next,allowed,store}", 1),
-            ("tollgate_decisions_total{next,shadow_denied,store}", 2),
-            ("tollgate_units_total{all,allowed}", 3),
-            ("tollgate_units_total{next,allowed}", 1),
-            ("tollgate_units_total{next,shadow_denied}", 2),
-        ])
-    );
+    let expected = expected([
+        ("tollgate_decisions_total{all,allowed,store}", 3),
+        ("tollgate_decisions_total{next,allowed,store}", 1),
+        ("tollgate_decisions_total{next,shadow_denied,store}", 2),
+        ("tollgate_units_total{all,allowed}", 3),
+        ("tollgate_units_total{next,allowed}", 1),
+        ("tollgate_units_total{next,shadow_denied}", 2),
+    ]);
+    assert_eq!(counts, expected);
 }

@@ -12,6 +12,8 @@ use tollgate_core::{
 };
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 
+use crate::held::store;
+
 fn limit(name: &str, algorithm: impl Into<Algorithm>) -> Limit {
     Limit::new(name, algorithm).unwrap()
 }
@@ -26,15 +28,6 @@ fn consume(store: &MemoryStore, limit: &Limit, key: &str) -> Result<bool, ErrorK
         Ok(decision) => Ok(decision.is_allowed()),
         Err(error) => Err(error.kind()),
     }
-}
-
-fn store(max_keys: usize) -> (MemoryStore, ManualClock) {
-    let clock = ManualClock::new();
-    let store = MemoryStore::builder()
-        .max_keys(max_keys)
-        .clock(clock.clone())
-        .build();
-    (store, clock)
 }
 
 #[test]

@@ -228,21 +228,10 @@ fn an_id_of_one_call_is_refused_to_any_other() {
 #[test]
 fn the_bytes_of_answers_are_counted_until_they_are_forgotten() {
     let verdict = size_of::<Verdict>();
-    for (limits, beside) in [
-        (&["a=gcra:9/1d"][..], 0),
-        (&["a=gcra:9/1d", "b=gcra:9/1d"], 0),
-        (
-            &[
-                "a=gcra:9/1d",
-                "b=gcra:9/1d",
-                "c=gcra:9/1d",
-                "d=gcra:9/1d",
-                "e=gcra:9/1d",
-            ],
-            5 * verdict,
-        ),
-    ] {
-        let (limiter, clock) = limiter(100, limits);
+    let limits = ["a", "b", "c", "d", "e"].map(|name| format!("{name}=gcra:9/1d"));
+    let limits = limits.each_ref().map(String::as_str);
+    for (count, beside) in [(1, 0), (2, 0), (5, 5 * verdict)] {
+        let (limiter, clock) = limiter(100, &limits[..count]);
         let store = limiter.store();
         let _ = limiter.check("k").run().unwrap();
         let without = store.bytes();

@@ -27,10 +27,6 @@ fn limiter<S>(store: S, limit: &str) -> RateLimiter<S> {
     RateLimiter::new(store, [limit]).unwrap()
 }
 
-/// A call of `api` for `k` at a cost.
-type Call = fn(&RateLimiter<&dyn SyncStore>, u64) -> Verdict;
-type Expect = fn(&mut MockStore) -> Expectation<'_>;
-
 fn verdict(decision: &Decision<'_>) -> Verdict {
     decision.verdict("api").unwrap()
 }
@@ -56,86 +52,78 @@ fn checked(on: &RateLimiter<&dyn SyncStore>) -> Receipt {
     decision.into_receipt().unwrap()
 }
 
-/// Its name, how it is expected, and how it is called.
-type Operation = (&'static str, Expect, Call);
-
-const OPERATIONS: [Operation; 7] = [
-    (
-        "check",
-        |store| store.expect_check("api", "k"),
-        |on, cost| verdict(&on.check("k").cost(cost).at(NOW).run().unwrap()),
-    ),
-    (
-        "peek",
-        |store| store.expect_peek("api", "k"),
-        |on, cost| verdict(&on.peek("k").cost(cost).at(NOW).run().unwrap()),
-    ),
-    (
-        "take_up_to",
-        |store| store.expect_take_up_to("api", "k"),
-        |on, cost| verdict(&on.take_up_to("k", cost).at(NOW).run().unwrap()),
-    ),
-    (
-        "lower",
-        |store| store.expect_lower("api", "k"),
-        |on, cost| verdict(on.lower("k", cost).at(NOW).run().unwrap().decision()),
-    ),
-    (
-        "settle",
-        |store| store.expect_settle("api", "k"),
-        |on, cost| {
-            let left = on.settle("k", checked(on), cost).at(NOW).run().unwrap();
-            verdict(left.decision())
-        },
-    ),
-    (
-        "refund",
-        |store| store.expect_refund("api", "k"),
-        |on, _| {
-            verdict(
-                on.refund("k", checked(on))
-                    .at(NOW)
-                    .run()
-                    .unwrap()
-                    .decision(),
-            )
-        },
-    ),
-    (
-        "reserve",
-        |store| store.expect_reserve("api", "k"),
-        |on, cost| {
-            let call = on.reserve("k").cost(cost).within(WITHIN);
-            verdict(&call.at(NOW).run().unwrap())
-        },
-    ),
+const OPERATIONS: [&str; 7] = [
+    "check",
+    "lower",
+    "peek",
+    "refund",
+    "reserve",
+    "settle",
+    "take_up_to",
 ];
 
+/// Makes a store expect a call of `api` for `k`.
+fn expect<'s>(store: &'s mut MockStore, operation: &str) -> Expectation<'s> {
+    match operation {
+        "check" => store.expect_check("api", "k"),
+        "lower" => store.expect_lower("api", "k"),
+        "peek" => store.expect_peek("api", "k"),
+        "refund" => store.expect_refund("api", "k"),
+        "reserve" => store.expect_reserve("api", "k"),
+        "settle" => store.expect_settle("api", "k"),
+        _ => store.expect_take_up_to("api", "k"),
+    }
+}
+
+fn call(on: &RateLimiter<&dyn SyncStore>, operation: &str, cost: u64) -> Verdict {
+    let changed = match operation {
+        "lower" => on.lower("k", cost).at(NOW).run(),
+        "refund" => on
+            .refund("k", checked(on))
+            .at(NOW)
+            .run()
+            .map_err(Into::into),
+        "settle" => on
+            .settle("k", checked(on), cost)
+            .at(NOW)
+            .run()
+            .map_err(Into::into),
+        _ => {
+            let decision = match operation {
+                "check" => on.check("k").cost(cost).at(NOW).run(),
+                "peek" => on.peek("k").cost(cost).at(NOW).run(),
+                "reserve" => on.reserve("k").cost(cost).within(WITHIN).at(NOW).run(),
+                _ => on.take_up_to("k", cost).at(NOW).run(),
+            };
+            return verdict(&decision.unwrap());
+        }
+    };
+    verdict(changed.unwrap().decision())
+}
+
 /// Returns what a mock answers that is told to answer as `real` is.
-fn told(real: &Verdict, limit: &str, (name, expect, call): Operation, cost: u64) -> Verdict {
+fn told(real: &Verdict, limit: &str, operation: &str, cost: u64) -> Verdict {
     let mut store = MockStore::new();
     store.expect_check("api", "k").cost(3).times(..).allow();
     let (wait, delay) = (real.retry_after(), real.delay());
-    let expected = match name {
-        "refund" => expect(&mut store).cost(3),
-        _ => expect(&mut store).cost(cost),
-    };
+    let counted = if operation == "refund" { 3 } else { cost };
+    let expected = expect(&mut store, operation).cost(counted);
     match wait.duration() {
         None => expected.deny_forever(),
         Some(wait) if !wait.is_zero() => expected.deny_for(wait),
         _ if !delay.is_zero() => expected.delay_by(delay.duration().unwrap()),
-        _ if real.consumed() < cost && name == "take_up_to" => expected.grant(real.consumed()),
+        _ if real.consumed() < cost && operation == "take_up_to" => expected.grant(real.consumed()),
         _ => expected.allow_with_remaining(real.remaining()),
     }
-    call(&limiter(&store as &dyn SyncStore, limit), cost)
+    call(&limiter(&store as &dyn SyncStore, limit), operation, cost)
 }
 
 /// Returns what a store answers after a call that cost `earlier`, if a mock can be told to say it.
-fn real(limit: &str, (name, _, call): Operation, earlier: u64, cost: u64) -> Option<Verdict> {
+fn real(limit: &str, operation: &str, earlier: u64, cost: u64) -> Option<Verdict> {
     let store = MemoryStore::new();
     let on = limiter(&store as &dyn SyncStore, limit);
     let before = on.check("k").cost(earlier).at(NOW).run().unwrap();
-    let is_possible = match name {
+    let is_possible = match operation {
         // A mock knows of no debt.
         "settle" | "refund" => before.remaining() >= cost.max(3),
         "reserve" => limit.contains("gcra"),
@@ -144,7 +132,7 @@ fn real(limit: &str, (name, _, call): Operation, earlier: u64, cost: u64) -> Opt
     if before.is_denied() || !is_possible {
         return None;
     }
-    let verdict = call(&on, cost);
+    let verdict = call(&on, operation, cost);
     // What a mock denies has nothing left, or everything if it is denied for ever.
     let left = match verdict.retry_after().is_never() {
         true => verdict.capacity(),
@@ -165,7 +153,7 @@ fn answers_have_the_verdicts_of_stores() {
                         continue;
                     };
                     let told = told(&real, limit, operation, cost);
-                    let what = format!("{} at {cost} after {earlier} of {limit}", operation.0);
+                    let what = format!("{operation} at {cost} after {earlier} of {limit}");
                     assert!(seen(&told) == seen(&real), "{what}: {told:?}, not {real:?}");
                     compared += 1;
                 }

@@ -121,19 +121,13 @@ mod tests {
 
     #[test]
     fn windows_are_longer_by_the_margin() {
-        for (limit, expected) in [
-            ("a=sliding-log:10/1m", "a=sliding-log:10/60050ms"),
-            ("a=sliding-counter:10/1m", "a=sliding-counter:10/60050ms"),
-            (
-                "a=sliding-buckets:10/1m,buckets=7",
-                "a=sliding-buckets:10/60050ms,buckets=7",
-            ),
+        for limit in [
+            "a=sliding-log:10/1m",
+            "a=sliding-counter:10/1m",
+            "a=sliding-buckets:10/1m,buckets=7",
         ] {
-            assert_eq!(strict(limit, 50_000), expected);
-            assert_eq!(
-                strict(limit, 0),
-                limit.parse::<Limit>().unwrap().to_string()
-            );
+            assert_eq!(strict(limit, 50_000), limit.replace("1m", "60050ms"));
+            assert_eq!(strict(limit, 0), limit);
         }
     }
 
@@ -227,30 +221,20 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_taken_from_amount_and_burst() {
-        for (limit, expected) in [
-            ("a=sliding-log:10/1m", "a-background=sliding-log:7/1m"),
-            (
-                "a=sliding-counter:10/1m",
-                "a-background=sliding-counter:7/1m",
-            ),
-            (
-                "a=sliding-buckets:10/1m,buckets=7",
-                "a-background=sliding-buckets:7/1m,buckets=7",
-            ),
-            ("a=fixed-window:10/1m", "a-background=fixed-window:7/1m"),
-            (
-                "a=fixed-window:10/1m,anchored",
-                "a-background=fixed-window:7/1m,anchored",
-            ),
-            (
-                "a=fixed-window:10/month@UTC",
-                "a-background=fixed-window:7/month@UTC",
-            ),
-            ("a=gcra:10/1m,burst=8", "a-background=gcra:7/1m,burst=5"),
-            ("a=gcra:10/1m,burst=5", "a-background=gcra:7/1m,burst=2"),
-            ("a=gcra:10/1m,burst=2", "a-background=gcra:7/1m,burst=1"),
+        for row in [
+            "sliding-log:10/1m sliding-log:7/1m",
+            "sliding-counter:10/1m sliding-counter:7/1m",
+            "sliding-buckets:10/1m,buckets=7 sliding-buckets:7/1m,buckets=7",
+            "fixed-window:10/1m fixed-window:7/1m",
+            "fixed-window:10/1m,anchored fixed-window:7/1m,anchored",
+            "fixed-window:10/month@UTC fixed-window:7/month@UTC",
+            "gcra:10/1m,burst=8 gcra:7/1m,burst=5",
+            "gcra:10/1m,burst=5 gcra:7/1m,burst=2",
+            "gcra:10/1m,burst=2 gcra:7/1m,burst=1",
         ] {
-            let limit: Limit = limit.parse().unwrap();
+            let (limit, left) = row.split_once(' ').unwrap();
+            let limit: Limit = format!("a={limit}").parse().unwrap();
+            let expected = format!("a-background={left}");
             let background = for_background(&limit, 3).unwrap().unwrap();
             assert_eq!(background, expected.parse().unwrap());
             assert_eq!(background.to_string(), expected);

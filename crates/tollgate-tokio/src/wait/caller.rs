@@ -94,7 +94,6 @@ impl<S: Store + 'static> Caller<S> {
         Ok(self.limiter.decision(verdicts)?.into_verdicts())
     }
 
-    /// Gives back what `verdicts` consumed.
     pub(super) async fn give_back(&self, verdicts: Verdicts) {
         // If it fails, the call stays counted: nobody is there to retry.
         let _ = self.refund(verdicts).await;

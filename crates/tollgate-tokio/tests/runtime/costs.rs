@@ -51,52 +51,31 @@ async fn they_are_admitted_in_order_at_the_first_instant_that_all_limits_allow()
             others: each,
         }
     };
-    type Case<'c> = (&'c dyn Fn(usize) -> Costs, &'c [&'c str]);
-    let cases: [Case<'_>; 15] = [
-        (&apart, &["requests=gcra:5/1s", "tokens=gcra:70/1s"]),
-        (&apart, &["requests=gcra:5/1s,burst=1", "tokens=gcra:70/1s"]),
-        (
-            &apart,
-            &["requests=sliding-log:5/1s", "tokens=sliding-log:70/1s"],
-        ),
-        (
-            &apart,
-            &["requests=gcra:5/1s", "tokens=sliding-log:200/10s"],
-        ),
-        (
-            &apart,
-            &[
-                "requests=fixed-window:5/1s,anchored",
-                "tokens=sliding-log:70/1s",
-            ],
-        ),
-        (
-            &apart,
-            &[
-                "tokens=sliding-buckets:70/1s,buckets=3",
-                "requests=sliding-counter:5/1s",
-            ],
-        ),
-        (&alike, &["tokens=gcra:7/1s"]),
-        (&alike, &["tokens=sliding-log:7/1s"]),
-        (&alike, &["tokens=fixed-window:7/1s"]),
-        (&alike, &["tokens=fixed-window:7/1s,anchored"]),
-        (&alike, &["tokens=sliding-counter:7/1s"]),
-        (&alike, &["tokens=sliding-buckets:7/1s,buckets=3"]),
-        (&alike, &["a=gcra:7/1s", "tokens=sliding-log:20/10s"]),
-        (&alike, &["a=gcra:7/1s", "tokens=gcra:20/10s"]),
-        (
-            &alike,
-            &[
-                "a=fixed-window:7/1s",
-                "tokens=sliding-counter:20/10s",
-                "c=sliding-log:100/5m",
-            ],
-        ),
+    let separate = [
+        "requests=gcra:5/1s tokens=gcra:70/1s",
+        "requests=gcra:5/1s,burst=1 tokens=gcra:70/1s",
+        "requests=sliding-log:5/1s tokens=sliding-log:70/1s",
+        "requests=gcra:5/1s tokens=sliding-log:200/10s",
+        "requests=fixed-window:5/1s,anchored tokens=sliding-log:70/1s",
+        "tokens=sliding-buckets:70/1s,buckets=3 requests=sliding-counter:5/1s",
     ];
-    for (index, (costs, limits)) in cases.into_iter().enumerate() {
+    let equal = [
+        "tokens=gcra:7/1s",
+        "tokens=sliding-log:7/1s",
+        "tokens=fixed-window:7/1s",
+        "tokens=fixed-window:7/1s,anchored",
+        "tokens=sliding-counter:7/1s",
+        "tokens=sliding-buckets:7/1s,buckets=3",
+        "a=gcra:7/1s tokens=sliding-log:20/10s",
+        "a=gcra:7/1s tokens=gcra:20/10s",
+        "a=fixed-window:7/1s tokens=sliding-counter:20/10s c=sliding-log:100/5m",
+    ];
+    let separate = separate.map(|limits| (&apart as &dyn Fn(usize) -> Costs, limits));
+    let equal = equal.map(|limits| (&alike as &dyn Fn(usize) -> Costs, limits));
+    for (index, (costs, limits)) in separate.into_iter().chain(equal).enumerate() {
+        let limits: Vec<_> = limits.split(' ').collect();
         for delay_ms in [0, 10] {
-            let (store, limiter) = limiter(limits);
+            let (store, limiter) = limiter(&limits);
             store.delay_ms.store(delay_ms, Ordering::SeqCst);
             let costs: Vec<Costs> = (0..60).map(costs).collect();
             let admitted = all(&limiter, &costs).await;

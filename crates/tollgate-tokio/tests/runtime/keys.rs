@@ -45,11 +45,8 @@ async fn routes_of_an_account_wait_until_both_admit_them() {
         }
         let admitted = calls.join_all().await;
         // 36 at five a second, of which the last ones may be of one route.
-        assert!(
-            started.elapsed() < SECOND * 10,
-            "{kind}: {:?}",
-            started.elapsed()
-        );
+        let elapsed = started.elapsed();
+        assert!(elapsed < SECOND * 10, "{kind}: {elapsed:?}");
         if kind != "sliding-log" {
             continue;
         }

@@ -522,47 +522,31 @@ async fn a_call_that_costs_nothing_is_admitted_at_once_whatever_others_wait_for(
 
 #[tokio::test(start_paused = true)]
 async fn settings_that_are_not_possible_are_errors() {
-    let error = |limits: &[&str], kept| {
-        let outbound = Outbound::builder(Remote::new(), limits.iter().copied());
+    let error = |limits: &str, kept| {
+        let outbound = Outbound::builder(Remote::new(), limits.split_whitespace());
         let outbound = outbound.margin(MARGIN).keep_for_urgent(kept).build();
         outbound.unwrap_err()
     };
-    for (limits, kept, expected) in [
-        (&[][..], 0, "at least one limit"),
-        (
-            &["stop=block:1s", "other=block:2s"],
-            0,
-            "limit `stop` is a block, which counts no calls",
-        ),
-        (&["a=sliding-log:5/1"], 0, "expected a unit"),
-        (&["a=sliding-log:5/1s", "a=gcra:1/1s"], 0, "called \"a\""),
-        (
-            &["a=sliding-log:5/1s,count-denied"],
-            0,
-            "leave out `count-denied`",
-        ),
-        (
-            &["a=fixed-window:5/1s"],
-            0,
-            r#"or `.margin_of("a", Duration::ZERO)`"#,
-        ),
-        (
-            &["a=sliding-log:5/1s", "b=gcra:9/1m"],
-            5,
-            "`a` to others: choose at most 4",
-        ),
-        (
-            &["a=sliding-log:1/1s"],
-            1,
-            "keeping 1 for urgent calls leaves nothing of limit `a` to others: leave out `keep_for_urgent`",
-        ),
+    for row in [
+        " | 0 | at least one limit",
+        "stop=block:1s other=block:2s | 0 | limit `stop` is a block, which counts no calls",
+        "a=sliding-log:5/1 | 0 | expected a unit",
+        "a=sliding-log:5/1s a=gcra:1/1s | 0 | called \"a\"",
+        "a=sliding-log:5/1s,count-denied | 0 | leave out `count-denied`",
+        "a=fixed-window:5/1s | 0 | or `.margin_of(\"a\", Duration::ZERO)`",
+        "a=sliding-log:5/1s b=gcra:9/1m | 5 | `a` to others: choose at most 4",
+        "a=sliding-log:1/1s | 1 | keeping 1 for urgent calls leaves nothing of limit `a` to others",
+        "a=sliding-log:1/1s | 1 | leaves nothing of limit `a` to others: leave out `keep_for_urgent`",
     ] {
-        let error = error(limits, kept).to_string();
+        let [limits, kept, expected] = row.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
+        let error = error(limits, kept.parse().unwrap()).to_string();
         assert!(error.contains(expected), "{error}");
     }
-    let counts = error(&["a=sliding-log:5/1s,count-denied"], 0);
+    let counts = error("a=sliding-log:5/1s,count-denied", 0);
     assert!(matches!(counts, OutboundError::CountsDenied { limit } if limit == "a"));
-    let shadow = error(&["a=sliding-log:5/1s", "b=gcra:5/1s,shadow"], 0);
+    let shadow = error("a=sliding-log:5/1s b=gcra:5/1s,shadow", 0);
     assert!(matches!(shadow, OutboundError::InShadow { limit } if limit == "b"));
 }
 

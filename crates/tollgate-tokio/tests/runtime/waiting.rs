@@ -196,11 +196,8 @@ async fn a_call_that_would_wait_too_long_is_refused_at_once_and_consumes_nothing
         let last = limiter.check("alice");
         let last = last.wait_up_to(wait + 4 * TICK).await.unwrap();
         assert_eq!(last.decision().consumed(), 1);
-        assert!(
-            started.elapsed() < wait + 5 * TICK,
-            "{limit}: {:?}",
-            started.elapsed()
-        );
+        let elapsed = started.elapsed();
+        assert!(elapsed < wait + 5 * TICK, "{limit}: {elapsed:?}");
         assert_eq!(finish(waiting).await.len(), 3);
     }
 }
@@ -224,11 +221,8 @@ async fn a_call_that_waits_in_line_until_its_deadline_is_refused_then() {
     let refused = too_long(call.await.unwrap());
     let holds = refused.wait().duration().unwrap() > SECOND * 7 / 2;
     assert!(holds, "{refused}");
-    assert!(
-        started.elapsed() <= SECOND * 7 / 2 + 2 * TICK,
-        "{:?}",
-        started.elapsed()
-    );
+    let elapsed = started.elapsed();
+    assert!(elapsed <= SECOND * 7 / 2 + 2 * TICK, "{elapsed:?}");
     assert_eq!(finish(first).await.len(), 3);
 }
 
@@ -324,11 +318,8 @@ async fn a_call_that_is_dropped_consumes_nothing() {
         sleep(10 * TICK).await;
         let started = Instant::now();
         limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
-        assert!(
-            started.elapsed() <= SECOND + TICK,
-            "{limit}: {:?}",
-            started.elapsed()
-        );
+        let elapsed = started.elapsed();
+        assert!(elapsed <= SECOND + TICK, "{limit}: {elapsed:?}");
         sleep(2 * SECOND).await;
         assert_eq!(remaining().await, 2, "{limit}");
     }
@@ -450,11 +441,8 @@ async fn a_lost_reply_is_unknown_once() {
         // It was counted: the next waits for it.
         let started = Instant::now();
         limiter.check("alice").wait_up_to(MINUTE).await.unwrap();
-        assert!(
-            started.elapsed() >= SECOND,
-            "{limit}: {:?}",
-            started.elapsed()
-        );
+        let elapsed = started.elapsed();
+        assert!(elapsed >= SECOND, "{limit}: {elapsed:?}");
 
         // In a line, it is one caller's.
         store.lose_replies(1);

@@ -106,7 +106,21 @@ fn a_counter_expires_after_its_window() {
 
 #[test]
 fn replies_about_a_counter_are_a_state() {
-    let (day, ms) = (86_400_000_000, 1_000);
+    let (day, s) = (86_400_000_000, 1_000_000);
+    let state = |written: &str, window, now, before, expires| {
+        let told = CounterReply {
+            now,
+            before,
+            counted: None,
+            expires,
+        };
+        plan(&format!("fixed-window:{written},count-denied")).state(window, told)
+    };
+    let daily = |now, before| state("1/1d", Some(2), now, before, 0);
+    // A divisor of the latest instant.
+    let last = MAX_EXACT / 69_431;
+    let odd = |window| state("1/69431us", Some(window), 7, 0, 0);
+    let anchored = |now, before, expires| state("1/10s,anchored", None, now, before, expires);
     let kept = |start, kept| {
         FixedWindow::keep(State {
             start,
@@ -115,84 +129,26 @@ fn replies_about_a_counter_are_a_state() {
         })
     };
     let fresh = algorithm::State::default;
-    // A divisor of the latest instant.
-    let divisor = 69_431;
-    for (written, window, [now, before], expires, expected) in [
-        ("1/1d", Some(2), [2 * day, 0], 0, Some((fresh(), 2 * day))),
-        (
-            "1/1d",
-            Some(2),
-            [2 * day + 1, 0],
-            0,
-            Some((fresh(), 2 * day + 1)),
-        ),
-        (
-            "1/1d",
-            Some(2),
-            [2 * day - 1, 0],
-            0,
-            Some((kept(2 * day, 0), 2 * day - 1)),
-        ),
-        (
-            "1/1d",
-            Some(2),
-            [2 * day, 5],
-            0,
-            Some((kept(2 * day, 5), 2 * day)),
-        ),
-        (
-            "1/1d",
-            Some(2),
-            [0, MOST],
-            0,
-            Some((kept(2 * day, MAX_EXACT), 0)),
-        ),
-        ("1/10ms", Some(1 << 63), [7, 0], 0, None),
-        (
-            "1/69431us",
-            Some(MAX_EXACT / divisor),
-            [7, 0],
-            0,
-            Some((kept(MAX_EXACT, 0), 7)),
-        ),
-        ("1/69431us", Some(MAX_EXACT / divisor + 1), [7, 0], 0, None),
-        // Anchored: without an end, with one, and with ends that cannot be.
-        ("1/10s,anchored", None, [7, 5], -1, Some((kept(7, 5), 7))),
-        ("1/10s,anchored", None, [7, 0], -2, Some((fresh(), 7))),
-        (
-            "1/10s,anchored",
-            None,
-            [15_000 * ms, 5],
-            19_999,
-            Some((kept(10_000 * ms, 5), 15_000 * ms)),
-        ),
-        (
-            "1/10s,anchored",
-            None,
-            [1, 5],
-            19_999,
-            Some((kept(10_000 * ms, 5), 10_000 * ms)),
-        ),
-        (
-            "1/10s,anchored",
-            None,
-            [20_000 * ms, 5],
-            19_999,
-            Some((kept(10_000 * ms, 5), 20_000 * ms - 1)),
-        ),
-        ("1/10s,anchored", None, [7, 5], 0, None),
-        ("1/10s,anchored", None, [7, 5], 9_998, None),
-        ("1/10s,anchored", None, [7, 5], 18_446_744_073_729_551, None),
-        ("1/10s,anchored", None, [7, 5], i64::MAX, None),
+    for (found, expected) in [
+        (daily(2 * day, 0), (fresh(), 2 * day)),
+        (daily(2 * day + 1, 0), (fresh(), 2 * day + 1)),
+        (daily(2 * day - 1, 0), (kept(2 * day, 0), 2 * day - 1)),
+        (daily(2 * day, 5), (kept(2 * day, 5), 2 * day)),
+        (daily(0, MOST), (kept(2 * day, MAX_EXACT), 0)),
+        (odd(last), (kept(MAX_EXACT, 0), 7)),
+        // Without an end, and with one.
+        (anchored(7, 5, -1), (kept(7, 5), 7)),
+        (anchored(7, 0, -2), (fresh(), 7)),
+        (anchored(15 * s, 5, 19_999), (kept(10 * s, 5), 15 * s)),
+        (anchored(1, 5, 19_999), (kept(10 * s, 5), 10 * s)),
+        (anchored(20 * s, 5, 19_999), (kept(10 * s, 5), 20 * s - 1)),
     ] {
-        let told = CounterReply {
-            now,
-            before,
-            counted: None,
-            expires,
-        };
-        let plan = plan(&format!("fixed-window:{written},count-denied"));
-        let state = format!("{:?}", plan.state(window, told));
-        assert_eq!(state, format!("{expected:?}"), "{written} {told:?}");
+        assert_eq!(format!("{found:?}"), format!("{:?}", Some(expected)));
+    }
+    // Ends that cannot be.
+    let ends = [0, 9_998, 18_446_744_073_729_551, i64::MAX];
+    let windows = [state("1/10ms", Some(1 << 63), 7, 0, 0), odd(last + 1)];
+    for none in ends.map(|end| anchored(7, 5, end)).iter().chain(&windows) {
+        assert!(none.is_none(), "{none:?}");
     }
 }

@@ -183,15 +183,7 @@ fn time_that_was_waited_before_entering_counts() {
             longest,
             most: usize::MAX,
         };
-        let asker = asker(&scene.limits);
-        let entered = scene.line.enter(
-            asker,
-            &Class::default(),
-            1.into(),
-            patience,
-            scene.now,
-            Arc::default(),
-        );
+        let entered = scene.enter_with(&Class::default(), 1, patience);
         assert_eq!(entered.is_err(), is_refused, "{longest:?}");
     }
 }

@@ -183,17 +183,7 @@ fn whoever_has_gone_does_not_count_among_those_who_wait() {
         longest: SECOND,
         most: 1,
     };
-    let enter = |scene: &mut Scene| {
-        let asker = asker(&scene.limits);
-        scene.line.enter(
-            asker,
-            &Class::default(),
-            1.into(),
-            patience,
-            scene.now,
-            Arc::default(),
-        )
-    };
+    let enter = |scene: &mut Scene| scene.enter_with(&Class::default(), 1, patience);
     assert!(enter(&mut scene).is_err());
     scene.leave(&first);
     assert!(enter(&mut scene).is_ok());

@@ -78,22 +78,28 @@ impl Scene {
         cost: u64,
         longest: Duration,
     ) -> Result<Caller, TooLong> {
-        let wake = Arc::new(Notify::new());
         let patience = Patience {
             since: self.now,
             longest,
             most: usize::MAX,
         };
-        let asker = asker(&self.limits);
-        let woken = Arc::clone(&wake);
-        match self
-            .line
-            .enter(asker, class, cost.into(), patience, self.now, woken)
-        {
-            Ok(position) => Ok(Caller { position, wake }),
-            Err(WaitError::TooLong(refused)) => Err(refused),
-            Err(error) => panic!("{error}"),
-        }
+        self.enter_with(class, cost, patience)
+            .map_err(|error| match error {
+                WaitError::TooLong(refused) => refused,
+                error => panic!("{error}"),
+            })
+    }
+
+    fn enter_with(
+        &mut self,
+        class: &Class,
+        cost: u64,
+        patience: Patience,
+    ) -> Result<Caller, WaitError> {
+        let (asker, wake) = (asker(&self.limits), Arc::new(Notify::new()));
+        let (line, woken) = (&mut self.line, Arc::clone(&wake));
+        let position = line.enter(asker, class, cost.into(), patience, self.now, woken)?;
+        Ok(Caller { position, wake })
     }
 
     fn enter(&mut self, cost: u64) -> Caller {
