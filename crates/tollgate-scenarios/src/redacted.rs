@@ -15,51 +15,17 @@ use crate::client::Client;
 const PARTITION: &str = "carol4711";
 const REST: &str = "/account/dave0815";
 
-/// A word of the server's error, the commands that provoke the error, and those that end it.
-type Refusal = (
-    &'static str,
-    &'static [&'static str],
-    &'static [&'static str],
-);
-
-const REFUSALS: [Refusal; 7] = [
-    (
-        "OOM",
-        &["CONFIG SET maxmemory 1"],
-        &["CONFIG SET maxmemory 0"],
-    ),
-    (
-        "READONLY",
-        &["REPLICAOF 127.0.0.1 1"],
-        &["REPLICAOF NO ONE"],
-    ),
-    (
-        "NOREPLICAS",
-        &["CONFIG SET min-replicas-to-write 1"],
-        &["CONFIG SET min-replicas-to-write 0"],
-    ),
-    (
-        "NOPERM",
-        &["ACL SETUSER default -evalsha -bitfield -bitfield_ro -unlink"],
-        &["ACL SETUSER default +@all"],
-    ),
-    (
-        "NOPERM",
-        &["ACL SETUSER default resetkeys ~other:*"],
-        &["ACL SETUSER default allkeys"],
-    ),
-    // Errors from within a script or a transaction.
-    (
-        "",
-        &["ACL SETUSER default -set -pexpireat"],
-        &["ACL SETUSER default +@all"],
-    ),
-    (
-        "NOPERM",
-        &["SCRIPT FLUSH", "ACL SETUSER default -script -time"],
-        &["ACL SETUSER default +@all"],
-    ),
-];
+/// A word of the server's error, the commands that provoke the error, and the command that ends it. The
+/// error without a word comes from within a script or a transaction.
+const REFUSALS: &str = "\
+OOM: CONFIG SET maxmemory 1 => CONFIG SET maxmemory 0
+READONLY: REPLICAOF 127.0.0.1 1 => REPLICAOF NO ONE
+NOREPLICAS: CONFIG SET min-replicas-to-write 1 => CONFIG SET min-replicas-to-write 0
+NOPERM: ACL SETUSER default -evalsha -bitfield -bitfield_ro -unlink => ACL SETUSER default +@all
+NOPERM: ACL SETUSER default resetkeys ~other:* => ACL SETUSER default allkeys
+: ACL SETUSER default -set -pexpireat => ACL SETUSER default +@all
+NOPERM: SCRIPT FLUSH & ACL SETUSER default -script -time => ACL SETUSER default +@all
+";
 
 /// Returns options with a deadline that is never reached.
 pub fn options() -> Options {
@@ -156,24 +122,26 @@ pub async fn refusals_of_servers_hide_the_key<S: Store + Debug>(
 
 async fn hides_keys<S: Store + Debug>(server: &Server, store: &S) {
     let mut control = server.connection();
-    let mut tell = |commands: &[&str]| {
-        for command in commands {
+    let mut tell = |commands: &str| {
+        for command in commands.split(" & ") {
             let words: Vec<_> = command.split(' ').collect();
             control.command(&words).unwrap();
         }
     };
-    for (what, begin, end) in REFUSALS {
-        tell(&["FLUSHALL"]);
+    for row in REFUSALS.lines() {
+        let (what, commands) = row.split_once(": ").unwrap();
+        let (begin, end) = commands.split_once(" => ").unwrap();
+        tell("FLUSHALL");
         let receipt = receipt(store).await;
         tell(begin);
         let errors = ask(store, &receipt).await;
         tell(end);
-        assert!(!errors.is_empty(), "{begin:?} is no refusal");
+        assert!(!errors.is_empty(), "{begin} is no refusal");
         for error in errors {
             is_redacted(&error, what);
         }
     }
-    tell(&["FLUSHALL"]);
+    tell("FLUSHALL");
     receipt(store).await;
     let Reply::Array(keys) = server.command(&["KEYS", "*"]) else {
         panic!("no keys");
