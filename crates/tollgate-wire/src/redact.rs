@@ -109,6 +109,8 @@ impl Error for Redacted {}
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::{ErrorKind, StoreError};
+
     use super::*;
     use crate::failure::Failure;
 
@@ -224,25 +226,15 @@ mod tests {
 
     #[test]
     fn only_sources_that_show_a_key_are_replaced() {
-        #[derive(Debug)]
-        struct Outer(std::io::Error);
-        impl fmt::Display for Outer {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("outer")
-            }
-        }
-        impl Error for Outer {
-            fn source(&self) -> Option<&(dyn Error + 'static)> {
-                Some(&self.0)
-            }
-        }
+        let outer = |inner: &str| {
+            let error = StoreError::new(ErrorKind::Unavailable, "outer");
+            Box::new(error.with_source(std::io::Error::other(inner)))
+        };
         let keys = [KEY.to_vec()];
-        let shows = Outer(std::io::Error::other(String::from_utf8_lossy(KEY)));
-        let replaced = source(Box::new(shows), &keys);
+        let replaced = source(outer(&String::from_utf8_lossy(KEY)), &keys);
         assert!(replaced.is::<Redacted>() && replaced.source().is_none());
         assert_eq!(replaced.to_string(), "outer");
         assert_eq!(format!("{replaced:?}"), r#""outer""#);
-        let hides = Outer(std::io::Error::other("broken"));
-        assert!(source(Box::new(hides), &keys).is::<Outer>());
+        assert!(source(outer("broken"), &keys).is::<StoreError>());
     }
 }
