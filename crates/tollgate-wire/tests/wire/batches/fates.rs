@@ -171,17 +171,6 @@ fn a_call_that_is_late_while_its_script_is_loaded_may_be_counted_later() {
     fails(&mut late, ErrorKind::Unavailable);
 }
 
-#[test]
-fn a_call_whose_deadline_passes_before_it_departs_is_not_sent() {
-    let options = Options::new().with_batches_only();
-    let scene = Scene::new(options.with_deadline(Duration::from_nanos(1)));
-    let mut call = scene.call();
-    pass(Duration::from_millis(1));
-    run_tasks();
-    assert!(scene.sent().is_empty());
-    fails(&mut call, ErrorKind::Unavailable);
-}
-
 /// Begins two calls that wait together, and passes the deadline of the first one.
 fn one_late_of_two(scene: &Scene) -> [Deciding<'_>; 2] {
     let early = scene.call();
