@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use tollgate_core::FixedWindow;
 use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{ErrorKind, Key, Limit, Quota, Receipt, Store, StoreError};
-use tollgate_testkit::{Cluster, Flavor, Reply, Server};
+use tollgate_testkit::{Cluster, Flavor, Server};
 use tollgate_wire::Options;
 
 use crate::client::Client;
@@ -143,10 +143,7 @@ async fn hides_keys<S: Store + Debug>(server: &Server, store: &S) {
     }
     tell("FLUSHALL");
     receipt(store).await;
-    let Reply::Array(keys) = server.command(&["KEYS", "*"]) else {
-        panic!("no keys");
-    };
-    let key = keys[0].text().unwrap();
+    let key = &server.keys()[0];
     server.command(&["DEL", key]);
     server.command(&["SADD", key, "member"]);
     let limit = limit();

@@ -229,6 +229,34 @@ impl Server {
         command(&self.door(), words)
     }
 
+    /// Returns the value of a field in a section of `INFO`.
+    #[track_caller]
+    pub fn info(&self, section: &str, name: &str) -> Option<String> {
+        let reply = self.command(&["INFO", section]);
+        field(reply.text()?, name).map(str::to_owned)
+    }
+
+    /// Returns how often the server has run a command, such as `get` or `script|load`, sent or within
+    /// a script, or refused to.
+    #[track_caller]
+    pub fn calls(&self, command: &str) -> u64 {
+        let stats = self.info("commandstats", &format!("cmdstat_{command}"));
+        let stats = stats.unwrap_or_default();
+        let counts = stats.split(',').filter_map(|count| match count.split_once('=')? {
+            ("calls" | "rejected_calls", count) => count.parse::<u64>().ok(),
+            _ => None,
+        });
+        counts.sum()
+    }
+
+    /// Returns the names of all keys.
+    #[track_caller]
+    pub fn keys(&self) -> Vec<String> {
+        let reply = self.command(&["KEYS", "*"]);
+        let keys = reply.items().iter().filter_map(Reply::text);
+        keys.map(str::to_owned).collect()
+    }
+
     /// Connects to the server.
     #[track_caller]
     pub fn connection(&self) -> Connection {

@@ -60,10 +60,7 @@ fn follow(replica: &Server, primary: &Server) {
 }
 
 fn is_linked(replica: &Server) -> bool {
-    let reply = replica.command(&["INFO", "replication"]);
-    reply
-        .text()
-        .is_some_and(|text| text.contains("master_link_status:up"))
+    replica.info("replication", "master_link_status").as_deref() == Some("up")
 }
 
 /// What a server says that executes nothing now, while another may.

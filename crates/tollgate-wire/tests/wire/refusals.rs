@@ -8,7 +8,7 @@ use tollgate_core::{ErrorKind, Limit, StoreError};
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::WireStore;
 
-use crate::engine::{LIMITS, Raw, consume, fresh, info, limit, now, store, store_on};
+use crate::engine::{LIMITS, Raw, consume, fresh, limit, now, store, store_on};
 
 fn refused(store: &WireStore<Raw>, limit: &Limit) -> StoreError {
     consume(store, limit, &fresh("k"), 1).unwrap_err()
@@ -177,11 +177,15 @@ fn new_keys_stay_within_maxmemory() {
             };
             // So that the script is there.
             assert!(consume("first").unwrap().is_allowed());
-            let most = info(&server, "memory", "used_memory") + ROOM;
+            let used = || {
+                let used = server.info("memory", "used_memory").unwrap();
+                used.parse::<u64>().unwrap()
+            };
+            let most = used() + ROOM;
             server.command(&["CONFIG", "SET", "maxmemory", &most.to_string()]);
             let errors = (0..CALLS).filter_map(|call| consume(&call.to_string()).err());
             let kinds: Vec<_> = errors.map(|error| error.kind()).collect();
-            let used = info(&server, "memory", "used_memory");
+            let used = used();
             let what = format!("{texts:?} on {flavor}: {used} bytes of {most}");
             assert!(!kinds.is_empty(), "{what}, never `Full`");
             assert!(kinds.iter().all(|kind| *kind == ErrorKind::Full), "{what}");

@@ -6,7 +6,7 @@ use tollgate_core::schedule::{self, Event};
 use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::{Engine, Options, WireStore};
 
-use crate::engine::{Raw, START, calls, now, stamp, store_on, store_with};
+use crate::engine::{Raw, START, now, stamp, store_on, store_with};
 use crate::families::{self, users};
 use crate::schedule_twins::look;
 
@@ -420,7 +420,7 @@ fn batch_reads_its_neighbours_once() {
             assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
         };
         (0..10).for_each(|batch| add(100 * batch));
-        let reads = || calls(&server, "hget") + calls(&server, "hmget");
+        let reads = || server.calls("hget") + server.calls("hmget");
         let before = reads();
         add(1_000);
         let reads = reads() - before;
@@ -451,9 +451,9 @@ fn long_lists_are_read_in_parts_and_whole() {
         // The first part of all ends with the 550 events of one time.
         for (from, until, parts) in [(0, 7_200, 3), (0, 450, 1), (450, 451, 1), (451, 7_200, 2)] {
             let (from, until) = (stamp(second(from)), stamp(second(until)));
-            let before = calls(&server, "evalsha");
+            let before = server.calls("evalsha");
             pair.decide(schedule::Operation::List { from, until });
-            assert_eq!(calls(&server, "evalsha") - before, parts, "from {from:?}");
+            assert_eq!(server.calls("evalsha") - before, parts, "from {from:?}");
         }
     }
 }

@@ -756,11 +756,11 @@ fn a_search_of_a_long_log_reads_few_entries() {
     let check = Check::new(&log, &key, 1);
     let _ = pair.fill_log(check, 0, &calls);
     for gone in [1_u64, 2, 3, 4, 10, 100, 1_000, 2_000, 3_000, 3_998, 4_000] {
-        let before = crate::engine::calls(&pair.server, "lindex");
+        let before = pair.server.calls("lindex");
         let leaves = 1_000_000 + 10 * (gone - 1);
         let (left, _) = pair.decide(Operation::Peek, &[check], leaves);
         assert_eq!(left, 5_000 - 4_000 + gone);
-        let read = crate::engine::calls(&pair.server, "lindex") - before;
+        let read = pair.server.calls("lindex") - before;
         let most = 2 * u64::from(gone.ilog2()) + 3;
         assert!(
             read <= most,
