@@ -407,7 +407,9 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
                 let needs = i64::try_from(last.1 + kept_us(terms)).unwrap();
                 let needs = needs - i64::try_from(clock).unwrap();
                 let needs = needs.div_euclid(1_000) + i64::from(needs.rem_euclid(1_000) > 0);
-                let lives = u64::try_from(needs + SLACK).unwrap_or(0).max(1);
+                // One more, because `PEXPIRE` deletes a key at once if its last millisecond begins while
+                // the command runs.
+                let lives = u64::try_from(needs + SLACK).unwrap_or(0) + 1;
                 if lives < 100 {
                     std::thread::sleep(std::time::Duration::from_millis(lives + 3));
                     state = schedule::State::default();

@@ -2,7 +2,7 @@
 //! troubles them: commands that are denied, no memory, lost replies and scripts, and keys of other
 //! programs.
 
-mod leases;
+pub(crate) mod leases;
 mod limits;
 mod operate;
 mod schedules;
@@ -11,12 +11,11 @@ use tollgate_core::{ErrorKind, Receipt, StoreError};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
-pub(crate) use self::leases::{id_bytes, state};
 use crate::engine::{Raw, START as NOW, changes, fresh};
 
-const SECOND: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000_000;
 /// What a key is kept longer for at a caller's instant, in milliseconds.
-const SLACK: u64 = 600_000;
+pub(crate) const SLACK: u64 = 600_000;
 
 type Store = WireStore<Raw>;
 
