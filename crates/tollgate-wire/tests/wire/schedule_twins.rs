@@ -18,9 +18,9 @@ use crate::engine::{
 /// What a store keeps events longer for that were planned at a caller's instant, in milliseconds.
 const SLACK: i64 = 600_000;
 const HOUR: u64 = 3_600_000_000;
-const DAY: u64 = 24 * HOUR;
+pub(crate) const DAY: u64 = 24 * HOUR;
 /// The last instant that there is.
-const MAX: u64 = (1 << 53) - 1;
+pub(crate) const MAX: u64 = (1 << 53) - 1;
 
 /// Terms that may take each other's place while a schedule is in use: other amounts, windows,
 /// horizons and tolerances, and calendars that come and go. All times are multiples of the unit.
@@ -554,31 +554,31 @@ fn terms(quotas: &[&str]) -> schedule::Terms {
     }
 }
 
-fn id(number: u64) -> &'static str {
+pub(crate) fn id(number: u64) -> &'static str {
     format!("id{number}").leak()
 }
 
-fn add(events: impl IntoIterator<Item = Event<'static>>) -> Operation<'static> {
+pub(crate) fn add(events: impl IntoIterator<Item = Event<'static>>) -> Operation<'static> {
     Operation::Add(events.into_iter().collect())
 }
 
-fn next(micros: u64, weight: u64) -> Operation<'static> {
+pub(crate) fn next(micros: u64, weight: u64) -> Operation<'static> {
     let from = stamp(micros);
     Operation::NextFree { from, weight }
 }
 
-fn list(from: u64, until: u64) -> Operation<'static> {
+pub(crate) fn list(from: u64, until: u64) -> Operation<'static> {
     let (from, until) = (stamp(from), stamp(until));
     Operation::List { from, until }
 }
 
-fn found(micros: u64) -> Answer {
+pub(crate) fn found(micros: u64) -> Answer {
     Answer::Found(Some(stamp(micros)))
 }
 
 /// Returns how many events a list has.
 #[track_caller]
-fn listed(answer: Answer) -> usize {
+pub(crate) fn listed(answer: Answer) -> usize {
     match answer {
         Answer::Events(events) => events.len(),
         other => panic!("{other:?}"),
@@ -587,7 +587,7 @@ fn listed(answer: Answer) -> usize {
 
 /// Returns which event was refused, and the next free time.
 #[track_caller]
-fn refused(answer: Answer) -> (usize, Option<u64>) {
+pub(crate) fn refused(answer: Answer) -> (usize, Option<u64>) {
     match answer {
         Answer::Refused { index, refusal } => {
             (index, refusal.next_free().map(Timestamp::as_micros))
