@@ -14,7 +14,7 @@ use tollgate_scenarios::secured as shared;
 use tollgate_testkit::{Authority, Cluster, Flavor, SentinelGroup, Server};
 
 use crate::client::{Redis, certificates};
-use crate::cluster::{five_an_hour, follow_a_slot};
+use crate::cluster::follow_a_slot;
 use shared::{
     DISTRUSTED, call, choose, decides, follows_a_failover, is_misconfigured, let_in, limiter,
     options,
@@ -67,7 +67,7 @@ async fn a_cluster_is_followed_with_certificates() {
         builder.connect_cluster(cluster.urls())
     };
     let store = connect(certificates(&authority, None)).await;
-    let limiter = RateLimiter::new(store.unwrap(), [five_an_hour()]).unwrap();
+    let limiter = RateLimiter::new(store.unwrap(), [limit()]).unwrap();
     follow_a_slot(&cluster, &limiter).await;
 
     let builder = RedisStoreBuilder::from(options());
