@@ -4,17 +4,12 @@ use std::slice;
 use std::time::Duration;
 
 use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
-use tollgate_wire::Options;
 use tollgate_wire::operate::{Diagnosis, Finding, Severity};
 
+use crate::clear::options;
 use crate::client::Client;
 
 use Severity::{Note, Ok as Fine, Serious, Unknown, Warning};
-
-fn options() -> Options {
-    let options = Options::new().with_deadline(Duration::from_secs(5));
-    options.with_prefix("shop").unwrap()
-}
 
 /// Returns the most severe finding of `check`.
 #[track_caller]

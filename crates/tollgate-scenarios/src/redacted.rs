@@ -7,9 +7,9 @@ use tollgate_core::FixedWindow;
 use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{ErrorKind, Key, Limit, Quota, Receipt, Store, StoreError};
 use tollgate_testkit::{Cluster, Flavor, Server};
-use tollgate_wire::Options;
 
 use crate::client::Client;
+use crate::secured::options;
 
 /// The two parts of a key, each with a word that occurs nowhere else.
 const PARTITION: &str = "carol4711";
@@ -26,12 +26,6 @@ NOPERM: ACL SETUSER default resetkeys ~other:* => ACL SETUSER default allkeys
 : ACL SETUSER default -set -pexpireat => ACL SETUSER default +@all
 NOPERM: SCRIPT FLUSH & ACL SETUSER default -script -time => ACL SETUSER default +@all
 ";
-
-/// Returns options with a deadline that is never reached.
-pub fn options() -> Options {
-    // These tests must not fail because the machine is busy with others.
-    Options::default().with_deadline(std::time::Duration::from_secs(5))
-}
 
 /// Returns the limit that is called.
 pub fn limit() -> Limit {
