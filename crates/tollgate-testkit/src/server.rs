@@ -43,20 +43,6 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// Returns options for a server of `flavor` that writes nothing to disk.
-    #[track_caller]
-    pub fn new(flavor: Flavor) -> Self {
-        let arguments = ["--save", "", "--appendonly", "no"];
-        Self {
-            binary: flavor.binary(),
-            arguments: arguments.map(str::to_owned).to_vec(),
-            tls: None,
-            password: None,
-            configuration: None,
-            told: Vec::new(),
-        }
-    }
-
     /// Returns options for a sentinel with this configuration and optional password, which gets
     /// `command` at each start.
     #[track_caller]
@@ -177,10 +163,18 @@ impl Server {
         Self::options(flavor).start()
     }
 
-    /// Returns options for a server of `flavor`.
+    /// Returns options for a server of `flavor` that writes nothing to disk.
     #[track_caller]
     pub fn options(flavor: Flavor) -> ServerOptions {
-        ServerOptions::new(flavor)
+        let arguments = ["--save", "", "--appendonly", "no"];
+        ServerOptions {
+            binary: flavor.binary(),
+            arguments: arguments.map(str::to_owned).to_vec(),
+            tls: None,
+            password: None,
+            configuration: None,
+            told: Vec::new(),
+        }
     }
 
     /// Kills the server as in a crash, and waits until it has ended. Its port stays reserved.
