@@ -1,6 +1,7 @@
 //! Engines for tests: one that talks to a real server without a client crate, and one that answers
 //! what it was told to.
 
+use std::error::Error;
 use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -370,6 +371,17 @@ pub(crate) fn consume(
     cost: u64,
 ) -> Result<Verdicts, StoreError> {
     now(store.decide(Request::consume(Check::new(limit, key, cost))))
+}
+
+/// Returns everything that an error shows, also of its sources.
+pub(crate) fn shown(error: &StoreError) -> String {
+    let mut shown = String::new();
+    let mut link: Option<&dyn Error> = Some(error);
+    while let Some(error) = link {
+        shown += &format!("{error} {error:?} ");
+        link = error.source();
+    }
+    shown
 }
 
 /// Returns what is left of each limit.

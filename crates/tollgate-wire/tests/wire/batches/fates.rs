@@ -9,7 +9,7 @@ use tollgate_wire::Options;
 
 use super::gate::{Scene, answer, are_allowed, fresh_state, refusal};
 use super::tasks::{Deciding, drop_tasks, pass, poll, run_tasks, switch_to, tasks, time, watch};
-use crate::engine::limit;
+use crate::engine::{limit, shown};
 
 fn scene() -> Scene {
     scene_of("gcra:100/1s", 1)
@@ -35,13 +35,7 @@ fn left_of(calls: &mut [Deciding<'_>]) -> Vec<u64> {
 fn fails(call: &mut Deciding<'_>, kind: ErrorKind) -> String {
     let error = ended(call).unwrap_err();
     assert_eq!(error.kind(), kind, "{error}");
-    let mut shown = format!("{error} {error:?}");
-    let mut source = std::error::Error::source(&error);
-    while let Some(error) = source {
-        shown += &format!(" {error} {error:?}");
-        source = error.source();
-    }
-    shown
+    shown(&error)
 }
 
 #[test]
