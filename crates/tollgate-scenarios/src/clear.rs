@@ -244,7 +244,12 @@ async fn clears_many_in_small_steps(store: Connected, servers: &[Server]) {
     assert_eq!(snapshot(servers, other), others);
     let left = snapshot(servers, |key| !other(key));
     assert!(left.keys().all(|key| key.contains("{new-")), "{left:?}");
-    let calls = |command| servers.iter().map(|server| server.calls(command)).sum::<u64>();
+    let calls = |command| {
+        servers
+            .iter()
+            .map(|server| server.calls(command))
+            .sum::<u64>()
+    };
     // Many steps of few keys each, so that none blocks a server for long.
     assert!(calls("unlink") >= MANY / 25);
     assert!(calls("scan") >= 2 * MANY / 100 && *steps >= 2 * MANY / 100);

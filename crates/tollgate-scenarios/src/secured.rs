@@ -89,7 +89,9 @@ pub async fn is_misconfigured<S>(connect: impl Future<Output = Result<S, StoreEr
 
 /// Creates the user `limiter` on a server, with the rights of the documentation and `more`.
 pub fn let_in(server: &Server, more: &[&str]) {
-    let own = ["ACL", "SETUSER", "limiter"].into_iter().chain(USER.split(' '));
+    let own = ["ACL", "SETUSER", "limiter"]
+        .into_iter()
+        .chain(USER.split(' '));
     let words: Vec<_> = own.chain(more.iter().copied()).collect();
     assert_eq!(server.command(&words).text(), Some("OK"));
 }

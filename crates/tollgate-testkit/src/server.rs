@@ -236,10 +236,12 @@ impl Server {
     pub fn calls(&self, command: &str) -> u64 {
         let stats = self.info("commandstats", &format!("cmdstat_{command}"));
         let stats = stats.unwrap_or_default();
-        let counts = stats.split(',').filter_map(|count| match count.split_once('=')? {
-            ("calls" | "rejected_calls", count) => count.parse::<u64>().ok(),
-            _ => None,
-        });
+        let counts = stats
+            .split(',')
+            .filter_map(|count| match count.split_once('=')? {
+                ("calls" | "rejected_calls", count) => count.parse::<u64>().ok(),
+                _ => None,
+            });
         counts.sum()
     }
 

@@ -127,10 +127,7 @@ fn only_a_node_that_was_looked_up_by_its_address_may_be_unknown() {
 
 /// Sends two commands to a node that answers the second with `reply`, or to a node that the
 /// cluster does not have.
-async fn sent(
-    reply: impl Into<Answer>,
-    to: Node,
-) -> Result<Result<Vec<Value>, String>, Failure> {
+async fn sent(reply: impl Into<Answer>, to: Node) -> Result<Result<Vec<Value>, String>, Failure> {
     let reply = reply.into();
     let node = FakeServer::start_node(&[], move |words| match &*words[0] {
         "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),

@@ -159,7 +159,10 @@ fn an_id_is_found_only_where_a_record_begins() {
         let released = decide(&store, release, 1).unwrap();
         assert_eq!(released, lease::Answer::Released(true));
         set(state(NOW, token, &[other]));
-        assert_eq!(decide(&store, renew, 1).unwrap(), lease::Answer::Renewed(None));
+        assert_eq!(
+            decide(&store, renew, 1).unwrap(),
+            lease::Answer::Renewed(None)
+        );
         let released = decide(&store, release, 1).unwrap();
         assert_eq!(released, lease::Answer::Released(false));
         let (lease, is_new) = granted(decide(&store, acquire, 1).unwrap());

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::ErrorKind::{self, Full, Misconfigured, Unavailable};
+use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{Limit, StoreError};
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::WireStore;
