@@ -33,63 +33,52 @@ fn micros(units: u64, unit: u64) -> std::time::Duration {
     std::time::Duration::from_micros(units * unit)
 }
 
-/// Quotas, and the horizon and the tolerance in units.
-type Told = (&'static [&'static str], u64, u64);
+/// Families: the unit in microseconds, and for each of the terms the horizon and the tolerance in units, and
+/// the quotas. The second one of hours has closed times before and after quotas, by day, weekday and date;
+/// then come windows of whole milliseconds and less, and of dozens of events.
+const FAMILIES: &str = "\
+1
+60 3: 2/10us & 3/25us
+60 3: 1/10us & 3/25us
+40 0: 5/7us
+60 3: 2/40us & 0/1us
+90 12: 4/30us & 2/3us & 6/60us
 
-/// Families by their units. The second ones of days have closed times before and after quotas, by
-/// day, weekday and date; then windows of whole milliseconds and less, and of dozens of events.
-const FAMILIES: [(u64, &[Told]); 5] = [
-    (
-        1,
-        &[
-            (&["2/10us", "3/25us"], 60, 3),
-            (&["1/10us", "3/25us"], 60, 3),
-            (&["5/7us"], 40, 0),
-            (&["2/40us", "0/1us"], 60, 3),
-            (&["4/30us", "2/3us", "6/60us"], 90, 12),
-        ],
-    ),
-    (
-        HOUR,
-        &[
-            (&["2/10h", "3/day@Europe/Berlin"], 24 * 40, 2),
-            (&["2/10h"], 24 * 40, 2),
-            (&["2/day@Asia/Kolkata", "5/week@Europe/Berlin"], 24 * 90, 30),
-            (&["9/month@America/New_York", "3/1d"], 24 * 60, 0),
-        ],
-    ),
-    (
-        HOUR,
-        &[
-            (&[NIGHT, "2/10h", "closed sat,sun@UTC"], 24 * 40, 2),
-            (&["2/day@Asia/Kolkata", WORK, "9/month@UTC"], 24 * 90, 30),
-            (&["3/1d", "closed 2026-01-01..2026-12-31@UTC"], 24 * 300, 1),
-            (&["closed 1970-01-01@UTC", "2/10h"], 24 * 60, 9),
-            (&["2/10h"], 24 * 40, 2),
-        ],
-    ),
-    (
-        700,
-        &[(&["2/7ms", "3/20ms"], 60, 3), (&["3/7500us"], 60, 3)],
-    ),
-    (
-        1,
-        &[
-            (&["40/60us", "70/200us"], 400, 20),
-            (&["9/10us"], 400, 20),
-            (&["9/10us", "2/1us"], 400, 20),
-        ],
-    ),
-];
-const NIGHT: &str = "closed 22:00-08:00@Europe/Berlin";
-const WORK: &str = "closed 09:00-17:00@America/New_York";
+3600000000
+960 2: 2/10h & 3/day@Europe/Berlin
+960 2: 2/10h
+2160 30: 2/day@Asia/Kolkata & 5/week@Europe/Berlin
+1440 0: 9/month@America/New_York & 3/1d
+
+3600000000
+960 2: closed 22:00-08:00@Europe/Berlin & 2/10h & closed sat,sun@UTC
+2160 30: 2/day@Asia/Kolkata & closed 09:00-17:00@America/New_York & 9/month@UTC
+7200 1: 3/1d & closed 2026-01-01..2026-12-31@UTC
+1440 9: closed 1970-01-01@UTC & 2/10h
+960 2: 2/10h
+
+700
+60 3: 2/7ms & 3/20ms
+60 3: 3/7500us
+
+1
+400 20: 40/60us & 70/200us
+400 20: 9/10us
+400 20: 9/10us & 2/1us
+";
 
 fn families() -> Vec<Family> {
-    let families = FAMILIES.into_iter().map(|(unit, told)| {
-        let terms = told.iter().map(|(quotas, horizon, tolerance)| {
-            let terms = schedule::Terms::new("plans", quotas.iter().copied()).unwrap();
-            let terms = terms.with_tolerance(micros(*tolerance, unit)).unwrap();
-            terms.with_horizon(micros(*horizon, unit)).unwrap()
+    let families = FAMILIES.split("\n\n").map(|family| {
+        let (unit, rows) = family.split_once('\n').unwrap();
+        let unit = unit.parse().unwrap();
+        let terms = rows.lines().map(|row| {
+            let (times, quotas) = row.split_once(": ").unwrap();
+            let (horizon, tolerance) = times.split_once(' ').unwrap();
+            let [horizon, tolerance] =
+                [horizon, tolerance].map(|units| micros(units.parse().unwrap(), unit));
+            let terms = schedule::Terms::new("plans", quotas.split(" & ")).unwrap();
+            let terms = terms.with_tolerance(tolerance).unwrap();
+            terms.with_horizon(horizon).unwrap()
         });
         let terms = terms.collect();
         Family { unit, terms }
