@@ -97,22 +97,14 @@ const PHRASES: [(&str, ErrorKind, &str); 10] = [
     ("ACL failure", Misconfigured, MAY_NOT),
     ("can't run this command", Misconfigured, MAY_NOT),
     ("No permission", Misconfigured, MAY_NOT),
-    (
-        "max number of clients reached",
-        Unavailable,
-        CROWDED,
-    ),
+    ("max number of clients reached", Unavailable, CROWDED),
     // A script that has written something cannot be killed.
     ("Script killed by user", Unavailable, KILLED),
     ("data string too short", Misconfigured, FOREIGN),
     // A state that no limit has written gives TTLs that no limit gives.
     ("value is not an integer", Misconfigured, FOREIGN),
     ("invalid expire time", Misconfigured, FOREIGN),
-    (
-        "refund is too deep in the log",
-        Unsupported,
-        TOO_DEEP,
-    ),
+    ("refund is too deep in the log", Unsupported, TOO_DEEP),
 ];
 const UNKNOWN_COMMAND: &str = "the server does not know a command that this store needs: if it runs no scripts, \
                                use the scriptless store";

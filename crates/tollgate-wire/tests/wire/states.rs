@@ -42,7 +42,10 @@ fn states_have_not_changed() {
         // start, current, previous
         ("sliding-counter:10/1m", &[START - 40_000_000, 4, 0]),
         // head, total, ring
-        ("sliding-buckets:10/2s,buckets=2", &[LATER / 1_000_000, 4, 0, 3, 1]),
+        (
+            "sliding-buckets:10/2s,buckets=2",
+            &[LATER / 1_000_000, 4, 0, 3, 1],
+        ),
     ];
     let strings = strings.map(|(written, state)| (written, [3, 1], vec![doubles(state)]));
     // a header, and an instant and a running total for each entry
